@@ -1,0 +1,71 @@
+# Every command of the project. `make` alone lists them.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+	$$p -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+LOCAL := $(BIN)/python -m deploy.local
+TEST_WORKERS ?= 2
+COMPILE := $(BIN)/pip-compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-header \
+	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
+
+.PHONY: help
+help: ## List the commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
+
+# ── set up ────────────────────────────────────────────────────────────────────
+.PHONY: setup
+setup: $(READY) ## Create the virtual environment with everything pinned
+
+$(READY): requirements-dev.txt pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer with venv is needed: apt-get install python3 python3-venv"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { \
+		echo "No virtual environment could be made: apt-get install python3-venv"; exit 1; }
+	$(BIN)/pip install --quiet --require-hashes -r requirements-dev.txt
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+.PHONY: lock
+lock: setup ## Pin the newest allowed dependencies, with hashes
+	$(COMPILE) --upgrade --output-file requirements.txt requirements.in
+	$(COMPILE) --upgrade --output-file requirements-dev.txt requirements-dev.in
+
+# ── the system on this machine ────────────────────────────────────────────────
+.PHONY: up down status logs demo
+up: setup ## Start broker, database and all services in .muster/
+	@$(LOCAL) up
+down: ## Stop all of it
+	@if test -x $(BIN)/python; then $(LOCAL) down; fi
+status: setup ## Show what runs, and where
+	@$(LOCAL) status
+logs: setup ## Follow a process: make logs s=placement
+	@$(LOCAL) logs $(s)
+demo: setup ## Start it, submit 2,000 workloads, watch them run
+	@$(LOCAL) demo
+
+# ── quality ───────────────────────────────────────────────────────────────────
+.PHONY: test check fmt lint types layers tidy generated generated-check wheel-check
+test: setup ## Run every test, on a real broker and database
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) $(TEST_ARGUMENTS)
+check: setup lint types layers tidy generated-check wheel-check ## All that CI checks before the tests
+fmt: setup ## Format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+lint: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+types: setup
+	$(BIN)/mypy
+layers: setup
+	$(BIN)/lint-imports
+tidy: setup
+	$(BIN)/python -m pytest -q tests/architecture
+generated: setup ## Write the generated files again
+	$(LOCAL) compose --write
+generated-check: setup
+	$(LOCAL) compose --check
+wheel-check: setup
+	$(BIN)/python -m deploy.local.wheel
