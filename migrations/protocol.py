@@ -1,0 +1,162 @@
+"""The tables of the protocol, the same in the schema of every service (design.md 2).
+
+Inbox and outbox are in day partitions, made ahead and dropped whole by `<schema>.maintain()`:
+the inbox by the time prefix of the event id (so that the id stays unique over all of them), the
+outbox by the day it was written. The role of a service can neither change nor delete audit rows.
+"""
+
+from __future__ import annotations
+
+PROTOCOL_SQL = """
+CREATE SCHEMA IF NOT EXISTS {schema};
+
+CREATE TABLE {schema}.lease (
+    shard text PRIMARY KEY,
+    epoch bigint NOT NULL DEFAULT 0,
+    holder text NOT NULL DEFAULT '',
+    expires_at timestamptz NOT NULL DEFAULT '-infinity'
+);
+CREATE TABLE {schema}.lease_history (
+    shard text NOT NULL,
+    epoch bigint NOT NULL,
+    holder text NOT NULL,
+    taken_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (shard, epoch)
+);
+CREATE TABLE {schema}.consumer_offset (
+    shard text NOT NULL,
+    topic text NOT NULL,
+    partition integer NOT NULL,
+    next_offset bigint NOT NULL,
+    PRIMARY KEY (shard, topic, partition)
+);
+CREATE TABLE {schema}.watermark (
+    shard text PRIMARY KEY,
+    acked_seq bigint NOT NULL DEFAULT 0,
+    next_seq bigint NOT NULL DEFAULT 1,
+    next_unit bigint NOT NULL DEFAULT 1
+);
+CREATE TABLE {schema}.inbox (
+    event_id uuid NOT NULL,
+    shard text NOT NULL,
+    unit bigint NOT NULL,
+    ordinal integer NOT NULL,
+    topic text NOT NULL,
+    partition integer NOT NULL,
+    log_offset bigint NOT NULL,
+    at_ms bigint NOT NULL,
+    epoch bigint NOT NULL,
+    PRIMARY KEY (event_id, shard)
+) PARTITION BY RANGE (event_id);
+CREATE TABLE {schema}.inbox_other PARTITION OF {schema}.inbox DEFAULT;
+CREATE TABLE {schema}.outbox (
+    shard text NOT NULL,
+    seq bigint NOT NULL,
+    written_on date NOT NULL DEFAULT CURRENT_DATE,
+    event_id uuid NOT NULL,
+    topic text NOT NULL,
+    partition integer NOT NULL,
+    key text NOT NULL,
+    headers bytea NOT NULL,
+    value bytea NOT NULL,
+    epoch bigint NOT NULL,
+    PRIMARY KEY (seq, shard, written_on)
+) PARTITION BY RANGE (written_on);
+CREATE TABLE {schema}.outbox_other PARTITION OF {schema}.outbox DEFAULT;
+CREATE TABLE {schema}.audit (
+    shard text NOT NULL,
+    seq bigint NOT NULL,
+    event_id uuid NOT NULL,
+    subject text NOT NULL,
+    version bigint NOT NULL,
+    kind text NOT NULL,
+    before text NOT NULL,
+    after text NOT NULL,
+    actor text NOT NULL,
+    at_ms bigint NOT NULL,
+    epoch bigint NOT NULL,
+    digest bytea NOT NULL,
+    PRIMARY KEY (seq, shard)
+);
+
+CREATE FUNCTION {schema}.hold_lease(wanted_shard text, wanted_epoch bigint) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE current bigint;
+BEGIN
+    SELECT epoch INTO current FROM {schema}.lease WHERE shard = wanted_shard FOR SHARE;
+    IF current IS DISTINCT FROM wanted_epoch THEN
+        RAISE EXCEPTION 'lease % is at epoch %, not %', wanted_shard, current, wanted_epoch
+            USING ERRCODE = 'MU001';
+    END IF;
+    RETURN current;
+END $$;
+
+CREATE FUNCTION {schema}.expect(what text, wanted bigint, got bigint) RETURNS bigint
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF wanted IS DISTINCT FROM got THEN
+        RAISE EXCEPTION '%: % rows expected, % changed', what, wanted, got
+            USING ERRCODE = 'MU002';
+    END IF;
+    RETURN got;
+END $$;
+
+CREATE FUNCTION {schema}.maintain() RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = {schema}, pg_temp AS $$
+DECLARE
+    day date;
+    part record;
+    low text;
+    high text;
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtext('{schema}.maintain'));
+    FOR day IN SELECT generate_series(CURRENT_DATE, CURRENT_DATE + 2, '1 day')::date LOOP
+        low := lpad(to_hex((extract(epoch FROM day) * 1000)::bigint), 12, '0')
+            || repeat('0', 20);
+        high := lpad(to_hex((extract(epoch FROM day + 1) * 1000)::bigint), 12, '0')
+            || repeat('0', 20);
+        IF to_regclass(format('{schema}.inbox_%s', to_char(day, 'YYYYMMDD'))) IS NULL THEN
+            EXECUTE format('CREATE TABLE {schema}.inbox_%s PARTITION OF {schema}.inbox '
+                'FOR VALUES FROM (%L) TO (%L)', to_char(day, 'YYYYMMDD'), low, high);
+        END IF;
+        IF to_regclass(format('{schema}.outbox_%s', to_char(day, 'YYYYMMDD'))) IS NULL THEN
+            EXECUTE format('CREATE TABLE {schema}.outbox_%s PARTITION OF {schema}.outbox '
+                'FOR VALUES FROM (%L) TO (%L)', to_char(day, 'YYYYMMDD'), day, day + 1);
+        END IF;
+    END LOOP;
+    FOR part IN
+        SELECT c.relname AS name, to_date(right(c.relname, 8), 'YYYYMMDD') AS part_day
+        FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+        WHERE i.inhparent IN ('{schema}.inbox'::regclass, '{schema}.outbox'::regclass)
+          AND c.relname ~ '_[0-9]{{8}}$'
+    LOOP
+        IF part.name LIKE 'inbox%' AND part.part_day < CURRENT_DATE - 5 THEN
+            EXECUTE format('DROP TABLE {schema}.%I', part.name);
+        ELSIF part.name LIKE 'outbox%' AND part.part_day < CURRENT_DATE - 4 THEN
+            EXECUTE format(
+                'DO $do$ BEGIN IF NOT EXISTS (SELECT 1 FROM {schema}.%I o JOIN {schema}.watermark w '
+                'ON w.shard = o.shard AND o.seq > w.acked_seq) THEN DROP TABLE {schema}.%I; '
+                'END IF; END $do$', part.name, part.name);
+        END IF;
+    END LOOP;
+END $$;
+SELECT {schema}.maintain();
+"""
+
+GRANT_SQL = """
+GRANT USAGE ON SCHEMA {schema} TO {role};
+GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role};
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {role};
+REVOKE UPDATE, DELETE ON {schema}.audit, {schema}.lease_history FROM {role};
+REVOKE DELETE ON {schema}.inbox, {schema}.outbox FROM {role};
+"""
+
+
+def protocol_sql(schema: str) -> str:
+    """Statements that make the protocol tables in `schema`."""
+    return PROTOCOL_SQL.format(schema=schema)
+
+
+def grant_sql(schema: str, role: str) -> str:
+    """Rights of a service's role on its own schema, after all its tables are made."""
+    return GRANT_SQL.format(schema=schema, role=role)

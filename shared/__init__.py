@@ -1,0 +1,1 @@
+"""What every service of Muster shares; imports point one way (docs/adr/0001)."""

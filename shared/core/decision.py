@@ -1,0 +1,44 @@
+"""What a decision says when it is not yes: a reason code, one sentence, numbers, a next step.
+
+A refusal is a value, not an exception (style.md 1.13). The codes follow Kueue's typed pending
+reasons, which users know; `message` holds the numbers, `next_step` what would unblock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why a workload waits; the dominant reason only."""
+
+    WAITING_FOR_QUOTA = "WaitingForQuota"
+    EXCEEDS_QUOTA = "ExceedsMaxQuota"
+    QUEUE_HELD = "QueueHeld"
+    BEHIND_HEAD = "BehindStrictHead"
+    NO_MATCHING_NODE = "NoMatchingFlavor"
+    NO_CAPACITY = "InsufficientCapacity"
+    GANG_SHORT = "GangIncomplete"
+    TOPOLOGY = "TopologyPlacementFailed"
+    NO_MIG_POSITION = "NoLegalMigPosition"
+    NODES_UNHEALTHY = "NodesUnhealthy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why nothing was placed. `evidence` holds counts by name, for programs."""
+
+    reason: Reason
+    message: str
+    next_step: str
+    evidence: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldError:
+    """One broken rule of a submission: where, what was given, and what is allowed."""
+
+    field: str
+    value: str
+    rule: str

@@ -1,0 +1,255 @@
+"""The nouns of Muster: what is asked for, what there is, and what was given.
+
+Everything is frozen. Amounts are integers with their unit in the name; an amount of `None` in a
+submission means "take the team's default" and is filled by `core.admission`. The words are the
+field's (docs: style.md 1.7).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from shared.core.units import GPU_MILLI, SLICES, Resources
+
+
+class WorkloadKind(StrEnum):
+    """What a workload is for; decides how it may share a GPU (mission A4)."""
+
+    TRAINING = "training"
+    INFERENCE = "inference"
+    BATCH_INFERENCE = "batch-inference"
+    NOTEBOOK = "notebook"
+
+
+class Level(StrEnum):
+    """Levels of the fabric, from the tightest to the widest (mission M7)."""
+
+    NODE = "node"
+    NVLINK_DOMAIN = "nvlink-domain"
+    RACK = "rack"
+    BLOCK = "block"
+    ZONE = "zone"
+
+
+class Spread(StrEnum):
+    """Whether replicas avoid sharing a node (mission M8)."""
+
+    NONE = "none"
+    PREFERRED = "preferred"
+    REQUIRED = "required"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuRequest:
+    """GPUs of ONE pod, in exactly one of three forms, or none of them for a CPU-only pod.
+
+    Whole GPUs: `count` >= 1. A share of one GPU: `milli` in 1..999 with its `memory_mib` >= 1.
+    MIG: `mig_profile` such as "1g.10gb", `mig_count` instances of it (default 1).
+    """
+
+    count: int = 0
+    milli: int = 0
+    memory_mib: int = 0
+    mig_profile: str = ""
+    mig_count: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSet:
+    """Equal pods of a workload; `min_count` of them must run together (the gang)."""
+
+    name: str = "main"
+    count: int = 1
+    min_count: int | None = None
+    gpu: GpuRequest = GpuRequest()
+    cpu_milli: int | None = None
+    memory_mib: int | None = None
+    shm_mib: int | None = None
+    image: str = ""
+    command: tuple[str, ...] = ()
+    environment: dict[str, str] = field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
+    volumes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuChoice:
+    """Which GPUs are acceptable (mission M5); empty or zero means any."""
+
+    products: tuple[str, ...] = ()
+    preferred_products: dict[str, int] = field(default_factory=dict)
+    min_memory_mib: int = 0
+    min_driver: str = ""
+    cuda: str = ""
+    node_pool: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyRequest:
+    """The widest level that the pods together may span; None for no constraint."""
+
+    required: Level | None = None
+    preferred: Level | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadSpec:
+    """What a user submits, the same through every door; the caller's identity adds the rest."""
+
+    name: str
+    kind: WorkloadKind
+    pod_sets: tuple[PodSet, ...] = (PodSet(),)
+    queue: str = ""
+    priority_class: str = ""
+    gpu_choice: GpuChoice = GpuChoice()
+    topology: TopologyRequest = TopologyRequest()
+    spread: Spread = Spread.NONE
+    labels: dict[str, str] = field(default_factory=dict)
+    expected_duration_seconds: int | None = None
+    max_duration_seconds: int | None = None
+    checkpoint_interval_seconds: int | None = None
+    preemptible: bool = True
+    max_retries: int = 3
+    idle_timeout_seconds: int | None = None
+    time_to_live_seconds: int | None = None
+    model_parameters_billions: float | None = None
+    model_bytes_per_parameter: int = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """An accepted workload: the spec with defaults filled, and what identity decided."""
+
+    id: str
+    team: str
+    queue: str
+    cell: int
+    priority: int
+    spec: WorkloadSpec
+    submitted_at_ms: int
+    """Time of the submission: the age in the order of a queue."""
+
+    @property
+    def pods(self) -> int:
+        """Number of pods in all pod sets."""
+        return sum(pod_set.count for pod_set in self.spec.pod_sets)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """One device of a node. `healthy` false keeps new work away; `mig` says MIG mode is on."""
+
+    index: int
+    uuid: str
+    memory_mib: int
+    mig: bool = False
+    healthy: bool = True
+    numa: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A machine as its agent reports it; the GPUs of one node are of one product."""
+
+    name: str
+    flavor: str
+    product: str
+    cpu_milli: int
+    memory_mib: int
+    gpus: tuple[Gpu, ...]
+    pool: str = ""
+    zone: str = ""
+    block: str = ""
+    rack: str = ""
+    nvlink_domain: str = ""
+    driver: str = ""
+    cuda: str = ""
+    ready: bool = True
+    cordoned: bool = False
+    taints: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuShare:
+    """What one pod holds of one GPU: a row of the ledger.
+
+    `mask` has a bit for each memory slice held (bit 0 = slice 0; all eight for a whole GPU, none
+    for a time-sliced share); `milli` is what quota counts; `memory_mib` is what shares hold.
+    """
+
+    index: int
+    mask: int
+    milli: int
+    memory_mib: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodPlacement:
+    """One pod on its node and devices. `rank` counts over the whole workload from 0."""
+
+    pod_set: str
+    rank: int
+    node: str
+    shares: tuple[GpuShare, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """A whole gang with its devices, the flavor it is charged to and the amount charged."""
+
+    flavor: str
+    pods: tuple[PodPlacement, ...]
+    charge: Resources
+    span: Level | None = None
+
+
+WHOLE_MASK = (1 << SLICES) - 1
+
+
+def gpu_milli(request: GpuRequest) -> int:
+    """Milli-GPU that quota counts for one pod (mission Q2); MIG by its memory slices.
+
+    A MIG profile counts `size` of the 8 memory slices of its GPU; the sizes by class are those
+    of `mig-and-telemetry.md` 1a: 1g 1, 1g double memory 2, 2g 2, 3g 4, 4g 4, 7g 8 (A30: 4 slots).
+    Raises KeyError for an unknown class; `core.admission` refuses those first.
+    """
+    if request.mig_profile:
+        return mig_milli(request.mig_profile) * max(request.mig_count, 1)
+    return request.count * GPU_MILLI or request.milli
+
+
+_MIG_SIZE = {"1g": 1, "2g": 2, "3g": 4, "4g": 4, "7g": 8}
+_A30 = {"1g.6gb": 2, "2g.12gb": 4, "4g.24gb": 8}
+_DOUBLE_MEMORY = frozenset(
+    ("1g.20gb", "1g.24gb", "1g.35gb", "1g.36gb", "1g.45gb", "1g.47gb", "1g.67gb", "1g.70gb")
+)
+
+
+def mig_milli(profile: str) -> int:
+    """Milli-GPU of one instance of `profile`, by its share of the GPU's memory slices.
+
+    "1g.10gb" is one slice on 80 GB boards and two on an A100-40: counted as one until placed.
+    """
+    name = profile.split("+", 1)[0]
+    if name in _A30:
+        return _A30[name] * GPU_MILLI // SLICES
+    size = 2 if name in _DOUBLE_MEMORY else _MIG_SIZE[name.split(".", 1)[0]]
+    return size * GPU_MILLI // SLICES
+
+
+def pod_resources(pod_set: PodSet) -> Resources:
+    """What one pod of `pod_set` is charged: milli-GPU, CPU and memory."""
+    return Resources(
+        gpu_milli=gpu_milli(pod_set.gpu),
+        cpu_milli=pod_set.cpu_milli or 0,
+        memory_mib=pod_set.memory_mib or 0,
+    )
+
+
+def workload_resources(spec: WorkloadSpec) -> Resources:
+    """What the whole gang is charged; O(pod sets)."""
+    total = Resources()
+    for pod_set in spec.pod_sets:
+        total += pod_resources(pod_set).times(pod_set.count)
+    return total

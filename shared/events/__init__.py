@@ -1,0 +1,1 @@
+"""What crosses a wire: envelope, message types, codec, topics."""

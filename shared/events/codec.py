@@ -1,0 +1,135 @@
+"""CloudEvents 1.0 in binary mode on Kafka: attributes in `ce_` headers, value = JSON payload.
+
+Decoding is strict about types and lenient about unknown fields. What PostgreSQL could not store
+(NUL) is refused here, at the edge, so that it can never poison a transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from shared.events.envelope import Event, Received
+from shared.events.registry import NAME_BY_TYPE, TYPE_BY_NAME
+from shared.events.workloads import Wire
+
+Headers = list[tuple[str, bytes]]
+MAX_VALUE_BYTES: Final = 4 << 20
+
+_encoder = msgspec.json.Encoder()
+_decoders: Final[dict[str, msgspec.json.Decoder[Any]]] = {
+    name: msgspec.json.Decoder(type=payload) for name, payload in TYPE_BY_NAME.items()
+}
+_FIXED: Final[Headers] = [("ce_specversion", b"1.0"), ("content-type", b"application/json")]
+
+
+class Malformed(Exception):  # noqa: N818  # the name says what the message is
+    """The message can never be processed; it goes to the dead letters with this reason."""
+
+
+def encode_payload(payload: Wire) -> bytes:
+    """The JSON value of a payload, without fields that have their default."""
+    return _encoder.encode(payload)
+
+
+def encode_headers(event: Event) -> Headers:
+    """The CloudEvents attributes of `event`."""
+    headers = [
+        *_FIXED,
+        ("ce_id", event.id.encode()),
+        ("ce_type", event.type.encode()),
+        ("ce_source", event.source.encode()),
+        ("ce_subject", event.subject.encode()),
+        ("ce_time", _rfc3339(event.time_ms)),
+        ("ce_partitionkey", event.key.encode()),
+        ("ce_sequence", b"%d" % event.sequence),
+    ]
+    if event.causation_id:
+        headers.append(("ce_causationid", event.causation_id.encode()))
+    if event.correlation_id:
+        headers.append(("ce_correlationid", event.correlation_id.encode()))
+    if event.traceparent:
+        headers.append(("traceparent", event.traceparent.encode()))
+    return headers
+
+
+def decode(
+    topic: str, partition: int, offset: int, headers: Iterable[tuple[str, bytes]], value: bytes
+) -> Received:
+    """The event at one place of the log; `topic` without its prefix.
+
+    Raises:
+        Malformed: an attribute is missing, the type is unknown, or the payload breaks its schema.
+    """
+    attributes = _attributes(headers)
+    return Received(
+        event=Event(
+            id=attributes["ce_id"],
+            type=attributes["ce_type"],
+            source=attributes["ce_source"],
+            subject=attributes.get("ce_subject", ""),
+            time_ms=parse_time(attributes["ce_time"]),
+            key=attributes.get("ce_partitionkey", ""),
+            payload=decode_payload(attributes["ce_type"], value),
+            sequence=int(attributes.get("ce_sequence", "0")),
+            causation_id=attributes.get("ce_causationid", ""),
+            correlation_id=attributes.get("ce_correlationid", ""),
+            traceparent=attributes.get("traceparent", ""),
+        ),
+        topic=topic,
+        partition=partition,
+        offset=offset,
+    )
+
+
+def decode_payload(type_name: str, value: bytes) -> Wire:
+    """The payload of a known type; raises Malformed as `decode` does."""
+    decoder = _decoders.get(type_name)
+    if decoder is None:
+        raise Malformed(f"ce_type: {type_name!r} is not a known type")
+    if value is None or len(value) > MAX_VALUE_BYTES:
+        raise Malformed(f"value: must be present and at most {MAX_VALUE_BYTES} bytes")
+    if b"\\u0000" in value or b"\x00" in value:
+        raise Malformed("value: must not contain NUL")
+    try:
+        payload: Wire = decoder.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Malformed(f"value: {error}") from error
+    return payload
+
+
+def _attributes(headers: Iterable[tuple[str, bytes]]) -> dict[str, str]:
+    try:
+        attributes = {name: value.decode() for name, value in headers}
+    except (UnicodeDecodeError, AttributeError) as error:
+        raise Malformed("headers: must be UTF-8 text") from error
+    for name in ("ce_id", "ce_type", "ce_source", "ce_time"):
+        if not attributes.get(name):
+            raise Malformed(f"{name}: header is missing")
+    return attributes
+
+
+def parse_time(text: str) -> int:
+    """Unix milliseconds of an RFC 3339 time; raises Malformed."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise Malformed(f"ce_time: {text!r} is not an RFC 3339 time") from error
+    if moment.tzinfo is None:
+        raise Malformed(f"ce_time: {text!r} has no offset from UTC")
+    return round(moment.timestamp() * 1000)
+
+
+@lru_cache(maxsize=64)
+def _rfc3339(time_ms: int) -> bytes:
+    moment = datetime.fromtimestamp(time_ms // 1000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03d}Z".encode()
+
+
+def name_of(payload: Wire) -> str:
+    """The `ce_type` of a payload."""
+    return NAME_BY_TYPE[type(payload)]

@@ -1,0 +1,46 @@
+"""Facts of node agents (or of the fleet simulator): inventory, health, use."""
+
+from __future__ import annotations
+
+from shared.core.model import Node
+from shared.events.workloads import Wire
+
+
+class NodeInventoryReported(Wire, kw_only=True):
+    """All of a node, on change and at start of its agent; replaces what was known before."""
+
+    node: Node
+    generation: int
+    """Counts up for each node; an older one is ignored."""
+    cell: int = 0
+
+
+class GpuHealthReported(Wire, kw_only=True):
+    """Health of one GPU changed; `gpu` -1 speaks of the whole node."""
+
+    node: str
+    gpu: int
+    healthy: bool
+    generation: int
+    reason: str = ""
+    cell: int = 0
+
+
+class NodeRemoved(Wire, kw_only=True):
+    """The node has left the cluster; what ran there is lost."""
+
+    node: str
+    generation: int
+    cell: int = 0
+
+
+class GpuUsageReported(Wire, kw_only=True):
+    """Use of all GPUs of one node at one time; arrays are by GPU index."""
+
+    node: str
+    at_ms: int
+    utilization_percent: tuple[int, ...]
+    memory_used_mib: tuple[int, ...]
+    temperature_celsius: tuple[int, ...]
+    power_watts: tuple[int, ...]
+    cell: int = 0

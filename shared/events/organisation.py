@@ -1,0 +1,67 @@
+"""Facts of the gateway about what administrators applied: full documents with a version."""
+
+from __future__ import annotations
+
+from shared.core.units import Resources
+from shared.events.quotas import FlavorQuota
+from shared.events.workloads import Wire
+
+
+class TeamApplied(Wire, kw_only=True):
+    """A team: its default queue, its ceilings and the maxima and defaults of a pod."""
+
+    name: str
+    version: int
+    default_queue: str
+    priority_classes: tuple[str, ...] = ()
+    """Classes that the team may use; empty means all that are not protected."""
+    default_pod: Resources = Resources(cpu_milli=4000, memory_mib=16384)
+    """CPU and memory of a pod that names none."""
+    max_pod: Resources = Resources(gpu_milli=16_000, cpu_milli=512_000, memory_mib=8_388_608)
+    max_pending: int = 1_000_000
+    kafka: bool = True
+    """Whether the team has a submissions topic of its own."""
+
+
+class PriorityClassApplied(Wire, kw_only=True):
+    """A priority class: a larger value runs first; protected ones are never preempted."""
+
+    name: str
+    version: int
+    value: int
+    protected: bool = False
+    kinds: tuple[str, ...] = ()
+    """Kinds for which this is the default class."""
+
+
+class FlavorApplied(Wire, kw_only=True):
+    """A kind of GPU node that quota is counted in; nodes name it in their `flavor`."""
+
+    name: str
+    version: int
+    products: tuple[str, ...] = ()
+    spot: bool = False
+    price_microdollars_per_gpu_hour: int = 0
+
+
+class QueueApplied(Wire, kw_only=True):
+    """A cluster queue of one team: its quota by flavor, in order of preference."""
+
+    name: str
+    version: int
+    team: str
+    cohort: str = ""
+    strict: bool = False
+    held: bool = False
+    weight: int = 1
+    flavors: tuple[FlavorQuota, ...] = ()
+
+
+class CohortApplied(Wire, kw_only=True):
+    """A node of the quota tree above queues."""
+
+    name: str
+    version: int
+    parent: str = ""
+    weight: int = 1
+    flavors: tuple[FlavorQuota, ...] = ()

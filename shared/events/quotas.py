@@ -1,0 +1,72 @@
+"""Facts of quota: who may be tried now, and what the quota tree says."""
+
+from __future__ import annotations
+
+from shared.core.decision import Reason
+from shared.core.model import Workload
+from shared.core.units import UNBOUNDED, Resources
+from shared.events.workloads import Wire
+
+
+class PermittedFlavor(Wire, kw_only=True):
+    """A flavor in which the workload may be tried, and how much it may borrow there."""
+
+    flavor: str
+    borrowable: Resources = Resources()
+
+
+class WorkloadNominated(Wire, kw_only=True):
+    """Permission to try, with an order key: smaller is earlier (design.md 1)."""
+
+    workload: Workload
+    version: int
+    nomination: int
+    """Counts up for each workload; a withdrawal names it."""
+    order_key: tuple[int, ...]
+    flavors: tuple[PermittedFlavor, ...]
+    strict: bool = False
+    """In a strict FIFO queue nothing behind a refused workload is tried."""
+
+
+class NominationWithdrawn(Wire, kw_only=True):
+    """The permission is taken back; loses against a placement already committed."""
+
+    workload_id: str
+    nomination: int
+
+
+class QuotaRefused(Wire, kw_only=True):
+    """Why quota does not nominate a queued workload; told again only when the reason changes."""
+
+    workload_id: str
+    team: str
+    queue: str
+    reason: Reason
+    message: str
+    next_step: str
+    evidence: dict[str, int] = {}
+    cell: int = 0
+
+
+class FlavorQuota(Wire, kw_only=True):
+    """Limits of one node of the tree in one flavor; `None` of a limit means unlimited."""
+
+    flavor: str
+    nominal: Resources = UNBOUNDED
+    borrowing_limit: Resources | None = None
+    lending_limit: Resources | None = None
+
+
+class QuotaChanged(Wire, kw_only=True):
+    """The full limits of one node of the quota tree, in force from now on."""
+
+    name: str
+    kind: str
+    """queue | cohort."""
+    parent: str = ""
+    flavors: tuple[FlavorQuota, ...] = ()
+    strict: bool = False
+    held: bool = False
+    weight: int = 1
+    version: int = 1
+    cell: int = 0

@@ -1,0 +1,93 @@
+"""Which type name stands for which payload, and on which topic it travels.
+
+The one list from which the decoder, the JSON Schemas and docs/asyncapi.yaml are made.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from shared.events import nodes, organisation, pods, quotas, topics, workloads
+from shared.events.topics import Topic
+from shared.events.workloads import Wire
+
+BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
+    topics.SUBMISSION_COMMANDS: (
+        workloads.SubmitWorkload,
+        workloads.CancelWorkload,
+        workloads.HoldWorkload,
+        workloads.ReleaseWorkload,
+        workloads.ReprioritiseWorkload,
+        workloads.RequestEviction,
+    ),
+    topics.QUEUE_FACTS: (
+        workloads.WorkloadQueued,
+        workloads.WorkloadRejected,
+        workloads.SubmissionConflicted,
+        workloads.CancelWorkload,
+        workloads.HoldWorkload,
+        workloads.ReleaseWorkload,
+        workloads.ReprioritiseWorkload,
+        workloads.RequestEviction,
+    ),
+    topics.ORGANISATION_FACTS: (
+        organisation.TeamApplied,
+        organisation.PriorityClassApplied,
+        organisation.FlavorApplied,
+        organisation.QueueApplied,
+        organisation.CohortApplied,
+    ),
+    topics.QUOTA_FACTS: (
+        quotas.WorkloadNominated,
+        quotas.NominationWithdrawn,
+        quotas.QuotaRefused,
+        quotas.QuotaChanged,
+    ),
+    topics.WORKLOAD_FACTS: (
+        workloads.WorkloadPlaced,
+        workloads.PlacementRefused,
+        workloads.WorkloadBound,
+        workloads.WorkloadRunning,
+        workloads.WorkloadSucceeded,
+        workloads.WorkloadFailed,
+        workloads.WorkloadCancelled,
+        workloads.WorkloadCancelling,
+        workloads.WorkloadEvicted,
+        workloads.WorkloadRequeued,
+        workloads.WorkloadHeld,
+        workloads.WorkloadReleased,
+        workloads.WorkloadReprioritised,
+    ),
+    topics.POD_COMMANDS: (pods.BindWorkload, pods.EvictPods),
+    topics.POD_FACTS: (
+        pods.PodsBound,
+        pods.PodsRunning,
+        pods.PodsFinished,
+        pods.PodsGone,
+        pods.BindRefused,
+    ),
+    topics.NODE_FACTS: (
+        nodes.NodeInventoryReported,
+        nodes.GpuHealthReported,
+        nodes.NodeRemoved,
+    ),
+    topics.USAGE_FACTS: (nodes.GpuUsageReported,),
+}
+TEAM_TYPES: Final[tuple[type[Wire], ...]] = (
+    workloads.SubmissionAnswered,
+    workloads.SubmitWorkload,
+)
+
+
+def type_name(payload: type[Wire]) -> str:
+    """`WorkloadPlaced` -> "muster.workload.placed.v1"; the last word is the verb of a fact."""
+    words = re.findall(r"[A-Z][a-z]*", payload.__name__)
+    return f"muster.{'-'.join(words[:-1]).lower()}.{words[-1].lower()}.v1"
+
+
+ALL_TYPES: Final = tuple(
+    dict.fromkeys(one for group in (*BY_TOPIC.values(), TEAM_TYPES) for one in group)
+)
+TYPE_BY_NAME: Final = {type_name(one): one for one in ALL_TYPES}
+NAME_BY_TYPE: Final = {one: name for name, one in TYPE_BY_NAME.items()}

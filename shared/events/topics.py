@@ -1,0 +1,93 @@
+"""The topic table: every topic with its key, partitions, retention, producer and consumers.
+
+Creation, ACLs and docs/asyncapi.yaml are generated from it. A topic's name on the broker is
+`<prefix>.<entity>.<facts|commands>.v1`. Cell i is partition i of every topic keyed by cell;
+the partition count is fixed up front, because changing it would re-map the cells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+CELL_PARTITIONS: Final = 4
+"""Cells that can be added without a new topic version."""
+DEAD_LETTER_SUFFIX: Final = ".dlq"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """One row of the table. `key` is what the partition follows: cell | team | node."""
+
+    name: str
+    key: str
+    partitions: int
+    retention_hours: int
+    producer: str
+    consumers: tuple[str, ...]
+
+    def on_broker(self, prefix: str) -> str:
+        """Full name on the broker."""
+        return f"{prefix}.{self.name}"
+
+
+def _topic(name: str, key: str, hours: int, producer: str, *consumers: str) -> Topic:
+    partitions = CELL_PARTITIONS if key == "cell" else 1
+    return Topic(
+        name=name,
+        key=key,
+        partitions=partitions,
+        retention_hours=hours,
+        producer=producer,
+        consumers=consumers,
+    )
+
+
+SUBMISSION_COMMANDS: Final = _topic("submission.commands.v1", "cell", 96, "gateway", "admission")
+ORGANISATION_FACTS: Final = _topic(
+    "organisation.facts.v1", "team", -1, "gateway", "admission", "quota", "placement", "monitoring"
+)
+QUEUE_FACTS: Final = _topic(
+    "queue.facts.v1", "cell", 96, "admission", "quota", "placement", "gateway", "monitoring"
+)
+QUOTA_FACTS: Final = _topic(
+    "quota.facts.v1", "cell", 96, "quota", "placement", "gateway", "monitoring"
+)
+WORKLOAD_FACTS: Final = _topic(
+    "workload.facts.v1", "cell", 96, "placement", "quota", "gateway", "monitoring", "preemption"
+)
+POD_COMMANDS: Final = _topic("pod.commands.v1", "cell", 96, "placement", "binder")
+POD_FACTS: Final = _topic("pod.facts.v1", "cell", 96, "binder", "placement", "monitoring")
+NODE_FACTS: Final = _topic(
+    "node.facts.v1", "cell", 96, "node_agent", "admission", "placement", "gateway", "monitoring"
+)
+USAGE_FACTS: Final = _topic("usage.facts.v1", "cell", 6, "node_agent", "monitoring")
+
+TOPICS: Final = (
+    SUBMISSION_COMMANDS,
+    ORGANISATION_FACTS,
+    QUEUE_FACTS,
+    QUOTA_FACTS,
+    WORKLOAD_FACTS,
+    POD_COMMANDS,
+    POD_FACTS,
+    NODE_FACTS,
+    USAGE_FACTS,
+)
+
+
+def team_submissions(team: str) -> Topic:
+    """The topic on which `team` submits: the team is the topic's, never a field's."""
+    return _topic(f"submission-{team}.commands.v1", "team", 96, team, "admission")
+
+
+def team_results(team: str) -> Topic:
+    """The topic on which `team` reads the answers to its submissions."""
+    return _topic(f"result-{team}.facts.v1", "team", 96, "admission", team)
+
+
+def team_of(topic_name: str) -> str | None:
+    """The team of a team's submissions topic, or None for any other topic."""
+    if not topic_name.startswith("submission-"):
+        return None
+    return topic_name.removeprefix("submission-").removesuffix(".commands.v1")

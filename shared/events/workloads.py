@@ -1,0 +1,203 @@
+"""Commands of users and facts about workloads.
+
+Every fact about a workload carries its version and the whole state after the change, so a
+consumer applies what is newer and never needs the one before (design.md 1).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from shared.core.decision import FieldError, Reason
+from shared.core.lifecycle import State
+from shared.core.model import Placement, Workload, WorkloadSpec
+
+
+class Wire(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Base of everything on the wire: unknown fields are ignored, defaults are left out."""
+
+
+class SubmitWorkload(Wire, kw_only=True):
+    """A submission as it came in; `team` is set by the door from the caller's identity."""
+
+    workload_id: str
+    team: str
+    spec: WorkloadSpec
+    body_hash: str
+    door: str = "http"
+
+
+class CancelWorkload(Wire, kw_only=True):
+    """Stop the workload for good."""
+
+    workload_id: str
+    team: str
+    actor: str = ""
+
+
+class HoldWorkload(Wire, kw_only=True):
+    """Keep it from running until released; running pods are stopped with grace."""
+
+    workload_id: str
+    team: str
+    actor: str = ""
+
+
+class ReleaseWorkload(Wire, kw_only=True):
+    """Undo a hold."""
+
+    workload_id: str
+    team: str
+    actor: str = ""
+
+
+class ReprioritiseWorkload(Wire, kw_only=True):
+    """Change the priority class; admission fills in its value."""
+
+    workload_id: str
+    team: str
+    priority_class: str
+    priority: int = 0
+    actor: str = ""
+
+
+class RequestEviction(Wire, kw_only=True):
+    """An operator's eviction: stop the pods with grace and queue the workload again."""
+
+    workload_id: str
+    team: str
+    reason: str = "operator"
+    actor: str = ""
+
+
+class WorkloadQueued(Wire, kw_only=True):
+    """Admission's yes: the workload with defaults filled. Version 1."""
+
+    workload: Workload
+    body_hash: str
+    door: str = "http"
+    version: int = 1
+
+
+class WorkloadRejected(Wire, kw_only=True):
+    """Admission's no, with every broken rule. Version 1, terminal."""
+
+    workload_id: str
+    team: str
+    name: str
+    kind: str
+    body_hash: str
+    errors: tuple[FieldError, ...]
+    message: str
+    cell: int = 0
+    version: int = 1
+
+
+class SubmissionConflicted(Wire, kw_only=True):
+    """The same idempotency key came with another body; the first workload stands."""
+
+    workload_id: str
+    team: str
+    message: str
+
+
+class SubmissionAnswered(Wire, kw_only=True):
+    """The answer on a team's own results topic, one for each submission by Kafka."""
+
+    workload_id: str
+    idempotency_key: str
+    outcome: str
+    """accepted | rejected | conflicted."""
+    message: str = ""
+    errors: tuple[FieldError, ...] = ()
+
+
+class WorkloadFact(Wire, kw_only=True):
+    """What all facts of placement about one workload share: the whole state after the change."""
+
+    workload_id: str
+    team: str
+    queue: str
+    version: int
+    state: State
+    attempt: int
+    priority: int
+    cell: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+class WorkloadPlaced(WorkloadFact, kw_only=True):
+    """Devices and quota are charged, in one act. `placed_at_ms` starts the cost."""
+
+    placement: Placement
+    placed_at_ms: int
+    submitted_at_ms: int
+
+
+class WorkloadBound(WorkloadFact, kw_only=True):
+    """All pods are written to the cluster."""
+
+
+class WorkloadRunning(WorkloadFact, kw_only=True):
+    """All pods run."""
+
+    running_at_ms: int
+
+
+class WorkloadReleasedDevices(WorkloadFact, kw_only=True):
+    """Base of facts after which the ledger holds nothing for the attempt any more."""
+
+    released_at_ms: int = 0
+    """When the devices of the attempt were given back; 0 when it held none."""
+    released_attempt: int = 0
+
+
+class WorkloadSucceeded(WorkloadReleasedDevices, kw_only=True):
+    """All pods ended well."""
+
+
+class WorkloadFailed(WorkloadReleasedDevices, kw_only=True):
+    """A pod failed and no retry is left, or a time limit passed."""
+
+
+class WorkloadCancelled(WorkloadReleasedDevices, kw_only=True):
+    """Stopped by its owner; nothing runs any more."""
+
+
+class WorkloadRequeued(WorkloadReleasedDevices, kw_only=True):
+    """Back in its queue with its place kept, after an eviction or a failure."""
+
+
+class WorkloadHeld(WorkloadReleasedDevices, kw_only=True):
+    """Waits for a release."""
+
+
+class WorkloadReleased(WorkloadFact, kw_only=True):
+    """Released from a hold: queued again."""
+
+
+class WorkloadEvicted(WorkloadFact, kw_only=True):
+    """Pods are being stopped (`evicting`); `reason` says why, `message` by whom."""
+
+
+class WorkloadCancelling(WorkloadFact, kw_only=True):
+    """Pods are being stopped because the owner cancelled."""
+
+
+class WorkloadReprioritised(WorkloadFact, kw_only=True):
+    """Its priority changed while it waits."""
+
+
+class PlacementRefused(Wire, kw_only=True):
+    """Why a nominated workload is not placed; told again only when the reason changes."""
+
+    workload_id: str
+    team: str
+    queue: str
+    nomination: int
+    reason: Reason
+    message: str
+    next_step: str
+    evidence: dict[str, int] = {}
+    cell: int = 0

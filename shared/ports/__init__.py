@@ -1,0 +1,1 @@
+"""Protocols through which the shell is reached; every adapter passes tests/contract."""

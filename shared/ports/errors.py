@@ -1,0 +1,43 @@
+"""The error tree of the shell: what adapters raise, and what the loop does about it.
+
+    MusterError
+    |-- Transient            connection, deadlock, time-out: the same again, bounded
+    |   `-- UnknownCommit    it may have happened: drop memory, reload, go on
+    |-- Stale                epoch, inbox or version is not what was seen: reload, decide again
+    |   `-- LeaseLost        another holder has the shard
+    |-- Rejected             the database refuses the content: halve the batch
+    `-- ResourceVersionExpired  a watch cannot go on: list again
+
+`events.codec.Malformed` (dead letter) is the fourth kind; a refusal of a workload is none of
+these: it is a fact (design.md 2).
+"""
+
+from __future__ import annotations
+
+
+class MusterError(Exception):
+    """Base of every operating error."""
+
+
+class Transient(MusterError):  # noqa: N818  # named for what to do about it
+    """The same again, bounded."""
+
+
+class UnknownCommit(Transient):
+    """The connection broke during the commit: it may have happened."""
+
+
+class Stale(MusterError):  # noqa: N818
+    """What was seen is no longer so; reload and decide again."""
+
+
+class LeaseLost(Stale):
+    """Another holder has the shard; everything decided since is void."""
+
+
+class Rejected(MusterError):  # noqa: N818
+    """The database refuses the content of a unit."""
+
+
+class ResourceVersionExpired(MusterError):  # noqa: N818
+    """410: the watch cannot go on from there; list again."""

@@ -1,0 +1,24 @@
+"""What a node agent reads: NVML on a real node, a described machine in the simulator."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from shared.core.model import Node
+from shared.events.nodes import GpuHealthReported, GpuUsageReported
+
+
+class GpuProbe(Protocol):
+    """Reads one node; calls may block and are made off the event loop."""
+
+    def inventory(self) -> Node:
+        """The node with all its devices."""
+        ...
+
+    def usage(self, at_ms: int) -> GpuUsageReported:
+        """Use of every GPU now."""
+        ...
+
+    def health_changes(self) -> list[GpuHealthReported]:
+        """Changes of health since the last call."""
+        ...

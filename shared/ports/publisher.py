@@ -1,0 +1,53 @@
+"""The log: publish in order, read from an offset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from shared.ports.store import OutboxRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawMessage:
+    """A record as read; `topic` without prefix."""
+
+    topic: str
+    partition: int
+    offset: int
+    headers: tuple[tuple[str, bytes], ...]
+    key: bytes
+    value: bytes
+
+
+class Publisher(Protocol):
+    """Writes to the log."""
+
+    async def publish(self, rows: Sequence[OutboxRow]) -> None:
+        """Return when every row is acknowledged; order within a partition is kept.
+
+        Raises:
+            Transient: some may have been written; publish the same again.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Release connections."""
+        ...
+
+
+class Subscription(Protocol):
+    """Reads assigned partitions, from the offsets in the database."""
+
+    async def start(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Begin at `offsets` by (topic, partition); absent ones begin at the earliest."""
+        ...
+
+    async def poll(self, max_messages: int, wait_seconds: float) -> list[RawMessage]:
+        """At most `max_messages`, as soon as there is one; empty after `wait_seconds`."""
+        ...
+
+    async def close(self) -> None:
+        """Release connections."""
+        ...

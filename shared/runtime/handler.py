@@ -1,0 +1,89 @@
+"""What a service gives to the loop, and what a decision gives back (design.md 2).
+
+A service is a `Handler`: memory rebuilt by `load`, look-ups done in `prepare`, and a `decide`
+without I/O that turns a batch of messages into an `Outcome`. The loop makes the outcome true in
+one transaction and publishes it. When the transaction did not happen, the loop calls `load`
+again, so a handler never undoes anything itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from shared.events.envelope import Received
+from shared.events.topics import Topic
+from shared.events.workloads import Wire
+from shared.ports.reader import Reader
+from shared.ports.store import Write
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emit:
+    """A fact or command to publish; id, time, sequence and type are the loop's to add.
+
+    `partition` is the cell for topics keyed by cell, 0 for others. `cause` is the message that
+    was being decided.
+    """
+
+    payload: Wire
+    topic: Topic
+    subject: str
+    cause: Received
+    partition: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One new state version of one subject: becomes an audit row."""
+
+    subject: str
+    version: int
+    before: str
+    after: str
+    cause: Received
+    actor: str = ""
+    kind: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """All effects of one batch, in order."""
+
+    emits: list[Emit] = field(default_factory=list)
+    writes: list[Write] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    dead: list[tuple[Received, str]] = field(default_factory=list)
+    """Messages that can never be processed, with the reason; each goes to its dead letters."""
+
+
+class Handler(Protocol):
+    """A service as the loop sees it."""
+
+    name: str
+    """Name of the service: its schema, its role, the `ce_source` of what it emits."""
+
+    def topics(self) -> Sequence[tuple[Topic, Sequence[int]]]:
+        """Topics with the partitions to read; asked again after every commit."""
+        ...
+
+    async def load(self, reader: Reader) -> None:
+        """Forget everything and rebuild the memory from the service's own tables."""
+        ...
+
+    async def prepare(self, messages: Sequence[Received], reader: Reader) -> None:
+        """Look up what `decide` will need for these messages; most services need nothing."""
+        ...
+
+    def decide(self, messages: Sequence[Received], now_ms: int) -> Outcome:
+        """Apply the messages in order and say what must become true. No I/O, deterministic."""
+        ...
+
+    def due(self, now_ms: int) -> Sequence[Received]:
+        """Deadlines that have passed, as messages of topic "deadline" with derived ids."""
+        ...
+
+    def next_due_ms(self) -> int | None:
+        """When the next deadline passes, Unix milliseconds; None without one."""
+        ...
