@@ -160,3 +160,31 @@ def protocol_sql(schema: str) -> str:
 def grant_sql(schema: str, role: str) -> str:
     """Rights of a service's role on its own schema, after all its tables are made."""
     return GRANT_SQL.format(schema=schema, role=role)
+
+
+def execute(sql: str) -> None:
+    """Run a script of many statements through the driver itself, inside alembic's transaction."""
+    from alembic import op  # noqa: PLC0415  # only usable while alembic runs
+
+    bind = op.get_bind()
+    bind.exec_driver_sql("SELECT 1")  # SQLAlchemy begins the transaction with the first statement
+    bind.connection.dbapi_connection.run_async(lambda driver: driver.execute(sql))
+
+
+def create_role(role: str) -> str:
+    """SQL that makes the login role of a service if the cluster has none yet."""
+    return (
+        f"DO $$ BEGIN IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = '{role}') "
+        f"THEN CREATE ROLE {role} LOGIN; END IF; END $$;"
+    )
+
+
+def create_schema(schema: str, tables_sql: str) -> None:
+    """The whole schema of one service: protocol tables, its own tables, rights of its role."""
+    role = f"muster_{schema}"
+    execute(
+        create_role(role)
+        + protocol_sql(schema)
+        + tables_sql
+        + grant_sql(schema, role)
+    )

@@ -1,0 +1,1 @@
+"""Database migrations, run by alembic; a merged migration is never edited."""

@@ -1,0 +1,21 @@
+"""Schema of the service quota."""
+
+from __future__ import annotations
+
+from migrations.protocol import create_schema, execute
+
+revision = "0003"
+down_revision = "0002"
+
+TABLES_SQL = """
+"""
+
+
+def upgrade() -> None:
+    """Make the schema, its tables and the rights of its role."""
+    create_schema("quota", TABLES_SQL)
+
+
+def downgrade() -> None:
+    """Drop the schema with everything in it."""
+    execute("DROP SCHEMA quota CASCADE")
