@@ -1,0 +1,1 @@
+"""How Muster is put on machines; only `deploy.local` is code."""

@@ -1,0 +1,224 @@
+"""A real PostgreSQL server on this machine, in a folder of its own, durable (fsync on).
+
+The superuser is `muster`, over TCP of 127.0.0.1 and over a Unix socket, with a password made at
+`initdb`. Every service gets a role of its own with the time-outs of docs/adr (unit of work).
+"""
+
+import hashlib
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from deploy.local.postgres_binaries import (
+    fallback_folder,
+    find_binaries,
+    reachable,
+    server_user,
+)
+from deploy.local.processes import LocalError, Program, free_port, run_as, wait_ready
+
+START_SECONDS = 60
+STOP_SECONDS = 20
+SOCKET_PATH_BYTES_MAX = 80  # the kernel allows 107, the file name takes some
+OWNER = "muster"
+SETTINGS = """
+listen_addresses = '127.0.0.1'
+port = {port}
+unix_socket_directories = '{socket}'
+max_connections = 200
+shared_buffers = 256MB
+max_wal_size = 2GB
+min_wal_size = 512MB
+checkpoint_timeout = 15min
+checkpoint_completion_target = 0.9
+wal_compression = off
+fsync = on
+synchronous_commit = on
+full_page_writes = on
+autovacuum = on
+jit = off
+log_destination = 'stderr'
+log_min_messages = warning
+log_min_error_statement = error
+log_checkpoints = off
+"""
+ROLE_LIMITS = {
+    "idle_in_transaction_session_timeout": "2s",
+    "statement_timeout": "5s",
+    "lock_timeout": "1s",
+}
+
+
+class LocalPostgres:
+    """One database server; every method returns when it is done."""
+
+    def __init__(
+        self, folder: Path, port: int = 0, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.port = port or free_port()
+        self._environment = dict(environment or {})
+        self._user = server_user()
+        self._binaries: Path | None = None
+        self._program: Program | None = None
+        self.folder = _place(folder.resolve(), self._user)
+        self._socket = _socket_folder(self.folder)
+
+    @property
+    def pid(self) -> int | None:
+        """The postmaster's process id while it runs."""
+        return self._program.pid if self._program else None
+
+    def alive(self) -> bool:
+        """Whether the postmaster runs."""
+        return self._program is not None and self._program.alive()
+
+    def start(self) -> None:
+        """Start on the data that is there; a new folder is initialised first.
+
+        Raises:
+            LocalError: no programs, no unprivileged user, or the server does not start.
+        """
+        self._binaries = find_binaries(self._user)
+        if not (self.folder / "data" / "PG_VERSION").exists():
+            self._initialise()
+        self._configure()
+        self._program = Program(
+            name="postgres",
+            command=[str(self._binaries / "postgres"), "-D", str(self.folder / "data")],
+            log=self.folder / "postgres.log",
+            environment=self._environment,
+            folder=self.folder,
+            user=self._user,
+        )
+        self._program.start()
+        wait_ready(self._program, self.answers, seconds=START_SECONDS)
+
+    def stop(self) -> None:
+        """End it in order, without waiting for clients (fast shutdown)."""
+        if self._program and self._program.alive():
+            self._program.stop(seconds=STOP_SECONDS, by=signal.SIGINT)
+
+    def kill(self) -> None:
+        """End the postmaster and all its children as a crash would."""
+        if self._program:
+            self._program.kill()
+
+    def remove(self) -> None:
+        """Delete all data of a stopped server."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self._socket, ignore_errors=True)
+
+    def url(self, role: str = OWNER, database: str = "muster") -> str:
+        """The address for a service's role, or for the owner of everything."""
+        name = role if role == OWNER else role_name(role)
+        return f"postgresql://{name}:{self._password(name)}@127.0.0.1:{self.port}/{database}"
+
+    def create_roles(self, services: Iterable[str]) -> None:
+        """Make `muster_<service>` for each, with its password and time-outs; again is harmless."""
+        statements = []
+        for name in map(role_name, services):
+            exists = f"SELECT FROM pg_roles WHERE rolname = '{name}'"
+            create = f"CREATE ROLE {name} LOGIN"
+            statements.append(f"DO $$BEGIN IF NOT EXISTS ({exists}) THEN {create}; END IF; END$$")
+            statements.append(f"ALTER ROLE {name} PASSWORD '{self._password(name)}'")
+            statements += [f"ALTER ROLE {name} SET {k} = '{v}'" for k, v in ROLE_LIMITS.items()]
+        self.execute(*statements)
+
+    def create_database(self, name: str, template: str = "template1") -> None:
+        """Make a database, as a copy of another."""
+        self.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"', database="postgres")
+
+    def drop_database(self, name: str) -> None:
+        """Remove a database, whoever is connected."""
+        self.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)', database="postgres")
+
+    def execute(self, *statements: str, database: str = "postgres") -> str:
+        """Run statements as the superuser, each on its own; returns the rows as text.
+
+        Raises:
+            LocalError: one failed.
+        """
+        done = self._psql(*statements, database=database)
+        if done.returncode != 0:
+            raise LocalError(f"psql: {done.stderr.strip()}")
+        return done.stdout.strip()
+
+    def answers(self) -> bool:
+        """Whether it takes connections."""
+        return self._psql("SELECT 1", database="postgres").returncode == 0
+
+    def _psql(self, *statements: str, database: str) -> subprocess.CompletedProcess[str]:
+        assert self._binaries is not None, "not started"
+        options = ["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1"]
+        target = ["-p", str(self.port), "-U", OWNER, "-d", database]
+        return subprocess.run(
+            [str(self._binaries / "psql"), *options, *target],
+            input=";\n".join([*statements, ""]),
+            env={**os.environ, "PGPASSWORD": self._password(OWNER), "PGCONNECT_TIMEOUT": "5"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def _initialise(self) -> None:
+        assert self._binaries is not None
+        self._own_folder()
+        password = self.folder / "password"
+        data = ["-D", str(self.folder / "data"), "--pwfile", str(password), "-U", OWNER]
+        how = ["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"]
+        command = [str(self._binaries / "initdb"), *data, *how]
+        done = run_as(self._user, command, self.folder)
+        if done.returncode != 0:
+            shutil.rmtree(self.folder / "data", ignore_errors=True)
+            raise LocalError(f"initdb failed:\n{done.stdout}{done.stderr}")
+
+    def _own_folder(self) -> None:
+        """Make the folder and the secret in it, belonging to the server's user."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        password = self.folder / "password"
+        password.touch(mode=0o600)
+        password.write_text(secrets.token_hex(16))
+        if self._user:
+            shutil.chown(self.folder, self._user)
+            shutil.chown(password, self._user)
+
+    def _configure(self) -> None:
+        self._socket.mkdir(parents=True, exist_ok=True)
+        if self._user:
+            shutil.chown(self._socket, self._user)
+        settings = SETTINGS.format(port=self.port, socket=self._socket)
+        (self.folder / "data" / "postgresql.auto.conf").write_text(settings)
+
+    def _password(self, role: str) -> str:
+        secret = (self.folder / "password").read_text()
+        if role == OWNER:
+            return secret
+        return hashlib.sha256(f"{secret}:{role}".encode()).hexdigest()[:32]
+
+
+def role_name(service: str) -> str:
+    """The database role of a service: `node-agent` has `muster_node_agent`."""
+    return f"muster_{service.replace('-', '_')}"
+
+
+def _place(folder: Path, user: str | None) -> Path:
+    """The folder itself, or one below /var/tmp when the server's user cannot reach it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    record = folder.with_name(f"{folder.name}.location")
+    if reachable(folder.parent, user):
+        return folder
+    place = fallback_folder(folder)
+    place.mkdir(exist_ok=True)
+    record.write_text(f"{place}\n")
+    return place
+
+
+def _socket_folder(folder: Path) -> Path:
+    place = folder / "socket"
+    if len(str(place).encode()) <= SOCKET_PATH_BYTES_MAX:
+        return place
+    return fallback_folder(place)

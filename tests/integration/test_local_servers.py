@@ -1,0 +1,105 @@
+"""The real broker and database of `deploy.local`: what was acknowledged survives a SIGKILL."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from deploy.local.kafka import LocalKafka
+from deploy.local.postgres import LocalPostgres
+from deploy.local.processes import LocalError, descendants, running
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[LocalKafka]:
+    broker = LocalKafka(tmp_path / "kafka")
+    yield broker
+    broker.kill()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[LocalPostgres]:
+    server = LocalPostgres(tmp_path / "postgres")
+    yield server
+    server.kill()
+    server.remove()
+
+
+def test_a_killed_broker_keeps_what_it_acknowledged(broker: LocalKafka):
+    broker.start()
+    asyncio.run(_produce(broker.bootstrap, [b"first", b"second"]))
+
+    broker.kill()
+    broker.start()
+
+    assert asyncio.run(_consume(broker.bootstrap, 2)) == [b"first", b"second"]
+
+
+def test_a_stopped_broker_starts_again_on_its_port(broker: LocalKafka):
+    broker.start()
+    before = broker.bootstrap
+
+    broker.stop()
+    assert not broker.answers()
+    broker.start()
+
+    assert before == broker.bootstrap
+    assert broker.answers()
+
+
+def test_a_killed_database_keeps_what_it_committed(server: LocalPostgres):
+    server.start()
+    server.create_database("muster")
+    server.execute("CREATE TABLE seen (id int)", "INSERT INTO seen VALUES (7)", database="muster")
+    family = [server.pid, *descendants(server.pid or 0)]
+
+    server.kill()
+    assert not any(running(pid) for pid in family if pid)
+    server.start()
+
+    assert server.execute("SELECT id FROM seen", database="muster") == "7"
+    assert server.execute("SHOW fsync") == "on"
+
+
+def test_a_service_role_has_its_own_password_and_time_outs(server: LocalPostgres):
+    server.start()
+    server.create_database("muster")
+    server.create_roles(["node-agent"])
+    server.create_roles(["node-agent"])
+
+    assert asyncio.run(_who(server.url("node-agent"))) == ("muster_node_agent", "5s")
+
+
+def test_a_refused_statement_names_its_reason(server: LocalPostgres):
+    server.start()
+
+    with pytest.raises(LocalError, match="does not exist"):
+        server.execute("SELECT * FROM nowhere")
+
+
+async def _produce(bootstrap: str, values: list[bytes]) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await admin.start()
+    await admin.create_topics([NewTopic("kept", num_partitions=1, replication_factor=1)])
+    await admin.close()
+    async with AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all") as producer:
+        for value in values:
+            await producer.send_and_wait("kept", value)
+
+
+async def _consume(bootstrap: str, count: int) -> list[bytes | None]:
+    consumer = AIOKafkaConsumer("kept", bootstrap_servers=bootstrap, auto_offset_reset="earliest")
+    async with consumer, asyncio.timeout(30):
+        return [(await consumer.getone()).value for _ in range(count)]
+
+
+async def _who(url: str) -> tuple[str, str]:
+    connection = await asyncpg.connect(url)
+    row = await connection.fetchrow("SELECT current_user, current_setting('statement_timeout')")
+    await connection.close()
+    assert row is not None
+    return str(row[0]), str(row[1])
