@@ -16,10 +16,10 @@ from pathlib import Path
 
 from deploy.local.cache import locked
 from deploy.local.kafka_jars import fetched_jars
-from deploy.local.processes import LocalError, Program, free_port, wait_ready
+from deploy.local.processes import LocalError, Program, free_ports, wait_ready
 
 START_SECONDS = 90
-STOP_SECONDS = 20
+STOP_SECONDS = 30
 JVM = (
     "-Xms64m",
     "-Xmx512m",
@@ -59,12 +59,14 @@ broker.session.timeout.ms=9000
 class LocalKafka:
     """One broker; every method returns when it is done."""
 
+    name = "kafka"
+
     def __init__(
         self, folder: Path, port: int = 0, environment: Mapping[str, str] | None = None
     ) -> None:
         self.folder = folder.resolve()
-        self.port = port or free_port()
-        self._controller_port = free_port()
+        ports = free_ports(2)
+        self.port, self._controller_port = port or ports[0], ports[1]
         self._environment = dict(environment or {})
         self._program: Program | None = None
 
@@ -92,10 +94,15 @@ class LocalKafka:
         _train(jars, self._environment)
         self._run(jars, [f"-XX:SharedArchiveFile={jars / 'kafka.jsa'}", "-Xlog:cds=off"])
 
+    def wait(self) -> None:
+        """Return when the process has ended."""
+        if self._program:
+            self._program.wait()
+
     def stop(self) -> None:
         """End it in order."""
         if self._program:
-            self._program.stop(seconds=STOP_SECONDS)
+            self._program.stop()
 
     def kill(self) -> None:
         """End it as a crash would."""
@@ -113,6 +120,7 @@ class LocalKafka:
             command=[*command, "kafka.Kafka", str(properties)],
             log=self.folder / "kafka.log",
             environment=self._environment,
+            stop_seconds=STOP_SECONDS,
         )
         self._program.start()
         wait_ready(self._program, self.answers, seconds=START_SECONDS)
@@ -157,6 +165,5 @@ def _train(jars: Path, environment: Mapping[str, str]) -> None:
             partial = jars / "kafka.jsa.partial"
             broker = LocalKafka(Path(folder), environment=environment)
             broker._run(jars, [f"-XX:ArchiveClassesAtExit={partial}", "-Xlog:cds=off"])  # noqa: SLF001  # itself
-            assert broker._program is not None  # noqa: SLF001
-            broker._program.stop(seconds=START_SECONDS)  # noqa: SLF001
+            broker.stop()
             partial.rename(archive)

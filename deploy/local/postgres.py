@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 
 from deploy.local.postgres_binaries import (
@@ -20,11 +21,11 @@ from deploy.local.postgres_binaries import (
     server_user,
 )
 from deploy.local.processes import LocalError, Program, free_port, run_as, wait_ready
+from deploy.local.roles import OWNER, role_name, role_sql
 
 START_SECONDS = 60
 STOP_SECONDS = 20
 SOCKET_PATH_BYTES_MAX = 80  # the kernel allows 107, the file name takes some
-OWNER = "muster"
 SETTINGS = """
 listen_addresses = '127.0.0.1'
 port = {port}
@@ -46,15 +47,12 @@ log_min_messages = warning
 log_min_error_statement = error
 log_checkpoints = off
 """
-ROLE_LIMITS = {
-    "idle_in_transaction_session_timeout": "2s",
-    "statement_timeout": "5s",
-    "lock_timeout": "1s",
-}
 
 
 class LocalPostgres:
     """One database server; every method returns when it is done."""
+
+    name = "postgres"
 
     def __init__(
         self, folder: Path, port: int = 0, environment: Mapping[str, str] | None = None
@@ -62,10 +60,13 @@ class LocalPostgres:
         self.port = port or free_port()
         self._environment = dict(environment or {})
         self._user = server_user()
-        self._binaries: Path | None = None
         self._program: Program | None = None
         self.folder = _place(folder.resolve(), self._user)
         self._socket = _socket_folder(self.folder)
+
+    @cached_property
+    def _binaries(self) -> Path:
+        return find_binaries(self._user)
 
     @property
     def pid(self) -> int | None:
@@ -82,7 +83,6 @@ class LocalPostgres:
         Raises:
             LocalError: no programs, no unprivileged user, or the server does not start.
         """
-        self._binaries = find_binaries(self._user)
         if not (self.folder / "data" / "PG_VERSION").exists():
             self._initialise()
         self._configure()
@@ -93,14 +93,21 @@ class LocalPostgres:
             environment=self._environment,
             folder=self.folder,
             user=self._user,
+            stop_by=signal.SIGINT,
+            stop_seconds=STOP_SECONDS,
         )
         self._program.start()
         wait_ready(self._program, self.answers, seconds=START_SECONDS)
 
+    def wait(self) -> None:
+        """Return when the postmaster has ended."""
+        if self._program:
+            self._program.wait()
+
     def stop(self) -> None:
         """End it in order, without waiting for clients (fast shutdown)."""
-        if self._program and self._program.alive():
-            self._program.stop(seconds=STOP_SECONDS, by=signal.SIGINT)
+        if self._program:
+            self._program.stop()
 
     def kill(self) -> None:
         """End the postmaster and all its children as a crash would."""
@@ -119,14 +126,8 @@ class LocalPostgres:
 
     def create_roles(self, services: Iterable[str]) -> None:
         """Make `muster_<service>` for each, with its password and time-outs; again is harmless."""
-        statements = []
-        for name in map(role_name, services):
-            exists = f"SELECT FROM pg_roles WHERE rolname = '{name}'"
-            create = f"CREATE ROLE {name} LOGIN"
-            statements.append(f"DO $$BEGIN IF NOT EXISTS ({exists}) THEN {create}; END IF; END$$")
-            statements.append(f"ALTER ROLE {name} PASSWORD '{self._password(name)}'")
-            statements += [f"ALTER ROLE {name} SET {k} = '{v}'" for k, v in ROLE_LIMITS.items()]
-        self.execute(*statements)
+        names = map(role_name, services)
+        self.execute(*(line for name in names for line in role_sql(name, self._password(name))))
 
     def create_database(self, name: str, template: str = "template1") -> None:
         """Make a database, as a copy of another."""
@@ -152,7 +153,6 @@ class LocalPostgres:
         return self._psql("SELECT 1", database="postgres").returncode == 0
 
     def _psql(self, *statements: str, database: str) -> subprocess.CompletedProcess[str]:
-        assert self._binaries is not None, "not started"
         options = ["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1"]
         target = ["-p", str(self.port), "-U", OWNER, "-d", database]
         return subprocess.run(
@@ -165,7 +165,6 @@ class LocalPostgres:
         )
 
     def _initialise(self) -> None:
-        assert self._binaries is not None
         self._own_folder()
         password = self.folder / "password"
         data = ["-D", str(self.folder / "data"), "--pwfile", str(password), "-U", OWNER]
@@ -198,11 +197,6 @@ class LocalPostgres:
         if role == OWNER:
             return secret
         return hashlib.sha256(f"{secret}:{role}".encode()).hexdigest()[:32]
-
-
-def role_name(service: str) -> str:
-    """The database role of a service: `node-agent` has `muster_node_agent`."""
-    return f"muster_{service.replace('-', '_')}"
 
 
 def _place(folder: Path, user: str | None) -> Path:

@@ -36,6 +36,8 @@ class Program:
     environment: Mapping[str, str] = field(default_factory=dict)
     folder: Path | None = None
     user: str | None = None
+    stop_by: signal.Signals = signal.SIGTERM
+    stop_seconds: float = 10
     _process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -74,13 +76,18 @@ class Program:
         if self._process is not None:
             self._process.send_signal(number)
 
-    def stop(self, *, seconds: float, by: signal.Signals = signal.SIGTERM) -> None:
-        """Ask it to end, then end it by force after `seconds`."""
+    def wait(self) -> None:
+        """Return when it has ended."""
+        if self._process is not None:
+            self._process.wait()
+
+    def stop(self) -> None:
+        """Ask it to end, then end it by force when that takes too long."""
         if self._process is None:
             return
-        self.send(by)
+        self.send(self.stop_by)
         try:
-            self._process.wait(seconds)
+            self._process.wait(self.stop_seconds)
         except subprocess.TimeoutExpired:
             self.kill()
 
@@ -117,18 +124,26 @@ def run_as(
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 on which nothing listens now.
+    """A TCP port of 127.0.0.1 on which nothing listens now."""
+    return free_ports(1)[0]
+
+
+def free_ports(count: int) -> list[int]:
+    """So many different TCP ports of 127.0.0.1 on which nothing listens now.
 
     Raises:
-        LocalError: none was free in 200 tries.
+        LocalError: too few were free in 200 tries.
     """
-    for _ in range(200):
-        port = random.SystemRandom().choice(PORTS)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
-    message = f"no free TCP port between {PORTS.start} and {PORTS.stop}: what uses them all?"
-    raise LocalError(message)
+    ports: list[int] = []
+    with contextlib.ExitStack() as held:
+        for port in random.SystemRandom().sample(PORTS, 200 + count):
+            probe = held.enter_context(socket.socket())
+            with contextlib.suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                ports.append(port)
+            if len(ports) == count:
+                return ports
+    raise LocalError(f"no free TCP port between {PORTS.start} and {PORTS.stop}: what uses them?")
 
 
 def wait_until(check: Callable[[], bool], *, seconds: float, what: str) -> None:
@@ -201,10 +216,11 @@ def marked(variable: str) -> Iterator[tuple[int, str]]:
 
 def end_orphans(home: Path) -> list[int]:
     """End, by force, what an earlier run in this folder left; returns their ids."""
-    orphans = [pid for pid, value in marked(HOME) if value == str(home) and pid != os.getpid()]
+    mine = [pid for pid, value in marked(HOME) if value == str(home) and pid != os.getpid()]
+    orphans = [*mine, *(child for pid in mine for child in descendants(pid))]
     kill_all(orphans)
     wait_until(lambda: not any(map(running, orphans)), seconds=10, what="orphans to end")
-    return orphans
+    return sorted(set(orphans))
 
 
 def kill_all(pids: Sequence[int]) -> None:

@@ -12,18 +12,19 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from deploy.local.kafka import LocalKafka
 from deploy.local.postgres import LocalPostgres
 from deploy.local.processes import LocalError, descendants, running
+from tests.fixtures.shared_folder import mark
 
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[LocalKafka]:
-    broker = LocalKafka(tmp_path / "kafka")
+    broker = LocalKafka(tmp_path / "kafka", environment=mark())
     yield broker
     broker.kill()
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[LocalPostgres]:
-    server = LocalPostgres(tmp_path / "postgres")
+    server = LocalPostgres(tmp_path / "postgres", environment=mark())
     yield server
     server.kill()
     server.remove()

@@ -1,0 +1,77 @@
+"""The one table of Muster's processes: the local runner and docker-compose.yml both follow it.
+
+A new process is a new row. Every process gets the same few settings (`environment`); what only
+one needs stands in its row.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+KAFKA = "kafka"
+POSTGRES = "postgres"
+CLUSTER = "simulated-cluster"
+GATEWAY = "gateway"
+TOPIC_PREFIX = "muster"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """One process. `role` is its service, whose database role it takes."""
+
+    name: str
+    role: str
+    module: str
+    needs: tuple[str, ...] = (KAFKA, POSTGRES)
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """What a process must know of the others, and its own place."""
+
+    kafka: str
+    database: str
+    cluster: str
+    http_port: int
+    data_folder: str
+    admin_key_file: str
+
+
+def _service(name: str, **others: str) -> Service:
+    return Service(name=name, role=name, module=f"services.{name}", environment=others)
+
+
+SERVICES = (
+    Service(name=CLUSTER, role=CLUSTER, module="shared.simulator.cluster", needs=(POSTGRES,)),
+    _service("admission"),
+    _service("quota"),
+    _service("placement"),
+    Service(
+        name="binder", role="binder", module="services.binder", needs=(KAFKA, POSTGRES, CLUSTER)
+    ),
+    _service("monitoring"),
+    _service(GATEWAY, MUSTER_GATEWAY_ROLES="http"),
+    Service(
+        name="gateway-projection",
+        role=GATEWAY,
+        module="services.gateway",
+        environment={"MUSTER_GATEWAY_ROLES": "projection"},
+    ),
+    Service(name="fleet", role="fleet", module="shared.simulator.fleet", needs=(KAFKA, CLUSTER)),
+)
+ROLES = (*dict.fromkeys(service.role for service in SERVICES), "operations")
+
+
+def environment(service: Service, addresses: Addresses) -> dict[str, str]:
+    """The settings a process is started with."""
+    return {
+        "MUSTER_KAFKA_BOOTSTRAP": addresses.kafka,
+        "MUSTER_DATABASE_URL": addresses.database,
+        "MUSTER_CLUSTER_URL": addresses.cluster,
+        "MUSTER_TOPIC_PREFIX": TOPIC_PREFIX,
+        "MUSTER_SLOT": service.name,
+        "MUSTER_HTTP_PORT": str(addresses.http_port),
+        "MUSTER_DATA_FOLDER": addresses.data_folder,
+        "MUSTER_ADMIN_KEY_FILE": addresses.admin_key_file,
+        **service.environment,
+    }

@@ -1,0 +1,17 @@
+"""What every test may use: real servers (`kafka`, `postgres`, `database`, `topic_prefix`)."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+pytest_plugins = ["tests.fixtures.shared_folder", "tests.fixtures.servers"]
+
+settings.register_profile("dev", max_examples=100, deadline=None)
+settings.register_profile(
+    "ci",
+    max_examples=2000,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
