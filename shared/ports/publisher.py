@@ -19,6 +19,8 @@ class RawMessage:
     headers: tuple[tuple[str, bytes], ...]
     key: bytes
     value: bytes
+    timestamp_ms: int = 0
+    """When the broker took it; the only time to trust on a topic that teams write."""
 
 
 class Publisher(Protocol):
@@ -40,8 +42,11 @@ class Publisher(Protocol):
 class Subscription(Protocol):
     """Reads assigned partitions, from the offsets in the database."""
 
-    async def start(self, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Begin at `offsets` by (topic, partition); absent ones begin at the earliest."""
+    async def assign(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Read these (topic, partition) from these offsets on; others are left as they are.
+
+        What was buffered for a partition that is assigned again is dropped.
+        """
         ...
 
     async def poll(self, max_messages: int, wait_seconds: float) -> list[RawMessage]:

@@ -1,0 +1,228 @@
+"""Kafka by aiokafka: an idempotent publisher and subscriptions by `assign`.
+
+aiokafka's defaults would lose data (acks=1, auto-commit, "latest"); each is set here. Offsets live
+in PostgreSQL, so nothing is ever committed to Kafka. One consumer for each topic: a fetch that
+waits for one quiet topic must not delay a busy one (recipes.md 8).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.errors import KafkaError
+
+from shared.ports.errors import Transient
+from shared.ports.publisher import RawMessage
+from shared.ports.store import OutboxRow
+
+BATCH_BYTES: Final = 1 << 20
+REQUEST_TIMEOUT_MS: Final = 20_000
+FETCH_WAIT_MS: Final = 500
+BUFFERED_MESSAGES_MAX: Final = 2_000
+PUBLISH_TIMEOUT_SECONDS: Final = 30.0
+
+
+class KafkaPublisher:
+    """`ports.Publisher`: batches of one partition are sent one after the other."""
+
+    def __init__(self, bootstrap: str, prefix: str) -> None:
+        self._bootstrap = bootstrap
+        self._prefix = prefix
+        self._producer: AIOKafkaProducer | None = None
+
+    async def publish(self, rows: Sequence[OutboxRow]) -> None:
+        """Acknowledged when it returns; after an error the producer is built anew."""
+        try:
+            async with asyncio.timeout(PUBLISH_TIMEOUT_SECONDS):
+                producer = await self._ready()
+                acknowledged = []
+                for (topic, partition), group in _by_partition(rows).items():
+                    name = f"{self._prefix}.{topic}"
+                    acknowledged += await self._send(producer, name, partition, group)
+                await asyncio.gather(*acknowledged)
+        except (KafkaError, TimeoutError, OSError) as error:
+            await self._drop()
+            raise Transient(f"publish: {type(error).__name__}: {error}") from error
+
+    async def _ready(self) -> AIOKafkaProducer:
+        if self._producer is None:
+            producer = AIOKafkaProducer(
+                bootstrap_servers=self._bootstrap,
+                enable_idempotence=True,
+                acks="all",
+                linger_ms=0,
+                max_batch_size=BATCH_BYTES,
+                max_request_size=4 * BATCH_BYTES,
+                request_timeout_ms=REQUEST_TIMEOUT_MS,
+            )
+            try:
+                await producer.start()
+            except BaseException:
+                await producer.stop()
+                raise
+            self._producer = producer
+        return self._producer
+
+    async def _send(
+        self, producer: AIOKafkaProducer, topic: str, partition: int, rows: Sequence[OutboxRow]
+    ) -> list[asyncio.Future]:
+        acknowledged = []
+        batch = producer.create_batch()
+        for row in rows:
+            item = {
+                "key": row.key.encode(),
+                "value": row.value,
+                "timestamp": None,
+                "headers": row.headers,
+            }
+            if batch.append(**item) is None:
+                acknowledged.append(await producer.send_batch(batch, topic, partition=partition))
+                batch = producer.create_batch()
+                batch.append(**item)
+        acknowledged.append(await producer.send_batch(batch, topic, partition=partition))
+        return acknowledged
+
+    async def _drop(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            await _stop(producer)
+
+    async def close(self) -> None:
+        """Flush what is in flight and disconnect."""
+        await self._drop()
+
+
+def _by_partition(rows: Sequence[OutboxRow]) -> dict[tuple[str, int], list[OutboxRow]]:
+    groups: dict[tuple[str, int], list[OutboxRow]] = {}
+    for row in rows:
+        groups.setdefault((row.topic, row.partition), []).append(row)
+    return groups
+
+
+async def _stop(client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
+    """Stop within two seconds; a dead broker must not hold up a shutdown."""
+    with contextlib.suppress(KafkaError, TimeoutError, OSError):
+        async with asyncio.timeout(2):
+            await client.stop()
+
+
+class KafkaSubscription:
+    """`ports.Subscription`: one consumer and one pump task for each topic."""
+
+    def __init__(self, bootstrap: str, prefix: str) -> None:
+        self._bootstrap = bootstrap
+        self._prefix = prefix
+        self._consumers: dict[str, AIOKafkaConsumer] = {}
+        self._pumps: dict[str, asyncio.Task[None]] = {}
+        self._buffer: deque[RawMessage] = deque()
+        self._arrived = asyncio.Event()
+        self._taken = asyncio.Event()
+        self._failure: Exception | None = None
+
+    async def assign(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Start a consumer for each topic named; one that existed is replaced."""
+        by_topic: dict[str, dict[int, int]] = {}
+        for (topic, partition), offset in offsets.items():
+            by_topic.setdefault(topic, {})[partition] = offset
+        await asyncio.gather(*(self._end(topic) for topic in by_topic))
+        self._buffer = deque(one for one in self._buffer if one.topic not in by_topic)
+        self._failure = None
+        await asyncio.gather(*(self._begin(topic, parts) for topic, parts in by_topic.items()))
+
+    async def _begin(self, topic: str, offsets: Mapping[int, int]) -> None:
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self._bootstrap,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=FETCH_WAIT_MS,
+            max_partition_fetch_bytes=2 * BATCH_BYTES,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            isolation_level="read_uncommitted",
+            check_crcs=False,
+        )
+        try:
+            async with asyncio.timeout(10):
+                await consumer.start()
+        except (KafkaError, TimeoutError, OSError) as error:
+            await _stop(consumer)
+            raise Transient(f"consumer of {topic}: {error}") from error
+        name = f"{self._prefix}.{topic}"
+        consumer.assign([TopicPartition(name, partition) for partition in offsets])
+        for partition, offset in offsets.items():
+            consumer.seek(TopicPartition(name, partition), offset)
+        self._consumers[topic] = consumer
+        self._pumps[topic] = asyncio.create_task(self._pump(topic, consumer))
+
+    async def _pump(self, topic: str, consumer: AIOKafkaConsumer) -> None:
+        """Move records into the buffer; stop reading ahead while it is full."""
+        try:
+            while True:
+                groups = await consumer.getmany(timeout_ms=1_000, max_records=500)
+                for place, records in groups.items():
+                    self._buffer.extend(
+                        RawMessage(
+                            topic=topic,
+                            partition=place.partition,
+                            offset=record.offset,
+                            headers=record.headers,
+                            key=record.key or b"",
+                            value=record.value or b"",
+                            timestamp_ms=record.timestamp,
+                        )
+                        for record in records
+                    )
+                    self._arrived.set()
+                while len(self._buffer) >= BUFFERED_MESSAGES_MAX:
+                    self._taken.clear()
+                    await self._taken.wait()
+        except (KafkaError, OSError) as error:
+            self._failure = error
+            self._arrived.set()
+
+    async def poll(self, max_messages: int, wait_seconds: float) -> list[RawMessage]:
+        """What has arrived; raises Transient when a consumer has failed."""
+        if not self._buffer:
+            self._arrived.clear()
+            if self._failure is None:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(wait_seconds):
+                        await self._arrived.wait()
+        if self._failure is not None:
+            raise Transient(f"consumer: {self._failure}")
+        count = min(max_messages, len(self._buffer))
+        messages = [self._buffer.popleft() for _ in range(count)]
+        self._taken.set()
+        return messages
+
+    def wake(self) -> None:
+        """Let a waiting `poll` return now."""
+        self._arrived.set()
+
+    async def behind(self) -> int:
+        """Records on the broker that have not been read into the buffer yet."""
+        total = 0
+        for consumer in self._consumers.values():
+            places = list(consumer.assignment())
+            ends = await consumer.end_offsets(places)
+            for place in places:
+                total += max(0, ends[place] - await consumer.position(place))
+        return total
+
+    async def _end(self, topic: str) -> None:
+        pump = self._pumps.pop(topic, None)
+        if pump is not None:
+            pump.cancel()
+            await asyncio.gather(pump, return_exceptions=True)
+        consumer = self._consumers.pop(topic, None)
+        if consumer is not None:
+            await _stop(consumer)
+
+    async def close(self) -> None:
+        """Stop all consumers."""
+        await asyncio.gather(*(self._end(topic) for topic in list(self._consumers)))
+        self._buffer.clear()

@@ -1,0 +1,78 @@
+"""Creates topics from the topic table: `python -m shared.adapters.kafka_topics create`.
+
+Auto-creation is off on the broker, so a topic exists only if it stands in events/topics.py or
+belongs to a team. Creating what exists is no error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+from collections.abc import Sequence
+from typing import Final
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from shared.events.topics import DEAD_LETTER_SUFFIX, TOPICS, Topic
+from shared.ports.errors import Transient
+
+ALREADY_EXISTS: Final = 36
+DEAD_LETTER_RETENTION_HOURS: Final = 24 * 14
+
+
+async def create_topics(
+    bootstrap: str, prefix: str, topics: Sequence[Topic], *, replication: int = 1
+) -> None:
+    """Create `topics` and their dead-letter topics; idempotent.
+
+    Raises:
+        Transient: the broker refused one, with its error code (aiokafka does not raise).
+    """
+    wanted = [one for topic in topics for one in _with_dead_letters(topic, prefix, replication)]
+    client = AIOKafkaAdminClient(bootstrap_servers=bootstrap, request_timeout_ms=20_000)
+    await client.start()
+    try:
+        reply = await client.create_topics(wanted)
+    finally:
+        await client.close()
+    for name, code, *rest in reply.topic_errors:
+        if code not in (0, ALREADY_EXISTS):
+            raise Transient(f"topic {name}: error {code} {rest}")
+
+
+def _with_dead_letters(topic: Topic, prefix: str, replication: int) -> list[NewTopic]:
+    name = topic.on_broker(prefix)
+    return [
+        _new(name, topic.partitions, topic.retention_hours, replication),
+        _new(
+            name + DEAD_LETTER_SUFFIX, topic.partitions, DEAD_LETTER_RETENTION_HOURS, replication
+        ),
+    ]
+
+
+def _new(name: str, partitions: int, retention_hours: int, replication: int) -> NewTopic:
+    retention_ms = retention_hours * 3_600_000 if retention_hours > 0 else -1
+    return NewTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replication,
+        topic_configs={
+            "retention.ms": str(retention_ms),
+            "message.timestamp.type": "LogAppendTime",
+        },
+    )
+
+
+def main() -> None:
+    """Create every topic of the table on the broker of MUSTER_KAFKA_BOOTSTRAP."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("action", choices=["create"])
+    parser.parse_args()
+    bootstrap = os.environ["MUSTER_KAFKA_BOOTSTRAP"]
+    prefix = os.environ.get("MUSTER_TOPIC_PREFIX", "muster")
+    asyncio.run(create_topics(bootstrap, prefix, TOPICS))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Publishes committed outbox rows in order, from memory, and knows what was acknowledged.
+
+A batch is not sent before the one before it is acknowledged, so the order on each partition is
+commit order. The watermark (`acked_seq`) is written with the next transaction; a restart
+publishes everything above it first, and consumers drop what they have seen (design.md 2).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from shared.ports.errors import Transient
+from shared.ports.publisher import Publisher
+from shared.ports.store import OutboxRow
+from shared.runtime.failpoints import Failpoints
+
+BATCH_ROWS_MAX: Final = 2_000
+QUEUED_BYTES_MAX: Final = 32 << 20
+BACKOFF_SECONDS_MAX: Final = 1.0
+
+
+class Relay:
+    """A FIFO with a byte bound, and the task that empties it."""
+
+    def __init__(self, publisher: Publisher, failpoints: Failpoints, acked_seq: int) -> None:
+        self.acked_seq = acked_seq
+        self.failures = 0
+        self._publisher = publisher
+        self._failpoints = failpoints
+        self._rows: deque[OutboxRow] = deque()
+        self._bytes = 0
+        self._filled = asyncio.Event()
+        self._emptied = asyncio.Event()
+        self._emptied.set()
+
+    @property
+    def waiting(self) -> int:
+        """Rows that are committed and not yet acknowledged."""
+        return len(self._rows)
+
+    def put(self, rows: Sequence[OutboxRow]) -> None:
+        """Take committed rows, in order of `seq`."""
+        if not rows:
+            return
+        self._rows.extend(rows)
+        self._bytes += sum(len(row.value) for row in rows)
+        self._filled.set()
+        if self._bytes >= QUEUED_BYTES_MAX:
+            self._emptied.clear()
+
+    async def room(self) -> None:
+        """Return when the FIFO is below its bound; until then nothing more is consumed."""
+        await self._emptied.wait()
+
+    async def run(self) -> None:
+        """Publish until cancelled; a broker that is away is tried again and again."""
+        while True:
+            await self._filled.wait()
+            await self._publish_once()
+
+    async def _publish_once(self) -> None:
+        rows = [self._rows[index] for index in range(min(len(self._rows), BATCH_ROWS_MAX))]
+        try:
+            await self._failpoints.reach("relay.before_publish")
+            await self._publisher.publish(rows)
+        except Transient:
+            self.failures += 1
+            await asyncio.sleep(min(0.05 * 2 ** min(self.failures, 6), BACKOFF_SECONDS_MAX))
+            return
+        await self._failpoints.reach("relay.published_not_marked")
+        self.failures = 0
+        self._forget(rows)
+
+    def _forget(self, rows: Sequence[OutboxRow]) -> None:
+        for row in rows:
+            self._rows.popleft()
+            self._bytes -= len(row.value)
+        self.acked_seq = rows[-1].seq
+        if not self._rows:
+            self._filled.clear()
+        if self._bytes < QUEUED_BYTES_MAX:
+            self._emptied.set()
+
+    async def drained(self, wait_seconds: float) -> bool:
+        """Wait until everything is acknowledged; false if that takes too long."""
+        deadline = asyncio.get_running_loop().time() + wait_seconds
+        while self._rows and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.01)
+        return not self._rows

@@ -1,0 +1,31 @@
+"""Settings of every service, from the environment (prefix `MUSTER_`) or a secrets folder."""
+
+from __future__ import annotations
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    """What a process must be told. docs/settings.md is generated from these descriptions."""
+
+    model_config = SettingsConfigDict(env_prefix="MUSTER_", extra="ignore", frozen=True)
+
+    kafka_bootstrap: str = Field(description="host:port of a Kafka broker")
+    database_url: str = Field(description="PostgreSQL URL with the role of this service")
+    slot: str = Field(default="local", description="stable name of this process as lease holder")
+    cell: int = Field(default=0, ge=0, description="cell that this process serves")
+    topic_prefix: str = Field(default="muster", description="first part of every topic name")
+    http_host: str = Field(default="127.0.0.1", description="address for health and metrics")
+    http_port: int = Field(default=0, ge=0, description="port for health and metrics; 0: none")
+    batch_messages_max: int = Field(default=500, ge=1, description="messages in a unit of work")
+    lease_seconds: float = Field(default=5.0, gt=0, description="time to live of a lease")
+    stuck_seconds: float = Field(
+        default=15.0, gt=0, description="without progress for so long, the process exits with 70"
+    )
+    failpoints: str = Field(
+        default="",
+        description="for tests: name:probability:kill|raise|sleep=SECONDS, comma-separated",
+    )
+    seed: int = Field(default=0, description="seed of failpoints and of ties in placement")
+    log_level: str = Field(default="info", description="debug, info, warning or error")
