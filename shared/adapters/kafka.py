@@ -70,8 +70,8 @@ class KafkaPublisher:
 
     async def _send(
         self, producer: AIOKafkaProducer, topic: str, partition: int, rows: Sequence[OutboxRow]
-    ) -> list[asyncio.Future]:
-        acknowledged = []
+    ) -> list[asyncio.Future[object]]:
+        acknowledged: list[asyncio.Future[object]] = []
         batch = producer.create_batch()
         for row in rows:
             item = {
@@ -123,6 +123,7 @@ class KafkaSubscription:
         self._arrived = asyncio.Event()
         self._taken = asyncio.Event()
         self._failure: Exception | None = None
+        self._delivered = 0
 
     async def assign(self, offsets: Mapping[tuple[str, int], int]) -> None:
         """Start a consumer for each topic named; one that existed is replaced."""
@@ -197,7 +198,13 @@ class KafkaSubscription:
         count = min(max_messages, len(self._buffer))
         messages = [self._buffer.popleft() for _ in range(count)]
         self._taken.set()
+        self._delivered += count
         return messages
+
+    def delivered_since_last(self) -> int:
+        """Records given out since this was asked last."""
+        delivered, self._delivered = self._delivered, 0
+        return delivered
 
     def wake(self) -> None:
         """Let a waiting `poll` return now."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from shared.core.decision import Reason
 from shared.core.model import Workload
 from shared.core.units import UNBOUNDED, Resources
@@ -44,7 +46,7 @@ class QuotaRefused(Wire, kw_only=True):
     reason: Reason
     message: str
     next_step: str
-    evidence: dict[str, int] = {}
+    evidence: dict[str, int] = msgspec.field(default_factory=dict)
     cell: int = 0
 
 

@@ -18,12 +18,15 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SubmitWorkload(Wire, kw_only=True):
-    """A submission as it came in; `team` is set by the door from the caller's identity."""
+    """A submission as it came in; on a team's own topic only `spec` is read.
 
-    workload_id: str
-    team: str
+    Team and workload id come from the caller's identity, never from a field that he can set.
+    """
+
     spec: WorkloadSpec
-    body_hash: str
+    workload_id: str = ""
+    team: str = ""
+    body_hash: str = ""
     door: str = "http"
 
 
@@ -199,5 +202,5 @@ class PlacementRefused(Wire, kw_only=True):
     reason: Reason
     message: str
     next_step: str
-    evidence: dict[str, int] = {}
+    evidence: dict[str, int] = msgspec.field(default_factory=dict)
     cell: int = 0

@@ -54,6 +54,7 @@ def assemble(
     source: str,
     counters: Counters,
     outcome: Outcome,
+    *,
     consumed: Sequence[Received],
     dead: Sequence[DeadLetter],
     now_ms: int,

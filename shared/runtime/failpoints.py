@@ -29,7 +29,7 @@ class Failpoints:
     """All points that are set; `reach` does nothing for the others."""
 
     points: Mapping[str, Failpoint] = field(default_factory=dict)
-    generator: random.Random = field(default_factory=lambda: random.Random(0))  # noqa: S311
+    generator: random.Random = field(default_factory=lambda: random.Random(0))
 
     @classmethod
     def parse(cls, text: str, seed: int) -> Failpoints:
@@ -41,7 +41,7 @@ class Failpoints:
             if not action.startswith(("kill", "raise", "sleep=")):
                 raise ValueError(f"failpoint {part!r}: want name:probability:kill|raise|sleep=S")
             points[name] = Failpoint(float(probability), action)
-        return cls(points, random.Random(seed))  # noqa: S311  # not for secrets
+        return cls(points, random.Random(seed))  # not for secrets
 
     async def reach(self, name: str) -> None:
         """Do what is set for `name`, with its probability."""

@@ -8,6 +8,7 @@ publishes everything above it first, and consumers drop what they have seen (des
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Sequence
 from typing import Final
@@ -35,6 +36,8 @@ class Relay:
         self._filled = asyncio.Event()
         self._emptied = asyncio.Event()
         self._emptied.set()
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     @property
     def waiting(self) -> int:
@@ -48,6 +51,7 @@ class Relay:
         self._rows.extend(rows)
         self._bytes += sum(len(row.value) for row in rows)
         self._filled.set()
+        self._idle.clear()
         if self._bytes >= QUEUED_BYTES_MAX:
             self._emptied.clear()
 
@@ -81,12 +85,13 @@ class Relay:
         self.acked_seq = rows[-1].seq
         if not self._rows:
             self._filled.clear()
+            self._idle.set()
         if self._bytes < QUEUED_BYTES_MAX:
             self._emptied.set()
 
     async def drained(self, wait_seconds: float) -> bool:
         """Wait until everything is acknowledged; false if that takes too long."""
-        deadline = asyncio.get_running_loop().time() + wait_seconds
-        while self._rows and asyncio.get_running_loop().time() < deadline:
-            await asyncio.sleep(0.01)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_seconds):
+                await self._idle.wait()
         return not self._rows

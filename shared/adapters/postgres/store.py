@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import asyncpg
+
 from shared.adapters.postgres.errors import translated
 from shared.adapters.postgres.lease import PostgresLease
 from shared.adapters.postgres.pool import CONNECT_TIMEOUT_SECONDS, Database
@@ -94,7 +96,7 @@ class PostgresStore:
                 await connection.fetchrow(statement.text(), *statement.arguments)
         self._next_seq = next_seq
 
-    async def _pool(self):  # noqa: ANN202  # asyncpg.Pool is untyped
+    async def _pool(self) -> asyncpg.Pool:
         try:
             return await self._database.pool()
         except UnknownCommit as error:  # nothing was sent yet

@@ -1,0 +1,97 @@
+"""From raw records to the messages of a batch: decode, set the malformed aside, drop duplicates.
+
+On a team's own topic the sender is not trusted: the inbox id comes from the place in the log, the
+time from the broker, and the sender's `ce_id` (his idempotency key) becomes `correlation_id`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from shared.events.codec import Malformed, decode
+from shared.events.envelope import Received, event_id
+from shared.events.topics import team_of
+from shared.ports.publisher import RawMessage
+from shared.runtime.assemble import DeadLetter
+from shared.runtime.dedupe import RecentIds
+
+Seen = Callable[[Sequence[str]], Awaitable[set[str]]]
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one poll came to."""
+
+    fresh: list[Received] = field(default_factory=list)
+    skipped: list[tuple[str, int, int]] = field(default_factory=list)
+    dead: list[DeadLetter] = field(default_factory=list)
+    duplicates: int = 0
+
+
+async def sort_out(raw: Sequence[RawMessage], recent: RecentIds, seen: Seen) -> Batch:
+    """Decode `raw` in order; `seen` asks the inbox for ids that memory may have forgotten."""
+    batch = Batch()
+    decoded: list[Received] = []
+    for message in raw:
+        try:
+            decoded.append(_decode(message))
+        except Malformed as error:
+            batch.dead.append(dead_letter(message, str(error)))
+            batch.skipped.append((message.topic, message.partition, message.offset))
+    doubtful = [one.event.id for one in decoded if recent.uncertain(one.event.id)]
+    known = await seen(doubtful) if doubtful else set()
+    for one in decoded:
+        if one.event.id in known or one.event.id in recent:
+            batch.skipped.append((one.topic, one.partition, one.offset))
+            batch.duplicates += 1
+        else:
+            known.add(one.event.id)
+            batch.fresh.append(one)
+    return batch
+
+
+def dead_letter(message: RawMessage, error: str) -> DeadLetter:
+    """`message` with the reason why it can never be processed."""
+    return DeadLetter(
+        topic=message.topic,
+        partition=message.partition,
+        offset=message.offset,
+        key=message.key.decode(errors="replace"),
+        headers=message.headers,
+        value=message.value,
+        error=error,
+    )
+
+
+def _decode(message: RawMessage) -> Received:
+    received = decode(
+        message.topic, message.partition, message.offset, message.headers, message.value
+    )
+    if team_of(message.topic) is not None:
+        return _untrusted(received, message)
+    _check_id(received.event.id)
+    return received
+
+
+def _untrusted(received: Received, message: RawMessage) -> Received:
+    place = f"{message.topic}/{message.partition}/{message.offset}"
+    event = msgspec.structs.replace(
+        received.event,
+        id=event_id(message.timestamp_ms, place, "broker", 0),
+        time_ms=message.timestamp_ms,
+        correlation_id=received.event.id,
+    )
+    return msgspec.structs.replace(received, event=event)
+
+
+def _check_id(identifier: str) -> None:
+    digits = identifier.replace("-", "")
+    if len(digits) != 32 or len(identifier) != 36:  # noqa: PLR2004  # a UUID's lengths
+        raise Malformed(f"ce_id: {identifier[:80]!r} is not a UUID")
+    try:
+        int(digits, 16)
+    except ValueError as error:
+        raise Malformed(f"ce_id: {identifier!r} is not a UUID") from error

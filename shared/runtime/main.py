@@ -1,0 +1,165 @@
+"""Wires a handler to its broker, database, lease and health server, and runs it.
+
+`services/<name>/__main__.py` calls `run_service`; everything that a test may want to replace is
+an argument of `Loop` and `Session`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+import uvloop
+
+from shared.adapters.clock import SystemClock
+from shared.adapters.kafka import KafkaPublisher, KafkaSubscription
+from shared.adapters.postgres.lease import PostgresLease
+from shared.adapters.postgres.pool import Database
+from shared.adapters.postgres.store import PostgresStore
+from shared.ports.errors import MusterError
+from shared.runtime import telemetry
+from shared.runtime.failpoints import Failpoints
+from shared.runtime.handler import Handler
+from shared.runtime.health import health_app, serve
+from shared.runtime.loop import Loop
+from shared.runtime.session import Session
+from shared.runtime.settings import Settings
+from shared.runtime.watchdog import Watchdog
+
+LAG_SECONDS = 5.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Parts:
+    """What `connect` made for one (service, shard)."""
+
+    settings: Settings
+    database: Database
+    store: PostgresStore
+    session: Session
+    publisher: KafkaPublisher
+    log: structlog.stdlib.BoundLogger
+    failpoints: Failpoints
+
+    async def close(self) -> None:
+        """Release all connections."""
+        await self.publisher.close()
+        await self.database.close()
+
+
+def connect(settings: Settings, service: str, shard: str) -> Parts:
+    """Database, lease, store, publisher and session of one shard; nothing is opened yet."""
+    log = telemetry.logger(service, settings.slot, settings.log_level)
+    failpoints = Failpoints.parse(settings.failpoints, settings.seed)
+    database = Database(settings.database_url, name=f"muster-{service}")
+    lease = PostgresLease(
+        database,
+        service,
+        shard,
+        settings.slot,
+        time_to_live_seconds=settings.lease_seconds,
+    )
+    store = PostgresStore(database, lease)
+    publisher = KafkaPublisher(settings.kafka_bootstrap, settings.topic_prefix)
+    session = Session(
+        source=service,
+        lease=lease,
+        store=store,
+        publisher=publisher,
+        clock=SystemClock(),
+        log=log,
+        failpoints=failpoints,
+    )
+    return Parts(
+        settings=settings,
+        database=database,
+        store=store,
+        session=session,
+        publisher=publisher,
+        log=log,
+        failpoints=failpoints,
+    )
+
+
+def loop_of(parts: Parts, handler: Handler, watchdog: Watchdog) -> tuple[Loop, KafkaSubscription]:
+    """The consumer loop of `handler` on the session of `parts`."""
+    settings = parts.settings
+    subscription = KafkaSubscription(settings.kafka_bootstrap, settings.topic_prefix)
+    loop = Loop(
+        handler=handler,
+        session=parts.session,
+        reader=parts.database,
+        seen=parts.store.seen,
+        subscription=subscription,
+        clock=SystemClock(),
+        log=parts.log,
+        failpoints=parts.failpoints,
+        beats=watchdog,
+        batch_messages_max=settings.batch_messages_max,
+    )
+    if hasattr(handler, "on_wake"):
+        handler.on_wake = subscription.wake
+    return loop, subscription
+
+
+async def watch_lag(
+    loop: Loop, subscription: KafkaSubscription, service: str, stuck_seconds: float
+) -> None:
+    """Export the lag; raise when it stands still above zero for too long."""
+    stuck_since: float | None = None
+    clock = SystemClock()
+    while True:
+        await asyncio.sleep(LAG_SECONDS)
+        try:
+            async with asyncio.timeout(LAG_SECONDS):
+                behind = await subscription.behind()
+        except Exception:  # noqa: BLE001, S112  # the broker is away: nothing to say about lag
+            continue
+        telemetry.LAG.labels(service).set(behind)
+        delivered = subscription.delivered_since_last()
+        if behind == 0 or delivered or not loop.ready:
+            stuck_since = None
+            continue
+        stuck_since = stuck_since or clock.monotonic_seconds()
+        if clock.monotonic_seconds() - stuck_since > stuck_seconds:
+            raise MusterError(f"{behind} records behind and none delivered")
+
+
+async def serve_handler(make: Callable[[Settings], Handler], settings: Settings) -> None:
+    """Run one handler until SIGTERM or SIGINT."""
+    handler = make(settings)
+    parts = connect(settings, handler.name, f"cell-{settings.cell}")
+    watchdog = Watchdog(SystemClock(), settings.stuck_seconds)
+    loop, subscription = loop_of(parts, handler, watchdog)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, loop.stop)
+    runner = None
+    if settings.http_port:
+        app = health_app(lambda: loop.ready)
+        runner = await serve(app, settings.http_host, settings.http_port)
+    watchdog.start()
+    lag = asyncio.create_task(watch_lag(loop, subscription, handler.name, settings.stuck_seconds))
+    try:
+        await _first(asyncio.create_task(loop.run()), lag)
+    finally:
+        lag.cancel()
+        watchdog.stop()
+        if runner is not None:
+            await runner.cleanup()
+        await parts.close()
+        parts.log.info("stopped")
+
+
+async def _first(*tasks: asyncio.Task[None]) -> None:
+    """Wait for the first task to end, and raise what it raised."""
+    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in done:
+        task.result()
+
+
+def run_service(make: Callable[[Settings], Handler]) -> None:
+    """Entry point of a service: settings from the environment, uvloop, until a signal."""
+    uvloop.run(serve_handler(make, Settings()))

@@ -1,0 +1,174 @@
+"""A leased (service, shard): everything that it writes and publishes goes through here.
+
+`open` takes the lease, restores the protocol state and publishes what a dead holder had committed
+but not published. `commit` makes one outcome true and hands it to the relay. Any error but
+Transient leaves the session broken: the owner closes it, opens it again and reloads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from typing import Final
+
+import structlog
+
+from shared.events.envelope import Received
+from shared.ports.clock import Clock
+from shared.ports.errors import LeaseLost, MusterError, Transient, UnknownCommit
+from shared.ports.lease import Lease
+from shared.ports.publisher import Publisher
+from shared.ports.store import Restored, Store, Unit
+from shared.runtime.assemble import Counters, DeadLetter, assemble
+from shared.runtime.failpoints import Failpoints
+from shared.runtime.handler import Outcome
+from shared.runtime.relay import Relay
+from shared.runtime.telemetry import COMMIT_SECONDS, OUTBOX_WAITING, UNITS
+
+RENEW_SECONDS: Final = 1.5
+SILENCE_SECONDS: Final = 3.3
+RETRIES_MAX: Final = 5
+DRAIN_SECONDS: Final = 5.0
+
+
+class Session:
+    """See the module. One task at a time commits; others wait."""
+
+    def __init__(
+        self,
+        *,
+        source: str,
+        lease: Lease,
+        store: Store,
+        publisher: Publisher,
+        clock: Clock,
+        log: structlog.stdlib.BoundLogger,
+        failpoints: Failpoints,
+    ) -> None:
+        self.source = source
+        self.relay = Relay(publisher, failpoints, 0)
+        self._lease = lease
+        self._store = store
+        self._publisher = publisher
+        self._clock = clock
+        self._log = log
+        self._failpoints = failpoints
+        self._counters = Counters(next_seq=1, next_unit=1, next_audit=1, last_digest=b"")
+        self._tasks: list[asyncio.Task[None]] = []
+        self._committing = asyncio.Lock()
+        self._broken: MusterError | None = LeaseLost("the session is not open")
+        self._marked_seq = 0
+
+    async def open(self) -> Restored:
+        """Wait for the lease, restore, start the relay; raises Transient without a database."""
+        while not await self._lease.try_acquire():  # noqa: ASYNC110  # the other holder is remote
+            await asyncio.sleep(0.2)
+        await self._failpoints.reach("lease.before_restore")
+        restored = await self._store.restore()
+        self._counters = Counters(
+            next_seq=restored.next_seq,
+            next_unit=restored.next_unit,
+            next_audit=restored.next_audit,
+            last_digest=restored.last_digest,
+        )
+        self.relay = Relay(self._publisher, self._failpoints, restored.acked_seq)
+        self.relay.put(restored.unacked)
+        self._marked_seq = restored.acked_seq
+        self._broken = None
+        self._tasks = [
+            asyncio.create_task(self.relay.run()),
+            asyncio.create_task(self._keep_lease()),
+            asyncio.create_task(self._keep_watermark()),
+        ]
+        self._log.info("opened", epoch=restored.epoch, unacked=len(restored.unacked))
+        return restored
+
+    async def commit(
+        self,
+        outcome: Outcome,
+        consumed: Sequence[Received] = (),
+        skipped: Sequence[tuple[str, int, int]] = (),
+        dead: Sequence[DeadLetter] = (),
+    ) -> Unit:
+        """Make `outcome` true and publish it; returns when it is durable.
+
+        Raises:
+            Transient: nothing happened, and trying again did not help.
+            Stale, UnknownCommit, Rejected: the memory that led to it is void; reload.
+        """
+        async with self._committing:
+            if self._broken is not None:
+                raise self._broken
+            now_ms = self._clock.now_ms()
+            unit = assemble(
+                self.source, self._counters, outcome, consumed=consumed, dead=dead, now_ms=now_ms
+            )
+            unit.skipped = skipped
+            unit.acked_seq = self._marked_seq = self.relay.acked_seq
+            await self._failpoints.reach("unit.before_commit")
+            await self._commit_bounded(unit)
+            self._counters = self._counters.after(unit)
+            await self._failpoints.reach("unit.after_commit")
+            self.relay.put(unit.outbox)
+        UNITS.labels(self.source).inc()
+        OUTBOX_WAITING.labels(self.source).set(self.relay.waiting)
+        return unit
+
+    async def _commit_bounded(self, unit: Unit) -> None:
+        started = self._clock.monotonic_seconds()
+        for attempt in range(RETRIES_MAX):
+            try:
+                await self._store.commit(unit)
+                break
+            except UnknownCommit as error:
+                self._broken = error
+                raise
+            except Transient:
+                if attempt == RETRIES_MAX - 1:
+                    raise
+                await asyncio.sleep(0.02 * 2**attempt)
+            except MusterError as error:
+                self._broken = error
+                raise
+        COMMIT_SECONDS.labels(self.source).observe(self._clock.monotonic_seconds() - started)
+
+    async def _keep_lease(self) -> None:
+        """Renew; a holder that could not for too long stops by itself."""
+        renewed = self._clock.monotonic_seconds()
+        while True:
+            await asyncio.sleep(RENEW_SECONDS)
+            try:
+                await self._lease.renew()
+                renewed = self._clock.monotonic_seconds()
+            except LeaseLost as error:
+                self._broken = error
+                return
+            except MusterError as error:
+                self._log.warning("lease not renewed", error=str(error))
+                if self._clock.monotonic_seconds() - renewed > SILENCE_SECONDS:
+                    self._broken = LeaseLost("could not renew in time")
+                    return
+
+    async def _keep_watermark(self) -> None:
+        """When idle, write down every second what was acknowledged since the last unit."""
+        while True:
+            await asyncio.sleep(1.0)
+            if self.relay.acked_seq > self._marked_seq and not self._committing.locked():
+                with contextlib.suppress(MusterError):
+                    await self.commit(Outcome())
+
+    async def close(self, *, graceful: bool) -> None:
+        """Stop the tasks; gracefully: publish all, write the watermark, give up the lease."""
+        if graceful and self._broken is None:
+            await self.relay.drained(DRAIN_SECONDS)
+            with contextlib.suppress(MusterError):
+                await self.commit(Outcome())
+        self._broken = self._broken or LeaseLost("the session is closed")
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+        if graceful:
+            with contextlib.suppress(MusterError):
+                await self._lease.release()
