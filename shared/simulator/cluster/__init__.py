@@ -1,0 +1,1 @@
+"""The simulated cluster: a process of its own with an HTTP API and a durable store."""

@@ -1,0 +1,163 @@
+"""The HTTP API of the simulated cluster, and its door for faults.
+
+POST /v1/operations                 a JSON list of operations -> a list of results, in order
+GET  /v1/pods                       lines: {"resource_version": N}, then lists of pods
+GET  /v1/watch?resource_version=N   lines: lists of events after N; [] is a heartbeat; or 410
+GET  /v1/faults, PUT /v1/faults     probabilities (simulator.faults)
+POST /v1/pods/{name}/fail           ?reason=
+POST /v1/nodes/{name}/{action}      fail (its pods end badly) | down (they vanish) | up
+GET  /healthz
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from shared.ports.cluster import Operation
+from shared.simulator.cluster.engine import Engine, Overloaded
+from shared.simulator.faults import Dice, Faults
+
+BODY_BYTES_MAX: Final = 32 << 20
+EVENTS_PER_LINE: Final = 1_000
+PODS_PER_LINE: Final = 500
+SLOW_WATCHER_SECONDS: Final = 10.0
+JSON: Final = "application/json"
+LINES: Final = "application/x-ndjson"
+
+
+class Routes:
+    """Handlers around one engine."""
+
+    def __init__(self, engine: Engine, heartbeat_seconds: float) -> None:
+        self._engine = engine
+        self._heartbeat_seconds = heartbeat_seconds
+        self._operations = msgspec.json.Decoder(list[Operation])
+        self._encode = msgspec.json.Encoder().encode
+
+    def application(self) -> web.Application:
+        """The application with all routes."""
+        application = web.Application(client_max_size=BODY_BYTES_MAX)
+        application.add_routes(
+            [
+                web.post("/v1/operations", self.operations),
+                web.get("/v1/pods", self.pods),
+                web.get("/v1/watch", self.watch),
+                web.get("/v1/faults", self.faults),
+                web.put("/v1/faults", self.set_faults),
+                web.post("/v1/pods/{name}/fail", self.fail_pod),
+                web.post("/v1/nodes/{name}/{action:fail|down|up}", self.change_node),
+                web.get("/healthz", self.health),
+            ]
+        )
+        return application
+
+    async def operations(self, request: web.Request) -> web.Response:
+        """Try a batch; the reply may get lost on purpose after it was executed."""
+        try:
+            operations = self._operations.decode(await request.read())
+        except msgspec.DecodeError as error:
+            return web.Response(status=400, text=str(error))
+        try:
+            results = await self._engine.apply(operations)
+        except Overloaded:
+            return web.Response(status=429, text="too many operations wait")
+        if self._engine.dice.reply_lost() and request.transport is not None:
+            request.transport.abort()
+        return web.Response(body=self._encode(results), content_type=JSON)
+
+    async def pods(self, request: web.Request) -> web.StreamResponse:
+        """All pods, in lines, so that neither side builds one huge document."""
+        pods, version = await self._engine.list_pods()
+        response = web.StreamResponse(headers={"Content-Type": LINES})
+        await response.prepare(request)
+        await response.write(self._encode({"resource_version": version}) + b"\n")
+        for start in range(0, len(pods), PODS_PER_LINE):
+            await response.write(self._encode(pods[start : start + PODS_PER_LINE]) + b"\n")
+        await response.write_eof()
+        return response
+
+    async def watch(self, request: web.Request) -> web.StreamResponse:
+        """Events after a version until the watcher leaves, lags too far, or a fault breaks it."""
+        try:
+            version = int(request.query.get("resource_version", ""))
+        except ValueError:
+            return web.Response(status=400, text="resource_version: must be an integer")
+        events = self._engine.window.since(version, EVENTS_PER_LINE)
+        if events is None:
+            return web.Response(status=410, text="the version is no longer kept: list again")
+        response = web.StreamResponse(headers={"Content-Type": LINES})
+        await response.prepare(request)
+        await self._stream(response, request, version)
+        return response
+
+    async def _stream(
+        self, response: web.StreamResponse, request: web.Request, version: int
+    ) -> None:
+        engine = self._engine
+        while True:
+            events = await engine.events(version, EVENTS_PER_LINE, self._heartbeat_seconds)
+            if events is None or request.transport is None:
+                return
+            version += len(events)
+            try:
+                async with asyncio.timeout(SLOW_WATCHER_SECONDS):
+                    await response.write(b"[%b]\n" % b",".join(events))
+            except (TimeoutError, ConnectionError):
+                _abort(request)
+                return
+            if engine.dice.watch_dropped():
+                _abort(request)
+                return
+
+    async def faults(self, request: web.Request) -> web.Response:
+        """The probabilities in force."""
+        del request
+        return web.Response(body=self._encode(self._engine.dice.faults), content_type=JSON)
+
+    async def set_faults(self, request: web.Request) -> web.Response:
+        """Replace the probabilities; what is left out becomes 0."""
+        try:
+            faults = msgspec.json.decode(await request.read(), type=Faults)
+        except msgspec.DecodeError as error:
+            return web.Response(status=400, text=str(error))
+        self._engine.dice.faults = faults
+        return await self.faults(request)
+
+    async def fail_pod(self, request: web.Request) -> web.Response:
+        """End one pod badly; 404 when there is none that could."""
+        name, reason = request.match_info["name"], request.query.get("reason", "Error")
+        failed = await self._engine.change(lambda pods, _: pods.fail_pod(name, reason))
+        return web.json_response({"failed": int(bool(failed))}, status=200 if failed else 404)
+
+    async def change_node(self, request: web.Request) -> web.Response:
+        """Fail a node's pods, lose the node, or bring it back."""
+        name, action = request.match_info["name"], request.match_info["action"]
+        reason = request.query.get("reason", "NodeFailed")
+        if action == "fail":
+            pods = await self._engine.change(lambda pods, _: pods.fail_node(name, reason))
+        elif action == "down":
+            pods = await self._engine.change(lambda pods, _: pods.node_down(name))
+        else:
+            pods = await self._engine.change(lambda pods, now_ms: pods.node_up(name, now_ms))
+        return web.json_response({"pods": pods or 0})
+
+    async def health(self, request: web.Request) -> web.Response:
+        """Whether the process answers, and how many pods it holds."""
+        del request
+        return web.json_response(
+            {"pods": self._engine.pods, "version": self._engine.window.version}
+        )
+
+
+def seeded_dice(faults: Faults, seed: int, starts: int) -> Dice:
+    """Dice of one start of the process: the same run again draws the same."""
+    return Dice(faults, f"{seed}/{starts}")
+
+
+def _abort(request: web.Request) -> None:
+    if request.transport is not None:
+        request.transport.abort()
