@@ -80,6 +80,11 @@ class LocalKafka:
         """The process id while it runs."""
         return self._program.pid if self._program else None
 
+    @property
+    def exit_code(self) -> int | None:
+        """How the process ended."""
+        return self._program.exit_code if self._program else None
+
     def alive(self) -> bool:
         """Whether the process runs."""
         return self._program is not None and self._program.alive()

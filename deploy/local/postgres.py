@@ -20,12 +20,12 @@ from deploy.local.postgres_binaries import (
     reachable,
     server_user,
 )
-from deploy.local.processes import LocalError, Program, free_port, run_as, wait_ready
+from deploy.local.processes import LocalError, Program, free_port, run_as, running, wait_ready
 from deploy.local.roles import OWNER, role_name, role_sql
 
 START_SECONDS = 60
 STOP_SECONDS = 20
-SOCKET_PATH_BYTES_MAX = 80  # the kernel allows 107, the file name takes some
+SOCKET_PATH_BYTES_MAX = 90  # the kernel allows 107, the file's name takes 15
 SETTINGS = """
 listen_addresses = '127.0.0.1'
 port = {port}
@@ -73,6 +73,11 @@ class LocalPostgres:
         """The postmaster's process id while it runs."""
         return self._program.pid if self._program else None
 
+    @property
+    def exit_code(self) -> int | None:
+        """How the postmaster ended."""
+        return self._program.exit_code if self._program else None
+
     def alive(self) -> bool:
         """Whether the postmaster runs."""
         return self._program is not None and self._program.alive()
@@ -85,6 +90,7 @@ class LocalPostgres:
         """
         if not (self.folder / "data" / "PG_VERSION").exists():
             self._initialise()
+        self._forget_dead()
         self._configure()
         self._program = Program(
             name="postgres",
@@ -108,6 +114,7 @@ class LocalPostgres:
         """End it in order, without waiting for clients (fast shutdown)."""
         if self._program:
             self._program.stop()
+            self._remove_far_socket()
 
     def kill(self) -> None:
         """End the postmaster and all its children as a crash would."""
@@ -117,7 +124,7 @@ class LocalPostgres:
     def remove(self) -> None:
         """Delete all data of a stopped server."""
         shutil.rmtree(self.folder, ignore_errors=True)
-        shutil.rmtree(self._socket, ignore_errors=True)
+        self._remove_far_socket()
 
     def url(self, role: str = OWNER, database: str = "muster") -> str:
         """The address for a service's role, or for the owner of everything."""
@@ -128,6 +135,10 @@ class LocalPostgres:
         """Make `muster_<service>` for each, with its password and time-outs; again is harmless."""
         names = map(role_name, services)
         self.execute(*(line for name in names for line in role_sql(name, self._password(name))))
+
+    def has_database(self, name: str) -> bool:
+        """Whether a database is there."""
+        return bool(self.execute(f"SELECT 1 FROM pg_database WHERE datname = '{name}'"))  # noqa: S608  # ours
 
     def create_database(self, name: str, template: str = "template1") -> None:
         """Make a database, as a copy of another."""
@@ -184,6 +195,16 @@ class LocalPostgres:
         if self._user:
             shutil.chown(self.folder, self._user)
             shutil.chown(password, self._user)
+
+    def _forget_dead(self) -> None:
+        """Drop the lock file of a killed postmaster that nobody reaped: a server believes it."""
+        lock = self.folder / "data" / "postmaster.pid"
+        if lock.exists() and not running(int(lock.read_text().split()[0])):
+            lock.unlink()
+
+    def _remove_far_socket(self) -> None:
+        if not self._socket.is_relative_to(self.folder):
+            shutil.rmtree(self._socket, ignore_errors=True)
 
     def _configure(self) -> None:
         self._socket.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,8 @@
 """Child processes: start one, wait for it, end it, and find those that a dead parent left behind.
 
-A child is marked in its environment (`MUSTER_HOME`), so that a later run can tell its own
-orphans from everybody else's processes; `/proc` is the only source asked.
+A child is marked in its environment (`MUSTER_SYSTEM`), so that a later run can tell its own
+orphans from everybody else's processes; `/proc` is the only source asked. The mark is no setting:
+whoever exported it in a shell would have that shell ended.
 """
 
 import contextlib
@@ -16,8 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-HOME = "MUSTER_HOME"
-OWNER = "MUSTER_OWNER"
+MARK = "MUSTER_SYSTEM"
 POLL_SECONDS = 0.05
 PORTS = range(20_000, 32_000)  # below the range from which the kernel takes outgoing ports
 
@@ -164,7 +164,7 @@ def wait_ready(program: Program, check: Callable[[], bool], *, seconds: float) -
     """Poll until a program answers.
 
     Raises:
-        LocalError: it ended or did not answer in time; with the end of its log.
+        LocalError: it ended or did not answer in time and was ended; with the end of its log.
     """
     with_log = f"\n{program.log} ends with:\n"
     try:
@@ -174,6 +174,7 @@ def wait_ready(program: Program, check: Callable[[], bool], *, seconds: float) -
             what=f"{program.name} to start",
         )
     except LocalError as error:
+        program.kill()
         raise LocalError(f"{error}{with_log}{program.last_lines()}") from error
     if not program.alive():
         code = program.exit_code
@@ -216,7 +217,7 @@ def marked(variable: str) -> Iterator[tuple[int, str]]:
 
 def end_orphans(home: Path) -> list[int]:
     """End, by force, what an earlier run in this folder left; returns their ids."""
-    mine = [pid for pid, value in marked(HOME) if value == str(home) and pid != os.getpid()]
+    mine = [pid for pid, value in marked(MARK) if value == str(home) and pid != os.getpid()]
     orphans = [*mine, *(child for pid in mine for child in descendants(pid))]
     kill_all(orphans)
     wait_until(lambda: not any(map(running, orphans)), seconds=10, what="orphans to end")
