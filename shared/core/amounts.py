@@ -1,0 +1,60 @@
+"""Amounts as people read them, and the words of a quota refusal (mission A7)."""
+
+from __future__ import annotations
+
+from shared.core.units import GPU_MILLI, UNLIMITED, Resources
+
+Amount = tuple[int, int, int]
+"""Milli-GPU, milli-CPU, MiB: `Resources` where a million of them are compared."""
+
+UNITS = ("gpu", "cpu", "memory")
+FIELDS = ("gpu_milli", "cpu_milli", "memory_mib")
+
+
+def amount(resources: Resources) -> Amount:
+    """The plain tuple of `resources`."""
+    return resources.gpu_milli, resources.cpu_milli, resources.memory_mib
+
+
+def text(unit: str, value: int) -> str:
+    """One amount in its unit: `gpu=0.5`, `cpu=4`, `memory=16384Mi`, `gpu=unlimited`."""
+    if value >= UNLIMITED:
+        return f"{unit}=unlimited"
+    if unit == "memory":
+        return f"{unit}={value}Mi"
+    whole, part = divmod(value, GPU_MILLI)
+    return f"{unit}={whole}" if not part else f"{unit}={value / GPU_MILLI:g}"
+
+
+def exceeded(name: str, requested: Amount, used: Amount, limited: Amount) -> str:
+    """The words of Kubernetes' ResourceQuota, for the units that are exceeded; "" for none.
+
+    `exceeded quota: team-fraud, requested: gpu=1, used: gpu=4, limited: gpu=4`
+    """
+    short = [
+        index
+        for index in range(len(UNITS))
+        if requested[index] and used[index] + requested[index] > limited[index] < UNLIMITED
+    ]
+    if not short:
+        return ""
+
+    def told(amounts: Amount) -> str:
+        return ",".join(text(UNITS[index], amounts[index]) for index in short)
+
+    return (
+        f"exceeded quota: {name}, requested: {told(requested)}, "
+        f"used: {told(used)}, limited: {told(limited)}"
+    )
+
+
+def fits(requested: Amount, used: Amount, limited: Amount) -> bool:
+    """Whether `requested` beside `used` stays within `limited`.
+
+    A unit that is not requested is never in the way, even when it is over its limit already.
+    """
+    return (
+        (not requested[0] or used[0] + requested[0] <= limited[0] or limited[0] >= UNLIMITED)
+        and (not requested[1] or used[1] + requested[1] <= limited[1] or limited[1] >= UNLIMITED)
+        and (not requested[2] or used[2] + requested[2] <= limited[2] or limited[2] >= UNLIMITED)
+    )

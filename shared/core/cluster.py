@@ -1,0 +1,202 @@
+"""The fleet with everything that is held on it, indexed so that no decision looks at all of it.
+
+Three things are kept for each node: the inventory that its agent reported, the amounts that the
+ledger holds (core/node_state.py), and its places on the shelves of its kind (core/kind.py) and in
+the tree of the fabric (core/topology.py). Every change touches one node and moves it on these
+shelves. Nothing depends on the order in which nodes were reported: equals are told apart by a
+seeded rank of the name. Rebuilt from PostgreSQL at start; `digest` compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+
+from shared.core.kind import Kind, KindKey, kind_key
+from shared.core.model import GpuShare, Node, PodPlacement, PodSet
+from shared.core.node_state import NodeState
+from shared.core.ordering_ties import node_rank
+from shared.core.units import GPU_MILLI
+
+
+class Cluster:
+    """State of one cell. Not thread-safe; the placement service is its single writer."""
+
+    def __init__(self, *, seed: int = 0) -> None:
+        """`seed` decides ties only."""
+        self._seed = seed
+        self.nodes: dict[str, NodeState] = {}
+        """By name; also nodes that are gone but still hold something."""
+        self.kinds: dict[KindKey, Kind] = {}
+        self.plans: dict[Hashable, tuple[tuple[Kind, ...], ...]] = {}
+        """What `core.feasibility` worked out about the kinds there are; emptied with them."""
+        self._gpu_milli_total = 0
+        self._gpu_milli_used = 0
+
+    # ── inventory ──
+
+    def put_node(self, node: Node) -> None:
+        """Add a node or replace what is known of it; what is held there stays charged. O(GPUs)."""
+        state = self._state(node.name)
+        state.healthy = True
+        self._report(state, node)
+
+    def set_gpu_health(self, node: str, gpu: int, healthy: bool) -> None:  # noqa: FBT001
+        """Keep new work off a GPU, or off the whole node if `gpu` is -1; or let it return.
+
+        An unknown node or GPU is ignored: its inventory, when it comes, brings its health.
+        """
+        state = self.nodes.get(node)
+        if state is None or state.inventory is None:
+            return
+        if gpu < 0:
+            state.healthy = healthy
+            self._report(state, state.inventory)
+            return
+        gpus = tuple(
+            replace(each, healthy=healthy) if each.index == gpu else each
+            for each in state.inventory.gpus
+        )
+        self._report(state, replace(state.inventory, gpus=gpus))
+
+    def remove_node(self, node: str) -> None:
+        """Take a node out: no new work; what is held there stays known until released."""
+        state = self.nodes.get(node)
+        if state is not None:
+            self._report(state, None)
+
+    def node(self, name: str) -> Node | None:
+        """The inventory of a node with its present health; None if unknown or removed."""
+        state = self.nodes.get(name)
+        return state.inventory if state else None
+
+    # ── the ledger ──
+
+    def charge(self, team: str, pods: Sequence[PodPlacement], pod_sets: Sequence[PodSet]) -> None:
+        """Hold what `pods` were given. An overlap is a programmer's error (AssertionError)."""
+        sizes = {pod_set.name: _size(pod_set) for pod_set in pod_sets}
+        for pod in pods:
+            cpu_milli, memory_mib, media = sizes[pod.pod_set]
+            state = self._state(pod.node)
+            self.hold(state, team, pod.shares, cpu_milli, memory_mib, media=media)
+
+    def release(self, team: str, pods: Sequence[PodPlacement], pod_sets: Sequence[PodSet]) -> None:
+        """Give back what `charge` took with the same arguments."""
+        del team
+        sizes = {pod_set.name: _size(pod_set) for pod_set in pod_sets}
+        for pod in pods:
+            cpu_milli, memory_mib, media = sizes[pod.pod_set]
+            self.free(self.nodes[pod.node], pod.shares, cpu_milli, memory_mib, media=media)
+
+    def hold(
+        self,
+        state: NodeState,
+        team: str,
+        shares: Sequence[GpuShare],
+        cpu_milli: int,
+        memory_mib: int,
+        *,
+        media: bool,
+    ) -> None:
+        """Charge one pod to a node; the search uses it through `core.statement`."""
+        state.hold(team, shares, cpu_milli, memory_mib, media=media)
+        self._gpu_milli_used += sum(share.milli for share in shares)
+        if state.kind is not None:
+            state.kind.shelve(state, [share.index for share in shares])
+
+    def free(
+        self,
+        state: NodeState,
+        shares: Sequence[GpuShare],
+        cpu_milli: int,
+        memory_mib: int,
+        *,
+        media: bool,
+    ) -> None:
+        """Undo `hold`."""
+        state.free(shares, cpu_milli, memory_mib, media=media)
+        self._gpu_milli_used -= sum(share.milli for share in shares)
+        if state.kind is not None:
+            # All GPUs: the bounds of their shelves must learn of the CPU that came free.
+            state.kind.shelve(state, state.uses)
+        self._forget_if_empty(state)
+
+    # ── totals ──
+
+    def gpu_milli_total(self) -> int:
+        """Milli-GPU of all reported GPUs, healthy or not."""
+        return self._gpu_milli_total
+
+    def gpu_milli_used(self) -> int:
+        """Milli-GPU held, also on nodes that are gone."""
+        return self._gpu_milli_used
+
+    def digest(self) -> bytes:
+        """A hash of everything reported and held, whatever order it came in. O(cluster)."""
+        hasher = blake2b(digest_size=16)
+        for name in sorted(self.nodes):
+            state = self.nodes[name]
+            uses = sorted(
+                (gpu, use.state, use.milli, use.memory_mib, use.team)
+                for gpu, use in state.uses.items()
+                if use.milli
+            )
+            held = (state.cpu_used_milli, state.memory_used_mib, uses)
+            hasher.update(repr((name, state.inventory, state.healthy, held)).encode())
+        return hasher.digest()
+
+    # ── inside ──
+
+    def _state(self, name: str) -> NodeState:
+        state = self.nodes.get(name)
+        if state is None:
+            state = self.nodes[name] = NodeState(name, node_rank(self._seed, name))
+        return state
+
+    def _report(self, state: NodeState, inventory: Node | None) -> None:
+        before = state.inventory
+        self._gpu_milli_total += GPU_MILLI * (
+            (len(inventory.gpus) if inventory else 0) - (len(before.gpus) if before else 0)
+        )
+        gpus = set(state.uses)
+        state.report(inventory)
+        gpus.update(state.uses)
+        kind = self._kind(inventory) if inventory else None
+        if state.kind is not None and state.kind is not kind:
+            self._leave(state, gpus)
+        if kind is not None:
+            if state.kind is None:
+                kind.nodes += 1
+                state.kind = kind
+            kind.shelve(state, gpus)
+        self._forget_if_empty(state)
+
+    def _kind(self, inventory: Node) -> Kind:
+        key = kind_key(inventory)
+        kind = self.kinds.get(key)
+        if kind is None:
+            kind = self.kinds[key] = Kind(key)
+            self.plans.clear()
+        return kind
+
+    def _leave(self, state: NodeState, gpus: set[int]) -> None:
+        kind = state.kind
+        assert kind is not None
+        kind.withdraw(state, gpus)
+        state.kind = None
+        kind.nodes -= 1
+        if not kind.nodes:
+            del self.kinds[kind.key]
+            self.plans.clear()
+
+    def _forget_if_empty(self, state: NodeState) -> None:
+        if state.inventory is None and not (
+            state.uses or state.cpu_used_milli or state.memory_used_mib
+        ):
+            self.nodes.pop(state.name, None)
+
+
+def _size(pod_set: PodSet) -> tuple[int, int, bool]:
+    media = "+me" in pod_set.gpu.mig_profile
+    return pod_set.cpu_milli or 0, pod_set.memory_mib or 0, media

@@ -1,0 +1,133 @@
+"""What a workload asks of the nodes, in the few forms the search knows.
+
+A workload is compiled once for each decision: pods of one set are equal, so a gang is a short list
+of `PodDemand`, the hungriest first (large pods find no room once small ones have broken nodes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from shared.core.model import GpuChoice, PodSet, Spread, TopologyRequest, Workload
+
+ChoiceKey = tuple[Hashable, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodDemand:
+    """One pod of a set: whole `gpus`, or a share (`milli`), or MIG `instances`, or CPU only."""
+
+    pod_set: str
+    count: int
+    first_rank: int
+    """Rank of the first pod of the set, counted over the whole workload."""
+    gpus: int
+    milli: int
+    share_memory_mib: int
+    profile: str
+    instances: int
+    cpu_milli: int
+    memory_mib: int
+
+    @property
+    def wants_gpu(self) -> bool:
+        """Whether the pod holds any part of a GPU."""
+        return bool(self.gpus or self.milli or self.profile)
+
+    @property
+    def media(self) -> bool:
+        """Whether its MIG instance has the media engines."""
+        return self.profile.endswith("+me")
+
+    @property
+    def shape(self) -> tuple[int | str, ...]:
+        """Equal shapes are interchangeable."""
+        return (
+            self.gpus,
+            self.milli,
+            self.share_memory_mib,
+            self.profile,
+            self.instances,
+            self.cpu_milli,
+            self.memory_mib,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gang:
+    """All pods of a workload, to be placed together or not at all."""
+
+    team: str
+    demands: tuple[PodDemand, ...]
+    choice: GpuChoice
+    choice_key: ChoiceKey
+    topology: TopologyRequest
+    spread: Spread
+    pods: int
+
+
+def gang_of(workload: Workload) -> Gang:
+    """Compile `workload`; O(pod sets)."""
+    spec = workload.spec
+    demands: list[PodDemand] = []
+    pods = 0
+    for pod_set in spec.pod_sets:
+        demands.append(_demand(pod_set, pods))
+        pods += pod_set.count
+    if len(demands) > 1:
+        demands.sort(key=_hunger)
+    return Gang(
+        team=workload.team,
+        demands=tuple(demands),
+        choice=spec.gpu_choice,
+        choice_key=choice_key(spec.gpu_choice),
+        topology=spec.topology,
+        spread=spec.spread,
+        pods=pods,
+    )
+
+
+def choice_key(choice: GpuChoice) -> ChoiceKey:
+    """A hashable copy of `choice`, which holds a dict."""
+    return (
+        choice.products,
+        tuple(sorted(choice.preferred_products.items())),
+        choice.min_memory_mib,
+        choice.min_driver,
+        choice.cuda,
+        choice.node_pool,
+    )
+
+
+def pod_set_shape(pod_set: PodSet) -> Hashable:
+    """What of a pod set matters to placement; its image and command do not."""
+    return (pod_set.count, pod_set.gpu, pod_set.cpu_milli, pod_set.memory_mib)
+
+
+def _demand(pod_set: PodSet, first_rank: int) -> PodDemand:
+    gpu = pod_set.gpu
+    return PodDemand(
+        pod_set=pod_set.name,
+        count=pod_set.count,
+        first_rank=first_rank,
+        gpus=gpu.count,
+        milli=gpu.milli,
+        share_memory_mib=gpu.memory_mib if gpu.milli else 0,
+        profile=gpu.mig_profile,
+        instances=max(gpu.mig_count, 1) if gpu.mig_profile else 0,
+        cpu_milli=pod_set.cpu_milli or 0,
+        memory_mib=pod_set.memory_mib or 0,
+    )
+
+
+def _hunger(demand: PodDemand) -> tuple[int, ...]:
+    """Sort key: most GPUs first, then MIG, then shares, then CPU; set order breaks ties."""
+    return (
+        -demand.gpus,
+        -demand.instances,
+        -demand.milli,
+        -demand.cpu_milli,
+        -demand.memory_mib,
+        demand.first_rank,
+    )

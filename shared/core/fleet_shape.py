@@ -1,0 +1,140 @@
+"""The fleet as admission needs it: how many nodes of which shape, and how they hang together.
+
+Nodes of one shape are counted, not listed, so that "could this ever run?" costs the number of
+different shapes (tens), not of nodes (thousands). Health, cordons and use are left out on
+purpose: the question is about the empty fleet.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from shared.core.model import Level, Node
+
+LEVELS: Final = (Level.NVLINK_DOMAIN, Level.RACK, Level.BLOCK, Level.ZONE)
+"""Levels above the node, from the tightest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeShape:
+    """What makes two nodes equal for admission. GPUs are counted by whether MIG mode is on."""
+
+    flavor: str
+    product: str
+    pool: str
+    driver: str
+    cuda: str
+    cpu_milli: int
+    memory_mib: int
+    gpus: int
+    mig_gpus: int
+    gpu_memory_mib: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSummary:
+    """One node: its shape, and its domain at each of `LEVELS` ("" where it has none)."""
+
+    shape: NodeShape
+    domains: tuple[str, ...] = ("", "", "", "")
+
+
+Composition = dict[NodeShape, int]
+"""Nodes by shape in one domain."""
+
+
+def summary_of(node: Node) -> NodeSummary:
+    """What admission keeps of a node."""
+    mig_gpus = sum(gpu.mig for gpu in node.gpus)
+    shape = NodeShape(
+        flavor=node.flavor,
+        product=node.product,
+        pool=node.pool,
+        driver=node.driver,
+        cuda=node.cuda,
+        cpu_milli=node.cpu_milli,
+        memory_mib=node.memory_mib,
+        gpus=len(node.gpus) - mig_gpus,
+        mig_gpus=mig_gpus,
+        gpu_memory_mib=max((gpu.memory_mib for gpu in node.gpus), default=0),
+    )
+    return NodeSummary(shape=shape, domains=(node.nvlink_domain, node.rack, node.block, node.zone))
+
+
+class FleetShape:
+    """Counts of nodes by shape, kept up to date node by node; `version` counts changes."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.shapes: Composition = {}
+        self._nodes: dict[str, NodeSummary] = {}
+        self._compositions: dict[Level, tuple[int, tuple[Composition, ...]]] = {}
+
+    def __len__(self) -> int:
+        """Number of nodes known."""
+        return len(self._nodes)
+
+    def get(self, name: str) -> NodeSummary | None:
+        """What is known of node `name`."""
+        return self._nodes.get(name)
+
+    def put(self, name: str, summary: NodeSummary) -> bool:
+        """Learn or replace a node; says whether anything changed. O(1)."""
+        before = self._nodes.get(name)
+        if before == summary:
+            return False
+        if before is not None:
+            self._count(before.shape, -1)
+        self._nodes[name] = summary
+        self._count(summary.shape, 1)
+        self.version += 1
+        return True
+
+    def remove(self, name: str) -> bool:
+        """Forget a node; says whether it was known. O(1)."""
+        before = self._nodes.pop(name, None)
+        if before is None:
+            return False
+        self._count(before.shape, -1)
+        self.version += 1
+        return True
+
+    def _count(self, shape: NodeShape, change: int) -> None:
+        nodes = self.shapes.get(shape, 0) + change
+        if nodes:
+            self.shapes[shape] = nodes
+        else:
+            del self.shapes[shape]
+
+    def compositions(self, level: Level) -> tuple[Composition, ...]:
+        """The different domains of `level`: nodes by shape, equal domains only once.
+
+        O(nodes) after a change of the fleet, O(1) until the next one. A node without a label at
+        `level` stands for itself at the widest tighter level that it has.
+        """
+        if level is Level.NODE:
+            return tuple({shape: 1} for shape in self.shapes)
+        known = self._compositions.get(level)
+        if known is None or known[0] != self.version:
+            known = (self.version, _distinct(self._domains(LEVELS.index(level))))
+            self._compositions[level] = known
+        return known[1]
+
+    def _domains(self, index: int) -> Iterable[Counter[NodeShape]]:
+        domains: dict[tuple[int, str], Counter[NodeShape]] = {}
+        for name, summary in self._nodes.items():
+            key = (-1, name)
+            for depth in range(index, -1, -1):
+                if summary.domains[depth]:
+                    key = (depth, summary.domains[depth])
+                    break
+            domains.setdefault(key, Counter())[summary.shape] += 1
+        return domains.values()
+
+
+def _distinct(domains: Iterable[Counter[NodeShape]]) -> tuple[Composition, ...]:
+    found = {frozenset(domain.items()): dict(domain) for domain in domains}
+    return tuple(found.values())

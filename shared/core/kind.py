@@ -1,0 +1,128 @@
+"""Nodes that no filter can tell apart, and the shelves on which their free capacity lies.
+
+Static filters (flavor, product, pool, driver, taints ...) are asked once for each kind, of which a
+fleet has dozens, and never for a node. Inside a kind every node that takes new work lies on:
+
+- one shelf by its number of free whole GPUs, in order of free CPU;
+- for each GPU that a team shares: that team's shelf, in order of free milli-GPU;
+- for each GPU in MIG mode: the shelf of its exact state (busy slices), in order of rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from shared.core.mig import MigTable, table_for
+from shared.core.model import Node
+from shared.core.node_state import NodeState
+from shared.core.shelf import Shelf
+from shared.core.units import GPU_MILLI
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class KindKey:
+    """Everything that static filters look at."""
+
+    flavor: str
+    product: str
+    pool: str
+    driver: str
+    cuda: str
+    gpu_memory_mib: int
+    """The smallest memory of its GPUs; 0 without a GPU."""
+    gpus: int
+    cpu_milli: int
+    taints: tuple[str, ...]
+
+
+def kind_key(node: Node) -> KindKey:
+    """The kind to which `node` belongs."""
+    return KindKey(
+        node.flavor,
+        node.product,
+        node.pool,
+        node.driver,
+        node.cuda,
+        min((gpu.memory_mib for gpu in node.gpus), default=0),
+        len(node.gpus),
+        node.cpu_milli,
+        tuple(sorted(node.taints)),
+    )
+
+
+class Kind:
+    """The shelves of one kind; `nodes` counts all of them, on a shelf or not."""
+
+    __slots__ = ("by_free", "cpu_per_gpu", "key", "mig", "nodes", "occupied", "shared", "table")
+
+    def __init__(self, key: KindKey) -> None:
+        self.key = key
+        self.table: MigTable | None = (
+            table_for(key.product, key.gpu_memory_mib) if key.gpus else None
+        )
+        self.by_free = [Shelf() for _ in range(key.gpus + 1)]
+        self.occupied = 0
+        """Bit f is set while some node has exactly f whole GPUs free."""
+        self.shared: dict[str, Shelf] = {}
+        self.mig: dict[str, Shelf] = {}
+        """By state, in decimal."""
+        self.nodes = 0
+        self.cpu_per_gpu = key.cpu_milli // key.gpus if key.gpus else 0
+        """CPU that should stay beside each free GPU."""
+
+    def shelve(self, node: NodeState, gpus: Iterable[int]) -> None:
+        """Bring the shelves in step with `node`, whose GPUs `gpus` may have changed."""
+        self._take_out(node)
+        if node.schedulable:
+            free = node.free_count
+            item = (node.free_cpu_milli, node.rank, -1, node)
+            self.by_free[free].add(item)
+            self.occupied |= 1 << free
+            node.entry = (free, item)
+        for gpu in gpus:
+            self._take_gpu_out(node, gpu)
+            self._put_gpu_in(node, gpu)
+
+    def withdraw(self, node: NodeState, gpus: Iterable[int]) -> None:
+        """Take `node` off all shelves: it is gone, or of another kind now."""
+        self._take_out(node)
+        for gpu in gpus:
+            self._take_gpu_out(node, gpu)
+
+    def _take_out(self, node: NodeState) -> None:
+        if node.entry is None:
+            return
+        free, item = node.entry
+        shelf = self.by_free[free]
+        shelf.remove(item)
+        if not shelf.size:
+            self.occupied &= ~(1 << free)
+        node.entry = None
+
+    def _take_gpu_out(self, node: NodeState, gpu: int) -> None:
+        old = node.gpu_entries.pop(gpu, None)
+        if old is None:
+            return
+        shelves, name, item = old
+        shelf = shelves[name]
+        shelf.remove(item)
+        if not shelf.size:
+            del shelves[name]
+
+    def _put_gpu_in(self, node: NodeState, gpu: int) -> None:
+        use = node.uses.get(gpu)
+        if use is None:
+            return
+        if use.offers_mig:
+            shelves, name, amount = self.mig, str(use.state), 0
+        elif use.offers_shares:
+            shelves, name, amount = self.shared, use.team, GPU_MILLI - use.milli
+        else:
+            return
+        item = (amount, node.rank, gpu, node)
+        shelf = shelves.get(name)
+        if shelf is None:
+            shelf = shelves[name] = Shelf()
+        shelf.add(item)
+        node.gpu_entries[gpu] = (shelves, name, item)

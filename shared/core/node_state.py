@@ -1,0 +1,190 @@
+"""One node as placement sees it: what its agent reported, and what the ledger holds on it.
+
+Amounts held are kept apart from the inventory: a report replaces the one and never the other, and
+a node may hold allocations before its first report or after its removal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from shared.core.mig import MASK, MEDIA_BIT
+from shared.core.model import WHOLE_MASK, Gpu, GpuShare, Node
+from shared.core.units import GPU_MILLI
+
+if TYPE_CHECKING:
+    from shared.core.kind import Kind
+    from shared.core.shelf import Entry, Shelf
+
+
+@dataclass(slots=True)
+class GpuUse:
+    """What is held of one GPU. `team` owns it while shares are on it."""
+
+    state: int = 0
+    """Busy memory slices, and the bit of the media engines (core/mig.py)."""
+    milli: int = 0
+    memory_mib: int = 0
+    team: str = ""
+    gpu: Gpu | None = None
+    usable: bool = False
+    """Reported, healthy, and on a node that takes new work."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether time-sliced shares are on it."""
+        return self.milli > 0 and not self.state
+
+    @property
+    def offers_whole(self) -> bool:
+        """Whether it may be given away whole, or opened for shares."""
+        return self.usable and not self.milli and self.gpu is not None and not self.gpu.mig
+
+    @property
+    def offers_mig(self) -> bool:
+        """Whether instances may be made on it (if its slices allow)."""
+        return self.usable and self.gpu is not None and self.gpu.mig and not self.shared
+
+    @property
+    def offers_shares(self) -> bool:
+        """Whether its owner may put more shares on it."""
+        return self.usable and self.shared and self.gpu is not None and not self.gpu.mig
+
+    @property
+    def free_memory_mib(self) -> int:
+        """Memory that shares may still take."""
+        return (self.gpu.memory_mib if self.gpu else 0) - self.memory_mib
+
+
+class NodeState:
+    """Mutable; changed only by `core.cluster`, which keeps its indexes in step."""
+
+    __slots__ = (
+        "cpu_used_milli",
+        "entry",
+        "free_count",
+        "free_cpu_milli",
+        "free_mask",
+        "free_memory_mib",
+        "gpu_entries",
+        "healthy",
+        "inventory",
+        "kind",
+        "memory_used_mib",
+        "name",
+        "rank",
+        "uses",
+    )
+
+    def __init__(self, name: str, rank: int) -> None:
+        self.name = name
+        self.rank = rank
+        self.inventory: Node | None = None
+        self.healthy = True
+        self.uses: dict[int, GpuUse] = {}
+        self.cpu_used_milli = 0
+        self.memory_used_mib = 0
+        self.free_cpu_milli = 0
+        self.free_memory_mib = 0
+        self.free_mask = 0
+        self.free_count = 0
+        self.kind: Kind | None = None
+        self.entry: tuple[int, Entry] | None = None
+        """Where `kind` has it: (free whole GPUs, entry)."""
+        self.gpu_entries: dict[int, tuple[dict[str, Shelf], str, Entry]] = {}
+        """By GPU: (shelves, name of the shelf, entry)."""
+
+    def __lt__(self, other: NodeState) -> bool:
+        """Only asked if two names share a rank."""
+        return self.name < other.name
+
+    @property
+    def schedulable(self) -> bool:
+        """Whether the node takes new work at all."""
+        node = self.inventory
+        return node is not None and node.ready and not node.cordoned and self.healthy
+
+    def use(self, gpu: int) -> GpuUse:
+        """What is held of GPU `gpu`; an unknown one comes into being, unreported."""
+        use = self.uses.get(gpu)
+        if use is None:
+            use = self.uses[gpu] = GpuUse()
+        return use
+
+    def report(self, inventory: Node | None) -> None:
+        """Replace the inventory; None when the node is gone."""
+        self.inventory = inventory
+        gpus = {gpu.index: gpu for gpu in inventory.gpus} if inventory else {}
+        for index in gpus:
+            self.use(index)
+        takes_work = self.schedulable
+        for index, use in list(self.uses.items()):
+            use.gpu = gpus.get(index)
+            use.usable = takes_work and use.gpu is not None and use.gpu.healthy
+            if use.gpu is None and not use.milli:
+                del self.uses[index]
+        self.count()
+
+    def hold(
+        self,
+        team: str,
+        shares: Sequence[GpuShare],
+        cpu_milli: int,
+        memory_mib: int,
+        *,
+        media: bool,
+    ) -> None:
+        """Charge one pod. An overlap is a programmer's error: the ledger forbids it."""
+        self.cpu_used_milli += cpu_milli
+        self.memory_used_mib += memory_mib
+        for share in shares:
+            use = self.use(share.index)
+            assert not use.state & share.mask, (self.name, share)
+            assert use.milli + share.milli <= GPU_MILLI, (self.name, share)
+            use.state |= share.mask
+            use.milli += share.milli
+            use.memory_mib += share.memory_mib
+            if media:
+                use.state |= MEDIA_BIT
+            if not share.mask:
+                assert use.team in {"", team}, (self.name, share)
+                use.team = team
+        self.count()
+
+    def free(
+        self, shares: Sequence[GpuShare], cpu_milli: int, memory_mib: int, *, media: bool
+    ) -> None:
+        """Undo `hold` of the same amounts."""
+        self.cpu_used_milli -= cpu_milli
+        self.memory_used_mib -= memory_mib
+        for share in shares:
+            use = self.uses[share.index]
+            assert use.state & share.mask == share.mask, (self.name, share)
+            use.state &= ~share.mask
+            use.milli -= share.milli
+            use.memory_mib -= share.memory_mib
+            if media:
+                use.state &= MASK
+            if not use.milli:
+                use.team = ""
+                if use.gpu is None:
+                    del self.uses[share.index]
+        self.count()
+
+    def count(self) -> None:
+        """Bring the free amounts in step; O(GPUs)."""
+        node = self.inventory
+        self.free_cpu_milli = (node.cpu_milli if node else 0) - self.cpu_used_milli
+        self.free_memory_mib = (node.memory_mib if node else 0) - self.memory_used_mib
+        self.free_mask = 0
+        for index, use in self.uses.items():
+            if use.offers_whole:
+                self.free_mask |= 1 << index
+        self.free_count = self.free_mask.bit_count()
+
+
+def is_whole(share: GpuShare) -> bool:
+    """Whether the share is all of a GPU."""
+    return share.mask == WHOLE_MASK

@@ -1,0 +1,76 @@
+"""Priority classes: which there are, who may use them, and which one a kind gets by default.
+
+Three are built in, in the order of mission A3; a site overrides them by name or adds its own. A
+protected class is never preempted and must be granted to a team by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from shared.core.model import WorkloadKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriorityClass:
+    """A larger `value` runs first; `kinds` are those that get this class by default."""
+
+    name: str
+    value: int
+    protected: bool = False
+    kinds: tuple[str, ...] = ()
+
+
+BUILT_IN: Final = (
+    PriorityClass(
+        name="inference-production",
+        value=1000,
+        protected=True,
+        kinds=(WorkloadKind.INFERENCE,),
+    ),
+    PriorityClass(
+        name="training-interactive",
+        value=500,
+        kinds=(WorkloadKind.NOTEBOOK, WorkloadKind.INFERENCE),
+    ),
+    PriorityClass(
+        name="training-batch",
+        value=100,
+        kinds=(WorkloadKind.TRAINING, WorkloadKind.BATCH_INFERENCE),
+    ),
+)
+
+
+def built_in() -> dict[str, PriorityClass]:
+    """The built-in classes by name."""
+    return {one.name: one for one in BUILT_IN}
+
+
+def may_use(granted: tuple[str, ...], one: PriorityClass) -> bool:
+    """Whether a team with `granted` classes may use `one`; none granted means all unprotected."""
+    return one.name in granted if granted else not one.protected
+
+
+def default_class(
+    kind: WorkloadKind, granted: tuple[str, ...], classes: Mapping[str, PriorityClass]
+) -> PriorityClass | None:
+    """The class for `kind` when none is named: the highest that is meant for the kind.
+
+    Without one, the lowest that the team may use; None when it may use none.
+    """
+    usable = [one for one in classes.values() if may_use(granted, one)]
+    meant = [one for one in usable if kind in one.kinds]
+    if meant:
+        return max(meant, key=_rank)
+    return min(usable, key=_rank, default=None)
+
+
+def _rank(one: PriorityClass) -> tuple[int, str]:
+    return one.value, one.name
+
+
+def names(classes: Iterable[PriorityClass]) -> str:
+    """Names in order of value, for a message."""
+    return ", ".join(one.name for one in sorted(classes, key=_rank, reverse=True)) or "none"

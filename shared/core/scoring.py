@@ -1,0 +1,41 @@
+"""Which of the places that fit is best: small pure rules, in one file, to be read and changed.
+
+Between nodes (the shelves answer in this order, see core/search.py):
+1. the preferred product, then nodes without a soft taint;
+2. the fewest free whole GPUs that suffice: broken nodes fill up, whole ones survive for gangs;
+3. CPU that stays beside the GPUs left free, in the node's own proportion (placement.md 3.2, key 2:
+   never create GPUs that lack CPU), then the tightest CPU;
+4. a fixed seeded rank.
+"""
+
+from __future__ import annotations
+
+from shared.core.node_state import NodeState
+
+
+def cpu_to_leave_milli(free_gpus_after: int, cpu_per_gpu_milli: int) -> int:
+    """CPU a node should keep for the GPUs that stay free on it."""
+    return free_gpus_after * cpu_per_gpu_milli
+
+
+def pick_gpus(node: NodeState, count: int) -> list[int]:
+    """`count` free whole GPUs, in one NUMA domain if one has enough: the tightest such.
+
+    Otherwise from the domains with most free ones, so that the fewest domains are touched.
+    """
+    domains = sorted(_free_by_numa(node), key=lambda free: (len(free), free))
+    for free in domains:
+        if len(free) >= count:
+            return free[:count]
+    picked: list[int] = []
+    for free in reversed(domains):
+        picked += free[: count - len(picked)]
+    return sorted(picked)
+
+
+def _free_by_numa(node: NodeState) -> list[list[int]]:
+    domains: dict[int, list[int]] = {}
+    for index, use in node.uses.items():
+        if use.gpu is not None and node.free_mask >> index & 1:
+            domains.setdefault(use.gpu.numa, []).append(index)
+    return [sorted(free) for free in domains.values()]
