@@ -9,12 +9,14 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 LOCAL := $(BIN)/python -m deploy.local
 TEST_WORKERS ?= 2
+N ?= 10
+SEED ?= 1
 COMPILE := $(BIN)/pip-compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
 .PHONY: help
 help: ## List the commands
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
+	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
 
 # ── set up ────────────────────────────────────────────────────────────────────
 .PHONY: setup
@@ -34,17 +36,26 @@ lock: setup ## Pin the newest allowed dependencies, with hashes
 	$(COMPILE) --upgrade --output-file requirements-dev.txt requirements-dev.in
 
 # ── the system on this machine ────────────────────────────────────────────────
-.PHONY: up down status logs demo
+.PHONY: up down purge status logs demo
 up: setup ## Start broker, database and all services in .muster/
 	@$(LOCAL) up
 down: ## Stop all of it
 	@if test -x $(BIN)/python; then $(LOCAL) down; fi
+purge: ## Stop all of it and forget its data
+	@if test -x $(BIN)/python; then $(LOCAL) down --purge; fi
 status: setup ## Show what runs, and where
 	@$(LOCAL) status
 logs: setup ## Follow a process: make logs s=placement
 	@$(LOCAL) logs $(s)
 demo: setup ## Start it, submit 2,000 workloads, watch them run
 	@$(LOCAL) demo
+
+# ── measuring and breaking ────────────────────────────────────────────────────
+.PHONY: kill-test
+bench-%: setup ## Measure: make bench-pipeline, bench-gateway, ...
+	$(BIN)/python -m tests.benchmarks.$(subst -,_,$*) $(BENCH_ARGUMENTS)
+kill-test: setup ## Kill processes at random under load: make kill-test N=60 SEED=1
+	$(BIN)/python -m tests.e2e.kill_test --rounds $(N) --seed $(SEED)
 
 # ── quality ───────────────────────────────────────────────────────────────────
 .PHONY: test check fmt lint types layers tidy generated generated-check wheel-check

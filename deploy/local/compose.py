@@ -73,7 +73,7 @@ def _process(service: Service) -> Document:
         "restart": "always",
         "environment": environment(service, addresses),
         "configs": [{"source": "key", "target": "/run/admin.key"}],
-        "volumes": [f"data:/data/{service.name}"],
+        "volumes": ["data:/data"],
         "depends_on": waits | {"prepare": {"condition": "service_completed_successfully"}},
     }
     return entry | ({"ports": [f"{HTTP_PORT}:{HTTP_PORT}"]} if service.name == GATEWAY else {})
