@@ -21,6 +21,8 @@ CREATE TABLE {schema}.lease_history (
     epoch bigint NOT NULL,
     holder text NOT NULL,
     taken_at timestamptz NOT NULL DEFAULT now(),
+    next_seq bigint NOT NULL,
+    next_unit bigint NOT NULL,
     PRIMARY KEY (shard, epoch)
 );
 CREATE TABLE {schema}.consumer_offset (
@@ -78,6 +80,23 @@ CREATE TABLE {schema}.audit (
     digest bytea NOT NULL,
     PRIMARY KEY (seq, shard)
 );
+
+CREATE FUNCTION {schema}.take_lease(wanted_shard text, slot text, seconds double precision)
+RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE taken bigint;
+BEGIN
+    INSERT INTO {schema}.lease (shard) VALUES (wanted_shard) ON CONFLICT DO NOTHING;
+    INSERT INTO {schema}.watermark (shard) VALUES (wanted_shard) ON CONFLICT DO NOTHING;
+    UPDATE {schema}.lease
+    SET epoch = epoch + 1, holder = slot, expires_at = now() + make_interval(secs => seconds)
+    WHERE shard = wanted_shard AND (holder = slot OR expires_at < now())
+    RETURNING epoch INTO taken;
+    -- What the epoch before may have written ends here; muster-ops check (I9) compares.
+    INSERT INTO {schema}.lease_history (shard, epoch, holder, next_seq, next_unit)
+    SELECT shard, taken, slot, next_seq, next_unit
+    FROM {schema}.watermark WHERE shard = wanted_shard AND taken IS NOT NULL;
+    RETURN taken;
+END $$;
 
 CREATE FUNCTION {schema}.hold_lease(wanted_shard text, wanted_epoch bigint) RETURNS bigint
 LANGUAGE plpgsql AS $$

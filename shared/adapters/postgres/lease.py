@@ -38,22 +38,14 @@ class PostgresLease:
 
     async def try_acquire(self) -> bool:
         """Take the shard if its holder is this slot or has expired; counts the epoch up."""
-        await self._database.fetch(
-            f"INSERT INTO {self.schema}.lease (shard) VALUES ($1) ON CONFLICT DO NOTHING",
-            self.shard,
-        )
         rows = await self._database.fetch(
-            f"WITH taken AS (UPDATE {self.schema}.lease SET epoch = epoch + 1, holder = $2,"
-            " expires_at = now() + make_interval(secs => $3)"
-            " WHERE shard = $1 AND (holder = $2 OR expires_at < now()) RETURNING epoch),"
-            f" noted AS (INSERT INTO {self.schema}.lease_history (shard, epoch, holder)"
-            " SELECT $1, epoch, $2 FROM taken RETURNING epoch) SELECT epoch FROM noted",
+            f"SELECT {self.schema}.take_lease($1, $2, $3) AS epoch",
             self.shard,
             self.slot,
             self._ttl,
         )
-        self.epoch = rows[0]["epoch"] if rows else 0
-        return bool(rows)
+        self.epoch = rows[0]["epoch"] or 0
+        return self.epoch > 0
 
     async def renew(self) -> None:
         """Keep it for another time to live; raises LeaseLost when the epoch has moved on."""

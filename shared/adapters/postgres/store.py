@@ -31,9 +31,6 @@ class PostgresStore:
         """Everything the new holder of the lease needs; also makes the coming partitions."""
         fetch, schema, shard = self._database.fetch, self._schema, self._shard
         await fetch(f"SELECT {schema}.maintain()")
-        await fetch(
-            f"INSERT INTO {schema}.watermark (shard) VALUES ($1) ON CONFLICT DO NOTHING", shard
-        )
         mark = (await fetch(f"SELECT * FROM {schema}.watermark WHERE shard = $1", shard))[0]
         self._next_seq = mark["next_seq"]
         ids = await fetch(

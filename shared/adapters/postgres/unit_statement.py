@@ -18,13 +18,15 @@ _headers = msgspec.json.Encoder()
 
 
 class Statement:
-    """Collects parts and numbers their placeholders."""
+    """Collects parts and numbers their placeholders; the lease is always checked."""
+
+    lease_check = "{schema}.hold_lease($1::text, $2::bigint)"
 
     def __init__(self, schema: str, shard: str, epoch: int) -> None:
         self.arguments: list[Any] = [shard, epoch]
         self._schema = schema
         self._parts: list[str] = []
-        self._results = [f"{schema}.hold_lease($1::text, $2::bigint)"]
+        self._results = [self.lease_check.format(schema=schema)]
 
     def add(self, name: str, sql: str, arguments: Sequence[Any], expect: int | None) -> None:
         """A part with placeholders `{0}`, ...; `{shard}` and `{epoch}` stand for the lease."""

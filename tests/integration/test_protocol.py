@@ -1,0 +1,242 @@
+"""The unit of work, the relay and the lease on a real broker and a real database.
+
+Two echo processes in a chain; 2,000 messages go in, and each must come out exactly once by
+effect, whatever is killed. Each safety is then switched off once, and the same check goes red.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from shared.adapters.kafka import KafkaPublisher
+from shared.adapters.kafka_topics import create_topics
+from shared.events.codec import encode_headers, encode_payload
+from shared.events.envelope import Event, event_id
+from shared.events.registry import NAME_BY_TYPE
+from shared.events.topics import QUOTA_FACTS, SUBMISSION_COMMANDS, TOPICS
+from shared.events.workloads import CancelWorkload
+from shared.ports.store import OutboxRow
+from tests.fixtures.servers import Database
+
+MESSAGES = 2_000
+
+
+class Chain:
+    """The two echo processes on one broker and one database."""
+
+    def __init__(self, kafka: str, database: Database, prefix: str) -> None:
+        self.kafka, self.database, self.prefix = kafka, database, prefix
+        self.processes: list[subprocess.Popen] = []
+
+    def start(
+        self, name: str, *switches: str, slot: str = "a", lease: float = 5.0, failpoints: str = ""
+    ) -> subprocess.Popen:
+        environment = os.environ | {
+            "MUSTER_KAFKA_BOOTSTRAP": self.kafka,
+            "MUSTER_DATABASE_URL": self.database.url(name),
+            "MUSTER_TOPIC_PREFIX": self.prefix,
+            "MUSTER_SLOT": f"{name}-{slot}",
+            "MUSTER_LEASE_SECONDS": str(lease),
+            "MUSTER_FAILPOINTS": failpoints,
+            "MUSTER_BATCH_MESSAGES_MAX": "50",
+            "MUSTER_SEED": str(len(self.processes)),
+        }
+        command = [sys.executable, "-m", "tests.support.echo", name, *switches]
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+        self.processes.append(process)
+        return process
+
+    def stop(self) -> None:
+        for process in self.processes:
+            process.send_signal(signal.SIGCONT)
+            process.kill()
+            process.wait()
+
+    async def feed(self, first: int = 0, count: int = MESSAGES) -> None:
+        publisher = KafkaPublisher(self.kafka, self.prefix)
+        await publisher.publish([_command(number) for number in range(first, first + count)])
+        await publisher.close()
+
+    async def outcome(self) -> Counter[str]:
+        """Subjects that came out, by how many distinct facts speak of each."""
+        consumer = AIOKafkaConsumer(bootstrap_servers=self.kafka, enable_auto_commit=False)
+        await consumer.start()
+        place = TopicPartition(QUOTA_FACTS.on_broker(self.prefix), 0)
+        consumer.assign([place])
+        await consumer.seek_to_beginning(place)
+        end = (await consumer.end_offsets([place]))[place]
+        ids: dict[bytes, str] = {}
+        while await consumer.position(place) < end:
+            for records in (await consumer.getmany(timeout_ms=500)).values():
+                ids |= {dict(one.headers)["ce_id"]: one.key.decode() for one in records}
+        await consumer.stop()
+        return Counter(ids.values())
+
+    def effects(self, schema: str = "quota") -> Counter[str]:
+        return Counter(self.database.execute(f"SELECT subject FROM {schema}.audit").split())
+
+    def late_writes(self) -> int:
+        """Inbox rows that an epoch wrote after the next epoch had begun (I9)."""
+        return int(
+            self.database.execute(
+                "SELECT count(*) FROM admission.inbox i JOIN admission.lease_history h"
+                " ON h.shard = i.shard AND h.epoch = i.epoch + 1 AND i.unit >= h.next_unit"
+            )
+        )
+
+    async def settled(self, wanted: int = MESSAGES, seconds: float = 40) -> None:
+        """Wait until `wanted` subjects came through, or nothing moves any more."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and len(self.effects()) < wanted:
+            await asyncio.sleep(0.25)
+        await asyncio.sleep(1.5)
+
+    async def verdict(self, wanted: int = MESSAGES) -> str:
+        """ "ok", or what is lost or doubled, by effect in the database and in the log."""
+        names = [f"w{number}" for number in range(wanted)]
+        counts = [self.effects("admission"), self.effects(), await self.outcome()]
+        lost = [name for name in names if any(count[name] == 0 for count in counts)]
+        doubled = [name for name in names if any(count[name] > 1 for count in counts)]
+        return "ok" if not lost and not doubled else f"lost {len(lost)} doubled {len(doubled)}"
+
+
+def _command(number: int) -> OutboxRow:
+    payload = CancelWorkload(workload_id=f"w{number}", team="echo")
+    event = Event(
+        id=event_id(1_700_000_000_000 + number, f"test-{number}", "test", 0),
+        type=NAME_BY_TYPE[CancelWorkload],
+        source="test",
+        subject=f"w{number}",
+        time_ms=1_700_000_000_000 + number,
+        key=f"w{number}",
+        payload=payload,
+    )
+    return OutboxRow(
+        seq=number,
+        event_id=event.id,
+        topic=SUBMISSION_COMMANDS.name,
+        partition=0,
+        key=event.key,
+        headers=encode_headers(event),
+        value=encode_payload(payload),
+    )
+
+
+@pytest.fixture
+async def chain(kafka: str, database: Database, topic_prefix: str) -> Iterator[Chain]:
+    await create_topics(kafka, topic_prefix, TOPICS)
+    chain = Chain(kafka, database, topic_prefix)
+    yield chain
+    chain.stop()
+
+
+async def test_every_message_passes_once(chain: Chain) -> None:
+    chain.start("admission")
+    chain.start("quota")
+
+    await chain.feed()
+    await chain.settled()
+
+    assert await chain.verdict() == "ok"
+
+
+KILLS = (
+    "unit.before_commit:0.2:kill",
+    "unit.after_commit:0.2:kill",
+    "relay.published_not_marked:0.2:kill",
+    "loop.polled:0.02:kill",
+)
+
+
+@pytest.mark.parametrize("failpoint", KILLS)
+async def test_nothing_is_lost_or_doubled_by_kills(chain: Chain, failpoint: str) -> None:
+    await chain.feed()
+    chain.start("quota")
+    deaths = 0
+    for _ in range(4):
+        process = chain.start("admission", failpoints=failpoint)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=6)
+            deaths += 1
+        process.kill()
+        process.wait()
+    chain.start("admission")
+    await chain.settled()
+
+    assert deaths > 0
+    assert await chain.verdict() == "ok"
+
+
+async def _zombie(chain: Chain, *switches: str) -> None:
+    """A holder is stopped just before its commit for twice the lease; a standby takes over.
+
+    The standby is slow to read, so that only the epoch stands between the sleeper and the rows.
+    """
+    before_commit = "unit.before_commit:1:sleep=1"
+    holder = chain.start("admission", *switches, lease=1.5, failpoints=before_commit)
+    await asyncio.sleep(3)
+    await chain.feed(count=20)
+    await asyncio.sleep(0.6)
+    holder.send_signal(signal.SIGSTOP)
+    chain.start("admission", *switches, slot="b", failpoints="loop.polled:1:sleep=6")
+    await asyncio.sleep(3)
+    holder.send_signal(signal.SIGCONT)
+    chain.start("quota")
+    await chain.settled(wanted=20)
+
+
+async def test_a_holder_that_slept_through_its_lease_writes_nothing(chain: Chain) -> None:
+    await _zombie(chain)
+
+    assert chain.late_writes() == 0
+    assert await chain.verdict(wanted=20) == "ok"
+
+
+async def test_without_the_epoch_a_sleeping_holder_is_seen_to_write(chain: Chain) -> None:
+    await _zombie(chain, "no_epoch")
+
+    assert chain.late_writes() > 0
+
+
+async def _replay(chain: Chain, *switches: str) -> str:
+    """The whole topic is read again from its beginning."""
+    chain.start("quota")
+    first = chain.start("admission", *switches)
+    await chain.feed(count=200)
+    await chain.settled(wanted=200)
+    first.kill()
+    first.wait()
+    chain.database.execute("UPDATE admission.consumer_offset SET next_offset = 0")
+    chain.start("admission", *switches)
+    await asyncio.sleep(4)
+    return await chain.verdict(wanted=200)
+
+
+async def test_a_topic_read_again_has_no_second_effect(chain: Chain) -> None:
+    assert await _replay(chain) == "ok"
+
+
+async def test_without_the_inbox_a_topic_read_again_is_seen_to_double(chain: Chain) -> None:
+    assert "doubled" in await _replay(chain, "no_inbox")
+
+
+async def test_an_offset_committed_first_is_seen_to_lose(chain: Chain) -> None:
+    chain.start("quota")
+    await chain.feed()
+    process = chain.start("admission", "offset_first", failpoints="offset.first:1:kill")
+    process.wait(timeout=20)
+    chain.start("admission", "offset_first")
+    await chain.settled(seconds=10)
+
+    assert "lost" in await chain.verdict()
