@@ -12,6 +12,8 @@ SHIPPED = ("services", "shared", "muster", "operations", "deploy")
 ALL = (*SHIPPED, "migrations", "tests")
 ENTRIES = {"muster.cli", "operations.cli", *(service.module for service in SERVICES)}
 
+FAKES = "shared.adapters.memory"  # stand in for the real adapters in tests
+
 
 def test_every_module_is_tidy():
     untidy = [f"{path}: {what}" for path, text in _sources(ALL).items() for what in findings(text)]
@@ -20,7 +22,9 @@ def test_every_module_is_tidy():
 
 
 def test_every_module_is_used():
-    assert orphans(_sources(SHIPPED), ENTRIES) == []
+    unused = orphans(_sources(SHIPPED), ENTRIES)
+
+    assert [name for name in unused if not name.startswith(FAKES)] == []
 
 
 @pytest.mark.parametrize(

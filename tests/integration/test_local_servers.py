@@ -1,6 +1,7 @@
 """The real broker and database of `deploy.local`: what was acknowledged survives a SIGKILL."""
 
 import asyncio
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
+from deploy.local import kafka_jars
 from deploy.local.kafka import LocalKafka
 from deploy.local.postgres import LocalPostgres
 from deploy.local.processes import LocalError, descendants, running
@@ -80,6 +82,46 @@ def test_a_refused_statement_names_its_reason(server: LocalPostgres):
 
     with pytest.raises(LocalError, match="does not exist"):
         server.execute("SELECT * FROM nowhere")
+
+
+def test_a_missing_java_is_named_with_the_way_out(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+
+    with pytest.raises(LocalError, match="apt-get install openjdk"):
+        kafka_jars.fetched_jars()
+
+
+def test_a_missing_maven_is_named_with_the_way_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setenv("MUSTER_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "java").write_text("#!/bin/sh\necho 'openjdk version \"17.0.1\"' >&2\n")
+    (tmp_path / "java").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}")
+
+    with pytest.raises(LocalError, match="apt-get install maven"):
+        kafka_jars.fetched_jars()
+
+
+def test_an_old_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    (tmp_path / "java").write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+    (tmp_path / "java").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}")
+
+    with pytest.raises(LocalError, match="17 or newer, not 11"):
+        kafka_jars.require_java()
+
+
+def test_a_port_in_use_is_named(tmp_path: Path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        server = LocalPostgres(tmp_path / "postgres", port=taken.getsockname()[1])
+
+        with pytest.raises(LocalError, match="Address already in use"):
+            server.start()
+
+    server.remove()
 
 
 async def _produce(bootstrap: str, values: list[bytes]) -> None:
