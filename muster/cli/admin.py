@@ -1,0 +1,164 @@
+"""`muster admin`: apply the documents of the organisation, and manage API keys.
+
+`apply` is idempotent: it reads each document with its ETag, writes only with If-Match, and says
+whether it was created, changed or already so.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from muster.cli.documents import read_documents
+from muster.cli.failures import Exit, UsageError, exit_code_of, show
+from muster.cli.output import Column, Format, age, field, note, show_items
+from muster.cli.session import call, now_ms
+from muster.errors import MusterError, Unreachable
+
+if TYPE_CHECKING:
+    from muster.client import AsyncClient
+
+Json = dict[str, Any]
+COLLECTIONS: Final = {
+    "Flavor": "flavors",
+    "PriorityClass": "priority-classes",
+    "Cohort": "cohorts",
+    "Team": "teams",
+    "Queue": "queues",
+}
+ORDER: Final = (*COLLECTIONS, "ApiKey")
+"""Documents are applied in this order, whatever their order in the file."""
+
+app = typer.Typer(
+    help="Apply the organisation, manage keys.", no_args_is_help=True, rich_markup_mode=None
+)
+keys_app = typer.Typer(help="API keys of a team.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(keys_app, name="keys")
+
+
+@app.command("apply")
+def apply(
+    file: Annotated[
+        list[str],
+        typer.Option("--file", "-f", help="YAML or JSON, one or many documents; - is stdin."),
+    ],
+    output: Annotated[Format, typer.Option("--output", "-o", help="Format.")] = Format.TABLE,
+) -> None:
+    """Apply documents of kind Team, Queue, Cohort, Flavor, PriorityClass, ApiKey.
+
+    Example: muster admin apply -f organisation.yaml
+    """
+    documents = sorted(read_documents(file), key=_rank)
+    results, worst = call(lambda client: _apply_all(client, documents))
+    show_items(results, output, _RESULT_COLUMNS, name="document")
+    sys.exit(worst)
+
+
+_RESULT_COLUMNS: Final = (
+    Column("DOCUMENT", field("document")),
+    Column("RESULT", field("result")),
+    Column("KEY", field("key")),
+)
+
+
+def _rank(document: Json) -> int:
+    kind = document.get("kind")
+    if kind not in ORDER:
+        raise UsageError(f"kind: must be one of {', '.join(ORDER)} (given: {kind!r})")
+    if not isinstance(document.get("name"), str):
+        raise UsageError(f"a document of kind {kind} needs a `name`")
+    return ORDER.index(str(kind))
+
+
+async def _apply_all(client: AsyncClient, documents: list[Json]) -> tuple[list[Json], Exit]:
+    results, worst = [], Exit.OK
+    for document in documents:
+        name = f"{document['kind']}/{document['name']}"
+        try:
+            result = await apply_document(client, document)
+        except MusterError as error:
+            note(f"{name}:")
+            show(error)
+            worst = exit_code_of(error)
+            if isinstance(error, Unreachable):
+                break
+            result = {"result": "refused"}
+        results.append({"document": name, **result})
+    return results, worst
+
+
+async def apply_document(client: AsyncClient, document: Json) -> Json:
+    """Make one document so: {"result": created | changed | unchanged, "key" for a new key}."""
+    body = {name: value for name, value in document.items() if name not in ("kind", "name")}
+    name = document["name"]
+    if document["kind"] == "ApiKey":
+        return await _apply_key(client, name, body)
+    collection = COLLECTIONS[document["kind"]]
+    before = await client.document(collection, name)
+    await client.apply(collection, name, body, etag=before[1] if before else None)
+    if before is None:
+        return {"result": "created"}
+    after = await client.document(collection, name)
+    return {"result": "unchanged" if after and after[1] == before[1] else "changed"}
+
+
+async def _apply_key(client: AsyncClient, label: str, body: Json) -> Json:
+    """A key is told apart by its label within its team."""
+    team, role = body.get("team"), body.get("role", "member")
+    if not isinstance(team, str):
+        raise UsageError(f"ApiKey {label} needs a `team`")
+    existing = await client.keys(team)
+    if any(one.get("label") == label and not one.get("revoked_at_ms") for one in existing):
+        return {"result": "unchanged"}
+    created = await client.create_key(team, role, label)
+    return {"result": "created", "key": created["key"]}
+
+
+Team = Annotated[str, typer.Option("--team", "-t", help="Team of the key.")]
+
+
+@keys_app.command("create")
+def create(
+    team: Team,
+    label: Annotated[str, typer.Option(help="What it is for.")],
+    role: Annotated[str, typer.Option(help="viewer, member, admin or operator.")] = "member",
+) -> None:
+    """Make an API key; it is shown once and stored nowhere.
+
+    Example: muster admin keys create -t vision --label ci --role member
+    """
+    created = call(lambda client: client.create_key(team, role, label))
+    note("Keep this key; it is not shown again:")
+    print(created["key"])
+
+
+@keys_app.command("list")
+def list_keys(
+    team: Team,
+    output: Annotated[Format, typer.Option("--output", "-o", help="Format.")] = Format.TABLE,
+) -> None:
+    """List the API keys of a team.
+
+    Example: muster admin keys list -t vision
+    """
+    now = now_ms()
+    columns = (
+        Column("PREFIX", field("prefix")),
+        Column("LABEL", field("label")),
+        Column("ROLE", field("role")),
+        Column("AGE", lambda one: age(one.get("created_at_ms"), now), right=True),
+        Column("STATE", lambda one: "revoked" if one.get("revoked_at_ms") else "valid"),
+    )
+    show_items(call(lambda client: client.keys(team)), output, columns, name="prefix")
+
+
+@keys_app.command("revoke")
+def revoke(team: Team, prefix: Annotated[str, typer.Argument(help="Prefix of the key.")]) -> None:
+    """Make an API key useless at once.
+
+    Example: muster admin keys revoke -t vision mk_ab12
+    """
+    call(lambda client: client.revoke_key(team, prefix))
+    print(f"{prefix}: revoked")

@@ -1,0 +1,98 @@
+"""`muster nodes | quota`: what there is, and who may use how much."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from muster.cli.output import Column, Format, field, gpus, show_items
+from muster.cli.session import call
+from muster.cli.workloads import OutputOption
+
+Json = dict[str, Any]
+UNLIMITED = 2**62
+
+
+def nodes(
+    flavor: Annotated[str, typer.Option(help="Only of this flavor.")] = "",
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """List nodes with their GPUs.
+
+    Example: muster nodes --flavor h100 -o wide
+    """
+    found = call(lambda client: client.listing("nodes", flavor=flavor))
+    columns = (
+        Column("NODE", field("name")),
+        Column("FLAVOR", field("flavor")),
+        Column("PRODUCT", field("product")),
+        Column("READY", _ready),
+        Column("GPUS", _gpu_count, right=True),
+        Column("USED", lambda one: gpus(one.get("used_gpu_milli")), right=True),
+        Column("POOL", field("pool"), wide=True),
+        Column("ZONE", field("zone"), wide=True),
+        Column("RACK", field("rack"), wide=True),
+        Column("NVLINK", field("nvlink_domain"), wide=True),
+        Column("DRIVER", field("driver"), wide=True),
+        Column("TAINTS", field("taints"), wide=True),
+    )
+    show_items(found, output, columns, empty="No node has reported itself yet.")
+
+
+def _gpu_count(node: Json) -> str:
+    listed = node.get("gpus")
+    return str(len(listed)) if isinstance(listed, list) else str(listed or 0)
+
+
+def _ready(node: Json) -> str:
+    if node.get("cordoned"):
+        return "cordoned"
+    return "yes" if node.get("ready", True) else "no"
+
+
+def quota(
+    team: Annotated[str, typer.Option("--team", "-t", help="Only this team.")] = "",
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Show the quota of every queue, and what is used of it.
+
+    Example: muster quota -t vision
+    """
+    found = call(lambda client: client.listing("queues", team=team))
+    if output in (Format.JSON, Format.YAML, Format.NAME):
+        show_items(found, output, ())
+        return
+    rows = [{"queue": one, "quota": quota_} for one in found for quota_ in one.get("flavors", ())]
+    show_items(rows, output, QUOTA_COLUMNS, empty="No queue has a quota yet.")
+
+
+def _amount(key: str, unit: str) -> Any:  # noqa: ANN401  # a function of a row
+    """Text of one limit or use of a row; "-" for none, "unlimited" where it is."""
+
+    def text(row: Json) -> str:
+        amounts = row["quota"].get(key)
+        if amounts is None:
+            return "-"
+        value = amounts.get(unit, 0)
+        if value >= UNLIMITED:
+            return "unlimited"
+        return gpus(value) if unit != "memory_mib" else f"{value // 1024} GiB"
+
+    return text
+
+
+QUOTA_COLUMNS = (
+    Column("QUEUE", lambda row: str(row["queue"]["name"])),
+    Column("TEAM", lambda row: str(row["queue"].get("team", ""))),
+    Column("COHORT", lambda row: str(row["queue"].get("cohort", ""))),
+    Column("FLAVOR", lambda row: str(row["quota"]["flavor"])),
+    Column("GPUS USED", _amount("used", "gpu_milli"), right=True),
+    Column("GPUS", _amount("nominal", "gpu_milli"), right=True),
+    Column("MAY BORROW", _amount("borrowing_limit", "gpu_milli"), right=True),
+    Column("LENDS", _amount("lending_limit", "gpu_milli"), wide=True, right=True),
+    Column("CPU USED", _amount("used", "cpu_milli"), wide=True, right=True),
+    Column("CPU", _amount("nominal", "cpu_milli"), wide=True, right=True),
+    Column("MEMORY USED", _amount("used", "memory_mib"), wide=True, right=True),
+    Column("MEMORY", _amount("nominal", "memory_mib"), wide=True, right=True),
+)

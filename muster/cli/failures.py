@@ -1,0 +1,92 @@
+"""Exit codes, and what a person reads when something went wrong: what, and what to do."""
+
+from __future__ import annotations
+
+import sys
+from enum import IntEnum
+from typing import Any, Final
+
+from muster.errors import (
+    Changed,
+    MusterError,
+    NotAuthorised,
+    NotConfigured,
+    NotFound,
+    Rejected,
+    Unreachable,
+)
+
+
+class Exit(IntEnum):
+    """What a script can rely on (docs/cli.md)."""
+
+    OK = 0
+    FAILURE = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    NOT_AUTHORISED = 4
+    REJECTED = 5
+    UNREACHABLE = 6
+    WORKLOAD_FAILED = 100
+    NOT_FINISHED = 101
+    CANCELLED = 103
+    PREEMPTED = 104
+
+
+class UsageError(Exception):
+    """The command line or a file is not what it must be; the text says what to write."""
+
+
+_CODES: Final[tuple[tuple[type[Exception], Exit], ...]] = (
+    (UsageError, Exit.USAGE),
+    (NotConfigured, Exit.USAGE),
+    (NotFound, Exit.NOT_FOUND),
+    (NotAuthorised, Exit.NOT_AUTHORISED),
+    (Rejected, Exit.REJECTED),
+    (Unreachable, Exit.UNREACHABLE),
+)
+_ADVICE: Final[tuple[tuple[type[Exception], str], ...]] = (
+    (NotFound, "List what there is with `muster queue`; workloads of other teams are hidden."),
+    (
+        NotAuthorised,
+        "Check MUSTER_KEY or --key; a team admin makes keys with `muster admin keys create`.",
+    ),
+    (Changed, "Apply again: the file is then compared with the new document."),
+    (
+        Unreachable,
+        "Check --address or MUSTER_ADDRESS, and `make status` if it runs on this machine.",
+    ),
+)
+_ENDS: Final = {
+    "succeeded": Exit.OK,
+    "failed": Exit.WORKLOAD_FAILED,
+    "cancelled": Exit.CANCELLED,
+    "rejected": Exit.REJECTED,
+}
+_EVICTIONS: Final = ("preempt", "reclaim", "evict")
+
+
+def exit_code_of(error: Exception) -> Exit:
+    """The exit code of an error."""
+    return next((code for kind, code in _CODES if isinstance(error, kind)), Exit.FAILURE)
+
+
+def exit_code_of_workload(workload: dict[str, Any]) -> Exit:
+    """The exit code of a workload that has ended; 104 when it was evicted for good."""
+    reason = str(workload.get("reason", "")).lower()
+    if workload["state"] == "failed" and reason.startswith(_EVICTIONS):
+        return Exit.PREEMPTED
+    return _ENDS.get(workload["state"], Exit.NOT_FINISHED)
+
+
+def show(error: Exception) -> None:
+    """Tell a person on stderr."""
+    print(f"error: {error}", file=sys.stderr)
+    if isinstance(error, MusterError):
+        for one in error.errors:
+            given = f" (given: {one.value})" if one.value else ""
+            print(f"  {one.field or 'body'}: {one.rule}{given}", file=sys.stderr)
+    for kind, advice in _ADVICE:
+        if isinstance(error, kind):
+            print(advice, file=sys.stderr)
+            return

@@ -1,0 +1,130 @@
+"""`muster submit`: send documents, and if asked, stay until they end."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from muster.cli.documents import read_documents
+from muster.cli.failures import Exit, UsageError, exit_code_of, exit_code_of_workload, show
+from muster.cli.output import Column, Format, field, note, show_items
+from muster.cli.session import call
+from muster.errors import NotAuthorised, Rejected, Unreachable
+
+if TYPE_CHECKING:
+    from muster.client import AsyncClient
+
+Json = dict[str, Any]
+UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+COLUMNS = (
+    Column("ID", field("id")),
+    Column("NAME", field("name")),
+    Column("STATE", field("state")),
+    Column("REASON", field("reason", "-")),
+    Column("MESSAGE", field("message"), wide=True),
+)
+
+
+def submit(  # noqa: PLR0917  # typer's form
+    file: Annotated[
+        list[str],
+        typer.Option("--file", "-f", help="YAML or JSON, one or many documents; - is stdin."),
+    ],
+    wait: Annotated[bool, typer.Option("--wait", help="Stay until all have ended.")] = False,  # noqa: FBT002  # typer's form
+    watch: Annotated[bool, typer.Option("--watch", help="--wait, and tell each event.")] = False,  # noqa: FBT002  # typer's form
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Judge it, submit nothing.")] = False,  # noqa: FBT002  # typer's form
+    idempotency_key: Annotated[
+        str | None,
+        typer.Option(help="The same key gives the same workload, however often it is sent."),
+    ] = None,
+    timeout: Annotated[
+        str | None, typer.Option(help="Longest wait, such as 90s, 10m, 2h; then exit with 101.")
+    ] = None,
+    output: Annotated[Format, typer.Option("--output", "-o", help="Format.")] = Format.TABLE,
+) -> None:
+    """Submit workloads from files.
+
+    Examples:
+      muster submit -f train.yaml
+
+      muster submit -f train.yaml --wait --timeout 2h && echo trained
+
+      cat jobs/*.json | muster submit -f - -o name --idempotency-key nightly-17
+    """
+    documents = read_documents(file)
+    seconds = seconds_of(timeout) if timeout else None
+    answers, worst = call(
+        lambda client: _submit_all(client, documents, idempotency_key, dry_run=dry_run)
+    )
+    if answers and (wait or watch) and not dry_run:
+        answers, ended = call(lambda client: _follow(client, answers, seconds, watch=watch))
+        worst = worst or ended
+    if answers:
+        show_items(answers, output, COLUMNS, name="id")
+    sys.exit(worst)
+
+
+def seconds_of(text: str) -> float:
+    """Seconds of "90", "90s", "10m", "2h" or "1d"; raises UsageError."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text)
+    if not match:
+        raise UsageError(f"--timeout {text!r}: write a number and s, m, h or d, such as 10m")
+    return float(match[1]) * UNITS[match[2]]
+
+
+async def _submit_all(
+    client: AsyncClient, documents: list[Json], key: str | None, *, dry_run: bool
+) -> tuple[list[Json], Exit]:
+    """Submit each; a refused one is told and the others go on."""
+    answers, worst = [], Exit.OK
+    for number, document in enumerate(documents, 1):
+        one_key = f"{key}-{number}" if key and len(documents) > 1 else key
+        try:
+            answer = await client.submit(document, idempotency_key=one_key, dry_run=dry_run)
+        except (Rejected, NotAuthorised, Unreachable) as error:
+            note(f"document {number} ({document.get('name', 'without a name')}):")
+            show(error)
+            worst = exit_code_of(error)
+            if not isinstance(error, Rejected):
+                break
+            continue
+        answers.append({"name": document.get("name", ""), **answer})
+    return answers, worst
+
+
+async def _follow(
+    client: AsyncClient, answers: list[Json], seconds: float | None, *, watch: bool
+) -> tuple[list[Json], Exit]:
+    """Stay until all have ended, or the time is up; the worst end gives the exit code."""
+    waits = [_follow_one(client, answer["id"], seconds, watch=watch) for answer in answers]
+    workloads = await asyncio.gather(*waits)
+    codes = [exit_code_of_workload(workload) for workload in workloads]
+    if Exit.NOT_FINISHED in codes:
+        note(f"{codes.count(Exit.NOT_FINISHED)} of {len(codes)} have not ended in time.")
+    return list(workloads), max(codes, key=lambda code: (code != Exit.OK, code))
+
+
+async def _follow_one(
+    client: AsyncClient, workload_id: str, seconds: float | None, *, watch: bool
+) -> Json:
+    teller = asyncio.create_task(_tell(client, workload_id)) if watch else None
+    try:
+        return await client.wait(workload_id, timeout_seconds=seconds)
+    except TimeoutError:
+        return await client.get(workload_id)
+    finally:
+        if teller is not None:
+            await asyncio.sleep(0.2)  # the last event may come just behind the last state
+            teller.cancel()
+            await asyncio.gather(teller, return_exceptions=True)
+
+
+async def _tell(client: AsyncClient, workload_id: str) -> None:
+    from muster.cli.workloads import event_line
+
+    async for event in client.watch(workload_id, after="0"):
+        note(event_line(event))

@@ -1,0 +1,240 @@
+"""`muster status | queue | why | events`: what stands where, and why."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import time
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from muster.cli.failures import UsageError
+from muster.cli.output import Column, Format, age, field, gpus, note, show_items, show_value
+from muster.cli.session import call, now_ms
+from muster.errors import NotFound
+
+if TYPE_CHECKING:
+    from muster.client import AsyncClient
+
+Json = dict[str, Any]
+ID: Final = re.compile(r"w[a-z2-7]{26}")
+LIVE: Final = "received,queued,held,placed,bound,running,evicting,cancelling"
+WATCH_SECONDS: Final = 2.0
+LIMIT: Final = 1000
+
+WorkloadArgument = Annotated[str, typer.Argument(help="Id of a workload, or its name.")]
+OutputOption = Annotated[
+    Format, typer.Option("--output", "-o", help="table, wide, json, yaml or name.")
+]
+WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Go on until interrupted.")]
+
+
+async def resolve(client: AsyncClient, text: str) -> str:
+    """The id of a workload given by id or by name.
+
+    Raises:
+        NotFound: no workload has this name.
+        UsageError: several have it; the text lists their ids.
+    """
+    if ID.fullmatch(text):
+        return text
+    found = [one async for one in client.workloads(name=text, limit=20)]
+    if not found:
+        raise NotFound(f"No workload is named {text!r}.")
+    if len(found) > 1:
+        ids = "\n".join(f"  {one['id']}  {one['state']}" for one in found)
+        raise UsageError(f"several workloads are named {text!r}; give an id:\n{ids}")
+    return str(found[0]["id"])
+
+
+def _columns() -> tuple[Column, ...]:
+    now = now_ms()
+    return (
+        Column("ID", field("id")),
+        Column("NAME", field("name")),
+        Column("TEAM", field("team")),
+        Column("QUEUE", field("queue"), wide=True),
+        Column("KIND", field("kind")),
+        Column("STATE", field("state")),
+        Column("GPUS", lambda one: gpus(one.get("gpu_milli")), right=True),
+        Column("PODS", field("pods"), wide=True, right=True),
+        Column("PRIORITY", field("priority"), right=True),
+        Column("AGE", lambda one: age(one.get("submitted_at_ms"), now), right=True),
+        Column("REASON", field("reason")),
+        Column("ATTEMPT", field("attempt"), wide=True, right=True),
+        Column("FLAVOR", field("flavor"), wide=True),
+        Column("NODES", field("nodes"), wide=True),
+        Column("MESSAGE", field("message"), wide=True),
+    )
+
+
+def status(workload: WorkloadArgument, output: OutputOption = Format.TABLE) -> None:
+    """Show one workload: state, place, times.
+
+    Example: muster status train-7 -o json
+    """
+
+    async def get(client: AsyncClient) -> Json:
+        return await client.get(await resolve(client, workload))
+
+    found = call(get)
+    if output is Format.NAME:
+        print(found["id"])
+    elif output in (Format.JSON, Format.YAML):
+        show_value(found, output)
+    else:
+        _show_fields(found)
+
+
+def _show_fields(workload: Json) -> None:
+    width = max(len(name) for name in workload)
+    for name, value in workload.items():
+        if value not in (None, "", [], {}):
+            text = value if isinstance(value, (str, int, float)) else _inline(value)
+            print(f"{name:<{width}}  {text}")
+
+
+def _inline(value: Any) -> str:  # noqa: ANN401  # any JSON
+    import json
+
+    return json.dumps(value, ensure_ascii=False)
+
+
+def queue(  # noqa: PLR0917  # typer's form
+    team: Annotated[str, typer.Option("--team", "-t", help="Only this team.")] = "",
+    queue_name: Annotated[str, typer.Option("--queue", "-q", help="Only this queue.")] = "",
+    state: Annotated[str, typer.Option("--state", "-s", help="Only these states: a,b.")] = "",
+    kind: Annotated[str, typer.Option("--kind", help="Only this kind.")] = "",
+    label: Annotated[str, typer.Option("--label", "-l", help="Only this label: key=value.")] = "",
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Ended ones too.")] = False,  # noqa: FBT002  # typer's form
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = LIMIT,
+    watch: WatchOption = False,  # noqa: FBT002  # typer's form
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """List workloads that run or wait.
+
+    Examples:
+      muster queue -t vision -s queued
+
+      muster queue -w
+    """
+    states = state or ("" if everything else LIVE)
+
+    async def get(client: AsyncClient) -> list[Json]:
+        found = client.workloads(
+            team=team, queue=queue_name, state=states, kind=kind, label=label, limit=limit
+        )
+        return [one async for one in found]
+
+    def show_once() -> None:
+        show_items(call(get), output, _columns(), name="id", empty="Nothing runs or waits.")
+
+    show_once()
+    with contextlib.suppress(KeyboardInterrupt):
+        while watch:
+            time.sleep(WATCH_SECONDS)
+            _clear()
+            show_once()
+
+
+def _clear() -> None:
+    """Start at the top of a terminal; a pipe just gets the next table."""
+    import sys
+
+    if sys.stdout.isatty():
+        print("\x1b[H\x1b[2J", end="")
+
+
+def why(workload: WorkloadArgument, output: OutputOption = Format.TABLE) -> None:
+    """Say why a workload stands where it stands, and what would help.
+
+    Example: muster why train-7
+    """
+
+    async def get(client: AsyncClient) -> tuple[str, Json]:
+        identifier = await resolve(client, workload)
+        return identifier, await client.why(identifier)
+
+    identifier, answer = call(get)
+    if output is Format.NAME:
+        print(answer.get("reason", ""))
+    elif output in (Format.JSON, Format.YAML):
+        show_value(answer, output)
+    else:
+        _show_why(identifier, answer)
+
+
+def _show_why(identifier: str, answer: Json) -> None:
+    since = age(answer.get("since"), now_ms()) if isinstance(answer.get("since"), int) else ""
+    print(f"{identifier} is {answer.get('state', 'unknown')}{f' for {since}' if since else ''}.")
+    if answer.get("reason"):
+        print(f"{answer['reason']}: {answer.get('message', '')}")
+    elif answer.get("message"):
+        print(answer["message"])
+    if answer.get("next_step"):
+        print(f"Next: {answer['next_step']}")
+    evidence = answer.get("evidence") or {}
+    if evidence:
+        print("Evidence: " + ", ".join(f"{name} {value}" for name, value in evidence.items()))
+
+
+def events(
+    workload: Annotated[str, typer.Argument(help="Only of this workload (id or name).")] = "",
+    watch: WatchOption = False,  # noqa: FBT002  # typer's form
+    after: Annotated[str, typer.Option(help="Only behind this event id.")] = "0",
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Tell what happened, of one workload or of all.
+
+    Examples:
+      muster events train-7
+
+      muster events -w -o json
+    """
+
+    async def tell(client: AsyncClient) -> None:
+        identifier = await resolve(client, workload) if workload else None
+        if watch:
+            async for event in client.watch(identifier, after=after if after != "0" else ""):
+                _show_event(event, output)
+            return
+        found = await client.events(identifier, after=after)
+        if output is Format.YAML:
+            show_value({"items": found}, output)
+            return
+        for event in found:
+            _show_event(event, output)
+        if not found:
+            note("Nothing has happened yet.")
+
+    try:
+        call(tell)
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        note("")
+
+
+def _show_event(event: Json, output: Format) -> None:
+    if output is Format.JSON:
+        print(_inline(event), flush=True)  # one line each, for programs that read a stream
+    elif output is Format.NAME:
+        print(event.get("type", ""), flush=True)
+    elif output is Format.YAML:
+        show_value([event], output)
+    else:
+        print(event_line(event), flush=True)
+
+
+def event_line(event: Json) -> str:
+    """One line for people."""
+    moment = event.get("at_ms")
+    clock = time.strftime("%H:%M:%S", time.localtime(moment / 1000)) if moment else ""
+    words = (
+        clock,
+        event.get("workload_id", ""),
+        event.get("state", ""),
+        event.get("reason", ""),
+        event.get("message", ""),
+    )
+    return "  ".join(str(word) for word in words if word)

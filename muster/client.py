@@ -1,0 +1,328 @@
+"""The asynchronous client: one method for each route of the gateway.
+
+Answers are plain JSON values as documented in docs/openapi.json. Safe to call again and again:
+every submission carries an idempotency key (made here when the caller names none), so a request
+whose answer was lost is simply sent once more and gives the same workload.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from muster.configuration import find
+from muster.errors import MusterError, NotFound, Unreachable, error_of
+from muster.streams import events_of
+
+if TYPE_CHECKING:
+    import aiohttp
+
+Json = dict[str, Any]
+ENDED: Final = frozenset({"succeeded", "failed", "cancelled", "rejected"})
+TIMEOUT_SECONDS: Final = 30.0
+TRIES_MAX: Final = 6
+BACKOFF_SECONDS: Final = 0.2
+BACKOFF_SECONDS_MAX: Final = 10.0
+RETRIED: Final = frozenset({429, 503})
+PAGE_ITEMS: Final = 500
+POLL_SECONDS_MIN: Final = 0.1
+POLL_SECONDS_MAX: Final = 2.0
+
+
+class AsyncClient:
+    """Talks to one Muster as one caller; use it as an asynchronous context manager.
+
+    Without arguments, address and key are found as `muster.configuration` says. Every method
+    raises the errors of `muster.errors`.
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        key: str | None = None,
+        *,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        tries_max: int = TRIES_MAX,
+    ) -> None:
+        configuration = find(address, key)
+        self.address = configuration.address
+        self._key = configuration.key
+        self._timeout_seconds = timeout_seconds
+        self._tries_max = tries_max
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        """Open lazily: nothing is sent yet."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close the connections."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Release connections; the client may be used again."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    # ── workloads ────────────────────────────────────────────────────────────
+
+    async def submit(
+        self, spec: Json, *, idempotency_key: str | None = None, dry_run: bool = False
+    ) -> Json:
+        """Submit one workload: `{"id", ...}`; with `dry_run` only the verdict is given."""
+        headers = {"Idempotency-Key": idempotency_key or new_key()}
+        query = {"dryRun": "true"} if dry_run else {}
+        return await self._json("POST", "/v1/workloads", body=spec, headers=headers, query=query)
+
+    async def submit_batch(self, submissions: Sequence[Json]) -> list[Json]:
+        """Submit up to 1,000 workloads, each `{"idempotency_key", "spec"}`: one answer each."""
+        items = [{"idempotency_key": new_key(), **one} for one in submissions]
+        answer = await self._json("POST", "/v1/workloads:batch", body={"items": items})
+        return list(answer["items"])
+
+    async def get(self, workload_id: str) -> Json:
+        """One workload as it is now."""
+        return await self._json("GET", f"/v1/workloads/{_segment(workload_id)}")
+
+    async def workloads(self, *, limit: int | None = None, **filters: str) -> AsyncIterator[Json]:
+        """Workloads by team, queue, state, kind, name, label; all pages unless `limit`."""
+        left = limit if limit is not None else 1 << 62
+        query = {name: value for name, value in filters.items() if value}
+        while left > 0:
+            query["limit"] = str(min(left, PAGE_ITEMS))
+            page = await self._json("GET", "/v1/workloads", query=query)
+            for item in page["items"]:
+                yield item
+            left -= len(page["items"])
+            if not page.get("next_cursor"):
+                return
+            query["cursor"] = page["next_cursor"]
+
+    async def cancel(self, workload_id: str) -> Json:
+        """Stop the workload for good."""
+        return await self._act(workload_id, "cancel")
+
+    async def hold(self, workload_id: str) -> Json:
+        """Keep it from running until released."""
+        return await self._act(workload_id, "hold")
+
+    async def release(self, workload_id: str) -> Json:
+        """Undo a hold."""
+        return await self._act(workload_id, "release")
+
+    async def reprioritise(self, workload_id: str, priority_class: str) -> Json:
+        """Change its priority class."""
+        return await self._act(workload_id, "reprioritise", {"priority_class": priority_class})
+
+    async def why(self, workload_id: str) -> Json:
+        """Why it stands where it stands: reason, message, next step, evidence."""
+        return await self._json("GET", f"/v1/workloads/{_segment(workload_id)}/why")
+
+    async def wait(
+        self,
+        workload_id: str,
+        *,
+        until: frozenset[str] = ENDED,
+        timeout_seconds: float | None = None,
+    ) -> Json:
+        """The workload once its state is in `until` or final; raises TimeoutError."""
+        pause = POLL_SECONDS_MIN
+        async with asyncio.timeout(timeout_seconds):
+            while True:
+                workload = await self.get(workload_id)
+                if workload["state"] in until | ENDED:
+                    return workload
+                await asyncio.sleep(pause)
+                pause = min(pause * 1.5, POLL_SECONDS_MAX)
+
+    async def _act(self, workload_id: str, verb: str, body: Json | None = None) -> Json:
+        path = f"/v1/workloads/{_segment(workload_id)}/{verb}"
+        return await self._json("POST", path, body=body or {})
+
+    # ── events ───────────────────────────────────────────────────────────────
+
+    async def events(self, workload_id: str | None = None, *, after: str = "0") -> list[Json]:
+        """Recorded events behind `after`, the oldest first."""
+        answer = await self._json("GET", _events_path(workload_id), query={"after": after})
+        return list(answer["items"])
+
+    async def watch(
+        self, workload_id: str | None = None, *, after: str = ""
+    ) -> AsyncIterator[Json]:
+        """Events as they happen, without end; a broken stream goes on where it stopped."""
+        failures = 0
+        while True:
+            try:
+                async for identifier, event in self._stream(_events_path(workload_id), after):
+                    after, failures = identifier or after, 0
+                    yield event
+            except Unreachable:
+                failures += 1
+                if failures >= self._tries_max:
+                    raise
+            await asyncio.sleep(_backoff_seconds(failures))
+
+    async def _stream(self, path: str, after: str) -> AsyncIterator[tuple[str, Json]]:
+        import aiohttp
+
+        headers = {"Accept": "text/event-stream", **({"Last-Event-ID": after} if after else {})}
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=60)
+        try:
+            async with self._open().get(
+                self.address + path, headers=headers, timeout=timeout
+            ) as response:
+                if response.status != 200:  # noqa: PLR2004
+                    raise error_of(response.status, await _body(response))
+                async for event in events_of(response.content):
+                    yield event
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise self._unreachable(error) from error
+
+    # ── cluster and organisation ─────────────────────────────────────────────
+
+    async def listing(self, what: str, **filters: str) -> list[Json]:
+        """All of "nodes", "queues", "teams", "cohorts", "flavors" or "priority-classes"."""
+        items: list[Json] = []
+        query = {name: value for name, value in filters.items() if value}
+        while True:
+            page = await self._json("GET", f"/v1/{what}", query=query)
+            items += page["items"]
+            if not page.get("next_cursor"):
+                return items
+            query["cursor"] = page["next_cursor"]
+
+    async def document(self, collection: str, name: str) -> tuple[Json, str] | None:
+        """A document of the organisation with its ETag; None when it does not exist."""
+        try:
+            status, body, headers = await self._send("GET", f"/v1/{collection}/{_segment(name)}")
+        except NotFound:
+            return None
+        assert status == 200  # noqa: PLR2004  # every other status raised
+        return body, headers.get("ETag", "")
+
+    async def apply(
+        self, collection: str, name: str, body: Json, *, etag: str | None = None
+    ) -> Json:
+        """Create (`etag` None) or replace a document; raises Changed when somebody was faster."""
+        headers = {"If-Match": etag} if etag else {"If-None-Match": "*"}
+        path = f"/v1/{collection}/{_segment(name)}"
+        return await self._json("PUT", path, body=body, headers=headers)
+
+    async def keys(self, team: str) -> list[Json]:
+        """API keys of a team, without their secrets."""
+        answer = await self._json("GET", f"/v1/teams/{_segment(team)}/keys")
+        return list(answer["items"])
+
+    async def create_key(self, team: str, role: str, label: str) -> Json:
+        """A new API key; its secret is in the answer and nowhere else, ever."""
+        path, body = f"/v1/teams/{_segment(team)}/keys", {"role": role, "label": label}
+        _, answer, _ = await self._send("POST", path, body=body, tries_max=1)
+        return dict(answer)
+
+    async def revoke_key(self, team: str, prefix: str) -> None:
+        """Make a key useless at once."""
+        await self._send("DELETE", f"/v1/teams/{_segment(team)}/keys/{_segment(prefix)}")
+
+    # ── one request ──────────────────────────────────────────────────────────
+
+    async def _json(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,  # noqa: ANN401  # any JSON
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Json:
+        _, answer, _ = await self._send(method, path, body=body, query=query, headers=headers)
+        return answer if isinstance(answer, dict) else {}
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,  # noqa: ANN401  # any JSON
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        tries_max: int | None = None,
+    ) -> tuple[int, Any, Mapping[str, str]]:
+        """Send until it is answered; every route may be repeated, but for new API keys."""
+        import aiohttp
+
+        failure: MusterError = Unreachable("not tried")
+        tries_max = tries_max or self._tries_max
+        for attempt in range(tries_max):
+            wait_seconds = _backoff_seconds(attempt)
+            try:
+                async with self._open().request(
+                    method, self.address + path, json=body, params=query, headers=headers
+                ) as response:
+                    answer = await _body(response)
+                    if response.status < 400:  # noqa: PLR2004
+                        return response.status, answer, response.headers
+                    failure = error_of(response.status, answer)
+                    if response.status not in RETRIED:
+                        raise failure
+                    wait_seconds = _retry_after(response.headers, wait_seconds)
+            except (aiohttp.ClientError, TimeoutError) as error:
+                failure = self._unreachable(error)
+            if attempt + 1 < tries_max:
+                await asyncio.sleep(wait_seconds)
+        raise failure
+
+    def _open(self) -> aiohttp.ClientSession:
+        import aiohttp
+
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                headers={"Authorization": f"Bearer {self._key}", "User-Agent": "muster"},
+                timeout=aiohttp.ClientTimeout(total=self._timeout_seconds, sock_connect=10),
+            )
+        return self._session
+
+    def _unreachable(self, error: Exception) -> Unreachable:
+        text = str(error) or type(error).__name__
+        return Unreachable(f"{self.address} does not answer: {text}")
+
+
+def new_key() -> str:
+    """A fresh idempotency key."""
+    return secrets.token_hex(16)
+
+
+def _segment(text: str) -> str:
+    from urllib.parse import quote
+
+    return quote(text, safe="")
+
+
+def _events_path(workload_id: str | None) -> str:
+    return f"/v1/workloads/{_segment(workload_id)}/events" if workload_id else "/v1/events"
+
+
+def _backoff_seconds(attempt: int) -> float:
+    """Exponential with jitter, so that many clients do not come back together."""
+    longest = min(BACKOFF_SECONDS * 2.0**attempt, BACKOFF_SECONDS_MAX)
+    return random.uniform(longest / 2, longest)
+
+
+def _retry_after(headers: Mapping[str, str], otherwise: float) -> float:
+    text = headers.get("Retry-After", "")
+    return min(float(text), BACKOFF_SECONDS_MAX) if text.isdigit() else otherwise
+
+
+async def _body(response: aiohttp.ClientResponse) -> Any:  # noqa: ANN401  # any JSON
+    text = await response.text(errors="replace")
+    if "json" not in response.headers.get("Content-Type", ""):
+        return text
+    import json
+
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

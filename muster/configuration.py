@@ -1,0 +1,113 @@
+"""Where Muster is and who asks: options, environment, the user's file, a local system near by.
+
+The first source that names an address or key wins, separately for each: `--address`/`--key`,
+`MUSTER_ADDRESS`/`MUSTER_KEY`, `~/.config/muster/config.yaml`, and the nearest
+`.muster/client.json` upward from here, which `make up` writes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from muster.errors import NotConfigured
+
+USER_FILE: Final = Path("muster/config.yaml")
+LOCAL_FILE: Final = Path(".muster/client.json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """An address such as "http://127.0.0.1:8080" and an API key."""
+
+    address: str
+    key: str
+
+
+def find(
+    address: str | None = None,
+    key: str | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> Configuration:
+    """The configuration in force.
+
+    Raises:
+        NotConfigured: no source names an address, or none names a key.
+    """
+    environment = os.environ if environment is None else environment
+    sources = _Sources(environment, folder or Path.cwd())
+    found_address = address or sources.first("address")
+    found_key = key or sources.first("key")
+    if not found_address:
+        raise NotConfigured(
+            "No address of Muster is known. Give --address, set MUSTER_ADDRESS, write "
+            "~/.config/muster/config.yaml (address: ..., key: ...), or start a local system "
+            "with `make up`."
+        )
+    if not found_key:
+        raise NotConfigured(
+            "No API key is known. Give --key, set MUSTER_KEY, or write `key: ...` to "
+            "~/.config/muster/config.yaml; a team admin makes one with `muster admin keys create`."
+        )
+    return Configuration(address=found_address.rstrip("/"), key=found_key)
+
+
+class _Sources:
+    """Reads each source only when the ones before it were silent."""
+
+    def __init__(self, environment: Mapping[str, str], folder: Path) -> None:
+        self._environment = environment
+        self._folder = folder
+
+    def first(self, name: str) -> str:
+        for source in (self._from_environment, self._from_user, self._from_local):
+            value = source(name)
+            if value:
+                return value
+        return ""
+
+    def _from_environment(self, name: str) -> str:
+        return self._environment.get(f"MUSTER_{name.upper()}", "")
+
+    def _from_user(self, name: str) -> str:
+        home = self._environment.get("HOME", "")
+        base = self._environment.get("XDG_CONFIG_HOME") or (home and f"{home}/.config")
+        path = Path(base) / USER_FILE if base else None
+        if path is None or not path.is_file():
+            return ""
+        import yaml
+
+        try:
+            document = yaml.safe_load(path.read_text())
+        except yaml.YAMLError as error:
+            raise NotConfigured(f"{path} is not YAML: {error}") from error
+        return _text(document, name, path)
+
+    def _from_local(self, name: str) -> str:
+        for path in local_files(self._folder):
+            try:
+                document = json.loads(path.read_text())
+            except ValueError as error:
+                raise NotConfigured(f"{path} is not JSON: {error}") from error
+            return _text(document, name, path)
+        return ""
+
+
+def local_files(folder: Path) -> Iterator[Path]:
+    """Files `.muster/client.json` here and in the folders above, the nearest first."""
+    for one in (folder, *folder.parents):
+        path = one / LOCAL_FILE
+        if path.is_file():
+            yield path
+
+
+def _text(document: Any, name: str, path: Path) -> str:  # noqa: ANN401  # any YAML or JSON
+    if not isinstance(document, dict):
+        raise NotConfigured(f"{path} must be a mapping with `address` and `key`")
+    return str(document.get(name) or "")

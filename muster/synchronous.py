@@ -1,0 +1,112 @@
+"""The same client without `async`: a thin wrapper with an event loop of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
+
+from muster.client import ENDED, TIMEOUT_SECONDS, AsyncClient
+
+Json = dict[str, Any]
+
+
+class Client:
+    """`AsyncClient` for plain code; use it as a context manager, from one thread."""
+
+    def __init__(
+        self,
+        address: str | None = None,
+        key: str | None = None,
+        *,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+    ) -> None:
+        self._client = AsyncClient(address, key, timeout_seconds=timeout_seconds)
+        self._runner = asyncio.Runner()
+
+    def __enter__(self) -> Self:
+        """Open lazily: nothing is sent yet."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the connections."""
+        self.close()
+
+    def close(self) -> None:
+        """Release connections; the client is not used again."""
+        self._runner.run(self._client.close())
+        self._runner.close()
+
+    def submit(
+        self, spec: Json, *, idempotency_key: str | None = None, dry_run: bool = False
+    ) -> Json:
+        """Submit one workload."""
+        return self._runner.run(
+            self._client.submit(spec, idempotency_key=idempotency_key, dry_run=dry_run)
+        )
+
+    def submit_batch(self, submissions: Sequence[Json]) -> list[Json]:
+        """Submit up to 1,000 workloads in one request."""
+        return self._runner.run(self._client.submit_batch(submissions))
+
+    def get(self, workload_id: str) -> Json:
+        """One workload as it is now."""
+        return self._runner.run(self._client.get(workload_id))
+
+    def workloads(self, *, limit: int | None = None, **filters: str) -> Iterator[Json]:
+        """Workloads by team, queue, state, kind, name, label."""
+        return self._iterate(self._client.workloads(limit=limit, **filters))
+
+    def cancel(self, workload_id: str) -> Json:
+        """Stop the workload for good."""
+        return self._runner.run(self._client.cancel(workload_id))
+
+    def hold(self, workload_id: str) -> Json:
+        """Keep it from running until released."""
+        return self._runner.run(self._client.hold(workload_id))
+
+    def release(self, workload_id: str) -> Json:
+        """Undo a hold."""
+        return self._runner.run(self._client.release(workload_id))
+
+    def reprioritise(self, workload_id: str, priority_class: str) -> Json:
+        """Change its priority class."""
+        return self._runner.run(self._client.reprioritise(workload_id, priority_class))
+
+    def why(self, workload_id: str) -> Json:
+        """Why it stands where it stands."""
+        return self._runner.run(self._client.why(workload_id))
+
+    def wait(
+        self,
+        workload_id: str,
+        *,
+        until: frozenset[str] = ENDED,
+        timeout_seconds: float | None = None,
+    ) -> Json:
+        """The workload once its state is in `until` or final; raises TimeoutError."""
+        return self._runner.run(
+            self._client.wait(workload_id, until=until, timeout_seconds=timeout_seconds)
+        )
+
+    def events(self, workload_id: str | None = None, *, after: str = "0") -> list[Json]:
+        """Recorded events behind `after`."""
+        return self._runner.run(self._client.events(workload_id, after=after))
+
+    def watch(self, workload_id: str | None = None, *, after: str = "") -> Iterator[Json]:
+        """Events as they happen, without end."""
+        return self._iterate(self._client.watch(workload_id, after=after))
+
+    def listing(self, what: str, **filters: str) -> list[Json]:
+        """All of "nodes", "queues", "teams", "cohorts", "flavors" or "priority-classes"."""
+        return self._runner.run(self._client.listing(what, **filters))
+
+    def _iterate(self, items: Any) -> Iterator[Json]:  # noqa: ANN401  # an async generator
+        try:
+            while True:
+                try:
+                    yield self._runner.run(anext(items))
+                except StopAsyncIteration:
+                    return
+        finally:
+            self._runner.run(items.aclose())

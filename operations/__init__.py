@@ -1,0 +1,1 @@
+"""`muster-ops`: what operators run beside the system; imports no service."""

@@ -1,0 +1,189 @@
+"""I4: every accepted submission has exactly one outcome; I12: no effect without its cause.
+
+A submission that the reader has not reached yet is in flight, not lost: offsets in the database
+say how far each service has read, in the same snapshot as its rows.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections import Counter, defaultdict
+from typing import Final
+
+from operations.check.model import Evidence, Findings, Record
+from operations.check.states import TERMINAL
+
+SUBMIT: Final = "muster.submit.workload.v1"
+QUEUED: Final = "muster.workload.queued.v1"
+REJECTED: Final = "muster.workload.rejected.v1"
+PLACED: Final = "muster.workload.placed.v1"
+BIND: Final = "muster.bind.workload.v1"
+POD_FACTS: Final = (
+    "muster.pods.bound.v1",
+    "muster.pods.running.v1",
+    "muster.pods.finished.v1",
+    "muster.pods.gone.v1",
+    "muster.bind.refused.v1",
+)
+
+
+def check_outcomes(evidence: Evidence) -> Findings:
+    """I4: accepted -> queued or rejected, once -> known to placement -> at most one end."""
+    findings = Findings()
+    submitted = {workload for workload, _ in submissions(evidence)}
+    outboxed = {row["key"] for row in evidence.rows["outbox"] if row["schema"] == "gateway"}
+    for row in evidence.rows["accepted_request"]:
+        findings.checked += 1
+        if row["workload_id"] not in submitted | outboxed and evidence.log.complete:
+            findings.add(row["workload_id"], "accepted by the gateway, but never submitted")
+    accepted = {row["workload_id"] for row in evidence.rows["accepted_request"]}
+    for workload in evidence.acknowledged - accepted - submitted:
+        findings.add(workload, "the client holds an acknowledgement, Muster knows nothing")
+    findings.checked += len(evidence.acknowledged)
+    _check_admitted(findings, evidence)
+    _check_reached_placement(findings, evidence)
+    _check_ends(findings, evidence)
+    return findings
+
+
+def submissions(evidence: Evidence) -> list[tuple[str, Record]]:
+    """Every submission in the log with its workload id, dead letters left out."""
+    found = []
+    for record in evidence.log.of(SUBMIT):
+        if (record.topic, record.partition, record.offset) in evidence.log.dead:
+            continue
+        found.append((workload_of(record), record))
+    return found
+
+
+def workload_of(record: Record) -> str:
+    """Workload id of a submission: hash(team, CloudEvents id) on a team's own topic."""
+    if not record.topic.startswith("submission-"):
+        workload: str = record.payload.get("workload_id", "")
+        return workload
+    team = record.topic.removeprefix("submission-").removesuffix(".commands.v1")
+    digest = hashlib.blake2b(f"{team}\x00{record.id}".encode(), digest_size=16).digest()
+    return "w" + base64.b32encode(digest).decode().rstrip("=").lower()
+
+
+def _read_until(evidence: Evidence, schema: str) -> dict[tuple[str, int], int]:
+    offsets: dict[tuple[str, int], int] = {}
+    for row in evidence.rows["consumer_offset"]:
+        if row["schema"] == schema:
+            key = (row["topic"], row["partition"])
+            offsets[key] = max(offsets.get(key, 0), row["next_offset"])
+    return offsets
+
+
+def _check_admitted(findings: Findings, evidence: Evidence) -> None:
+    outcomes: dict[str, set[str]] = defaultdict(set)
+    for record in evidence.log.of(QUEUED, REJECTED):
+        outcomes[record.subject].add(record.type)
+    pending = {row["key"] for row in evidence.rows["outbox"] if row["schema"] == "admission"}
+    read = _read_until(evidence, "admission")
+    for workload, record in submissions(evidence):
+        if record.offset >= read.get((record.topic, record.partition), 0):
+            continue
+        findings.checked += 1
+        if not outcomes.get(workload) and workload not in pending:
+            findings.add(workload, f"submitted at {_place(record)}, neither queued nor rejected")
+    for workload, kinds in outcomes.items():
+        if len(kinds) > 1:
+            findings.add(workload, "is both queued and rejected")
+
+
+def _check_reached_placement(findings: Findings, evidence: Evidence) -> None:
+    known = {row["id"] for row in evidence.rows["placement_workload"]}
+    ended = {
+        record.payload["workload_id"]
+        for record in evidence.log.on("workload.facts.v1")
+        if record.payload.get("state") in TERMINAL
+    }
+    read = _read_until(evidence, "placement")
+    for record in evidence.log.of(QUEUED):
+        if record.offset >= read.get((record.topic, record.partition), 0):
+            continue
+        findings.checked += 1
+        if record.subject not in known and record.subject not in ended:
+            findings.add(record.subject, f"queued at {_place(record)}, unknown to placement")
+
+
+def _check_ends(findings: Findings, evidence: Evidence) -> None:
+    ends = Counter(
+        record.payload["workload_id"]
+        for record in evidence.log.on("workload.facts.v1")
+        if record.payload.get("state") in TERMINAL
+    )
+    for workload, count in ends.items():
+        findings.checked += 1
+        if count > 1:
+            findings.add(workload, f"ended {count} times in the log")
+
+
+def check_causes(evidence: Evidence) -> Findings:
+    """I12: one acceptance for one submission, one placement for one attempt, and so on."""
+    findings = Findings()
+    _check_once(findings, evidence)
+    if evidence.log.complete:
+        _check_known_causes(findings, evidence)
+        _check_causation(findings, evidence)
+    return findings
+
+
+def _check_once(findings: Findings, evidence: Evidence) -> None:
+    queued: Counter[str] = Counter(record.subject for record in evidence.log.of(QUEUED))
+    placed: Counter[tuple[str, int]] = Counter(_attempt(one) for one in evidence.log.of(PLACED))
+    bound: Counter[tuple[str, int]] = Counter(_attempt(one) for one in evidence.log.of(BIND))
+    findings.checked += len(queued) + len(placed) + len(bound)
+    for workload, count in queued.items():
+        if count > 1:
+            findings.add(workload, f"was queued by {count} different facts")
+    for what, counts in (("placed", placed), ("bound", bound)):
+        for (workload, attempt), count in counts.items():
+            if count > 1:
+                findings.add(workload, f"attempt {attempt} was {what} {count} times")
+
+
+def _check_known_causes(findings: Findings, evidence: Evidence) -> None:
+    submitted = {workload for workload, _ in submissions(evidence)}
+    queued = {record.subject for record in evidence.log.of(QUEUED)}
+    queued_rows = queued | {
+        row["key"] for row in evidence.rows["outbox"] if row["schema"] == "admission"
+    }
+    placed = {_attempt(record) for record in evidence.log.of(PLACED)}
+    bound = {_attempt(record) for record in evidence.log.of(BIND)}
+    for workload in queued - submitted:
+        findings.add(workload, "is queued, but nobody submitted it")
+    for row in evidence.rows["placement_workload"]:
+        findings.checked += 1
+        if row["id"] not in queued_rows:
+            findings.add(row["id"], "is known to placement, but was never queued")
+    for workload, attempt in bound - placed:
+        findings.add(workload, f"attempt {attempt} is bound, but was never placed")
+    told = {_attempt(record) for record in evidence.log.of(*POD_FACTS)}
+    findings.checked += len(told)
+    for workload, attempt in told - bound:
+        findings.add(workload, f"pods of attempt {attempt} are told, but were never commanded")
+
+
+def _check_causation(findings: Findings, evidence: Evidence) -> None:
+    known = {record.id for record in evidence.log.records}
+    known |= {row["event_id"] for row in evidence.rows["inbox_other"]}
+    schemas = {row["schema"] for row in evidence.rows["watermark"]}
+    for record in evidence.log.records:
+        if record.source.split("/", 1)[0] not in schemas or not record.causation_id:
+            continue
+        findings.checked += 1
+        if record.source != "gateway" and record.causation_id not in known:
+            findings.add(
+                record.id, f"{record.type} names {record.causation_id}, which is no event"
+            )
+
+
+def _attempt(record: Record) -> tuple[str, int]:
+    return record.payload["workload_id"], record.payload["attempt"]
+
+
+def _place(record: Record) -> str:
+    return f"{record.topic}[{record.partition}]@{record.offset}"

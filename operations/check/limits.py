@@ -1,0 +1,167 @@
+"""The quota tree as the log tells it, and what may be used at a time.
+
+A queue may use its nominal quota and, in a cohort, borrow up to its limit; a cohort may use what
+its members lend it. A fact about quota and a placement travel on different topics, so for
+`GRACE_MS` around a change the more generous of both limits holds.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from operations.check.model import Payload, Record
+
+UNITS: Final = ("gpu_milli", "cpu_milli", "memory_mib")
+UNLIMITED: Final = 1 << 62
+GRACE_MS: Final = 10_000
+EARLY_MS: Final = 2_000
+"""A limit may be charged against a little before the time its fact carries."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tree:
+    """Limits in force in one span of time; of several documents of a node, the best of each."""
+
+    documents: dict[str, list[Payload]]
+    children: dict[str, list[str]]
+
+    def amount(self, name: str, flavor: str, unit: str, key: str) -> int | None:
+        """Largest `key` (nominal, borrowing_limit, lending_limit) of a node; None: no limit."""
+        best: int | None = 0
+        for document in self.documents.get(name, []):
+            quota = _of_flavor(document, flavor)
+            value = _limit(quota, key, unit)
+            if value is None:
+                return None
+            best = max(best or 0, value)
+        return best
+
+    def parent(self, name: str) -> str:
+        """Cohort of a node, empty without one."""
+        documents = self.documents.get(name)
+        parent = documents[-1].get("parent", "") if documents else ""
+        return parent if parent in self.documents else ""
+
+    def capacity(self, name: str, flavor: str, unit: str) -> int:
+        """Nominal quota of a node and of what its members lend it."""
+        total = self.amount(name, flavor, unit, "nominal") or 0
+        for child in self.children.get(name, []):
+            total += self.capacity(child, flavor, unit) - self.kept(child, flavor, unit)
+        return min(total, UNLIMITED)
+
+    def kept(self, name: str, flavor: str, unit: str) -> int:
+        """Part of a node's quota that is never lent."""
+        lending = self.amount(name, flavor, unit, "lending_limit")
+        if lending is None:
+            return 0
+        return max(0, self.capacity(name, flavor, unit) - lending)
+
+    def used(
+        self, name: str, flavor: str, unit: str, used: Mapping[tuple[str, str, str], int]
+    ) -> int:
+        """Use of a node: its own, and what its members take beyond what they keep."""
+        total = used.get((name, flavor, unit), 0)
+        for child in self.children.get(name, []):
+            taken = self.used(child, flavor, unit, used) - self.kept(child, flavor, unit)
+            total += max(0, taken)
+        return total
+
+
+@dataclass(slots=True, kw_only=True)
+class Limits:
+    """Trees by the time from which they hold."""
+
+    starts_ms: Sequence[int] = ()
+    trees: Sequence[_Tree] = ()
+    _names: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, changes: Iterable[Record]) -> Limits:
+        """The history of the tree from the facts `QuotaChanged`."""
+        spans = list(_spans(list(changes)))
+        starts = sorted({edge for _, start, end in spans for edge in (start, end)})
+        trees = [
+            _tree([document for document, start, end in spans if start <= moment < end])
+            for moment in starts
+        ]
+        return cls(starts_ms=starts, trees=trees)
+
+    def broken(
+        self,
+        time_ms: int,
+        used: Mapping[tuple[str, str, str], int],
+        entry: tuple[str, str, Payload],
+    ) -> Iterator[str]:
+        """What the placement `entry` (queue, flavor, charge), already in `used`, breaks."""
+        queue, flavor, charge = entry
+        index = bisect_right(self.starts_ms, time_ms) - 1
+        tree = self.trees[index] if index >= 0 else None
+        if tree is None or queue not in tree.documents:
+            yield f"queue {queue} had no quota at that time"
+            return
+        for unit in UNITS:
+            if charge.get(unit, 0) > 0:
+                yield from _broken_path(tree, queue, flavor, unit, used)
+
+
+def _broken_path(
+    tree: _Tree,
+    queue: str,
+    flavor: str,
+    unit: str,
+    used: Mapping[tuple[str, str, str], int],
+) -> Iterator[str]:
+    name = queue
+    while name:
+        parent = tree.parent(name)
+        limit = tree.capacity(name, flavor, unit)
+        if parent:
+            borrowing = tree.amount(name, flavor, unit, "borrowing_limit")
+            limit = UNLIMITED if borrowing is None else limit + borrowing
+        taken = tree.used(name, flavor, unit, used)
+        if taken > limit:
+            yield f"{name} uses {taken} of {limit} {unit} in {flavor}"
+        name = parent
+
+
+def _spans(changes: list[Record]) -> Iterator[tuple[Payload, int, int]]:
+    following: dict[str, int] = {}
+    for record in reversed(changes):
+        name = record.payload["name"]
+        end = following.get(name, UNLIMITED)
+        yield record.payload, record.time_ms - EARLY_MS, min(end + GRACE_MS, UNLIMITED)
+        following[name] = record.time_ms
+
+
+def _tree(documents: list[Payload]) -> _Tree:
+    by_name: dict[str, list[Payload]] = {}
+    for document in sorted(documents, key=lambda one: one.get("version", 1)):
+        by_name.setdefault(document["name"], []).append(document)
+    children: dict[str, list[str]] = {}
+    for name, versions in by_name.items():
+        parent = versions[-1].get("parent", "")
+        if parent in by_name:
+            children.setdefault(parent, []).append(name)
+    return _Tree(documents=by_name, children=children)
+
+
+def _of_flavor(document: Payload, flavor: str) -> Payload | None:
+    for quota in document.get("flavors", ()):
+        if quota["flavor"] == flavor:
+            found: Payload = quota
+            return found
+    return None
+
+
+def _limit(quota: Payload | None, key: str, unit: str) -> int | None:
+    """A limit of one flavor; None is "unlimited", 0 where the flavor is not named at all."""
+    if quota is None:
+        return 0
+    if key == "nominal":
+        nominal = quota.get("nominal")
+        return UNLIMITED if nominal is None else int(nominal.get(unit, 0))
+    limit = quota.get(key)
+    return None if limit is None else int(limit.get(unit, 0))

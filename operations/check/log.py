@@ -1,0 +1,199 @@
+"""Reads the whole Kafka log of one prefix, and goes on from there when asked again.
+
+Plain aiokafka with `assign` from the earliest offset; nothing is committed and no group is
+joined, so reading never disturbs a service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Final, Self
+
+import msgspec
+
+from operations.check.model import Log, Payload, Record
+
+DEAD_LETTERS: Final = ".dlq"
+NEEDED: Final = frozenset(
+    f"muster.{name}.v1"
+    for name in (
+        "submit.workload",
+        "workload.queued",
+        "workload.rejected",
+        "workload.placed",
+        "workload.bound",
+        "workload.running",
+        "workload.succeeded",
+        "workload.failed",
+        "workload.cancelled",
+        "workload.cancelling",
+        "workload.evicted",
+        "workload.requeued",
+        "workload.held",
+        "workload.released",
+        "workload.reprioritised",
+        "quota.changed",
+        "bind.workload",
+        "evict.pods",
+        "pods.bound",
+        "pods.running",
+        "pods.finished",
+        "pods.gone",
+        "bind.refused",
+        "node-inventory.reported",
+        "node.removed",
+    )
+)
+"""Types whose payload some check reads; of all others the headers are enough."""
+IGNORED: Final = ("usage.facts.",)
+"""Telemetry samples carry no state and expire by themselves."""
+POLL_MS: Final = 500
+MAX_RECORDS: Final = 5000
+
+
+@dataclass(slots=True, kw_only=True)
+class LogReader:
+    """The log so far; `extend` reads on to the end as it is now."""
+
+    bootstrap: str
+    prefix: str
+    records: list[Record] = field(default_factory=list)
+    unreadable: int = 0
+    complete: bool = True
+    _dead: set[tuple[str, int, int]] = field(default_factory=set)
+    _next: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    async def ends(self) -> dict[tuple[str, int], int]:
+        """End offset of every partition under the prefix, by (topic without prefix, number)."""
+        async with _Consumer(self.bootstrap) as consumer:
+            partitions = await self._partitions(consumer.kafka)
+            ends = await consumer.kafka.end_offsets(partitions) if partitions else {}
+        return {(self._short(one.topic), one.partition): end for one, end in ends.items()}
+
+    async def extend(self, ends_before: dict[tuple[str, int], int]) -> Log:
+        """Everything up to the end as it is now."""
+        async with _Consumer(self.bootstrap) as consumer:
+            partitions = await self._partitions(consumer.kafka)
+            if partitions:
+                await self._read_on(consumer.kafka, partitions)
+        return Log(
+            records=self.records,
+            ends_before=ends_before,
+            dead=frozenset(self._dead),
+            complete=self.complete,
+        )
+
+    async def _read_on(self, kafka: Any, partitions: list[Any]) -> None:  # noqa: ANN401  # untyped
+        ends = await kafka.end_offsets(partitions)
+        begins = await kafka.beginning_offsets(partitions)
+        kafka.assign(partitions)
+        behind = set()
+        for one in partitions:
+            self.complete &= begins[one] == 0
+            start = max(self._next.get((self._short(one.topic), one.partition), 0), begins[one])
+            kafka.seek(one, start)
+            if start < ends[one]:
+                behind.add(one)
+        while behind:
+            batches = await kafka.getmany(*behind, timeout_ms=POLL_MS, max_records=MAX_RECORDS)
+            for one, batch in batches.items():
+                self._take(self._short(one.topic), batch)
+            for one in list(behind):
+                position = await kafka.position(one)
+                self._next[self._short(one.topic), one.partition] = position
+                if position >= ends[one]:
+                    behind.discard(one)
+
+    def _take(self, topic: str, batch: Iterable[Any]) -> None:
+        for message in batch:
+            if topic.endswith(DEAD_LETTERS):
+                self._dead.add(dead_place(message))
+                continue
+            record = decode(topic, message)
+            if record is None:
+                self.unreadable += 1
+            else:
+                self.records.append(record)
+
+    async def _partitions(self, kafka: Any) -> list[Any]:  # noqa: ANN401  # untyped library
+        from aiokafka import TopicPartition
+
+        names = [name for name in await kafka.topics() if self._wanted(name)]
+        return [
+            TopicPartition(name, number)
+            for name in sorted(names)
+            for number in sorted(kafka.partitions_for_topic(name) or ())
+        ]
+
+    def _wanted(self, name: str) -> bool:
+        return name.startswith(f"{self.prefix}.") and not self._short(name).startswith(IGNORED)
+
+    def _short(self, name: str) -> str:
+        return name.removeprefix(f"{self.prefix}.")
+
+
+class _Consumer:
+    """A consumer without a group, stopped at the end of the block."""
+
+    def __init__(self, bootstrap: str) -> None:
+        from aiokafka import AIOKafkaConsumer
+
+        self.kafka = AIOKafkaConsumer(
+            bootstrap_servers=bootstrap,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            fetch_max_bytes=64 << 20,
+            max_partition_fetch_bytes=8 << 20,
+        )
+
+    async def __aenter__(self) -> Self:
+        await self.kafka.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.kafka.stop()
+
+
+def decode(topic: str, message: Any) -> Record | None:  # noqa: ANN401  # untyped library
+    """One record; None when it is no event (the services send those to the dead letters)."""
+    try:
+        headers = {name: value.decode() for name, value in message.headers}
+        kind = headers["ce_type"]
+        return Record(
+            topic=topic,
+            partition=message.partition,
+            offset=message.offset,
+            id=headers["ce_id"],
+            type=kind,
+            source=headers["ce_source"],
+            sequence=int(headers.get("ce_sequence", "0")),
+            time_ms=_time_ms(headers["ce_time"]),
+            causation_id=headers.get("ce_causationid", ""),
+            subject=headers.get("ce_subject", ""),
+            payload=_payload(message.value) if kind in NEEDED else {},
+        )
+    except (KeyError, ValueError, AttributeError, msgspec.DecodeError):
+        return None
+
+
+def dead_place(message: Any) -> tuple[str, int, int]:  # noqa: ANN401  # untyped library
+    """Where a dead letter was read from, by its own headers."""
+    headers = {name: value.decode() for name, value in message.headers}
+    return (
+        headers.get("source_topic", ""),
+        int(headers.get("source_partition", -1)),
+        int(headers.get("source_offset", -1)),
+    )
+
+
+def _payload(value: bytes) -> Payload:
+    payload: Payload = msgspec.json.decode(value, type=dict[str, Any])
+    return payload
+
+
+@lru_cache(maxsize=1024)
+def _time_ms(text: str) -> int:
+    return round(datetime.fromisoformat(text).timestamp() * 1000)

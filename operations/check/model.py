@@ -1,0 +1,117 @@
+"""What the checker reads and what it says: records of the log, violations, results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Row = Mapping[str, Any]
+Payload = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One record of the log; `topic` without the prefix, `payload` empty where not needed."""
+
+    topic: str
+    partition: int
+    offset: int
+    id: str
+    type: str
+    source: str
+    sequence: int
+    time_ms: int
+    causation_id: str = ""
+    subject: str = ""
+    payload: Payload = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """One broken rule: about which workload, GPU, event or shard, and the numbers."""
+
+    subject: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """The verdict on one invariant; `checked` counts what was looked at."""
+
+    id: str
+    what: str
+    checked: int
+    violations: tuple[Violation, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was found."""
+        return not self.violations
+
+
+@dataclass(slots=True, kw_only=True)
+class Findings:
+    """Collects what one check finds."""
+
+    checked: int = 0
+    violations: list[Violation] = field(default_factory=list)
+
+    def add(self, subject: object, detail: str) -> None:
+        """Note one violation."""
+        self.violations.append(Violation(subject=str(subject), detail=detail))
+
+    def merge(self, other: Findings) -> Findings:
+        """This and `other` together."""
+        self.checked += other.checked
+        self.violations += other.violations
+        return self
+
+    def result(self, identifier: str, what: str) -> Result:
+        """The verdict."""
+        return Result(
+            id=identifier, what=what, checked=self.checked, violations=tuple(self.violations)
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Log:
+    """The log in order by (topic, partition, offset), and where it ended around the snapshot.
+
+    `ends_before` was read before the database snapshot: everything below it must be explained by
+    the database. The records reach to ends read after the snapshot: everything that the
+    database calls published must be among them.
+    """
+
+    records: list[Record] = field(default_factory=list)
+    ends_before: dict[tuple[str, int], int] = field(default_factory=dict)
+    dead: frozenset[tuple[str, int, int]] = frozenset()
+    """(topic, partition, offset) of every record that went to the dead letters."""
+    complete: bool = True
+    """False once retention has removed the beginning: then a cause may be gone."""
+
+    def of(self, *types: str) -> Iterable[Record]:
+        """Records of these types, first copy only, in order."""
+        seen: set[str] = set()
+        for record in self.records:
+            if record.type in types and record.id not in seen:
+                seen.add(record.id)
+                yield record
+
+    def on(self, topic: str) -> Iterable[Record]:
+        """Records of one topic, first copy only, in order."""
+        seen: set[str] = set()
+        for record in self.records:
+            if record.topic == topic and record.id not in seen:
+                seen.add(record.id)
+                yield record
+
+
+@dataclass(slots=True, kw_only=True)
+class Evidence:
+    """Everything a check may look at: rows by the name of their query, and the log."""
+
+    rows: dict[str, Sequence[Row]] = field(default_factory=dict)
+    log: Log = field(default_factory=Log)
+    acknowledged: frozenset[str] = frozenset()
+    """Workload ids that a client's own ledger says were accepted."""

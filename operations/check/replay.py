@@ -1,0 +1,158 @@
+"""I1 and I2 from the log: devices and quota replayed fact by fact, not only at the end.
+
+Placement is the single writer, so the order of `workload.facts` in a partition is the order of
+its commits. Each placement opens an interval on its devices and on its queue; the fact with the
+release closes it. An overlap, or use above the limit of the time, is a violation.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Final
+
+from operations.check.limits import UNITS, Limits
+from operations.check.model import Evidence, Findings, Payload, Record
+
+WHOLE_MILLI: Final = 1000
+Holder = tuple[str, int]
+"""(workload, attempt)."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Device:
+    """Who holds what of one GPU now: mask, milli and MiB by holder and rank."""
+
+    held: dict[tuple[Holder, int], tuple[int, int, int]] = field(default_factory=dict)
+
+    def conflict(self, mask: int, milli: int, memory_mib: int, memory_max: int) -> str:
+        """Why one more share does not fit; empty when it does."""
+        for (holder, _), (other, _, _) in self.held.items():
+            if mask & other:
+                return f"slices {mask & other:08b} are still held by {holder[0]}/{holder[1]}"
+            if bool(mask) != bool(other):
+                return f"a time-sliced share beside slices, with {holder[0]}/{holder[1]}"
+        if sum(one[1] for one in self.held.values()) + milli > WHOLE_MILLI:
+            return f"more than {WHOLE_MILLI} milli-GPU of one GPU"
+        if not mask and sum(one[2] for one in self.held.values()) + memory_mib > memory_max:
+            return f"more memory than the {memory_max} MiB of the GPU"
+        return ""
+
+
+def check_devices(evidence: Evidence) -> Findings:
+    """I1 from the log: no slice, milli or MiB of a GPU is held twice at any time."""
+    findings = Findings()
+    devices: dict[tuple[str, int], _Device] = defaultdict(_Device)
+    memory = _gpu_memory(evidence)
+    open_: dict[Holder, list[tuple[str, int, int]]] = {}
+    for record in evidence.log.on("workload.facts.v1"):
+        for holder in closed(record):
+            for node, gpu, rank in open_.pop(holder, []):
+                devices[node, gpu].held.pop((holder, rank), None)
+        if record.type != "muster.workload.placed.v1":
+            continue
+        holder = (record.payload["workload_id"], record.payload["attempt"])
+        open_[holder] = []
+        for node, rank, share in _shares(record.payload):
+            findings.checked += 1
+            device = devices[node, share["index"]]
+            amounts = share["mask"], share["milli"], share["memory_mib"]
+            problem = device.conflict(*amounts, memory.get((node, share["index"]), 1 << 62))
+            if problem:
+                findings.add(
+                    f"{node}/gpu{share['index']}", f"given to {holder[0]}/{holder[1]}: {problem}"
+                )
+            device.held[holder, rank] = amounts
+            open_[holder].append((node, share["index"], rank))
+    return findings
+
+
+def _shares(placed: Payload) -> list[tuple[str, int, Payload]]:
+    return [
+        (pod["node"], pod["rank"], share)
+        for pod in placed["placement"]["pods"]
+        for share in pod.get("shares", ())
+    ]
+
+
+def _gpu_memory(evidence: Evidence) -> dict[tuple[str, int], int]:
+    memory: dict[tuple[str, int], int] = {}
+    for record in evidence.log.of("muster.node-inventory.reported.v1"):
+        node = record.payload["node"]
+        for gpu in node["gpus"]:
+            key = (node["name"], gpu["index"])
+            memory[key] = max(memory.get(key, 0), gpu["memory_mib"])
+    return memory
+
+
+def closed(record: Record) -> list[Holder]:
+    """The attempts whose devices this fact gives back."""
+    payload = record.payload
+    if not payload.get("released_at_ms"):
+        return []
+    return [(payload["workload_id"], payload.get("released_attempt", 0))]
+
+
+def check_quota(evidence: Evidence) -> Findings:
+    """I2 from the log: at each placement no node of the quota tree is above its limit."""
+    findings = Findings()
+    limits = Limits.of(evidence.log.of("muster.quota.changed.v1"))
+    used: dict[tuple[str, str, str], int] = defaultdict(int)
+    open_: dict[Holder, tuple[str, str, Payload]] = {}
+    for record in evidence.log.on("workload.facts.v1"):
+        for holder in closed(record):
+            if holder in open_:
+                _charge(used, open_.pop(holder), -1)
+        if record.type != "muster.workload.placed.v1":
+            continue
+        payload = record.payload
+        placement = payload["placement"]
+        entry = (payload["queue"], placement["flavor"], placement["charge"])
+        holder = (payload["workload_id"], payload["attempt"])
+        open_[holder] = entry
+        _charge(used, entry, +1)
+        findings.checked += 1
+        for problem in limits.broken(record.time_ms, used, entry):
+            findings.add(payload["workload_id"], f"placed above quota: {problem}")
+    return findings
+
+
+def _charge(
+    used: dict[tuple[str, str, str], int], entry: tuple[str, str, Payload], sign: int
+) -> None:
+    queue, flavor, charge = entry
+    for unit in UNITS:
+        used[queue, flavor, unit] += sign * charge.get(unit, 0)
+
+
+def check_gangs(evidence: Evidence) -> Findings:
+    """I3 from the log: every placement and every bind command holds the whole gang."""
+    findings = Findings()
+    specs = {
+        record.payload["workload"]["id"]: record.payload["workload"]["spec"]
+        for record in evidence.log.of("muster.workload.queued.v1")
+    }
+    for record in evidence.log.of("muster.workload.placed.v1", "muster.bind.workload.v1"):
+        spec = specs.get(record.payload["workload_id"])
+        if spec is not None:
+            findings.checked += 1
+            _check_gang(findings, record, spec)
+    return findings
+
+
+def _check_gang(findings: Findings, record: Record, spec: Payload) -> None:
+    pods = record.payload["placement"]["pods"]
+    workload = record.payload["workload_id"]
+    ranks = [pod["rank"] for pod in pods]
+    if len(set(ranks)) != len(ranks):
+        findings.add(workload, f"attempt {record.payload['attempt']} has a rank twice")
+    for pod_set in spec["pod_sets"]:
+        name, most = pod_set.get("name", "main"), pod_set.get("count", 1)
+        least = pod_set.get("min_count") or most
+        got = sum(pod["pod_set"] == name for pod in pods)
+        if not least <= got <= most:
+            findings.add(
+                workload,
+                f"{record.type} of attempt {record.payload['attempt']} has {got} of {most} pods "
+                f"of {name}, at least {least} belong together",
+            )

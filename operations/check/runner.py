@@ -1,0 +1,63 @@
+"""Runs all checks over one reading of database and log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from operations.check.causes import check_causes, check_outcomes
+from operations.check.database import read_rows
+from operations.check.history import check_epochs, check_states
+from operations.check.ledger import check_ledger
+from operations.check.log import LogReader
+from operations.check.model import Evidence, Findings, Result
+from operations.check.order import check_equality, check_order
+from operations.check.replay import check_devices, check_gangs, check_quota
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invariant:
+    """One promise, and the functions that look for its violations."""
+
+    id: str
+    what: str
+    checks: tuple[Callable[[Evidence], Findings], ...]
+
+
+def _sql(identifier: str) -> Callable[[Evidence], Findings]:
+    return lambda evidence: check_ledger(evidence, identifier)
+
+
+INVARIANTS: Final = (
+    Invariant(id="I1", what="no GPU is given twice", checks=(_sql("I1"), check_devices)),
+    Invariant(id="I2", what="use never exceeds quota", checks=(_sql("I2"), check_quota)),
+    Invariant(id="I3", what="a gang is whole or absent", checks=(_sql("I3"), check_gangs)),
+    Invariant(id="I4", what="accepted work has one outcome", checks=(check_outcomes,)),
+    Invariant(id="I5", what="nothing is held for nobody", checks=(_sql("I5"),)),
+    Invariant(id="I8", what="states follow the table", checks=(check_states,)),
+    Invariant(id="I9", what="one writer at a time", checks=(check_epochs,)),
+    Invariant(id="I10", what="the order of every producer holds", checks=(check_order,)),
+    Invariant(id="I11", what="outboxes and log agree", checks=(check_equality,)),
+    Invariant(id="I12", what="no effect without a cause", checks=(check_causes,)),
+    Invariant(id="I13", what="capacity = free + held", checks=(_sql("I13"),)),
+)
+
+
+async def gather(url: str, reader: LogReader, acknowledged: frozenset[str]) -> Evidence:
+    """One reading: ends of the log, then the database in one snapshot, then the log."""
+    ends = await reader.ends()
+    rows = await read_rows(url)
+    log = await reader.extend(ends)
+    return Evidence(rows=rows, log=log, acknowledged=acknowledged)
+
+
+def judge(evidence: Evidence) -> list[Result]:
+    """The verdict on every invariant, in their order."""
+    results = []
+    for invariant in INVARIANTS:
+        findings = Findings()
+        for check in invariant.checks:
+            findings.merge(check(evidence))
+        results.append(findings.result(invariant.id, invariant.what))
+    return results

@@ -1,0 +1,44 @@
+"""The checker's own copy of the table of states; a test compares it with the lifecycle."""
+
+from __future__ import annotations
+
+from typing import Final
+
+TERMINAL: Final = frozenset({"rejected", "succeeded", "failed", "cancelled"})
+HOLDING: Final = frozenset({"placed", "bound", "running", "evicting", "cancelling"})
+ALLOWED: Final = frozenset(
+    {
+        ("received", "queued"),
+        ("received", "rejected"),
+        ("queued", "queued"),
+        ("queued", "held"),
+        ("queued", "placed"),
+        ("queued", "cancelled"),
+        ("held", "held"),
+        ("held", "queued"),
+        ("held", "cancelled"),
+        ("placed", "bound"),
+        ("placed", "running"),
+        ("placed", "evicting"),
+        ("placed", "cancelling"),
+        ("placed", "succeeded"),
+        ("placed", "failed"),
+        ("bound", "running"),
+        ("bound", "evicting"),
+        ("bound", "cancelling"),
+        ("bound", "succeeded"),
+        ("bound", "failed"),
+        ("running", "succeeded"),
+        ("running", "failed"),
+        ("running", "evicting"),
+        ("running", "cancelling"),
+        ("evicting", "queued"),
+        ("evicting", "held"),
+        ("evicting", "cancelling"),
+        ("evicting", "failed"),
+        ("evicting", "succeeded"),
+        ("cancelling", "cancelled"),
+        ("cancelling", "succeeded"),
+    }
+)
+STATES: Final = frozenset(state for pair in ALLOWED for state in pair)
