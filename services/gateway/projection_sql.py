@@ -1,0 +1,129 @@
+"""The statements of the projection: one upsert by table and batch, and only of what is newer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from services.gateway.projection_rows import COLUMNS, ONCE, TIMES, Batch
+from shared.ports.store import Write
+
+_AS_TEXT: Final = frozenset(("jsonb", "text[]", "bigint[]"))
+"""Types that travel as text, because arrays of them cannot be unnested by row."""
+
+
+def writes(batch: Batch) -> list[Write]:
+    """What makes the rows of a batch true; nothing for tables without a row."""
+    result = []
+    if batch.workloads:
+        rows = list(batch.workloads.values())
+        columns = [[getattr(row, name) for row in rows] for name, _ in COLUMNS]
+        result.append(Write(WORKLOADS, tuple(columns)))
+    if batch.specs:
+        result.append(Write(SPECS, (list(batch.specs), list(batch.specs.values()))))
+    if batch.events:
+        result.append(Write(EVENTS, _columns(batch.events)))
+    if batch.nodes:
+        result.append(Write(NODES, _columns(list(batch.nodes.values()))))
+    if batch.health:
+        result.append(Write(HEALTH, _columns(list(batch.health.values()))))
+    if batch.limits:
+        result.append(Write(LIMITS, _columns(list(batch.limits.values()))))
+    return result
+
+
+def _columns(rows: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+    return tuple([list(column) for column in zip(*rows, strict=True)])
+
+
+def _unnest(columns: Sequence[tuple[str, str]]) -> str:
+    """`SELECT ... FROM unnest(...)` with one placeholder for each column."""
+    arrays = ", ".join(
+        f"{{{index}}}::{'text' if kind in _AS_TEXT else kind}[]"
+        for index, (_, kind) in enumerate(columns)
+    )
+    names = ", ".join(name for name, _ in columns)
+    picked = ", ".join(
+        f"r.{name}::{kind}" if kind in _AS_TEXT else f"r.{name}" for name, kind in columns
+    )
+    return f"SELECT {picked} FROM unnest({arrays}) AS r({names})"  # noqa: S608  # built of the constants above
+
+
+def _names(columns: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(name for name, _ in columns)
+
+
+def _assignment(name: str) -> str:
+    """How one column of a known workload changes."""
+    if name in ONCE:
+        return f"{name} = coalesce(w.{name}, excluded.{name})"
+    if name in TIMES:
+        return f"{name} = greatest(w.{name}, excluded.{name})"
+    if name == "submitted_at_ms":
+        return f"{name} = least(w.{name}, excluded.{name})"
+    newer = f"coalesce(excluded.{name}, w.{name})"
+    return f"{name} = CASE WHEN excluded.version > w.version THEN {newer} ELSE w.{name} END"
+
+
+def _plain_upsert(
+    table: str, columns: Sequence[tuple[str, str]], keys: Sequence[str], newer: str
+) -> str:
+    changes = ", ".join(f"{name} = excluded.{name}" for name, _ in columns if name not in keys)
+    return (
+        f"INSERT INTO gateway.{table} AS w ({_names(columns)}) {_unnest(columns)}"
+        f" ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {changes} WHERE {newer} RETURNING 1"
+    )
+
+
+WORKLOADS: Final = (
+    f"INSERT INTO gateway.workload AS w ({_names(COLUMNS)}) {_unnest(COLUMNS)}"
+    " ON CONFLICT (id) DO UPDATE SET "
+    + ", ".join(_assignment(name) for name, _ in COLUMNS if name not in ("id", "team"))
+    + " WHERE excluded.version > w.version OR (w.pods IS NULL AND excluded.pods IS NOT NULL)"
+    " RETURNING 1"
+)
+SPECS: Final = (
+    "INSERT INTO gateway.workload_spec (id, spec) SELECT * FROM unnest({0}::text[], {1}::text[])"
+    " ON CONFLICT (id) DO NOTHING RETURNING 1"
+)
+EVENTS: Final = (
+    "INSERT INTO gateway.event (seq, workload_id, team, type, version, at_ms, state, reason,"
+    " message, detail) SELECT * FROM unnest({0}::bigint[], {1}::text[], {2}::text[],"
+    " {3}::text[], {4}::bigint[], {5}::bigint[], {6}::text[], {7}::text[], {8}::text[],"
+    " {9}::text[]) RETURNING 1"
+)
+_NODE_COLUMNS: Final = (
+    ("name", "text"),
+    ("cell", "integer"),
+    ("generation", "bigint"),
+    ("flavor", "text"),
+    ("pool", "text"),
+    ("gpus", "integer"),
+    ("body", "text"),
+    ("removed", "boolean"),
+    ("changed_at_ms", "bigint"),
+)
+NODES: Final = _plain_upsert(
+    "node", _NODE_COLUMNS, ("name",), "excluded.generation > w.generation"
+)
+_HEALTH_COLUMNS: Final = (
+    ("node", "text"),
+    ("gpu", "integer"),
+    ("generation", "bigint"),
+    ("healthy", "boolean"),
+    ("reason", "text"),
+    ("changed_at_ms", "bigint"),
+)
+HEALTH: Final = _plain_upsert(
+    "gpu_health", _HEALTH_COLUMNS, ("node", "gpu"), "excluded.generation >= w.generation"
+)
+_LIMIT_COLUMNS: Final = (
+    ("name", "text"),
+    ("kind", "text"),
+    ("version", "bigint"),
+    ("body", "text"),
+    ("changed_at_ms", "bigint"),
+)
+LIMITS: Final = _plain_upsert(
+    "quota_limit", _LIMIT_COLUMNS, ("name",), "excluded.version >= w.version"
+)

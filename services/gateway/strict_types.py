@@ -1,0 +1,127 @@
+"""Request types that refuse what they do not know, mirrored from the nouns of the core.
+
+`strict(WorkloadSpec)` is the same tree of fields as a msgspec struct that forbids unknown
+fields and bounds every string, list and number (reliability.md S19), so the two can never
+drift apart. The JSON Schemas of the OpenAPI document come from these types.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import operator
+import types
+import typing
+from enum import Enum
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from shared.core.units import UNLIMITED
+
+INTEGER_MAX: Final = 2**53
+TEXT_LENGTH_MAX: Final = 1024
+NAME_LENGTH_MAX: Final = 253
+ITEMS_MAX: Final = 1000
+
+_BOUNDS: Final[dict[tuple[str, str], Any]] = {
+    ("WorkloadSpec", "name"): Annotated[str, Meta(max_length=NAME_LENGTH_MAX)],
+    ("WorkloadSpec", "queue"): Annotated[str, Meta(max_length=NAME_LENGTH_MAX)],
+    ("WorkloadSpec", "priority_class"): Annotated[str, Meta(max_length=NAME_LENGTH_MAX)],
+    ("PodSet", "count"): Annotated[int, Meta(ge=-INTEGER_MAX, le=4096)],
+    ("PodSet", "environment"): Annotated[
+        dict[
+            Annotated[str, Meta(max_length=NAME_LENGTH_MAX)],
+            Annotated[str, Meta(max_length=4096)],
+        ],
+        Meta(max_length=100),
+    ],
+}
+for _unit in ("gpu_milli", "cpu_milli", "memory_mib"):
+    _BOUNDS["Resources", _unit] = Annotated[int, Meta(ge=0, le=UNLIMITED)]
+_PLAIN: Final[dict[Any, Any]] = {
+    str: Annotated[str, Meta(max_length=TEXT_LENGTH_MAX)],
+    int: Annotated[int, Meta(ge=-INTEGER_MAX, le=INTEGER_MAX)],
+    float: Annotated[float, Meta(ge=-1e15, le=1e15)],
+}
+
+
+@functools.cache
+def strict(
+    source: type, leave_out: frozenset[str] = frozenset(), add: tuple[Any, ...] = ()
+) -> type[msgspec.Struct]:
+    """The strict mirror of a dataclass or struct without the fields `leave_out`.
+
+    `add` holds further fields in the form of `msgspec.defstruct`.
+    """
+    hints = typing.get_type_hints(source)
+    fields: list[Any] = []
+    for name, default in _defaults(source):
+        if name in leave_out:
+            continue
+        annotation = _BOUNDS.get((source.__name__, name)) or _mirror(hints[name])
+        fields.append((name, annotation, *default))
+    return msgspec.defstruct(
+        source.__name__,
+        [*fields, *add],
+        kw_only=True,
+        frozen=True,
+        forbid_unknown_fields=True,
+        namespace={"__doc__": source.__doc__},
+        module=__name__,
+    )
+
+
+def _defaults(source: type) -> list[tuple[str, tuple[Any, ...]]]:
+    if dataclasses.is_dataclass(source):
+        return [(field.name, _dataclass_default(field)) for field in dataclasses.fields(source)]
+    return [(field.name, _struct_default(field)) for field in msgspec.structs.fields(source)]
+
+
+def _dataclass_default(field: dataclasses.Field[Any]) -> tuple[Any, ...]:
+    if field.default_factory is not dataclasses.MISSING:
+        return (msgspec.field(default_factory=field.default_factory),)
+    if field.default is dataclasses.MISSING:
+        return ()
+    return (_mirrored_default(field.default),)
+
+
+def _struct_default(field: Any) -> tuple[Any, ...]:  # noqa: ANN401  # FieldInfo is not public
+    if field.default_factory is not msgspec.NODEFAULT:
+        return (msgspec.field(default_factory=field.default_factory),)
+    return () if field.default is msgspec.NODEFAULT else (_mirrored_default(field.default),)
+
+
+def _mirrored_default(value: Any) -> Any:  # noqa: ANN401  # the default of any field
+    if isinstance(value, tuple):
+        return tuple(_mirrored_default(item) for item in value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return msgspec.convert(value, strict(type(value)), from_attributes=True)
+    return value
+
+
+def _mirror(annotation: Any) -> Any:  # noqa: ANN401  # any annotation
+    origin = typing.get_origin(annotation)
+    if origin is None:
+        return _mirror_plain(annotation)
+    arguments = typing.get_args(annotation)
+    if origin is tuple:
+        return Annotated[tuple[_mirror(arguments[0]), ...], Meta(max_length=ITEMS_MAX)]  # type: ignore[misc]  # built at run time
+    if origin is dict:
+        key, value = (_mirror(one) for one in arguments)
+        return Annotated[dict[key, value], Meta(max_length=ITEMS_MAX)]  # type: ignore[valid-type]  # built at run time
+    if origin in (types.UnionType, typing.Union):
+        return functools.reduce(operator.or_, (_mirror(one) for one in arguments))
+    raise TypeError(f"{annotation}: a request cannot hold this type")
+
+
+def _mirror_plain(annotation: Any) -> Any:  # noqa: ANN401  # any annotation
+    if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
+        return strict(annotation)
+    is_class = isinstance(annotation, type)
+    if is_class and issubclass(annotation, msgspec.Struct):
+        return strict(annotation)
+    if is_class and issubclass(annotation, Enum):
+        return annotation
+    return _PLAIN.get(annotation, annotation)
