@@ -1,0 +1,248 @@
+"""What admission fills in, and whom it lets do what."""
+
+import pytest
+
+from shared.core.admission import AdmittedWorkload, Refused, admit, class_for_team
+from shared.core.model import GpuRequest, PodSet, WorkloadKind
+from shared.core.priority_classes import PriorityClass
+from shared.core.units import Resources
+from tests.unit.admission.builders import (
+    QUEUE,
+    TEAM,
+    a_node,
+    a_pod_set,
+    a_spec,
+    gpu_quota,
+    rules,
+)
+
+SHARE = GpuRequest(milli=500, memory_mib=8_000)
+MIG = GpuRequest(mig_profile="1g.10gb")
+
+
+def admitted(spec, by=None):
+    answer = admit(spec, TEAM, by or rules())
+    assert isinstance(answer, AdmittedWorkload), answer
+    return answer
+
+
+def refused(spec, by=None, team=TEAM):
+    answer = admit(spec, team, by or rules())
+    assert isinstance(answer, Refused), answer
+    return answer
+
+
+def the_error(spec, by=None):
+    (error,) = refused(spec, by).errors
+    return error
+
+
+def test_what_is_left_out_comes_from_the_team_and_the_kind():
+    pod_set = admitted(a_spec()).spec.pod_sets[0]
+
+    assert (pod_set.cpu_milli, pod_set.memory_mib) == (4000, 16_384)
+    assert pod_set.shm_mib == 16_384
+    assert pod_set.min_count == 1
+
+
+def test_what_is_given_is_kept():
+    given = PodSet(
+        count=4, min_count=2, gpu=GpuRequest(count=2), cpu_milli=1, memory_mib=2, shm_mib=3
+    )
+
+    assert admitted(a_spec(pod_sets=(given,))).spec.pod_sets[0] == given
+
+
+def test_serving_gets_little_shared_memory():
+    assert admitted(a_spec(WorkloadKind.INFERENCE)).spec.pod_sets[0].shm_mib == 64
+
+
+def test_a_notebook_gets_an_idle_timeout_and_a_time_to_live():
+    spec = admitted(a_spec(WorkloadKind.NOTEBOOK, pod_sets=(a_pod_set(gpu=SHARE),))).spec
+
+    assert (spec.idle_timeout_seconds, spec.time_to_live_seconds) == (3600, 28_800)
+
+
+def test_training_gets_no_idle_timeout():
+    spec = admitted(a_spec()).spec
+
+    assert (spec.idle_timeout_seconds, spec.time_to_live_seconds) == (None, None)
+
+
+def test_one_mig_instance_is_meant_when_no_number_is_given():
+    pod_set = admitted(a_spec(WorkloadKind.INFERENCE, pod_sets=(a_pod_set(gpu=MIG),))).spec
+
+    assert pod_set.pod_sets[0].gpu.mig_count == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "gpu", "name"),
+    [
+        (WorkloadKind.TRAINING, GpuRequest(count=1), "training-batch"),
+        (WorkloadKind.INFERENCE, GpuRequest(count=1), "training-interactive"),
+        (WorkloadKind.BATCH_INFERENCE, SHARE, "training-batch"),
+        (WorkloadKind.NOTEBOOK, SHARE, "training-interactive"),
+    ],
+)
+def test_each_kind_has_a_priority_class_by_default(kind, gpu, name):
+    spec = admitted(a_spec(kind, pod_sets=(a_pod_set(gpu=gpu),))).spec
+
+    assert spec.priority_class == name
+
+
+def test_a_team_that_was_granted_the_protected_class_serves_in_it():
+    by = rules(priority_classes=("inference-production", "training-batch"))
+
+    answer = admitted(a_spec(WorkloadKind.INFERENCE), by)
+
+    assert (answer.spec.priority_class, answer.priority) == ("inference-production", 1000)
+
+
+def test_a_protected_class_is_not_for_a_team_that_was_not_granted_it():
+    error = the_error(a_spec(priority_class="inference-production"))
+
+    assert error.field == "priority_class"
+    assert "training-interactive, training-batch" in error.rule
+
+
+def test_an_unknown_class_is_refused_only_provisionally():
+    assert refused(a_spec(priority_class="gold")).provisional
+    assert not refused(a_spec(priority_class="inference-production")).provisional
+
+
+def test_a_site_defines_its_own_class_for_a_kind():
+    by = rules()
+    by.classes["nightly"] = PriorityClass(name="nightly", value=700, kinds=("training",))
+
+    assert admitted(a_spec(), by).priority == 700
+
+
+def test_a_class_is_checked_for_a_change_of_priority_too():
+    by = rules(priority_classes=("training-batch",))
+
+    assert class_for_team("training-batch", TEAM, by).value == 100
+    assert class_for_team("training-interactive", TEAM, by) is None
+    assert class_for_team("training-batch", "nobody", by) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "gpu", "allowed"),
+    [
+        (WorkloadKind.TRAINING, GpuRequest(count=1), True),
+        (WorkloadKind.TRAINING, SHARE, False),
+        (WorkloadKind.TRAINING, MIG, False),
+        (WorkloadKind.TRAINING, GpuRequest(), True),
+        (WorkloadKind.INFERENCE, GpuRequest(count=1), True),
+        (WorkloadKind.INFERENCE, MIG, True),
+        (WorkloadKind.INFERENCE, SHARE, False),
+        (WorkloadKind.BATCH_INFERENCE, SHARE, True),
+        (WorkloadKind.BATCH_INFERENCE, MIG, True),
+        (WorkloadKind.BATCH_INFERENCE, GpuRequest(count=1), False),
+        (WorkloadKind.NOTEBOOK, SHARE, True),
+        (WorkloadKind.NOTEBOOK, MIG, True),
+        (WorkloadKind.NOTEBOOK, GpuRequest(count=1), False),
+    ],
+)
+def test_a_kind_decides_how_a_gpu_may_be_held(kind, gpu, allowed):
+    answer = admit(a_spec(kind, pod_sets=(a_pod_set(gpu=gpu),)), TEAM, rules())
+
+    assert isinstance(answer, AdmittedWorkload) is allowed
+    if isinstance(answer, Refused):
+        assert answer.errors[0].field.startswith("pod_sets[0].gpu.")
+
+
+def test_a_protected_class_never_runs_on_shares():
+    by = rules(priority_classes=("inference-production",))
+
+    error = the_error(a_spec(WorkloadKind.BATCH_INFERENCE, pod_sets=(a_pod_set(gpu=SHARE),)), by)
+
+    assert error.field == "priority_class"
+
+
+def test_the_queue_of_another_team_looks_like_one_that_does_not_exist():
+    by = rules()
+    by.queues["theirs"] = type(by.queues[QUEUE])(name="theirs", team="other", nominal={})
+
+    theirs = the_error(a_spec(queue="theirs"), by)
+    nowhere = the_error(a_spec(queue="nowhere"), by)
+
+    assert theirs.rule == nowhere.rule == "is not a queue of team fraud"
+
+
+def test_an_unknown_team_is_refused_only_provisionally():
+    answer = refused(a_spec(), team="nobody")
+
+    assert answer.provisional
+    assert answer.errors[0].field == "team"
+
+
+def test_the_maximum_of_one_pod_is_the_teams():
+    by = rules(max_pod=Resources(gpu_milli=2000, cpu_milli=8000, memory_mib=32_768))
+    greedy = a_pod_set(gpus=3, cpu_milli=9000, memory_mib=40_000)
+
+    answer = refused(a_spec(pod_sets=(greedy,)), by)
+
+    assert [one.field for one in answer.errors] == [
+        "pod_sets[0].gpu",
+        "pod_sets[0].cpu_milli",
+        "pod_sets[0].memory_mib",
+    ]
+    assert "gpu_milli 2000" in answer.errors[0].rule
+
+
+def test_a_gang_above_the_whole_quota_is_refused_in_the_words_of_a_resource_quota():
+    by = rules(quota={"h100": gpu_quota(4)})
+
+    error = the_error(a_spec(gpus=1, count=5), by)
+
+    assert error.rule.startswith(
+        "exceeded quota: team-fraud, requested: gpu=5, used: gpu=0, limited: gpu=4"
+    )
+
+
+def test_one_flavor_with_enough_quota_is_enough():
+    admitted(a_spec(count=5), rules(quota={"a100": gpu_quota(4), "h100": gpu_quota(5)}))
+
+
+def test_quota_in_a_flavor_that_cannot_hold_it_does_not_help():
+    by = rules([a_node(gpus=8)], {"h100": gpu_quota(1), "a100": gpu_quota(64)})
+
+    error = the_error(a_spec(gpus=8), by)
+
+    assert error.field == "queue"
+    assert "flavor h100" in error.rule
+    assert "only in a100" in error.rule
+
+
+def test_a_queue_without_quota_says_so():
+    assert "no quota in any flavor" in the_error(a_spec(), rules(quota={})).rule
+
+
+def test_the_answer_for_an_equal_request_is_forgotten_when_the_queue_changes():
+    by = rules(quota={"h100": gpu_quota(1)})
+    refused(a_spec(gpus=2), by)
+
+    by.queues[QUEUE] = type(by.queues[QUEUE])(
+        name=QUEUE, team=TEAM, nominal={"h100": gpu_quota(2)}
+    )
+    by.changed()
+
+    admitted(a_spec(gpus=2), by)
+
+
+def test_the_answer_for_an_equal_request_is_forgotten_when_the_fleet_changes():
+    from shared.core.fleet_shape import summary_of  # noqa: PLC0415
+
+    by = rules([a_node(gpus=4)])
+    refused(a_spec(gpus=8), by)
+
+    by.fleet.put("n2", summary_of(a_node("n2", gpus=8)))
+
+    admitted(a_spec(gpus=8), by)
+
+
+def test_the_message_names_the_first_rules_and_counts_the_others():
+    answer = refused(a_spec(name="A", max_retries=-1, queue="B", priority_class="C"))
+
+    assert answer.message.startswith("name: must be a DNS-1123 label")
+    assert answer.message.endswith("; and 1 more")

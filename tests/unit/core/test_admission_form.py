@@ -1,0 +1,167 @@
+"""Every field of a submission has a rule, and breaking it names the field."""
+
+import dataclasses
+
+import pytest
+
+from shared.core.admission_form import ERRORS_MAX, Errors, check_form, shown
+from shared.core.model import GpuChoice, GpuRequest, Level, PodSet, TopologyRequest
+from tests.unit.admission.builders import a_pod_set, a_spec
+
+
+def fields(spec):
+    errors = Errors()
+    check_form(spec, errors)
+    return [one.field for one in errors]
+
+
+def in_pod(**changes):
+    return a_spec(pod_sets=(dataclasses.replace(PodSet(), **changes),))
+
+
+BROKEN = [
+    (a_spec(name=""), "name"),
+    (a_spec(name="Bert"), "name"),
+    (a_spec(name="a" * 64), "name"),
+    (a_spec(name="bert\n"), "name"),
+    (a_spec(name="\uff18"), "name"),
+    (a_spec(queue="no/slash"), "queue"),
+    (a_spec(priority_class="UP"), "priority_class"),
+    (a_spec(pod_sets=()), "pod_sets"),
+    (a_spec(pod_sets=(PodSet(),) * 17), "pod_sets"),
+    (a_spec(pod_sets=(PodSet(), PodSet())), "pod_sets"),
+    (a_spec(pod_sets=(PodSet(name="a", count=4000), PodSet(name="b", count=97))), "pod_sets"),
+    (in_pod(name="-"), "pod_sets[0].name"),
+    (in_pod(count=0), "pod_sets[0].count"),
+    (in_pod(count=4097), "pod_sets[0].count"),
+    (in_pod(count=10**5000), "pod_sets[0].count"),
+    (in_pod(count=2, min_count=3), "pod_sets[0].min_count"),
+    (in_pod(min_count=0), "pod_sets[0].min_count"),
+    (in_pod(gpu=GpuRequest(count=1, milli=1)), "pod_sets[0].gpu"),
+    (in_pod(gpu=GpuRequest(count=1, mig_profile="1g.10gb")), "pod_sets[0].gpu"),
+    (in_pod(gpu=GpuRequest(count=-1)), "pod_sets[0].gpu.count"),
+    (in_pod(gpu=GpuRequest(count=1025)), "pod_sets[0].gpu.count"),
+    (in_pod(gpu=GpuRequest(milli=1000, memory_mib=1)), "pod_sets[0].gpu.milli"),
+    (in_pod(gpu=GpuRequest(milli=-5, memory_mib=1)), "pod_sets[0].gpu.milli"),
+    (in_pod(gpu=GpuRequest(milli=500)), "pod_sets[0].gpu.memory_mib"),
+    (in_pod(gpu=GpuRequest(count=1, memory_mib=1)), "pod_sets[0].gpu.memory_mib"),
+    (in_pod(gpu=GpuRequest(mig_profile="5g.10gb")), "pod_sets[0].gpu.mig_profile"),
+    (in_pod(gpu=GpuRequest(mig_profile="1g.10gb+")), "pod_sets[0].gpu.mig_profile"),
+    (in_pod(gpu=GpuRequest(mig_profile="1g.10gb", mig_count=-1)), "pod_sets[0].gpu.mig_count"),
+    (in_pod(gpu=GpuRequest(mig_count=1)), "pod_sets[0].gpu.mig_count"),
+    (in_pod(cpu_milli=-1), "pod_sets[0].cpu_milli"),
+    (in_pod(cpu_milli=1 << 62), "pod_sets[0].cpu_milli"),
+    (in_pod(memory_mib=-1), "pod_sets[0].memory_mib"),
+    (in_pod(shm_mib=-1), "pod_sets[0].shm_mib"),
+    (in_pod(image="a b"), "pod_sets[0].image"),
+    (in_pod(image="a" * 1025), "pod_sets[0].image"),
+    (in_pod(command=("a",) * 257), "pod_sets[0].command"),
+    (in_pod(command=("sh", "\x1b[2J")), "pod_sets[0].command[1]"),
+    (in_pod(command=("x" * 4097,)), "pod_sets[0].command[0]"),
+    (in_pod(environment={"1A": ""}), "pod_sets[0].environment"),
+    (in_pod(environment={"A": "\r"}), "pod_sets[0].environment.A"),
+    (in_pod(environment={"A": "x" * 4097}), "pod_sets[0].environment.A"),
+    (in_pod(environment={f"A{i}": "" for i in range(101)}), "pod_sets[0].environment"),
+    (in_pod(secrets=("../x",)), "pod_sets[0].secrets[0]"),
+    (in_pod(secrets=("a", "a")), "pod_sets[0].secrets"),
+    (in_pod(volumes=("/etc",)), "pod_sets[0].volumes[0]"),
+    (in_pod(volumes=tuple(f"v{i}" for i in range(65))), "pod_sets[0].volumes"),
+    (a_spec(gpu_choice=GpuChoice(products=("",))), "gpu_choice.products"),
+    (a_spec(gpu_choice=GpuChoice(products=("a",) * 65)), "gpu_choice.products"),
+    (a_spec(gpu_choice=GpuChoice(min_memory_mib=-1)), "gpu_choice.min_memory_mib"),
+    (a_spec(gpu_choice=GpuChoice(min_driver="new")), "gpu_choice.min_driver"),
+    (a_spec(gpu_choice=GpuChoice(cuda="12.")), "gpu_choice.cuda"),
+    (a_spec(gpu_choice=GpuChoice(node_pool="a b")), "gpu_choice.node_pool"),
+    (
+        a_spec(gpu_choice=GpuChoice(preferred_products={"H100": -1})),
+        "gpu_choice.preferred_products.H100",
+    ),
+    (a_spec(labels={"a b": ""}), "labels"),
+    (a_spec(labels={"muster.dev/team": "x"}), "labels"),
+    (a_spec(labels={"app.kubernetes.io/name": "x"}), "labels"),
+    (a_spec(labels={"a": "x" * 64}), "labels.a"),
+    (a_spec(labels={f"a{i}": "" for i in range(65)}), "labels"),
+    (a_spec(expected_duration_seconds=0), "expected_duration_seconds"),
+    (a_spec(max_duration_seconds=10**30), "max_duration_seconds"),
+    (
+        a_spec(expected_duration_seconds=2, max_duration_seconds=1),
+        "expected_duration_seconds",
+    ),
+    (a_spec(checkpoint_interval_seconds=-1), "checkpoint_interval_seconds"),
+    (a_spec(idle_timeout_seconds=0), "idle_timeout_seconds"),
+    (a_spec(time_to_live_seconds=0), "time_to_live_seconds"),
+    (a_spec(max_retries=-1), "max_retries"),
+    (
+        a_spec(topology=TopologyRequest(required=Level.RACK, preferred=Level.ZONE)),
+        "topology.preferred",
+    ),
+    (a_spec(model_parameters_billions=0.0), "model_parameters_billions"),
+    (a_spec(model_parameters_billions=float("nan")), "model_parameters_billions"),
+    (a_spec(model_parameters_billions=float("inf")), "model_parameters_billions"),
+    (a_spec(model_bytes_per_parameter=0), "model_bytes_per_parameter"),
+]
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"), BROKEN, ids=[f"{i}-{field}" for i, (_, field) in enumerate(BROKEN)]
+)
+def test_a_broken_rule_names_its_field(spec, field):
+    assert fields(spec) == [field]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "LD_PRELOAD", "LD_LIBRARY_PATH"],
+)
+def test_the_devices_of_a_pod_are_not_the_tenants_to_set(name):
+    assert fields(in_pod(environment={name: "all"})) == [f"pod_sets[0].environment.{name}"]
+    assert fields(in_pod(environment={name.lower(): "all"})) != []
+
+
+def test_a_full_and_proper_submission_has_no_error():
+    pod_set = a_pod_set(
+        count=4096,
+        image="registry.example/team/bert@sha256:" + "0" * 64,
+        command=("sh", "-c", "for i in 1 2\ndo\techo $i\ndone"),
+        environment={"_A1": "ä 語", "CUDA_LAUNCH_BLOCKING": "1"},
+        secrets=("token.v1",),
+        volumes=("data",),
+    )
+    spec = a_spec(
+        name="a" * 63,
+        pod_sets=(pod_set,),
+        labels={"example.com/team": "nlp", "run": ""},
+        gpu_choice=GpuChoice(
+            products=("NVIDIA-H100-80GB-HBM3",),
+            preferred_products={"H100": 3},
+            min_memory_mib=40_000,
+            min_driver="550.54.15",
+            cuda="12.4",
+            node_pool="gold",
+        ),
+        topology=TopologyRequest(required=Level.BLOCK, preferred=Level.RACK),
+        expected_duration_seconds=60,
+        max_duration_seconds=60,
+        model_parameters_billions=70.6,
+    )
+
+    assert fields(spec) == []
+
+
+def test_a_value_is_shown_without_control_characters_and_bounded():
+    assert shown("a\x1b\u2028b") == "a\\u001b\\u2028b"
+    assert shown("x" * 500) == "x" * 100 + "..."
+    assert shown(10**5000) == "(a huge number)"
+
+
+def test_a_secret_in_an_environment_variable_is_never_shown():
+    errors = Errors()
+    check_form(in_pod(environment={"TOKEN": "hunter2\r"}), errors)
+
+    assert "hunter2" not in str(errors)
+
+
+def test_no_more_errors_than_the_bound_are_told():
+    environment = {f"NVIDIA_{i}": "" for i in range(100)}
+
+    assert len(fields(in_pod(environment=environment))) == ERRORS_MAX
