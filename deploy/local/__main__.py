@@ -69,7 +69,7 @@ def status(folder: Path) -> int:
 
 def _line(found: state.State, name: str) -> str:
     pid, url = found.processes.get(name, "-"), found.addresses.get(name, "")
-    word = "ready" if not url or is_ready(url) else "NOT READY"
+    word = "ready" if not url or is_ready(found.probes[name]) else "NOT READY"
     return f"{pid:>8}  {word:10} {url}"
 
 

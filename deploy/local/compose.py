@@ -63,6 +63,7 @@ def _process(service: Service) -> Document:
         kafka=BROKER,
         database=_database_url(role_name(service.role)),
         cluster=f"http://{CLUSTER}:{HTTP_PORT}",
+        http_host="0.0.0.0",  # noqa: S104  # inside a container
         http_port=HTTP_PORT,
         data_folder="/data",
         admin_key_file="/run/admin.key",

@@ -9,25 +9,25 @@ PROBE_SECONDS = 2
 HTTP_OK = 200
 
 
-def is_ready(url: str) -> bool:
-    """Whether the service at the address answers that it is ready."""
+def is_ready(probe: str) -> bool:
+    """Whether a service's probe, `http://.../readyz`, answers that it is ready."""
     try:
-        with urllib.request.urlopen(f"{url}/readyz", timeout=PROBE_SECONDS) as answer:  # noqa: S310
+        with urllib.request.urlopen(probe, timeout=PROBE_SECONDS) as answer:  # noqa: S310
             return bool(answer.status == HTTP_OK)
     except OSError:
         return False
 
 
-def wait_all_ready(urls: Mapping[str, str], seconds: float) -> None:
+def wait_all_ready(probes: Mapping[str, str], seconds: float) -> None:
     """Return when all services are ready.
 
     Raises:
         LocalError: some were not in time; they are named.
     """
-    waiting = dict(urls)
+    waiting = dict(probes)
 
     def none_waits() -> bool:
-        for name in [name for name, url in waiting.items() if is_ready(url)]:
+        for name in [name for name, probe in waiting.items() if is_ready(probe)]:
             del waiting[name]
         return not waiting
 

@@ -5,7 +5,7 @@ one needs stands in its row.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 KAFKA = "kafka"
 POSTGRES = "postgres"
@@ -16,13 +16,17 @@ TOPIC_PREFIX = "muster"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """One process. `role` is its service, whose database role it takes."""
+    """One process. `role` is its service, whose database role it takes.
+
+    A value of `environment` may name a field of `Addresses` in braces.
+    """
 
     name: str
     role: str
     module: str
     needs: tuple[str, ...] = (KAFKA, POSTGRES)
     environment: Mapping[str, str] = field(default_factory=dict)
+    probe: str = "/readyz"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +36,7 @@ class Addresses:
     kafka: str
     database: str
     cluster: str
+    http_host: str
     http_port: int
     data_folder: str
     admin_key_file: str
@@ -42,7 +47,18 @@ def _service(name: str, **others: str) -> Service:
 
 
 SERVICES = (
-    Service(name=CLUSTER, role=CLUSTER, module="shared.simulator.cluster", needs=(POSTGRES,)),
+    Service(
+        name=CLUSTER,
+        role=CLUSTER,
+        module="shared.simulator.cluster",
+        needs=(),
+        environment={
+            "MUSTER_CLUSTER_HOST": "{http_host}",
+            "MUSTER_CLUSTER_PORT": "{http_port}",
+            "MUSTER_CLUSTER_STATE": "{data_folder}",
+        },
+        probe="/healthz",
+    ),
     _service("admission"),
     _service("quota"),
     _service("placement"),
@@ -64,14 +80,16 @@ ROLES = (*dict.fromkeys(service.role for service in SERVICES), "operations")
 
 def environment(service: Service, addresses: Addresses) -> dict[str, str]:
     """The settings a process is started with."""
+    own = {name: text.format_map(asdict(addresses)) for name, text in service.environment.items()}
     return {
         "MUSTER_KAFKA_BOOTSTRAP": addresses.kafka,
         "MUSTER_DATABASE_URL": addresses.database,
         "MUSTER_CLUSTER_URL": addresses.cluster,
         "MUSTER_TOPIC_PREFIX": TOPIC_PREFIX,
         "MUSTER_SLOT": service.name,
+        "MUSTER_HTTP_HOST": addresses.http_host,
         "MUSTER_HTTP_PORT": str(addresses.http_port),
         "MUSTER_DATA_FOLDER": addresses.data_folder,
         "MUSTER_ADMIN_KEY_FILE": addresses.admin_key_file,
-        **service.environment,
+        **own,
     }

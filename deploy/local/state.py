@@ -3,8 +3,10 @@
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 FILE = "state.json"
+CLIENT_FILE = "client.json"  # by which `muster` finds its address and key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +17,7 @@ class State:
     started: bool
     processes: dict[str, int]
     addresses: dict[str, str]
+    probes: dict[str, str]
     gateway: str
     kafka: str
     database: str
@@ -22,11 +25,11 @@ class State:
 
 
 def write(folder: Path, state: State) -> None:
-    """Replace the file, readable by its owner alone: it holds a password."""
-    partial = folder / f"{FILE}.partial"
-    partial.touch(mode=0o600)
-    partial.write_text(json.dumps(asdict(state), indent=2) + "\n")
-    partial.rename(folder / FILE)
+    """Replace the files, readable by their owner alone: they hold a password and a key."""
+    _replace(folder / FILE, asdict(state))
+    key = Path(state.admin_key_file)
+    if state.gateway and key.exists():
+        _replace(folder / CLIENT_FILE, {"address": state.gateway, "key": key.read_text().strip()})
 
 
 def read(folder: Path) -> State | None:
@@ -40,4 +43,11 @@ def read(folder: Path) -> State | None:
 def remove(folder: Path) -> None:
     """Say that nothing runs."""
     (folder / FILE).unlink(missing_ok=True)
-    (folder / f"{FILE}.partial").unlink(missing_ok=True)
+    (folder / CLIENT_FILE).unlink(missing_ok=True)
+
+
+def _replace(path: Path, document: dict[str, Any]) -> None:
+    partial = path.with_suffix(".partial")
+    partial.touch(mode=0o600)
+    partial.write_text(json.dumps(document, indent=2) + "\n")
+    partial.rename(path)

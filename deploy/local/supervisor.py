@@ -74,7 +74,7 @@ def up(folder: Path) -> bool:
     if daemon.poll() is not None:
         raise LocalError(log.read_text(errors="replace")[-3000:])
     found = state.read(folder)
-    wait_all_ready(found.addresses if found else {}, READY_SECONDS)
+    wait_all_ready(found.probes if found else {}, READY_SECONDS)
     return True
 
 

@@ -127,7 +127,7 @@ class LocalSystem:
 
     def ready(self, name: str) -> bool:
         """Whether a service says that it is ready to work."""
-        return is_ready(self.url(name))
+        return is_ready(self._probes()[name])
 
     def wait_ready(self, seconds: float) -> None:
         """Return when every service is ready.
@@ -135,8 +135,7 @@ class LocalSystem:
         Raises:
             LocalError: one was not in time; it is named.
         """
-        names = [service.name for service in self._services]
-        wait_all_ready({name: self.url(name) for name in names}, seconds)
+        wait_all_ready(self._probes(), seconds)
 
     def log(self, name: str) -> Path:
         """The log file of a service."""
@@ -183,6 +182,7 @@ class LocalSystem:
             kafka=self.kafka.bootstrap,
             database=self.postgres.url(service.role, DATABASE),
             cluster=self.url(CLUSTER) if CLUSTER in self._ports else "",
+            http_host="127.0.0.1",
             http_port=self._ports[service.name],
             data_folder=str(data),
             admin_key_file=str(self.folder / "admin.key"),
@@ -194,6 +194,9 @@ class LocalSystem:
             **self._overrides.get("*", {}),
             **self._overrides.get(service.name, {}),
         }
+
+    def _probes(self) -> dict[str, str]:
+        return {row.name: f"{self.url(row.name)}{row.probe}" for row in self._services}
 
     def _changed(self, line: str) -> None:
         self._tell(line)
@@ -210,6 +213,7 @@ class LocalSystem:
             started=self._started,
             processes={name: pid for name, pid in processes.items() if pid},
             addresses={name: self.url(name) for name in self._ports},
+            probes=self._probes() if self._ports else {},
             gateway=self.url(GATEWAY) if GATEWAY in self._ports else "",
             kafka=self.kafka.bootstrap,
             database=self.postgres.url("operations", DATABASE),

@@ -21,7 +21,7 @@ from tests.fixtures.shared_folder import shared_folder
 
 TINY = tuple(
     Service(name=name, role="quota", module="tests.fixtures.tiny_service")
-    for name in ("first", "second")
+    for name in ("first", "gateway")
 )
 SUPERVISE = (
     "import sys; from pathlib import Path; from deploy.local.supervisor import run;"
@@ -39,7 +39,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture
 def system(folder: Path) -> Iterator[LocalSystem]:
-    system = LocalSystem(folder, services=TINY, overrides={"second": {"MUSTER_SPEED": "7"}})
+    system = LocalSystem(folder, services=TINY, overrides={"gateway": {"MUSTER_SPEED": "7"}})
     system.start()
     system.wait_ready(20)
     yield system
@@ -47,9 +47,9 @@ def system(folder: Path) -> Iterator[LocalSystem]:
 
 
 def test_every_process_is_told_its_place(system: LocalSystem):
-    told = _settings(system, "second")
+    told = _settings(system, "gateway")
 
-    assert told["MUSTER_SLOT"] == "second"
+    assert told["MUSTER_SLOT"] == "gateway"
     assert told["MUSTER_SPEED"] == "7"
     assert told["MUSTER_KAFKA_BOOTSTRAP"] == system.kafka.bootstrap
     assert told["MUSTER_DATABASE_URL"].startswith("postgresql://muster_quota:")
@@ -64,7 +64,7 @@ def test_a_killed_service_is_started_again_on_its_port(system: LocalSystem):
 
     assert system.pid("first") != pid
     assert system.url("first") == url
-    assert (system.restarts("first"), system.restarts("second")) == (1, 0)
+    assert (system.restarts("first"), system.restarts("gateway")) == (1, 0)
 
 
 def test_killed_servers_come_back_with_their_data(system: LocalSystem):
@@ -92,6 +92,14 @@ def test_a_stopped_system_leaves_nothing(system: LocalSystem, folder: Path):
 
     assert _marked(folder) == []
     assert state.read(folder) is None
+    assert not (folder / state.CLIENT_FILE).exists()
+
+
+def test_the_command_line_finds_address_and_key(system: LocalSystem, folder: Path):
+    told = json.loads((folder / state.CLIENT_FILE).read_text())
+
+    assert told["address"] == system.url("gateway")
+    assert told["key"] == Path(_settings(system, "gateway")["MUSTER_ADMIN_KEY_FILE"]).read_text()
 
 
 def test_a_killed_supervisor_is_replaced_and_its_orphans_end(folder: Path):
