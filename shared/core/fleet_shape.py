@@ -20,7 +20,11 @@ LEVELS: Final = (Level.NVLINK_DOMAIN, Level.RACK, Level.BLOCK, Level.ZONE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeShape:
-    """What makes two nodes equal for admission. GPUs are counted by whether MIG mode is on."""
+    """What makes two nodes equal for admission. GPUs are counted by whether MIG mode is on.
+
+    A `dedicated` node has a taint for its own pool and takes only those who name the pool; other
+    taints come and go and are placement's business.
+    """
 
     flavor: str
     product: str
@@ -32,6 +36,7 @@ class NodeShape:
     gpus: int
     mig_gpus: int
     gpu_memory_mib: int
+    dedicated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +65,15 @@ def summary_of(node: Node) -> NodeSummary:
         gpus=len(node.gpus) - mig_gpus,
         mig_gpus=mig_gpus,
         gpu_memory_mib=max((gpu.memory_mib for gpu in node.gpus), default=0),
+        dedicated=bool(node.pool) and any(_keeps_for(taint, node.pool) for taint in node.taints),
     )
     return NodeSummary(shape=shape, domains=(node.nvlink_domain, node.rack, node.block, node.zone))
+
+
+def _keeps_for(taint: str, pool: str) -> bool:
+    """Whether a taint such as `dedicated=research:NoSchedule` keeps a node for `pool`."""
+    body, _, effect = taint.partition(":")
+    return effect != "PreferNoSchedule" and body.partition("=")[2] == pool
 
 
 class FleetShape:

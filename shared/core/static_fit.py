@@ -8,12 +8,13 @@ missing and the nearest thing that would fit. A gang runs in one flavor.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from shared.core.decision import FieldError
 from shared.core.fleet_shape import Composition, FleetShape, NodeShape
-from shared.core.mig_profiles import instances_per_gpu, profile_gigabytes, profiles_of_board
+from shared.core.mig_profiles import instances_per_gpu, profile_gigabytes, profiles_of
 from shared.core.model import GpuChoice, PodSet, WorkloadKind, WorkloadSpec
 from shared.core.model import gpu_milli as pod_gpu_milli
 from shared.core.units import GPU_MILLI
@@ -86,6 +87,13 @@ def _wishes(pod_set: PodSet, choice: GpuChoice) -> Iterable[_Wish]:
             lambda shape: shape.pool == choice.node_pool,
             lambda shape: shape.pool,
         )
+    else:
+        yield (
+            "node_pool",
+            "",
+            lambda shape: not shape.dedicated,
+            lambda shape: f"{shape.pool} (name it to use it)",
+        )
     if not pod_gpu_milli(pod_set.gpu):
         return
     if choice.products:
@@ -119,9 +127,15 @@ def _wishes(pod_set: PodSet, choice: GpuChoice) -> Iterable[_Wish]:
 
 
 def _at_least(have: str, wanted: str) -> bool:
-    """Whether version `have` is not older; a node that does not tell may have it."""
-    numbers = [int(part) for part in have.split(".") if part.isdecimal()]
-    return not numbers or numbers >= [int(part) for part in wanted.split(".")]
+    """Whether version `have` is not older; one that is not told is older than any."""
+    return _version(have) >= _version(wanted)
+
+
+def _version(text: str) -> list[int]:
+    return [int(number) for number in _digits(text)]
+
+
+_digits: Final = re.compile(r"\d+").findall
 
 
 def pods_per_node(pod_set: PodSet, shape: NodeShape) -> int:
@@ -143,9 +157,14 @@ def gpu_pods_per_node(pod_set: PodSet, shape: NodeShape) -> int:
         by_memory = shape.gpu_memory_mib // gpu.memory_mib
         return shape.gpus * min(GPU_MILLI // gpu.milli, by_memory)
     if gpu.mig_profile:
-        instances = instances_per_gpu(gpu.mig_profile, shape.gpu_memory_mib) * shape.mig_gpus
-        return instances // max(gpu.mig_count, 1)
+        return _instances(gpu.mig_profile, shape) // max(gpu.mig_count, 1)
     return MANY
+
+
+def _instances(profile: str, shape: NodeShape) -> int:
+    if not shape.mig_gpus:
+        return 0
+    return instances_per_gpu(profile, shape.product, shape.gpu_memory_mib) * shape.mig_gpus
 
 
 def _no_node(path: str, pod_set: PodSet, shapes: list[NodeShape]) -> FieldError:
@@ -182,7 +201,7 @@ def _no_gpu(path: str, pod_set: PodSet, shapes: list[NodeShape]) -> FieldError:
         rule = f"must be at most {memory} MiB: the largest GPU that is not in MIG mode"
         return FieldError(field=f"{path}.gpu.memory_mib", value=str(gpu.memory_mib), rule=rule)
     offered = _offered(shapes)
-    most = max(instances_per_gpu(gpu.mig_profile, s.gpu_memory_mib) * s.mig_gpus for s in shapes)
+    most = max(_instances(gpu.mig_profile, shape) for shape in shapes)
     if most:
         rule = f"must be at most {most}: no node has more instances of {gpu.mig_profile}"
         return FieldError(field=f"{path}.gpu.mig_count", value=str(gpu.mig_count), rule=rule)
@@ -198,7 +217,7 @@ def _offered(shapes: Iterable[NodeShape]) -> str:
         name
         for shape in shapes
         if shape.mig_gpus
-        for name in profiles_of_board(shape.gpu_memory_mib)
+        for name in profiles_of(shape.product, shape.gpu_memory_mib)
     )
 
 
@@ -208,7 +227,7 @@ def _nearest_profile(wanted: str, shapes: Iterable[NodeShape]) -> str:
         name
         for shape in shapes
         if shape.mig_gpus
-        for name in profiles_of_board(shape.gpu_memory_mib)
+        for name in profiles_of(shape.product, shape.gpu_memory_mib)
         if profile_gigabytes(name) >= profile_gigabytes(wanted)
     }
     return min(names, key=lambda name: (profile_gigabytes(name), name), default="")

@@ -120,7 +120,9 @@ def test_a_site_defines_its_own_class_for_a_kind():
 def test_a_class_is_checked_for_a_change_of_priority_too():
     by = rules(priority_classes=("training-batch",))
 
-    assert class_for_team("training-batch", TEAM, by).value == 100
+    allowed = class_for_team("training-batch", TEAM, by)
+    assert allowed is not None
+    assert allowed.value == 100
     assert class_for_team("training-interactive", TEAM, by) is None
     assert class_for_team("training-batch", "nobody", by) is None
 
