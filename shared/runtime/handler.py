@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from shared.events.envelope import Received
 from shared.events.topics import Topic
@@ -86,4 +86,13 @@ class Handler(Protocol):
 
     def next_due_ms(self) -> int | None:
         """When the next deadline passes, Unix milliseconds; None without one."""
+        ...
+
+
+@runtime_checkable
+class Suspendable(Protocol):
+    """A handler with work of its own beside the loop, such as driving a cluster."""
+
+    async def suspend(self) -> None:
+        """Stop that work until the next `load`: the lease may be somebody else's."""
         ...

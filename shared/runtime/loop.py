@@ -24,7 +24,7 @@ from shared.runtime import telemetry
 from shared.runtime.assemble import DeadLetter
 from shared.runtime.dedupe import RecentIds
 from shared.runtime.failpoints import Failpoints
-from shared.runtime.handler import Handler, Outcome
+from shared.runtime.handler import Handler, Outcome, Suspendable
 from shared.runtime.intake import Batch, Seen, sort_out
 from shared.runtime.session import Session
 
@@ -92,8 +92,14 @@ class Loop:
                 await self._end_life(error)
                 if failed > FAILED_LIVES_MAX:
                     raise
+        await self._suspend()
         await self._session.close(graceful=True)
         await self._subscription.close()
+
+    async def _suspend(self) -> None:
+        """Nobody acts outside without a lease."""
+        if isinstance(self._handler, Suspendable):
+            await self._handler.suspend()
 
     async def _begin(self) -> None:
         self._beats.beat()
@@ -120,6 +126,7 @@ class Loop:
 
     async def _end_life(self, error: MusterError) -> None:
         self.ready = False
+        await self._suspend()
         self._log.warning("reloading", error=f"{type(error).__name__}: {error}")
         telemetry.RELOADS.labels(self._handler.name, type(error).__name__).inc()
         await self._session.close(graceful=False)
@@ -128,6 +135,7 @@ class Loop:
 
     async def _turn(self) -> None:
         self._beats.beat()
+        self._session.check()
         await self._session.relay.room()
         raw = await self._subscription.poll(self._batch_messages_max, self._wait_seconds())
         await self._failpoints.reach("loop.polled")
@@ -178,6 +186,7 @@ class Loop:
 
     async def _reopen(self) -> None:
         """Memory is void after a rejection: reload, but keep the batch in hand."""
+        await self._suspend()
         await self._session.close(graceful=False)
         restored = await self._session.open()
         self._recent = RecentIds(restored.recent_ids, complete=restored.recent_complete)

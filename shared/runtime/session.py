@@ -84,6 +84,11 @@ class Session:
         self._log.info("opened", epoch=restored.epoch, unacked=len(restored.unacked))
         return restored
 
+    def check(self) -> None:
+        """Raise what broke the session, so that an idle holder notices a lost lease too."""
+        if self._broken is not None:
+            raise self._broken
+
     async def commit(
         self,
         outcome: Outcome,
