@@ -1,0 +1,1 @@
+"""binder: makes the cluster match the ledger; decides nothing."""

@@ -1,0 +1,186 @@
+"""The table of attempts: what is committed, and the statements that change it.
+
+A row is the record of one attempt: what was commanded, how far it was told. Which fact may still
+be told follows from `state` alone, so each is told exactly once, however often it is observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from services.binder.gang import Gang, Key, Told
+from shared.ports.cluster import Pod
+from shared.ports.reader import Reader
+from shared.ports.store import Write
+
+STATES: Final = ("binding", "bound", "running")
+"""States of an active attempt, in the order of `Told`."""
+FINISHED: Final = "finished"
+REFUSED: Final = "refused"
+ANSWERED: Final = "gone"
+
+INSERT: Final = (
+    "INSERT INTO binder.attempt (workload_id, attempt, cell, epoch, team, state, active, evicting,"
+    " grace_seconds, succeeded, size, pods, accepted_at_ms, changed_at_ms)"
+    " SELECT w, n, c, e, t, s, a, v, g, k, z, p::json, {0}::bigint, {0}::bigint"
+    " FROM unnest({1}::text[], {2}::int[], {3}::int[], {4}::bigint[], {5}::text[], {6}::text[],"
+    " {7}::bool[], {8}::bool[], {9}::int[], {10}::bool[], {11}::int[], {12}::text[])"
+    " AS r(w, n, c, e, t, s, a, v, g, k, z, p) RETURNING 1"
+)
+UPDATE: Final = (
+    "UPDATE binder.attempt AS x SET state = s, active = a, evicting = v, grace_seconds = g,"
+    " succeeded = k, reason = o, changed_at_ms = {0}::bigint"
+    " FROM unnest({1}::text[], {2}::int[], {3}::text[], {4}::bool[], {5}::bool[], {6}::int[],"
+    " {7}::bool[], {8}::text[]) AS r(w, n, s, a, v, g, k, o)"
+    " WHERE x.workload_id = r.w AND x.attempt = r.n RETURNING 1"
+)
+FENCE: Final = (
+    "INSERT INTO binder.fence AS f (cell, epoch) VALUES ({0}::int, {1}::bigint)"
+    " ON CONFLICT (cell) DO UPDATE SET epoch = greatest(f.epoch, excluded.epoch) RETURNING 1"
+)
+ACTIVE: Final = (
+    "SELECT workload_id, attempt, cell, epoch, team, state, evicting, grace_seconds, size,"
+    " CASE WHEN state = 'binding' THEN pods::text END AS pods"
+    " FROM binder.attempt WHERE active ORDER BY accepted_at_ms, workload_id, attempt"
+)
+NEVER_BOUND: Final = (
+    "SELECT workload_id, attempt FROM binder.attempt WHERE NOT active AND size = 0"
+)
+FENCES: Final = "SELECT cell, epoch FROM binder.fence"
+SOME: Final = (
+    "SELECT x.workload_id, x.attempt, x.cell, x.epoch, x.team, x.state, x.evicting,"
+    " x.grace_seconds, x.succeeded, x.size FROM binder.attempt x JOIN"
+    " unnest($1::text[], $2::int[]) AS r(w, n) ON x.workload_id = r.w AND x.attempt = r.n"
+    " WHERE NOT x.active"
+)
+
+_encoder = msgspec.json.Encoder()
+_pods = msgspec.json.Decoder(tuple[Pod, ...])
+
+
+@dataclass(slots=True, kw_only=True)
+class Attempt:
+    """One row. It changes in `decide`; if that is not committed, memory is rebuilt."""
+
+    workload_id: str
+    attempt: int
+    cell: int
+    epoch: int
+    team: str
+    state: str
+    size: int
+    active: bool = True
+    evicting: bool = False
+    grace_seconds: int = 0
+    succeeded: bool = False
+    reason: str = ""
+
+    @property
+    def key(self) -> Key:
+        """Workload and attempt."""
+        return self.workload_id, self.attempt
+
+
+def insert(rows: Sequence[tuple[Attempt, tuple[Pod, ...]]], now_ms: int) -> Write:
+    """New rows. A row that exists already makes the database reject the batch."""
+    attempts = [attempt for attempt, _ in rows]
+    return Write(
+        INSERT,
+        (
+            now_ms,
+            [one.workload_id for one in attempts],
+            [one.attempt for one in attempts],
+            [one.cell for one in attempts],
+            [one.epoch for one in attempts],
+            [one.team for one in attempts],
+            [one.state for one in attempts],
+            [one.active for one in attempts],
+            [one.evicting for one in attempts],
+            [one.grace_seconds for one in attempts],
+            [one.succeeded for one in attempts],
+            [one.size for one in attempts],
+            [_encoder.encode(pods).decode() for _, pods in rows],
+        ),
+        expect=len(rows),
+    )
+
+
+def update(attempts: Sequence[Attempt], now_ms: int) -> Write:
+    """The present state of rows that exist."""
+    return Write(
+        UPDATE,
+        (
+            now_ms,
+            [one.workload_id for one in attempts],
+            [one.attempt for one in attempts],
+            [one.state for one in attempts],
+            [one.active for one in attempts],
+            [one.evicting for one in attempts],
+            [one.grace_seconds for one in attempts],
+            [one.succeeded for one in attempts],
+            [one.reason for one in attempts],
+        ),
+        expect=len(attempts),
+    )
+
+
+def fence(cell: int, epoch: int) -> Write:
+    """The highest epoch of placement that was seen for a cell."""
+    return Write(FENCE, (cell, epoch), expect=1)
+
+
+@dataclass(slots=True, kw_only=True)
+class Memory:
+    """Everything the binder knows of its own tables."""
+
+    attempts: dict[Key, Attempt]
+    """Active ones."""
+    never_bound: set[Key]
+    """Evicted before they were bound: a later command to bind them is ignored."""
+    epochs: dict[int, int]
+    """Highest epoch of placement seen, by cell."""
+    gangs: list[Gang]
+    """The active attempts as the actuator starts with them, nothing known of their pods."""
+
+
+async def load(reader: Reader) -> Memory:
+    """Read it all."""
+    memory = Memory(attempts={}, never_bound=set(), epochs={}, gangs=[])
+    for row in await reader.fetch(FENCES):
+        memory.epochs[row["cell"]] = row["epoch"]
+    for row in await reader.fetch(NEVER_BOUND):
+        memory.never_bound.add((row["workload_id"], row["attempt"]))
+    for row in await reader.fetch(ACTIVE):
+        fields = dict(row)
+        pods = fields.pop("pods")
+        attempt = Attempt(**fields)
+        memory.attempts[attempt.key] = attempt
+        memory.gangs.append(gang_of(attempt, _pods.decode(pods) if pods else ()))
+    return memory
+
+
+def gang_of(attempt: Attempt, pods: tuple[Pod, ...], correlation_id: str = "") -> Gang:
+    """The attempt as the actuator works on it."""
+    gang = Gang(
+        workload_id=attempt.workload_id,
+        attempt=attempt.attempt,
+        size=attempt.size,
+        pods=pods,
+        cell=attempt.cell,
+        told=Told(STATES.index(attempt.state)),
+        correlation_id=correlation_id,
+    )
+    if attempt.evicting:
+        gang.evict(attempt.grace_seconds)
+    return gang
+
+
+async def find_over(keys: Sequence[Key], reader: Reader) -> dict[Key, Attempt]:
+    """Those of `keys` that exist and are over."""
+    rows = await reader.fetch(SOME, [key[0] for key in keys], [key[1] for key in keys])
+    found = (Attempt(**row, active=False) for row in rows)
+    return {attempt.key: attempt for attempt in found}

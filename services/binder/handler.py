@@ -1,0 +1,330 @@
+"""The binder as the loop sees it: commands in, facts about pods out, each fact exactly once.
+
+```
+BindWorkload, EvictPods -> decide -> rows of binder.attempt -> committed -> Actuator -> cluster
+PodsBound, ... on the wire <- decide <- observation (a local message) <- Actuator <- cluster
+```
+`decide` makes no call. What it decided reaches the actuator only after the commit (`topics`, which
+the loop asks after every commit), so no pod is ever made for a row that does not exist. An
+observation carries the very fact it wants told; the row says whether it still may be.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import structlog
+
+from services.binder.actuator import Actuator
+from services.binder.attempts import (
+    ANSWERED,
+    FINISHED,
+    REFUSED,
+    STATES,
+    Attempt,
+    Memory,
+    fence,
+    find_over,
+    gang_of,
+    insert,
+    load,
+    update,
+)
+from services.binder.gang import Key
+from services.binder.metrics import FACTS
+from shared.events.envelope import Event, Received, event_id
+from shared.events.pods import (
+    BindRefused,
+    BindWorkload,
+    EvictPods,
+    PodFact,
+    PodsBound,
+    PodsFinished,
+    PodsGone,
+    PodsRunning,
+)
+from shared.events.registry import NAME_BY_TYPE
+from shared.events.topics import POD_COMMANDS, POD_FACTS, Topic
+from shared.ports.clock import Clock
+from shared.ports.cluster import Cluster, Pod
+from shared.ports.reader import Reader
+from shared.runtime.handler import Emit, Outcome
+
+OBSERVATIONS_PER_BATCH: Final = 500
+OBSERVATION: Final = "observation"
+_STATE_AFTER: Final[dict[type[PodFact], str]] = {
+    PodsBound: "bound",
+    PodsRunning: "running",
+    PodsFinished: FINISHED,
+    PodsGone: ANSWERED,
+    BindRefused: REFUSED,
+}
+_ORDER: Final = {state: place for place, state in enumerate(STATES)}
+_LAST: Final = len(STATES)
+
+log = structlog.get_logger("binder")
+
+
+class BinderHandler:
+    """See the module. One handler serves one cell."""
+
+    name = "binder"
+
+    def __init__(self, *, cluster: Cluster, clock: Clock, cell: int = 0) -> None:
+        self.on_wake: Callable[[], None] = lambda: None
+        """Set by the loop: called when an observation waits, so that it polls at once."""
+        self._cell = cell
+        self._actuator = Actuator(cluster=cluster, clock=clock, tell=self._observe)
+        self._memory = Memory(attempts={}, never_bound=set(), epochs={}, gangs=[])
+        self._over: dict[Key, Attempt] = {}
+        self._observations: deque[Received] = deque()
+        self._after_commit: list[Callable[[], None]] = []
+
+    def topics(self) -> Sequence[tuple[Topic, Sequence[int]]]:
+        """The commands of one cell. Being asked means that the last unit is committed."""
+        actions, self._after_commit = self._after_commit, []
+        for action in actions:
+            action()
+        return [(POD_COMMANDS, [self._cell])]
+
+    async def load(self, reader: Reader) -> None:
+        """Rebuild from the tables; the actuator starts again with a list of the cluster."""
+        await self.suspend()
+        self._memory = await load(reader)
+        self._actuator.start(self._memory.gangs)
+        self._memory.gangs = []
+
+    async def suspend(self) -> None:
+        """Touch the cluster no more until the next `load`: another process may be in charge."""
+        await self._actuator.stop()
+        self._after_commit.clear()
+        self._observations.clear()
+
+    async def prepare(self, messages: Sequence[Received], reader: Reader) -> None:
+        """Look up attempts that are to be evicted and are not active (rare)."""
+        wanted = [
+            key
+            for one in messages
+            if isinstance(one.event.payload, EvictPods)
+            and (key := (one.event.payload.workload_id, one.event.payload.attempt))
+            not in self._memory.attempts
+        ]
+        self._over = await find_over(wanted, reader) if wanted else {}
+
+    def decide(self, messages: Sequence[Received], now_ms: int) -> Outcome:
+        """Record the commands, tell the facts."""
+        batch = _Batch(self._memory, self._over, self._after_commit, self._actuator)
+        for message in messages:
+            payload = message.event.payload
+            if isinstance(payload, PodFact):
+                batch.observe(payload, message)
+            elif isinstance(payload, BindWorkload):
+                batch.bind(payload, message)
+            elif isinstance(payload, EvictPods):
+                batch.evict(payload, message)
+        return batch.finished(now_ms)
+
+    def due(self, now_ms: int) -> Sequence[Received]:
+        """Observations that wait; raises what ended the actuator, if it has ended."""
+        del now_ms
+        self._actuator.check()
+        count = min(len(self._observations), OBSERVATIONS_PER_BATCH)
+        return [self._observations.popleft() for _ in range(count)]
+
+    def next_due_ms(self) -> int | None:
+        """At once when an observation waits."""
+        return 0 if self._observations else None
+
+    def _observe(self, fact: PodFact, correlation_id: str) -> None:
+        self._observations.append(_observation(fact, correlation_id))
+        if len(self._observations) == 1:
+            self.on_wake()
+
+
+def _observation(fact: PodFact, correlation_id: str) -> Received:
+    """A local message; its id is the same for the same fact seen at the same time."""
+    name = type(fact).__name__
+    place = f"{fact.workload_id}/{fact.attempt}/{name}"
+    event = Event(
+        id=event_id(fact.at_ms, place, "binder", 0),
+        type=NAME_BY_TYPE[type(fact)],
+        source="binder",
+        subject=fact.workload_id,
+        time_ms=fact.at_ms,
+        key=fact.workload_id,
+        payload=fact,
+        correlation_id=correlation_id,
+    )
+    return Received(event=event, topic=OBSERVATION, partition=fact.cell, offset=-1)
+
+
+class _Batch:
+    """What one call of `decide` comes to; every row is written once, in its last state."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        over: dict[Key, Attempt],
+        after_commit: list[Callable[[], None]],
+        actuator: Actuator,
+    ) -> None:
+        self._memory = memory
+        self._over = over
+        self._after_commit = after_commit
+        self._actuator = actuator
+        self._outcome = Outcome()
+        self._inserted: dict[Key, tuple[Attempt, tuple[Pod, ...]]] = {}
+        self._updated: dict[Key, Attempt] = {}
+        self._epochs: dict[int, int] = {}
+
+    def bind(self, command: BindWorkload, cause: Received) -> None:
+        """Record a new attempt; one that is known, or was evicted before, is left alone."""
+        key = (command.workload_id, command.attempt)
+        if not command.placement.pods:
+            self._outcome.dead.append((cause, "placement.pods: must not be empty"))
+        elif self._fresh(command.cell, command.epoch, key):
+            if key in self._memory.attempts or key in self._memory.never_bound:
+                return
+            pods = pods_of(command)
+            attempt = Attempt(
+                workload_id=command.workload_id,
+                attempt=command.attempt,
+                cell=command.cell,
+                epoch=command.epoch,
+                team=command.team,
+                state=STATES[0],
+                size=len(pods),
+            )
+            self._memory.attempts[key] = attempt
+            self._inserted[key] = (attempt, pods)
+            gang = gang_of(attempt, pods, cause.event.correlation_id or cause.event.id)
+            self._after_commit.append(lambda: self._actuator.add(gang))
+
+    def evict(self, command: EvictPods, cause: Received) -> None:
+        """Mark for deletion; what has no pods is answered at once."""
+        key = (command.workload_id, command.attempt)
+        if not self._fresh(command.cell, command.epoch, key):
+            return
+        attempt = self._memory.attempts.get(key)
+        if attempt is not None:
+            attempt.evicting = True
+            attempt.grace_seconds = command.grace_seconds
+            self._touch(attempt)
+            grace = command.grace_seconds
+            self._after_commit.append(lambda: self._actuator.evict(key, grace))
+            return
+        if key in self._memory.never_bound:
+            return
+        over = self._over.get(key)
+        if over is None:
+            self._never_bound(command)
+        elif over.state == ANSWERED:
+            return
+        else:
+            over.state = ANSWERED
+            self._touch(over)
+        succeeded = over is not None and over.succeeded
+        fact = PodsGone(
+            workload_id=command.workload_id,
+            attempt=command.attempt,
+            at_ms=cause.event.time_ms,
+            cell=command.cell,
+            succeeded=succeeded,
+        )
+        self._emit(fact, cause)
+
+    def _never_bound(self, command: EvictPods) -> None:
+        attempt = Attempt(
+            workload_id=command.workload_id,
+            attempt=command.attempt,
+            cell=command.cell,
+            epoch=command.epoch,
+            team="",
+            state=ANSWERED,
+            size=0,
+            active=False,
+        )
+        self._inserted[attempt.key] = (attempt, ())
+        self._memory.never_bound.add(attempt.key)
+
+    def observe(self, fact: PodFact, cause: Received) -> None:
+        """Tell a fact unless the row says that it was told, or that another one is wanted."""
+        key = (fact.workload_id, fact.attempt)
+        attempt = self._memory.attempts.get(key)
+        if attempt is None or (attempt.evicting and not isinstance(fact, PodsGone)):
+            return
+        after = _STATE_AFTER[type(fact)]
+        if _ORDER.get(after, _LAST) <= _ORDER[attempt.state]:
+            return
+        attempt.state = after
+        self._touch(attempt)
+        if after not in _ORDER:
+            attempt.active = False
+            attempt.reason = getattr(fact, "reason", "")
+            attempt.succeeded = getattr(fact, "succeeded", False)
+            del self._memory.attempts[key]
+            self._after_commit.append(lambda: self._actuator.close(key))
+        else:
+            self._after_commit.append(lambda: self._actuator.settled(key))
+        self._emit(fact, cause)
+
+    def finished(self, now_ms: int) -> Outcome:
+        """The outcome with its writes."""
+        writes = self._outcome.writes
+        if self._inserted:
+            writes.append(insert(list(self._inserted.values()), now_ms))
+        if self._updated:
+            writes.append(update(list(self._updated.values()), now_ms))
+        writes += [fence(cell, epoch) for cell, epoch in self._epochs.items()]
+        return self._outcome
+
+    def _fresh(self, cell: int, epoch: int, key: Key) -> bool:
+        """Whether a command is of the newest placement; an older one has lost its lease."""
+        highest = self._memory.epochs.get(cell, 0)
+        if epoch > highest:
+            self._memory.epochs[cell] = self._epochs[cell] = epoch
+        elif epoch < highest:
+            log.warning("command of an old epoch", attempt=key, epoch=epoch, highest=highest)
+            return False
+        return True
+
+    def _touch(self, attempt: Attempt) -> None:
+        if attempt.key not in self._inserted:
+            self._updated[attempt.key] = attempt
+
+    def _emit(self, fact: PodFact, cause: Received) -> None:
+        FACTS.labels(type(fact).__name__).inc()
+        self._outcome.emits.append(
+            Emit(
+                payload=fact,
+                topic=POD_FACTS,
+                subject=fact.workload_id,
+                cause=cause,
+                partition=fact.cell,
+            )
+        )
+
+
+def pods_of(command: BindWorkload) -> tuple[Pod, ...]:
+    """The pods to create, in order of rank; `rank` of a pod is dense from 0."""
+    placed = sorted(command.placement.pods, key=lambda pod: pod.rank)
+    images = {pod_set.name: pod_set.image for pod_set in command.pod_sets}
+    prefix = f"{command.workload_id}-{command.attempt}-"
+    return tuple(
+        Pod(
+            name=f"{prefix}{rank}",
+            workload_id=command.workload_id,
+            attempt=command.attempt,
+            rank=rank,
+            size=len(placed),
+            epoch=command.epoch,
+            team=command.team,
+            node=pod.node,
+            shares=pod.shares,
+            image=images.get(pod.pod_set, ""),
+            duration_seconds=command.expected_duration_seconds,
+        )
+        for rank, pod in enumerate(placed)
+    )
