@@ -11,6 +11,8 @@ LOCAL := $(BIN)/python -m deploy.local
 TEST_WORKERS ?= 2
 N ?= 10
 SEED ?= 1
+# Modules that write a committed file from the code; each takes --write and --check.
+GENERATORS := "deploy.local compose"
 COMPILE := $(BIN)/pip-compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
@@ -75,8 +77,8 @@ layers: setup
 tidy: setup
 	$(BIN)/python -m pytest -q tests/architecture
 generated: setup ## Write the generated files again
-	$(LOCAL) compose --write
+	@set -e; for generator in $(GENERATORS); do $(BIN)/python -m $$generator --write; done
 generated-check: setup
-	$(LOCAL) compose --check
+	@set -e; for generator in $(GENERATORS); do $(BIN)/python -m $$generator --check; done
 wheel-check: setup
 	$(BIN)/python -m deploy.local.wheel

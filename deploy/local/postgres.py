@@ -178,13 +178,15 @@ class LocalPostgres:
     def _initialise(self) -> None:
         self._own_folder()
         password = self.folder / "password"
-        data = ["-D", str(self.folder / "data"), "--pwfile", str(password), "-U", OWNER]
+        partial = self.folder / "data.partial"
+        shutil.rmtree(partial, ignore_errors=True)
+        data = ["-D", str(partial), "--pwfile", str(password), "-U", OWNER]
         how = ["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"]
         command = [str(self._binaries / "initdb"), *data, *how]
         done = run_as(self._user, command, self.folder)
         if done.returncode != 0:
-            shutil.rmtree(self.folder / "data", ignore_errors=True)
             raise LocalError(f"initdb failed:\n{done.stdout}{done.stderr}")
+        partial.rename(self.folder / "data")
 
     def _own_folder(self) -> None:
         """Make the folder and the secret in it, belonging to the server's user."""
