@@ -18,7 +18,7 @@ JAVA_INSTALL = "apt-get install openjdk-17-jre-headless"
 FETCH_SECONDS = 600
 
 POM = f"""\
-<project xmlns="http://maven.apache.org/POM/4.0.0">
+<project>
   <modelVersion>4.0.0</modelVersion>
   <groupId>muster</groupId><artifactId>kafka</artifactId><version>1</version>
   <packaging>pom</packaging>
