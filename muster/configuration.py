@@ -1,8 +1,8 @@
 """Where Muster is and who asks: options, environment, the user's file, a local system near by.
 
 The first source that names an address or key wins, separately for each: `--address`/`--key`,
-`MUSTER_ADDRESS`/`MUSTER_KEY`, `~/.config/muster/config.yaml`, and the nearest
-`.muster/client.json` upward from here, which `make up` writes.
+`MUSTER_ADDRESS`/`MUSTER_KEY`, `~/.config/muster/config.yaml`, and the nearest `.muster/` upward
+from here: its `client.json` if somebody wrote one, or the `state.json` of `make up`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from typing import Any, Final
 from muster.errors import NotConfigured
 
 USER_FILE: Final = Path("muster/config.yaml")
-LOCAL_FILE: Final = Path(".muster/client.json")
+LOCAL_FOLDER: Final = ".muster"
+CLIENT_FILE: Final = "client.json"
+STATE_FILE: Final = "state.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,21 +92,40 @@ class _Sources:
         return _text(document, name, path)
 
     def _from_local(self, name: str) -> str:
-        for path in local_files(self._folder):
-            try:
-                document = json.loads(path.read_text())
-            except ValueError as error:
-                raise NotConfigured(f"{path} is not JSON: {error}") from error
-            return _text(document, name, path)
+        for folder in local_folders(self._folder):
+            return _of_client(folder, name) or _of_state(folder, name)
         return ""
 
 
-def local_files(folder: Path) -> Iterator[Path]:
-    """Files `.muster/client.json` here and in the folders above, the nearest first."""
+def local_folders(folder: Path) -> Iterator[Path]:
+    """Folders `.muster` with a known system, here and in the folders above, the nearest first."""
     for one in (folder, *folder.parents):
-        path = one / LOCAL_FILE
-        if path.is_file():
-            yield path
+        local = one / LOCAL_FOLDER
+        if (local / CLIENT_FILE).is_file() or (local / STATE_FILE).is_file():
+            yield local
+
+
+def _of_client(folder: Path, name: str) -> str:
+    path = folder / CLIENT_FILE
+    return _text(_json(path), name, path) if path.is_file() else ""
+
+
+def _of_state(folder: Path, name: str) -> str:
+    path = folder / STATE_FILE
+    if not path.is_file():
+        return ""
+    document = _json(path)
+    if name == "address":
+        return _text(document, "gateway", path)
+    key_file = Path(_text(document, "admin_key_file", path))
+    return key_file.read_text().strip() if key_file.is_file() else ""
+
+
+def _json(path: Path) -> Any:  # noqa: ANN401  # any JSON
+    try:
+        return json.loads(path.read_text())
+    except ValueError as error:
+        raise NotConfigured(f"{path} is not JSON: {error}") from error
 
 
 def _text(document: Any, name: str, path: Path) -> str:  # noqa: ANN401  # any YAML or JSON

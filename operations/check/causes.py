@@ -19,13 +19,12 @@ QUEUED: Final = "muster.workload.queued.v1"
 REJECTED: Final = "muster.workload.rejected.v1"
 PLACED: Final = "muster.workload.placed.v1"
 BIND: Final = "muster.bind.workload.v1"
-POD_FACTS: Final = (
-    "muster.pods.bound.v1",
-    "muster.pods.running.v1",
+POD_ENDS: Final = (
     "muster.pods.finished.v1",
     "muster.pods.gone.v1",
     "muster.bind.refused.v1",
 )
+POD_FACTS: Final = ("muster.pods.bound.v1", "muster.pods.running.v1", *POD_ENDS)
 
 
 def check_outcomes(evidence: Evidence) -> Findings:
@@ -79,7 +78,7 @@ def _read_until(evidence: Evidence, schema: str) -> dict[tuple[str, int], int]:
 def _check_admitted(findings: Findings, evidence: Evidence) -> None:
     outcomes: dict[str, set[str]] = defaultdict(set)
     for record in evidence.log.of(QUEUED, REJECTED):
-        outcomes[record.subject].add(record.type)
+        outcomes[_decided(record)].add(record.type)
     pending = {row["key"] for row in evidence.rows["outbox"] if row["schema"] == "admission"}
     read = _read_until(evidence, "admission")
     for workload, record in submissions(evidence):
@@ -105,8 +104,9 @@ def _check_reached_placement(findings: Findings, evidence: Evidence) -> None:
         if record.offset >= read.get((record.topic, record.partition), 0):
             continue
         findings.checked += 1
-        if record.subject not in known and record.subject not in ended:
-            findings.add(record.subject, f"queued at {_place(record)}, unknown to placement")
+        workload = _decided(record)
+        if workload not in known and workload not in ended:
+            findings.add(workload, f"queued at {_place(record)}, unknown to placement")
 
 
 def _check_ends(findings: Findings, evidence: Evidence) -> None:
@@ -132,7 +132,7 @@ def check_causes(evidence: Evidence) -> Findings:
 
 
 def _check_once(findings: Findings, evidence: Evidence) -> None:
-    queued: Counter[str] = Counter(record.subject for record in evidence.log.of(QUEUED))
+    queued: Counter[str] = Counter(map(_decided, evidence.log.of(QUEUED)))
     placed: Counter[tuple[str, int]] = Counter(_attempt(one) for one in evidence.log.of(PLACED))
     bound: Counter[tuple[str, int]] = Counter(_attempt(one) for one in evidence.log.of(BIND))
     findings.checked += len(queued) + len(placed) + len(bound)
@@ -146,39 +146,49 @@ def _check_once(findings: Findings, evidence: Evidence) -> None:
 
 
 def _check_known_causes(findings: Findings, evidence: Evidence) -> None:
+    """Effects that were there before the snapshot, against causes of the whole log."""
+    log = evidence.log
     submitted = {workload for workload, _ in submissions(evidence)}
-    queued = {record.subject for record in evidence.log.of(QUEUED)}
-    queued_rows = queued | {
+    queued = {_decided(record): record for record in log.of(QUEUED)}
+    placed = {_attempt(record) for record in log.of(PLACED)}
+    bound = {_attempt(record): record for record in log.of(BIND)}
+    told = {_attempt(record): record for record in log.of(*POD_FACTS)}
+    findings.checked += len(queued) + len(bound) + len(told)
+    for workload, record in queued.items():
+        if log.covered(record) and workload not in submitted:
+            findings.add(workload, "is queued, but nobody submitted it")
+    for (workload, attempt), record in bound.items():
+        if log.covered(record) and (workload, attempt) not in placed:
+            findings.add(workload, f"attempt {attempt} is bound, but was never placed")
+    for (workload, attempt), record in told.items():
+        if log.covered(record) and (workload, attempt) not in bound:
+            findings.add(workload, f"pods of attempt {attempt} exist, but nobody asked for them")
+    known = set(queued) | {
         row["key"] for row in evidence.rows["outbox"] if row["schema"] == "admission"
     }
-    placed = {_attempt(record) for record in evidence.log.of(PLACED)}
-    bound = {_attempt(record) for record in evidence.log.of(BIND)}
-    for workload in queued - submitted:
-        findings.add(workload, "is queued, but nobody submitted it")
     for row in evidence.rows["placement_workload"]:
         findings.checked += 1
-        if row["id"] not in queued_rows:
+        if row["id"] not in known:
             findings.add(row["id"], "is known to placement, but was never queued")
-    for workload, attempt in bound - placed:
-        findings.add(workload, f"attempt {attempt} is bound, but was never placed")
-    told = {_attempt(record) for record in evidence.log.of(*POD_FACTS)}
-    findings.checked += len(told)
-    for workload, attempt in told - bound:
-        findings.add(workload, f"pods of attempt {attempt} are told, but were never commanded")
 
 
 def _check_causation(findings: Findings, evidence: Evidence) -> None:
     known = {record.id for record in evidence.log.records}
     known |= {row["event_id"] for row in evidence.rows["inbox_other"]}
-    schemas = {row["schema"] for row in evidence.rows["watermark"]}
+    schemas = {row["schema"] for row in evidence.rows["watermark"]} - {"gateway"}
     for record in evidence.log.records:
-        if record.source.split("/", 1)[0] not in schemas or not record.causation_id:
+        if record.source.split("/", 1)[0] not in schemas or not evidence.log.covered(record):
             continue
         findings.checked += 1
-        if record.source != "gateway" and record.causation_id not in known:
-            findings.add(
-                record.id, f"{record.type} names {record.causation_id}, which is no event"
-            )
+        if record.causation_id not in known:
+            cause = record.causation_id or "nothing"
+            findings.add(record.id, f"{record.type} is caused by {cause}: no event")
+
+
+def _decided(record: Record) -> str:
+    """The workload of `WorkloadQueued` and `WorkloadRejected`."""
+    workload: str = record.payload.get("workload_id") or record.payload["workload"]["id"]
+    return workload
 
 
 def _attempt(record: Record) -> tuple[str, int]:

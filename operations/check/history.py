@@ -103,8 +103,7 @@ def _check_fact(
     if before is not None:
         _check_successor(findings, before, record)
     written = audited.get((workload, version))
-    covered = record.offset < evidence.log.ends_before.get((record.topic, record.partition), 0)
-    if written is None and covered:
+    if written is None and evidence.log.covered(record):
         findings.add(workload, f"the log says {state} at version {version}, the audit nothing")
     if written is not None and written != state:
         findings.add(workload, f"version {version} is {state} in the log, {written} in the audit")

@@ -90,21 +90,25 @@ class Log:
     complete: bool = True
     """False once retention has removed the beginning: then a cause may be gone."""
 
+    def covered(self, record: Record) -> bool:
+        """Whether it was there before the snapshot, so that rows and causes must be known."""
+        return record.offset < self.ends_before.get((record.topic, record.partition), 0)
+
     def of(self, *types: str) -> Iterable[Record]:
         """Records of these types, first copy only, in order."""
-        seen: set[str] = set()
-        for record in self.records:
-            if record.type in types and record.id not in seen:
-                seen.add(record.id)
-                yield record
+        return _first_copies(record for record in self.records if record.type in types)
 
     def on(self, topic: str) -> Iterable[Record]:
         """Records of one topic, first copy only, in order."""
-        seen: set[str] = set()
-        for record in self.records:
-            if record.topic == topic and record.id not in seen:
-                seen.add(record.id)
-                yield record
+        return _first_copies(record for record in self.records if record.topic == topic)
+
+
+def _first_copies(records: Iterable[Record]) -> Iterable[Record]:
+    seen: set[tuple[str, str]] = set()
+    for record in records:
+        if (record.topic, record.id) not in seen:
+            seen.add((record.topic, record.id))
+            yield record
 
 
 @dataclass(slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Final
 from operations.check.causes import check_causes, check_outcomes
 from operations.check.database import read_rows
 from operations.check.history import check_epochs, check_states
-from operations.check.ledger import check_ledger
+from operations.check.ledger import check_capacity, check_ledger, check_pods_gone
 from operations.check.log import LogReader
 from operations.check.model import Evidence, Findings, Result
 from operations.check.order import check_equality, check_order
@@ -34,13 +34,13 @@ INVARIANTS: Final = (
     Invariant(id="I2", what="use never exceeds quota", checks=(_sql("I2"), check_quota)),
     Invariant(id="I3", what="a gang is whole or absent", checks=(_sql("I3"), check_gangs)),
     Invariant(id="I4", what="accepted work has one outcome", checks=(check_outcomes,)),
-    Invariant(id="I5", what="nothing is held for nobody", checks=(_sql("I5"),)),
+    Invariant(id="I5", what="nothing is held for nobody", checks=(_sql("I5"), check_pods_gone)),
     Invariant(id="I8", what="states follow the table", checks=(check_states,)),
     Invariant(id="I9", what="one writer at a time", checks=(check_epochs,)),
     Invariant(id="I10", what="the order of every producer holds", checks=(check_order,)),
     Invariant(id="I11", what="outboxes and log agree", checks=(check_equality,)),
     Invariant(id="I12", what="no effect without a cause", checks=(check_causes,)),
-    Invariant(id="I13", what="capacity = free + held", checks=(_sql("I13"),)),
+    Invariant(id="I13", what="capacity = free + held", checks=(_sql("I13"), check_capacity)),
 )
 
 

@@ -1,0 +1,65 @@
+"""Where database and broker are: options, environment, or the local system near by."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+STATE_FILE: Final = Path(".muster/state.json")
+
+
+class NotConfigured(Exception):  # noqa: N818  # says what happened
+    """No address was given or found; the text says what to give."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """Where to read: PostgreSQL URL, Kafka bootstrap, prefix of the topics."""
+
+    database: str
+    kafka: str
+    prefix: str
+
+
+def find(
+    database: str | None = None,
+    kafka: str | None = None,
+    prefix: str | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> Addresses:
+    """Addresses from options, `MUSTER_*` variables, or the nearest `.muster/state.json`.
+
+    Raises:
+        NotConfigured: one of them is nowhere.
+    """
+    environment = os.environ if environment is None else environment
+    local = local_state(environment, folder or Path.cwd())
+    found = Addresses(
+        database=database or environment.get("MUSTER_DATABASE_URL") or local.get("database", ""),
+        kafka=kafka or environment.get("MUSTER_KAFKA_BOOTSTRAP") or local.get("kafka", ""),
+        prefix=prefix or environment.get("MUSTER_TOPIC_PREFIX") or "muster",
+    )
+    if not found.database or not found.kafka:
+        raise NotConfigured(
+            "Give --database and --kafka, set MUSTER_DATABASE_URL and MUSTER_KAFKA_BOOTSTRAP, or "
+            "start a local system with `make up`."
+        )
+    return found
+
+
+def local_state(environment: Mapping[str, str], folder: Path) -> dict[str, Any]:
+    """The `state.json` of `MUSTER_HOME`, or of the nearest `.muster/` upward; else empty."""
+    home = environment.get("MUSTER_HOME")
+    places = [Path(home) / STATE_FILE.name] if home else []
+    places += [one / STATE_FILE for one in (folder, *folder.parents)]
+    for path in places:
+        if path.is_file():
+            state: dict[str, Any] = json.loads(path.read_text())
+            return state
+    return {}
