@@ -263,20 +263,24 @@ class Actuator:
 
     async def _watch(self, version: int) -> None:
         """Take in events until it is time to list again."""
-        with contextlib.suppress(TimeoutError):
+        try:
             async with (
                 asyncio.timeout(RELIST_SECONDS) as self._watching,
                 contextlib.aclosing(self._cluster.watch(version)) as batches,  # type: ignore[type-var]  # an async generator by every adapter
             ):
                 async for events in batches:
                     self._seen(events)
-        self._watching = None
+        except TimeoutError:
+            return
+        finally:
+            self._watching = None
 
     def _relist(self) -> None:
         """Ask for a list that begins after now, and end the watch for it."""
         self._wanted_round = self._round + 1
-        if self._watching is not None and not self._watching.expired():
-            self._watching.reschedule(asyncio.get_running_loop().time())
+        watching, self._watching = self._watching, None
+        if watching is not None:
+            watching.reschedule(asyncio.get_running_loop().time())
 
     def _seen(self, events: Sequence[WatchEvent]) -> None:
         now_ms = self._clock.now_ms()

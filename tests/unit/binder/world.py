@@ -1,0 +1,199 @@
+"""A binder with its cluster, tables and clock in the test's hands; a kill is a new handler."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import msgspec
+
+from services.binder import actuator, attempts
+from services.binder.handler import BinderHandler
+from shared.adapters.memory_cluster import MemoryCluster
+from shared.core.model import GpuShare, Placement, PodPlacement, PodSet
+from shared.core.units import Resources
+from shared.events.envelope import Event, Received, event_id
+from shared.events.pods import BindWorkload, EvictPods
+from shared.events.registry import NAME_BY_TYPE
+from shared.simulator.pods import Timing
+
+START_MS = 1_700_000_000_000
+
+
+class ManualClock:
+    def __init__(self):
+        self.ms = START_MS
+
+    def now_ms(self):
+        return self.ms
+
+    def monotonic_seconds(self):
+        return self.ms / 1000
+
+
+@dataclass
+class Tables:
+    """binder.attempt and binder.fence as dictionaries; understands the binder's own statements."""
+
+    rows: dict = field(default_factory=dict)
+    fences: dict = field(default_factory=dict)
+
+    def apply(self, writes):
+        for write in writes:
+            {attempts.INSERT: self._insert, attempts.UPDATE: self._update,
+             attempts.FENCE: self._fence}[write.sql](*write.arguments)  # fmt: skip
+
+    def _insert(self, now_ms, *columns):
+        names = ("workload_id", "attempt", "cell", "epoch", "team", "state", "active", "evicting",
+                 "grace_seconds", "succeeded", "size", "pods")  # fmt: skip
+        for values in zip(*columns, strict=True):
+            row = dict(zip(names, values, strict=True)) | {"accepted_at_ms": now_ms}
+            assert (row["workload_id"], row["attempt"]) not in self.rows
+            self.rows[row["workload_id"], row["attempt"]] = row
+
+    def _update(self, now_ms, ids, numbers, *columns):
+        names = ("state", "active", "evicting", "grace_seconds", "succeeded", "reason")
+        assert len(set(zip(ids, numbers, strict=True))) == len(ids)
+        for key, *values in zip(zip(ids, numbers, strict=True), *columns, strict=True):
+            self.rows[key] |= dict(zip(names, values, strict=True))
+
+    def _fence(self, cell, epoch):
+        self.fences[cell] = max(self.fences.get(cell, 0), epoch)
+
+    async def fetch(self, sql, *arguments):
+        def pick(row, *names):
+            return {name: row[name] for name in names}
+
+        common = ("workload_id", "attempt", "cell", "epoch", "team", "state", "evicting",
+                  "grace_seconds", "size")  # fmt: skip
+        rows = list(self.rows.values())
+        if sql == attempts.FENCES:
+            return [{"cell": cell, "epoch": epoch} for cell, epoch in self.fences.items()]
+        if sql == attempts.NEVER_BOUND:
+            return [pick(one, "workload_id", "attempt") for one in rows
+                    if not one["active"] and not one["size"]]  # fmt: skip
+        if sql == attempts.ACTIVE:
+            return [
+                pick(one, *common) | {"pods": one["pods"] if one["state"] == "binding" else None}
+                for one in rows
+                if one["active"]
+            ]
+        assert sql == attempts.SOME
+        wanted = set(zip(*arguments, strict=True))
+        return [
+            pick(one, *common, "succeeded")
+            for one in rows
+            if not one["active"] and (one["workload_id"], one["attempt"]) in wanted
+        ]
+
+
+class World:
+    """See the module. `facts` are those committed, in order."""
+
+    def __init__(self, *, start_ms=0, stop_ms=0, seed=0):
+        self.clock = ManualClock()
+        timing = Timing(start_delay_ms=start_ms, stop_delay_ms=stop_ms)
+        self.cluster = MemoryCluster(self.clock, timing, seed=seed)
+        self.tables = Tables()
+        self.facts = []
+        self.dead = []
+        self._sent = 0
+        self.handler = None
+
+    async def start(self):
+        """A new process on the same tables and cluster; the old one is gone."""
+        if self.handler is not None:
+            await self.handler.suspend()
+        self.handler = BinderHandler(cluster=self.cluster, clock=self.clock)
+        await self.handler.load(self.tables)
+        self.handler.topics()
+        await self.settle()
+
+    async def stop(self):
+        await self.handler.suspend()
+
+    def message(self, payload):
+        self._sent += 1
+        identifier = event_id(self.clock.ms, f"command {self._sent}", "placement", 0)
+        event = Event(
+            id=identifier, type=NAME_BY_TYPE[type(payload)], source="placement",
+            subject=payload.workload_id, time_ms=self.clock.ms, key="", payload=payload,
+        )  # fmt: skip
+        return Received(event=event, topic="pod.commands.v1", partition=0, offset=self._sent)
+
+    async def unit(self, messages, *, kill=""):
+        """One unit of work. `kill`: before the commit, or after it and before anything else."""
+        await self.handler.prepare(messages, self.tables)
+        outcome = self.handler.decide(messages, self.clock.ms)
+        if kill == "before commit":
+            return
+        self.tables.apply(outcome.writes)
+        self.facts += [emit.payload for emit in outcome.emits]
+        self.dead += outcome.dead
+        if kill != "after commit":
+            self.handler.topics()
+
+    async def send(self, *payloads, kill=""):
+        await self.unit([self.message(one) for one in payloads], kill=kill)
+        if not kill:
+            await self.settle()
+
+    async def settle(self):
+        """Let the actuator work until nothing happens any more at this time."""
+        quiet = 0
+        while quiet < 4:
+            self.handler._actuator._wake.set()
+            for _ in range(8):
+                await asyncio.sleep(0)
+            observations = self.handler.due(self.clock.ms)
+            quiet = 0 if observations else quiet + 1
+            if observations:
+                await self.unit(observations)
+
+    async def advance(self, seconds):
+        """Let time pass, a quarter of a second at a time."""
+        for _ in range(max(1, round(seconds * 4))):
+            self.clock.ms += min(250, round(seconds * 1000))
+            self.cluster.tick()
+            await self.settle()
+
+    async def relist(self):
+        """Have the binder list again, as it does every 15 seconds."""
+        before = self.handler._actuator._round
+        self.handler._actuator._relist()
+        while self.handler._actuator._round == before:
+            await asyncio.sleep(0.001)
+        await self.settle()
+
+    def told(self, workload_id="w1", attempt=1):
+        return [type(one).__name__ for one in self.facts
+                if (one.workload_id, one.attempt) == (workload_id, attempt)]  # fmt: skip
+
+    def pods(self):
+        return {pod.name: pod for pod in self.cluster.pods.all_pods()}
+
+
+def bind(workload_id="w1", attempt=1, nodes=("n1",), epoch=1, seconds=None):
+    share = GpuShare(index=0, mask=255, milli=1000, memory_mib=81_920)
+    pods = tuple(
+        PodPlacement(pod_set="main", rank=rank, node=node, shares=(share,))
+        for rank, node in enumerate(nodes)
+    )
+    placement = Placement(flavor="h100", pods=pods, charge=Resources(gpu_milli=1000 * len(pods)))
+    return BindWorkload(
+        workload_id=workload_id, team="red", attempt=attempt, epoch=epoch, placement=placement,
+        pod_sets=(PodSet(image="a/b:1"),), expected_duration_seconds=seconds,
+    )  # fmt: skip
+
+
+def evict(workload_id="w1", attempt=1, epoch=1, grace=30):
+    return EvictPods(
+        workload_id=workload_id, attempt=attempt, epoch=epoch, reason="x", grace_seconds=grace
+    )
+
+
+def without_backoff(monkeypatch):
+    """Errors of the cluster are tried again at once, so that no test waits."""
+    monkeypatch.setattr(actuator, "BACKOFF_SECONDS", (0.0, 0.0))
+
+
+def stored_pods(row):
+    return msgspec.json.decode(row["pods"])
