@@ -153,8 +153,8 @@ BEGIN
             EXECUTE format('DROP TABLE {schema}.%I', part.name);
         ELSIF part.name LIKE 'outbox%' AND part.part_day < CURRENT_DATE - 4 THEN
             EXECUTE format(
-                'DO $do$ BEGIN IF NOT EXISTS (SELECT 1 FROM {schema}.%I o JOIN {schema}.watermark w '
-                'ON w.shard = o.shard AND o.seq > w.acked_seq) THEN DROP TABLE {schema}.%I; '
+                'DO $do$ BEGIN IF NOT EXISTS (SELECT 1 FROM {schema}.%I o '
+                'JOIN {schema}.watermark w ON w.shard = o.shard AND o.seq > w.acked_seq) THEN DROP TABLE {schema}.%I; '
                 'END IF; END $do$', part.name, part.name);
         END IF;
     END LOOP;
@@ -201,9 +201,4 @@ def create_role(role: str) -> str:
 def create_schema(schema: str, tables_sql: str) -> None:
     """The whole schema of one service: protocol tables, its own tables, rights of its role."""
     role = f"muster_{schema}"
-    execute(
-        create_role(role)
-        + protocol_sql(schema)
-        + tables_sql
-        + grant_sql(schema, role)
-    )
+    execute(create_role(role) + protocol_sql(schema) + tables_sql + grant_sql(schema, role))

@@ -3,8 +3,8 @@
 PostgreSQL is the last line (design.md 1): an allocation row for each (pod, GPU); triggers apply
 the sum of a statement to the GPU, node and usage rows, whose checks refuse an overlap, an
 over-commitment and a broken quota even in raw SQL. The role of the service can neither update
-those rows nor touch the triggers; it changes allocations through `move` alone, which releases
-before it charges, because both may concern one GPU in one unit of work.
+those rows nor touch the triggers; it changes allocations through `change_ledger`, which puts nodes
+and quota first and releases before it charges, because all may concern one GPU in one unit.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ CREATE TABLE placement.node (
     cpu_milli_used bigint NOT NULL DEFAULT 0,
     memory_mib_used bigint NOT NULL DEFAULT 0,
     body text NOT NULL,
-    CONSTRAINT node_cpu CHECK (cpu_milli_used >= 0 AND (cpu_milli_used <= cpu_milli OR NOT present)),
+    CONSTRAINT node_cpu
+        CHECK (cpu_milli_used >= 0 AND (cpu_milli_used <= cpu_milli OR NOT present)),
     CONSTRAINT node_memory
         CHECK (memory_mib_used >= 0 AND (memory_mib_used <= memory_mib OR NOT present))
 ) WITH (fillfactor = 70);
@@ -70,7 +71,8 @@ CREATE TABLE placement.gpu (
     PRIMARY KEY (node, gpu),
     CONSTRAINT gpu_slices CHECK (bit_count(mask::bit(8)) = slices_used AND mask BETWEEN 0 AND 255),
     CONSTRAINT gpu_milli CHECK (milli_used BETWEEN 0 AND 1000),
-    CONSTRAINT gpu_memory CHECK (memory_mib_used >= 0 AND (shares = 0 OR memory_mib_used <= memory_mib)),
+    CONSTRAINT gpu_memory
+        CHECK (memory_mib_used >= 0 AND (shares = 0 OR memory_mib_used <= memory_mib)),
     CONSTRAINT gpu_mode CHECK (shares >= 0 AND (shares = 0 OR slices_used = 0)),
     CONSTRAINT gpu_team CHECK ((shares = 0) = (share_team = '') AND share_team NOT LIKE '%,%')
 ) WITH (fillfactor = 70);
@@ -79,7 +81,7 @@ CREATE TABLE placement.allocation (
     workload_id text NOT NULL,
     attempt integer NOT NULL,
     rank integer NOT NULL,
-    node text NOT NULL REFERENCES placement.node (name),
+    node text NOT NULL,
     gpu integer NOT NULL,
     team text NOT NULL,
     queue text NOT NULL,
@@ -150,6 +152,12 @@ BEGIN
     FROM (SELECT node, sum(cpu_milli) AS cpu, sum(memory_mib) AS memory
           FROM changed_rows GROUP BY node ORDER BY node) d
     WHERE n.name = d.node;
+    GET DIAGNOSTICS changed = ROW_COUNT;
+    SELECT count(DISTINCT node) INTO expected FROM changed_rows;
+    IF changed <> expected THEN
+        RAISE EXCEPTION 'allocation on % nodes that are not there', expected - changed
+            USING ERRCODE = 'MU002';
+    END IF;
     UPDATE usage u SET gpu_milli = u.gpu_milli + d.milli, cpu_milli = u.cpu_milli + d.cpu,
                        memory_mib = u.memory_mib + d.memory
     FROM (SELECT p.name, r.flavor, sum(r.milli) AS milli, sum(r.cpu_milli) AS cpu,
@@ -161,9 +169,11 @@ BEGIN
           GROUP BY p.name, r.flavor) d
     WHERE u.quota_node = d.name AND u.flavor = d.flavor;
     SELECT count(*) INTO expected FROM (SELECT DISTINCT queue, flavor FROM changed_rows) r
-    WHERE NOT EXISTS (SELECT 1 FROM usage u WHERE u.quota_node = r.queue AND u.flavor = r.flavor);
+    WHERE NOT EXISTS
+        (SELECT 1 FROM usage u WHERE u.quota_node = r.queue AND u.flavor = r.flavor);
     IF expected > 0 THEN
-        RAISE EXCEPTION '% (queue, flavor) charged without quota', expected USING ERRCODE = 'MU002';
+        RAISE EXCEPTION '% (queue, flavor) charged without quota', expected
+            USING ERRCODE = 'MU002';
     END IF;
     RETURN NULL;
 END $$;
@@ -216,29 +226,6 @@ END $$;
 CREATE TRIGGER frozen BEFORE UPDATE ON placement.allocation
     FOR EACH STATEMENT EXECUTE FUNCTION placement.refuse_update();
 
-CREATE FUNCTION placement.move(
-    released text[], released_rows bigint, workloads text[], attempts int[], ranks int[],
-    nodes text[], gpus int[], teams text[], queues text[], flavors text[], masks int[],
-    millis int[], gpu_memories bigint[], cpus bigint[], memories bigint[], held_epoch bigint
-) RETURNS bigint LANGUAGE plpgsql AS $$
-DECLARE changed bigint;
-BEGIN
-    IF cardinality(released) > 0 THEN
-        DELETE FROM placement.allocation WHERE workload_id = ANY (released);
-        GET DIAGNOSTICS changed = ROW_COUNT;
-        PERFORM placement.expect('released allocations', released_rows, changed);
-    END IF;
-    IF cardinality(workloads) > 0 THEN
-        INSERT INTO placement.allocation (workload_id, attempt, rank, node, gpu, team, queue,
-            flavor, mask, milli, gpu_memory_mib, cpu_milli, memory_mib, epoch)
-        SELECT w, a, r, n, g, t, q, f, m, l, gm, c, me, held_epoch
-        FROM unnest(workloads, attempts, ranks, nodes, gpus, teams, queues, flavors, masks,
-                    millis, gpu_memories, cpus, memories)
-             AS x(w, a, r, n, g, t, q, f, m, l, gm, c, me);
-    END IF;
-    RETURN cardinality(workloads);
-END $$;
-
 CREATE FUNCTION placement.put_nodes(bodies text[]) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = placement, pg_temp AS $$
 BEGIN
@@ -260,28 +247,73 @@ BEGIN
     RETURN cardinality(bodies);
 END $$;
 
-CREATE FUNCTION placement.put_quota(
-    node_name text, node_kind text, node_parent text, node_path text[], node_version bigint,
-    node_body text, flavors text[], gpu_limits bigint[], cpu_limits bigint[],
-    memory_limits bigint[]
-) RETURNS bigint
+CREATE FUNCTION placement.put_quotas(bodies text[]) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = placement, pg_temp AS $$
 BEGIN
     INSERT INTO quota_node (name, kind, parent, path, version, body)
-    VALUES (node_name, node_kind, node_parent, node_path, node_version, node_body)
+    SELECT b->>'name', b->>'kind', b->>'parent',
+           ARRAY(SELECT jsonb_array_elements_text(b->'path')), (b->>'version')::bigint, b->>'body'
+    FROM (SELECT x::jsonb AS b FROM unnest(bodies) AS x) s
     ON CONFLICT (name) DO UPDATE SET kind = excluded.kind, parent = excluded.parent,
         path = excluded.path, version = excluded.version, body = excluded.body;
     INSERT INTO usage AS u (quota_node, flavor, gpu_milli_limit, cpu_milli_limit,
         memory_mib_limit, gpu_milli_ceiling, cpu_milli_ceiling, memory_mib_ceiling)
-    SELECT node_name, f, g, c, m, g, c, m
-    FROM unnest(flavors, gpu_limits, cpu_limits, memory_limits) AS x(f, g, c, m)
+    SELECT b->>'name', l->>0, (l->>1)::bigint, (l->>2)::bigint, (l->>3)::bigint,
+           (l->>1)::bigint, (l->>2)::bigint, (l->>3)::bigint
+    FROM (SELECT x::jsonb AS b FROM unnest(bodies) AS x) s
+    CROSS JOIN LATERAL jsonb_array_elements(b->'limits') AS l
     ON CONFLICT (quota_node, flavor) DO UPDATE SET
         gpu_milli_limit = excluded.gpu_milli_limit, cpu_milli_limit = excluded.cpu_milli_limit,
         memory_mib_limit = excluded.memory_mib_limit,
         gpu_milli_ceiling = greatest(excluded.gpu_milli_limit, u.gpu_milli),
         cpu_milli_ceiling = greatest(excluded.cpu_milli_limit, u.cpu_milli),
         memory_mib_ceiling = greatest(excluded.memory_mib_limit, u.memory_mib);
-    RETURN cardinality(flavors);
+    IF cardinality(bodies) > 1 THEN  -- the tree may have changed: count along the new paths
+        UPDATE usage u SET
+            gpu_milli = d.milli, cpu_milli = d.cpu, memory_mib = d.memory,
+            gpu_milli_ceiling = greatest(u.gpu_milli_limit, d.milli),
+            cpu_milli_ceiling = greatest(u.cpu_milli_limit, d.cpu),
+            memory_mib_ceiling = greatest(u.memory_mib_limit, d.memory)
+        FROM (SELECT v.quota_node, v.flavor, coalesce(sum(a.milli), 0) AS milli,
+                     coalesce(sum(a.cpu_milli), 0) AS cpu, coalesce(sum(a.memory_mib), 0) AS memory
+              FROM usage v
+              LEFT JOIN quota_node q ON v.quota_node = ANY (q.path)
+              LEFT JOIN allocation a ON a.queue = q.name AND a.flavor = v.flavor
+              GROUP BY v.quota_node, v.flavor) d
+        WHERE u.quota_node = d.quota_node AND u.flavor = d.flavor
+          AND (u.gpu_milli, u.cpu_milli, u.memory_mib) IS DISTINCT FROM (d.milli, d.cpu, d.memory);
+    END IF;
+    RETURN cardinality(bodies);
+END $$;
+
+CREATE FUNCTION placement.change_ledger(
+    node_bodies text[], quota_bodies text[], released text[], released_rows bigint,
+    workloads text[], attempts int[], ranks int[],
+    nodes text[], gpus int[], teams text[], queues text[], flavors text[], masks int[],
+    millis int[], gpu_memories bigint[], cpus bigint[], memories bigint[], held_epoch bigint
+) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE changed bigint;
+BEGIN
+    IF cardinality(node_bodies) > 0 THEN
+        PERFORM placement.put_nodes(node_bodies);
+    END IF;
+    IF cardinality(quota_bodies) > 0 THEN
+        PERFORM placement.put_quotas(quota_bodies);
+    END IF;
+    IF cardinality(released) > 0 THEN
+        DELETE FROM placement.allocation WHERE workload_id = ANY (released);
+        GET DIAGNOSTICS changed = ROW_COUNT;
+        PERFORM placement.expect('released allocations', released_rows, changed);
+    END IF;
+    IF cardinality(workloads) > 0 THEN
+        INSERT INTO placement.allocation (workload_id, attempt, rank, node, gpu, team, queue,
+            flavor, mask, milli, gpu_memory_mib, cpu_milli, memory_mib, epoch)
+        SELECT w, a, r, n, g, t, q, f, m, l, gm, c, me, held_epoch
+        FROM unnest(workloads, attempts, ranks, nodes, gpus, teams, queues, flavors, masks,
+                    millis, gpu_memories, cpus, memories)
+             AS x(w, a, r, n, g, t, q, f, m, l, gm, c, me);
+    END IF;
+    RETURN cardinality(workloads);
 END $$;
 """
 

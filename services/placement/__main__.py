@@ -1,0 +1,7 @@
+"""The placement service as a process."""
+
+from services.placement.handlers import PlacementHandler
+from shared.runtime.main import run_service
+
+if __name__ == "__main__":
+    run_service(lambda settings: PlacementHandler(cell=settings.cell, seed=settings.seed))

@@ -1,0 +1,171 @@
+"""The state of one cell in memory, and the outcome that the batch in hand is writing.
+
+Everything that a transition does passes through here once: charge and release in the cluster
+arrays, the quota and the ledger rows; facts, commands and audit rows; deadlines.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from typing import Any
+
+from services.placement.allocations import LedgerRows
+from services.placement.records import Nomination, Record, Records
+from services.placement.usage import Usage
+from shared.core.cluster import Cluster
+from shared.core.decision import Refusal
+from shared.core.lifecycle import State
+from shared.core.waiting import WaitingIndex
+from shared.events.deadlines import deadline_message
+from shared.events.envelope import Received
+from shared.events.topics import POD_COMMANDS, WORKLOAD_FACTS
+from shared.events.workloads import PlacementRefused, Wire, WorkloadFact
+from shared.runtime.handler import Change, Emit, Outcome
+
+
+@dataclass(slots=True, kw_only=True)
+class Desk:
+    """Memory of the placement service and the outcome of the present batch."""
+
+    cell: int
+    cluster: Cluster
+    records: Records = field(default_factory=Records)
+    usage: Usage = field(default_factory=Usage)
+    waiting: WaitingIndex = field(default_factory=WaitingIndex)
+    epoch: int = 0
+    now_ms: int = 0
+    outcome: Outcome = field(default_factory=Outcome)
+    ledger: LedgerRows = field(default_factory=LedgerRows)
+    freed_nodes: dict[str, Received] = field(default_factory=dict)
+    """Nodes on which something became free or better in this batch, with the cause."""
+    freed_queues: dict[str, Received] = field(default_factory=dict)
+    """Queues whose quota grew or was given back in this batch, with the cause."""
+    due: list[tuple[int, str, str, int]] = field(default_factory=list)
+    """Heap of (due_ms, workload id, kind, version); stale entries are skipped."""
+    last_cause: Received | None = None
+
+    def begin(self, now_ms: int) -> None:
+        """Start a batch."""
+        self.now_ms = now_ms
+        self.outcome = Outcome()
+        self.ledger = LedgerRows()
+        self.freed_nodes = {}
+        self.freed_queues = {}
+
+    def tell(
+        self,
+        record: Record,
+        before: State,
+        fact: type[WorkloadFact],
+        cause: Received,
+        **more: Any,  # noqa: ANN401  # fields of the fact
+    ) -> None:
+        """Emit a fact with the whole state after the change, and its audit row."""
+        workload = record.workload
+        self.records.touch(record)
+        payload = fact(
+            workload_id=workload.id,
+            team=workload.team,
+            queue=workload.queue,
+            version=record.version,
+            state=record.state,
+            attempt=record.attempt,
+            priority=record.priority,
+            cell=workload.cell,
+            reason=record.reason,
+            message=record.message,
+            **more,
+        )
+        self._emit(payload, workload.id, cause, WORKLOAD_FACTS)
+        self.outcome.changes.append(
+            Change(
+                subject=workload.id,
+                version=record.version,
+                before=before.value,
+                after=record.state.value,
+                cause=cause,
+                actor=getattr(cause.event.payload, "actor", ""),
+            )
+        )
+
+    def command(self, record: Record, payload: Wire, cause: Received) -> None:
+        """Emit a command to the binder."""
+        self._emit(payload, record.workload.id, cause, POD_COMMANDS)
+
+    def refuse(self, record: Record, refusal: Refusal, cause: Received) -> None:
+        """Tell why it waits, if the reason is another than before."""
+        if record.refused_as == refusal.reason.value or record.nomination is None:
+            return
+        record.refused_as = refusal.reason.value
+        record.reason, record.message = refusal.reason.value, refusal.message
+        self.records.touch(record)
+        payload = PlacementRefused(
+            workload_id=record.workload.id,
+            team=record.workload.team,
+            queue=record.workload.queue,
+            nomination=record.nomination.number,
+            reason=refusal.reason,
+            message=refusal.message,
+            next_step=refusal.next_step,
+            evidence=refusal.evidence,
+            cell=record.workload.cell,
+        )
+        self._emit(payload, record.workload.id, cause, WORKLOAD_FACTS)
+
+    def _emit(self, payload: Wire, subject: str, cause: Received, topic: Any) -> None:  # noqa: ANN401
+        self.outcome.emits.append(
+            Emit(payload=payload, topic=topic, subject=subject, cause=cause, partition=self.cell)
+        )
+
+    def charge(self, record: Record) -> None:
+        """Write down what `place` has charged in the cluster arrays already."""
+        assert record.placement is not None
+        self.usage.charge(record.workload.queue, record.placement.flavor, record.placement.charge)
+        self.records.on_nodes(record)
+        self.ledger.charge(record.workload, record.attempt, record.placement)
+
+    def release(self, record: Record) -> None:
+        """Give back everything that the attempt holds."""
+        assert record.placement is not None
+        workload, placement = record.workload, record.placement
+        self.cluster.release(workload.team, placement.pods, workload.spec.pod_sets)
+        self.usage.release(workload.queue, placement.flavor, placement.charge)
+        self.records.off_nodes(record)
+        self.ledger.release(workload, placement)
+        record.placement = None
+        if self.last_cause is not None:
+            for pod in placement.pods:
+                self.freed_nodes[pod.node] = self.last_cause
+            for name in self.usage.path(workload.queue):
+                self.freed_queues[name] = self.last_cause
+
+    def withdraw(self, record: Record) -> None:
+        """Let it wait no more."""
+        self.waiting.remove(record.workload.id)
+        record.nomination = None
+
+    def nominate(self, record: Record, nomination: Nomination, cause: Received) -> None:
+        """Let it wait for room; `cause` is what a placement in this batch comes from."""
+        record.nomination = nomination
+        record.cause = cause
+        self.records.touch(record)
+
+    def deadline(self, record: Record, kind: str, due_ms: int) -> None:
+        """Set the one deadline of its present state; an empty kind clears it."""
+        record.deadline_kind = kind
+        record.deadline_ms = due_ms if kind else 0
+        self.records.touch(record)
+        if kind:
+            entry = (due_ms, record.workload.id, kind, record.version)
+            heapq.heappush(self.due, entry)
+
+    def passed(self, now_ms: int) -> list[Received]:
+        """Deadlines that are due and still stand, as messages."""
+        messages = []
+        while self.due and self.due[0][0] <= now_ms:
+            due_ms, workload_id, kind, version = heapq.heappop(self.due)
+            record = self.records.alive.get(workload_id)
+            if record and (record.deadline_kind, record.deadline_ms) == (kind, due_ms):
+                messages.append(deadline_message(kind, workload_id, version, due_ms))
+        return messages

@@ -1,0 +1,222 @@
+"""The placement service: from messages to transitions, trials and rows.
+
+Every message goes to the transition of one workload, one node or one quota; then what waits is
+tried, in order; then all rows of the batch are written at once.
+
+Facts about an attempt that is not the present one change nothing: what that attempt held was
+given back when it ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from services.placement import store, transitions
+from services.placement.desk import Desk
+from services.placement.fleet import Fleet
+from services.placement.ledger import ledger_writes
+from services.placement.records import Nomination, Record
+from services.placement.trials import Trials
+from services.placement.workload_rows import workload_writes
+from shared.core.cluster import Cluster
+from shared.core.lifecycle import State
+from shared.core.model import Workload
+from shared.events import nodes, pods, quotas, topics, workloads
+from shared.events.deadlines import DeadlinePassed
+from shared.events.envelope import Received
+from shared.ports.reader import Reader
+from shared.runtime.handler import Outcome
+
+
+class PlacementHandler:
+    """One cell's placement; `seed` decides ties between equal nodes."""
+
+    name = "placement"
+
+    def __init__(self, *, cell: int = 0, seed: int = 0) -> None:
+        self._cell = cell
+        self._seed = seed
+        self._actions: dict[type, Callable[[Received, Any], None]] = {
+            workloads.WorkloadQueued: self._queued,
+            workloads.CancelWorkload: self._with_record(transitions.cancel),
+            workloads.HoldWorkload: self._with_record(transitions.hold),
+            workloads.ReleaseWorkload: self._with_record(transitions.release),
+            workloads.ReprioritiseWorkload: self._reprioritise,
+            workloads.RequestEviction: self._evict,
+            quotas.WorkloadNominated: self._nominated,
+            quotas.NominationWithdrawn: self._withdrawn,
+            quotas.QuotaChanged: self._quota_changed,
+            pods.PodsBound: self._of_attempt(transitions.bound),
+            pods.PodsRunning: self._of_attempt(transitions.running),
+            pods.PodsFinished: self._of_attempt(transitions.finished),
+            pods.PodsGone: self._of_attempt(transitions.pods_gone),
+            pods.BindRefused: self._of_attempt(transitions.refused_by_cluster),
+            nodes.NodeInventoryReported: self._inventory,
+            nodes.GpuHealthReported: self._health,
+            nodes.NodeRemoved: self._removed,
+            DeadlinePassed: self._deadline,
+        }
+        self._forget()
+
+    def _forget(self) -> None:
+        self.desk = Desk(cell=self._cell, cluster=Cluster(seed=self._seed))
+        self.fleet = Fleet()
+        self._quotas: set[str] = set()
+        self._trials = Trials(self.desk)
+
+    def topics(self) -> Sequence[tuple[topics.Topic, Sequence[int]]]:
+        """Queue, quota, pod and node facts of the cell."""
+        cell = (self._cell,)
+        return [
+            (topics.QUEUE_FACTS, cell),
+            (topics.QUOTA_FACTS, cell),
+            (topics.POD_FACTS, cell),
+            (topics.NODE_FACTS, cell),
+        ]
+
+    async def load(self, reader: Reader) -> None:
+        """Rebuild from placement's own tables."""
+        self._forget()
+        await store.load(self.desk, self.fleet, reader, f"cell-{self._cell}")
+        self._trials.load()
+
+    async def prepare(self, messages: Sequence[Received], reader: Reader) -> None:
+        """Everything is in memory."""
+
+    def decide(self, messages: Sequence[Received], now_ms: int) -> Outcome:
+        """Apply the messages in order, then try what waits; deterministic."""
+        desk = self.desk
+        desk.begin(now_ms)
+        self._quotas = set()
+        for message in messages:
+            desk.last_cause = message
+            action = self._actions.get(type(message.event.payload))
+            if action is not None:
+                action(message, message.event.payload)
+        self._trials.run()
+        outcome = desk.outcome
+        outcome.writes.extend(workload_writes(desk.records.take_touched(), now_ms))
+        outcome.writes.extend(ledger_writes(self.fleet, self._quotas, desk))
+        return outcome
+
+    def due(self, now_ms: int) -> Sequence[Received]:
+        """Deadlines that have passed, and the rest of trials that were cut short."""
+        return [*self.desk.passed(now_ms), *self._trials.rest(now_ms)]
+
+    def next_due_ms(self) -> int | None:
+        """The earliest deadline; 0 when trials were cut short."""
+        if self._trials.unfinished:
+            return 0
+        return self.desk.due[0][0] if self.desk.due else None
+
+    # ── workloads ──
+
+    def _with_record(
+        self, transition: Callable[[Desk, Record, Received], None]
+    ) -> Callable[[Received, Any], None]:
+        def apply(message: Received, payload: Any) -> None:  # noqa: ANN401  # any command
+            record = self.desk.records.alive.get(payload.workload_id)
+            if record is not None:
+                transition(self.desk, record, message)
+
+        return apply
+
+    def _know(self, workload: Workload, version: int) -> Record | None:
+        """Its record, made on first sight; None when it is over."""
+        record = self.desk.records.alive.get(workload.id)
+        if record is None and not self.desk.records.known(workload.id):
+            record = Record(
+                workload=workload,
+                state=State.QUEUED,
+                version=version,
+                priority=workload.priority,
+            )
+            self.desk.records.add(record)
+        return record
+
+    def _queued(self, _: Received, fact: workloads.WorkloadQueued) -> None:
+        self._know(fact.workload, fact.version)
+
+    def _nominated(self, message: Received, fact: quotas.WorkloadNominated) -> None:
+        """A nomination may overtake `WorkloadQueued`: they come on two topics."""
+        record = self._know(fact.workload, 1)
+        if record is None or record.state is not State.QUEUED:
+            return
+        flavors = tuple(one.flavor for one in fact.flavors)
+        nomination = Nomination(
+            number=fact.nomination,
+            order_key=fact.order_key,
+            flavors=flavors,
+            strict=fact.strict,
+        )
+        self.desk.nominate(record, nomination, message)
+        self._trials.add(record)
+
+    def _withdrawn(self, _: Received, fact: quotas.NominationWithdrawn) -> None:
+        record = self.desk.records.alive.get(fact.workload_id)
+        if record and record.nomination and record.nomination.number == fact.nomination:
+            self.desk.withdraw(record)
+            self.desk.records.touch(record)
+
+    def _reprioritise(self, message: Received, command: workloads.ReprioritiseWorkload) -> None:
+        record = self.desk.records.alive.get(command.workload_id)
+        if record is not None:
+            transitions.reprioritise(self.desk, record, command.priority, message)
+
+    def _evict(self, message: Received, command: workloads.RequestEviction) -> None:
+        record = self.desk.records.alive.get(command.workload_id)
+        if record is not None:
+            text = f"evicted by {command.actor or 'an operator'}"
+            transitions.evict(self.desk, record, command.reason, text, message)
+
+    def _deadline(self, message: Received, fact: DeadlinePassed) -> None:
+        record = self.desk.records.alive.get(fact.subject)
+        if record is not None and record.deadline_kind == fact.kind:
+            transitions.deadline(self.desk, record, fact.kind, message)
+
+    # ── pods ──
+
+    def _of_attempt(
+        self, transition: Callable[[Desk, Record, Any, Received], None]
+    ) -> Callable[[Received, Any], None]:
+        def apply(message: Received, fact: pods.PodFact) -> None:
+            record = self.desk.records.alive.get(fact.workload_id)
+            if record is not None and record.attempt == fact.attempt and record.holds:
+                transition(self.desk, record, fact, message)
+
+        return apply
+
+    # ── nodes and quota ──
+
+    def _inventory(self, message: Received, fact: nodes.NodeInventoryReported) -> None:
+        if not self.fleet.report(fact):
+            return
+        self.desk.cluster.put_node(fact.node)
+        self.desk.freed_nodes[fact.node.name] = message
+        if not fact.node.ready:
+            self._lost(fact.node.name, message)
+
+    def _health(self, message: Received, fact: nodes.GpuHealthReported) -> None:
+        if not self.fleet.health(fact):
+            return
+        self.desk.cluster.set_gpu_health(fact.node, fact.gpu, fact.healthy)
+        if fact.healthy:
+            self.desk.freed_nodes[fact.node] = message
+        elif fact.gpu < 0:
+            self._lost(fact.node, message)
+
+    def _removed(self, message: Received, fact: nodes.NodeRemoved) -> None:
+        if self.fleet.remove(fact.node, fact.generation):
+            self.desk.cluster.remove_node(fact.node)
+            self._lost(fact.node, message)
+
+    def _lost(self, node: str, cause: Received) -> None:
+        for record in list(self.desk.records.of_node(node)):
+            transitions.evict(self.desk, record, "node-lost", f"node {node} is lost", cause)
+
+    def _quota_changed(self, message: Received, fact: quotas.QuotaChanged) -> None:
+        changed = self.desk.usage.put(fact)
+        if changed:
+            self._quotas.update(changed)
+            self.desk.freed_queues[fact.name] = message

@@ -1,0 +1,57 @@
+"""The one write of a batch that changes nodes, quota and allocations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from services.placement.desk import Desk
+from services.placement.fleet import Fleet
+from services.placement.usage import Usage
+from shared.ports.store import Write
+
+_encode = msgspec.json.Encoder().encode
+
+LEDGER = (
+    "SELECT placement.change_ledger({0}::text[], {1}::text[], {2}::text[], {3}::bigint,"
+    " {4}::text[], {5}::int[], {6}::int[], {7}::text[], {8}::int[], {9}::text[], {10}::text[],"
+    " {11}::text[], {12}::int[], {13}::int[], {14}::bigint[], {15}::bigint[], {16}::bigint[],"
+    " {epoch})"
+)
+
+
+def ledger_writes(fleet: Fleet, quota_names: set[str], desk: Desk) -> list[Write]:
+    """The one call that changes nodes, quota and allocations, in this order.
+
+    None when nothing changed.
+    """
+    nodes = fleet.take_rows()
+    quotas = [quota_row(name, desk.usage) for name in sorted(quota_names)]
+    rows = desk.ledger
+    if not nodes and not quotas and not rows.charged and not rows.released:
+        return []
+    columns: Sequence[Any] = list(zip(*rows.charged, strict=True)) or [()] * 13
+    moved = (rows.released, rows.released_rows, *(list(column) for column in columns))
+    return [Write(LEDGER, (nodes, quotas, *moved))]
+
+
+def quota_row(name: str, usage: Usage) -> str:
+    """The limits of one node of the quota tree; a flavor no longer named has the limit nothing."""
+    node = usage.nodes[name]
+    limits = [
+        (flavor, limit.gpu_milli, limit.cpu_milli, limit.memory_mib)
+        for (owner, flavor), limit in usage.limits.items()
+        if owner == name
+    ]
+    row = {
+        "name": name,
+        "kind": node.kind,
+        "parent": node.parent,
+        "path": usage.path(name),
+        "version": node.version,
+        "body": _encode(node).decode(),
+        "limits": limits,
+    }
+    return _encode(row).decode()

@@ -1,0 +1,121 @@
+"""What placement remembers of each workload that is not over, and what changed in this batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from shared.core.lifecycle import HOLDING, TERMINAL, State, allowed
+from shared.core.model import Placement, Workload
+from shared.core.waiting import OrderKey
+from shared.events.envelope import Received
+
+TERMINAL_IDS_MAX = 300_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nomination:
+    """Permission to try: `number` counts up, `flavors` are in quota's order."""
+
+    number: int
+    order_key: OrderKey
+    flavors: tuple[str, ...]
+    strict: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class Record:
+    """One workload. `stored_version` is what the database has; -1 for no row yet."""
+
+    workload: Workload
+    state: State
+    version: int
+    priority: int
+    attempt: int = 0
+    failures: int = 0
+    deadline_kind: str = ""
+    deadline_ms: int = 0
+    then_held: bool = False
+    """When the pods are gone: held, not queued."""
+    reason: str = ""
+    message: str = ""
+    nomination: Nomination | None = None
+    refused_as: str = ""
+    """Reason code that was told last; only a new one is told."""
+    placement: Placement | None = None
+    stored_version: int = -1
+    cause: Received | None = None
+
+    def become(self, state: State) -> State:
+        """Take one transition; returns the state before. A forbidden one is a bug here."""
+        before = self.state
+        assert allowed(before, state), f"{self.workload.id}: {before} -> {state}"
+        self.state = state
+        self.version += 1
+        return before
+
+    @property
+    def holds(self) -> bool:
+        """Whether the ledger holds devices for it."""
+        return self.state in HOLDING
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing can happen to it any more."""
+        return self.state in TERMINAL
+
+
+@dataclass(slots=True)
+class Records:
+    """All records by id; terminal ones only as ids, bounded."""
+
+    alive: dict[str, Record] = field(default_factory=dict)
+    over: dict[str, None] = field(default_factory=dict)
+    touched: dict[str, Record] = field(default_factory=dict)
+    by_node: dict[str, set[str]] = field(default_factory=dict)
+
+    def known(self, workload_id: str) -> bool:
+        """Whether it was seen, over or not."""
+        return workload_id in self.alive or workload_id in self.over
+
+    def add(self, record: Record) -> None:
+        """Begin to remember a workload."""
+        self.alive[record.workload.id] = record
+        self.touched[record.workload.id] = record
+
+    def touch(self, record: Record) -> None:
+        """Its row must be written with this unit."""
+        self.touched[record.workload.id] = record
+
+    def on_nodes(self, record: Record) -> None:
+        """Index the nodes of its placement."""
+        assert record.placement is not None
+        for pod in record.placement.pods:
+            self.by_node.setdefault(pod.node, set()).add(record.workload.id)
+
+    def off_nodes(self, record: Record) -> None:
+        """Undo `on_nodes`."""
+        assert record.placement is not None
+        for pod in record.placement.pods:
+            self.by_node.get(pod.node, set()).discard(record.workload.id)
+
+    def of_node(self, node: str) -> Iterator[Record]:
+        """Workloads with a pod on `node`, in order of id."""
+        for workload_id in sorted(self.by_node.get(node, ())):
+            yield self.alive[workload_id]
+
+    def take_touched(self) -> list[Record]:
+        """What changed since the last call; drops what is over from memory."""
+        touched = list(self.touched.values())
+        self.touched = {}
+        for record in touched:
+            if record.over:
+                del self.alive[record.workload.id]
+                self.remember_over(record.workload.id)
+        return touched
+
+    def remember_over(self, workload_id: str) -> None:
+        """Keep the id of a terminal workload, and forget the oldest beyond the bound."""
+        self.over[workload_id] = None
+        if len(self.over) > TERMINAL_IDS_MAX:
+            del self.over[next(iter(self.over))]

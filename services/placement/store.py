@@ -1,0 +1,85 @@
+"""Rebuilds the memory of placement from its tables at start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from services.placement.desk import Desk
+from services.placement.fleet import Fleet
+from services.placement.records import TERMINAL_IDS_MAX, Nomination, Record
+from shared.core.lifecycle import State
+from shared.core.model import Node, Placement, Workload
+from shared.events.quotas import QuotaChanged
+from shared.ports.reader import Reader
+
+_node: Final = msgspec.json.Decoder(Node)
+_workload: Final = msgspec.json.Decoder(Workload)
+_placement: Final = msgspec.json.Decoder(Placement)
+_nomination: Final = msgspec.json.Decoder(Nomination)
+_quota: Final = msgspec.json.Decoder(QuotaChanged)
+
+
+async def load(desk: Desk, fleet: Fleet, reader: Reader, shard: str) -> None:
+    """Fill an empty desk and fleet."""
+    epoch = await reader.fetch("SELECT epoch FROM placement.lease WHERE shard = $1", shard)
+    desk.epoch = epoch[0]["epoch"] if epoch else 0
+    await _load_nodes(desk, fleet, reader)
+    for row in await reader.fetch("SELECT body FROM placement.quota_node ORDER BY name"):
+        desk.usage.put(_quota.decode(row["body"]))
+    await _load_workloads(desk, reader)
+
+
+async def _load_nodes(desk: Desk, fleet: Fleet, reader: Reader) -> None:
+    rows = await reader.fetch("SELECT name, generation, present, body FROM placement.node")
+    for row in rows:
+        fleet.generations[row["name"]] = row["generation"]
+        if row["present"]:
+            node = _node.decode(row["body"])
+            fleet.present[node.name] = node
+            desk.cluster.put_node(node)
+
+
+async def _load_workloads(desk: Desk, reader: Reader) -> None:
+    rows = await reader.fetch(
+        "SELECT * FROM placement.workload"
+        " WHERE state NOT IN ('succeeded', 'failed', 'cancelled') ORDER BY id"
+    )
+    for row in rows:
+        _restore(desk, row)
+    over = await reader.fetch(
+        "SELECT id FROM placement.workload WHERE state IN ('succeeded', 'failed', 'cancelled')"
+        " ORDER BY changed_at_ms DESC LIMIT $1",
+        TERMINAL_IDS_MAX,
+    )
+    for row in reversed(over):
+        desk.records.remember_over(row["id"])
+
+
+def _restore(desk: Desk, row: Mapping[str, Any]) -> None:
+    record = Record(
+        workload=_workload.decode(row["body"]),
+        state=State(row["state"]),
+        version=row["version"],
+        priority=row["priority"],
+        attempt=row["attempt"],
+        failures=row["failures"],
+        then_held=row["then_held"],
+        reason=row["reason"],
+        message=row["message"],
+        nomination=_nomination.decode(row["nominated"]) if row["nominated"] else None,
+        placement=_placement.decode(row["placement"]) if row["placement"] else None,
+        stored_version=row["version"],
+    )
+    record.refused_as = record.reason if record.nomination else ""
+    desk.records.add(record)
+    if record.placement is not None:
+        workload = record.workload
+        desk.cluster.charge(workload.team, record.placement.pods, workload.spec.pod_sets)
+        desk.usage.charge(workload.queue, record.placement.flavor, record.placement.charge)
+        desk.records.on_nodes(record)
+    if row["deadline_kind"]:
+        desk.deadline(record, row["deadline_kind"], row["deadline_ms"])
+    desk.records.touched.clear()

@@ -1,0 +1,136 @@
+"""Tries the open nominations in order, each request class at its head only.
+
+What frees a node or quota wakes the classes that it can help. A unit of work places at most
+`PLACED_MAX`; the rest goes on in the next one, which a message of its own begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Final
+
+from services.placement import transitions
+from services.placement.desk import Desk
+from services.placement.records import Record
+from shared.core.decision import Refusal
+from shared.core.lifecycle import State
+from shared.core.placement import PlacementRequest, helps, place, request_class
+from shared.core.units import Resources
+from shared.events.deadlines import deadline_message
+from shared.events.envelope import Received
+
+PLACED_MAX: Final = 1_000
+TOLD_MAX: Final = 200
+"""Workloads of one class that hear of a new reason in one unit; others when they are tried."""
+
+
+class Trials:
+    """The waiting index of one cell and the reasons of the classes that rest."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.unfinished = False
+        self._desk = desk
+        self._reasons: dict[Hashable, Refusal] = {}
+
+    def load(self) -> None:
+        """Let every workload wait that has an open nomination."""
+        for record in self._desk.records.alive.values():
+            if record.nomination is not None and record.state is State.QUEUED:
+                self._wait(record)
+        self.unfinished = len(self._desk.waiting) > 0
+
+    def add(self, record: Record) -> None:
+        """A new nomination; a class that rests tells its reason at once."""
+        self._wait(record)
+        request = self._class(record)
+        if self._desk.waiting.resting(request) and record.cause is not None:
+            self._desk.refuse(record, self._reasons[request], record.cause)
+
+    def _wait(self, record: Record) -> None:
+        assert record.nomination is not None
+        self._desk.waiting.add(
+            record.workload.id, self._class(record), record.nomination.order_key
+        )
+
+    def _class(self, record: Record) -> Hashable:
+        nomination = record.nomination
+        assert nomination is not None
+        if nomination.strict:
+            return ("strict", record.workload.queue)
+        return (record.workload.queue, nomination.flavors, request_class(record.workload))
+
+    def run(self) -> None:
+        """Wake what this batch can help, then place in order until nothing fits or the bound."""
+        self._wake()
+        placed = 0
+        self.unfinished = False
+        while (workload_id := self._desk.waiting.pop()) is not None:
+            record = self._desk.records.alive[workload_id]
+            if placed == PLACED_MAX:
+                self._wait(record)
+                self.unfinished = True
+                break
+            placed += self._try(record)
+
+    def _wake(self) -> None:
+        desk = self._desk
+        if not desk.freed_nodes and not desk.freed_queues:
+            return
+
+        def can_help(workload_id: str) -> bool:
+            workload = desk.records.alive[workload_id].workload
+            if any(name in desk.freed_queues for name in desk.usage.path(workload.queue)):
+                return True
+            return any(helps(desk.cluster, node, workload) for node in desk.freed_nodes)
+
+        desk.waiting.wake(can_help)
+
+    def _try(self, record: Record) -> int:
+        """Place it, or let its class rest with the reason; how many were placed."""
+        nomination, cause = record.nomination, record.cause or self._desk.last_cause
+        assert nomination is not None
+        assert cause is not None
+        request = PlacementRequest(
+            workload=record.workload,
+            flavors=nomination.flavors,
+            headroom=self._headroom(record),
+        )
+        answer = place(self._desk.cluster, request)
+        if isinstance(answer, Refusal):
+            self._refused(record, answer, cause)
+            return 0
+        transitions.place(self._desk, record, answer, cause)
+        record.cause = None
+        return 1
+
+    def _headroom(self, record: Record) -> Mapping[str, Resources]:
+        assert record.nomination is not None
+        queue = record.workload.queue
+        return {
+            flavor: self._desk.usage.headroom(queue, flavor)
+            for flavor in record.nomination.flavors
+        }
+
+    def _refused(self, record: Record, refusal: Refusal, cause: Received) -> None:
+        assert record.nomination is not None
+        request = self._class(record)
+        self._desk.waiting.rest(record.workload.id, request, record.nomination.order_key)
+        known = self._reasons.get(request)
+        self._reasons[request] = refusal
+        self._desk.refuse(record, refusal, cause)
+        if known is None or known.reason is not refusal.reason:
+            self._tell_class(request, refusal, cause)
+
+    def _tell_class(self, request: Hashable, refusal: Refusal, cause: Received) -> None:
+        for count, workload_id in enumerate(self._desk.waiting.behind(request)):
+            if count == TOLD_MAX:
+                break
+            self._desk.refuse(self._desk.records.alive[workload_id], refusal, cause)
+
+    def rest(self, now_ms: int) -> list[Received]:
+        """The message that lets cut-short trials go on; its id follows from the last cause."""
+        if not self.unfinished:
+            return []
+        cause = self._desk.last_cause
+        name = cause.event.id if cause is not None else f"epoch-{self._desk.epoch}"
+        return [deadline_message("trials", name, self._desk.epoch, now_ms)]
