@@ -154,8 +154,8 @@ BEGIN
         ELSIF part.name LIKE 'outbox%' AND part.part_day < CURRENT_DATE - 4 THEN
             EXECUTE format(
                 'DO $do$ BEGIN IF NOT EXISTS (SELECT 1 FROM {schema}.%I o '
-                'JOIN {schema}.watermark w ON w.shard = o.shard AND o.seq > w.acked_seq) THEN DROP TABLE {schema}.%I; '
-                'END IF; END $do$', part.name, part.name);
+                'JOIN {schema}.watermark w ON w.shard = o.shard AND o.seq > w.acked_seq) '
+                'THEN DROP TABLE {schema}.%I; END IF; END $do$', part.name, part.name);
         END IF;
     END LOOP;
 END $$;
