@@ -312,3 +312,59 @@ async def test_the_row_holds_what_is_needed_to_create_the_pods_again(world):
 
     assert (row["state"], row["size"], row["epoch"]) == ("binding", 1, 1)
     assert stored_pods(row)[0]["node"] == "n1"
+
+
+async def test_facts_on_their_way_are_dropped_once_an_eviction_is_recorded(world):
+    world.cluster.pods.nodes_down.add("n1")
+    await world.send(bind(), kill="after commit")
+    late = PodsFinished(workload_id="w1", attempt=1, at_ms=world.clock.ms, succeeded=True)
+
+    await world.unit([world.message(evict())], kill="after commit")
+    await world.unit([world.message(late)], kill="after commit")
+    await world.start()
+
+    assert world.told() == ["PodsGone"]
+
+
+async def test_after_a_start_nothing_is_told_or_sent_before_the_first_list(world):
+    await world.send(bind())
+    world.tables.rows["w1", 1] |= {"state": "binding", "evicting": True}
+    world.facts.clear()
+    list_pods, may_list = world.cluster.list_pods, asyncio.Event()
+
+    async def late_list():
+        await may_list.wait()
+        return await list_pods()
+
+    world.cluster.list_pods = late_list
+    await world.start()
+    before = (world.told(), len(world.pods()))
+    may_list.set()
+    await world.settle()
+
+    assert before == ([], 1)
+    assert (world.told(), world.pods()) == (["PodsGone"], {})
+
+
+async def test_an_eviction_after_a_lost_reply_waits_for_the_list(world):
+    list_pods, may_list = world.cluster.list_pods, asyncio.Event()
+
+    async def late_list():
+        await may_list.wait()
+        return await list_pods()
+
+    world.cluster.list_pods = late_list
+    world.cluster.drop_watches()
+    await world.settle()
+    world.cluster.dice.faults = Faults(reply_lost=1.0)
+    await world.send(bind())
+    world.cluster.dice.faults = Faults()
+
+    await world.send(evict())
+    before = (world.told(), len(world.pods()))
+    may_list.set()
+    await asyncio.sleep(0.001)
+    await world.settle()
+
+    assert before == ([], 1)
+    assert (world.told(), world.pods()) == (["PodsGone"], {})

@@ -1,0 +1,191 @@
+"""What one gang makes of results, events and lists that come late, twice or not at all."""
+
+from msgspec.structs import replace
+
+from services.binder.gang import BIND_DEADLINE_MS, Gang, Told
+from shared.events.pods import BindRefused, PodsFinished, PodsGone, PodsRunning
+from shared.ports.cluster import Pod, Result
+
+NOW = 1_000
+
+
+def pod_of(rank=0, **fields):
+    pod = Pod(name=f"w1-1-{rank}", workload_id="w1", attempt=1, rank=rank, size=1, epoch=3,
+              node="n1")  # fmt: skip
+    return replace(pod, **fields)
+
+
+def a_gang(size=1, **fields):
+    pods = tuple(pod_of(rank) for rank in range(size))
+    return Gang(workload_id="w1", attempt=1, size=size, pods=pods, **fields)
+
+
+def created(gang, rank=0, version=10):
+    (operation,) = [one for place, one in gang.operations(NOW) if place == rank]
+    pod = pod_of(rank, uid=f"u{rank}", resource_version=version, node="")
+    gang.answered(rank, operation, Result(status=201, pod=pod), NOW)
+
+
+def bound(gang, rank=0):
+    (operation,) = [one for place, one in gang.operations(NOW) if place == rank]
+    gang.answered(rank, operation, Result(status=201), NOW)
+
+
+def a_bound_gang():
+    gang = a_gang()
+    created(gang)
+    bound(gang)
+    return gang
+
+
+def verbs(gang):
+    return [(operation.verb, operation.name) for _, operation in gang.operations(NOW)]
+
+
+def test_no_pod_is_bound_before_all_are_created():
+    gang = a_gang(size=2)
+
+    created(gang, 0)
+    half = verbs(gang)
+    created(gang, 1)
+
+    assert half == [("create", "w1-1-1")]
+    assert verbs(gang) == [("bind", "w1-1-0"), ("bind", "w1-1-1")]
+
+
+def test_after_a_lost_reply_nothing_is_done_or_told_until_the_next_list():
+    gang = a_gang()
+    gang.unknown_round = 5
+    gang.evict(0)
+
+    gang.listed(set(), 99, 4, NOW)
+    too_early = (verbs(gang), gang.fact(NOW))
+    gang.listed(set(), 99, 5, NOW)
+
+    assert too_early == ([], None)
+    assert isinstance(gang.fact(NOW), PodsGone)
+
+
+def test_a_request_on_its_way_holds_back_the_answer_to_an_eviction():
+    gang = a_gang()
+    gang.in_flight = True
+    gang.evict(0)
+
+    waiting = gang.fact(NOW)
+    gang.in_flight = False
+
+    assert waiting is None
+    assert isinstance(gang.fact(NOW), PodsGone)
+
+
+def test_a_list_from_before_a_pod_was_made_does_not_lose_it():
+    gang = a_gang()
+    created(gang, version=10)
+
+    gang.listed(set(), 9, 1, NOW)
+    after_old = verbs(gang)
+    gang.listed(set(), 10, 2, NOW)
+
+    assert after_old == [("bind", "w1-1-0")]
+    assert isinstance(gang.fact(NOW), BindRefused)
+
+
+def test_news_of_an_earlier_pod_with_the_same_name_is_ignored():
+    gang = a_bound_gang()
+
+    gang.observed("MODIFIED", pod_of(uid="older", resource_version=4, phase="Failed"), NOW)
+    gang.observed("DELETED", pod_of(uid="older", resource_version=11), NOW)
+    gang.observed("MODIFIED", pod_of(uid="u0", resource_version=12, phase="Running"), NOW)
+
+    assert isinstance(gang.fact(NOW), PodsRunning)
+
+
+def test_old_news_of_a_running_pod_do_not_set_it_back():
+    gang = a_bound_gang()
+    gang.observed("MODIFIED", pod_of(uid="u0", resource_version=15, phase="Running"), NOW)
+
+    gang.observed("ADDED", pod_of(uid="u0", resource_version=10, node=""), NOW)
+
+    assert gang.operations(NOW) == []
+    assert isinstance(gang.fact(NOW), PodsRunning)
+
+
+def test_a_name_made_anew_by_somebody_else_refuses_the_gang_and_is_removed():
+    gang = a_bound_gang()
+
+    gang.observed("ADDED", pod_of(uid="new", resource_version=20, node=""), NOW)
+
+    assert verbs(gang) == [("delete", "w1-1-0")]
+    assert gang.operations(NOW)[0][1].uid == "new"
+
+
+def test_409_on_bind_is_success_when_it_is_our_node_and_a_refusal_otherwise():
+    ours, elsewhere = a_gang(), a_gang()
+    for gang in (ours, elsewhere):
+        created(gang)
+    operation = ours.operations(NOW)[0][1]
+    on_n1 = pod_of(uid="u0", resource_version=11)
+
+    ours.answered(0, operation, Result(status=409, pod=on_n1), NOW)
+    elsewhere.answered(0, operation, Result(status=409, pod=replace(on_n1, node="n2")), NOW)
+
+    assert ours.bound()
+    assert verbs(elsewhere) == [("delete", "w1-1-0")]
+
+
+def test_409_on_create_is_ours_only_with_the_same_attempt_and_no_newer_epoch():
+    newer = a_gang()
+    operation = newer.operations(NOW)[0][1]
+    pod = pod_of(uid="u0", resource_version=5, node="", epoch=4)
+
+    newer.answered(0, operation, Result(status=409, reason="AlreadyExists", pod=pod), NOW)
+
+    assert newer.fact(NOW).reason == "NameTaken"
+    assert verbs(newer) == []
+
+
+def test_a_vanished_pod_is_a_refusal_before_anything_was_told_and_a_loss_after():
+    before, after = a_bound_gang(), a_bound_gang()
+    after.fact(NOW)
+
+    for gang in (before, after):
+        gang.settle_at_ms = NOW + 1
+        gang.observed("DELETED", pod_of(uid="u0", resource_version=20), NOW)
+    after.told = Told.BOUND
+
+    assert isinstance(before.fact(NOW), BindRefused)
+    assert isinstance(after.fact(NOW), PodsFinished)
+
+
+def test_the_deadline_refuses_only_what_is_not_bound():
+    late, in_time = a_gang(), a_bound_gang()
+    for gang in (late, in_time):
+        gang.deadline_ms = NOW + BIND_DEADLINE_MS
+
+    for gang in (late, in_time):
+        gang.expire(NOW + BIND_DEADLINE_MS)
+
+    assert late.fact(NOW).reason == "BindTimeout"
+    assert not isinstance(in_time.fact(NOW), BindRefused)
+
+
+def test_a_deletion_is_asked_for_once_and_again_after_a_list_that_still_shows_the_pod():
+    gang = a_bound_gang()
+    gang.evict(0)
+    operation = gang.operations(NOW)[0][1]
+
+    gang.answered(0, operation, Result(status=200), NOW)
+    waiting = verbs(gang)
+    gang.listed({"u0"}, 30, 1, NOW)
+
+    assert waiting == []
+    assert verbs(gang) == [("delete", "w1-1-0")]
+
+
+def test_404_on_delete_says_that_it_is_gone():
+    gang = a_bound_gang()
+    gang.evict(0)
+
+    gang.answered(0, gang.operations(NOW)[0][1], Result(status=404), NOW)
+
+    assert isinstance(gang.fact(NOW), PodsGone)
