@@ -49,8 +49,8 @@ def check(  # noqa: PLR0917  # typer's form
 
     Example: muster-ops check -o json
     """
-    from operations.check.database import CannotCheck
     from operations.check.log import LogReader
+    from operations.check.model import CannotCheck
     from operations.check.runner import gather, judge
     from operations.check.view import as_json, print_table
 

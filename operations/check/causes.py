@@ -31,7 +31,7 @@ def check_outcomes(evidence: Evidence) -> Findings:
     """I4: accepted -> queued or rejected, once -> known to placement -> at most one end."""
     findings = Findings()
     submitted = {workload for workload, _ in submissions(evidence)}
-    outboxed = {row["key"] for row in evidence.rows["outbox"] if row["schema"] == "gateway"}
+    outboxed = _unpublished(evidence, "gateway")
     for row in evidence.rows["accepted_request"]:
         findings.checked += 1
         if row["workload_id"] not in submitted | outboxed and evidence.log.complete:
@@ -66,6 +66,16 @@ def workload_of(record: Record) -> str:
     return "w" + base64.b32encode(digest).decode().rstrip("=").lower()
 
 
+def _unpublished(evidence: Evidence, schema: str) -> set[str]:
+    """Keys of what a service has decided, but not yet seen acknowledged by the log."""
+    acked = {(row["schema"], row["shard"]): row["acked_seq"] for row in evidence.rows["watermark"]}
+    return {
+        row["key"]
+        for row in evidence.rows["outbox"]
+        if row["schema"] == schema and row["seq"] > acked.get((schema, row["shard"]), 0)
+    }
+
+
 def _read_until(evidence: Evidence, schema: str) -> dict[tuple[str, int], int]:
     offsets: dict[tuple[str, int], int] = {}
     for row in evidence.rows["consumer_offset"]:
@@ -79,7 +89,7 @@ def _check_admitted(findings: Findings, evidence: Evidence) -> None:
     outcomes: dict[str, set[str]] = defaultdict(set)
     for record in evidence.log.of(QUEUED, REJECTED):
         outcomes[_decided(record)].add(record.type)
-    pending = {row["key"] for row in evidence.rows["outbox"] if row["schema"] == "admission"}
+    pending = _unpublished(evidence, "admission")
     read = _read_until(evidence, "admission")
     for workload, record in submissions(evidence):
         if record.offset >= read.get((record.topic, record.partition), 0):
@@ -163,9 +173,7 @@ def _check_known_causes(findings: Findings, evidence: Evidence) -> None:
     for (workload, attempt), record in told.items():
         if log.covered(record) and (workload, attempt) not in bound:
             findings.add(workload, f"pods of attempt {attempt} exist, but nobody asked for them")
-    known = set(queued) | {
-        row["key"] for row in evidence.rows["outbox"] if row["schema"] == "admission"
-    }
+    known = set(queued) | _unpublished(evidence, "admission")
     for row in evidence.rows["placement_workload"]:
         findings.checked += 1
         if row["id"] not in known:

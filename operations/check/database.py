@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from operations.check.ledger import LEDGER_QUERIES
-from operations.check.model import Row
+from operations.check.model import CannotCheck, Row
 
 PROTOCOL: Final = (
     "outbox",
@@ -35,6 +35,8 @@ OTHER: Final = {
 }
 WRITTEN: Final = {"outbox": "seq", "audit": "seq", "inbox": "unit * 100000 + ordinal"}
 """Tables whose rows carry the epoch of their writer, and their order of commit."""
+AFTER: Final = {"outbox": ("seq", "next_seq"), "inbox": ("unit", "next_unit")}
+"""What a lease noted when it was taken: rows from there on belong to it or a later one."""
 SCHEMAS_SQL: Final = """
 SELECT n.nspname AS schema FROM pg_namespace n
 WHERE (SELECT count(*) FROM pg_class c WHERE c.relnamespace = n.oid
@@ -42,10 +44,6 @@ WHERE (SELECT count(*) FROM pg_class c WHERE c.relnamespace = n.oid
 ORDER BY 1
 """
 STATEMENT_TIMEOUT_SECONDS: Final = 300
-
-
-class CannotCheck(Exception):  # noqa: N818  # the name says what happened
-    """A source cannot be read, so nothing can be said."""
 
 
 async def read_rows(url: str) -> dict[str, Sequence[Row]]:
@@ -104,6 +102,9 @@ def _protocol_queries(schemas: Sequence[str]) -> dict[str, str]:
             for table, place in WRITTEN.items()
         )
         queries[name] = _union(schemas, *written)
+    for table, (place, begin) in AFTER.items():
+        stale = _STALE.replace("TABLE", table).replace("PLACE", place).replace("BEGIN", begin)
+        queries["epoch_falls"] += "\nUNION ALL\n" + _union(schemas, stale)
     queries["epoch_unknown"] += "\nUNION ALL\n" + _union(schemas, _LEASE)
     return queries
 
@@ -117,6 +118,13 @@ _FALLS: Final = """
                lag(epoch) OVER (PARTITION BY shard ORDER BY PLACE) AS before
         FROM {0}.TABLE) AS rows
     WHERE epoch < before"""
+# Rows of an earlier epoch behind the place at which a later lease was taken.
+_STALE: Final = """
+    SELECT '{0}' AS schema, t.shard, 'TABLE' AS what, t.PLACE AS place, t.epoch,
+           max(h.epoch) AS before
+    FROM {0}.TABLE AS t JOIN {0}.lease_history AS h
+      ON h.shard = t.shard AND t.PLACE >= h.BEGIN AND t.epoch < h.epoch
+    GROUP BY t.shard, t.PLACE, t.epoch"""
 # Epochs of rows that no lease has given out.
 _UNKNOWN: Final = """
     SELECT '{0}' AS schema, shard, 'TABLE' AS what, epoch, count(*) AS rows

@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from operations.check.model import Log, Payload, Record
+from operations.check.model import CannotCheck, Log, Payload, Record
 
 DEAD_LETTERS: Final = ".dlq"
 NEEDED: Final = frozenset(
@@ -67,18 +67,21 @@ class LogReader:
     _next: dict[tuple[str, int], int] = field(default_factory=dict)
 
     async def ends(self) -> dict[tuple[str, int], int]:
-        """End offset of every partition under the prefix, by (topic without prefix, number)."""
+        """End offset of every partition under the prefix, by (topic without prefix, number).
+
+        Raises:
+            CannotCheck: the broker does not answer, or has no such topic.
+        """
+        partitions = await self._partitions()
         async with _Consumer(self.bootstrap) as consumer:
-            partitions = await self._partitions(consumer.kafka)
-            ends = await consumer.kafka.end_offsets(partitions) if partitions else {}
+            ends = await consumer.kafka.end_offsets(partitions)
         return {(self._short(one.topic), one.partition): end for one, end in ends.items()}
 
     async def extend(self, ends_before: dict[tuple[str, int], int]) -> Log:
-        """Everything up to the end as it is now."""
+        """Everything up to the end as it is now; raises CannotCheck as `ends` does."""
+        partitions = await self._partitions()
         async with _Consumer(self.bootstrap) as consumer:
-            partitions = await self._partitions(consumer.kafka)
-            if partitions:
-                await self._read_on(consumer.kafka, partitions)
+            await self._read_on(consumer.kafka, partitions)
         return Log(
             records=self.records,
             ends_before=ends_before,
@@ -118,14 +121,27 @@ class LogReader:
             else:
                 self.records.append(record)
 
-    async def _partitions(self, kafka: Any) -> list[Any]:  # noqa: ANN401  # untyped library
+    async def _partitions(self) -> list[Any]:
+        """Every partition under the prefix, as the broker describes them now."""
         from aiokafka import TopicPartition
+        from aiokafka.admin import AIOKafkaAdminClient
+        from aiokafka.errors import KafkaError
 
-        names = [name for name in await kafka.topics() if self._wanted(name)]
+        admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap)
+        try:
+            await admin.start()
+            names = [name for name in await admin.list_topics() if self._wanted(name)]
+            topics = await admin.describe_topics(names) if names else []
+        except (KafkaError, OSError) as error:
+            raise CannotCheck(f"Kafka at {self.bootstrap}: {error}; is it up?") from error
+        finally:
+            await admin.close()
+        if not topics:
+            raise CannotCheck(f"Kafka at {self.bootstrap} has no topic {self.prefix}.*")
         return [
-            TopicPartition(name, number)
-            for name in sorted(names)
-            for number in sorted(kafka.partitions_for_topic(name) or ())
+            TopicPartition(topic["topic"], part["partition"])
+            for topic in sorted(topics, key=lambda one: str(one["topic"]))
+            for part in topic["partitions"]
         ]
 
     def _wanted(self, name: str) -> bool:

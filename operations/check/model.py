@@ -10,6 +10,10 @@ Row = Mapping[str, Any]
 Payload = dict[str, Any]
 
 
+class CannotCheck(Exception):  # noqa: N818  # the name says what happened
+    """A source cannot be read, so nothing can be said."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """One record of the log; `topic` without the prefix, `payload` empty where not needed."""

@@ -1,0 +1,461 @@
+"""The checker finds what is planted: each violation, by the invariant that forbids it."""
+
+import asyncio
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from operations.check.database import read_rows
+from operations.check.model import CannotCheck, Evidence, Record
+from operations.check.runner import INVARIANTS, judge
+from shared.adapters.kafka_topics import create_topics
+from shared.events.topics import TOPICS
+from tests.fixtures.servers import Database
+from tests.unit.operations import world as w
+from tests.unit.operations.world import NO, ONE, TWO, World, healthy
+
+UNGUARDED = (
+    "ALTER TABLE placement.allocation DISABLE TRIGGER ALL",
+    *(
+        f"ALTER TABLE placement.{table} DROP CONSTRAINT {name}"
+        for table, name in (
+            ("gpu", "gpu_slices"),
+            ("gpu", "gpu_milli"),
+            ("gpu", "gpu_memory"),
+            ("gpu", "gpu_mode"),
+            ("usage", "usage_gpu"),
+            ("node", "node_cpu"),
+        )
+    ),
+)
+
+
+def violated(evidence: Evidence) -> dict[str, list[str]]:
+    return {
+        result.id: [f"{one.subject}: {one.detail}" for one in result.violations]
+        for result in judge(evidence)
+        if not result.ok
+    }
+
+
+def read(database: Database, world: World, *extra: str) -> Evidence:
+    database.execute("BEGIN", *world.sql, *extra, "COMMIT")
+    return world.evidence(asyncio.run(read_rows(database.url())))
+
+
+def test_a_healthy_world_has_no_violation_and_every_invariant_looked_at_something(
+    database: Database,
+):
+    results = judge(read(database, healthy()))
+
+    assert {} == {one.id: one.violations for one in results if not one.ok}
+    assert [] == [one.id for one in results if one.checked == 0]
+    assert [one.id for one in INVARIANTS] == [one.id for one in results]
+
+
+SQL_PLANTS = {
+    "a GPU is given whole twice": ("I1", w.allocation_row(TWO, rank=1)),
+    "a slice is given twice": (
+        "I1",
+        w.allocation_row(TWO, gpu=1, mask=3, milli=250),
+        w.allocation_row(ONE, rank=1, gpu=1, mask=2, milli=125),
+    ),
+    "shares of a GPU sum to more than the whole": (
+        "I1",
+        w.allocation_row(TWO, gpu=1, mask=0, milli=600, gpu_memory_mib=10),
+        w.allocation_row(TWO, rank=1, gpu=1, mask=0, milli=600, gpu_memory_mib=10),
+    ),
+    "shares of a GPU hold more memory than it has": (
+        "I1",
+        w.allocation_row(TWO, gpu=1, mask=0, milli=500, gpu_memory_mib=50_000),
+        w.allocation_row(TWO, rank=1, gpu=1, mask=0, milli=500, gpu_memory_mib=50_000),
+    ),
+    "a share lies beside a slice": (
+        "I1",
+        w.allocation_row(TWO, gpu=1, mask=1, milli=125),
+        w.allocation_row(TWO, rank=1, gpu=1, mask=0, milli=100, gpu_memory_mib=10),
+    ),
+    "two teams share a GPU by time": (
+        "I1",
+        w.allocation_row(TWO, gpu=1, mask=0, milli=100, gpu_memory_mib=10),
+        w.allocation_row(ONE, rank=1, gpu=1, mask=0, milli=100, gpu_memory_mib=10, team="b"),
+    ),
+    "usage is not the sum of the allocations": (
+        "I2",
+        "UPDATE placement.usage SET gpu_milli = 0",
+    ),
+    "use is above the ceiling": ("I2", "UPDATE placement.usage SET gpu_milli_ceiling = 999"),
+    "a ceiling stayed above a lowered limit": (
+        "I2",
+        "UPDATE placement.usage SET gpu_milli_limit = 500, gpu_milli_ceiling = 2000",
+    ),
+    "devices are held without quota": (
+        "I2",
+        "UPDATE placement.allocation SET queue = 'nobody'",
+    ),
+    "a placed gang has a pod without devices": (
+        "I3",
+        "UPDATE placement.workload SET placement = '" + json.dumps(w.HALVES) + "'",
+    ),
+    "a running workload holds nothing": ("I3", "DELETE FROM placement.allocation"),
+    "an accepted request was never submitted": (
+        "I4",
+        "INSERT INTO gateway.accepted_request VALUES ('wlost', 'vision', '', '', '', 0, 1)",
+    ),
+    "a queued workload is unknown to placement": (
+        "I4",
+        f"DELETE FROM placement.workload WHERE id = '{ONE}'",
+    ),
+    "devices are held for a workload that has ended": ("I5", w.allocation_row(TWO, gpu=1)),
+    "devices are held for an earlier attempt": (
+        "I5",
+        "UPDATE placement.allocation SET attempt = 0",
+    ),
+    "devices are held for nobody": (
+        "I5",
+        "UPDATE placement.allocation SET workload_id = 'wghost'",
+    ),
+    "a version is missing in the audit": (
+        "I8",
+        f"DELETE FROM placement.audit WHERE subject = '{ONE}' AND version = 2",
+    ),
+    "a version is written twice": (
+        "I8",
+        (
+            "INSERT INTO placement.audit SELECT shard, seq + 500, event_id, subject, version,"
+            f" kind, before, after, actor, at_ms, epoch, digest FROM placement.audit"
+            f" WHERE subject = '{ONE}'"
+        ),
+    ),
+    "a transition is not in the table": (
+        "I8",
+        f"UPDATE admission.audit SET after = 'running' WHERE subject = '{ONE}'",
+    ),
+    "a state has no audit row": ("I8", f"DELETE FROM placement.audit WHERE subject = '{ONE}'"),
+    "the row says another state than the audit": (
+        "I8",
+        f"UPDATE placement.workload SET state = 'bound' WHERE id = '{ONE}'",
+    ),
+    "something follows the end": (
+        "I8",
+        (
+            "INSERT INTO placement.audit VALUES ('0', 900, '00000000-0000-0000-0000-000000000001',"
+            f" '{TWO}', 5, '', 'succeeded', 'queued', '', 0, 1, '')"
+        ),
+    ),
+    "a stale writer wrote to the outbox": (
+        "I9",
+        "UPDATE placement.outbox SET epoch = 2 WHERE seq = 2",
+    ),
+    "a stale writer wrote an audit row": (
+        "I9",
+        "UPDATE placement.audit SET epoch = 2 WHERE seq = 2",
+    ),
+    "the holder of a lost lease wrote once more": (
+        "I9",
+        "UPDATE placement.lease_history SET next_seq = 3 WHERE epoch = 2",
+    ),
+    "a row carries an epoch that no lease gave out": (
+        "I9",
+        "UPDATE binder.outbox SET epoch = 7",
+    ),
+    "a lease has another epoch than its history": ("I9", "UPDATE binder.lease SET epoch = 9"),
+    "a sequence number is missing": ("I11", "DELETE FROM placement.outbox WHERE seq = 3"),
+    "a workload appears that was never queued": (
+        "I12",
+        w.workload_row("wghost", "queued", 1, w.ON_GPU_0),
+    ),
+    "a GPU row says another use than the allocations": (
+        "I13",
+        "UPDATE placement.gpu SET milli_used = 10 WHERE gpu = 1",
+    ),
+    "a mask and its count differ": ("I13", "UPDATE placement.gpu SET slices_used = 3"),
+    "a node says another use than the allocations": (
+        "I13",
+        "UPDATE placement.node SET cpu_milli_used = 1",
+    ),
+    "the ledger counts with CPUs that no agent reported": (
+        "I13",
+        "UPDATE placement.node SET cpu_milli = 65000",
+    ),
+    "a GPU that was reported is missing": ("I13", "DELETE FROM placement.gpu WHERE gpu = 1"),
+    "a node is in the ledger that no agent reported": (
+        "I13",
+        "INSERT INTO placement.node VALUES ('ghost', 1, true, true, 1, 1, 0, 0, '')",
+    ),
+}
+
+
+@pytest.mark.parametrize("plant", SQL_PLANTS)
+def test_what_is_planted_in_the_database_is_found(database: Database, plant: str):
+    expected, *statements = SQL_PLANTS[plant]
+
+    found = violated(read(database, healthy(), *UNGUARDED, *statements))
+
+    assert expected in found, found
+
+
+def _append(kind: str, payload: dict, topic: str = "workload.facts.v1", cause: int = 0):
+    def plant(world: World) -> None:
+        source = "binder" if topic == "pod.facts.v1" else "placement"
+        world.tell(source, topic, kind, payload, cause=world.records[cause])
+
+    return plant
+
+
+def _change(kind: str, **changes) -> Callable[[World], None]:
+    def plant(world: World) -> None:
+        index = next(i for i, one in enumerate(world.records) if one.type == f"muster.{kind}.v1")
+        world.records[index] = dataclasses.replace(world.records[index], **changes)
+
+    return plant
+
+
+def _drop(kind: str) -> Callable[[World], None]:
+    def plant(world: World) -> None:
+        world.records = [one for one in world.records if one.type != f"muster.{kind}.v1"]
+
+    return plant
+
+
+def _swap(world: World) -> None:
+    facts = [i for i, one in enumerate(world.records) if one.topic == "workload.facts.v1"]
+    first, second = facts[0], facts[1]
+    one, two = world.records[first], world.records[second]
+    world.records[first] = dataclasses.replace(two, offset=one.offset)
+    world.records[second] = dataclasses.replace(one, offset=two.offset)
+
+
+def _placed(workload: str, placed: dict, version: int = 5, attempt: int = 2) -> dict:
+    return w.fact(workload, version, "placed", attempt, placement=placed, placed_at_ms=1)
+
+
+LOG_PLANTS = {
+    "a GPU is placed before it was released": (
+        "I1",
+        _append("workload.placed", _placed(TWO, w.ON_GPU_0)),
+    ),
+    "a share is placed beside a whole": (
+        "I1",
+        _append(
+            "workload.placed",
+            _placed(TWO, w.placement(w.pod(0, w.share(mask=0, milli=1, memory_mib=1)))),
+        ),
+    ),
+    "the queue is above its limit for a moment": (
+        "I2",
+        _append(
+            "workload.placed",
+            _placed(TWO, w.placement(w.pod(0), charge={"gpu_milli": 1001, "cpu_milli": 0})),
+        ),
+    ),
+    "half a gang is placed": (
+        "I3",
+        _append("workload.placed", _placed(TWO, w.placement(w.pod(0)))),
+    ),
+    "half a gang is bound": (
+        "I3",
+        _append(
+            "bind.workload",
+            {"workload_id": TWO, "attempt": 1, "epoch": 1, "placement": w.placement(w.pod(1))},
+            "pod.commands.v1",
+        ),
+    ),
+    "a rank is placed twice": (
+        "I3",
+        _append("workload.placed", _placed(TWO, w.placement(w.pod(0), w.pod(0)))),
+    ),
+    "a submission was read and has no outcome": ("I4", _drop("workload.queued")),
+    "a workload ends twice": (
+        "I4",
+        _append("workload.failed", w.fact(TWO, 5, "failed")),
+    ),
+    "devices are released while pods may live": ("I5", _drop("pods.finished")),
+    "the log tells a version twice with two states": (
+        "I8",
+        _append("workload.bound", w.fact(ONE, 3, "bound")),
+    ),
+    "the log tells a state after the end": (
+        "I8",
+        _append("workload.running", w.fact(TWO, 5, "running")),
+    ),
+    "a command of an old epoch follows a newer one": (
+        "I9",
+        _change(
+            "bind.workload",
+            payload={"workload_id": ONE, "attempt": 1, "epoch": 5, "placement": w.ON_GPU_0},
+        ),
+    ),
+    "two facts of a producer change places": ("I10", _swap),
+    "an acknowledged fact is missing in the log": ("I11", _drop("workload.running")),
+    "a fact is in the log that no outbox has": (
+        "I11",
+        _change("pods.running", id="00000000-0000-0000-0000-00000000beef"),
+    ),
+    "one submission gives two workloads": (
+        "I12",
+        _append(
+            "workload.queued",
+            {"workload": {"id": ONE, "team": w.TEAM, "spec": w.spec("one")}},
+            "queue.facts.v1",
+        ),
+    ),
+    "one attempt is placed twice": (
+        "I12",
+        _append("workload.placed", _placed(TWO, w.HALVES, attempt=1)),
+    ),
+    "pods are told that nobody commanded": (
+        "I12",
+        _append("pods.running", {"workload_id": TWO, "attempt": 9}, "pod.facts.v1"),
+    ),
+    "something is bound that was never placed": ("I12", _drop("workload.placed")),
+    "something is queued that nobody submitted": ("I12", _drop("submit.workload")),
+    "a fact has a cause that never was": (
+        "I12",
+        _change("workload.running", causation_id="00000000-0000-0000-0000-00000000dead"),
+    ),
+    "the ledger has less memory than was reported": (
+        "I13",
+        _change(
+            "node-inventory.reported",
+            payload={
+                "generation": 1,
+                "node": {
+                    "name": w.NODE,
+                    "cpu_milli": 64_000,
+                    "memory_mib": 300_000,
+                    "gpus": [{"index": i, "memory_mib": 81_920} for i in range(2)],
+                },
+            },
+        ),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def clean_rows(postgres):
+    """Rows of the healthy world, read once from a real database for all plants in the log."""
+    name = f"test_check_rows_{os.getpid()}"
+    postgres.create_database(name, "muster_template")
+    yield asyncio.run(_fill_and_read(Database(postgres, name)))
+    postgres.drop_database(name)
+
+
+async def _fill_and_read(database: Database) -> dict:
+    database.execute("BEGIN", *healthy().sql, "COMMIT")
+    return await read_rows(database.url())
+
+
+@pytest.mark.parametrize("plant", LOG_PLANTS)
+def test_what_is_planted_in_the_log_is_found(clean_rows, plant: str):
+    expected, change = LOG_PLANTS[plant]
+    world = healthy()
+    change(world)
+
+    found = violated(world.evidence(clean_rows))
+
+    assert expected in found, found
+
+
+def test_an_acknowledgement_that_muster_does_not_know_is_found(clean_rows):
+    evidence = healthy().evidence(clean_rows)
+    evidence.acknowledged = frozenset({ONE, NO, "w" + "z" * 26})
+
+    assert list(violated(evidence)) == ["I4"]
+
+
+def test_a_copy_in_the_log_is_no_violation(clean_rows):
+    world = healthy()
+    world.records += [
+        dataclasses.replace(one, offset=one.offset + 100)
+        for one in world.records
+        if one.topic == "workload.facts.v1"
+    ]
+
+    assert violated(world.evidence(clean_rows)) == {}
+
+
+def test_what_is_not_yet_published_or_read_is_no_violation(database: Database):
+    world = healthy()
+    world.tell("gateway", "submission.commands.v1", "submit.workload", {"workload_id": "wnew"})
+    world.tell(
+        "placement", "workload.facts.v1", "workload.running", {"workload_id": "x"}, in_log=False
+    )
+    mark = "UPDATE placement.watermark SET acked_seq = 7"
+
+    assert violated(read(database, world, mark)) == {}
+
+
+def test_a_database_without_tables_cannot_be_called_healthy(postgres):
+    name = f"test_check_empty_{os.getpid()}"
+    postgres.create_database(name)
+    try:
+        with pytest.raises(CannotCheck, match="migrated"):
+            asyncio.run(read_rows(postgres.url(database=name)))
+    finally:
+        postgres.drop_database(name)
+
+
+def test_the_command_reads_the_real_log_and_exits_with_one_on_a_violation(
+    database: Database, kafka: str, topic_prefix: str
+):
+    world = healthy()
+    database.execute("BEGIN", *world.sql, "COMMIT")
+    asyncio.run(create_topics(kafka, topic_prefix, TOPICS))
+    asyncio.run(_produce(kafka, topic_prefix, world.records))
+
+    clean = _command(database, kafka, topic_prefix)
+    asyncio.run(_produce(kafka, topic_prefix, [_forged(world)]))
+    broken = _command(database, kafka, topic_prefix)
+
+    assert (clean.returncode, broken.returncode) == (0, 1), clean.stdout + clean.stderr
+    report = json.loads(broken.stdout)
+    assert not report["ok"]
+    assert report["records"] == len(world.records) + 1
+    assert "I11" in {one["id"] for one in report["invariants"] if one["violations"]}
+
+
+def _forged(world: World) -> Record:
+    last = world.records[-1]
+    return dataclasses.replace(last, id="00000000-0000-0000-0000-00000000beef", sequence=99)
+
+
+def _command(database: Database, kafka: str, prefix: str) -> subprocess.CompletedProcess[str]:
+    addresses = ["--database", database.url(), "--kafka", kafka, "--prefix", prefix]
+    code = "from operations.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, "check", "-o", "json", *addresses],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+async def _produce(kafka: str, prefix: str, records: list[Record]) -> None:
+    producer = AIOKafkaProducer(bootstrap_servers=kafka, acks="all")
+    await producer.start()
+    try:
+        for one in records:
+            await producer.send_and_wait(
+                f"{prefix}.{one.topic}",
+                json.dumps(one.payload).encode(),
+                partition=one.partition,
+                headers=[
+                    ("ce_id", one.id.encode()),
+                    ("ce_type", one.type.encode()),
+                    ("ce_source", one.source.encode()),
+                    ("ce_sequence", str(one.sequence).encode()),
+                    ("ce_causationid", one.causation_id.encode()),
+                    ("ce_subject", one.subject.encode()),
+                    ("ce_time", b"2026-01-01T00:00:00.000Z"),
+                ],
+            )
+    finally:
+        await producer.stop()

@@ -1,0 +1,111 @@
+"""The checker's own copies and sums: the table of states, the quota tree, its independence."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import operations.check
+from operations.check.limits import GRACE_MS, Limits
+from operations.check.model import Record
+from operations.check.states import ALLOWED, HOLDING, TERMINAL
+from shared.core import lifecycle
+
+HOUR_MS = 3_600_000
+
+
+def test_the_copy_of_the_table_is_the_table():
+    table = {
+        (before.value, after.value)
+        for before, afters in lifecycle.TRANSITIONS.items()
+        for after in afters
+    }
+
+    assert table == ALLOWED
+    assert {state.value for state in lifecycle.TERMINAL} == TERMINAL
+    assert {state.value for state in lifecycle.HOLDING} == HOLDING
+
+
+def test_the_checker_imports_nothing_of_what_it_checks():
+    folder = Path(operations.check.__file__).parent
+    imported = set()
+    for path in folder.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                imported.add(str(node.module).split(".")[0])
+            elif isinstance(node, ast.Import):
+                imported |= {alias.name.split(".")[0] for alias in node.names}
+
+    assert imported
+    assert not imported & {"shared", "services", "muster", "migrations", "deploy"}
+
+
+def quota(name: str, gpus: int, *, at_ms: int = 0, parent: str = "", **limits: int) -> Record:
+    flavor = {"flavor": "h100", "nominal": {"gpu_milli": gpus}}
+    flavor |= {key: {"gpu_milli": value} for key, value in limits.items()}
+    return Record(
+        topic="quota.facts.v1",
+        partition=0,
+        offset=at_ms,
+        id=f"{name}-{at_ms}",
+        type="muster.quota.changed.v1",
+        source="quota",
+        sequence=1,
+        time_ms=at_ms,
+        payload={"name": name, "kind": "queue", "parent": parent, "flavors": [flavor]},
+    )
+
+
+def broken(changes: list[Record], used: dict[str, int], queue: str, at_ms: int) -> list[str]:
+    by_node = {(name, "h100", "gpu_milli"): amount for name, amount in used.items()}
+    return list(Limits.of(changes).broken(at_ms, by_node, (queue, "h100", {"gpu_milli": 1})))
+
+
+def test_a_queue_alone_may_use_its_nominal_quota_and_not_one_more():
+    changes = [quota("a", 8)]
+
+    assert broken(changes, {"a": 8}, "a", 100) == []
+    assert broken(changes, {"a": 9}, "a", 100) == ["a uses 9 of 8 gpu_milli in h100"]
+
+
+def test_a_queue_borrows_what_its_cohort_has_left():
+    changes = [quota("all", 0), quota("a", 8, parent="all"), quota("b", 8, parent="all")]
+
+    assert broken(changes, {"a": 12, "b": 4}, "a", 100) == []
+    assert broken(changes, {"a": 12, "b": 5}, "a", 100) == ["all uses 17 of 16 gpu_milli in h100"]
+
+
+def test_a_borrowing_limit_holds_even_when_the_cohort_has_more():
+    changes = [
+        quota("all", 0),
+        quota("a", 8, parent="all", borrowing_limit=2),
+        quota("b", 8, parent="all"),
+    ]
+
+    assert broken(changes, {"a": 10}, "a", 100) == []
+    assert broken(changes, {"a": 11}, "a", 100) == ["a uses 11 of 10 gpu_milli in h100"]
+
+
+def test_what_is_not_lent_cannot_be_borrowed():
+    changes = [
+        quota("all", 0),
+        quota("a", 8, parent="all"),
+        quota("b", 8, parent="all", lending_limit=3),
+    ]
+
+    assert broken(changes, {"a": 11}, "a", 100) == []
+    assert broken(changes, {"a": 12}, "a", 100) == ["all uses 12 of 11 gpu_milli in h100"]
+    assert broken(changes, {"a": 11, "b": 5}, "a", 100) == []
+
+
+@pytest.mark.parametrize("lowered_ms", [HOUR_MS])
+def test_a_lowered_limit_holds_once_the_grace_has_passed(lowered_ms: int):
+    changes = [quota("a", 8), quota("a", 4, at_ms=lowered_ms)]
+
+    assert broken(changes, {"a": 8}, "a", lowered_ms + GRACE_MS - 1) == []
+    assert broken(changes, {"a": 8}, "a", lowered_ms + GRACE_MS + 1) != []
+
+
+def test_a_queue_without_quota_may_use_nothing():
+    assert broken([quota("a", 8)], {"b": 1}, "b", 100) == ["queue b had no quota at that time"]
+    assert broken([], {"b": 1}, "b", 100) == ["queue b had no quota at that time"]
