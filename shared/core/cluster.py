@@ -12,12 +12,20 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
 
 from shared.core.kind import Kind, KindKey, kind_key
 from shared.core.model import GpuShare, Node, PodPlacement, PodSet
 from shared.core.node_state import NodeState
 from shared.core.ordering_ties import node_rank
+from shared.core.topology import Fabric
 from shared.core.units import GPU_MILLI
+
+if TYPE_CHECKING:
+    from shared.core.room import RoomIndex
+
+CHANGES_MAX: Final = 1 << 16
+"""After so many changes the followers start anew."""
 
 
 class Cluster:
@@ -31,6 +39,10 @@ class Cluster:
         self.kinds: dict[KindKey, Kind] = {}
         self.plans: dict[Hashable, tuple[tuple[Kind, ...], ...]] = {}
         """What `core.feasibility` worked out about the kinds there are; emptied with them."""
+        self.fabric = Fabric(seed)
+        self.changes: list[NodeState] = []
+        """Nodes in the order they changed; `core.room` follows it."""
+        self.rooms: dict[Hashable, RoomIndex] = {}
         self._gpu_milli_total = 0
         self._gpu_milli_used = 0
 
@@ -104,6 +116,7 @@ class Cluster:
         self._gpu_milli_used += sum(share.milli for share in shares)
         if state.kind is not None:
             state.kind.shelve(state, [share.index for share in shares])
+        self._changed(state)
 
     def free(
         self,
@@ -120,6 +133,7 @@ class Cluster:
         if state.kind is not None:
             # All GPUs: the bounds of their shelves must learn of the CPU that came free.
             state.kind.shelve(state, state.uses)
+        self._changed(state)
         self._forget_if_empty(state)
 
     # ── totals ──
@@ -160,6 +174,8 @@ class Cluster:
             (len(inventory.gpus) if inventory else 0) - (len(before.gpus) if before else 0)
         )
         gpus = set(state.uses)
+        if state.kind is not None:
+            state.kind.unhealthy -= state.unhealthy
         state.report(inventory)
         gpus.update(state.uses)
         kind = self._kind(inventory) if inventory else None
@@ -169,15 +185,31 @@ class Cluster:
             if state.kind is None:
                 kind.nodes += 1
                 state.kind = kind
+            kind.unhealthy += state.unhealthy
             kind.shelve(state, gpus)
+        if inventory is None:
+            self.fabric.remove(state)
+        else:
+            self.fabric.put(state, inventory)
+        self._changed(state)
         self._forget_if_empty(state)
+
+    def _changed(self, state: NodeState) -> None:
+        if len(self.changes) >= CHANGES_MAX:
+            self.changes.clear()
+            self.rooms.clear()
+        self.changes.append(state)
+
+    def _kinds_changed(self) -> None:
+        self.plans.clear()
+        self.rooms.clear()
 
     def _kind(self, inventory: Node) -> Kind:
         key = kind_key(inventory)
         kind = self.kinds.get(key)
         if kind is None:
             kind = self.kinds[key] = Kind(key)
-            self.plans.clear()
+            self._kinds_changed()
         return kind
 
     def _leave(self, state: NodeState, gpus: set[int]) -> None:
@@ -188,7 +220,7 @@ class Cluster:
         kind.nodes -= 1
         if not kind.nodes:
             del self.kinds[kind.key]
-            self.plans.clear()
+            self._kinds_changed()
 
     def _forget_if_empty(self, state: NodeState) -> None:
         if state.inventory is None and not (

@@ -24,6 +24,8 @@ from shared.core.model import GpuChoice
 
 GPU_TAINT: Final = "nvidia.com/gpu"
 SOFT_EFFECT: Final = "PreferNoSchedule"
+PLANS_MAX: Final = 4096
+"""Answers kept; more different choices than that are worked out again."""
 
 
 class Filter(StrEnum):
@@ -46,12 +48,20 @@ Tiers = tuple[tuple[Kind, ...], ...]
 
 def permitted(cluster: Cluster, gang: Gang, demand: PodDemand, flavor: str) -> Tiers:
     """Kinds of `flavor` on which a pod of `demand` may run, by preference. O(1) when known."""
-    form = (demand.wants_gpu, demand.profile)
-    key = (flavor, gang.choice_key, form)
+    key = (flavor, gang.choice_key, demand.wants_gpu, demand.profile)
     tiers = cluster.plans.get(key)
     if tiers is None:
+        if len(cluster.plans) >= PLANS_MAX:
+            cluster.plans.clear()
         tiers = cluster.plans[key] = _tiers(cluster, gang.choice, demand, flavor)
     return tiers
+
+
+def cheapest(tiers: Tiers, profile: str) -> Tiers:
+    """Only kinds on which an instance of `profile` is charged least; "1g.10gb" has two sizes."""
+    least = min((kind.mig_milli(profile) for kinds in tiers for kind in kinds), default=0)
+    kept = (tuple(kind for kind in kinds if kind.mig_milli(profile) == least) for kinds in tiers)
+    return tuple(kinds for kinds in kept if kinds)
 
 
 def obstacle(key: KindKey, choice: GpuChoice, demand: PodDemand, flavor: str) -> Filter | None:

@@ -54,7 +54,17 @@ def kind_key(node: Node) -> KindKey:
 class Kind:
     """The shelves of one kind; `nodes` counts all of them, on a shelf or not."""
 
-    __slots__ = ("by_free", "cpu_per_gpu", "key", "mig", "nodes", "occupied", "shared", "table")
+    __slots__ = (
+        "by_free",
+        "cpu_per_gpu",
+        "key",
+        "mig",
+        "nodes",
+        "occupied",
+        "shared",
+        "table",
+        "unhealthy",
+    )
 
     def __init__(self, key: KindKey) -> None:
         self.key = key
@@ -68,8 +78,15 @@ class Kind:
         self.mig: dict[str, Shelf] = {}
         """By state, in decimal."""
         self.nodes = 0
+        self.unhealthy = 0
+        """GPUs out of service on nodes that take work."""
         self.cpu_per_gpu = key.cpu_milli // key.gpus if key.gpus else 0
         """CPU that should stay beside each free GPU."""
+
+    def mig_milli(self, profile: str) -> int:
+        """What quota counts for one instance of `profile` here, which the kind must know."""
+        assert self.table is not None
+        return self.table.profiles[profile].milli
 
     def shelve(self, node: NodeState, gpus: Iterable[int]) -> None:
         """Bring the shelves in step with `node`, whose GPUs `gpus` may have changed."""

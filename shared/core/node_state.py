@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shared.core.mig import MASK, MEDIA_BIT
-from shared.core.model import WHOLE_MASK, Gpu, GpuShare, Node
+from shared.core.model import Gpu, GpuShare, Node
 from shared.core.units import GPU_MILLI
 
 if TYPE_CHECKING:
     from shared.core.kind import Kind
     from shared.core.shelf import Entry, Shelf
+    from shared.core.topology import Domain
 
 
 @dataclass(slots=True)
@@ -63,6 +64,7 @@ class NodeState:
 
     __slots__ = (
         "cpu_used_milli",
+        "domain",
         "entry",
         "free_count",
         "free_cpu_milli",
@@ -75,6 +77,7 @@ class NodeState:
         "memory_used_mib",
         "name",
         "rank",
+        "unhealthy",
         "uses",
     )
 
@@ -84,6 +87,8 @@ class NodeState:
         self.inventory: Node | None = None
         self.healthy = True
         self.uses: dict[int, GpuUse] = {}
+        self.unhealthy = 0
+        """GPUs that are out although the node takes work."""
         self.cpu_used_milli = 0
         self.memory_used_mib = 0
         self.free_cpu_milli = 0
@@ -93,6 +98,8 @@ class NodeState:
         self.kind: Kind | None = None
         self.entry: tuple[int, Entry] | None = None
         """Where `kind` has it: (free whole GPUs, entry)."""
+        self.domain: Domain | None = None
+        """The tightest domain of the fabric that names it."""
         self.gpu_entries: dict[int, tuple[dict[str, Shelf], str, Entry]] = {}
         """By GPU: (shelves, name of the shelf, entry)."""
 
@@ -113,6 +120,11 @@ class NodeState:
             use = self.uses[gpu] = GpuUse()
         return use
 
+    def gpu_memory_mib(self, gpu: int) -> int:
+        """Memory of GPU `gpu` as reported; 0 if it is not."""
+        known = self.uses[gpu].gpu
+        return known.memory_mib if known else 0
+
     def report(self, inventory: Node | None) -> None:
         """Replace the inventory; None when the node is gone."""
         self.inventory = inventory
@@ -120,6 +132,7 @@ class NodeState:
         for index in gpus:
             self.use(index)
         takes_work = self.schedulable
+        self.unhealthy = sum(not gpu.healthy for gpu in gpus.values()) if takes_work else 0
         for index, use in list(self.uses.items()):
             use.gpu = gpus.get(index)
             use.usable = takes_work and use.gpu is not None and use.gpu.healthy
@@ -183,8 +196,3 @@ class NodeState:
             if use.offers_whole:
                 self.free_mask |= 1 << index
         self.free_count = self.free_mask.bit_count()
-
-
-def is_whole(share: GpuShare) -> bool:
-    """Whether the share is all of a GPU."""
-    return share.mask == WHOLE_MASK

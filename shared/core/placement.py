@@ -17,29 +17,22 @@ GPU memory, driver, CUDA, MIG profile. Cordoned, unready and unhealthy nodes are
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable
 
+from shared.core.attempt import attempt
 from shared.core.cluster import Cluster
-from shared.core.decision import Reason, Refusal
-from shared.core.demand import Gang, choice_key, gang_of, pod_set_shape
-from shared.core.feasibility import permitted
-from shared.core.model import Placement, PodPlacement, Spread, Workload
-from shared.core.node_state import NodeState
-from shared.core.search import find
+from shared.core.decision import Refusal
+from shared.core.demand import choice_key, gang_of, pod_set_shape
+from shared.core.devices import node_room
+from shared.core.explain import explain
+from shared.core.feasibility import kind_obstacle
+from shared.core.model import Placement, PodPlacement, Workload
+from shared.core.request import PlacementRequest
 from shared.core.statement import Statement
-from shared.core.units import NOTHING, Resources
+from shared.core.topology import span_of
+from shared.core.units import NOTHING
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlacementRequest:
-    """A workload that may be tried, and how far: see the fields."""
-
-    workload: Workload
-    flavors: tuple[str, ...]
-    """Permitted flavors, in the order to try them."""
-    headroom: Mapping[str, Resources]
-    """Quota still free in each flavor: the charge must fit; a flavor not named has none."""
+__all__ = ["PlacementRequest", "explain", "helps", "place", "request_class"]
 
 
 def place(cluster: Cluster, request: PlacementRequest) -> Placement | Refusal:
@@ -47,23 +40,10 @@ def place(cluster: Cluster, request: PlacementRequest) -> Placement | Refusal:
     gang = gang_of(request.workload)
     for flavor in request.flavors:
         headroom = request.headroom.get(flavor, NOTHING)
-        placement = place_in(cluster, gang, flavor, headroom)
-        if placement is not None:
-            return placement
-    return Refusal(reason=Reason.NO_CAPACITY, message="no room", next_step="wait")
-
-
-def place_in(cluster: Cluster, gang: Gang, flavor: str, headroom: Resources) -> Placement | None:
-    """The whole gang in one flavor within `headroom`, charged; or None and nothing changed."""
-    statement = Statement(cluster, gang.team)
-    if not _place_pods(cluster, gang, flavor, statement):
-        statement.rollback()
-        return None
-    charge = charge_of(statement)
-    if not charge.fits_in(headroom):
-        statement.rollback()
-        return None
-    return Placement(flavor=flavor, pods=_pods(statement), charge=charge)
+        statement = attempt(cluster, gang, flavor, headroom)
+        if statement is not None:
+            return _placement(flavor, statement)
+    return explain(cluster, request)
 
 
 def request_class(workload: Workload) -> Hashable:
@@ -90,34 +70,24 @@ def helps(cluster: Cluster, node_name: str, workload: Workload) -> bool:
     Room for one pod of any of its sets there is therefore enough for a yes.
     """
     state = cluster.nodes.get(node_name)
-    return state is not None and state.inventory is not None and bool(workload)
+    if state is None or state.kind is None:
+        return False
+    gang = gang_of(workload)
+    flavor = state.kind.key.flavor
+    return any(
+        kind_obstacle(state.kind, gang.choice, demand, flavor) is None
+        and node_room(state, demand, gang.team) > 0
+        for demand in gang.demands
+    )
 
 
-def _place_pods(cluster: Cluster, gang: Gang, flavor: str, statement: Statement) -> bool:
-    used: set[NodeState] = set()
-    for demand in gang.demands:
-        tiers = permitted(cluster, gang, demand, flavor)
-        for _ in range(demand.count):
-            exclude = used if gang.spread is not Spread.NONE else ()
-            found = find(tiers, demand, gang.team, exclude)
-            if found is None and gang.spread is Spread.PREFERRED:
-                found = find(tiers, demand, gang.team)
-            if found is None:
-                return False
-            statement.charge(demand, *found)
-            used.add(found[0])
-    return True
-
-
-def charge_of(statement: Statement) -> Resources:
-    """What quota counts for everything charged."""
-    gpu_milli = cpu_milli = memory_mib = 0
-    for demand, _, shares in statement.pods:
-        for share in shares:
-            gpu_milli += share.milli
-        cpu_milli += demand.cpu_milli
-        memory_mib += demand.memory_mib
-    return Resources(gpu_milli=gpu_milli, cpu_milli=cpu_milli, memory_mib=memory_mib)
+def _placement(flavor: str, statement: Statement) -> Placement:
+    return Placement(
+        flavor=flavor,
+        pods=_pods(statement),
+        charge=statement.charge_sum(),
+        span=span_of(node for _, node, _ in statement.pods),
+    )
 
 
 def _pods(statement: Statement) -> tuple[PodPlacement, ...]:

@@ -6,17 +6,16 @@ a handful of entries however large the fleet is.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable, Iterator
 
 from shared.core.demand import PodDemand
+from shared.core.devices import instance_shares, mig_room, node_room, share_of, whole_shares
 from shared.core.feasibility import Tiers
 from shared.core.kind import Kind
-from shared.core.mig import MigTable
-from shared.core.model import WHOLE_MASK, GpuShare
+from shared.core.model import GpuShare
 from shared.core.node_state import NodeState
 from shared.core.scoring import cpu_to_leave_milli, pick_gpus
-from shared.core.shelf import Entry
-from shared.core.units import GPU_MILLI, SLICES
+from shared.core.shelf import Entry, Shelf
 
 Place = tuple[NodeState, tuple[GpuShare, ...]]
 Nodes = Container[NodeState]
@@ -86,20 +85,6 @@ def _tightest(
     return best
 
 
-def whole_shares(node: NodeState, gpus: int) -> tuple[GpuShare, ...]:
-    """The ledger rows of `gpus` whole GPUs of `node`."""
-    if not gpus:
-        return ()
-    return tuple(whole_share(node, index) for index in pick_gpus(node, gpus))
-
-
-def whole_share(node: NodeState, index: int) -> GpuShare:
-    """The ledger row of one whole GPU, with all of its memory."""
-    gpu = node.uses[index].gpu
-    assert gpu is not None
-    return GpuShare(index=index, mask=WHOLE_MASK, milli=GPU_MILLI, memory_mib=gpu.memory_mib)
-
-
 # ── shares of one GPU ────────────────────────────────────────────────────────
 
 
@@ -124,7 +109,7 @@ def _find_share(
             best = entry
     if best is None:
         return _open_gpu(kinds, demand, exclude)
-    return best[3], (_share(best[2], demand),)
+    return best[3], (share_of(best[2], demand),)
 
 
 def _open_gpu(kinds: tuple[Kind, ...], demand: PodDemand, exclude: Nodes) -> Place | None:
@@ -132,11 +117,7 @@ def _open_gpu(kinds: tuple[Kind, ...], demand: PodDemand, exclude: Nodes) -> Pla
     entry = _find_free(large, demand, 1, exclude)
     if entry is None:
         return None
-    return entry[3], (_share(pick_gpus(entry[3], 1)[0], demand),)
-
-
-def _share(gpu: int, demand: PodDemand) -> GpuShare:
-    return GpuShare(index=gpu, mask=0, milli=demand.milli, memory_mib=demand.share_memory_mib)
+    return entry[3], (share_of(pick_gpus(entry[3], 1)[0], demand),)
 
 
 # ── MIG ──────────────────────────────────────────────────────────────────────
@@ -170,49 +151,29 @@ def _find_instances(kinds: tuple[Kind, ...], demand: PodDemand, exclude: Nodes) 
     return None
 
 
-def mig_room(node: NodeState, profile: str) -> int:
-    """How many instances of `profile` the node can still take."""
-    table = node.kind.table if node.kind else None
-    if table is None or profile not in table.profiles:
-        return 0
-    return sum(table.room(use.state, profile) for use in node.uses.values() if use.offers_mig)
+# ── every node with room, for what needs more than the best ─────────────────
 
 
-def instance_shares(node: NodeState, demand: PodDemand) -> tuple[GpuShare, ...]:
-    """One row for each GPU used; each instance goes where it costs the fewest choices."""
-    table = node.kind.table if node.kind else None
-    assert table is not None
-    size = table.profiles[demand.profile].size
-    states = {index: use.state for index, use in node.uses.items() if use.offers_mig}
-    masks: dict[int, int] = {}
-    for _ in range(demand.instances):
-        index, mask, state = _best_position(table, states, demand.profile)
-        masks[index] = masks.get(index, 0) | mask
-        states[index] = state
-    return tuple(_instance_share(node, index, mask, size) for index, mask in sorted(masks.items()))
+def candidates(kinds: Iterable[Kind], demand: PodDemand, team: str) -> Iterator[NodeState]:
+    """Nodes of `kinds` with room for a pod, each once; do not change the cluster meanwhile."""
+    seen: set[NodeState] = set()
+    for kind in kinds:
+        for shelf, amount in _shelves(kind, demand, team):
+            for entry in shelf.fitting(amount, demand.cpu_milli, demand.memory_mib):
+                node = entry[3]
+                if node not in seen:
+                    seen.add(node)
+                    if node_room(node, demand, team):
+                        yield node
 
 
-def _best_position(table: MigTable, states: dict[int, int], name: str) -> tuple[int, int, int]:
-    """(GPU, mask of the new instance, state after it)."""
-    profile = table.profiles[name]
-    offers = []
-    for index, state in states.items():
-        best = table.best(state, name)
-        if best is not None:
-            offers.append((best[0], index, best[1]))
-    _, index, start = min(offers)
-    mask = profile.mask(start)
-    return index, mask, profile.occupy(states[index], start)
-
-
-def _instance_share(node: NodeState, index: int, mask: int, size: int) -> GpuShare:
-    gpu = node.uses[index].gpu
-    assert gpu is not None
-    slices = mask.bit_count()
-    assert slices % size == 0
-    return GpuShare(
-        index=index,
-        mask=mask,
-        milli=slices * GPU_MILLI // SLICES,
-        memory_mib=gpu.memory_mib * slices // SLICES,
-    )
+def _shelves(kind: Kind, demand: PodDemand, team: str) -> Iterator[tuple[Shelf, int]]:
+    """(shelf, smallest amount) on which nodes with room may lie."""
+    if demand.profile:
+        for state in sorted(kind.mig, key=int):
+            yield kind.mig[state], 0
+        return
+    if demand.milli and team in kind.shared:
+        yield kind.shared[team], demand.milli
+    for free in range(demand.gpus or bool(demand.milli), len(kind.by_free)):
+        yield kind.by_free[free], demand.cpu_milli

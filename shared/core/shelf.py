@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Container, Iterator
+from itertools import islice
 from typing import Final
 
 from shared.core.node_state import NodeState
@@ -95,6 +96,31 @@ class Shelf:
                     return entry
             self._tighten(at)
         return None
+
+    def fitting(self, amount: int, cpu_milli: int, memory_mib: int) -> Iterator[Entry]:
+        """All entries that `first` could answer, in order. Do not change the shelf meanwhile."""
+        start = (amount,)
+        for at in range(bisect_left(self._lasts, start), len(self._chunks)):
+            if self._cpu_bounds[at] < cpu_milli or self._memory_bounds[at] < memory_mib:
+                continue
+            chunk = self._chunks[at]
+            for entry in islice(chunk, bisect_left(chunk, start), None):
+                node = entry[3]
+                if node.free_cpu_milli >= cpu_milli and node.free_memory_mib >= memory_mib:
+                    yield entry
+
+    def count_from(self, amount: int) -> int:
+        """Number of entries of at least `amount`. O(chunks)."""
+        start = (amount,)
+        first = bisect_left(self._lasts, start)
+        if first == len(self._chunks):
+            return 0
+        skipped = bisect_left(self._chunks[first], start)
+        return sum(map(len, self._chunks[first:])) - skipped
+
+    def last(self) -> Entry:
+        """The largest entry; there must be one."""
+        return self._lasts[-1]
 
     def __iter__(self) -> Iterator[Entry]:
         for chunk in self._chunks:

@@ -10,6 +10,7 @@ from shared.core.cluster import Cluster
 from shared.core.demand import PodDemand
 from shared.core.model import GpuShare
 from shared.core.node_state import NodeState
+from shared.core.units import Resources
 
 
 class Statement:
@@ -40,3 +41,13 @@ class Statement:
             self._cluster.free(
                 node, shares, demand.cpu_milli, demand.memory_mib, media=demand.media
             )
+
+    def charge_sum(self) -> Resources:
+        """What quota counts for everything charged."""
+        gpu_milli = cpu_milli = memory_mib = 0
+        for demand, _, shares in self.pods:
+            for share in shares:
+                gpu_milli += share.milli
+            cpu_milli += demand.cpu_milli
+            memory_mib += demand.memory_mib
+        return Resources(gpu_milli=gpu_milli, cpu_milli=cpu_milli, memory_mib=memory_mib)

@@ -1,0 +1,107 @@
+"""The last resort for a gang of unlike pods: try other places in order, within a budget.
+
+Pods of one shape never get in each other's way: whatever order they are placed in, as many find
+room. Unlike pods may (a small one on the only node where the large one fits), and then the
+greedy order can fail where another would not. This search is complete while its budget and its
+list of nodes last, which is always on small clusters and rarely matters on large ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Final
+
+from shared.core.demand import Gang, PodDemand
+from shared.core.devices import instance_share, node_room, share_of, shares_on, takes_share
+from shared.core.model import GpuShare
+from shared.core.node_state import NodeState
+from shared.core.statement import Statement
+
+CHARGES_MAX: Final = 200
+"""Pods charged in all before giving up: a few milliseconds."""
+NODES_MAX: Final = 12
+"""Nodes tried for each pod set."""
+
+NodesFor = Callable[[PodDemand], Iterable[NodeState]]
+
+
+def unlike(gang: Gang) -> bool:
+    """Whether the gang has pods of different shapes."""
+    return len({demand.shape for demand in gang.demands}) > 1
+
+
+class Exhaustive:
+    """One search; the budget is shared by all attempts of a decision."""
+
+    def __init__(self, gang: Gang, statement: Statement) -> None:
+        self._gang = gang
+        self._statement = statement
+        self._charges = CHARGES_MAX
+        self._nodes: list[list[NodeState]] = []
+
+    def place(self, nodes_for: NodesFor, *, distinct: bool) -> bool:
+        """Charge the whole gang on the nodes given; or nothing, and False."""
+        self._nodes = [list(islice(nodes_for(demand), NODES_MAX)) for demand in self._gang.demands]
+        pods = [at for at, demand in enumerate(self._gang.demands) for _ in range(demand.count)]
+        return self._next(pods, 0, 0, set() if distinct else None)
+
+    def _next(self, pods: list[int], pod: int, first: int, used: set[str] | None) -> bool:
+        """Place pods from `pod` on; equal pods go to nodes in order, from `first`."""
+        if pod == len(pods):
+            return True
+        demand = self._gang.demands[pods[pod]]
+        last_of_set = pod + 1 == len(pods) or pods[pod + 1] != pods[pod]
+        for at, node in enumerate(self._nodes[pods[pod]]):
+            if at < first or (used is not None and node.name in used):
+                continue
+            after = None if used is None else used | {node.name}
+            for shares in _options(node, demand, self._gang.team):
+                if self._charges == 0:
+                    return False
+                self._charges -= 1
+                checkpoint = self._statement.checkpoint()
+                self._statement.charge(demand, node, shares)
+                if self._next(pods, pod + 1, 0 if last_of_set else at, after):
+                    return True
+                self._statement.rollback(checkpoint)
+        return False
+
+
+def _options(node: NodeState, demand: PodDemand, team: str) -> list[tuple[GpuShare, ...]]:
+    """Ways to give one pod its devices on `node` that differ in what they leave behind."""
+    if not node_room(node, demand, team):
+        return []
+    if demand.milli:
+        uses = {
+            (use.milli, use.memory_mib): index
+            for index, use in sorted(node.uses.items(), reverse=True)
+            if takes_share(use, demand, team)
+        }
+        return [(share_of(index, demand),) for _, index in sorted(uses.items(), reverse=True)]
+    if demand.profile:
+        states = {index: use.state for index, use in sorted(node.uses.items()) if use.offers_mig}
+        return [
+            tuple(instance_share(node, index, mask) for index, mask in sorted(masks.items()))
+            for masks in _positions(node, demand, states, demand.instances)
+        ]
+    return [shares_on(node, demand, team)]
+
+
+def _positions(
+    node: NodeState, demand: PodDemand, states: dict[int, int], instances: int
+) -> Iterator[dict[int, int]]:
+    """Every set of legal positions for `instances`, as busy mask by GPU."""
+    if not instances:
+        yield {}
+        return
+    table = node.kind.table if node.kind else None
+    assert table is not None
+    profile = table.profiles[demand.profile]
+    for index, state in states.items():
+        for start in profile.legal_starts(state):
+            # Later instances only further on: each set of positions once.
+            further = {other: value for other, value in states.items() if other >= index}
+            further[index] = profile.occupy(state, start) | ((1 << start) - 1)
+            for rest in _positions(node, demand, further, instances - 1):
+                yield {**rest, index: rest.get(index, 0) | profile.mask(start)}

@@ -1,0 +1,274 @@
+"""How the pods of a gang are laid out: in the smallest span of the fabric, or anywhere.
+
+Under a topology request the spans are tried from one node upwards. At each level the candidates
+are the domains with room for every pod set, the fullest first (tight fit: emptier domains survive
+for larger gangs). Inside a domain the tightest part that holds all that is left is taken, else the
+largest part and so on, which touches the fewest parts (exact for pods of one shape).
+Without a topology request each pod goes to its best place.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from shared.core.cluster import Cluster
+from shared.core.demand import Gang, PodDemand
+from shared.core.devices import node_room, shares_on
+from shared.core.exact import Exhaustive, unlike
+from shared.core.feasibility import Tiers
+from shared.core.kind import Kind
+from shared.core.model import Level, Spread
+from shared.core.node_state import NodeState
+from shared.core.room import RoomIndex, room_index
+from shared.core.search import candidates, find
+from shared.core.statement import Statement
+from shared.core.topology import Domain, levels_to_try
+
+PLACES_MAX: Final = 64
+"""Places tried at one level. Pods of one shape need one; unlike ones may need more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """One attempt: the gang, and the kinds each of its pod sets may use, preferred first."""
+
+    cluster: Cluster
+    gang: Gang
+    tiers: tuple[Tiers, ...]
+    statement: Statement
+    exhaustive: Exhaustive
+
+    def kinds(self, demand: PodDemand) -> tuple[Kind, ...]:
+        """All kinds on which a pod of `demand` may run."""
+        return sum(self.tiers[self.gang.demands.index(demand)], ())
+
+
+def lay_out(cluster: Cluster, gang: Gang, tiers: tuple[Tiers, ...], statement: Statement) -> bool:
+    """Charge the whole gang through `statement`; or nothing, and False."""
+    layout = Layout(cluster, gang, tiers, statement, Exhaustive(gang, statement))
+    if not constrained(gang):
+        return _anywhere(layout)
+    if gang.spread is not Spread.NONE and _in_smallest_span(layout, distinct=True):
+        return True
+    if gang.spread is not Spread.REQUIRED and _in_smallest_span(layout, distinct=False):
+        return True
+    return gang.topology.required is None and _anywhere(layout)
+
+
+def constrained(gang: Gang) -> bool:
+    """Whether the fabric matters: one pod is always together."""
+    topology = gang.topology
+    return gang.pods > 1 and (topology.required or topology.preferred) is not None
+
+
+# ── anywhere ─────────────────────────────────────────────────────────────────
+
+
+def _anywhere(layout: Layout) -> bool:
+    statement, gang = layout.statement, layout.gang
+    if _each_at_its_best(layout):
+        return True
+    statement.rollback()
+    if not unlike(gang) or not _each_set_alone(layout):
+        return False
+    return layout.exhaustive.place(
+        lambda demand: candidates(layout.kinds(demand), demand, gang.team),
+        distinct=gang.spread is Spread.REQUIRED,
+    )
+
+
+def _each_at_its_best(layout: Layout) -> bool:
+    gang = layout.gang
+    used: set[NodeState] = set()
+    apart = gang.spread is not Spread.NONE
+    for demand, tiers in zip(gang.demands, layout.tiers, strict=True):
+        for _ in range(demand.count):
+            found = find(tiers, demand, gang.team, used if apart else ())
+            if found is None and gang.spread is Spread.PREFERRED:
+                found = find(tiers, demand, gang.team)
+            if found is None:
+                return False
+            layout.statement.charge(demand, *found)
+            if apart:
+                used.add(found[0])
+    return True
+
+
+def _each_set_alone(layout: Layout) -> bool:
+    """Whether every pod set would find room without the others; else no order can help."""
+    gang = layout.gang
+    for demand, tiers in zip(gang.demands, layout.tiers, strict=True):
+        alone = replace(layout, gang=replace(gang, demands=(demand,)), tiers=(tiers,))
+        fits = _each_at_its_best(alone)
+        layout.statement.rollback()
+        if not fits:
+            return False
+    return True
+
+
+# ── in one domain ────────────────────────────────────────────────────────────
+
+
+def _in_smallest_span(layout: Layout, *, distinct: bool) -> bool:
+    """The preferred products alone first, then with the less preferred."""
+    for tier_count in range(1, max(map(len, layout.tiers)) + 1):
+        kinds = tuple(sum(tiers[:tier_count], ()) for tiers in layout.tiers)
+        if not all(kinds):
+            continue
+        for level in levels_to_try(layout.gang.topology.required):
+            if _at_level(layout, kinds, level, distinct=distinct):
+                return True
+    return False
+
+
+def _at_level(
+    layout: Layout, kinds: tuple[tuple[Kind, ...], ...], level: Level, *, distinct: bool
+) -> bool:
+    if level is Level.NODE and distinct:
+        return False
+    for place in _places(layout, kinds, level, distinct=distinct):
+        if _fill_all(layout, kinds, place, distinct=distinct):
+            return True
+        layout.statement.rollback()
+        if unlike(layout.gang) and _exhaust(layout, kinds, place, distinct=distinct):
+            return True
+    return False
+
+
+def _places(
+    layout: Layout, kinds: tuple[tuple[Kind, ...], ...], level: Level, *, distinct: bool
+) -> list[Domain | NodeState]:
+    """Places of `level` where each shape of pod finds room if it were alone, tightest first."""
+    gang = layout.gang
+    needs: list[tuple[RoomIndex, int]] = []
+    for demand, pods, allowed in _shapes(gang, kinds, level):
+        index = room_index(layout.cluster, allowed, demand, gang.team, distinct=distinct)
+        needs.append((index, pods))
+    scarcest, pods = min(needs, key=lambda need: need[0].count_at_least(level, need[1]))
+    return [
+        place
+        for _, _, place in scarcest.at_least(level, pods, PLACES_MAX)
+        if all(index.room(place) >= pods for index, pods in needs)
+    ]
+
+
+def _shapes(
+    gang: Gang, kinds: tuple[tuple[Kind, ...], ...], level: Level
+) -> Iterator[tuple[PodDemand, int, tuple[Kind, ...]]]:
+    """(demand, pods, kinds) of each shape; on one node, also all pods together as one."""
+    counts = Counter[tuple[int | str, ...]]()
+    for demand in gang.demands:
+        counts[demand.shape] += demand.count
+    first = {demand.shape: at for at, demand in reversed(list(enumerate(gang.demands)))}
+    for shape, at in first.items():
+        yield gang.demands[at], counts[shape], kinds[at]
+    if level is Level.NODE and len(first) > 1:
+        together = _together(gang)
+        yield together, 1, tuple(kind for kind in kinds[0] if all(kind in k for k in kinds))
+
+
+def _together(gang: Gang) -> PodDemand:
+    """All pods as one: whole GPUs, CPU and memory in sum. What one node must have at least."""
+    return replace(
+        gang.demands[0],
+        gpus=sum(demand.gpus * demand.count for demand in gang.demands),
+        milli=0,
+        share_memory_mib=0,
+        profile="",
+        instances=0,
+        cpu_milli=sum(demand.cpu_milli * demand.count for demand in gang.demands),
+        memory_mib=sum(demand.memory_mib * demand.count for demand in gang.demands),
+    )
+
+
+def _exhaust(
+    layout: Layout,
+    kinds: tuple[tuple[Kind, ...], ...],
+    place: Domain | NodeState,
+    *,
+    distinct: bool,
+) -> bool:
+    gang = layout.gang
+    nodes = [place] if isinstance(place, NodeState) else list(place.nodes())
+    return layout.exhaustive.place(
+        lambda demand: (
+            node
+            for node in nodes
+            if node.kind in kinds[gang.demands.index(demand)]
+            and node_room(node, demand, gang.team)
+        ),
+        distinct=distinct,
+    )
+
+
+def _fill_all(
+    layout: Layout,
+    kinds: tuple[tuple[Kind, ...], ...],
+    place: Domain | NodeState,
+    *,
+    distinct: bool,
+) -> bool:
+    used: set[NodeState] | None = set() if distinct else None
+    for demand, allowed in zip(layout.gang.demands, kinds, strict=True):
+        fill = Fill(layout, demand, allowed, used)
+        if fill.into(place, demand.count) < demand.count:
+            return False
+    return True
+
+
+class Fill:
+    """Puts pods of one demand into a part of the fabric."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        demand: PodDemand,
+        kinds: tuple[Kind, ...],
+        used: set[NodeState] | None,
+    ) -> None:
+        self._demand = demand
+        self._team = layout.gang.team
+        self._statement = layout.statement
+        self._kinds = kinds
+        self._used = used
+        self._cluster = layout.cluster
+        self._index: RoomIndex | None = None
+
+    def into(self, place: Domain | NodeState, pods: int) -> int:
+        """Charge up to `pods` pods in `place`; how many found room."""
+        if isinstance(place, NodeState):
+            return self._into_node(place, pods)
+        parts = self._room().children(place)
+        placed = 0
+        while placed < pods and parts:
+            at = min(bisect_left(parts, (pods - placed,)), len(parts) - 1)
+            placed += self.into(parts.pop(at)[2], pods - placed)
+        return placed
+
+    def _into_node(self, node: NodeState, pods: int) -> int:
+        if node.kind not in self._kinds:
+            return 0
+        room = min(node_room(node, self._demand, self._team), pods)
+        if self._used is not None:
+            room = min(room, int(node not in self._used))
+            if room:
+                self._used.add(node)
+        for _ in range(room):
+            self._statement.charge(self._demand, node, shares_on(node, self._demand, self._team))
+        return room
+
+    def _room(self) -> RoomIndex:
+        """Brought up to date once for each fill: pods of earlier sets are in it."""
+        if self._index is None:
+            self._index = room_index(
+                self._cluster,
+                self._kinds,
+                self._demand,
+                self._team,
+                distinct=self._used is not None,
+            )
+        return self._index

@@ -1,0 +1,81 @@
+"""The nearest miss of a topology request: the best domain, what it has, and what it lacks."""
+
+from __future__ import annotations
+
+from shared.core.cluster import Cluster
+from shared.core.decision import Reason, Refusal
+from shared.core.demand import Gang, PodDemand
+from shared.core.feasibility import permitted
+from shared.core.kind import Kind
+from shared.core.model import Level, Spread
+from shared.core.node_state import NodeState
+from shared.core.room import Place, Ranked, room_index
+from shared.core.topology import Domain, levels_to_try
+from shared.core.wording import pod_needs
+
+
+def nearest_domain(cluster: Cluster, gang: Gang, flavors: tuple[str, ...]) -> Refusal | None:
+    """Why no domain of the required level holds the gang; None if each pod set would fit one."""
+    required = gang.topology.required
+    if required is None:
+        return None
+    for demand in gang.demands:
+        best, kinds = _best(cluster, gang, demand, flavors, required)
+        if best is not None and best[0] < demand.count:
+            return _refusal(gang, demand, kinds, best, required)
+    return None
+
+
+def _best(
+    cluster: Cluster, gang: Gang, demand: PodDemand, flavors: tuple[str, ...], required: Level
+) -> tuple[Ranked | None, tuple[Kind, ...]]:
+    """The domain (or lone node) with most room for `demand`, over all flavors."""
+    best: Ranked | None = None
+    best_kinds: tuple[Kind, ...] = ()
+    distinct = gang.spread is Spread.REQUIRED
+    for flavor in flavors:
+        kinds = sum(permitted(cluster, gang, demand, flavor), ())
+        index = room_index(cluster, kinds, demand, gang.team, distinct=distinct)
+        for level in levels_to_try(required):
+            largest = index.largest(level)
+            # At equal room the wider one: that is where the missing pods may still go.
+            if largest is not None and (best is None or largest[0] >= best[0]):
+                best, best_kinds = largest, kinds
+    return best, best_kinds
+
+
+def _refusal(
+    gang: Gang, demand: PodDemand, kinds: tuple[Kind, ...], best: Ranked, required: Level
+) -> Refusal:
+    room, _, place = best
+    miss = _most_free_of_the_full(place, demand, kinds)
+    also = f"; the next node there has {miss} GPUs free" if demand.gpus else ""
+    evidence = {"pods_needed": demand.count, "best_domain_pods_fit": room}
+    if demand.gpus:
+        evidence["best_domain_next_node_gpus_free"] = miss
+    return Refusal(
+        reason=Reason.TOPOLOGY,
+        message=f"Needs {demand.count} pods with {pod_needs(demand, gang)} in one "
+        f"{required.value}; the best, {_name(place)}, has room for {room}{also}.",
+        next_step="Wait for room there, allow a wider level of the fabric, or only prefer it.",
+        evidence=evidence,
+    )
+
+
+def _most_free_of_the_full(place: Place, demand: PodDemand, kinds: tuple[Kind, ...]) -> int:
+    """Free GPUs of the node in `place` that comes nearest without holding one pod."""
+    nodes = place.nodes() if isinstance(place, Domain) else iter((place,))
+    return max(
+        (
+            node.free_count
+            for node in nodes
+            if node.kind in kinds and node.free_count < demand.gpus
+        ),
+        default=0,
+    )
+
+
+def _name(place: Place) -> str:
+    if isinstance(place, NodeState):
+        return f"node {place.name}"
+    return f"{place.level.value} {place.name}"

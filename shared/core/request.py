@@ -1,0 +1,20 @@
+"""What placement is asked: see `core.placement`, which answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from shared.core.model import Workload
+from shared.core.units import Resources
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementRequest:
+    """A workload that may be tried, and how far: see the fields."""
+
+    workload: Workload
+    flavors: tuple[str, ...]
+    """Permitted flavors, in the order to try them."""
+    headroom: Mapping[str, Resources]
+    """Quota still free in each flavor: the charge must fit; a flavor not named has none."""

@@ -1,0 +1,166 @@
+"""Counts over the fleet for one pod of a demand, from the indexes: what an explanation is made of.
+
+Nothing here walks all nodes: kinds are dozens, and a shelf knows how many lie above an amount.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from shared.core.cluster import Cluster
+from shared.core.demand import Gang, PodDemand
+from shared.core.devices import node_room
+from shared.core.feasibility import Filter, kind_obstacle
+from shared.core.kind import Kind
+from shared.core.search import candidates
+from shared.core.units import GPU_MILLI, SLICES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """Nodes by what keeps the demand off them; `kinds` are those that pass all filters."""
+
+    nodes: int
+    excluded: dict[Filter, int]
+    """Each node once, at the first filter that it fails, in the order of `Filter`."""
+    kinds: tuple[Kind, ...]
+    matching: int
+    """Nodes that pass all filters ..."""
+    open: int
+    """... and take new work: not cordoned, ready, healthy."""
+    gpus: int
+    """GPUs on open nodes ..."""
+    unhealthy_gpus: int
+    """... and those of them that are out of service."""
+
+
+def survey(cluster: Cluster, gang: Gang, demand: PodDemand, flavors: tuple[str, ...]) -> Survey:
+    """Count the fleet for one pod of `demand` in any of `flavors`. O(kinds)."""
+    excluded: Counter[Filter] = Counter()
+    kinds: list[Kind] = []
+    for key in sorted(cluster.kinds):
+        kind = cluster.kinds[key]
+        flavor = key.flavor if key.flavor in flavors else ""
+        found = kind_obstacle(kind, gang.choice, demand, flavor) if flavor else Filter.FLAVOR
+        if found is None:
+            kinds.append(kind)
+        else:
+            excluded[found] += kind.nodes
+    return Survey(
+        nodes=sum(kind.nodes for kind in cluster.kinds.values()),
+        excluded={each: excluded[each] for each in Filter if excluded[each]},
+        kinds=tuple(kinds),
+        matching=sum(kind.nodes for kind in kinds),
+        open=sum(_open(kind) for kind in kinds),
+        gpus=sum(_open(kind) * kind.key.gpus for kind in kinds),
+        unhealthy_gpus=sum(kind.unhealthy for kind in kinds),
+    )
+
+
+def room_for(
+    kinds: tuple[Kind, ...], demand: PodDemand, team: str, limit: int, *, distinct: bool
+) -> int:
+    """How many pods of `demand` find room on `kinds`, at most `limit`. O(limit)."""
+    room = 0
+    for node in candidates(kinds, demand, team):
+        room += 1 if distinct else node_room(node, demand, team)
+        if room >= limit:
+            return limit
+    return room
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeGpus:
+    """Open nodes by what a demand for whole GPUs (or for CPU alone) finds on them."""
+
+    with_gpus: int
+    """Nodes with enough whole GPUs free ..."""
+    with_cpu: int
+    """... and of these, with enough CPU too."""
+    free: int
+    """Whole GPUs free anywhere."""
+    best_free: int
+    """Most of them on one node ..."""
+    best_node: str
+    """... which is this one."""
+
+
+def free_gpus(kinds: tuple[Kind, ...], demand: PodDemand) -> FreeGpus:
+    """Count whole GPUs on open nodes of `kinds`. O(kinds x GPUs of a node)."""
+    with_gpus = with_cpu = free = 0
+    best_free, best_node = -1, ""
+    for kind in kinds:
+        for count, shelf in enumerate(kind.by_free):
+            if not shelf.size:
+                continue
+            free += count * shelf.size
+            if count > best_free:
+                best_free, best_node = count, shelf.last()[3].name
+            if count >= demand.gpus:
+                with_gpus += shelf.size
+                with_cpu += shelf.count_from(demand.cpu_milli)
+    return FreeGpus(
+        with_gpus=with_gpus,
+        with_cpu=with_cpu,
+        free=free,
+        best_free=max(best_free, 0),
+        best_node=best_node,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeShares:
+    """What a demand for a share finds on the GPUs that its team shares already."""
+
+    team_gpus: int
+    best_milli: int
+
+
+def free_shares(kinds: tuple[Kind, ...], team: str) -> FreeShares:
+    """Count GPUs shared by `team` on open nodes of `kinds`. O(kinds)."""
+    shelves = [kind.shared[team] for kind in kinds if team in kind.shared]
+    return FreeShares(
+        team_gpus=sum(shelf.size for shelf in shelves),
+        best_milli=max((shelf.last()[0] for shelf in shelves), default=0),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeSlices:
+    """What a demand for MIG instances finds on healthy GPUs in MIG mode; sizes in eighths."""
+
+    gpus: int
+    free_slices: int
+    best_free_slices: int
+    positions: int
+    """Legal starts free for one instance of the profile."""
+    size: int
+    """Slices of one instance, on the board where it is smallest."""
+
+
+def free_slices(kinds: tuple[Kind, ...], demand: PodDemand) -> FreeSlices:
+    """Count slices and legal starts. O(kinds x states), of which there are 192 at most."""
+    gpus = slices = best = positions = 0
+    sizes = []
+    for kind in kinds:
+        assert kind.table is not None
+        sizes.append(kind.mig_milli(demand.profile) * SLICES // GPU_MILLI)
+        for name, shelf in kind.mig.items():
+            state = int(name)
+            free = SLICES - (state & ((1 << SLICES) - 1)).bit_count()
+            gpus += shelf.size
+            slices += free * shelf.size
+            best = max(best, free)
+            positions += kind.table.room(state, demand.profile) * shelf.size
+    return FreeSlices(
+        gpus=gpus,
+        free_slices=slices,
+        best_free_slices=best,
+        positions=positions,
+        size=min(sizes),
+    )
+
+
+def _open(kind: Kind) -> int:
+    return sum(shelf.size for shelf in kind.by_free)

@@ -1,0 +1,121 @@
+"""The fabric as a tree of domains, from the labels of the nodes.
+
+zone > block > rack > NVLink domain > node. A node without a label at some level is alone there and
+hangs directly under its next wider domain. A domain is named by its path, so equal rack
+names in two zones are two racks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from shared.core.model import Level, Node
+from shared.core.node_state import NodeState
+from shared.core.ordering_ties import node_rank
+
+LEVELS: Final = (Level.NODE, Level.NVLINK_DOMAIN, Level.RACK, Level.BLOCK, Level.ZONE)
+"""From the tightest to the widest."""
+
+
+class Domain:
+    """A part of the fabric; `children` are the domains and the unlabelled nodes in it."""
+
+    __slots__ = ("children", "level", "name", "parent", "path", "rank")
+
+    def __init__(
+        self, level: Level, path: tuple[str, ...], parent: Domain | None, rank: int
+    ) -> None:
+        self.level = level
+        self.path = path
+        self.name = path[-1]
+        self.parent = parent
+        self.rank = rank
+        self.children: dict[str, Domain | NodeState] = {}
+        """By a key that is unique in this domain."""
+
+    def __lt__(self, other: Domain) -> bool:
+        """Only asked if two paths share a rank."""
+        return self.path < other.path
+
+    def nodes(self) -> Iterator[NodeState]:
+        """All nodes in it. O(nodes in it)."""
+        for child in self.children.values():
+            if isinstance(child, Domain):
+                yield from child.nodes()
+            else:
+                yield child
+
+
+class Fabric:
+    """All domains of the fleet."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self.domains: dict[tuple[Level, tuple[str, ...]], Domain] = {}
+
+    def put(self, state: NodeState, node: Node) -> None:
+        """Hang `state` under the domains that `node` names."""
+        domain: Domain | None = None
+        path: tuple[str, ...] = ()
+        for level, label in (
+            (Level.ZONE, node.zone),
+            (Level.BLOCK, node.block),
+            (Level.RACK, node.rack),
+            (Level.NVLINK_DOMAIN, node.nvlink_domain),
+        ):
+            path = (*path, label)
+            if label:
+                domain = self._domain(level, path, domain)
+        if domain is not state.domain:
+            self.remove(state)
+            state.domain = domain
+            if domain is not None:
+                domain.children[f"node {state.name}"] = state
+
+    def remove(self, state: NodeState) -> None:
+        """Take `state` out; domains that are empty then cease to be."""
+        domain = state.domain
+        state.domain = None
+        key = f"node {state.name}"
+        while domain is not None:
+            del domain.children[key]
+            if domain.children:
+                return
+            del self.domains[domain.level, domain.path]
+            key = f"domain {'/'.join(domain.path)}"
+            domain = domain.parent
+
+    def _domain(self, level: Level, path: tuple[str, ...], parent: Domain | None) -> Domain:
+        domain = self.domains.get((level, path))
+        if domain is None:
+            name = "/".join(path)
+            domain = Domain(level, path, parent, node_rank(self._seed, f"{level} {name}"))
+            self.domains[level, path] = domain
+            if parent is not None:
+                parent.children[f"domain {name}"] = domain
+        return domain
+
+
+def levels_to_try(required: Level | None) -> tuple[Level, ...]:
+    """Spans to try, the smallest first, up to the widest allowed."""
+    return LEVELS if required is None else LEVELS[: LEVELS.index(required) + 1]
+
+
+def chain(state: NodeState) -> Iterator[Domain]:
+    """The domains that hold `state`, the tightest first."""
+    domain = state.domain
+    while domain is not None:
+        yield domain
+        domain = domain.parent
+
+
+def span_of(states: Iterable[NodeState]) -> Level | None:
+    """The tightest level at which all `states` are together; None if at none."""
+    first, *others = dict.fromkeys(states)
+    if not others:
+        return Level.NODE
+    for domain in chain(first):
+        if all(domain in chain(other) for other in others):
+            return domain.level
+    return None

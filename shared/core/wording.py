@@ -1,0 +1,43 @@
+"""Numbers in sentences: amounts with their unit, plurals, lists. For explanations only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shared.core.demand import Gang, PodDemand
+
+
+def count(number: int, noun: str) -> str:
+    """`1 node`, `3 nodes`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def amount(unit: str, value: int) -> str:
+    """An amount with its unit, which is the end of the field's name."""
+    word = {"gpu_milli": "milli-GPU", "cpu_milli": "milli-CPU", "memory_mib": "MiB of memory"}
+    return f"{value} {word[unit]}"
+
+
+def listing(parts: Sequence[str]) -> str:
+    """`a, b and c`."""
+    if len(parts) <= 1:
+        return "".join(parts)
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def pod_needs(demand: PodDemand, gang: Gang) -> str:
+    """What one pod asks for, such as `8 free H100 GPUs, 96000 milli-CPU and 1024 MiB`."""
+    parts = []
+    products = "/".join(gang.choice.products)
+    kind = f"{products} GPU" if products else "GPU"
+    if demand.gpus:
+        parts.append(count(demand.gpus, f"free {kind}"))
+    elif demand.milli:
+        parts.append(f"{demand.milli} milli of a {kind} with {demand.share_memory_mib} MiB")
+    elif demand.profile:
+        parts.append(f"{demand.instances} x {demand.profile} of a {kind}")
+    if demand.cpu_milli:
+        parts.append(f"{demand.cpu_milli} milli-CPU")
+    if demand.memory_mib:
+        parts.append(f"{demand.memory_mib} MiB of memory")
+    return listing(parts) or "nothing but a place"
