@@ -1,0 +1,1 @@
+"""Measurements that anyone can run, each with its options and JSON."""
