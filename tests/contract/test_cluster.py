@@ -75,7 +75,13 @@ async def world(request, tmp_path):
 
 def a_pod(name="w1-1-0", **fields):
     share = GpuShare(index=3, mask=255, milli=1000, memory_mib=81_920)
-    defaults = {"workload_id": "w1", "attempt": 1, "rank": 0, "size": 1, "epoch": 4}
+    defaults: dict[str, Any] = {
+        "workload_id": "w1",
+        "attempt": 1,
+        "rank": 0,
+        "size": 1,
+        "epoch": 4,
+    }
     return Pod(name=name, team="red", shares=(share,), image="a/b:1", **(defaults | fields))
 
 

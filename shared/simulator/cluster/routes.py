@@ -6,7 +6,7 @@ GET  /v1/watch?resource_version=N   lines: lists of events after N; [] is a hear
 GET  /v1/faults, PUT /v1/faults     probabilities (simulator.faults)
 POST /v1/pods/{name}/fail           ?reason=
 POST /v1/nodes/{name}/{action}      fail (its pods end badly) | down (they vanish) | up
-GET  /healthz
+GET  /healthz, /readyz
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ class Routes:
                 web.post("/v1/pods/{name}/fail", self.fail_pod),
                 web.post("/v1/nodes/{name}/{action:fail|down|up}", self.change_node),
                 web.get("/healthz", self.health),
+                web.get("/readyz", self.health),
             ]
         )
         return application

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -33,13 +34,17 @@ class ManualClock:
 class Tables:
     """binder.attempt and binder.fence as dictionaries; understands the binder's own statements."""
 
-    rows: dict = field(default_factory=dict)
-    fences: dict = field(default_factory=dict)
+    rows: dict[Any, Any] = field(default_factory=dict)
+    fences: dict[int, int] = field(default_factory=dict)
 
     def apply(self, writes):
+        known: dict[str, Any] = {
+            attempts.INSERT: self._insert,
+            attempts.UPDATE: self._update,
+            attempts.FENCE: self._fence,
+        }
         for write in writes:
-            {attempts.INSERT: self._insert, attempts.UPDATE: self._update,
-             attempts.FENCE: self._fence}[write.sql](*write.arguments)  # fmt: skip
+            known[write.sql](*write.arguments)
 
     def _insert(self, now_ms, *columns):
         names = ("workload_id", "attempt", "cell", "epoch", "team", "state", "active", "evicting",
@@ -96,7 +101,7 @@ class World:
         self.facts = []
         self.dead = []
         self._sent = 0
-        self.handler = None
+        self.handler: Any = None
 
     async def start(self):
         """A new process on the same tables and cluster; the old one is gone."""

@@ -255,7 +255,8 @@ def step(pods, action, number, now):
 
 @given(actions)
 def test_the_events_alone_tell_what_the_list_tells(history):
-    pods, now, told = some_pods(), START, {}
+    pods, now = some_pods(), START
+    told: dict[str, Pod] = {}
     versions = []
 
     for action, number, wait in history:
@@ -288,7 +289,7 @@ def test_a_restart_at_any_point_changes_nothing(history):
 
 
 def test_a_window_forgets_the_oldest_and_says_so():
-    window = Window(10, 2)
+    window: Window[str] = Window(10, 2)
 
     window.extend("abcde")
 
