@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from shared.events.topics import WORKLOAD_FACTS
@@ -48,12 +49,12 @@ async def throughput(stage: Stage, count: int, prefix: str, run_seconds: int | N
     stage.system.send("admission", signal.SIGSTOP)
     specs = submissions(count, seed=len(prefix) + count, run_seconds=run_seconds)
     await stage.submit(specs, prefix)
-    pids = processes(stage)
-    cpu = {name: cpu_seconds(group) for name, group in pids.items()}
+    cpu = {name: cpu_seconds(group) for name, group in processes(stage).items()}
     started = time.monotonic()
     stage.system.send("admission", signal.SIGCONT)
     await stage.until(query, before + count, 600)
     seconds = time.monotonic() - started
+    pids = processes(stage)
     used = {name: cpu_seconds(group) - cpu[name] for name, group in pids.items()}
     return {
         "workloads": count,
@@ -62,6 +63,7 @@ async def throughput(stage: Stage, count: int, prefix: str, run_seconds: int | N
         "cpu_microseconds_per_workload": {
             name: round(value * 1e6 / count) for name, value in sorted(used.items())
         },
+        "cores_used": round(sum(used.values()) / seconds, 2),
         "memory_mib": {name: memory_mib(group[0]) for name, group in sorted(pids.items())},
     }
 
@@ -77,7 +79,10 @@ async def latency(stage: Stage, rate: float, seconds: float, prefix: str) -> dic
         clock += generator.expovariate(rate)
         times.append(clock)
     ids = await asyncio.gather(
-        *(_submit(stage, spec, at, f"{prefix}-{n}") for n, (spec, at) in enumerate(zip(specs, times, strict=True)))
+        *(
+            _submit(stage, spec, at, f"{prefix}-{n}")
+            for n, (spec, at) in enumerate(zip(specs, times, strict=True))
+        )
     )
     placed = await _placed_times(stage, set(ids), 30)
     waits = sorted(placed[one] - at * 1000 for one, at in zip(ids, times, strict=True))
@@ -92,13 +97,13 @@ async def latency(stage: Stage, rate: float, seconds: float, prefix: str) -> dic
 
 
 def _late_half(ids: list[str], times: list[float], placed: dict[str, int]) -> float:
-    late = sorted(placed[i] - at * 1000 for i, at in list(zip(ids, times, strict=True))[len(ids) // 2 :])
+    late = sorted(
+        placed[i] - at * 1000 for i, at in list(zip(ids, times, strict=True))[len(ids) // 2 :]
+    )
     return round(late[len(late) // 2], 1)
 
 
 async def _submit(stage: Stage, spec: Any, at: float, key: str) -> str:
-    import msgspec
-
     await asyncio.sleep(max(0.0, at - time.time()))
     body = msgspec.json.encode(spec)
     headers = {"Idempotency-Key": key, "Content-Type": "application/json"}
@@ -151,7 +156,11 @@ async def _measure(stage: Stage, options: argparse.Namespace) -> dict[str, Any]:
     await stage.nodes(list(fleet(options.nodes)))
     result: dict[str, Any] = {
         "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
-        "fleet": {"nodes": options.nodes, "gpus": options.nodes * 8, "ready_ms": now_ms() - started},
+        "fleet": {
+            "nodes": options.nodes,
+            "gpus": options.nodes * 8,
+            "ready_ms": now_ms() - started,
+        },
     }
     await throughput(stage, 500, "warm", None)
     for rate in options.rates:

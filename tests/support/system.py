@@ -11,6 +11,7 @@ from typing import Any
 
 import aiohttp
 import asyncpg
+import msgspec
 
 from deploy.local.services import SERVICES
 from deploy.local.system import LocalSystem
@@ -99,6 +100,19 @@ class Stage:
         ]
         await self.publish(rows)
         return len(rows)
+
+    async def submit_http(self, spec: WorkloadSpec, key: str) -> int:
+        """Submit by HTTP; the status, or 0 when no answer came."""
+        headers = {"Idempotency-Key": key, "Content-Type": "application/json"}
+        body = msgspec.json.encode(spec)
+        try:
+            async with self.api.post(
+                "/v1/workloads", params={"team": TEAM}, data=body, headers=headers
+            ) as reply:
+                await reply.read()
+                return reply.status
+        except (aiohttp.ClientError, TimeoutError, OSError):
+            return 0
 
     async def until(
         self, query: str, wanted: int, seconds: float, *, every_seconds: float = 0.1

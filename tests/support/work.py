@@ -88,17 +88,17 @@ def submissions(
     for number in range(count):
         gpus, milli, cpu_milli = generator.choice(pods)
         gang = gpus > 0 and generator.random() < gangs
-        yield _spec(number, gpus, milli, cpu_milli, generator if gang else None, run_seconds)
+        size = (gpus, milli, cpu_milli)
+        yield _spec(number, size, generator if gang else None, run_seconds)
 
 
 def _spec(
     number: int,
-    gpus: int,
-    milli: int,
-    cpu_milli: int,
+    size: tuple[int, int, int],
     gang: random.Random | None,
     run_seconds: int | None,
 ) -> WorkloadSpec:
+    gpus, milli, cpu_milli = size
     fraction = gpus == 1 and milli < 1_000
     request = GpuRequest(count=gpus)
     if fraction:
@@ -115,9 +115,7 @@ def _spec(
     )
     return WorkloadSpec(
         name=f"bench-{number}",
-        kind=(
-            WorkloadKind.TRAINING if gpus and not fraction else WorkloadKind.BATCH_INFERENCE
-        ),
+        kind=(WorkloadKind.TRAINING if gpus and not fraction else WorkloadKind.BATCH_INFERENCE),
         pod_sets=(pod_set,),
         topology=TopologyRequest(preferred=Level.RACK) if gang is not None else TopologyRequest(),
         expected_duration_seconds=run_seconds,
@@ -145,7 +143,7 @@ def submission_row(number: int, spec: WorkloadSpec, team: str, key: str, now_ms:
     )
 
 
-def record(
+def record(  # noqa: PLR0917  # a record has that many parts
     payload: Wire, topic: Topic, subject: str, cause: str, now_ms: int, number: int
 ) -> OutboxRow:
     """Any payload as a record, with an id of its own."""

@@ -1,0 +1,1 @@
+"""The whole system, real processes and servers, under load and faults."""

@@ -1,0 +1,265 @@
+"""`make kill-test N=60 SEED=1`: kill -9 of random processes under load.
+
+Each round kills one service, the broker or the database; the supervisor starts it again. For each
+it is measured how long until it decides again: from the death of a service, from the moment
+at which PostgreSQL accepts connections, or the broker answers. At the end the load is left to
+finish, and three judges speak: the client's own ledger of accepted submissions, `muster-ops check`
+(which shares no code with the services), and the load: under 50 events/s or 100 placements the run
+is INVALID. Exit code 0 green, 1 red, 2 invalid.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from shared.events.envelope import workload_id
+from shared.ports.errors import Transient
+from tests.support.system import TEAM, Stage, now_ms
+from tests.support.work import fleet, submission_row, submissions
+
+SERVICES = {
+    "admission": "admission",
+    "quota": "quota",
+    "placement": "placement",
+    "binder": "binder",
+    "monitoring": "monitoring",
+    "gateway-projection": "gateway",
+}
+SERVERS = ("kafka", "postgres")
+OTHERS = ("gateway", "simulated-cluster")
+EVENTS_PER_SECOND_MIN = 50
+PLACEMENTS_MIN = 100
+LIMIT_SECONDS = {"kafka": 10.0, "postgres": 5.0}
+SERVICE_LIMIT_SECONDS = 5.0
+RATE = 40
+TERMINAL = "('succeeded', 'failed', 'cancelled', 'rejected')"
+
+
+@dataclass(slots=True)
+class Load:
+    """Submissions by Kafka and by HTTP at a steady rate, with a ledger of what was accepted."""
+
+    stage: Stage
+    generator: random.Random
+    accepted: list[str] = field(default_factory=list)
+    stopping: bool = False
+
+    async def run(self) -> None:
+        """Go on until told to stop; what is not acknowledged is sent again with the same key."""
+        number = 0
+        while not self.stopping:
+            started = time.monotonic()
+            batch = []
+            for spec in submissions(RATE // 2, self.generator.randrange(1 << 30), run_seconds=2):
+                number += 1
+                batch.append((number, spec))
+            half = len(batch) // 2
+            await self._by_kafka(batch[:half])
+            await self._by_http(batch[half:])
+            await asyncio.sleep(max(0.0, 0.5 - (time.monotonic() - started)))
+
+    async def _by_kafka(self, batch: list[tuple[int, Any]]) -> None:
+        at_ms = now_ms()
+        rows = [submission_row(n, spec, TEAM, f"kill-{n}", at_ms) for n, spec in batch]
+        while True:
+            try:
+                await self.stage.publisher.publish(rows)
+                break
+            except Transient:
+                await asyncio.sleep(0.2)
+        self.accepted += [workload_id(TEAM, f"kill-{n}") for n, _ in batch]
+
+    async def _by_http(self, batch: list[tuple[int, Any]]) -> None:
+        await asyncio.gather(*(self._post(f"kill-{n}", spec) for n, spec in batch))
+
+    async def _post(self, key: str, spec: Any) -> None:
+        while True:
+            status = await self.stage.submit_http(spec, key)
+            if status == 202:
+                self.accepted.append(workload_id(TEAM, key))
+                return
+            assert status in (0, 429, 500, 503), f"HTTP {status}"
+            await asyncio.sleep(0.2)
+
+
+async def decided(stage: Stage, schema: str) -> tuple[int, int]:
+    """(epoch, next unit) of a service's shard; it has decided when both have moved."""
+    row = await stage.rows.fetchrow(
+        f"SELECT max(l.epoch) AS epoch, max(w.next_unit) AS unit FROM {schema}.lease l"
+        f" JOIN {schema}.watermark w USING (shard) WHERE shard NOT LIKE 'http%'"
+    )
+    return row["epoch"], row["unit"]
+
+
+async def recovery_seconds(stage: Stage, name: str) -> float:
+    """Kill `name`; seconds until it, or after a server all services, decide again."""
+    watched = [SERVICES[name]] if name in SERVICES else ["admission", "quota", "placement"]
+    before = {schema: await decided(stage, schema) for schema in watched}
+    stage.system.kill(name)
+    started = time.monotonic()
+    if name in SERVERS:
+        server = getattr(stage.system, name)
+        await asyncio.sleep(0.3)
+        while not await asyncio.to_thread(server.answers):
+            await asyncio.sleep(0.05)
+        started = time.monotonic()
+        before = {schema: await _patient(stage, schema) for schema in watched}
+    if name in OTHERS:
+        await asyncio.to_thread(stage.system.wait_ready, 30)
+        return time.monotonic() - started
+    while time.monotonic() - started < 60:
+        now = {schema: await _patient(stage, schema) for schema in watched}
+        if all(_moved(before[one], now[one], restarted=name in SERVICES) for one in watched):
+            return time.monotonic() - started
+        await asyncio.sleep(0.05)
+    return 60.0
+
+
+def _moved(before: tuple[int, int], now: tuple[int, int], *, restarted: bool) -> bool:
+    return now[1] > before[1] and (now[0] > before[0] or not restarted)
+
+
+async def _patient(stage: Stage, schema: str) -> tuple[int, int]:
+    """`decided`, asked again while the database is away."""
+    while True:
+        try:
+            return await decided(stage, schema)
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
+            await asyncio.sleep(0.1)
+
+
+async def settle(stage: Stage, accepted: list[str], seconds: float) -> dict[str, int]:
+    """Wait until every accepted workload is over; counts of those that are not, by state."""
+    deadline = time.monotonic() + seconds
+    while True:
+        rows = await stage.rows.fetch(
+            "SELECT coalesce(w.state, 'missing') AS state, count(*) AS n"
+            " FROM unnest($1::text[]) AS a(id) LEFT JOIN gateway.workload w USING (id)"
+            f" WHERE w.state IS NULL OR w.state NOT IN {TERMINAL} GROUP BY 1",
+            accepted,
+        )
+        left = {row["state"]: row["n"] for row in rows}
+        if not left or time.monotonic() > deadline:
+            return left
+        await asyncio.sleep(0.5)
+
+
+async def doubled(stage: Stage) -> int:
+    """Workloads with more than one audit row for a version, or with two queued facts."""
+    return await stage.rows.fetchval(
+        "SELECT count(*) FROM (SELECT subject, version FROM placement.audit"
+        " GROUP BY 1, 2 HAVING count(*) > 1 UNION ALL SELECT subject, version"
+        " FROM admission.audit GROUP BY 1, 2 HAVING count(*) > 1) d"
+    )
+
+
+async def run(options: argparse.Namespace) -> int:
+    """All rounds on one system in a temporary folder; prints a line each and a verdict."""
+    with tempfile.TemporaryDirectory(prefix="muster-kill-", dir="/var/tmp") as name:
+        overrides = {
+            "simulated-cluster": {"MUSTER_CLUSTER_START_DELAY_SECONDS": "0.2"},
+            "*": {"MUSTER_FAILPOINTS": options.failpoints, "MUSTER_SEED": str(options.seed)},
+        }
+        stage = Stage(Path(name) / "system", overrides=overrides, leave_out=["fleet"])
+        await stage.start()
+        try:
+            return await _rounds(stage, options)
+        finally:
+            if options.keep_logs:
+                subprocess.run(
+                    ["cp", "-r", f"{stage.system.folder}/logs", options.keep_logs], check=False
+                )
+            await stage.stop()
+
+
+async def _rounds(stage: Stage, options: argparse.Namespace) -> int:
+    generator = random.Random(options.seed)
+    await stage.organise()
+    await stage.nodes(list(fleet(100)))
+    load = Load(stage, generator)
+    feeding = asyncio.create_task(load.run())
+    started = time.monotonic()
+    slow: list[str] = []
+    targets = [*SERVICES, *SERVICES, *SERVERS, *OTHERS]
+    for number in range(1, options.rounds + 1):
+        await asyncio.sleep(generator.uniform(1.0, 3.0))
+        target = options.only or generator.choice(targets)
+        seconds = await recovery_seconds(stage, target)
+        limit = LIMIT_SECONDS.get(target, SERVICE_LIMIT_SECONDS)
+        mark = "ok" if seconds <= limit else f"SLOW (limit {limit:g} s)"
+        slow += [target] if seconds > limit else []
+        print(f"round {number:3d} kill {target:18s} decides again after {seconds:5.2f} s {mark}")
+    load.stopping = True
+    await feeding
+    lasted = time.monotonic() - started
+    left = await settle(stage, load.accepted, 90)
+    result = {
+        "rounds": options.rounds,
+        "seed": options.seed,
+        "accepted": len(load.accepted),
+        "not_over": left,
+        "slow": slow,
+    }
+    return await _verdict(stage, result, lasted)
+
+
+async def _verdict(stage: Stage, result: dict[str, Any], lasted: float) -> int:
+    placements = await stage.rows.fetchval(
+        "SELECT count(*) FROM placement.audit WHERE after = 'placed'"
+    )
+    events = await stage.rows.fetchval("SELECT max(next_seq) FROM placement.watermark")
+    result |= {
+        "doubled": await doubled(stage),
+        "check": await asyncio.to_thread(_check, stage),
+        "placements": placements,
+        "events_per_second": round(events / lasted),
+    }
+    print(json.dumps(result))
+    if events / lasted < EVENTS_PER_SECOND_MIN or placements < PLACEMENTS_MIN:
+        print("INVALID: too little load for a verdict")
+        return 2
+    faults = (result["not_over"], result["doubled"], result["slow"])
+    green = not any(faults) and result["check"] == "clean"
+    print("GREEN" if green else "RED")
+    return 0 if green else 1
+
+
+def _check(stage: Stage) -> str:
+    command = [
+        *(sys.executable, "-m", "operations.cli", "check"),
+        *("--database", stage.system.postgres.url("operations", "muster")),
+        *("--kafka", f"127.0.0.1:{stage.system.kafka.port}"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ, check=False)
+    if done.returncode == 0:
+        return "clean"
+    print(done.stdout[-6000:], done.stderr[-3000:])
+    return f"exit {done.returncode}"
+
+
+def main() -> None:
+    """Parse options, run, exit with the verdict."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", help="kill this process every time")
+    parser.add_argument("--failpoints", default="", help="as MUSTER_FAILPOINTS, in all services")
+    parser.add_argument("--keep-logs", help="copy the logs of the services into this folder")
+    sys.exit(asyncio.run(run(parser.parse_args())))
+
+
+if __name__ == "__main__":
+    main()

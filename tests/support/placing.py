@@ -1,0 +1,132 @@
+"""Small fleets and workloads for tests of the placement core, in few words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shared.core.cluster import Cluster
+from shared.core.model import (
+    Gpu,
+    GpuChoice,
+    GpuRequest,
+    Node,
+    PodSet,
+    Spread,
+    TopologyRequest,
+    Workload,
+    WorkloadKind,
+    WorkloadSpec,
+)
+from shared.core.placement import PlacementRequest
+from shared.core.units import UNBOUNDED
+
+A100 = "NVIDIA-A100-SXM4-80GB"
+A100_MIB = 81_920
+
+
+def node(
+    name: str,
+    *,
+    gpus: int = 8,
+    mig: Sequence[int] = (),
+    unhealthy: Sequence[int] = (),
+    flavor: str = "a100",
+    product: str = A100,
+    cpu_milli: int = 96_000,
+    memory_mib: int = 1 << 20,
+    gpu_memory_mib: int = A100_MIB,
+    gpus_per_numa: int = 4,
+    **rest: object,
+) -> Node:
+    """A node of `gpus` A100; those in `mig` are in MIG mode. `rest` are fields of Node."""
+    return Node(
+        name=name,
+        flavor=flavor,
+        product=product,
+        cpu_milli=cpu_milli,
+        memory_mib=memory_mib,
+        gpus=tuple(
+            Gpu(
+                index=index,
+                uuid=f"GPU-{name}-{index}",
+                memory_mib=gpu_memory_mib,
+                mig=index in mig,
+                healthy=index not in unhealthy,
+                numa=index // gpus_per_numa,
+            )
+            for index in range(gpus)
+        ),
+        **rest,  # type: ignore[arg-type]
+    )
+
+
+def cluster(*nodes: Node, seed: int = 0) -> Cluster:
+    """A cluster of `nodes`."""
+    built = Cluster(seed=seed)
+    for each in nodes:
+        built.put_node(each)
+    return built
+
+
+def whole(count: int) -> GpuRequest:
+    return GpuRequest(count=count)
+
+
+def share(milli: int, memory_mib: int = 1) -> GpuRequest:
+    return GpuRequest(milli=milli, memory_mib=memory_mib)
+
+
+def mig(profile: str, count: int = 1) -> GpuRequest:
+    return GpuRequest(mig_profile=profile, mig_count=count)
+
+
+def pods(
+    gpu: GpuRequest | None = None,
+    count: int = 1,
+    *,
+    name: str = "main",
+    cpu_milli: int = 0,
+    memory_mib: int = 0,
+) -> PodSet:
+    return PodSet(
+        name=name,
+        count=count,
+        gpu=gpu or GpuRequest(),
+        cpu_milli=cpu_milli,
+        memory_mib=memory_mib,
+    )
+
+
+def workload(
+    *pod_sets: PodSet,
+    team: str = "red",
+    choice: GpuChoice | None = None,
+    topology: TopologyRequest | None = None,
+    spread: Spread = Spread.NONE,
+) -> Workload:
+    return Workload(
+        id="w",
+        team=team,
+        queue="q",
+        cell=0,
+        priority=0,
+        submitted_at_ms=0,
+        spec=WorkloadSpec(
+            name="w",
+            kind=WorkloadKind.TRAINING,
+            pod_sets=pod_sets,
+            gpu_choice=choice or GpuChoice(),
+            topology=topology or TopologyRequest(),
+            spread=spread,
+        ),
+    )
+
+
+def request(asked: Workload, *flavors: str) -> PlacementRequest:
+    """With all the quota there is; flavor a100 unless told."""
+    permitted = flavors or ("a100",)
+    return PlacementRequest(
+        workload=asked,
+        flavors=permitted,
+        headroom=dict.fromkeys(permitted, UNBOUNDED),
+    )
