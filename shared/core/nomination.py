@@ -1,0 +1,450 @@
+"""Who may be tried next: the order of every queue under its quota (design.md 1, quota).
+
+A nomination is permission to try. While it has no answer it counts as use, in the first flavor
+with room; once refused it stays open and uncounted, because placement tries it again by itself,
+and the ledger charges. At most `open_max` are open in a cell, beyond a few for each queue; a
+waiting workload that comes before an open and refused one of its queue takes its turn.
+
+A queue is looked at again only when something that could help it has changed (`dirty`), once for
+each batch, by the different requests that wait in it. What follows is collected in `decisions`.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from typing import Final
+
+from shared.core import quota_reasons
+from shared.core.amounts import Amount, fits
+from shared.core.decision import Refusal
+from shared.core.ordering import OrderKey, order_key
+from shared.core.pending import TOLD_MAX, Line, Pending, Phase, RequestClass
+from shared.core.quota import NOTHING, QuotaDocument, QuotaNode, QuotaTree
+
+OPEN_MAX: Final = 20_000
+OPEN_EACH: Final = 64
+"""Open nominations that a queue may always have, however full the cell is."""
+TURN_MAX: Final = 1_000
+"""Nominations in one turn; what is left goes on in the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nominate:
+    """`pending` may be tried in `flavors`, in this order."""
+
+    pending: Pending
+    nomination: int
+    flavors: tuple[str, ...]
+    strict: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw:
+    """Nomination number `nomination` is taken back."""
+
+    pending: Pending
+    nomination: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """`pending` waits, for this reason."""
+
+    pending: Pending
+    refusal: Refusal
+
+
+Decision = Nominate | Withdraw | Refuse
+
+
+class Nominator:
+    """All lines of one cell. Every method is a fact that came in; `settle` draws conclusions."""
+
+    def __init__(
+        self,
+        tree: QuotaTree | None = None,
+        *,
+        open_max: int = OPEN_MAX,
+        open_each: int = OPEN_EACH,
+    ) -> None:
+        self.tree = tree if tree is not None else QuotaTree()
+        self.lines: dict[str, Line] = {}
+        self.products: dict[str, tuple[str, ...]] = {}
+        """Products of each flavor, where they are told."""
+        self.decisions: list[Decision] = []
+        self._open_max = open_max
+        self._open_each = open_each
+        self._open = 0
+        self._rules_version = 0
+        self._dirty: dict[str, Line] = {}
+        self._blocked_above: dict[str, Line] = {}
+        self._blocked_window: dict[str, Line] = {}
+
+    @property
+    def open(self) -> int:
+        """Open nominations of the cell, answered or not."""
+        return self._open
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether a turn is left to do."""
+        return bool(self._dirty)
+
+    def take(self) -> list[Decision]:
+        """The decisions since the last call, in order."""
+        taken, self.decisions = self.decisions, []
+        return taken
+
+    def line(self, queue: str) -> Line:
+        """The line of a queue, whether or not it has quota yet."""
+        found = self.lines.get(queue)
+        if found is None:
+            found = self.lines[queue] = Line(self.tree.node(queue))
+        return found
+
+    # ── what came in ─────────────────────────────────────────────────────────────────────────
+
+    def apply(self, document: QuotaDocument) -> tuple[list[QuotaNode], str]:
+        """A queue or cohort in force; the nodes that changed, or why it is refused."""
+        changed, problem = self.tree.apply(document)
+        if changed:
+            self._rules_version += 1
+            for node in changed:
+                if node.name in self.lines:
+                    self._reconsider(self.lines[node.name])
+            self._dirty.update(self._blocked_above)
+            self._blocked_above.clear()
+        return changed, problem
+
+    def apply_flavor(self, name: str, products: tuple[str, ...]) -> None:
+        """What a flavor is made of."""
+        if self.products.get(name) == products:
+            return
+        self.products[name] = products
+        self._rules_version += 1
+        for line in self.lines.values():
+            self._reconsider(line)
+
+    def enter(self, pending: Pending) -> None:
+        """A workload is queued and may be nominated.
+
+        O(log n) when only its own fit decides; else its line is looked at when the batch settles.
+        """
+        line = self.line(pending.queue)
+        alone = not line.classes
+        members = line.enter(pending)
+        if line.name in self._dirty:
+            return
+        passes = alone or (not line.strict and members.lineup.first() is pending)
+        if line.held or not self._window_open(line) or (line.strict and not alone):
+            self._dirty[line.name] = line
+            return
+        flavor = self._room(line, members) if passes else ""
+        if flavor:
+            self._offer(line, members, pending, flavor)
+        else:
+            self._tell_more(line, None)
+
+    def leave(self, pending: Pending) -> None:
+        """It is no longer to be nominated; an open nomination is withdrawn, a charge stays."""
+        if pending.phase is Phase.WAITING:
+            line = self.lines[pending.queue]
+            line.leave(pending)
+            if line.strict:
+                self._dirty[line.name] = line
+        elif pending.phase in _OPEN:
+            self._withdraw(pending)
+        if pending.phase is not Phase.PLACED:
+            pending.phase = Phase.IDLE
+
+    def reprioritise(self, pending: Pending, priority: int) -> None:
+        """Another priority: out of the order, and in again at its new place."""
+        if priority == pending.priority:
+            return
+        again = pending.phase in {Phase.WAITING, Phase.OFFERED, Phase.REFUSED}
+        if again:
+            self.leave(pending)
+        pending.priority = priority
+        pending.key = order_key(priority, pending.submitted_at_ms, pending.id)
+        if again:
+            self.enter(pending)
+
+    def refused(self, pending: Pending, nomination: int) -> None:
+        """Placement could not place it now: it stays open, and no longer counts as use."""
+        if pending.phase is not Phase.OFFERED or pending.nomination != nomination:
+            return
+        self._uncount(pending)
+        self._wake(pending.queue)
+        pending.phase = Phase.REFUSED
+        self.lines[pending.queue].refused.push(pending)
+
+    def placed(self, pending: Pending, flavor: str, charge: Amount, attempt: int) -> None:
+        """The ledger charged it; nothing that quota decided since stands against that."""
+        self.released(pending)
+        if pending.phase is Phase.WAITING:
+            self.leave(pending)
+        elif pending.phase in _OPEN:
+            as_counted = pending.flavor == flavor and pending.request == charge
+            self._close(pending, quota_freed=not as_counted)
+        self.tree.charge(pending.queue, flavor, charge)
+        pending.phase = Phase.PLACED
+        pending.flavor, pending.charge, pending.attempt = flavor, charge, attempt
+
+    def released(self, pending: Pending) -> None:
+        """The ledger holds nothing for it any more; wakes only those whom that can help."""
+        if pending.phase is not Phase.PLACED:
+            return
+        self.tree.charge(pending.queue, pending.flavor, pending.charge, -1)
+        self._wake(pending.queue)
+        pending.phase = Phase.IDLE
+        pending.flavor, pending.charge = "", NOTHING
+
+    def restore(self, pending: Pending, phase: Phase, flavor: str, charge: Amount) -> None:
+        """Put back what was stored, without a decision; `resume` follows the last one."""
+        line = self.line(pending.queue)
+        if phase is Phase.WAITING:
+            line.enter(pending)
+            return
+        pending.phase, pending.flavor, pending.charge = phase, flavor, charge
+        if phase is Phase.PLACED:
+            self.tree.charge(pending.queue, flavor, charge)
+        elif phase in _OPEN:
+            line.open[pending.id] = pending
+            self._open += 1
+            if phase is Phase.OFFERED:
+                self.tree.promise(pending.queue, flavor, pending.request)
+            else:
+                line.refused.push(pending)
+
+    def resume(self) -> None:
+        """After the last `restore`: look at every line in which someone waits."""
+        for line in self.lines.values():
+            for pending in line.open.values():
+                pending.offered = self._flavors_for(line, pending)
+            if line.classes:
+                self._dirty[line.name] = line
+
+    # ── conclusions ──────────────────────────────────────────────────────────────────────────
+
+    def settle(self) -> None:
+        """Nominate whoever may go now, and tell the first of the others why not.
+
+        At most `TURN_MAX` nominations and as many withdrawals; `unsettled` says that a turn is
+        left.
+        """
+        lines, self._dirty = list(self._dirty.values()), {}
+        for line in lines:
+            share = max(1, TURN_MAX // len(lines))
+            self._recheck(line, share)
+            if line.suspects or (not line.held and self._turn(line, share)):
+                self._dirty[line.name] = line
+            self._tell_line(line)
+
+    def _recheck(self, line: Line, share: int) -> None:
+        """Withdraw nominations that the rules would not give any more, or not like this."""
+        for _ in range(min(share, len(line.suspects))):
+            pending = line.suspects.pop()
+            if pending.phase in _OPEN and (
+                line.held or pending.offered != self._flavors_for(line, pending)
+            ):
+                self._withdraw(pending)
+                line.enter(pending)
+
+    def _turn(self, line: Line, share: int) -> bool:
+        """Nominate in order; whether the share was used up with more to do."""
+        if line.least is None or not self._could_fit(line):
+            return False
+        heads = line.heads()
+        line.measure()
+        while heads:
+            members = heads[0][2]
+            flavor = self._room(line, members)
+            if not flavor and line.strict:
+                return False
+            if flavor:
+                pending = members.lineup.first()
+                assert pending is not None
+                if not self._turn_comes(line, pending):
+                    return False
+                if share <= 0:
+                    return True
+                share -= 1
+                self._offer(line, members, pending, flavor)
+            follower = members.lineup.first() if flavor else None
+            if follower is None:
+                heapq.heappop(heads)
+            else:
+                heapq.heapreplace(heads, (follower.key, follower.id, members))
+        return False
+
+    def _turn_comes(self, line: Line, pending: Pending) -> bool:
+        """Whether the window has room for `pending`, if need be by displacing a later one."""
+        if self._window_open(line):
+            return True
+        self._blocked_window[line.name] = line
+        return self._displace(line, pending.key)
+
+    def _window_open(self, line: Line) -> bool:
+        return self._open < self._open_max or len(line.open) < self._open_each
+
+    def _displace(self, line: Line, key: OrderKey) -> bool:
+        """Make room in the window by the last open and refused one, if that comes after `key`."""
+        last = line.refused.first()
+        if last is None or last.key <= key:
+            return False
+        self._withdraw(last, window_freed=False)
+        line.enter(last)
+        return True
+
+    def _could_fit(self, line: Line) -> bool:
+        assert line.least is not None
+        least = line.least
+        return any(line.node.allows(flavor, least) for flavor in line.node.ceilings)
+
+    def _room(self, line: Line, members: RequestClass) -> str:
+        """The first permitted flavor with room at every level; "" for none."""
+        for flavor in self._permitted(line, members):
+            blocker = self.tree.blocked_by(line.node, flavor, members.request)
+            if blocker is None:
+                return flavor
+            if blocker is not line.node:
+                self._blocked_above[line.name] = line
+        return ""
+
+    def _permitted(self, line: Line, members: RequestClass) -> tuple[str, ...]:
+        """Flavors with the product and enough quota for it at all, in the queue's order."""
+        if members.flavors_version != self._rules_version:
+            members.flavors_version = self._rules_version
+            members.flavors = tuple(
+                flavor
+                for flavor in self._matching(line, members.products)
+                if fits(members.request, NOTHING, line.node.ceilings.get(flavor, NOTHING))
+            )
+        return members.flavors
+
+    def _flavors_for(self, line: Line, pending: Pending) -> tuple[str, ...]:
+        """What a nomination of `pending` would permit by the rules of now."""
+        members = line.classes.get((pending.request, pending.products))
+        if members is None:
+            members = RequestClass(pending.request, pending.products)
+        return self._permitted(line, members)
+
+    def _matching(self, line: Line, products: tuple[str, ...]) -> list[str]:
+        document = line.node.document
+        flavors = document.flavors if document is not None else {}
+        if not products:
+            return list(flavors)
+        return [
+            flavor
+            for flavor in flavors
+            if not self.products.get(flavor) or not set(products).isdisjoint(self.products[flavor])
+        ]
+
+    def _offer(self, line: Line, members: RequestClass, pending: Pending, flavor: str) -> None:
+        line.leave(pending)
+        pending.phase = Phase.OFFERED
+        pending.nomination += 1
+        pending.flavor, pending.offered = flavor, members.flavors
+        line.open[pending.id] = pending
+        self._open += 1
+        self.tree.promise(line.name, flavor, pending.request)
+        self.decisions.append(Nominate(pending, pending.nomination, members.flavors, line.strict))
+
+    def _withdraw(self, pending: Pending, *, window_freed: bool = True) -> None:
+        self._close(pending, window_freed=window_freed)
+        self.decisions.append(Withdraw(pending, pending.nomination))
+
+    def _close(
+        self, pending: Pending, *, quota_freed: bool = True, window_freed: bool = True
+    ) -> None:
+        """An open nomination is no longer open; wakes those whom what it frees can help."""
+        line = self.lines[pending.queue]
+        if pending.phase is Phase.OFFERED:
+            self._uncount(pending)
+            if quota_freed:
+                self._wake(pending.queue)
+        else:
+            line.refused.discard(pending)
+        del line.open[pending.id]
+        self._open -= 1
+        pending.phase = Phase.IDLE
+        if window_freed and self._blocked_window:
+            self._dirty.update(self._blocked_window)
+            self._blocked_window.clear()
+
+    def _uncount(self, pending: Pending) -> None:
+        self.tree.promise(pending.queue, pending.flavor, pending.request, -1)
+        pending.flavor = ""
+
+    def _wake(self, queue: str) -> None:
+        """Quota of `queue` was freed: look at it, and at those whom a common ancestor blocked."""
+        line = self.line(queue)
+        if line.classes:
+            self._dirty[queue] = line
+        if self._blocked_above:
+            root = line.node.root
+            for name, other in list(self._blocked_above.items()):
+                if other.node.root is root:
+                    self._dirty[name] = self._blocked_above.pop(name)
+
+    def _reconsider(self, line: Line) -> None:
+        """The rules of a line changed: check what is open, look again, tell the reasons anew."""
+        line.suspects = list(line.open.values())
+        line.retell = True
+        self._dirty[line.name] = line
+
+    # ── telling why ──────────────────────────────────────────────────────────────────────────
+
+    def _tell_line(self, line: Line) -> None:
+        """Tell what has changed: everything after a change of rules, else the head and the new."""
+        head = line.head() if line.strict else None
+        if line.retell:
+            line.retell = False
+            for pending in line.told.values():
+                self._tell(line, pending, self.refusal(pending, head))
+        elif head is not None and head.told is not None:
+            self._tell(line, head, self.refusal(head, head))
+        self._tell_more(line, head)
+
+    def _tell_more(self, line: Line, head: Pending | None) -> None:
+        """Tell the first that were not told yet, up to the bound."""
+        while len(line.told) < TOLD_MAX:
+            pending = line.untold.pop()
+            if pending is None:
+                return
+            self._tell(line, pending, self.refusal(pending, head))
+
+    def _tell(self, line: Line, pending: Pending, refusal: Refusal) -> None:
+        if pending.told is refusal.reason:
+            return
+        pending.told = refusal.reason
+        line.told[pending.id] = pending
+        self.decisions.append(Refuse(pending, refusal))
+
+    def refusal(self, pending: Pending, head: Pending | None) -> Refusal:
+        """Why a waiting workload is not nominated; `head` is the first of a strict queue."""
+        line = self.lines[pending.queue]
+        if line.held:
+            return quota_reasons.queue_held(line.name)
+        members = line.classes[pending.request, pending.products]
+        permitted = self._permitted(line, members)
+        if not permitted:
+            return self._never(line, members)
+        if head is not None and head is not pending:
+            return quota_reasons.behind_head(line.name, head.id)
+        for flavor in permitted:
+            blocker = self.tree.blocked_by(line.node, flavor, members.request)
+            if blocker is not None:
+                return quota_reasons.waiting(blocker, flavor, members.request)
+        return quota_reasons.window_full(self._open)
+
+    def _never(self, line: Line, members: RequestClass) -> Refusal:
+        matching = self._matching(line, members.products)
+        if not matching:
+            return quota_reasons.no_flavor(line.name, members.products)
+        largest = max(matching, key=lambda flavor: line.node.ceilings.get(flavor, NOTHING))
+        return quota_reasons.exceeds(line.node, largest, members.request)
+
+
+_OPEN: Final = frozenset((Phase.OFFERED, Phase.REFUSED))

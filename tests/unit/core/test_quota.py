@@ -1,0 +1,126 @@
+"""The quota tree: limits, sums at every level, and documents that are refused."""
+
+import pytest
+
+from shared.core.quota import QuotaTree
+from shared.core.units import UNLIMITED
+from tests.unit.quota.builders import a_cohort, a_queue, gpus
+
+
+def a_tree(*documents):
+    tree = QuotaTree()
+    for document in documents:
+        assert tree.apply(document)[1] == ""
+    return tree
+
+
+def test_a_queue_has_its_nominal_quota_available():
+    tree = a_tree(a_queue(flavors={"h100": 8}))
+
+    assert tree.node("q").available("h100") == (8000, UNLIMITED, UNLIMITED)
+    assert tree.node("q").available("a100") == (0, 0, 0)
+
+
+def test_use_and_promises_are_taken_off_at_every_level():
+    tree = a_tree(a_cohort(), a_queue(parent="c"), a_queue("r", parent="c"))
+
+    tree.charge("q", "h100", gpus(3))
+    tree.promise("q", "h100", gpus(2))
+
+    assert tree.node("q").available("h100")[0] == 3000
+    assert tree.node("c").available("h100")[0] == 11_000
+    assert tree.node("r").available("h100")[0] == 8000
+
+
+def test_the_ceiling_of_a_cohort_is_what_its_subtree_owns():
+    tree = a_tree(
+        a_cohort("top"),
+        a_cohort(parent="top", flavors={"h100": 4}),
+        a_queue(parent="c", flavors={"h100": 8}),
+        a_queue("r", parent="top", flavors={"a100": 1}),
+    )
+
+    assert tree.node("c").ceilings["h100"][0] == 12_000
+    assert tree.node("top").ceilings["h100"][0] == 12_000
+    assert tree.node("top").ceilings["a100"][0] == 1000
+
+
+def test_a_change_tells_every_node_whose_limits_it_changed():
+    tree = a_tree(a_cohort("top"), a_cohort(parent="top"))
+
+    changed, _ = tree.apply(a_queue(parent="c"))
+
+    assert [node.name for node in changed] == ["q", "c", "top"]
+
+
+def test_a_queue_that_moves_takes_its_use_along():
+    tree = a_tree(a_cohort("c"), a_cohort("d"), a_queue(parent="c"))
+    tree.charge("q", "h100", gpus(3))
+
+    tree.apply(a_queue(parent="d", version=2))
+
+    assert tree.node("c").used["h100"] == [0, 0, 0]
+    assert tree.node("d").used["h100"] == list(gpus(3))
+    assert tree.node("c").ceilings == {}
+    assert tree.node("d").ceilings["h100"][0] == 8000
+
+
+def test_a_level_above_can_be_what_stands_in_the_way():
+    tree = a_tree(a_cohort(), a_queue(parent="c"), a_queue("r", parent="c"))
+    tree.charge("r", "h100", gpus(8))
+    tree.apply(a_queue("r", parent="c", flavors={"h100": 1}, version=2))
+
+    blocker = tree.blocked_by(tree.node("q"), "h100", gpus(2))
+
+    assert blocker is tree.node("c")
+
+
+def test_an_older_version_changes_nothing():
+    tree = a_tree(a_queue(version=2))
+
+    changed, problem = tree.apply(a_queue(version=1, flavors={"h100": 1}))
+
+    assert (changed, problem) == ([], "")
+    assert tree.node("q").ceilings["h100"][0] == 8000
+
+
+def test_a_parent_may_be_applied_after_its_children():
+    tree = a_tree(a_queue(parent="c"), a_cohort(parent="top"), a_cohort("top"))
+
+    assert tree.node("top").ceilings["h100"][0] == 8000
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        (a_queue("q", flavors={"h100": -1}), "negative"),
+        (a_queue("q", flavors={"h100": UNLIMITED // 100}), "larger than unlimited"),
+        (a_queue("q", parent="q"), "its own parent"),
+        (a_queue("q", weight=-1), "weight"),
+        (a_queue("q", flavors={str(i): 1 for i in range(257)}), "more than 256 flavors"),
+        (a_cohort("c", version=2, parent="e"), "cycle"),
+        (a_queue("q", parent="r"), "is a queue"),
+        (a_cohort("r", version=2), "is a queue already"),
+    ],
+)
+def test_a_document_that_makes_no_sense_is_refused_and_the_old_stays(document, words):
+    tree = a_tree(
+        a_cohort("c"), a_cohort("d", parent="c"), a_cohort("e", parent="d"), a_queue("r")
+    )
+    before = {name: (node.document, node.parent) for name, node in tree.nodes.items()}
+
+    changed, problem = tree.apply(document)
+
+    assert changed == []
+    assert words in problem
+    assert {name: (node.document, node.parent) for name, node in tree.nodes.items()} == before
+
+
+def test_a_tree_has_a_greatest_depth():
+    tree = QuotaTree()
+    problems = [
+        tree.apply(a_cohort(f"c{i}", parent=f"c{i - 1}" if i else ""))[1] for i in range(40)
+    ]
+
+    assert problems[:31] == [""] * 31
+    assert any("deeper than" in problem for problem in problems)

@@ -1,0 +1,320 @@
+"""Who is nominated, in which order, and what the others are told."""
+
+from shared.core.decision import Reason
+from shared.core.nomination import TURN_MAX
+from shared.core.pending import TOLD_MAX, Phase
+from shared.core.units import UNLIMITED
+from tests.unit.quota.builders import Desk, a_cohort, a_pending, a_queue, gpus
+
+
+def place(desk, pending, flavor="h100", attempt=1):
+    desk.core.placed(pending, flavor, pending.request, attempt)
+    return desk.settle()
+
+
+def release(desk, pending):
+    desk.core.released(pending)
+    return desk.settle()
+
+
+def test_what_fits_is_nominated_at_once_with_the_flavors_of_the_queue_in_order():
+    desk = Desk(a_queue(flavors={"h100": 8, "a100": 8}))
+
+    assert desk.queue(a_pending("w1")) == ["+w1"]
+    assert desk.offers["w1"] == ("h100", "a100")
+
+
+def test_nominations_without_an_answer_count_as_use():
+    desk = Desk(a_queue())
+
+    said = desk.queue(a_pending("w1", 5), a_pending("w2", 4), a_pending("w3", 3))
+
+    assert said == ["+w1", "?w2:WaitingForQuota", "+w3"]
+
+
+def test_a_refusal_says_what_was_asked_used_and_limited():
+    desk = Desk(a_queue("team-fraud", flavors={"h100": 4}))
+    first = a_pending("w1", 4, queue="team-fraud")
+    desk.queue(first)
+    place(desk, first)
+
+    desk.queue(a_pending("w2", 1, queue="team-fraud"))
+
+    refusal = desk.refusals["w2"]
+    assert refusal.message == (
+        "exceeded quota: team-fraud, requested: gpu=1, used: gpu=4, limited: gpu=4 (flavor h100)"
+    )
+    assert refusal.next_step == "starts when gpu=1 more of team-fraud is free"
+    assert refusal.evidence == {
+        "requested_gpu_milli": 1000,
+        "used_gpu_milli": 4000,
+        "limited_gpu_milli": 4000,
+    }
+
+
+def test_a_refused_nomination_stays_open_and_no_longer_counts():
+    desk = Desk(a_queue())
+    first = a_pending("w1", 8)
+    desk.queue(first, a_pending("w2", 8))
+
+    desk.core.refused(first, 1)
+
+    assert desk.settle() == ["+w2"]
+    assert desk.core.open == 2
+
+
+def test_an_answer_to_an_earlier_nomination_is_no_answer():
+    desk = Desk(a_queue())
+    first = a_pending("w1", 8)
+    desk.queue(first, a_pending("w2", 8))
+
+    desk.core.refused(first, 7)
+
+    assert desk.settle() == []
+
+
+def test_a_release_lets_the_first_that_fits_go():
+    desk = Desk(a_queue())
+    holder = a_pending("w0", 8)
+    desk.queue(holder)
+    place(desk, holder)
+    desk.queue(a_pending("w1", 6, at=1), a_pending("w2", 5, at=2), a_pending("w3", 2, at=3))
+
+    assert release(desk, holder) == ["+w1", "+w3"]
+
+
+def test_priority_goes_before_age():
+    desk = Desk(a_queue(flavors={"h100": 1}))
+    holder = a_pending("w0")
+    desk.queue(holder)
+    desk.queue(a_pending("w1", at=1), a_pending("w2", at=2, priority=5))
+    place(desk, holder)
+
+    assert release(desk, holder) == ["+w2"]
+
+
+def test_an_older_one_goes_before_a_newcomer_of_the_same_batch():
+    desk = Desk(a_queue())
+    holder, older = a_pending("w0", 8), a_pending("w1", 8, at=1)
+    desk.queue(holder)
+    place(desk, holder)
+    desk.queue(older)
+
+    desk.core.released(holder)
+    said = desk.queue(a_pending("w2", 1, at=2))
+
+    assert said[0] == "+w1"
+
+
+def test_a_strict_queue_lets_nobody_pass_its_head():
+    desk = Desk(a_queue(strict=True))
+    holder = a_pending("w0", 4)
+    desk.queue(holder)
+    said = desk.queue(a_pending("w1", 8, at=1), a_pending("w2", 1, at=2))
+
+    assert said == ["?w1:WaitingForQuota", "?w2:BehindStrictHead"]
+    place(desk, holder)
+    assert release(desk, holder) == ["+w1", "?w2:WaitingForQuota"]
+
+
+def test_the_next_head_of_a_strict_queue_moves_up_when_the_head_leaves():
+    desk = Desk(a_queue(strict=True))
+    desk.queue(a_pending("w0", 4))
+    head = a_pending("w1", 8, at=1)
+    desk.queue(head, a_pending("w2", 1, at=2))
+
+    desk.core.leave(head)
+
+    assert desk.settle() == ["+w2"]
+
+
+def test_a_held_queue_takes_its_nominations_back_and_gives_them_again():
+    desk = Desk(a_queue())
+    offered, refused = a_pending("w1"), a_pending("w2")
+    desk.queue(offered, refused)
+    desk.core.refused(refused, 1)
+
+    desk.core.apply(a_queue(version=2, held=True))
+    assert sorted(desk.settle()) == ["-w1", "-w2", "?w1:QueueHeld", "?w2:QueueHeld"]
+    assert desk.core.tree.node("q").taken("h100") == (0, 0, 0)
+
+    desk.core.apply(a_queue(version=3))
+    assert desk.settle() == ["+w1", "+w2"]
+    assert offered.nomination == 2
+
+
+def test_more_quota_is_used_at_once():
+    desk = Desk(a_queue(flavors={"h100": 1}))
+    desk.queue(a_pending("w1", 2))
+    assert desk.refusals["w1"].reason is Reason.EXCEEDS_QUOTA
+
+    desk.core.apply(a_queue(version=2, flavors={"h100": 2}))
+
+    assert desk.settle() == ["+w1"]
+
+
+def test_a_reason_is_told_again_only_when_it_is_another():
+    desk = Desk(a_queue(flavors={"h100": 1}))
+    desk.queue(a_pending("w0", 1), a_pending("w1", 1))
+
+    desk.core.apply(a_queue(version=2, flavors={"h100": 1, "a100": 0}))
+    assert desk.settle() == []
+
+    desk.core.apply(a_queue(version=3, held=True))
+    assert "?w1:QueueHeld" in desk.settle()
+
+
+def test_a_nomination_is_given_anew_when_its_flavors_change():
+    desk = Desk(a_queue(flavors={"h100": 8}))
+    desk.queue(a_pending("w1"))
+
+    desk.core.apply(a_queue(version=2, flavors={"h100": 8, "a100": 8}))
+
+    assert desk.settle() == ["-w1", "+w1"]
+    assert desk.offers["w1"] == ("h100", "a100")
+
+
+def test_a_nomination_stands_when_only_the_amount_of_quota_changes():
+    desk = Desk(a_queue(flavors={"h100": 8}))
+    desk.queue(a_pending("w1"))
+
+    desk.core.apply(a_queue(version=2, flavors={"h100": 4}))
+
+    assert desk.settle() == []
+
+
+def test_a_flavor_without_the_product_is_not_permitted():
+    desk = Desk(a_queue(flavors={"a100": 8, "h100": 8}))
+    desk.core.apply_flavor("a100", ("A100",))
+    desk.core.apply_flavor("h100", ("H100", "H100-NVL"))
+
+    desk.queue(a_pending("w1", products=("H100",)), a_pending("w2", products=("B200",)))
+
+    assert desk.offers == {"w1": ("h100",)}
+    assert desk.refusals["w2"].reason is Reason.NO_MATCHING_NODE
+
+
+def test_a_queue_that_quota_does_not_know_yet_waits_for_its_document():
+    desk = Desk()
+    assert desk.queue(a_pending("w1")) == ["?w1:NoMatchingFlavor"]
+
+    desk.core.apply(a_queue())
+
+    assert desk.settle() == ["+w1"]
+
+
+def test_another_priority_takes_the_nomination_back_and_gives_another():
+    desk = Desk(a_queue())
+    first = a_pending("w1")
+    desk.queue(first)
+
+    desk.core.reprioritise(first, 9)
+
+    assert desk.settle() == ["-w1", "+w1"]
+    assert first.nomination == 2
+    assert first.key[0] == -9
+
+
+def test_a_placement_stands_against_a_withdrawal():
+    desk = Desk(a_queue())
+    first = a_pending("w1", 8)
+    desk.queue(first)
+    desk.core.leave(first)
+
+    place(desk, first)
+
+    assert first.phase is Phase.PLACED
+    assert desk.core.tree.node("q").used["h100"] == list(gpus(8))
+
+
+def test_quota_promised_in_one_flavor_and_charged_in_another_is_free_again():
+    desk = Desk(a_queue(flavors={"h100": 4, "a100": 4}))
+    first = a_pending("w1", 4)
+    desk.queue(first, a_pending("w2", 4), a_pending("w3", 4))
+
+    assert place(desk, first, "a100") == ["+w3"]
+
+
+def test_a_second_flavor_is_used_when_the_first_is_full():
+    desk = Desk(a_queue(flavors={"h100": 4, "a100": 4}))
+    second = a_pending("w2", 4)
+
+    assert desk.queue(a_pending("w1", 4), second, a_pending("w3", 4))[:2] == ["+w1", "+w2"]
+    assert second.flavor == "a100"
+
+
+def test_a_release_in_a_cohort_wakes_a_queue_that_the_cohort_blocked():
+    desk = Desk(a_cohort(), a_queue("q", parent="c"), a_queue("r", parent="c"))
+    holders = [a_pending(f"w{i}", 4, queue="r") for i in range(2)]
+    desk.queue(*holders)
+    for one in holders:
+        place(desk, one)
+    desk.core.apply(a_queue("r", parent="c", version=2, flavors={"h100": 1}))
+
+    assert desk.queue(a_pending("x", 4)) == ["?x:WaitingForQuota"]
+    assert "exceeded quota: c," in desk.refusals["x"].message
+    assert release(desk, holders[0]) == ["+x"]
+
+
+def test_no_more_than_the_window_is_open():
+    desk = Desk(a_queue(flavors={"h100": UNLIMITED}), open_max=3, open_each=1)
+
+    said = desk.queue(*(a_pending(f"w{i}", at=i) for i in range(5)))
+
+    assert said == ["+w0", "+w1", "+w2", "?w3:InsufficientCapacity", "?w4:InsufficientCapacity"]
+
+
+def test_the_window_goes_on_when_one_is_placed():
+    desk = Desk(a_queue(flavors={"h100": UNLIMITED}), open_max=1, open_each=1)
+    first = a_pending("w0")
+    desk.queue(first, a_pending("w1", at=1), a_pending("w2", at=2))
+
+    assert place(desk, first) == ["+w1"]
+
+
+def test_a_full_window_of_one_team_leaves_room_for_another():
+    unlimited = {"h100": UNLIMITED}
+    desk = Desk(
+        a_queue("q", flavors=unlimited), a_queue("r", flavors=unlimited), open_max=2, open_each=1
+    )
+    desk.queue(*(a_pending(f"w{i}", at=i) for i in range(5)))
+
+    assert desk.queue(a_pending("x", queue="r", at=9)) == ["+x"]
+
+
+def test_an_urgent_newcomer_takes_the_turn_of_a_refused_one():
+    desk = Desk(a_queue(flavors={"h100": UNLIMITED}), open_max=2, open_each=1)
+    first, second = a_pending("w1", at=1), a_pending("w2", at=2)
+    desk.queue(first, second)
+    desk.core.refused(first, 1)
+    desk.core.refused(second, 1)
+    desk.settle()
+
+    said = desk.queue(a_pending("w3", at=3, priority=5))
+
+    assert said[:2] == ["-w2", "+w3"]
+
+
+def test_a_turn_is_bounded_and_goes_on():
+    desk = Desk(a_queue(held=True, flavors={"h100": UNLIMITED}))
+    desk.queue(*(a_pending(f"w{i:05}") for i in range(TURN_MAX + 5)))
+    desk.core.apply(a_queue(version=2, flavors={"h100": UNLIMITED}))
+
+    desk.core.settle()
+    nominated = [one for one in desk.core.take() if type(one).__name__ == "Nominate"]
+
+    assert len(nominated) == TURN_MAX
+    assert desk.core.unsettled
+    assert len([one for one in desk.settle() if one.startswith("+")]) == 5
+
+
+def test_only_the_first_of_a_long_queue_are_told():
+    desk = Desk(a_queue(flavors={"h100": 0}))
+
+    said = desk.queue(*(a_pending(f"w{i:05}") for i in range(TOLD_MAX + 5)))
+    assert len(said) == TOLD_MAX
+
+    left = desk.core.lines["q"].told["w00000"]
+    desk.core.leave(left)
+    desk.core.apply(a_queue(version=2, flavors={"h100": 0}))
+    assert desk.settle() == [f"?w{TOLD_MAX:05}:ExceedsMaxQuota"]

@@ -1,0 +1,87 @@
+"""Valid objects that name only what matters to a test of quota."""
+
+from shared.core.nomination import Nominate, Nominator, Refuse, Withdraw
+from shared.core.pending import Pending
+from shared.core.quota import FlavorLimits, QuotaDocument
+from shared.core.units import UNLIMITED
+
+
+def gpus(count):
+    """GPUs as an amount; CPU and memory as a matter of course."""
+    return (count * 1000, 1, 1)
+
+
+def limits(count=UNLIMITED):
+    milli = UNLIMITED if count == UNLIMITED else count * 1000
+    return FlavorLimits(nominal=(milli, UNLIMITED, UNLIMITED))
+
+
+def a_queue(name="q", version=1, parent="", kind="queue", flavors=None, **rest):
+    """Quota as GPUs by flavor."""
+    flavors = {"h100": 8} if flavors is None else flavors
+    return QuotaDocument(
+        name=name,
+        kind=kind,
+        version=version,
+        parent=parent,
+        flavors={flavor: limits(count) for flavor, count in flavors.items()},
+        **rest,
+    )
+
+
+def a_cohort(name="c", **rest):
+    return a_queue(name, kind="cohort", **({"flavors": {}} | rest))
+
+
+def a_pending(identifier, count=1, *, at=0, priority=0, queue="q", request=None, products=()):
+    return Pending(
+        identifier,
+        team="t",
+        queue=queue,
+        priority=priority,
+        submitted_at_ms=at,
+        request=request if request is not None else gpus(count),
+        products=products,
+    )
+
+
+class Desk:
+    """A nominator with the decisions in short: +id nominated, -id withdrawn, ?id:reason."""
+
+    def __init__(self, *documents, **options):
+        self.core = Nominator(**options)
+        self.refusals = {}
+        self.offers = {}
+        for document in documents:
+            assert self.core.apply(document)[1] == ""
+        self.settle()
+
+    def queue(self, *pendings):
+        for one in pendings:
+            self.core.enter(one)
+        return self.settle()
+
+    def settle(self):
+        said = []
+        turns = 0
+        while True:
+            self.core.settle()
+            said += [self._short(one) for one in self.core.take()]
+            turns += 1
+            assert turns < 1000, "the turns never end"
+            if not self.core.unsettled:
+                return said
+
+    def _short(self, decision):
+        match decision:
+            case Nominate(pending, nomination, flavors, _):
+                assert nomination == pending.nomination
+                self.offers[pending.id] = flavors
+                return f"+{pending.id}"
+            case Withdraw(pending, _):
+                return f"-{pending.id}"
+            case Refuse(pending, refusal):
+                self.refusals[pending.id] = refusal
+                return f"?{pending.id}:{refusal.reason}"
+            case _:
+                raise AssertionError(decision)
