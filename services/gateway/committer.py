@@ -32,7 +32,7 @@ TRIES_SECONDS: Final = 4.0
 BACKOFF_SECONDS: Final = 0.1
 
 
-class QueueFull(MusterError):
+class QueueFull(MusterError):  # noqa: N818  # says what happened
     """More is waiting than `WAITING_ITEMS_MAX`."""
 
 
@@ -144,7 +144,7 @@ class Committer:
             self._items -= sum(order.size for order in group)
 
     async def _settle(self, group: Sequence[Order]) -> None:
-        """Try until it is true, nobody waits any more, or one order stands alone with its error."""
+        """Try until it is true, or nobody waits any more, or one order is left with its error."""
         while awaited := [order for order in group if not order.done.done()]:
             try:
                 await self._once(awaited)
@@ -197,7 +197,7 @@ class Committer:
         return {row["id"]: row["body_hash"] for row in rows}
 
     async def _open(self) -> None:
-        """Take the lease (again), however long that takes; those who wait give up by themselves."""
+        """Take the lease (again), however long it takes; those who wait give up by themselves."""
         self.ready = False
         while not self.ready:
             await self._session.close(graceful=False)

@@ -18,18 +18,35 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from shared.core.units import UNLIMITED
+from shared.core.units import UNBOUNDED, UNLIMITED
 
 INTEGER_MAX: Final = 2**53
 TEXT_LENGTH_MAX: Final = 1024
 NAME_LENGTH_MAX: Final = 253
 ITEMS_MAX: Final = 1000
 
+Amount = Annotated[int, Meta(ge=0, le=UNLIMITED)]
+
+
+class ResourceLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A limit by unit; a unit that is not named is unlimited."""
+
+    gpu_milli: Amount = UNLIMITED
+    cpu_milli: Amount = UNLIMITED
+    memory_mib: Amount = UNLIMITED
+
+
 _BOUNDS: Final[dict[tuple[str, str], Any]] = {
     ("WorkloadSpec", "name"): Annotated[str, Meta(max_length=NAME_LENGTH_MAX)],
     ("WorkloadSpec", "queue"): Annotated[str, Meta(max_length=NAME_LENGTH_MAX)],
     ("WorkloadSpec", "priority_class"): Annotated[str, Meta(max_length=NAME_LENGTH_MAX)],
     ("PodSet", "count"): Annotated[int, Meta(ge=-INTEGER_MAX, le=4096)],
+    ("Resources", "gpu_milli"): Amount,
+    ("Resources", "cpu_milli"): Amount,
+    ("Resources", "memory_mib"): Amount,
+    ("FlavorQuota", "nominal"): ResourceLimits,
+    ("FlavorQuota", "borrowing_limit"): ResourceLimits | None,
+    ("FlavorQuota", "lending_limit"): ResourceLimits | None,
     ("PodSet", "environment"): Annotated[
         dict[
             Annotated[str, Meta(max_length=NAME_LENGTH_MAX)],
@@ -38,8 +55,6 @@ _BOUNDS: Final[dict[tuple[str, str], Any]] = {
         Meta(max_length=100),
     ],
 }
-for _unit in ("gpu_milli", "cpu_milli", "memory_mib"):
-    _BOUNDS["Resources", _unit] = Annotated[int, Meta(ge=0, le=UNLIMITED)]
 _PLAIN: Final[dict[Any, Any]] = {
     str: Annotated[str, Meta(max_length=TEXT_LENGTH_MAX)],
     int: Annotated[int, Meta(ge=-INTEGER_MAX, le=INTEGER_MAX)],
@@ -49,21 +64,27 @@ _PLAIN: Final[dict[Any, Any]] = {
 
 @functools.cache
 def strict(
-    source: type, leave_out: frozenset[str] = frozenset(), add: tuple[Any, ...] = ()
+    source: type,
+    *,
+    suffix: str = "Request",
+    name: str = "",
+    leave_out: frozenset[str] = frozenset(),
+    add: tuple[Any, ...] = (),
 ) -> type[msgspec.Struct]:
     """The strict mirror of a dataclass or struct without the fields `leave_out`.
 
-    `add` holds further fields in the form of `msgspec.defstruct`.
+    It is called `name`, or as its source with `suffix`, which also tells the nested ones apart;
+    `add` holds further or other fields in the form of `msgspec.defstruct`.
     """
     hints = typing.get_type_hints(source)
     fields: list[Any] = []
-    for name, default in _defaults(source):
-        if name in leave_out:
+    for field, default in _defaults(source, suffix):
+        if field in leave_out:
             continue
-        annotation = _BOUNDS.get((source.__name__, name)) or _mirror(hints[name])
-        fields.append((name, annotation, *default))
+        annotation = _BOUNDS.get((source.__name__, field)) or _mirror(hints[field], suffix)
+        fields.append((field, annotation, *default))
     return msgspec.defstruct(
-        source.__name__,
+        name or f"{source.__name__}{suffix}",
         [*fields, *add],
         kw_only=True,
         frozen=True,
@@ -73,55 +94,63 @@ def strict(
     )
 
 
-def _defaults(source: type) -> list[tuple[str, tuple[Any, ...]]]:
+def _defaults(source: type, suffix: str) -> list[tuple[str, tuple[Any, ...]]]:
     if dataclasses.is_dataclass(source):
-        return [(field.name, _dataclass_default(field)) for field in dataclasses.fields(source)]
-    return [(field.name, _struct_default(field)) for field in msgspec.structs.fields(source)]
+        return [
+            (field.name, _dataclass_default(field, suffix)) for field in dataclasses.fields(source)
+        ]
+    return [
+        (field.name, _struct_default(field, suffix)) for field in msgspec.structs.fields(source)
+    ]
 
 
-def _dataclass_default(field: dataclasses.Field[Any]) -> tuple[Any, ...]:
+def _dataclass_default(field: dataclasses.Field[Any], suffix: str) -> tuple[Any, ...]:
     if field.default_factory is not dataclasses.MISSING:
         return (msgspec.field(default_factory=field.default_factory),)
     if field.default is dataclasses.MISSING:
         return ()
-    return (_mirrored_default(field.default),)
+    return (_mirrored_default(field.default, suffix),)
 
 
-def _struct_default(field: Any) -> tuple[Any, ...]:  # noqa: ANN401  # FieldInfo is not public
+def _struct_default(field: Any, suffix: str) -> tuple[Any, ...]:  # noqa: ANN401  # FieldInfo is not public
     if field.default_factory is not msgspec.NODEFAULT:
         return (msgspec.field(default_factory=field.default_factory),)
-    return () if field.default is msgspec.NODEFAULT else (_mirrored_default(field.default),)
+    return (
+        () if field.default is msgspec.NODEFAULT else (_mirrored_default(field.default, suffix),)
+    )
 
 
-def _mirrored_default(value: Any) -> Any:  # noqa: ANN401  # the default of any field
+def _mirrored_default(value: Any, suffix: str) -> Any:  # noqa: ANN401  # the default of any field
     if isinstance(value, tuple):
-        return tuple(_mirrored_default(item) for item in value)
+        return tuple(_mirrored_default(item, suffix) for item in value)
+    if value == UNBOUNDED:
+        return ResourceLimits()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return msgspec.convert(value, strict(type(value)), from_attributes=True)
+        return msgspec.convert(value, strict(type(value), suffix=suffix), from_attributes=True)
     return value
 
 
-def _mirror(annotation: Any) -> Any:  # noqa: ANN401  # any annotation
+def _mirror(annotation: Any, suffix: str) -> Any:  # noqa: ANN401  # any annotation
     origin = typing.get_origin(annotation)
     if origin is None:
-        return _mirror_plain(annotation)
+        return _mirror_plain(annotation, suffix)
     arguments = typing.get_args(annotation)
     if origin is tuple:
-        return Annotated[tuple[_mirror(arguments[0]), ...], Meta(max_length=ITEMS_MAX)]  # type: ignore[misc]  # built at run time
+        return Annotated[tuple[_mirror(arguments[0], suffix), ...], Meta(max_length=ITEMS_MAX)]  # type: ignore[misc]  # built at run time
     if origin is dict:
-        key, value = (_mirror(one) for one in arguments)
+        key, value = (_mirror(one, suffix) for one in arguments)
         return Annotated[dict[key, value], Meta(max_length=ITEMS_MAX)]  # type: ignore[valid-type]  # built at run time
     if origin in (types.UnionType, typing.Union):
-        return functools.reduce(operator.or_, (_mirror(one) for one in arguments))
+        return functools.reduce(operator.or_, (_mirror(one, suffix) for one in arguments))
     raise TypeError(f"{annotation}: a request cannot hold this type")
 
 
-def _mirror_plain(annotation: Any) -> Any:  # noqa: ANN401  # any annotation
+def _mirror_plain(annotation: Any, suffix: str) -> Any:  # noqa: ANN401  # any annotation
     if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
-        return strict(annotation)
+        return strict(annotation, suffix=suffix)
     is_class = isinstance(annotation, type)
     if is_class and issubclass(annotation, msgspec.Struct):
-        return strict(annotation)
+        return strict(annotation, suffix=suffix)
     if is_class and issubclass(annotation, Enum):
         return annotation
     return _PLAIN.get(annotation, annotation)

@@ -1,5 +1,7 @@
-"""What a group of submissions makes true: the accepted request, the first row of the read model,
-the command to admission and the audit, all by the same derived ids.
+"""What a group of submissions makes true, all at once and by derived ids.
+
+That is the accepted request, the first row of the read model, the command to admission, and the
+audit row.
 
 Pure. The same id with the same body is a replay and writes nothing; with another body it is a
 conflict. That holds inside one group, too.

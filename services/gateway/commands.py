@@ -1,0 +1,151 @@
+"""Cancel, hold, release, reprioritise, evict: of one workload, or of all that labels select.
+
+A command is accepted when it is durable; admission forwards it behind `WorkloadQueued`, and
+placement decides what it comes to. A workload that has ended takes no more commands (409).
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from services.gateway.committer import Order
+from services.gateway.door import Call, Door, answer, href_of
+from services.gateway.problems import Problem, invalid, not_found
+from services.gateway.submission_rows import cause_of
+from services.gateway.views import BulkCommanded, Commanded
+from shared.core.decision import FieldError
+from shared.core.lifecycle import TERMINAL
+from shared.events.topics import SUBMISSION_COMMANDS
+from shared.events.workloads import (
+    CancelWorkload,
+    HoldWorkload,
+    ReleaseWorkload,
+    ReprioritiseWorkload,
+    RequestEviction,
+    Wire,
+)
+from shared.runtime.handler import Change, Emit
+
+BULK_MAX: Final = 1_000
+_ENDED: Final = tuple(sorted(state.value for state in TERMINAL))
+
+
+async def command(door: Door, call: Call) -> web.Response:
+    """One command to one workload."""
+    verb = call.route.name.removeprefix("command_")
+    identifier = call.part("id")
+    rows = await door.reader.fetch(
+        "SELECT id, team, state, cell FROM gateway.workload WHERE id = $1", identifier
+    )
+    if not rows:
+        raise not_found(f"workload {identifier}")
+    row = rows[0]
+    call.require(row["team"], f"workload {identifier}")
+    if row["state"] in _ENDED:
+        raise Problem(409, "has-ended", f"workload {identifier} is already {row['state']}")
+    await _check_class(door, verb, call.body)
+    await door.commit(_order(door, call, verb, rows))
+    view = Commanded(id=identifier, command=verb, state=row["state"], href=href_of(identifier))
+    return answer(view, 202, {"Location": view.href})
+
+
+async def bulk(door: Door, call: Call) -> web.Response:
+    """One command to up to `BULK_MAX` live workloads of a team, the oldest first."""
+    verb = call.route.name.removeprefix("bulk_")
+    selection = call.body
+    if not (selection.labels or selection.ids or selection.queue or selection.state):
+        rule = "give at least one of labels, ids, queue, state"
+        raise invalid([FieldError(field="", value="{}", rule=rule)])
+    if verb == "reprioritise" and not selection.priority_class:
+        raise invalid([FieldError(field="priority_class", value="", rule="is required")])
+    team = selection.team or call.subject.team
+    call.require(team)
+    await _check_class(door, verb, selection)
+    rows = await _selected(door, team, selection)
+    more = len(rows) > BULK_MAX
+    rows = rows[:BULK_MAX]
+    if rows:
+        await door.commit(_order(door, call, verb, rows))
+    view = BulkCommanded(command=verb, ids=tuple(row["id"] for row in rows), more=more)
+    return answer(view, 202)
+
+
+async def _selected(door: Door, team: str, selection: Any) -> Sequence[Any]:  # noqa: ANN401  # Selection
+    return await door.reader.fetch(
+        "SELECT id, team, state, cell FROM gateway.workload WHERE live AND team = $1"
+        " AND ($2::text = '' OR queue = $2) AND ($3::text = '' OR state = $3)"
+        " AND ($4::jsonb = '{}' OR labels @> $4) AND (cardinality($5::text[]) = 0 OR id = ANY($5))"
+        " ORDER BY submitted_at_ms, id LIMIT $6",
+        team,
+        selection.queue,
+        selection.state.value if selection.state else "",
+        msgspec.json.encode(selection.labels).decode(),
+        list(selection.ids),
+        BULK_MAX + 1,
+    )
+
+
+async def _check_class(door: Door, verb: str, body: Any) -> None:  # noqa: ANN401  # a request
+    if verb != "reprioritise":
+        return
+    name = body.priority_class
+    known = (await door.organisation.current()).priority_classes
+    if name not in known and name not in (await door.organisation.refresh()).priority_classes:
+        rule = f"is not a priority class; there are: {', '.join(sorted(known))}"
+        raise invalid([FieldError(field="priority_class", value=name, rule=rule)])
+
+
+def _order(door: Door, call: Call, verb: str, rows: Sequence[Any]) -> Order:
+    distinct = verb + base64.b32encode(door.random_bytes(10)).decode()
+    at_ms = door.clock.now_ms()
+    emits, changes = [], []
+    for row in rows:
+        payload = _payload(verb, row["id"], row["team"], call)
+        cause = cause_of(payload, row["id"], distinct, at_ms)
+        emits.append(
+            Emit(
+                payload=payload,
+                topic=SUBMISSION_COMMANDS,
+                subject=row["id"],
+                cause=cause,
+                partition=row["cell"] or 0,
+            )
+        )
+        changes.append(
+            Change(
+                subject=row["id"],
+                version=0,
+                before=row["state"],
+                after=row["state"],
+                cause=cause,
+                actor=call.subject.name,
+                kind=verb,
+            )
+        )
+    return Order(emits=emits, changes=changes)
+
+
+def _payload(verb: str, identifier: str, team: str, call: Call) -> Wire:
+    actor = call.subject.name
+    match verb:
+        case "cancel":
+            return CancelWorkload(workload_id=identifier, team=team, actor=actor)
+        case "hold":
+            return HoldWorkload(workload_id=identifier, team=team, actor=actor)
+        case "release":
+            return ReleaseWorkload(workload_id=identifier, team=team, actor=actor)
+        case "reprioritise":
+            return ReprioritiseWorkload(
+                workload_id=identifier,
+                team=team,
+                priority_class=call.body.priority_class,
+                actor=actor,
+            )
+        case _:
+            reason = getattr(call.body, "reason", "operator")
+            return RequestEviction(workload_id=identifier, team=team, reason=reason, actor=actor)

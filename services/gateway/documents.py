@@ -1,0 +1,223 @@
+"""The organisation as documents: teams, queues, cohorts, flavors, priority classes.
+
+One table says for each collection its payload, its request type and the topic fact it becomes.
+Applying is idempotent: the same content again changes nothing. What a document refers to must
+exist, so that a typing error is told at once and not found as a queue without quota.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from services.gateway.strict_types import strict
+from shared.core.decision import FieldError
+from shared.core.model import WorkloadKind
+from shared.core.priority_classes import BUILT_IN
+from shared.events.organisation import (
+    CohortApplied,
+    FlavorApplied,
+    PriorityClassApplied,
+    QueueApplied,
+    TeamApplied,
+)
+from shared.events.workloads import Wire
+
+Applied = TeamApplied | QueueApplied | CohortApplied | FlavorApplied | PriorityClassApplied
+NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+NAME_RULE: Final = "must be a DNS-1123 label: a-z, 0-9 and '-', at most 63 characters"
+NameText = Annotated[str, msgspec.Meta(max_length=63)]
+_IDENTITY: Final = frozenset(("name", "version"))
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """One kind of document: `path` in URLs, `kind` in the database, its wire type."""
+
+    path: str
+    kind: str
+    payload: type[Wire]
+
+    @property
+    def title(self) -> str:
+        """The name of a document of this kind: "Team", "PriorityClass"."""
+        return self.payload.__name__.removesuffix("Applied")
+
+    @property
+    def request(self) -> type[msgspec.Struct]:
+        """What a PUT carries: everything but name and version."""
+        return strict(
+            self.payload,
+            name=f"{self.title}Request",
+            leave_out=self._left_out(),
+            add=self._optional(),
+        )
+
+    @property
+    def view(self) -> type[msgspec.Struct]:
+        """What a GET shows: everything, defaults too."""
+        return strict(self.payload, name=self.title, suffix="View")
+
+    def _left_out(self) -> frozenset[str]:
+        return _IDENTITY | {"default_queue"} if self.payload is TeamApplied else _IDENTITY
+
+    def _optional(self) -> tuple[Any, ...]:
+        """A team that names no default queue has the one of its own name."""
+        return (("default_queue", NameText, ""),) if self.payload is TeamApplied else ()
+
+
+COLLECTIONS: Final = (
+    Collection("teams", "team", TeamApplied),
+    Collection("queues", "queue", QueueApplied),
+    Collection("cohorts", "cohort", CohortApplied),
+    Collection("flavors", "flavor", FlavorApplied),
+    Collection("priority-classes", "priority_class", PriorityClassApplied),
+)
+BY_PATH: Final = {one.path: one for one in COLLECTIONS}
+BY_KIND: Final = {one.kind: one for one in COLLECTIONS}
+
+
+@dataclass(slots=True)
+class Organisation:
+    """All documents by kind and name. Replaced as a whole when something has changed."""
+
+    teams: dict[str, TeamApplied] = field(default_factory=dict)
+    queues: dict[str, QueueApplied] = field(default_factory=dict)
+    cohorts: dict[str, CohortApplied] = field(default_factory=dict)
+    flavors: dict[str, FlavorApplied] = field(default_factory=dict)
+    priority_classes: dict[str, PriorityClassApplied] = field(default_factory=dict)
+
+    def of(self, kind: str) -> dict[str, Any]:
+        """The documents of one kind by name."""
+        documents: dict[str, Any] = getattr(self, f"{kind}es" if kind[-1] == "s" else f"{kind}s")
+        return documents
+
+
+def organisation_of(rows: Sequence[Mapping[str, Any]]) -> Organisation:
+    """The organisation in the rows of `gateway.document`."""
+    organisation = Organisation()
+    for row in rows:
+        payload = msgspec.json.decode(row["body"], type=BY_KIND[row["kind"]].payload)
+        document = msgspec.structs.replace(payload, version=row["version"])
+        organisation.of(row["kind"])[row["name"]] = document
+    return organisation
+
+
+def applied_of(collection: Collection, name: str, request: msgspec.Struct) -> Any:  # noqa: ANN401  # one of Applied
+    """The payload of version 0 for what was sent."""
+    values = {one: getattr(request, one) for one in request.__struct_fields__}
+    if collection.payload is TeamApplied:
+        values["default_queue"] = values["default_queue"] or name
+    return msgspec.convert(
+        {"name": name, "version": 0, **values}, collection.payload, from_attributes=True
+    )
+
+
+def content(document: Wire) -> bytes:
+    """What two versions are compared by, and what is stored: everything but the version."""
+    return msgspec.json.encode(msgspec.structs.replace(document, version=0))
+
+
+def problems_of(document: Any, organisation: Organisation) -> list[FieldError]:  # noqa: ANN401  # one of Applied
+    """Every broken rule of a document: bounds, and references to what does not exist."""
+    errors: list[FieldError] = []
+    if not NAME.fullmatch(document.name):
+        errors.append(_error("name", document.name, NAME_RULE))
+    match document:
+        case TeamApplied():
+            errors += _team_errors(document, organisation)
+        case QueueApplied():
+            errors += _queue_errors(document, organisation)
+        case CohortApplied():
+            errors += _cohort_errors(document, organisation)
+        case PriorityClassApplied():
+            errors += [
+                _error(f"kinds[{index}]", kind, "must be a kind of workload")
+                for index, kind in enumerate(document.kinds)
+                if kind not in set(WorkloadKind)
+            ]
+        case _:
+            pass
+    return errors
+
+
+def _team_errors(team: TeamApplied, organisation: Organisation) -> list[FieldError]:
+    errors = [
+        _error(f"priority_classes[{index}]", name, "is not a priority class")
+        for index, name in enumerate(team.priority_classes)
+        if name not in organisation.priority_classes
+    ]
+    queue = organisation.queues.get(team.default_queue)
+    if queue is not None and queue.team != team.name:
+        errors.append(_error("default_queue", team.default_queue, "is another team's queue"))
+    if not NAME.fullmatch(team.default_queue):
+        errors.append(_error("default_queue", team.default_queue, NAME_RULE))
+    if team.max_pending < 0:
+        errors.append(_error("max_pending", str(team.max_pending), "must be at least 0"))
+    return errors
+
+
+def _queue_errors(queue: QueueApplied, organisation: Organisation) -> list[FieldError]:
+    errors = _quota_errors(queue, organisation)
+    if queue.team not in organisation.teams:
+        errors.append(_error("team", queue.team, "is not a team; apply it first"))
+    if queue.cohort and queue.cohort not in organisation.cohorts:
+        errors.append(_error("cohort", queue.cohort, "is not a cohort; apply it first"))
+    before = organisation.queues.get(queue.name)
+    if before is not None and before.team != queue.team:
+        errors.append(_error("team", queue.team, f"must stay {before.team}: work waits in it"))
+    return errors
+
+
+def _cohort_errors(cohort: CohortApplied, organisation: Organisation) -> list[FieldError]:
+    errors = _quota_errors(cohort, organisation)
+    seen, parent = {cohort.name}, cohort.parent
+    while parent:
+        if parent in seen:
+            errors.append(_error("parent", cohort.parent, "must not be below this cohort"))
+            break
+        seen.add(parent)
+        above = organisation.cohorts.get(parent)
+        if above is None:
+            errors.append(_error("parent", parent, "is not a cohort; apply it first"))
+            break
+        parent = above.parent
+    return errors
+
+
+def _quota_errors(
+    document: QueueApplied | CohortApplied, organisation: Organisation
+) -> list[FieldError]:
+    errors = []
+    names = [one.flavor for one in document.flavors]
+    for index, name in enumerate(names):
+        if name not in organisation.flavors:
+            rule = "is not a flavor; apply it first"
+            errors.append(_error(f"flavors[{index}].flavor", name, rule))
+        elif name in names[:index]:
+            errors.append(_error(f"flavors[{index}].flavor", name, "must be given once"))
+    if document.weight < 1:
+        errors.append(_error("weight", str(document.weight), "must be at least 1"))
+    return errors
+
+
+def _error(path: str, value: str, rule: str) -> FieldError:
+    return FieldError(field=path, value=value, rule=rule)
+
+
+def default_documents() -> list[PriorityClassApplied]:
+    """What an empty database begins with: the built-in priority classes, open to change."""
+    return [
+        PriorityClassApplied(
+            name=one.name,
+            version=0,
+            value=one.value,
+            protected=one.protected,
+            kinds=tuple(str(kind) for kind in one.kinds),
+        )
+        for one in BUILT_IN
+    ]

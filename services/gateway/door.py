@@ -1,0 +1,144 @@
+"""What every handler gets: the parts of the process (`Door`) and the one request (`Call`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NoReturn
+
+import msgspec
+import structlog
+from aiohttp import web
+
+from services.gateway.authorisation import Action, Subject, Verdict, authorise
+from services.gateway.committer import Committer, Order, QueueFull
+from services.gateway.hub import Hub
+from services.gateway.keys import KeyRing
+from services.gateway.organisation import OrganisationCache
+from services.gateway.problems import Problem, forbidden, invalid, not_found, too_many
+from services.gateway.rate import Rate
+from services.gateway.routes import Route
+from services.gateway.settings import GatewaySettings
+from services.gateway.submission_rows import Known
+from shared.core.decision import FieldError
+from shared.ports.clock import Clock
+from shared.ports.reader import Reader
+
+_json: Final = msgspec.json.Encoder()
+JSON_HEADERS: Final = {"Content-Type": "application/json"}
+PAGE_ITEMS: Final = 100
+PAGE_ITEMS_MAX: Final = 1000
+
+
+@dataclass(slots=True, kw_only=True)
+class Door:
+    """The parts of the HTTP process."""
+
+    settings: GatewaySettings
+    reader: Reader
+    committer: Committer
+    keys: KeyRing
+    organisation: OrganisationCache
+    hub: Hub
+    rate: Rate
+    clock: Clock
+    random_bytes: Callable[[int], bytes]
+    create_topics: Callable[[str], Any]
+    """Awaitable: makes the Kafka topics of a team."""
+    log: structlog.stdlib.BoundLogger
+    closing: bool = False
+    streams: int = 0
+    cache: dict[Any, tuple[float, Any]] = field(default_factory=dict)
+
+    async def commit(self, order: Order) -> list[Known]:
+        """Make `order` true; 429 when too much is waiting."""
+        try:
+            return await self.committer.submit(order)
+        except QueueFull as error:
+            raise too_many("too many requests are waiting; nothing was accepted") from error
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    """One authenticated request; `body` is decoded, `text` the caller's key."""
+
+    request: web.Request
+    route: Route
+    subject: Subject
+    text: str = ""
+    body: Any = None
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """Query parameters, the first of each name."""
+        return self.request.query
+
+    def part(self, name: str) -> str:
+        """A part of the path."""
+        return self.request.match_info[name]
+
+    def require(self, team: str | None, what: str = "", action: Action | None = None) -> None:
+        """Go on only if the caller may do this to an object of `team`.
+
+        Raises:
+            Problem: 404 where the object is another team's, 403 where the role is too weak.
+        """
+        wanted = action or self.route.action
+        assert wanted is not None
+        verdict = authorise(self.subject, wanted, team)
+        if verdict is Verdict.HIDDEN:
+            raise not_found(what or f"team {team}")
+        if verdict is Verdict.FORBIDDEN:
+            raise forbidden(f"the role {self.subject.role} may not do {wanted}")
+
+    def team_filter(self) -> str | None:
+        """The team that a list is about: the caller's own, or what an operator asks for."""
+        asked = self.query.get("team")
+        if asked:
+            self.require(asked)
+            return asked
+        everything = authorise(self.subject, Action.APPLY_ORGANISATION) is Verdict.ALLOWED
+        return None if everything else self.subject.team
+
+    def whole_number(self, name: str, otherwise: int, least: int, most: int) -> int:
+        """A query parameter as an integer in range; 400 for anything else."""
+        text = self.query.get(name)
+        if text is None:
+            return otherwise
+        rule = f"must be an integer from {least} to {most}"
+        if not text.isascii() or not text.isdigit() or len(text) > 18:  # noqa: PLR2004  # of 2^63
+            bad_parameter(name, text, rule)
+        if not least <= int(text) <= most:
+            bad_parameter(name, text, rule)
+        return int(text)
+
+    def limit(self) -> int:
+        """Items of a page."""
+        return self.whole_number("limit", PAGE_ITEMS, 1, PAGE_ITEMS_MAX)
+
+
+def bad_parameter(name: str, value: str, rule: str) -> NoReturn:
+    """400 about one parameter."""
+    raise invalid([FieldError(field=name, value=value[:100], rule=rule)])
+
+
+def answer(
+    value: Any,  # noqa: ANN401  # any view
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+) -> web.Response:
+    """`value` as JSON."""
+    return web.Response(
+        body=_json.encode(value), status=status, headers={**JSON_HEADERS, **(headers or {})}
+    )
+
+
+def problem_answer(problem: Problem) -> web.Response:
+    """A problem as `application/problem+json`."""
+    headers = {**problem.headers, "Content-Type": "application/problem+json"}
+    return web.Response(body=problem.body(), status=problem.status, headers=headers)
+
+
+def href_of(workload_id: str) -> str:
+    """Where a workload is read."""
+    return f"/v1/workloads/{workload_id}"

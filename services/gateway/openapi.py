@@ -1,0 +1,196 @@
+"""OpenAPI 3.1 of the table of routes: `python -m services.gateway.openapi --write | --check`.
+
+Schemas come from the very types by which requests are decoded and answers are encoded, so the
+document cannot say anything else than what the gateway does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from services.gateway.problems import CONTENT_TYPE, ProblemDocument
+from services.gateway.routes import ROUTES, Parameter, Route
+
+PATH: Final = Path(__file__).parents[2] / "docs" / "openapi.json"
+_REF: Final = "#/components/schemas/{name}"
+_PROBLEMS: Final = {
+    "400": "A parameter or the body breaks a rule; `errors` names each.",
+    "401": "No valid key.",
+    "403": "The key's role does not allow it.",
+    "404": "It does not exist, or belongs to another team.",
+    "409": "The workload has ended.",
+    "412": "The document is at another version.",
+    "413": "The body is too large.",
+    "415": "The body is not application/json.",
+    "422": "The idempotency key was used with another body.",
+    "429": "Too many requests; nothing was accepted. See Retry-After.",
+    "503": "Nothing can be accepted now; the same again is safe. See Retry-After.",
+}
+
+
+def document() -> dict[str, Any]:
+    """The whole document as JSON values."""
+    types = [route.request for route in ROUTES if route.request]
+    types += [view for route in ROUTES for _, view in route.answers if view]
+    types = list(dict.fromkeys([*types, ProblemDocument]))
+    schemas, components = msgspec.json.schema_components(
+        types, ref_template=_REF, schema_hook=_raw
+    )
+    by_type = dict(zip(types, schemas, strict=True))
+    paths: dict[str, Any] = {}
+    for route in ROUTES:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, by_type)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Muster",
+            "version": "1",
+            "description": "Submit GPU work, see what becomes of it, and why.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "security": [{"key": []}],
+        "paths": paths,
+        "components": {
+            "schemas": dict(sorted(components.items())),
+            "securitySchemes": {
+                "key": {"type": "http", "scheme": "bearer", "description": "mk_<prefix>_<secret>"}
+            },
+        },
+    }
+
+
+def _raw(kind: Any) -> dict[str, Any]:  # noqa: ANN401  # a type msgspec does not know
+    if kind is msgspec.Raw:
+        return {"description": "Any JSON."}
+    raise NotImplementedError(kind)
+
+
+def _operation(route: Route, by_type: dict[Any, Any]) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": route.name,
+        "summary": route.summary,
+        "tags": [_tag(route)],
+        "responses": _responses(route, by_type),
+    }
+    parameters = [_path_parameter(name) for name in re.findall(r"{(\w+)}", route.path)]
+    parameters += [_parameter(one) for one in route.parameters]
+    if parameters:
+        operation["parameters"] = parameters
+    if route.action is None:
+        operation["security"] = []
+    else:
+        operation["description"] = f"Action `{route.action}`."
+    if route.request:
+        operation["requestBody"] = {
+            "required": not route.body_optional,
+            "content": {"application/json": {"schema": by_type[route.request]}},
+        }
+    return operation
+
+
+def _tag(route: Route) -> str:
+    parts = route.path.split("/")
+    return re.split(r"[:?]", parts[2])[0] if parts[1] == "v1" else "process"
+
+
+def _responses(route: Route, by_type: dict[Any, Any]) -> dict[str, Any]:
+    responses: dict[str, Any] = {}
+    for status, view in route.answers or ((200, None),):
+        answer: dict[str, Any] = {"description": _first_line(view)}
+        if view:
+            answer["content"] = {"application/json": {"schema": by_type[view]}}
+            if route.name in ("events", "workload_events"):
+                answer["content"]["text/event-stream"] = {"schema": {"type": "string"}}
+        responses[str(status)] = answer
+    if route.action is not None:
+        for problem in _problem_statuses(route):
+            responses[problem] = {
+                "description": _PROBLEMS[problem],
+                "content": {CONTENT_TYPE: {"schema": by_type[ProblemDocument]}},
+            }
+    elif route.name == "readyz":
+        responses["503"] = {"description": "Not now."}
+    return responses
+
+
+def _first_line(view: Any) -> str:  # noqa: ANN401  # a type
+    return (view.__doc__ or "Done.").split("\n")[0] if view else "Done."
+
+
+def _problem_statuses(route: Route) -> list[str]:
+    statuses = ["401", "403", "404", "429", "503"]
+    if route.parameters or route.request:
+        statuses.append("400")
+    if route.request:
+        statuses += ["413", "415"]
+    if route.name == "submit":
+        statuses.append("422")
+    if route.name.startswith("command_"):
+        statuses.append("409")
+    if route.method == "PUT":
+        statuses.append("412")
+    return sorted(statuses)
+
+
+def _path_parameter(name: str) -> dict[str, Any]:
+    schema = {"type": "string", "minLength": 1}
+    return {"name": name, "in": "path", "required": True, "schema": schema}
+
+
+def _parameter(one: Parameter) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": one.kind}
+    if one.kind == "string":
+        schema["maxLength"] = one.length_max
+    if one.name == "limit":
+        schema |= {"minimum": 1, "maximum": 1000, "default": 100}
+    elif one.kind == "integer":
+        schema["minimum"] = 0
+    if one.name == "Idempotency-Key":
+        schema |= {"minLength": 1, "pattern": "^[ -~]+$"}
+    return {
+        "name": one.name,
+        "in": one.place,
+        "required": False,
+        "description": one.text,
+        "schema": schema,
+    }
+
+
+@functools.cache
+def document_bytes() -> bytes:
+    """What is served at /openapi.json."""
+    return json.dumps(document()).encode()
+
+
+def text() -> str:
+    """What stands in docs/openapi.json."""
+    return json.dumps(document(), indent=1, sort_keys=True) + "\n"
+
+
+def main() -> int:
+    """Write the file, or say whether it is fresh."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    choice = parser.add_mutually_exclusive_group(required=True)
+    choice.add_argument("--write", action="store_true")
+    choice.add_argument("--check", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.write:
+        PATH.write_text(text())
+        return 0
+    fresh = PATH.exists() and PATH.read_text() == text()
+    if not fresh:
+        sys.stderr.write(f"{PATH} is stale: python -m services.gateway.openapi --write\n")
+    return 0 if fresh else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

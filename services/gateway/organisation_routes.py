@@ -1,0 +1,175 @@
+"""Routes of teams, queues, cohorts, flavors and priority classes: read, and make it so.
+
+A document is applied with its fact in one unit of work. Versions guard it: `If-Match` names the
+version that is meant, and two writers at once are told apart by the database. The same content
+again is no change, whatever the conditions say, because then what was asked for is so.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from services.gateway.authorisation import Action
+from services.gateway.committer import Order
+from services.gateway.documents import (
+    BY_PATH,
+    Collection,
+    applied_of,
+    content,
+    problems_of,
+)
+from services.gateway.door import Call, Door, answer, bad_parameter
+from services.gateway.problems import Problem, invalid, not_found, unavailable
+from services.gateway.submission_rows import cause_of
+from shared.events.topics import ORGANISATION_FACTS
+from shared.ports.errors import Stale, Transient
+from shared.ports.store import Write
+from shared.runtime.handler import Change, Emit
+
+RACES_MAX: Final = 3
+APPLY: Final = (
+    "INSERT INTO gateway.document AS d (kind, name, version, body, actor, at_ms, epoch)"
+    " VALUES ({0}::text, {1}::text, {2}::bigint, {3}::text, {4}::text, {5}::bigint, {epoch})"
+    " ON CONFLICT (kind, name) DO UPDATE SET version = excluded.version, body = excluded.body,"
+    " actor = excluded.actor, at_ms = excluded.at_ms, epoch = excluded.epoch"
+    " WHERE d.version = excluded.version - 1 RETURNING 1"
+)
+
+
+def collection_of(call: Call) -> Collection:
+    """The collection that the route is about."""
+    return BY_PATH[call.route.path.split("/")[2]]
+
+
+def team_of(document: Any) -> str | None:  # noqa: ANN401  # one of Applied
+    """Whose the document is; None for what belongs to all."""
+    kind = type(document).__name__
+    if kind == "TeamApplied":
+        return str(document.name)
+    return str(document.team) if kind == "QueueApplied" else None
+
+
+def view_of(collection: Collection, document: Any) -> Any:  # noqa: ANN401  # any view
+    """A document with everything that it leaves to the defaults."""
+    return msgspec.convert(document, collection.view, from_attributes=True)
+
+
+async def list_documents(door: Door, call: Call) -> web.Response:
+    """All documents of a collection that the caller may see, by name."""
+    collection = collection_of(call)
+    team = call.team_filter() if collection.path == "teams" else None
+    documents = (await door.organisation.current()).of(collection.kind)
+    items = [
+        view_of(collection, documents[name])
+        for name in sorted(documents)
+        if team is None or team_of(documents[name]) == team
+    ]
+    return answer({"items": items, "next_cursor": ""})
+
+
+async def get_document(door: Door, call: Call) -> web.Response:
+    """One document with its ETag."""
+    collection = collection_of(call)
+    document = await document_of(door, call, collection)
+    return answer(view_of(collection, document), 200, etag(document))
+
+
+async def document_of(door: Door, call: Call, collection: Collection) -> Any:  # noqa: ANN401  # one of Applied
+    """The document of the path, if the caller may see it; as new as the database."""
+    name = call.part("name")
+    document = (await door.organisation.refresh()).of(collection.kind).get(name)
+    what = f"{collection.kind} {name}"
+    if document is None:
+        raise not_found(what)
+    call.require(team_of(document), what)
+    return document
+
+
+def etag(document: Any) -> dict[str, str]:  # noqa: ANN401  # one of Applied
+    """The version as an ETag."""
+    return {"ETag": f'"{document.version}"'}
+
+
+async def put_document(door: Door, call: Call) -> web.Response:
+    """Make one document so: 201 for a new one, 200 otherwise."""
+    collection = collection_of(call)
+    call.require(None, action=Action.APPLY_ORGANISATION)
+    wanted = applied_of(collection, call.part("name"), call.body)
+    for _ in range(RACES_MAX):
+        organisation = await door.organisation.refresh()
+        before = organisation.of(collection.kind).get(wanted.name)
+        if before is not None and content(before) == content(wanted):
+            return answer(view_of(collection, before), 200, etag(before))
+        _check_conditions(call, before)
+        errors = problems_of(wanted, organisation)
+        if errors:
+            raise invalid(errors)
+        try:
+            after = await apply_document(door, collection, wanted, before, call.subject.name)
+        except Stale:
+            continue
+        status = 200 if before else 201
+        return answer(view_of(collection, after), status, etag(after))
+    raise unavailable("others change the same document all the time")
+
+
+def _check_conditions(call: Call, before: Any) -> None:  # noqa: ANN401  # one of Applied
+    wanted = call.request.headers.get("If-Match")
+    if wanted is not None:
+        tags = [one.strip() for one in wanted.split(",")]
+        current = f'"{before.version}"' if before else ""
+        if before is None or (wanted.strip() != "*" and current not in tags):
+            raise Problem(412, "changed", f"the document is at {current or 'no version'}")
+    unwanted = call.request.headers.get("If-None-Match")
+    if unwanted is not None and unwanted.strip() != "*":
+        bad_parameter("If-None-Match", unwanted, "must be *")
+    if unwanted is not None and before is not None:
+        raise Problem(412, "exists", f'the document exists at "{before.version}"')
+
+
+async def apply_document(
+    door: Door,
+    collection: Collection,
+    wanted: Any,  # noqa: ANN401  # one of Applied
+    before: Any,  # noqa: ANN401  # the same or None
+    actor: str,
+) -> Any:  # noqa: ANN401  # the same
+    """Commit the next version with its fact; a team's topics exist before it does.
+
+    Raises:
+        Stale: somebody else has changed it.
+    """
+    after = msgspec.structs.replace(wanted, version=before.version + 1 if before else 1)
+    if collection.kind == "team" and wanted.kafka:
+        try:
+            await door.create_topics(wanted.name)
+        except Transient as error:
+            raise unavailable("the topics of the team could not be made", 5) from error
+    at_ms = door.clock.now_ms()
+    subject = f"{collection.kind}/{wanted.name}"
+    cause = cause_of(after, subject, f"{after.version}|{actor}", at_ms)
+    text = content(after).decode()
+    order = Order(
+        emits=[Emit(payload=after, topic=ORGANISATION_FACTS, subject=wanted.name, cause=cause)],
+        writes=[
+            Write(APPLY, (collection.kind, wanted.name, after.version, text, actor, at_ms), 1)
+        ],
+        changes=[
+            Change(
+                subject=subject,
+                version=after.version,
+                before=content(before).decode() if before else "",
+                after=text,
+                cause=cause,
+                actor=actor,
+                kind="document",
+            )
+        ],
+        alone=True,
+    )
+    await door.commit(order)
+    await door.organisation.refresh()
+    return after

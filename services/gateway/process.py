@@ -1,0 +1,158 @@
+"""A gateway process: the HTTP server, the projection, or both, until SIGTERM.
+
+On SIGTERM the server stops to accept, streams end, requests in hand are finished, what they
+committed is published, and the lease is given up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator
+from typing import Final
+
+from aiohttp import web
+
+from services.gateway.bootstrap import prepare
+from services.gateway.committer import Committer
+from services.gateway.door import Door
+from services.gateway.hub import Hub
+from services.gateway.keys import KeyRing
+from services.gateway.organisation import OrganisationCache
+from services.gateway.projection import Projection
+from services.gateway.rate import Rate
+from services.gateway.server import application, check_table
+from services.gateway.settings import GatewaySettings
+from shared.adapters.clock import SystemClock
+from shared.adapters.kafka_topics import create_topics
+from shared.adapters.postgres.pool import Database
+from shared.events.topics import team_results, team_submissions
+from shared.runtime.main import Parts, connect, loop_of, serve_handler
+from shared.runtime.watchdog import Watchdog
+
+SERVICE: Final = "gateway"
+READ_CONNECTIONS: Final = 6
+SHUTDOWN_SECONDS: Final = 8.0
+BEAT_SECONDS: Final = 0.5
+KEEPALIVE_SECONDS: Final = 75.0
+
+
+def make_door(settings: GatewaySettings, parts: Parts, reader: Database) -> Door:
+    """The parts of the HTTP process, wired."""
+    clock = SystemClock()
+
+    async def topics_of_team(team: str) -> None:
+        await create_topics(
+            settings.kafka_bootstrap,
+            settings.topic_prefix,
+            (team_submissions(team), team_results(team)),
+            replication=settings.topic_replication,
+        )
+
+    return Door(
+        settings=settings,
+        reader=reader,
+        committer=Committer(
+            parts.session, reader, parts.log, waiting_items_max=settings.waiting_requests_max
+        ),
+        keys=KeyRing(reader, clock, settings.key_pepper.get_secret_value().encode()),
+        organisation=OrganisationCache(reader, clock),
+        hub=Hub(reader, parts.log),
+        rate=Rate(settings.requests_per_second_max),
+        clock=clock,
+        random_bytes=os.urandom,
+        create_topics=topics_of_team,
+        log=parts.log,
+    )
+
+
+@contextlib.asynccontextmanager
+async def http_server(settings: GatewaySettings) -> AsyncIterator[Door]:
+    """A running HTTP server; ending the block drains it."""
+    check_table()
+    parts = connect(settings, SERVICE, f"http-{settings.gateway_shard}")
+    reader = Database(
+        settings.database_url, max_size=READ_CONNECTIONS, name=f"muster-{SERVICE}-read"
+    )
+    door = make_door(settings, parts, reader)
+    runner = web.AppRunner(
+        application(door),
+        access_log=None,
+        handler_cancellation=True,
+        keepalive_timeout=KEEPALIVE_SECONDS,
+        shutdown_timeout=SHUTDOWN_SECONDS,
+    )
+    committing = asyncio.create_task(door.committer.run())
+    polling = asyncio.create_task(door.hub.run())
+    preparing = asyncio.create_task(prepare(door))
+    try:
+        await runner.setup()
+        site = web.TCPSite(
+            runner, settings.http_host, settings.http_port, backlog=1024, reuse_address=True
+        )
+        await site.start()
+        await preparing
+        parts.log.info("listening", host=settings.http_host, port=settings.http_port)
+        yield door
+    finally:
+        door.closing = True
+        door.hub.close()
+        await runner.cleanup()
+        door.committer.stop()
+        preparing.cancel()
+        polling.cancel()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SHUTDOWN_SECONDS):
+                await committing
+        committing.cancel()
+        await asyncio.gather(preparing, polling, committing, return_exceptions=True)
+        await reader.close()
+        await parts.close()
+        parts.log.info("stopped")
+
+
+async def run(settings: GatewaySettings) -> None:
+    """Do what `gateway_roles` says until SIGTERM or SIGINT."""
+    roles = settings.gateway_roles.split(",")
+    if roles == ["projection"]:
+        await serve_handler(lambda _: Projection(), settings)
+        return
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    watchdog = Watchdog(SystemClock(), settings.stuck_seconds)
+    watchdog.start()
+    try:
+        async with asyncio.TaskGroup() as group:
+            beating = group.create_task(_beat(watchdog))
+            if "projection" in roles:
+                group.create_task(_project(settings, watchdog, stopping))
+            async with http_server(settings):
+                await stopping.wait()
+            beating.cancel()
+    finally:
+        watchdog.stop()
+
+
+async def _beat(watchdog: Watchdog) -> None:
+    """A blocked event loop stops beating, and the process ends."""
+    while True:
+        watchdog.beat()
+        await asyncio.sleep(BEAT_SECONDS)
+
+
+async def _project(settings: GatewaySettings, watchdog: Watchdog, stopping: asyncio.Event) -> None:
+    """The projection beside the server, on a session of its own."""
+    parts = connect(settings, SERVICE, f"cell-{settings.cell}")
+    loop, _ = loop_of(parts, Projection(), watchdog)
+    running = asyncio.create_task(loop.run())
+    waiting = asyncio.create_task(stopping.wait())
+    try:
+        await asyncio.wait((running, waiting), return_when=asyncio.FIRST_COMPLETED)
+        loop.stop()
+        await running
+    finally:
+        waiting.cancel()
+        await parts.close()

@@ -1,0 +1,48 @@
+"""Settings of the gateway beside those of every service."""
+
+from __future__ import annotations
+
+from pydantic import Field, SecretStr, field_validator
+
+from shared.runtime.settings import Settings
+
+ROLES = frozenset(("http", "projection"))
+
+
+class GatewaySettings(Settings):
+    """What a gateway process must be told."""
+
+    gateway_roles: str = Field(
+        default="http,projection", description="what this process does: http, projection, or both"
+    )
+    gateway_shard: int = Field(
+        default=0, ge=0, description="outbox shard of this HTTP process; one process for each"
+    )
+    bootstrap_key: SecretStr = Field(
+        default=SecretStr(""), description="an operator's API key that shall exist from the start"
+    )
+    admin_key_file: str = Field(
+        default="", description="file with an operator's API key; written when it does not exist"
+    )
+    key_pepper: SecretStr = Field(
+        default=SecretStr("muster"), description="key of the hash under which API keys are stored"
+    )
+    requests_per_second_max: int = Field(
+        default=10_000, ge=0, description="submissions of one team per second; 0: no limit"
+    )
+    waiting_requests_max: int = Field(
+        default=4_000, ge=1, description="requests that may wait for their commit; then 429"
+    )
+    streams_max: int = Field(default=1_000, ge=0, description="open event streams")
+    topic_replication: int = Field(
+        default=1, ge=1, description="replicas of the topics that are made for a team"
+    )
+
+    @field_validator("gateway_roles")
+    @classmethod
+    def _known_roles(cls, text: str) -> str:
+        """Only known roles, at least one."""
+        roles = {one.strip() for one in text.split(",") if one.strip()}
+        if not roles or not roles <= ROLES:
+            raise ValueError(f"must be of {sorted(ROLES)}, not {text!r}")
+        return ",".join(sorted(roles))

@@ -1,0 +1,183 @@
+"""Events: a page of recorded ones, or a stream (server-sent events) that goes on from any id.
+
+A stream first catches up from the database, then follows the hub. Its key is looked at again
+every few seconds, so that a revoked one is cut (reliability.md S3, S26).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from aiohttp import ClientConnectionResetError, web
+
+from services.gateway.door import Call, Door, answer, bad_parameter
+from services.gateway.hub import EVENT_COLUMNS, Listener
+from services.gateway.problems import too_many
+from services.gateway.views import EventPage, EventView
+from services.gateway.workload_reads import raw, row_of
+from shared.ports.errors import MusterError
+
+PING_SECONDS: Final = 15.0
+CHECK_SECONDS: Final = 2.0
+CATCH_UP_ROWS: Final = 1_000
+SEQ_MAX: Final = (1 << 63) - 1
+_json: Final = msgspec.json.Encoder()
+Row = Mapping[str, Any]
+
+
+async def events(door: Door, call: Call) -> web.StreamResponse:
+    """Of all workloads that the caller may see."""
+    return await _answer(door, call, call.team_filter(), None)
+
+
+async def workload_events(door: Door, call: Call) -> web.StreamResponse:
+    """Of one workload."""
+    row = await row_of(door, call, "w.id, w.team")
+    return await _answer(door, call, None, row["id"])
+
+
+async def _answer(
+    door: Door, call: Call, team: str | None, workload_id: str | None
+) -> web.StreamResponse:
+    if "text/event-stream" in call.request.headers.get("Accept", ""):
+        return await _stream(door, call, team, workload_id)
+    after = call.whole_number("after", 0, 0, SEQ_MAX)
+    rows = await _read(door, after, team, workload_id, call.limit())
+    items = tuple(_view(row) for row in rows)
+    return answer(EventPage(items=items, next_after=items[-1].id if items else after))
+
+
+async def _read(
+    door: Door, after: int, team: str | None, workload_id: str | None, limit: int
+) -> Sequence[Row]:
+    """Recorded events behind `after`, in order."""
+    conditions = ["seq > $1"]
+    arguments: list[Any] = [after, limit]
+    if team is not None:
+        arguments.append(team)
+        conditions.append(f"team = ${len(arguments)}")
+    if workload_id is not None:
+        arguments.append(workload_id)
+        conditions.append(f"workload_id = ${len(arguments)}")
+    return await door.reader.fetch(
+        f"SELECT {EVENT_COLUMNS} FROM gateway.event WHERE {' AND '.join(conditions)}"  # noqa: S608  # constants; values are bound
+        " ORDER BY seq LIMIT $2",
+        *arguments,
+    )
+
+
+def _view(row: Row) -> EventView:
+    return EventView(
+        id=row["seq"],
+        workload_id=row["workload_id"],
+        team=row["team"],
+        type=row["type"],
+        version=row["version"],
+        at_ms=row["at_ms"],
+        state=row["state"],
+        reason=row["reason"],
+        message=row["message"],
+        detail=raw(row["detail"]),
+    )
+
+
+async def _stream(
+    door: Door, call: Call, team: str | None, workload_id: str | None
+) -> web.StreamResponse:
+    if door.streams >= door.settings.streams_max:
+        raise too_many("too many open streams", 10)
+    door.streams += 1
+    try:
+        listener = Listener(team, workload_id)
+        newest = await door.hub.newest()
+        with door.hub.listening(listener):
+            stream = Stream(door, call, listener, _start(call, newest))
+            return await stream.run(team, workload_id, newest)
+    finally:
+        door.streams -= 1
+
+
+def _start(call: Call, newest: int) -> int:
+    """Where the stream begins: behind the last event the client has, or now."""
+    last = call.request.headers.get("Last-Event-ID", "").strip()
+    if last:
+        if not last.isascii() or not last.isdigit() or int(last[:19]) > SEQ_MAX:
+            bad_parameter("Last-Event-ID", last, "must be the id of an event")
+        return int(last[:19])
+    return call.whole_number("after", newest, 0, SEQ_MAX)
+
+
+class Stream:
+    """One open stream."""
+
+    def __init__(self, door: Door, call: Call, listener: Listener, last_seq: int) -> None:
+        self._door = door
+        self._call = call
+        self._listener = listener
+        self._last_seq = last_seq
+        self._response = web.StreamResponse(
+            headers={
+                "Content-Type": "text/event-stream",
+                "Cache-Control": "no-store",
+                "X-Accel-Buffering": "no",
+            }
+        )
+        now = door.clock.monotonic_seconds()
+        self._written_at = self._checked_at = now
+
+    async def run(
+        self, team: str | None, workload_id: str | None, newest: int
+    ) -> web.StreamResponse:
+        """Catch up to `newest`, then follow, until one side ends it."""
+        await self._response.prepare(self._call.request)
+        try:
+            await self._response.write(b": muster\n\n")
+            while self._last_seq < newest:
+                rows = await _read(self._door, self._last_seq, team, workload_id, CATCH_UP_ROWS)
+                await self._write(rows)
+                if len(rows) < CATCH_UP_ROWS:
+                    break
+            while not self._door.closing and await self._still_allowed():
+                await self._follow()
+        except (ClientConnectionResetError, ConnectionResetError):
+            pass  # the client has left
+        return self._response
+
+    async def _follow(self) -> None:
+        rows = await self._listener.take(CHECK_SECONDS)
+        if self._listener.overflowed:
+            self._listener.overflowed = False
+            await self._send(b'event: resync\ndata: {"after":%d}\n\n' % self._last_seq)
+        await self._write(rows)
+        if self._door.clock.monotonic_seconds() - self._written_at > PING_SECONDS:
+            await self._send(b": ping\n\n")
+
+    async def _write(self, rows: Sequence[Row]) -> None:
+        fresh = [row for row in rows if row["seq"] > self._last_seq]
+        if fresh:
+            await self._send(b"".join(frame(row) for row in fresh))
+            self._last_seq = fresh[-1]["seq"]
+
+    async def _send(self, data: bytes) -> None:
+        await self._response.write(data)
+        self._written_at = self._door.clock.monotonic_seconds()
+
+    async def _still_allowed(self) -> bool:
+        """Whether the key is still good; asked every `CHECK_SECONDS`."""
+        now = self._door.clock.monotonic_seconds()
+        if now - self._checked_at < CHECK_SECONDS:
+            return True
+        self._checked_at = now
+        try:
+            subject = await self._door.keys.authenticate(self._call.text)
+        except MusterError:
+            return False
+        return subject == self._call.subject
+
+
+def frame(row: Row) -> bytes:
+    """One event in the form of the stream; JSON has no line breaks."""
+    data = _json.encode(_view(row))
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (row["seq"], row["type"].encode(), data)

@@ -1,0 +1,169 @@
+"""POST /v1/workloads: checks form and whose it is, and answers when it is durable."""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from services.gateway.committer import Order
+from services.gateway.door import Call, Door, answer, href_of
+from services.gateway.problems import Problem, forbidden, invalid, too_many
+from services.gateway.submission_rows import Known, Submission
+from services.gateway.views import Accepted, BatchAccepted, BatchAnswer, DryRun
+from services.gateway.what_if import verdict
+from shared.core.admission import check_kind
+from shared.core.admission_form import Errors, check_form
+from shared.core.decision import FieldError
+from shared.core.lifecycle import State
+from shared.core.model import WorkloadSpec
+from shared.events.envelope import workload_id
+from shared.events.fingerprint import body_hash
+from shared.events.organisation import TeamApplied
+
+_KEY: Final = re.compile(r"[ -~]{1,200}")
+RANDOM_KEY_BYTES: Final = 16
+
+
+async def submit(door: Door, call: Call) -> web.Response:
+    """One workload: 202 with its id, however often the same key is sent."""
+    key = call.request.headers.get("Idempotency-Key")
+    if key is not None and not _KEY.fullmatch(key):
+        rule = "must be 1 to 200 printable ASCII characters"
+        raise invalid([FieldError(field="Idempotency-Key", value=repr(key)[:100], rule=rule)])
+    _limit(door, call, 1)
+    team = await _team(door, call)
+    spec = spec_of(call.body)
+    if _is_dry(call):
+        return answer(await _dry_run(door, call, spec))
+    errors = _form_errors(spec, "")
+    if errors:
+        raise invalid(errors)
+    one = await _submission(door, call, team, spec, key, "")
+    known = (await door.commit(Order(submissions=(one,))))[0]
+    return _accepted(one, known)
+
+
+async def submit_batch(door: Door, call: Call) -> web.Response:
+    """Many workloads in one unit of work: all are accepted, or none."""
+    items = call.body.items
+    _limit(door, call, len(items))
+    team = await _team(door, call)
+    errors: list[FieldError] = []
+    specs = [spec_of(item.spec) for item in items]
+    for index, spec in enumerate(specs):
+        errors += _form_errors(spec, f"items[{index}].spec.")
+    if errors:
+        raise invalid(errors[:50])
+    submissions = [
+        await _submission(door, call, team, spec, item.idempotency_key, f"items[{index}].spec.")
+        for index, (item, spec) in enumerate(zip(items, specs, strict=True))
+    ]
+    known = await door.commit(Order(submissions=submissions))
+    return answer(BatchAccepted(items=tuple(_batch_answer(one) for one in known)), 202)
+
+
+def spec_of(request: msgspec.Struct) -> WorkloadSpec:
+    """The core's noun for what was sent."""
+    return msgspec.convert(request, WorkloadSpec, from_attributes=True)
+
+
+def _limit(door: Door, call: Call, count: int) -> None:
+    now = door.clock.monotonic_seconds()
+    if not door.rate.take(call.subject.team, now, count):
+        raise too_many(f"team {call.subject.team} sends too many submissions")
+
+
+def _is_dry(call: Call) -> bool:
+    text = call.query.get("dryRun", "false")
+    if text not in ("true", "false"):
+        raise invalid([FieldError(field="dryRun", value=text[:20], rule="must be true or false")])
+    return text == "true"
+
+
+async def _team(door: Door, call: Call) -> TeamApplied:
+    """The caller's team; work belongs to a team, so an operator's own key cannot submit."""
+    name = call.subject.team
+    if not name:
+        raise forbidden("this key belongs to no team; submit with a key of a team")
+    call.require(name)
+    team = (await door.organisation.current()).teams.get(name)
+    team = team or (await door.organisation.refresh()).teams.get(name)
+    if team is None:
+        raise forbidden(f"team {name} does not exist any more")
+    return team
+
+
+def _form_errors(spec: WorkloadSpec, prefix: str) -> list[FieldError]:
+    errors = Errors()
+    check_form(spec, errors)
+    if not errors:
+        check_kind(spec, errors)
+    if not prefix:
+        return errors
+    return [FieldError(field=prefix + one.field, value=one.value, rule=one.rule) for one in errors]
+
+
+async def _submission(  # noqa: PLR0917  # everything that makes a submission
+    door: Door, call: Call, team: TeamApplied, spec: WorkloadSpec, key: str | None, prefix: str
+) -> Submission:
+    random_key = base64.b32encode(door.random_bytes(RANDOM_KEY_BYTES)).decode()
+    return Submission(
+        workload_id=workload_id(team.name, key or random_key),
+        team=team.name,
+        queue=await _queue(door, team, spec.queue, prefix),
+        body_hash=body_hash(spec),
+        actor=call.subject.name,
+        spec=spec,
+        at_ms=door.clock.now_ms(),
+        cell=door.settings.cell,
+        may_exist=key is not None,
+    )
+
+
+async def _queue(door: Door, team: TeamApplied, name: str, prefix: str) -> str:
+    """The queue that is meant; it must be the team's own."""
+    if not name:
+        return team.default_queue
+    queue = (await door.organisation.current()).queues.get(name)
+    queue = queue or (await door.organisation.refresh()).queues.get(name)
+    if queue is None or queue.team != team.name:
+        rule = f"is not a queue of team {team.name}"
+        raise invalid([FieldError(field=f"{prefix}queue", value=name, rule=rule)])
+    return name
+
+
+def _accepted(one: Submission, known: Known) -> web.Response:
+    if known.conflict:
+        detail = f"the same Idempotency-Key made workload {one.workload_id} of another body"
+        raise Problem(422, "idempotency-conflict", detail)
+    href = href_of(one.workload_id)
+    view = Accepted(
+        id=one.workload_id,
+        team=one.team,
+        queue=one.queue,
+        name=one.spec.name,
+        state=State.RECEIVED.value,
+        href=href,
+    )
+    headers = {"Location": href}
+    if known.replayed:
+        headers["Idempotency-Replayed"] = "true"
+    return answer(view, 202, headers)
+
+
+def _batch_answer(known: Known) -> BatchAnswer:
+    return BatchAnswer(
+        id=known.workload_id,
+        status=422 if known.conflict else 202,
+        state="conflicted" if known.conflict else State.RECEIVED.value,
+        href=href_of(known.workload_id),
+    )
+
+
+async def _dry_run(door: Door, call: Call, spec: WorkloadSpec) -> Any:  # noqa: ANN401  # DryRun
+    result: DryRun = await verdict(door, call.subject.team, spec)
+    return result

@@ -1,0 +1,103 @@
+"""The WHERE clause of a list of workloads, and its cursor. Pure; values are always bound."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from services.gateway.problems import invalid
+from shared.core.decision import FieldError
+from shared.core.lifecycle import TERMINAL
+
+LABELS_MAX: Final = 20
+_ENDED: Final = frozenset(state.value for state in TERMINAL)
+
+
+def cursor_of(row: Mapping[str, Any]) -> str:
+    """The place behind `row` in the order of the list; opaque to callers."""
+    text = f"{row['submitted_at_ms']}:{row['id']}"
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def place_of(cursor: str) -> tuple[int, str]:
+    """Inverse of `cursor_of`; raises a 400 problem for anything else."""
+    try:
+        padded = cursor + "=" * (-len(cursor) % 4)
+        text = base64.b64decode(padded, altchars=b"-_", validate=True).decode("ascii")
+        time_text, _, identifier = text.partition(":")
+        submitted_at_ms = int(time_text)
+    except (binascii.Error, ValueError) as error:
+        raise _bad_cursor(cursor) from error
+    if not identifier or not 0 <= submitted_at_ms < 1 << 62:
+        raise _bad_cursor(cursor)
+    return submitted_at_ms, identifier
+
+
+def _bad_cursor(cursor: str) -> Exception:
+    rule = "must be the next_cursor of the page before"
+    return invalid([FieldError(field="cursor", value=cursor[:100], rule=rule)])
+
+
+class _Where:
+    """Conditions with `$1`, `$2`, ... and the values bound to them."""
+
+    def __init__(self) -> None:
+        self.conditions = ["true"]
+        self.arguments: list[Any] = []
+
+    def add(self, condition: str, *values: Any) -> None:  # noqa: ANN401  # any SQL values
+        """One more condition; each `{}` stands for one of `values`."""
+        first = len(self.arguments) + 1
+        places = [f"${first + index}" for index in range(len(values))]
+        self.arguments.extend(values)
+        self.conditions.append(condition.format(*places))
+
+
+def page_query(team: str | None, filters: Mapping[str, str], cursor: str) -> tuple[str, list[Any]]:
+    """The condition and its arguments; `filters` by name of the query parameter."""
+    where = _Where()
+    if team is not None:
+        where.add("w.team = {}", team)
+    for name in ("queue", "kind", "name"):
+        if name in filters:
+            where.add(f"w.{name} = {{}}", filters[name])
+    _add_states(where, filters.get("state", ""))
+    _add_labels(where, filters.get("label", ""))
+    if cursor:
+        submitted_at_ms, identifier = place_of(cursor)
+        where.add("w.submitted_at_ms <= {}", submitted_at_ms)
+        where.add("(w.submitted_at_ms, w.id) < ({}, {})", submitted_at_ms, identifier)
+    return " AND ".join(where.conditions), where.arguments
+
+
+def _add_states(where: _Where, text: str) -> None:
+    states = [one for one in text.split(",") if one]
+    if states:
+        where.add("w.state = ANY({}::text[])", states)
+    if states and not _ENDED.intersection(states):
+        where.add("w.live")
+
+
+def _add_labels(where: _Where, text: str) -> None:
+    equal, present = labels_of(text)
+    if equal:
+        where.add("w.labels @> {}::jsonb", msgspec.json.encode(equal).decode())
+    if present:
+        where.add("w.labels ?& {}::text[]", present)
+
+
+def labels_of(text: str) -> tuple[dict[str, str], list[str]]:
+    """Labels that must be equal and labels that must be there, of "a=b,c"."""
+    equal: dict[str, str] = {}
+    present: list[str] = []
+    for one in text.split(",")[:LABELS_MAX]:
+        key, sign, value = one.strip().partition("=")
+        if sign:
+            equal[key] = value
+        elif key:
+            present.append(key)
+    return equal, present
