@@ -147,8 +147,14 @@ class AsyncClient:
 
     async def events(self, workload_id: str | None = None, *, after: str = "0") -> list[Json]:
         """Recorded events behind `after`, the oldest first."""
-        answer = await self._json("GET", _events_path(workload_id), query={"after": after})
-        return list(answer["items"])
+        items: list[Json] = []
+        query = {"after": after, "limit": str(PAGE_ITEMS)}
+        while True:
+            page = await self._json("GET", _events_path(workload_id), query=query)
+            items += page["items"]
+            if len(page["items"]) < PAGE_ITEMS:
+                return items
+            query["after"] = str(page["next_after"])
 
     async def watch(
         self, workload_id: str | None = None, *, after: str = ""

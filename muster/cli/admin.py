@@ -97,11 +97,11 @@ async def apply_document(client: AsyncClient, document: Json) -> Json:
         return await _apply_key(client, name, body)
     collection = COLLECTIONS[document["kind"]]
     before = await client.document(collection, name)
-    await client.apply(collection, name, body, etag=before[1] if before else None)
+    after = await client.apply(collection, name, body, etag=before[1] if before else None)
     if before is None:
         return {"result": "created"}
-    after = await client.document(collection, name)
-    return {"result": "unchanged" if after and after[1] == before[1] else "changed"}
+    same = after.get("version") == before[0].get("version")
+    return {"result": "unchanged" if same else "changed"}
 
 
 async def _apply_key(client: AsyncClient, label: str, body: Json) -> Json:

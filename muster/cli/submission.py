@@ -13,7 +13,7 @@ from muster.cli.documents import read_documents
 from muster.cli.failures import Exit, UsageError, exit_code_of, exit_code_of_workload, show
 from muster.cli.output import Column, Format, field, note, show_items
 from muster.cli.session import call
-from muster.errors import NotAuthorised, Rejected, Unreachable
+from muster.errors import FieldError, NotAuthorised, Rejected, Unreachable
 
 if TYPE_CHECKING:
     from muster.client import AsyncClient
@@ -92,8 +92,17 @@ async def _submit_all(
             if not isinstance(error, Rejected):
                 break
             continue
-        answers.append({"name": document.get("name", ""), **answer})
+        if answer.get("valid") is False:
+            worst = Exit.REJECTED
+            show(refusal_of(answer))
+        answers.append({"id": "-", "name": document.get("name", ""), **answer})
     return answers, worst
+
+
+def refusal_of(answer: Json) -> Rejected:
+    """What a dry run found wrong, as the error that the submission would give."""
+    errors = tuple(FieldError(**one) for one in answer.get("errors", ()))
+    return Rejected(answer.get("message") or "it would be rejected", errors=errors)
 
 
 async def _follow(

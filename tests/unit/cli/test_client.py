@@ -1,0 +1,197 @@
+"""The client: what it tries again, what it raises, where it finds address and key."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from muster import AsyncClient, Client
+from muster.configuration import find
+from muster.errors import NotConfigured, NotFound, Rejected, ServerError, Unreachable
+from muster.streams import events_of
+from tests.unit.cli.gateway import Answer, FakeGateway, problem, stream
+
+ID = "w" + "a" * 26
+
+
+@pytest.fixture
+def client(gateway: FakeGateway, monkeypatch) -> AsyncClient:
+    monkeypatch.setattr("muster.client.BACKOFF_SECONDS", 0.001)
+    return AsyncClient(gateway.address, "mk_test")
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_submission_is_sent_again_with_the_same_key(gateway, client, status: int):
+    gateway.on("POST /v1/workloads", problem(status, "later"), Answer({"id": ID}, 202))
+
+    async with client:
+        accepted = await client.submit({"name": "x"})
+
+    assert accepted == {"id": ID}
+    first, second = gateway.requests("POST /v1/workloads")
+    assert first.headers["Idempotency-Key"] == second.headers["Idempotency-Key"]
+
+
+async def test_retry_after_is_kept(gateway, client, monkeypatch):
+    waits: list[float] = []
+
+    async def note(seconds: float) -> None:
+        waits.append(seconds)
+
+    gateway.on("GET /v1/nodes", problem(429, "later", retry_after="7"), {"items": []})
+    monkeypatch.setattr("muster.client.asyncio.sleep", note)
+
+    async with client:
+        await client.listing("nodes")
+
+    assert waits == [7.0]
+
+
+async def test_it_gives_up_after_a_bounded_number_of_tries(gateway, client):
+    gateway.on("GET /v1/nodes", problem(503, "database is away"))
+
+    async with client:
+        with pytest.raises(Unreachable, match="database is away"):
+            await client.listing("nodes")
+
+    assert len(gateway.seen) == 6
+
+
+async def test_a_new_key_is_never_asked_for_twice(gateway, client):
+    gateway.on("POST /v1/teams/a/keys", problem(503, "away"))
+
+    async with client:
+        with pytest.raises(Unreachable):
+            await client.create_key("a", "member", "x")
+
+    assert len(gateway.seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(404, NotFound), (400, Rejected), (422, Rejected), (500, ServerError)]
+)
+async def test_an_error_is_typed_and_not_tried_again(gateway, client, status, kind):
+    gateway.on(f"GET /v1/workloads/{ID}", problem(status, "because"))
+
+    async with client:
+        with pytest.raises(kind, match="because") as caught:
+            await client.get(ID)
+
+    assert caught.value.status == status
+    assert len(gateway.seen) == 1
+
+
+async def test_an_answer_that_is_not_json_is_an_error_and_no_crash(gateway, client):
+    gateway.on("GET /v1/nodes", Answer(status=500, kind="text/html", text="<html>"))
+
+    async with client:
+        with pytest.raises(ServerError, match="500"):
+            await client.listing("nodes")
+
+
+async def test_a_name_cannot_leave_its_place_in_the_path(gateway, client):
+    async with client:
+        with pytest.raises(NotFound):
+            await client.get("../teams")
+
+    assert gateway.seen[0].path == "/v1/workloads/../teams"  # decoded by the fake; sent as %2F
+
+
+async def test_a_broken_stream_goes_on_behind_the_last_event(gateway, client):
+    gateway.on("GET /v1/events", stream((1, {"n": 1}), (2, {"n": 2})), stream((3, {"n": 3})))
+    numbers = []
+
+    async with client:
+        async for event in client.watch():
+            numbers.append(event["n"])
+            if event["n"] == 3:
+                break
+
+    assert numbers == [1, 2, 3]
+    assert [one.headers.get("Last-Event-ID") for one in gateway.seen] == [None, "2"]
+
+
+async def test_an_event_of_many_lines_is_one_event():
+    async def lines():
+        for line in (b": ping\n", b"\n", b"id: 5\n", b'data: {"a":\n', b"data: 1}\n", b"\n"):
+            yield line
+
+    assert [one async for one in events_of(lines())] == [("5", {"a": 1})]
+
+
+async def test_all_events_are_read_page_by_page(gateway, client, monkeypatch):
+    monkeypatch.setattr("muster.client.PAGE_ITEMS", 1)
+    pages = [{"items": [{"id": 1}], "next_after": 1}, {"items": [], "next_after": 1}]
+    gateway.on("GET /v1/events", *pages)
+
+    async with client:
+        assert await client.events() == [{"id": 1}]
+
+    assert [one.query["after"] for one in gateway.seen] == ["0", "1"]
+
+
+async def test_a_batch_gives_each_submission_a_key(gateway, client):
+    gateway.on("POST /v1/workloads:batch", Answer({"items": [{"id": ID}]}, 202))
+
+    async with client:
+        assert await client.submit_batch([{"spec": {"name": "x"}}]) == [{"id": ID}]
+
+    (item,) = gateway.seen[0].body["items"]
+    assert item["spec"] == {"name": "x"}
+    assert item["idempotency_key"]
+
+
+def test_the_plain_client_does_the_same_without_async(gateway):
+    gateway.on(f"GET /v1/workloads/{ID}", {"id": ID, "state": "running"}, {"state": "succeeded"})
+    page = {"items": [{"id": 1}, {"id": 2}], "next_cursor": ""}
+    gateway.on("GET /v1/workloads", page)
+
+    with Client(gateway.address, "mk_test") as client:
+        assert client.wait(ID, timeout_seconds=10)["state"] == "succeeded"
+        assert [one["id"] for one in client.workloads(team="a")] == [1, 2]
+        assert next(iter(client.workloads())) == {"id": 1}
+
+
+def test_the_environment_wins_over_files_and_options_over_it(tmp_path: Path):
+    user = tmp_path / ".config" / "muster"
+    user.mkdir(parents=True)
+    (user / "config.yaml").write_text("address: http://user/\nkey: mk_user\n")
+    environment = {"HOME": str(tmp_path), "MUSTER_KEY": "mk_env"}
+
+    found = find(environment=environment, folder=tmp_path)
+    chosen = find("http://option", "mk_option", environment=environment, folder=tmp_path)
+
+    assert (found.address, found.key) == ("http://user", "mk_env")
+    assert (chosen.address, chosen.key) == ("http://option", "mk_option")
+
+
+def test_a_local_system_is_found_from_any_folder_below(tmp_path: Path):
+    local = tmp_path / ".muster"
+    deep = tmp_path / "a" / "b"
+    local.mkdir()
+    deep.mkdir(parents=True)
+    (local / "admin.key").write_text("mk_admin\n")
+    state = {"gateway": "http://127.0.0.1:1", "admin_key_file": str(local / "admin.key")}
+    (local / "state.json").write_text(json.dumps(state))
+
+    found = find(environment={}, folder=deep)
+    (local / "client.json").write_text(json.dumps({"key": "mk_team"}))
+    with_client = find(environment={}, folder=deep)
+
+    assert (found.address, found.key) == ("http://127.0.0.1:1", "mk_admin")
+    assert (with_client.address, with_client.key) == ("http://127.0.0.1:1", "mk_team")
+
+
+def test_nothing_found_says_what_to_do(tmp_path: Path):
+    with pytest.raises(NotConfigured, match="make up"):
+        find(environment={}, folder=tmp_path)
+    with pytest.raises(NotConfigured, match="muster admin keys create"):
+        find("http://x", environment={}, folder=tmp_path)
+
+
+def test_a_broken_file_is_named(tmp_path: Path):
+    (tmp_path / "muster").mkdir()
+    (tmp_path / "muster" / "config.yaml").write_text("- a list")
+
+    with pytest.raises(NotConfigured, match=r"config\.yaml"):
+        find(environment={"XDG_CONFIG_HOME": str(tmp_path)}, folder=tmp_path)
