@@ -102,9 +102,12 @@ class Gang:
         """The next operations with their ranks; empty while waiting for something."""
         if self.in_flight or self.unknown_round or now_ms < self.not_before_ms:
             return []
-        if self.goal is Goal.RUN:
-            return self._creates() or self._binds()
-        return list(self._deletes())
+        if self.goal is not Goal.RUN:
+            return list(self._deletes())
+        low = min(self.marks)
+        if low >= BOUND:
+            return []
+        return self._creates() if low == ABSENT else self._binds()
 
     def _creates(self) -> list[tuple[int, Operation]]:
         return [

@@ -11,7 +11,7 @@ observation carries the very fact it wants told; the row says whether it still m
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -272,11 +272,13 @@ class _Batch:
 
     def finished(self, now_ms: int) -> Outcome:
         """The outcome with its writes."""
+        for kind, count in Counter(type(one.payload) for one in self._outcome.emits).items():
+            FACTS.labels(kind.__name__).inc(count)
         writes = self._outcome.writes
         if self._inserted:
-            writes.append(insert(list(self._inserted.values()), now_ms))
+            writes += insert(list(self._inserted.values()), now_ms)
         if self._updated:
-            writes.append(update(list(self._updated.values()), now_ms))
+            writes += update(self._updated.values(), now_ms)
         writes += [fence(cell, epoch) for cell, epoch in self._epochs.items()]
         return self._outcome
 
@@ -295,7 +297,6 @@ class _Batch:
             self._updated[attempt.key] = attempt
 
     def _emit(self, fact: PodFact, cause: Received) -> None:
-        FACTS.labels(type(fact).__name__).inc()
         self._outcome.emits.append(
             Emit(
                 payload=fact,

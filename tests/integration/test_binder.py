@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -29,7 +29,6 @@ from shared.events.envelope import Event, event_id
 from shared.events.pods import BindWorkload, EvictPods
 from shared.events.registry import NAME_BY_TYPE
 from shared.events.topics import POD_COMMANDS, POD_FACTS
-from shared.events.workloads import Wire
 from shared.ports.cluster import Pod
 from shared.ports.errors import Transient
 from shared.ports.store import OutboxRow
@@ -68,7 +67,7 @@ class Stack:
         process.kill()
         process.wait()
 
-    async def send(self, payloads: Sequence[Wire]) -> None:
+    async def send(self, payloads: Sequence[BindWorkload | EvictPods]) -> None:
         rows = []
         for payload in payloads:
             self.sent += 1
@@ -122,7 +121,7 @@ CLUSTER, BINDER = "shared.simulator.cluster", "services.binder"
 @pytest.fixture
 async def stack(
     kafka: str, database: Database, topic_prefix: str, tmp_path: Path
-) -> Iterator[Stack]:
+) -> AsyncIterator[Stack]:
     await create_topics(kafka, topic_prefix, [POD_COMMANDS, POD_FACTS])
     stack = Stack(kafka, database, topic_prefix, tmp_path)
     stack.start(CLUSTER)
@@ -133,7 +132,7 @@ async def stack(
         stack.kill(module)
 
 
-def _row(payload: Wire, number: int) -> OutboxRow:
+def _row(payload: BindWorkload | EvictPods, number: int) -> OutboxRow:
     at_ms = time.time_ns() // 1_000_000
     event = Event(
         id=event_id(at_ms, f"test-{number}", "placement", 0),

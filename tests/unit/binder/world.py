@@ -46,19 +46,22 @@ class Tables:
         for write in writes:
             known[write.sql](*write.arguments)
 
-    def _insert(self, now_ms, *columns):
-        names = ("workload_id", "attempt", "cell", "epoch", "team", "state", "active", "evicting",
-                 "grace_seconds", "succeeded", "size", "pods")  # fmt: skip
-        for values in zip(*columns, strict=True):
-            row = dict(zip(names, values, strict=True)) | {"accepted_at_ms": now_ms}
-            assert (row["workload_id"], row["attempt"]) not in self.rows
-            self.rows[row["workload_id"], row["attempt"]] = row
+    def _insert(self, now_ms, *values):
+        shared, columns = values[:7], values[7:]
+        names = ("cell", "epoch", "state", "active", "evicting", "grace_seconds", "succeeded")
+        for workload_id, attempt, team, size, pods in zip(*columns, strict=True):
+            assert (workload_id, attempt) not in self.rows
+            self.rows[workload_id, attempt] = dict(zip(names, shared, strict=True)) | {
+                "workload_id": workload_id, "attempt": attempt, "team": team, "size": size,
+                "pods": pods, "accepted_at_ms": now_ms,
+            }  # fmt: skip
 
-    def _update(self, now_ms, ids, numbers, *columns):
-        names = ("state", "active", "evicting", "grace_seconds", "succeeded", "reason")
-        assert len(set(zip(ids, numbers, strict=True))) == len(ids)
-        for key, *values in zip(zip(ids, numbers, strict=True), *columns, strict=True):
-            self.rows[key] |= dict(zip(names, values, strict=True))
+    def _update(self, now_ms, *values):
+        shared, columns = values[:5], values[5:]
+        names = ("state", "active", "evicting", "grace_seconds", "succeeded")
+        for workload_id, attempt, reason in zip(*columns, strict=True):
+            changes = dict(zip(names, shared, strict=True)) | {"reason": reason}
+            self.rows[workload_id, attempt] |= changes
 
     def _fence(self, cell, epoch):
         self.fences[cell] = max(self.fences.get(cell, 0), epoch)
