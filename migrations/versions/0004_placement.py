@@ -249,7 +249,13 @@ END $$;
 
 CREATE FUNCTION placement.put_quotas(bodies text[]) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = placement, pg_temp AS $$
+DECLARE fresh boolean;
 BEGIN
+    SELECT EXISTS (
+        SELECT 1 FROM (SELECT x::jsonb AS b FROM unnest(bodies) AS x) s
+        CROSS JOIN LATERAL jsonb_array_elements(b->'limits') AS l
+        WHERE NOT EXISTS (SELECT 1 FROM usage u
+                          WHERE u.quota_node = b->>'name' AND u.flavor = l->>0)) INTO fresh;
     INSERT INTO quota_node (name, kind, parent, path, version, body)
     SELECT b->>'name', b->>'kind', b->>'parent',
            ARRAY(SELECT jsonb_array_elements_text(b->'path')), (b->>'version')::bigint, b->>'body'
@@ -268,7 +274,8 @@ BEGIN
         gpu_milli_ceiling = greatest(excluded.gpu_milli_limit, u.gpu_milli),
         cpu_milli_ceiling = greatest(excluded.cpu_milli_limit, u.cpu_milli),
         memory_mib_ceiling = greatest(excluded.memory_mib_limit, u.memory_mib);
-    IF cardinality(bodies) > 1 THEN  -- the tree may have changed: count along the new paths
+    -- The tree may have changed, or what is charged already has a row only now: count again.
+    IF cardinality(bodies) > 1 OR fresh THEN
         UPDATE usage u SET
             gpu_milli = d.milli, cpu_milli = d.cpu, memory_mib = d.memory,
             gpu_milli_ceiling = greatest(u.gpu_milli_limit, d.milli),

@@ -44,6 +44,8 @@ class Desk:
     due: list[tuple[int, str, str, int]] = field(default_factory=list)
     """Heap of (due_ms, workload id, kind, version); stale entries are skipped."""
     last_cause: Received | None = None
+    nominated: dict[str, Received] = field(default_factory=dict)
+    """Nominations of this batch: the cause of what is told about them in it, and only in it."""
 
     def begin(self, now_ms: int) -> None:
         """Start a batch."""
@@ -52,6 +54,7 @@ class Desk:
         self.ledger = LedgerRows()
         self.freed_nodes = {}
         self.freed_queues = {}
+        self.nominated = {}
 
     def tell(
         self,
@@ -146,9 +149,12 @@ class Desk:
         record.nomination = None
 
     def nominate(self, record: Record, nomination: Nomination, cause: Received) -> None:
-        """Let it wait for room; `cause` is what a placement in this batch comes from."""
+        """Let it wait for room; `cause` is what a placement in this batch comes from.
+
+        In a later batch it is not: an event id is (cause, index), and would come twice.
+        """
         record.nomination = nomination
-        record.cause = cause
+        self.nominated[record.workload.id] = cause
         self.records.touch(record)
 
     def deadline(self, record: Record, kind: str, due_ms: int) -> None:

@@ -151,7 +151,7 @@ class PlacementHandler:
             strict=fact.strict,
         )
         self.desk.nominate(record, nomination, message)
-        self._trials.add(record)
+        self._trials.add(record, message)
 
     def _withdrawn(self, _: Received, fact: quotas.NominationWithdrawn) -> None:
         record = self.desk.records.alive.get(fact.workload_id)
@@ -200,7 +200,7 @@ class PlacementHandler:
     def _health(self, message: Received, fact: nodes.GpuHealthReported) -> None:
         if not self.fleet.health(fact):
             return
-        self.desk.cluster.set_gpu_health(fact.node, fact.gpu, fact.healthy)
+        self.desk.cluster.put_node(self.fleet.present[fact.node])
         if fact.healthy:
             self.desk.freed_nodes[fact.node] = message
         elif fact.gpu < 0:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from shared.core.lifecycle import HOLDING, TERMINAL, State, allowed
 from shared.core.model import Placement, Workload
 from shared.core.waiting import OrderKey
-from shared.events.envelope import Received
 
 TERMINAL_IDS_MAX = 300_000
 
@@ -44,7 +43,6 @@ class Record:
     """Reason code that was told last; only a new one is told."""
     placement: Placement | None = None
     stored_version: int = -1
-    cause: Received | None = None
 
     def become(self, state: State) -> State:
         """Take one transition; returns the state before. A forbidden one is a bug here."""

@@ -10,11 +10,14 @@ import msgspec
 from services.placement.desk import Desk
 from services.placement.fleet import Fleet
 from services.placement.records import TERMINAL_IDS_MAX, Nomination, Record
+from shared.core.decision import Reason
 from shared.core.lifecycle import State
 from shared.core.model import Node, Placement, Workload
+from shared.core.units import Resources
 from shared.events.quotas import QuotaChanged
 from shared.ports.reader import Reader
 
+_REFUSALS: Final = frozenset(Reason)
 _node: Final = msgspec.json.Decoder(Node)
 _workload: Final = msgspec.json.Decoder(Workload)
 _placement: Final = msgspec.json.Decoder(Placement)
@@ -27,8 +30,7 @@ async def load(desk: Desk, fleet: Fleet, reader: Reader, shard: str) -> None:
     epoch = await reader.fetch("SELECT epoch FROM placement.lease WHERE shard = $1", shard)
     desk.epoch = epoch[0]["epoch"] if epoch else 0
     await _load_nodes(desk, fleet, reader)
-    for row in await reader.fetch("SELECT body FROM placement.quota_node ORDER BY name"):
-        desk.usage.put(_quota.decode(row["body"]))
+    await _load_quotas(desk, reader)
     await _load_workloads(desk, reader)
 
 
@@ -40,6 +42,18 @@ async def _load_nodes(desk: Desk, fleet: Fleet, reader: Reader) -> None:
             node = _node.decode(row["body"])
             fleet.present[node.name] = node
             desk.cluster.put_node(node)
+
+
+async def _load_quotas(desk: Desk, reader: Reader) -> None:
+    """The tree, and the limits in force: a flavor no longer named has the limit nothing."""
+    for row in await reader.fetch("SELECT body FROM placement.quota_node ORDER BY name"):
+        desk.usage.put(_quota.decode(row["body"]))
+    for row in await reader.fetch("SELECT * FROM placement.usage"):
+        desk.usage.limits[row["quota_node"], row["flavor"]] = Resources(
+            gpu_milli=row["gpu_milli_limit"],
+            cpu_milli=row["cpu_milli_limit"],
+            memory_mib=row["memory_mib_limit"],
+        )
 
 
 async def _load_workloads(desk: Desk, reader: Reader) -> None:
@@ -73,7 +87,7 @@ def _restore(desk: Desk, row: Mapping[str, Any]) -> None:
         placement=_placement.decode(row["placement"]) if row["placement"] else None,
         stored_version=row["version"],
     )
-    record.refused_as = record.reason if record.nomination else ""
+    record.refused_as = record.reason if record.reason in _REFUSALS else ""
     desk.records.add(record)
     if record.placement is not None:
         workload = record.workload

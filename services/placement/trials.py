@@ -20,6 +20,8 @@ from shared.events.deadlines import deadline_message
 from shared.events.envelope import Received
 
 PLACED_MAX: Final = 1_000
+REASONS_MAX: Final = 20_000
+"""Reasons of classes kept; beyond it, those of classes that wait no more are dropped."""
 TOLD_MAX: Final = 200
 """Workloads of one class that hear of a new reason in one unit; others when they are tried."""
 
@@ -39,17 +41,22 @@ class Trials:
                 self._wait(record)
         self.unfinished = len(self._desk.waiting) > 0
 
-    def add(self, record: Record) -> None:
+    def add(self, record: Record, cause: Received) -> None:
         """A new nomination; a class that rests tells its reason at once."""
         self._wait(record)
         request = self._class(record)
-        if self._desk.waiting.resting(request) and record.cause is not None:
-            self._desk.refuse(record, self._reasons[request], record.cause)
+        if self._desk.waiting.resting(request):
+            self._desk.refuse(record, self._reasons[request], cause)
+        else:
+            self._reasons.pop(request, None)
 
     def _wait(self, record: Record) -> None:
         assert record.nomination is not None
         self._desk.waiting.add(
-            record.workload.id, self._class(record), record.nomination.order_key
+            record.workload.id,
+            self._class(record),
+            record.nomination.order_key,
+            alike=not record.nomination.strict,
         )
 
     def _class(self, record: Record) -> Hashable:
@@ -62,6 +69,7 @@ class Trials:
     def run(self) -> None:
         """Wake what this batch can help, then place in order until nothing fits or the bound."""
         self._wake()
+        self._forget_reasons()
         placed = 0
         self.unfinished = False
         while (workload_id := self._desk.waiting.pop()) is not None:
@@ -71,6 +79,12 @@ class Trials:
                 self.unfinished = True
                 break
             placed += self._try(record)
+
+    def _forget_reasons(self) -> None:
+        """Keep only those of classes that rest, once there are many."""
+        if len(self._reasons) > REASONS_MAX:
+            resting = self._desk.waiting.resting
+            self._reasons = {one: why for one, why in self._reasons.items() if resting(one)}
 
     def _wake(self) -> None:
         desk = self._desk
@@ -87,7 +101,8 @@ class Trials:
 
     def _try(self, record: Record) -> int:
         """Place it, or let its class rest with the reason; how many were placed."""
-        nomination, cause = record.nomination, record.cause or self._desk.last_cause
+        nomination = record.nomination
+        cause = self._desk.nominated.get(record.workload.id, self._desk.last_cause)
         assert nomination is not None
         assert cause is not None
         request = PlacementRequest(
@@ -100,7 +115,6 @@ class Trials:
             self._refused(record, answer, cause)
             return 0
         transitions.place(self._desk, record, answer, cause)
-        record.cause = None
         return 1
 
     def _headroom(self, record: Record) -> Mapping[str, Resources]:
@@ -114,7 +128,12 @@ class Trials:
     def _refused(self, record: Record, refusal: Refusal, cause: Received) -> None:
         assert record.nomination is not None
         request = self._class(record)
-        self._desk.waiting.rest(record.workload.id, request, record.nomination.order_key)
+        self._desk.waiting.rest(
+            record.workload.id,
+            request,
+            record.nomination.order_key,
+            alike=not record.nomination.strict,
+        )
         known = self._reasons.get(request)
         self._reasons[request] = refusal
         self._desk.refuse(record, refusal, cause)

@@ -2,8 +2,9 @@
 
 Equal requests get the same answer, so each class is tried at its head only and rests after a
 refusal, until something frees up that can help it. Over all classes that do not rest, the
-smallest order key goes first. A strict FIFO queue is one class: nothing behind its refused head
-is tried. Sizes are bounded by quota's bound on open nominations (design.md 1).
+smallest order key goes first. A strict FIFO queue is one class of unlike requests: nothing behind
+its refused head is tried, and it rests only as long as that one is its head. Sizes are bounded by
+quota's bound on open nominations (design.md 1).
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ class Line:
     heap: list[tuple[OrderKey, str]] = field(default_factory=list)
     members: dict[str, OrderKey] = field(default_factory=dict)
     resting: bool = False
+    alike: bool = True
+    """Whether the refusal of one speaks for all; not so in a strict queue."""
 
 
 class WaitingIndex:
@@ -41,13 +44,22 @@ class WaitingIndex:
         """Whether it waits."""
         return workload_id in self._class_of
 
-    def add(self, workload_id: str, request_class: Hashable, order_key: OrderKey) -> None:
+    def add(
+        self,
+        workload_id: str,
+        request_class: Hashable,
+        order_key: OrderKey,
+        *,
+        alike: bool = True,
+    ) -> None:
         """Let a workload wait; one that waits already is moved."""
         self.remove(workload_id)
-        line = self._lines.setdefault(request_class, Line())
+        line = self._lines.setdefault(request_class, Line(alike=alike))
         line.members[workload_id] = order_key
         heapq.heappush(line.heap, (order_key, workload_id))
         self._class_of[workload_id] = request_class
+        if self._is_head(line, workload_id) and not line.alike:
+            line.resting = False
         if not line.resting:
             self._offer(request_class, line)
 
@@ -62,6 +74,8 @@ class WaitingIndex:
         if request_class is None:
             return
         line = self._lines[request_class]
+        if self._is_head(line, workload_id) and not line.alike:
+            line.resting = False
         del line.members[workload_id]
         if not line.members:
             del self._lines[request_class]
@@ -79,9 +93,16 @@ class WaitingIndex:
             return workload_id
         return None
 
-    def rest(self, workload_id: str, request_class: Hashable, order_key: OrderKey) -> None:
+    def rest(
+        self,
+        workload_id: str,
+        request_class: Hashable,
+        order_key: OrderKey,
+        *,
+        alike: bool = True,
+    ) -> None:
         """Put a refused workload back; its class rests until `wake`."""
-        self.add(workload_id, request_class, order_key)
+        self.add(workload_id, request_class, order_key, alike=alike)
         self._lines[request_class].resting = True
 
     def wake(self, can_help: Callable[[str], bool]) -> None:
@@ -103,6 +124,10 @@ class WaitingIndex:
         if head is not None:
             self._tickets += 1
             heapq.heappush(self._ready, (*head, self._tickets, request_class))
+
+    def _is_head(self, line: Line, workload_id: str) -> bool:
+        head = self._head(line)
+        return head is not None and head[1] == workload_id
 
     def _head(self, line: Line) -> tuple[OrderKey, str] | None:
         while line.heap:

@@ -19,6 +19,7 @@ from shared.events.workloads import Wire
 
 Headers = list[tuple[str, bytes]]
 MAX_VALUE_BYTES: Final = 4 << 20
+SEQUENCE_DIGITS_MAX: Final = 18
 
 _encoder = msgspec.json.Encoder()
 _decoders: Final[dict[str, msgspec.json.Decoder[Any]]] = {
@@ -75,7 +76,7 @@ def decode(
             time_ms=parse_time(attributes["ce_time"]),
             key=attributes.get("ce_partitionkey", ""),
             payload=decode_payload(attributes["ce_type"], value),
-            sequence=int(attributes.get("ce_sequence", "0")),
+            sequence=_sequence(attributes.get("ce_sequence", "0")),
             causation_id=attributes.get("ce_causationid", ""),
             correlation_id=attributes.get("ce_correlationid", ""),
             traceparent=attributes.get("traceparent", ""),
@@ -121,7 +122,16 @@ def parse_time(text: str) -> int:
         raise Malformed(f"ce_time: {text!r} is not an RFC 3339 time") from error
     if moment.tzinfo is None:
         raise Malformed(f"ce_time: {text!r} has no offset from UTC")
-    return round(moment.timestamp() * 1000)
+    time_ms = round(moment.timestamp() * 1000)
+    if time_ms < 0:
+        raise Malformed(f"ce_time: {text!r} is before 1970")
+    return time_ms
+
+
+def _sequence(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= SEQUENCE_DIGITS_MAX):
+        raise Malformed(f"ce_sequence: {text[:80]!r} is not a number")
+    return int(text)
 
 
 @lru_cache(maxsize=64)

@@ -122,7 +122,7 @@ def _dead_row(source: str, seq: int, letter: DeadLetter, now_ms: int) -> OutboxR
         event_id=event_id(now_ms, place, source, 0),
         topic=letter.topic + DEAD_LETTER_SUFFIX,
         partition=letter.partition,
-        key=letter.key,
+        key=letter.key.replace("\x00", "\ufffd"),
         headers=headers,
         value=letter.value,
     )

@@ -167,8 +167,9 @@ class Loop:
             await self._reopen()
             if len(messages) > 1:
                 half = len(messages) // 2
-                await self._process(messages[:half], Batch())
-                await self._process(messages[half:], batch)
+                # Letters go first, offsets of what was skipped last: a crash between loses none.
+                await self._process(messages[:half], Batch(dead=batch.dead))
+                await self._process(messages[half:], Batch(skipped=batch.skipped))
             elif messages:
                 await self._bury(messages[0], batch, str(error))
             else:

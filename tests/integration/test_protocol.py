@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -103,7 +103,7 @@ class Chain:
         await asyncio.sleep(1.5)
 
     async def verdict(self, wanted: int = MESSAGES) -> str:
-        """ "ok", or what is lost or doubled, by effect in the database and in the log."""
+        """Says "ok", or what is lost or doubled, by effect in the database and in the log."""
         names = [f"w{number}" for number in range(wanted)]
         counts = [self.effects("admission"), self.effects(), await self.outcome()]
         lost = [name for name in names if any(count[name] == 0 for count in counts)]
@@ -134,7 +134,7 @@ def _command(number: int) -> OutboxRow:
 
 
 @pytest.fixture
-async def chain(kafka: str, database: Database, topic_prefix: str) -> Iterator[Chain]:
+async def chain(kafka: str, database: Database, topic_prefix: str) -> AsyncIterator[Chain]:
     await create_topics(kafka, topic_prefix, TOPICS)
     chain = Chain(kafka, database, topic_prefix)
     yield chain

@@ -18,7 +18,8 @@ from shared.events.quotas import NominationWithdrawn
 from shared.events.topics import QUEUE_FACTS, QUOTA_FACTS, SUBMISSION_COMMANDS, Topic
 from shared.events.workloads import CancelWorkload, Wire
 from shared.ports.reader import Reader
-from shared.runtime import intake
+from shared.ports.store import Unit
+from shared.runtime.dedupe import RecentIds
 from shared.runtime.failpoints import Failpoints
 from shared.runtime.handler import Change, Emit, Outcome
 from shared.runtime.main import run_service
@@ -79,14 +80,14 @@ def sabotage(names: Sequence[str]) -> None:
         unit_statement.Statement.lease_check = "$1::text || $2::bigint"
     if "no_inbox" in names:
         unit_statement._add_inbox = lambda statement, schema, unit: None
-        intake.RecentIds.__contains__ = lambda self, identifier: False
-        intake.RecentIds.uncertain = lambda self, identifier: False
+        RecentIds.__contains__ = lambda self, identifier: False
+        RecentIds.uncertain = lambda self, identifier: False
     if "offset_first" in names:
         store.PostgresStore.commit = _offset_first(store.PostgresStore.commit)
 
 
 def _offset_first(commit: Callable) -> Callable:
-    async def broken(self: store.PostgresStore, unit: store.Unit) -> None:
+    async def broken(self: store.PostgresStore, unit: Unit) -> None:
         offsets = unit_statement.next_offsets(unit)
         for (topic, partition), offset in offsets.items():
             await self._database.fetch(
