@@ -178,11 +178,12 @@ class Loop:
     async def _unit(self, messages: Sequence[Received], batch: Batch) -> None:
         await self._handler.prepare(messages, self._reader)
         started = self._clock.monotonic_seconds()
-        outcome = self._handler.decide(messages, self._clock.now_ms())
+        now_ms = self._clock.now_ms()
+        outcome = self._handler.decide(messages, now_ms)
         elapsed = self._clock.monotonic_seconds() - started
         telemetry.DECIDE_SECONDS.labels(self._handler.name).observe(elapsed)
         dead = [*batch.dead, *(_letter(one, reason) for one, reason in outcome.dead)]
-        await self._session.commit(outcome, messages, batch.skipped, dead)
+        await self._session.commit(outcome, messages, batch.skipped, dead, now_ms=now_ms)
         self._recent.add(one.event.id for one in messages)
 
     async def _reopen(self) -> None:

@@ -95,8 +95,12 @@ class Session:
         consumed: Sequence[Received] = (),
         skipped: Sequence[tuple[str, int, int]] = (),
         dead: Sequence[DeadLetter] = (),
+        *,
+        now_ms: int | None = None,
     ) -> Unit:
         """Make `outcome` true and publish it; returns when it is durable.
+
+        `now_ms` is the time with which it was decided, so that a replay can use it again.
 
         Raises:
             Transient: nothing happened, and trying again did not help.
@@ -105,7 +109,7 @@ class Session:
         async with self._committing:
             if self._broken is not None:
                 raise self._broken
-            now_ms = self._clock.now_ms()
+            now_ms = self._clock.now_ms() if now_ms is None else now_ms
             unit = assemble(
                 self.source, self._counters, outcome, consumed=consumed, dead=dead, now_ms=now_ms
             )
