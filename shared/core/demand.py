@@ -122,12 +122,19 @@ def _demand(pod_set: PodSet, first_rank: int) -> PodDemand:
 
 
 def _hunger(demand: PodDemand) -> tuple[int, ...]:
-    """Sort key: most GPUs first, then MIG, then shares, then CPU; set order breaks ties."""
+    """Sort key: most GPUs first, then the largest instances, shares, CPU; set order breaks ties."""
     return (
         -demand.gpus,
+        -_compute_slices(demand.profile),
         -demand.instances,
         -demand.milli,
         -demand.cpu_milli,
         -demand.memory_mib,
         demand.first_rank,
     )
+
+
+def _compute_slices(profile: str) -> int:
+    """The leading number of "3g.40gb"; 0 for no profile, or one that no board has."""
+    digits = profile.partition("g")[0]
+    return int(digits) if digits.isdecimal() else 0

@@ -19,6 +19,7 @@ STARTS = {
     "4g.40gb": (4, (0,)),
     "7g.80gb": (8, (0,)),
 }
+LEVELS = (Level.NODE, Level.NVLINK_DOMAIN, Level.RACK, Level.BLOCK, Level.ZONE)
 Row = tuple[str, str, tuple[GpuShare, ...], int, int]
 """(team, node, shares, milli-CPU, MiB)"""
 
@@ -144,13 +145,15 @@ def feasible(ledger: Ledger, workload: Workload) -> bool:
     """Whether the whole gang can be placed at once, under its required level and spread."""
     required = workload.spec.topology.required
     nodes = list(ledger.nodes)
-    if required is None:
-        groups = [nodes]
-    else:
-        groups = list({_domain(ledger.nodes[name], required): None for name in nodes})
+    groups = [nodes]
+    if required is not None:
+        levels = LEVELS[: LEVELS.index(required) + 1]
+        domains = {
+            (level, _domain(ledger.nodes[name], level)) for level in levels for name in nodes
+        }
         groups = [
-            [name for name in nodes if _domain(ledger.nodes[name], required) == group]
-            for group in groups
+            [name for name in nodes if _domain(ledger.nodes[name], level) == domain]
+            for level, domain in domains
         ]
     sets = [pod_set for pod_set in workload.spec.pod_sets for _ in range(pod_set.count)]
     return any(_fits(ledger, workload, sets, group) for group in groups)
