@@ -28,6 +28,7 @@ async def prepare(door: Door) -> None:
         try:
             await _ensure_key(door)
             await _ensure_documents(door)
+            door.prepared = True
             return
         except MusterError as error:
             door.log.warning("not prepared yet", error=str(error))

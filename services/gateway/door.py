@@ -46,6 +46,8 @@ class Door:
     create_topics: Callable[[str], Any]
     """Awaitable: makes the Kafka topics of a team."""
     log: structlog.stdlib.BoundLogger
+    prepared: bool = False
+    """The operator's key and the default documents are there."""
     closing: bool = False
     streams: int = 0
     cache: dict[Any, tuple[float, Any]] = field(default_factory=dict)

@@ -18,7 +18,7 @@ async def healthz(door: Door, call: Call) -> web.Response:  # noqa: ARG001
 
 async def readyz(door: Door, call: Call) -> web.Response:  # noqa: ARG001
     """The lease is held, so what comes in can be made durable."""
-    if door.committer.ready and not door.closing:
+    if door.committer.ready and door.prepared and not door.closing:
         return web.Response(text="ready\n")
     return web.Response(status=503, text="no\n", headers={"Retry-After": "1"})
 

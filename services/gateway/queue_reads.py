@@ -18,11 +18,8 @@ from shared.events.organisation import QueueApplied
 from shared.events.quotas import QuotaChanged
 
 USE_SECONDS: Final = 0.5
-REASONS: Final = (
-    "SELECT coalesce(r.reason, 'Pending') AS reason, count(*) FROM gateway.workload w"
-    + REFUSAL
-    + " WHERE w.live AND w.team = $1 AND w.queue = $2 AND w.state = 'queued' GROUP BY 1"
-)
+_REASONS: Final = "SELECT coalesce(r.reason, 'Pending') AS reason, count(*)"
+_QUEUED_HERE: Final = " WHERE w.live AND w.team = $1 AND w.queue = $2 AND w.state = 'queued'"
 _HOLDING: Final = frozenset(state.value for state in HOLDING)
 _limits: Final = msgspec.json.Decoder(QuotaChanged)
 
@@ -47,7 +44,7 @@ async def get_queue(door: Door, call: Call) -> web.Response:
     queue = await document_of(door, call, collection_of(call))
     use = await _use(door)
     rows = await door.reader.fetch(
-        REASONS,
+        f"{_REASONS} FROM gateway.workload w{REFUSAL}{_QUEUED_HERE} GROUP BY 1",
         queue.team,
         queue.name,
     )

@@ -50,6 +50,9 @@ LIMIT: Final = Parameter(
 )
 CURSOR: Final = Parameter(name="cursor", text="`next_cursor` of the page before.")
 TEAM: Final = Parameter(name="team", text="Only of this team.")
+FOR_TEAM: Final = Parameter(
+    name="team", text="Only for operators: the team to submit for; others submit for their own."
+)
 AFTER: Final = Parameter(name="after", kind="integer", text="Only events behind this id.")
 LAST_EVENT_ID: Final = Parameter(
     name="Last-Event-ID", place="header", text="As `after`, from a broken stream."
@@ -128,7 +131,7 @@ def _submission_routes() -> Iterator[Route]:
         action=Action.SUBMIT_WORKLOAD,
         request=views.SpecRequest,
         answers=((202, views.Accepted), (200, views.DryRun)),
-        parameters=(IDEMPOTENCY_KEY, DRY_RUN),
+        parameters=(IDEMPOTENCY_KEY, DRY_RUN, FOR_TEAM),
     )
     yield Route(
         method="POST",
@@ -138,6 +141,7 @@ def _submission_routes() -> Iterator[Route]:
         action=Action.SUBMIT_WORKLOAD,
         request=views.BatchRequest,
         answers=((202, views.BatchAccepted),),
+        parameters=(FOR_TEAM,),
         body_bytes_max=BATCH_BYTES_MAX,
     )
 

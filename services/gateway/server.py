@@ -80,7 +80,7 @@ def application(door: Door) -> web.Application:
     app = web.Application(middlewares=[_problems], client_max_size=bodies.BATCH_BYTES_MAX)
     app[DOOR] = door
     for route in ROUTES:
-        app.router.add_route(route.method, route.path, Endpoint(door, route))
+        app.router.add_route(route.method, route.path, Endpoint(door, route).serve)
     return app
 
 
@@ -93,9 +93,8 @@ class Endpoint:
         self._handler = HANDLERS[route.name]
         self._decoder = msgspec.json.Decoder(route.request) if route.request else None
         self._in_flight = 0
-        self.__name__ = route.name  # aiohttp names its routes by it
 
-    async def __call__(self, request: web.Request) -> web.StreamResponse:
+    async def serve(self, request: web.Request) -> web.StreamResponse:
         """Answer one request; raises Problem."""
         if self._in_flight >= IN_FLIGHT_MAX:
             raise too_many("too many requests are in flight")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import base64
 import re
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from aiohttp import web
 
 from services.gateway.committer import Order
 from services.gateway.door import Call, Door, answer, href_of
-from services.gateway.problems import Problem, forbidden, invalid, too_many
+from services.gateway.problems import Problem, forbidden, invalid, not_found, too_many
 from services.gateway.submission_rows import Known, Submission
-from services.gateway.views import Accepted, BatchAccepted, BatchAnswer, DryRun
+from services.gateway.views import Accepted, BatchAccepted, BatchAnswer
 from services.gateway.what_if import verdict
 from shared.core.admission import check_kind
 from shared.core.admission_form import Errors, check_form
@@ -34,11 +34,11 @@ async def submit(door: Door, call: Call) -> web.Response:
     if key is not None and not _KEY.fullmatch(key):
         rule = "must be 1 to 200 printable ASCII characters"
         raise invalid([FieldError(field="Idempotency-Key", value=repr(key)[:100], rule=rule)])
-    _limit(door, call, 1)
     team = await _team(door, call)
+    _limit(door, team.name, 1)
     spec = spec_of(call.body)
     if _is_dry(call):
-        return answer(await _dry_run(door, call, spec))
+        return answer(await verdict(door, team.name, spec))
     errors = _form_errors(spec, "")
     if errors:
         raise invalid(errors)
@@ -50,8 +50,8 @@ async def submit(door: Door, call: Call) -> web.Response:
 async def submit_batch(door: Door, call: Call) -> web.Response:
     """Many workloads in one unit of work: all are accepted, or none."""
     items = call.body.items
-    _limit(door, call, len(items))
     team = await _team(door, call)
+    _limit(door, team.name, len(items))
     errors: list[FieldError] = []
     specs = [spec_of(item.spec) for item in items]
     for index, spec in enumerate(specs):
@@ -71,10 +71,9 @@ def spec_of(request: msgspec.Struct) -> WorkloadSpec:
     return msgspec.convert(request, WorkloadSpec, from_attributes=True)
 
 
-def _limit(door: Door, call: Call, count: int) -> None:
-    now = door.clock.monotonic_seconds()
-    if not door.rate.take(call.subject.team, now, count):
-        raise too_many(f"team {call.subject.team} sends too many submissions")
+def _limit(door: Door, team: str, count: int) -> None:
+    if not door.rate.take(team, door.clock.monotonic_seconds(), count):
+        raise too_many(f"team {team} sends too many submissions")
 
 
 def _is_dry(call: Call) -> bool:
@@ -85,15 +84,15 @@ def _is_dry(call: Call) -> bool:
 
 
 async def _team(door: Door, call: Call) -> TeamApplied:
-    """The caller's team; work belongs to a team, so an operator's own key cannot submit."""
-    name = call.subject.team
+    """The caller's team; only an operator may name another one (`?team=`)."""
+    name = call.query.get("team") or call.subject.team
     if not name:
-        raise forbidden("this key belongs to no team; submit with a key of a team")
+        raise forbidden("this key belongs to no team; name one by ?team=")
     call.require(name)
     team = (await door.organisation.current()).teams.get(name)
     team = team or (await door.organisation.refresh()).teams.get(name)
     if team is None:
-        raise forbidden(f"team {name} does not exist any more")
+        raise not_found(f"team {name}")
     return team
 
 
@@ -162,8 +161,3 @@ def _batch_answer(known: Known) -> BatchAnswer:
         state="conflicted" if known.conflict else State.RECEIVED.value,
         href=href_of(known.workload_id),
     )
-
-
-async def _dry_run(door: Door, call: Call, spec: WorkloadSpec) -> Any:  # noqa: ANN401  # DryRun
-    result: DryRun = await verdict(door, call.subject.team, spec)
-    return result
