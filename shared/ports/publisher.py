@@ -43,9 +43,10 @@ class Subscription(Protocol):
     """Reads assigned partitions, from the offsets in the database."""
 
     async def assign(self, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Read these (topic, partition) from these offsets on; others are left as they are.
+        """Read these (topic, partition) from these offsets on; other topics are left as they are.
 
-        What was buffered for a partition that is assigned again is dropped.
+        The partitions of a topic come together: a topic that is assigned again is read anew, in
+        the partitions named only, and what was buffered of it is dropped.
         """
         ...
 

@@ -1,0 +1,117 @@
+"""Fakes of the broker: a log of topics, partitions and offsets in this process.
+
+`MemoryLog.break_after` lets the next publishing fail in the middle, as a broker does: some rows
+are written, and the publisher does not know which. Same contract as Kafka (tests/contract).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from shared.adapters.clock import SystemClock
+from shared.ports.clock import Clock
+from shared.ports.errors import Transient
+from shared.ports.publisher import RawMessage
+from shared.ports.store import OutboxRow
+
+Place = tuple[str, int]
+
+
+@dataclass(slots=True)
+class MemoryLog:
+    """Every record by (topic, partition), in order."""
+
+    clock: Clock = field(default_factory=SystemClock)
+    records: dict[Place, list[RawMessage]] = field(default_factory=dict)
+    listeners: list[asyncio.Event] = field(default_factory=list)
+    break_after: int | None = None
+    """Rows that are still written before publishing fails once; None: it works."""
+
+    def append(self, row: OutboxRow) -> None:
+        """Write one record at the end of its partition."""
+        if self.break_after is not None:
+            if self.break_after == 0:
+                self.break_after = None
+                raise Transient("the broker went away")
+            self.break_after -= 1
+        place = (row.topic, row.partition)
+        partition = self.records.setdefault(place, [])
+        partition.append(
+            RawMessage(
+                topic=row.topic,
+                partition=row.partition,
+                offset=len(partition),
+                headers=tuple(row.headers),
+                key=row.key.encode(),
+                value=row.value,
+                timestamp_ms=self.clock.now_ms(),
+            )
+        )
+        for listener in self.listeners:
+            listener.set()
+
+
+class MemoryPublisher:
+    """`ports.Publisher` on a `MemoryLog`."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        self._log = log
+
+    async def publish(self, rows: Sequence[OutboxRow]) -> None:
+        """Write `rows` in order; raises Transient when the log breaks, with some written."""
+        await asyncio.sleep(0)
+        for row in rows:
+            self._log.append(row)
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+class MemorySubscription:
+    """`ports.Subscription` on a `MemoryLog`."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        self._log = log
+        self._positions: dict[Place, int] = {}
+        self._arrived = asyncio.Event()
+
+    async def assign(self, offsets: Mapping[Place, int]) -> None:
+        """Read the topics named from these offsets on; other topics are left as they are."""
+        topics = {topic for topic, _ in offsets}
+        kept = {place: at for place, at in self._positions.items() if place[0] not in topics}
+        self._positions = kept | dict(offsets)
+        if self._arrived not in self._log.listeners:
+            self._log.listeners.append(self._arrived)
+
+    async def poll(self, max_messages: int, wait_seconds: float) -> list[RawMessage]:
+        """What is there; waits for the first record if there is none."""
+        self._arrived.clear()
+        messages = self._take(max_messages)
+        if not messages:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait_seconds):
+                    await self._arrived.wait()
+            messages = self._take(max_messages)
+        return messages
+
+    def _take(self, max_messages: int) -> list[RawMessage]:
+        messages: list[RawMessage] = []
+        for place, position in self._positions.items():
+            room = max_messages - len(messages)
+            fresh = self._log.records.get(place, [])[position : position + room]
+            self._positions[place] = position + len(fresh)
+            messages.extend(fresh)
+        return messages
+
+    def wake(self) -> None:
+        """Let a waiting `poll` return now."""
+        self._arrived.set()
+
+    async def close(self) -> None:
+        """Read nothing any more."""
+        self._positions = {}
+        with contextlib.suppress(ValueError):
+            self._log.listeners.remove(self._arrived)

@@ -1,0 +1,182 @@
+"""What the runtime relies on, of the log: order in a partition, reading from an offset."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from shared.adapters.kafka import KafkaPublisher, KafkaSubscription
+from shared.adapters.kafka_topics import create_topics
+from shared.adapters.memory_log import MemoryLog, MemoryPublisher, MemorySubscription
+from shared.events.topics import QUEUE_FACTS, SUBMISSION_COMMANDS
+from shared.ports.errors import Transient
+from tests.support.protocol import a_row
+
+TOPIC = SUBMISSION_COMMANDS.name
+OTHER = QUEUE_FACTS.name
+
+
+@dataclass
+class World:
+    """A publisher, a subscription, and a way to break the publishing in the middle."""
+
+    publisher: Any
+    subscription: Any
+    break_after: Any
+
+    async def read(self, count: int, seconds: float = 10) -> list[Any]:
+        """Poll until `count` records came, or the time is over."""
+        messages: list[Any] = []
+        deadline = time.monotonic() + seconds
+        while len(messages) < count and time.monotonic() < deadline:
+            messages += await self.subscription.poll(500, 0.2)
+        return messages
+
+
+@pytest.fixture(params=["memory", "kafka"])
+async def world(request, topic_prefix):
+    if request.param == "memory":
+        log = MemoryLog()
+        yield World(MemoryPublisher(log), MemorySubscription(log), _breaker_of(log))
+        return
+    bootstrap = request.getfixturevalue("kafka")
+    await create_topics(bootstrap, topic_prefix, [SUBMISSION_COMMANDS, QUEUE_FACTS])
+    publisher = KafkaPublisher(bootstrap, topic_prefix)
+    subscription = KafkaSubscription(bootstrap, topic_prefix)
+    yield World(publisher, subscription, lambda rows: _break_kafka(publisher, rows))
+    await publisher.close()
+    await subscription.close()
+
+
+def _breaker_of(log):
+    def break_after(rows):
+        log.break_after = rows
+
+    return break_after
+
+
+def _break_kafka(publisher, rows):
+    """The connection breaks once, when `rows` rows have been written."""
+    send = publisher._send
+
+    async def broken(producer, topic, partition, batch):
+        publisher._send = send
+        await asyncio.gather(*await send(producer, topic, partition, batch[:rows]))
+        raise OSError("connection reset")
+
+    publisher._send = broken
+
+
+def seqs(messages):
+    """Numbers of the rows that became `messages`."""
+    return [int(one.key[1:]) for one in messages]
+
+
+async def test_what_is_published_is_read_as_it_was_written(world):
+    row = a_row(1)
+    await world.publisher.publish([row])
+    await world.subscription.assign({(TOPIC, 0): 0})
+
+    (message,) = await world.read(1)
+
+    assert (TOPIC, 0, 0) == (message.topic, message.partition, message.offset)
+    assert (row.key.encode(), row.value) == (message.key, message.value)
+    assert tuple(row.headers) == tuple(message.headers)
+    assert message.timestamp_ms > 0
+
+
+async def test_order_is_kept_in_each_partition(world):
+    rows = [a_row(number, partition=number % 3) for number in range(1, 301)]
+    await world.publisher.publish(rows[:150])
+    await world.publisher.publish(rows[150:])
+    await world.subscription.assign({(TOPIC, partition): 0 for partition in range(3)})
+
+    messages = await world.read(300)
+
+    for partition in range(3):
+        numbers = seqs(one for one in messages if one.partition == partition)
+        assert numbers == [number for number in range(1, 301) if number % 3 == partition]
+
+
+async def test_rows_too_large_for_one_batch_arrive_in_order(world):
+    rows = [a_row(number, size=300_000) for number in range(1, 9)]
+
+    await world.publisher.publish(rows)
+    await world.subscription.assign({(TOPIC, 0): 0})
+
+    assert list(range(1, 9)) == seqs(await world.read(8))
+
+
+async def test_reading_begins_at_the_offset_given(world):
+    await world.publisher.publish([a_row(number) for number in range(1, 11)])
+    await world.subscription.assign({(TOPIC, 0): 7})
+
+    messages = await world.read(3)
+
+    assert [7, 8, 9] == [one.offset for one in messages]
+
+
+async def test_a_topic_assigned_again_is_read_anew_and_others_go_on(world):
+    await world.publisher.publish([a_row(1), a_row(2), a_row(3, topic=OTHER)])
+    await world.subscription.assign({(TOPIC, 0): 0, (OTHER, 0): 0})
+    assert 3 == len(await world.read(3))
+
+    await world.subscription.assign({(TOPIC, 0): 1})
+    await world.publisher.publish([a_row(4, topic=OTHER)])
+
+    assert {(TOPIC, 1), (OTHER, 1)} == {(one.topic, one.offset) for one in await world.read(2)}
+
+
+async def test_publishing_again_after_an_error_doubles_but_loses_nothing(world):
+    rows = [a_row(number) for number in range(1, 11)]
+    world.break_after(4)
+    with pytest.raises(Transient):
+        await world.publisher.publish(rows)
+
+    await world.publisher.publish(rows)
+    await world.subscription.assign({(TOPIC, 0): 0})
+
+    assert [1, 2, 3, 4, *range(1, 11)] == seqs(await world.read(14))
+
+
+async def test_a_poll_takes_no_more_than_it_was_asked_for(world):
+    await world.publisher.publish([a_row(number) for number in range(1, 11)])
+    await world.subscription.assign({(TOPIC, 0): 0})
+    await asyncio.sleep(0.2)
+
+    first = await world.subscription.poll(4, 5)
+
+    assert len(first) <= 4
+    assert list(range(1, 11)) == seqs([*first, *await world.read(10 - len(first))])
+
+
+async def test_a_poll_returns_as_soon_as_there_is_something(world):
+    await world.subscription.assign({(TOPIC, 0): 0})
+    polled = asyncio.create_task(world.subscription.poll(10, 30))
+    await asyncio.sleep(0.3)
+
+    started = time.monotonic()
+    await world.publisher.publish([a_row(1)])
+
+    assert [1] == seqs(await polled)
+    assert time.monotonic() - started < 5
+
+
+async def test_a_poll_without_news_is_empty_after_the_wait(world):
+    await world.subscription.assign({(TOPIC, 0): 0})
+
+    assert [] == await world.subscription.poll(10, 0.05)
+
+
+async def test_a_waiting_poll_can_be_woken(world):
+    await world.subscription.assign({(TOPIC, 0): 0})
+    polled = asyncio.create_task(world.subscription.poll(10, 60))
+    await asyncio.sleep(0.1)
+
+    world.subscription.wake()
+
+    assert [] == await asyncio.wait_for(polled, 5)
