@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from typing import Annotated
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
+from muster.errors import MusterError
 from operations import configuration
 
 app = typer.Typer(
@@ -73,6 +76,75 @@ def check(  # noqa: PLR0917  # typer's form
         time.sleep(every)
 
 
+replay_app = typer.Typer(
+    help="Recorded traces through the front door.", no_args_is_help=True, rich_markup_mode=None
+)
+app.add_typer(replay_app, name="replay")
+
+
+@replay_app.callback()
+def replays() -> None:
+    """Recorded traces through the front door."""
+
+
+@replay_app.command("openb")
+def replay_openb(  # noqa: PLR0917  # typer's form
+    nodes: Annotated[Path, typer.Option(help="Node list of the trace, .csv or .csv.gz.")],
+    pods: Annotated[Path, typer.Option(help="Pod list of the trace, .csv or .csv.gz.")],
+    rate: Annotated[str, typer.Option(help="Submissions a second, or max.")] = "max",
+    submit: Annotated[str, typer.Option(help="The door: kafka or http.")] = "kafka",
+    team: Annotated[str, typer.Option(help="Team that submits.")] = "openb",
+    run: Annotated[str, typer.Option(help="Another run gives other workloads.")] = "1",
+    limit: Annotated[int, typer.Option(help="Only the first so many pods; 0: all.")] = 0,
+    address: Annotated[str | None, typer.Option(help="Address of Muster.")] = None,
+    key: Annotated[str | None, typer.Option(help="An operator's API key.")] = None,
+    database: DatabaseOption = None,
+    kafka: KafkaOption = None,
+    prefix: PrefixOption = None,
+    output: OutputOption = "table",
+) -> None:
+    """Replay the openb trace: 0 when nothing was lost or duplicated, else 1.
+
+    Mapping and assumptions: docs/adr/0012-openb-mapping.md.
+
+    Example: muster-ops replay openb --nodes nodes.csv.gz --pods pods.csv.gz -o json
+    """
+    import json
+
+    from muster.client import AsyncClient
+    from operations.replay.openb import read_trace
+    from operations.replay.report import lines_of
+    from operations.replay.runner import Plan, replay
+
+    if submit not in ("kafka", "http"):
+        raise _Failure("--submit must be kafka or http")
+    trace = read_trace(nodes, pods)
+    trace = replace(trace, specs=trace.specs[:limit] if limit else trace.specs)
+    plan = Plan(team=team, door=submit, per_second=_per_second(rate), run=run)
+    addresses = configuration.find(database, kafka, prefix)
+
+    async def work() -> dict[str, Any]:
+        async with AsyncClient(address, key) as client:
+            return await replay(addresses, client, trace, plan)
+
+    report = asyncio.run(work())
+    print(json.dumps(report, indent=2) if output == "json" else "\n".join(lines_of(report)))
+    if report["lost"] or report["duplicated"]:
+        raise typer.Exit(1)
+
+
+def _per_second(text: str) -> float | None:
+    if text == "max":
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if number <= 0:
+        raise _Failure(f"--rate must be max or a number above 0 (given: {text})")
+    return number
+
+
 class _Failure(Exception):  # noqa: N818  # not an error of the program
     """Ends the command with a message and code 2."""
 
@@ -81,6 +153,6 @@ def main() -> None:
     """Run the command line; exit 2 when nothing can be said."""
     try:
         app(prog_name="muster-ops")
-    except (_Failure, configuration.NotConfigured) as error:
+    except (_Failure, configuration.NotConfigured, MusterError, OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(CANNOT)
