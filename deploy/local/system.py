@@ -107,6 +107,10 @@ class LocalSystem:
         """End a process as a crash would; it is started again."""
         self._keepers[name].process.kill()
 
+    def runs(self, name: str) -> bool:
+        """Whether this process is one of the system's."""
+        return name in self._keepers
+
     def pid(self, name: str) -> int | None:
         """The id of a process while it runs."""
         return self._keepers[name].process.pid

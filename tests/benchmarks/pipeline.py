@@ -15,6 +15,7 @@ import json
 import os
 import platform
 import random
+import shutil
 import signal
 import tempfile
 import time
@@ -26,7 +27,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from shared.events.topics import WORKLOAD_FACTS
 from tests.support.costs import cpu_seconds, family, memory_mib
-from tests.support.system import TEAM, Stage, now_ms
+from tests.support.system import TEAM, Stage, launch, now_ms
 from tests.support.work import fleet, submissions
 
 VISIBLE = "SELECT count(*) FROM gateway.workload WHERE state = 'running'"
@@ -140,14 +141,16 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
     """All parts that were asked for, on one system in a temporary folder."""
     overrides = {"simulated-cluster": {"MUSTER_CLUSTER_START_DELAY_SECONDS": "0"}}
     with tempfile.TemporaryDirectory(prefix="muster-bench-", dir="/var/tmp") as name:
-        stage = Stage(Path(name) / "system", overrides=overrides, leave_out=["fleet"])
-        await stage.start()
+        system = await asyncio.to_thread(launch, Path(name) / "system", overrides=overrides)
+        stage = Stage(system)
         try:
+            await stage.connect()
             return await _measure(stage, options)
         finally:
             if options.keep_logs:
-                os.system(f"cp -r {stage.system.folder}/logs {options.keep_logs}")
-            await stage.stop()
+                shutil.copytree(system.folder / "logs", options.keep_logs, dirs_exist_ok=True)
+            await stage.disconnect()
+            await asyncio.to_thread(system.stop)
 
 
 async def _measure(stage: Stage, options: argparse.Namespace) -> dict[str, Any]:

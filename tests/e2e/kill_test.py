@@ -15,6 +15,7 @@ import asyncio
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,7 +28,7 @@ import asyncpg
 
 from shared.events.envelope import workload_id
 from shared.ports.errors import Transient
-from tests.support.system import TEAM, Stage, now_ms
+from tests.support.system import TEAM, Stage, launch, now_ms
 from tests.support.work import fleet, submission_row, submissions
 
 SERVICES = {
@@ -173,16 +174,16 @@ async def run(options: argparse.Namespace) -> int:
             "simulated-cluster": {"MUSTER_CLUSTER_START_DELAY_SECONDS": "0.2"},
             "*": {"MUSTER_FAILPOINTS": options.failpoints, "MUSTER_SEED": str(options.seed)},
         }
-        stage = Stage(Path(name) / "system", overrides=overrides, leave_out=["fleet"])
-        await stage.start()
+        system = await asyncio.to_thread(launch, Path(name) / "system", overrides=overrides)
+        stage = Stage(system)
         try:
+            await stage.connect()
             return await _rounds(stage, options)
         finally:
             if options.keep_logs:
-                subprocess.run(
-                    ["cp", "-r", f"{stage.system.folder}/logs", options.keep_logs], check=False
-                )
-            await stage.stop()
+                shutil.copytree(system.folder / "logs", options.keep_logs, dirs_exist_ok=True)
+            await stage.disconnect()
+            await asyncio.to_thread(system.stop)
 
 
 async def _rounds(stage: Stage, options: argparse.Namespace) -> int:

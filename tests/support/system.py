@@ -30,35 +30,67 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def launch(
+    folder: Path,
+    *,
+    overrides: Mapping[str, Mapping[str, str]] | None = None,
+    leave_out: Sequence[str] = ("fleet",),
+) -> LocalSystem:
+    """A started system with every service ready; the caller stops it."""
+    services = [one for one in SERVICES if one.name not in leave_out]
+    system = LocalSystem(folder, services=services, overrides=overrides, tell=lambda line: None)
+    system.start()
+    try:
+        system.wait_ready(90)
+    except BaseException:
+        system.stop()
+        raise
+    return system
+
+
 class Stage:
-    """A started system, its API, its database (read-only) and a publisher."""
+    """Connections to a started system: its API, its database (read-only) and its log."""
 
-    def __init__(
-        self, folder: Path, *, overrides: Mapping[str, Mapping[str, str]], leave_out: Sequence[str]
-    ) -> None:
-        services = [one for one in SERVICES if one.name not in leave_out]
-        self.system = LocalSystem(folder, services=services, overrides=overrides)
-        self.names = [one.name for one in services]
+    def __init__(self, system: LocalSystem) -> None:
+        self.system = system
+        self.names = [one.name for one in SERVICES if system.runs(one.name)]
 
-    async def start(self) -> None:
-        """Start everything and wait until it is ready."""
-        await asyncio.to_thread(self.system.start)
-        await asyncio.to_thread(self.system.wait_ready, 90)
+    async def connect(self) -> None:
+        """Open the connections on this event loop."""
         client = json.loads((self.system.folder / "client.json").read_text())
         self.api = aiohttp.ClientSession(
             base_url=client["address"], headers={"Authorization": f"Bearer {client['key']}"}
         )
         url = self.system.postgres.url("operations", "muster")
         self.rows = await asyncpg.create_pool(url, min_size=1, max_size=2)
-        bootstrap = f"127.0.0.1:{self.system.kafka.port}"
-        self.publisher = KafkaPublisher(bootstrap, "muster")
+        self.publisher = KafkaPublisher(self.system.kafka.bootstrap, "muster")
 
-    async def stop(self) -> None:
-        """Stop everything."""
+    async def disconnect(self) -> None:
+        """Close them."""
         await self.publisher.close()
         await self.api.close()
         self.rows.terminate()
-        await asyncio.to_thread(self.system.stop)
+
+    async def get(self, path: str) -> dict[str, Any]:
+        """The JSON of a resource."""
+        async with self.api.get(f"/v1/{path}") as reply:
+            assert reply.status == 200, f"GET {path}: {reply.status} {await reply.text()}"
+            return dict(await reply.json())
+
+    async def command(self, workload_id: str, verb: str, **body: Any) -> None:
+        """Send a command for one workload."""
+        async with self.api.post(f"/v1/workloads/{workload_id}/{verb}", json=body) as reply:
+            assert reply.status == 202, f"{verb}: {reply.status} {await reply.text()}"
+
+    async def reaches(self, workload_id: str, state: str, seconds: float = 15) -> dict[str, Any]:
+        """Wait until a workload is in a state; raises TimeoutError with what it is in."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            found = await self.get(f"workloads/{workload_id}")
+            if found["state"] == state:
+                return found
+            await asyncio.sleep(0.05)
+        raise TimeoutError(f"{workload_id} is {found['state']}, not {state}: {found}")
 
     async def put(self, path: str, body: Mapping[str, Any]) -> None:
         """Apply one document; a service that is not up yet is asked again."""
