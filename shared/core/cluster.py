@@ -99,7 +99,7 @@ class Cluster:
         sizes = {pod_set.name: _size(pod_set) for pod_set in pod_sets}
         for pod in pods:
             cpu_milli, memory_mib, media = sizes[pod.pod_set]
-            self.free(self.nodes[pod.node], pod.shares, cpu_milli, memory_mib, media=media)
+            self.free(self._state(pod.node), pod.shares, cpu_milli, memory_mib, media=media)
 
     def hold(
         self,
@@ -117,6 +117,7 @@ class Cluster:
         if state.kind is not None:
             state.kind.shelve(state, [share.index for share in shares])
         self._changed(state)
+        self._forget_if_empty(state)
 
     def free(
         self,

@@ -122,7 +122,7 @@ def _demand(pod_set: PodSet, first_rank: int) -> PodDemand:
 
 
 def _hunger(demand: PodDemand) -> tuple[int, ...]:
-    """Sort key: most GPUs first, then the largest instances, shares, CPU; set order breaks ties."""
+    """Sort key: most GPUs, then the largest instances, shares, CPU; set order breaks ties."""
     return (
         -demand.gpus,
         -_compute_slices(demand.profile),

@@ -38,6 +38,8 @@ class Exhaustive:
         self._gang = gang
         self._statement = statement
         self._charges = CHARGES_MAX
+        profiles = {demand.profile for demand in gang.demands if demand.profile}
+        self._positions_matter = len(profiles) > 1
         self._nodes: list[list[NodeState]] = []
 
     def place(self, nodes_for: NodesFor, *, distinct: bool) -> bool:
@@ -56,7 +58,7 @@ class Exhaustive:
             if at < first or (used is not None and node.name in used):
                 continue
             after = None if used is None else used | {node.name}
-            for shares in _options(node, demand, self._gang.team):
+            for shares in self._options(node, demand):
                 if self._charges == 0:
                     return False
                 self._charges -= 1
@@ -67,25 +69,35 @@ class Exhaustive:
                 self._statement.rollback(checkpoint)
         return False
 
+    def _options(self, node: NodeState, demand: PodDemand) -> list[tuple[GpuShare, ...]]:
+        """Ways to give one pod its devices on `node` that differ in what they leave behind."""
+        team = self._gang.team
+        if not node_room(node, demand, team):
+            return []
+        if demand.milli:
+            return _gpus_to_share(node, demand, team)
+        if demand.profile and self._positions_matter:
+            return _sets_of_positions(node, demand)
+        return [shares_on(node, demand, team)]
 
-def _options(node: NodeState, demand: PodDemand, team: str) -> list[tuple[GpuShare, ...]]:
-    """Ways to give one pod its devices on `node` that differ in what they leave behind."""
-    if not node_room(node, demand, team):
-        return []
-    if demand.milli:
-        uses = {
-            (use.milli, use.memory_mib): index
-            for index, use in sorted(node.uses.items(), reverse=True)
-            if takes_share(use, demand, team)
-        }
-        return [(share_of(index, demand),) for _, index in sorted(uses.items(), reverse=True)]
-    if demand.profile:
-        states = {index: use.state for index, use in sorted(node.uses.items()) if use.offers_mig}
-        return [
-            tuple(instance_share(node, index, mask) for index, mask in sorted(masks.items()))
-            for masks in _positions(node, demand, states, demand.instances)
-        ]
-    return [shares_on(node, demand, team)]
+
+def _gpus_to_share(node: NodeState, demand: PodDemand, team: str) -> list[tuple[GpuShare, ...]]:
+    """One GPU of each fill, the fullest first."""
+    uses = {
+        (use.milli, use.memory_mib): index
+        for index, use in sorted(node.uses.items(), reverse=True)
+        if takes_share(use, demand, team)
+    }
+    return [(share_of(index, demand),) for _, index in sorted(uses.items(), reverse=True)]
+
+
+def _sets_of_positions(node: NodeState, demand: PodDemand) -> list[tuple[GpuShare, ...]]:
+    """Every legal choice. Needed only beside other profiles: one alone never blocks itself."""
+    states = {index: use.state for index, use in sorted(node.uses.items()) if use.offers_mig}
+    return [
+        tuple(instance_share(node, index, mask) for index, mask in sorted(masks.items()))
+        for masks in _positions(node, demand, states, demand.instances)
+    ]
 
 
 def _positions(

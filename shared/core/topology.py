@@ -68,10 +68,11 @@ class Fabric:
             if label:
                 domain = self._domain(level, path, domain)
         if domain is not state.domain:
-            self.remove(state)
-            state.domain = domain
+            # Into the new place first: a domain that both share must not become empty.
             if domain is not None:
                 domain.children[f"node {state.name}"] = state
+            self.remove(state)
+            state.domain = domain
 
     def remove(self, state: NodeState) -> None:
         """Take `state` out; domains that are empty then cease to be."""

@@ -86,6 +86,7 @@ class Run:
     cluster: Cluster
     ledger: Ledger
     live: list[tuple[Workload, Placement]] = field(default_factory=list)
+    gone: set[str] = field(default_factory=set)
 
     def place(self, workload: Workload) -> Placement | Refusal:
         answer = place(self.cluster, placing.request(workload))
@@ -106,6 +107,13 @@ class Run:
         if kind == "cordon":
             node = replace(node, cordoned=not node.cordoned)
             self.cluster.put_node(node)
+        elif kind == "move":
+            node = replace(node, rack={"": "r1", "r1": "r2", "r2": ""}[node.rack])
+            self.cluster.put_node(node)
+        elif kind == "vanish":
+            self.cluster.remove_node(node.name)
+            self.gone.add(node.name)
+            node = replace(node, cordoned=True)
         elif node.gpus:
             gpu = node.gpus[which % len(node.gpus)]
             gpus = tuple(
@@ -114,6 +122,9 @@ class Run:
             )
             node = replace(node, gpus=gpus)
             self.cluster.set_gpu_health(node.name, gpu.index, not gpu.healthy)
+        if kind != "vanish" and node.name in self.gone:
+            self.cluster.put_node(node)
+            self.gone.remove(node.name)
         self.ledger.nodes[node.name] = node
 
 
@@ -123,7 +134,9 @@ def any_history(seed: int) -> tuple[Run, Random]:
     fleet = any_fleet(draw)
     run = Run(placing.cluster(*fleet), Ledger({node.name: node for node in fleet}))
     for _ in range(draw.randint(0, 16)):
-        kind = draw.choice(("place",) * 6 + ("release", "release", "health", "cordon"))
+        kind = draw.choice(
+            ("place",) * 9 + ("release",) * 3 + ("health", "cordon", "move", "vanish")
+        )
         if kind == "place":
             run.place(any_workload(draw))
         elif kind == "release":
@@ -186,7 +199,7 @@ def test_a_cluster_rebuilt_from_its_ledger_decides_the_same(seed: int) -> None:
     rebuilt = Cluster()
     for workload, placement in reversed(run.live):
         rebuilt.charge(workload.team, placement.pods, workload.spec.pod_sets)
-    for name in sorted(run.ledger.nodes, reverse=True):
+    for name in sorted(run.ledger.nodes.keys() - run.gone, reverse=True):
         rebuilt.put_node(run.ledger.nodes[name])
 
     assert rebuilt.digest() == run.cluster.digest()
