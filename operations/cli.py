@@ -13,6 +13,8 @@ import typer
 
 from muster.errors import MusterError
 from operations import configuration
+from operations.dlq.commands import app as dlq_app
+from operations.options import DatabaseOption, KafkaOption, OutputOption, PrefixOption
 
 app = typer.Typer(
     name="muster-ops",
@@ -23,10 +25,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 CANNOT = 2
-DatabaseOption = Annotated[str | None, typer.Option("--database", help="PostgreSQL URL.")]
-KafkaOption = Annotated[str | None, typer.Option("--kafka", help="host:port of a broker.")]
-PrefixOption = Annotated[str | None, typer.Option("--prefix", help="Prefix of the topics.")]
-OutputOption = Annotated[str, typer.Option("--output", "-o", help="table or json.")]
+app.add_typer(dlq_app, name="dlq")
 
 
 @app.callback()

@@ -190,6 +190,7 @@ def decode(topic: str, message: Any) -> Record | None:  # noqa: ANN401  # untype
             causation_id=headers.get("ce_causationid", ""),
             subject=headers.get("ce_subject", ""),
             payload=_payload(message.value) if kind in NEEDED else {},
+            redriven="redriven_from" in headers,
         )
     except (KeyError, ValueError, AttributeError, msgspec.DecodeError):
         return None

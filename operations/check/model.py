@@ -29,6 +29,8 @@ class Record:
     causation_id: str = ""
     subject: str = ""
     payload: Payload = field(default_factory=dict)
+    redriven: bool = False
+    """Whether an operator sent it again from the dead letters, out of its order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

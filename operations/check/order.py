@@ -14,7 +14,8 @@ def check_order(evidence: Evidence) -> Findings:
     last: dict[tuple[str, str, int], Record] = {}
     seen: set[tuple[str, str]] = set()
     for record in evidence.log.records:
-        if record.sequence <= 0 or foreign(record) or (record.topic, record.id) in seen:
+        ordered = record.sequence > 0 and not foreign(record) and not record.redriven
+        if not ordered or (record.topic, record.id) in seen:
             continue
         seen.add((record.topic, record.id))
         findings.checked += 1

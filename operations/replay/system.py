@@ -33,7 +33,7 @@ READERS: Final = (
 )
 
 
-class NotReady(OSError):
+class NotReady(OSError):  # noqa: N818  # says what happened
     """A service has not read what it must know."""
 
 

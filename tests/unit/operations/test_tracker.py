@@ -66,7 +66,7 @@ def fact(kind, workload_id: str, state: State, *, attempt: int = 1, **more):
 
 def placed(workload_id: str, attempt: int = 1) -> WorkloadPlaced:
     placement = Placement(flavor="f", pods=(), charge=Resources(gpu_milli=500))
-    return fact(
+    made: WorkloadPlaced = fact(
         WorkloadPlaced,
         workload_id,
         State.PLACED,
@@ -75,6 +75,7 @@ def placed(workload_id: str, attempt: int = 1) -> WorkloadPlaced:
         placed_at_ms=1,
         submitted_at_ms=1,
     )
+    return made
 
 
 def refused(kind, workload_id: str, reason: Reason):
@@ -133,15 +134,10 @@ def test_a_rejection_is_an_answer(tracker):
     assert (report["rejected"], report["lost"]) == (1, 0)
 
 
-@pytest.mark.parametrize(
-    "twice",
-    [
-        lambda tracker: [tell(tracker, queued(ONE), identifier=one) for one in "ab"],
-        lambda tracker: [tell(tracker, placed(ONE), identifier=one) for one in "ab"],
-    ],
-)
-def test_two_effects_of_one_submission_are_a_duplicate(tracker, twice):
-    twice(tracker)
+@pytest.mark.parametrize("effect", [queued, placed])
+def test_two_effects_of_one_submission_are_a_duplicate(tracker, effect):
+    tell(tracker, effect(ONE), identifier="a")
+    tell(tracker, effect(ONE), identifier="b")
 
     assert report_of(tracker, 1000)["duplicated"] == 1
 
