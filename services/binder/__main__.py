@@ -13,7 +13,9 @@ from shared.runtime.settings import Settings
 def make(settings: Settings) -> BinderHandler:
     """The handler of this process."""
     cluster = SimulatedCluster(BinderSettings().cluster_url)
-    return BinderHandler(cluster=cluster, clock=SystemClock(), cell=settings.cell)
+    return BinderHandler(
+        cluster=cluster, clock=SystemClock(), cell=settings.cell, release=cluster.close
+    )
 
 
 if __name__ == "__main__":

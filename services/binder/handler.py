@@ -12,7 +12,7 @@ observation carries the very fact it wants told; the row says whether it still m
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import structlog
@@ -72,10 +72,18 @@ class BinderHandler:
 
     name = "binder"
 
-    def __init__(self, *, cluster: Cluster, clock: Clock, cell: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        cluster: Cluster,
+        clock: Clock,
+        cell: int = 0,
+        release: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         self.on_wake: Callable[[], None] = lambda: None
         """Set by the loop: called when an observation waits, so that it polls at once."""
         self._cell = cell
+        self._release = release
         self._actuator = Actuator(cluster=cluster, clock=clock, tell=self._observe)
         self._memory = Memory(attempts={}, never_bound=set(), epochs={}, gangs=[])
         self._over: dict[Key, Attempt] = {}
@@ -99,6 +107,8 @@ class BinderHandler:
     async def suspend(self) -> None:
         """Touch the cluster no more until the next `load`: another process may be in charge."""
         await self._actuator.stop()
+        if self._release is not None:
+            await self._release()
         self._after_commit.clear()
         self._observations.clear()
 

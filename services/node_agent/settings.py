@@ -1,0 +1,22 @@
+"""Settings of a node agent, from the environment (prefix `MUSTER_`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class AgentSettings(BaseSettings):
+    """What the process must be told."""
+
+    model_config = SettingsConfigDict(env_prefix="MUSTER_", extra="ignore", frozen=True)
+
+    kafka_bootstrap: str = Field(description="host:port of a Kafka broker")
+    topic_prefix: str = Field(default="muster", description="first part of every topic name")
+    cell: int = Field(default=0, ge=0, description="cell that the node belongs to")
+    http_host: str = Field(default="127.0.0.1", description="address for health and metrics")
+    http_port: int = Field(default=0, ge=0, description="port for health and metrics; 0: none")
+    node_description: Path = Field(description="JSON or YAML file that describes this node")
+    usage_seconds: float = Field(default=5.0, gt=0, description="between reports of use")

@@ -1,0 +1,1 @@
+"""The simulated fleet: thousands of described nodes that report as node agents do."""

@@ -1,0 +1,112 @@
+"""Failures on demand, and who is there.
+
+GET  /v1/nodes                                  names, whether ready, failed GPUs
+POST /v1/nodes/{name}/down, /v1/nodes/{name}/up   ?reason=
+POST /v1/nodes/{name}/gpus/{index}/fail, .../heal  ?reason=
+GET  /healthz, /readyz
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from aiohttp import web
+
+from shared.ports.clock import Clock
+from shared.simulator.machine import Machine
+
+NodeChanged = Callable[[str, bool], Awaitable[None]]
+
+
+class FleetRoutes:
+    """Handlers around the machines; `node_changed` tells the cluster, `poke` the reporter."""
+
+    def __init__(
+        self,
+        machines: Mapping[str, Machine],
+        *,
+        clock: Clock,
+        poke: Callable[[], None],
+        ready: Callable[[], bool],
+        node_changed: NodeChanged,
+    ) -> None:
+        self._machines = machines
+        self._clock = clock
+        self._poke = poke
+        self._ready = ready
+        self._node_changed = node_changed
+
+    def application(self) -> web.Application:
+        """The application with all routes."""
+        application = web.Application()
+        application.add_routes(
+            [
+                web.get("/healthz", self.healthz),
+                web.get("/readyz", self.readyz),
+                web.get("/v1/nodes", self.nodes),
+                web.post("/v1/nodes/{name}/{action:down|up}", self.change_node),
+                web.post(
+                    "/v1/nodes/{name}/gpus/{index:[0-9]+}/{action:fail|heal}", self.change_gpu
+                ),
+            ]
+        )
+        return application
+
+    async def healthz(self, request: web.Request) -> web.Response:
+        """The process answers."""
+        del request
+        return web.json_response({"nodes": len(self._machines)})
+
+    async def readyz(self, request: web.Request) -> web.Response:
+        """Every node has been reported."""
+        del request
+        return web.Response(status=200 if self._ready() else 503)
+
+    async def nodes(self, request: web.Request) -> web.Response:
+        """All machines, in short."""
+        del request
+        nodes = [machine.inventory() for machine in self._machines.values()]
+        return web.json_response(
+            {
+                "nodes": [
+                    {
+                        "name": node.name,
+                        "ready": node.ready,
+                        "gpus": len(node.gpus),
+                        "failed_gpus": [gpu.index for gpu in node.gpus if not gpu.healthy],
+                    }
+                    for node in nodes
+                ]
+            }
+        )
+
+    async def change_node(self, request: web.Request) -> web.Response:
+        """Take a node down or bring it back, in the cluster too."""
+        machine = self._machine(request)
+        ready = request.match_info["action"] == "up"
+        reason = request.query.get("reason", "" if ready else "NodeDown")
+        changed = machine.set_ready(self._clock.now_ms(), ready=ready, reason=reason)
+        if changed:
+            self._poke()
+            await self._node_changed(machine.name, ready)
+        return web.json_response({"changed": changed})
+
+    async def change_gpu(self, request: web.Request) -> web.Response:
+        """Fail or heal one GPU; what runs on it is placement's to move."""
+        machine = self._machine(request)
+        index = int(request.match_info["index"])
+        if index >= len(machine.inventory().gpus):
+            raise web.HTTPNotFound(text=f"{machine.name} has no GPU {index}")
+        healthy = request.match_info["action"] == "heal"
+        reason = request.query.get("reason", "" if healthy else "XID 79")
+        changed = machine.set_gpu(index, self._clock.now_ms(), healthy=healthy, reason=reason)
+        if changed:
+            self._poke()
+        return web.json_response({"changed": changed})
+
+    def _machine(self, request: web.Request) -> Machine:
+        name = request.match_info["name"]
+        machine = self._machines.get(name)
+        if machine is None:
+            raise web.HTTPNotFound(text=f"no node {name}")
+        return machine

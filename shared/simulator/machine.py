@@ -1,0 +1,106 @@
+"""One described machine: what its agent would read, with failures on demand.
+
+It is a `ports.probe.GpuProbe`. Use follows from what occupies each GPU (told by whoever knows),
+with a ripple from the seed; a GPU that nothing occupies is idle and cool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from random import Random
+from typing import Final
+
+from shared.core.model import Node
+from shared.events.nodes import GpuHealthReported, GpuUsageReported
+
+WHOLE_NODE: Final = -1
+_IDLE_CELSIUS, _BUSY_CELSIUS = 32, 38
+_IDLE_WATTS, _BUSY_WATTS = 60, 560
+
+
+class Machine:
+    """A node with its failures. `now_ms` at the start is the first generation.
+
+    Generations are times in milliseconds, so they go on counting up after a restart.
+    """
+
+    def __init__(self, node: Node, *, now_ms: int, seed: int, cell: int = 0) -> None:
+        self.generation = now_ms
+        self._node = node
+        self._cell = cell
+        self._random = Random(f"{seed}/{node.name}")
+        self._occupied: Mapping[int, tuple[int, int]] = {}
+        self._changes: list[GpuHealthReported] = []
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self._node.name
+
+    def inventory(self) -> Node:
+        """The node as it is now."""
+        return self._node
+
+    def usage(self, at_ms: int) -> GpuUsageReported:
+        """Use of every GPU; all zero while the node is down."""
+        rows = [self._use(gpu.index, gpu.memory_mib) for gpu in self._node.gpus]
+        percent, memory, celsius, watts = zip(*rows, strict=True) if rows else ((), (), (), ())
+        return GpuUsageReported(
+            node=self._node.name,
+            at_ms=at_ms,
+            utilization_percent=percent,
+            memory_used_mib=memory,
+            temperature_celsius=celsius,
+            power_watts=watts,
+            cell=self._cell,
+        )
+
+    def health_changes(self) -> list[GpuHealthReported]:
+        """Changes since the last call."""
+        changes, self._changes = self._changes, []
+        return changes
+
+    def occupy(self, occupied: Mapping[int, tuple[int, int]]) -> None:
+        """What is held, by GPU index: (milli-GPU, MiB); 0 MiB is as much as the GPU has."""
+        self._occupied = occupied
+
+    def set_gpu(self, index: int, now_ms: int, *, healthy: bool, reason: str) -> bool:
+        """Fail or heal one GPU; False when there is none, or nothing changes."""
+        gpus = {gpu.index: gpu for gpu in self._node.gpus}
+        if index not in gpus or gpus[index].healthy == healthy:
+            return False
+        gpus[index] = replace(gpus[index], healthy=healthy)
+        self._node = replace(self._node, gpus=tuple(gpus.values()))
+        self._changed(index, now_ms, healthy=healthy, reason=reason)
+        return True
+
+    def set_ready(self, now_ms: int, *, ready: bool, reason: str) -> bool:
+        """Take the whole node down, or bring it back; False when nothing changes."""
+        if self._node.ready == ready:
+            return False
+        self._node = replace(self._node, ready=ready)
+        self._changed(WHOLE_NODE, now_ms, healthy=ready, reason=reason)
+        return True
+
+    def _changed(self, gpu: int, now_ms: int, *, healthy: bool, reason: str) -> None:
+        self.generation = max(now_ms, self.generation + 1)
+        self._changes.append(
+            GpuHealthReported(
+                node=self._node.name,
+                gpu=gpu,
+                healthy=healthy,
+                generation=self.generation,
+                reason=reason,
+                cell=self._cell,
+            )
+        )
+
+    def _use(self, index: int, memory_mib: int) -> tuple[int, int, int, int]:
+        milli, held_mib = self._occupied.get(index, (0, 0))
+        if not milli or not self._node.ready:
+            return 0, 0, _IDLE_CELSIUS, _IDLE_WATTS
+        percent = min(100, milli // 10) * (85 + self._random.randrange(15)) // 100
+        used_mib = min(held_mib or memory_mib, memory_mib) * 9 // 10
+        celsius = _IDLE_CELSIUS + _BUSY_CELSIUS * percent // 100
+        return percent, used_mib, celsius, _IDLE_WATTS + _BUSY_WATTS * percent // 100

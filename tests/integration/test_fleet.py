@@ -1,0 +1,88 @@
+"""The simulated fleet as a process: its nodes on the log, failures on demand."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import aiohttp
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from deploy.local.processes import free_port
+from shared.adapters.kafka_topics import create_topics
+from shared.events.codec import decode_payload
+from shared.events.nodes import GpuHealthReported, GpuUsageReported, NodeInventoryReported
+from shared.events.topics import NODE_FACTS, USAGE_FACTS, Topic
+from shared.events.workloads import Wire
+
+NODES = 1_200
+
+
+async def read_all(kafka: str, prefix: str, topic: Topic) -> list[Wire]:
+    consumer = AIOKafkaConsumer(bootstrap_servers=kafka, enable_auto_commit=False)
+    await consumer.start()
+    place = TopicPartition(topic.on_broker(prefix), 0)
+    consumer.assign([place])
+    await consumer.seek_to_beginning(place)
+    end = (await consumer.end_offsets([place]))[place]
+    payloads = []
+    while await consumer.position(place) < end:
+        for records in (await consumer.getmany(timeout_ms=500)).values():
+            for record in records:
+                headers = dict(record.headers)
+                payloads.append(decode_payload(headers["ce_type"].decode(), record.value))
+    await consumer.stop()
+    return payloads
+
+
+async def ready(session: aiohttp.ClientSession) -> None:
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                if (await session.get("/readyz")).status == 200:
+                    return
+            except aiohttp.ClientError:
+                pass
+            await asyncio.sleep(0.1)
+
+
+async def test_a_fleet_tells_all_its_nodes_its_use_and_its_failures(
+    kafka: str, topic_prefix: str, tmp_path: Path
+) -> None:
+    await create_topics(kafka, topic_prefix, [NODE_FACTS, USAGE_FACTS])
+    port = free_port()
+    environment = os.environ | {
+        "MUSTER_KAFKA_BOOTSTRAP": kafka,
+        "MUSTER_TOPIC_PREFIX": topic_prefix,
+        "MUSTER_HTTP_PORT": str(port),
+        "MUSTER_CLUSTER_URL": "",
+    }
+    command = [sys.executable, "-m", "shared.simulator.fleet"]
+    process = subprocess.Popen(command, env=environment)
+    try:
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+            await ready(session)
+            started = time.monotonic()
+            await session.post("/v1/nodes/h100-0003/gpus/2/fail")
+            await session.post("/v1/nodes/a100-0001/down")
+            await asyncio.sleep(1.5)
+        facts = await read_all(kafka, topic_prefix, NODE_FACTS)
+        usage = await read_all(kafka, topic_prefix, USAGE_FACTS)
+        seconds = time.monotonic() - started
+    finally:
+        process.terminate()
+        code = process.wait(20)
+
+    inventories = [fact for fact in facts if isinstance(fact, NodeInventoryReported)]
+    health = [fact for fact in facts if isinstance(fact, GpuHealthReported)]
+    assert len({fact.node.name for fact in inventories}) == len(inventories) == NODES
+    assert [(one.node, one.gpu, one.healthy) for one in health] == [
+        ("h100-0003", 2, False), ("a100-0001", -1, False),
+    ]  # fmt: skip
+    assert all(isinstance(fact, GpuUsageReported) for fact in usage)
+    assert 50 < len(usage) <= 200 * (seconds + 2)
+    assert code == 0
