@@ -1,4 +1,8 @@
-"""Schema of the service admission."""
+"""Schema of the service admission: who submitted what, and what it is judged by.
+
+A workload has one row, from its verdict on: the judge of idempotency. `parked` holds submissions
+whose refusal could still be turned by facts under way; `document` and `node` are the latest facts.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,38 @@ revision = "0002"
 down_revision = "0001"
 
 TABLES_SQL = """
+CREATE TABLE admission.workload (
+    id text PRIMARY KEY,
+    team text NOT NULL,
+    body_hash text NOT NULL,
+    state text NOT NULL CHECK (state IN ('accepted', 'rejected')),
+    message text NOT NULL,
+    errors text NOT NULL,
+    at_ms bigint NOT NULL,
+    epoch bigint NOT NULL
+);
+CREATE TABLE admission.parked (
+    id text PRIMARY KEY,
+    due_ms bigint NOT NULL,
+    body text NOT NULL,
+    epoch bigint NOT NULL
+);
+CREATE TABLE admission.document (
+    kind text NOT NULL,
+    name text NOT NULL,
+    version bigint NOT NULL,
+    body text NOT NULL,
+    epoch bigint NOT NULL,
+    PRIMARY KEY (kind, name)
+);
+CREATE TABLE admission.node (
+    name text PRIMARY KEY,
+    generation bigint NOT NULL,
+    present boolean NOT NULL,
+    grown_at_ms bigint NOT NULL,
+    body text NOT NULL,
+    epoch bigint NOT NULL
+);
 """
 
 

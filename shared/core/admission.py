@@ -5,14 +5,15 @@ decided, or with every broken rule. Four steps, each only when the one before fo
 and kind, whose it is, defaults and maxima, fit against the empty fleet and the whole quota. Team,
 queue and priority ceiling come from the caller's identity, never from a field that he can set.
 
-A refusal that rests on facts which may still be under way (an unknown queue, a fleet that has
-not reported yet) is marked `provisional`; the service waits a moment before it tells it.
+A refusal that rests on facts which may still be under way (an unknown queue, a fleet that is
+still reporting) says so by its `doubt`; the service waits a moment before it tells it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Final
 
 from shared.core.admission_form import Errors, check_form, shown
@@ -97,12 +98,22 @@ class AdmittedWorkload:
     priority: int
 
 
+class Doubt(StrEnum):
+    """Which facts under way could still turn a refusal."""
+
+    NONE = "none"
+    NAMES = "names"
+    """A team, queue or priority class that is not known."""
+    FIT = "fit"
+    """A fleet or quota that is too small."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """A no with every broken rule; `provisional` when facts under way could turn it."""
+    """A no with every broken rule."""
 
     errors: tuple[FieldError, ...]
-    provisional: bool = False
+    doubt: Doubt = Doubt.NONE
 
     @property
     def message(self) -> str:
@@ -135,7 +146,7 @@ def admit(spec: WorkloadSpec, team_name: str, rules: Rules) -> AdmittedWorkload 
         return Refused(errors=tuple(errors))
     unfit = rules.fit_errors(filled, standing.queue)
     if unfit:
-        return Refused(errors=unfit, provisional=True)
+        return Refused(errors=unfit, doubt=Doubt.FIT)
     chosen = standing.priority_class
     return AdmittedWorkload(spec=filled, queue=standing.queue.name, priority=chosen.value)
 
@@ -171,7 +182,7 @@ def _refused(path: str, value: str, rule: str) -> Refused:
 
 
 def _unknown(path: str, value: str, rule: str) -> Refused:
-    return replace(_refused(path, value, rule), provisional=True)
+    return replace(_refused(path, value, rule), doubt=Doubt.NAMES)
 
 
 _FORMS: Final[Mapping[WorkloadKind, tuple[frozenset[str], str]]] = {
@@ -218,7 +229,7 @@ def _priority_class(
     usable = names(one for one in classes.values() if may_use(granted, one))
     rule = f"is not a priority class that team {team.name} may use; it may use: {usable}"
     refused = _refused("priority_class", spec.priority_class, rule)
-    return replace(refused, provisional=found is None)
+    return replace(refused, doubt=Doubt.NAMES if found is None else Doubt.NONE)
 
 
 def class_for_team(name: str, team_name: str, rules: Rules) -> PriorityClass | None:

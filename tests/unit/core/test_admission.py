@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.core.admission import AdmittedWorkload, Refused, admit, class_for_team
+from shared.core.admission import AdmittedWorkload, Doubt, Refused, admit, class_for_team
 from shared.core.model import GpuRequest, PodSet, WorkloadKind
 from shared.core.priority_classes import PriorityClass
 from shared.core.units import Resources
@@ -106,8 +106,8 @@ def test_a_protected_class_is_not_for_a_team_that_was_not_granted_it():
 
 
 def test_an_unknown_class_is_refused_only_provisionally():
-    assert refused(a_spec(priority_class="gold")).provisional
-    assert not refused(a_spec(priority_class="inference-production")).provisional
+    assert refused(a_spec(priority_class="gold")).doubt is Doubt.NAMES
+    assert refused(a_spec(priority_class="inference-production")).doubt is Doubt.NONE
 
 
 def test_a_site_defines_its_own_class_for_a_kind():
@@ -174,7 +174,7 @@ def test_the_queue_of_another_team_looks_like_one_that_does_not_exist():
 def test_an_unknown_team_is_refused_only_provisionally():
     answer = refused(a_spec(), team="nobody")
 
-    assert answer.provisional
+    assert answer.doubt is Doubt.NAMES
     assert answer.errors[0].field == "team"
 
 

@@ -1,0 +1,164 @@
+"""What admission judges by, from facts: teams, queues and classes, and the shape of the fleet.
+
+The latest fact of each name is kept as a row, so that a restart needs no old messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from shared.core.admission import QueuePolicy, Rules, TeamPolicy
+from shared.core.fleet_shape import NodeSummary, summary_of
+from shared.core.priority_classes import PriorityClass
+from shared.events.nodes import NodeInventoryReported, NodeRemoved
+from shared.events.organisation import PriorityClassApplied, QueueApplied, TeamApplied
+from shared.ports.reader import Reader
+from shared.ports.store import Write
+
+Document = TeamApplied | QueueApplied | PriorityClassApplied
+KINDS: Final[dict[str, type[Document]]] = {
+    "team": TeamApplied,
+    "queue": QueueApplied,
+    "priority_class": PriorityClassApplied,
+}
+_KIND_OF: Final = {payload: kind for kind, payload in KINDS.items()}
+_UPSERT_DOCUMENTS: Final = (
+    "INSERT INTO admission.document (kind, name, version, body, epoch)"
+    " SELECT k, n, v, b, {epoch} FROM unnest({0}::text[], {1}::text[], {2}::bigint[],"
+    " {3}::text[]) AS r(k, n, v, b) ON CONFLICT (kind, name) DO UPDATE SET"
+    " version = excluded.version, body = excluded.body, epoch = excluded.epoch RETURNING 1"
+)
+_UPSERT_NODES: Final = (
+    "INSERT INTO admission.node (name, generation, present, grown_at_ms, body, epoch)"
+    " SELECT n, g, p, {4}::bigint, b, {epoch} FROM unnest({0}::text[], {1}::bigint[],"
+    " {2}::boolean[], {3}::text[]) AS r(n, g, p, b) ON CONFLICT (name) DO UPDATE SET"
+    " generation = excluded.generation, present = excluded.present,"
+    " grown_at_ms = excluded.grown_at_ms, body = excluded.body, epoch = excluded.epoch RETURNING 1"
+)
+_summary: Final = msgspec.json.Decoder(NodeSummary)
+
+
+class Rulebook:
+    """`rules` for the core, and the rows behind them."""
+
+    def __init__(self) -> None:
+        self.rules = Rules()
+        self.kafka_teams: dict[str, None] = {}
+        """Teams that submit on a topic of their own, in the order of their creation."""
+        self.changed_at_ms = 0
+        """When a node or document last changed what could fit."""
+        self._versions: dict[tuple[str, str], int] = {}
+        self._generations: dict[str, int] = {}
+        self._fresh_documents: dict[tuple[str, str], Document] = {}
+        self._fresh_nodes: dict[str, NodeSummary | None] = {}
+
+    async def load(self, reader: Reader) -> None:
+        """Rebuild from the rows; `self` must be new."""
+        for row in await reader.fetch("SELECT kind, body FROM admission.document ORDER BY name"):
+            self._take(msgspec.json.decode(row["body"], type=KINDS[row["kind"]]))
+        rows = await reader.fetch(
+            "SELECT name, generation, present, grown_at_ms, body FROM admission.node"
+        )
+        for row in rows:
+            self._generations[row["name"]] = row["generation"]
+            self.changed_at_ms = max(self.changed_at_ms, row["grown_at_ms"])
+            if row["present"]:
+                self.rules.fleet.put(row["name"], _summary.decode(row["body"]))
+        self._fresh_documents.clear()
+
+    def apply(self, document: Document, now_ms: int) -> bool:
+        """A document of the organisation; whether it is news."""
+        key = (_KIND_OF[type(document)], document.name)
+        if self._versions.get(key, -1) >= document.version:
+            return False
+        self._take(document)
+        self.changed_at_ms = now_ms
+        return True
+
+    def _take(self, document: Document) -> None:
+        rules = self.rules
+        match document:
+            case TeamApplied():
+                rules.teams[document.name] = TeamPolicy(
+                    name=document.name,
+                    default_queue=document.default_queue,
+                    priority_classes=document.priority_classes,
+                    default_pod=document.default_pod,
+                    max_pod=document.max_pod,
+                )
+                if document.kafka:
+                    self.kafka_teams[document.name] = None
+                else:
+                    self.kafka_teams.pop(document.name, None)
+            case QueueApplied():
+                rules.queues[document.name] = QueuePolicy(
+                    name=document.name,
+                    team=document.team,
+                    nominal={one.flavor: one.nominal for one in document.flavors},
+                )
+                rules.changed()
+            case PriorityClassApplied():
+                rules.classes[document.name] = PriorityClass(
+                    name=document.name,
+                    value=document.value,
+                    protected=document.protected,
+                    kinds=document.kinds,
+                )
+        key = (_KIND_OF[type(document)], document.name)
+        self._versions[key] = document.version
+        self._fresh_documents[key] = document
+
+    def report(self, fact: NodeInventoryReported, now_ms: int) -> bool:
+        """A node as its agent reports it; whether the shape of the fleet changed."""
+        name = fact.node.name
+        if self._generations.get(name, -1) > fact.generation:
+            return False
+        self._generations[name] = fact.generation
+        summary = summary_of(fact.node)
+        if not self.rules.fleet.put(name, summary):
+            return False
+        self._fresh_nodes[name] = summary
+        self.changed_at_ms = now_ms
+        return True
+
+    def remove(self, fact: NodeRemoved) -> bool:
+        """A node has left; whether it was known."""
+        if self._generations.get(fact.node, -1) > fact.generation:
+            return False
+        self._generations[fact.node] = fact.generation
+        if not self.rules.fleet.remove(fact.node):
+            return False
+        self._fresh_nodes[fact.node] = None
+        return True
+
+    def writes(self) -> Sequence[Write]:
+        """Rows of what is new since the last call."""
+        writes = []
+        if self._fresh_documents:
+            writes.append(_document_rows(self._fresh_documents))
+            self._fresh_documents = {}
+        if self._fresh_nodes:
+            writes.append(self._node_rows())
+            self._fresh_nodes = {}
+        return writes
+
+    def _node_rows(self) -> Write:
+        nodes = self._fresh_nodes
+        bodies = [msgspec.json.encode(one).decode() if one else "" for one in nodes.values()]
+        generations = [self._generations[name] for name in nodes]
+        present = [one is not None for one in nodes.values()]
+        columns = (list(nodes), generations, present, bodies, self.changed_at_ms)
+        return Write(_UPSERT_NODES, columns, len(nodes))
+
+
+def _document_rows(documents: dict[tuple[str, str], Document]) -> Write:
+    columns = (
+        [kind for kind, _ in documents],
+        [name for _, name in documents],
+        [one.version for one in documents.values()],
+        [msgspec.json.encode(one).decode() for one in documents.values()],
+    )
+    return Write(_UPSERT_DOCUMENTS, columns, len(documents))
