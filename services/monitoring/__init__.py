@@ -1,0 +1,1 @@
+"""Monitoring: the exact cost ledger, and metrics derived from facts."""

@@ -1,0 +1,130 @@
+"""What node and usage facts do to memory, and what they amount to by flavor and team."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from services.monitoring.memory import NODE, Memory, NodeState
+from shared.core.units import GPU_MILLI
+from shared.events.nodes import (
+    GpuHealthReported,
+    GpuUsageReported,
+    NodeInventoryReported,
+    NodeRemoved,
+)
+
+USAGE_AGE_MS_MAX: Final = 120_000
+"""Older than the newest report by more, a node's use counts as unknown."""
+
+
+def inventory(memory: Memory, fact: NodeInventoryReported) -> None:
+    """All of a node; replaces what was known."""
+    node = fact.node
+    if _newer(memory, node.name, fact.generation):
+        healthy = {gpu.index: gpu.healthy for gpu in node.gpus}
+        _keep(
+            memory,
+            node.name,
+            NodeState(fact.generation, node.flavor, ready=node.ready, healthy=healthy),
+        )
+
+
+def health(memory: Memory, fact: GpuHealthReported) -> None:
+    """The health of one GPU, or of the whole node for -1."""
+    node = memory.nodes.get(fact.node)
+    if node is None or not _newer(memory, fact.node, fact.generation):
+        return
+    node.generation = fact.generation
+    if fact.gpu < 0:
+        node.ready = fact.healthy
+    else:
+        # A new dictionary: a scrape in another thread may be reading the old one.
+        node.healthy = node.healthy | {fact.gpu: fact.healthy}
+    _keep(memory, fact.node, node)
+
+
+def removed(memory: Memory, fact: NodeRemoved) -> None:
+    """The node is gone; its generation stays, so that old news stays old."""
+    if _newer(memory, fact.node, fact.generation):
+        _keep(memory, fact.node, NodeState(fact.generation, "", present=False))
+        memory.usage.pop(fact.node, None)
+
+
+def used(memory: Memory, fact: GpuUsageReported) -> None:
+    """Use of the GPUs of one node; only the newest report is kept, and only in memory."""
+    known = memory.usage.get(fact.node)
+    if known is None or fact.at_ms > known.at_ms:
+        memory.usage[fact.node] = fact
+
+
+def capacity(memory: Memory) -> tuple[Counter[str], Counter[str]]:
+    """GPUs by flavor: all, and those that can take work. O(nodes)."""
+    total: Counter[str] = Counter()
+    fit: Counter[str] = Counter()
+    for node in memory.nodes.copy().values():
+        if node.present:
+            total[node.flavor] += len(node.healthy)
+            fit[node.flavor] += sum(node.healthy.values()) if node.ready else 0
+    return total, fit
+
+
+def utilised(memory: Memory) -> tuple[dict[str, float], dict[str, float]]:
+    """GPUs in use by team (a shared one by what each holds of it), and mean use by flavor.
+
+    O(GPUs); called by a scrape, in a thread of its own.
+    """
+    recent = _recent(memory)
+    by_team: dict[str, float] = {}
+    shares: dict[tuple[str, int], list[tuple[str, int]]] = {}
+    for team, node, gpu, milli in _holders(memory):
+        shares.setdefault((node, gpu), []).append((team, milli))
+    for (node, gpu), holders in shares.items():
+        percent = _percent(recent.get(node), gpu)
+        held = sum(milli for _, milli in holders) or GPU_MILLI
+        for team, milli in holders:
+            by_team[team] = by_team.get(team, 0.0) + percent / 100 * milli / held
+    return by_team, _mean_by_flavor(memory, recent)
+
+
+def _mean_by_flavor(memory: Memory, recent: dict[str, GpuUsageReported]) -> dict[str, float]:
+    total: Counter[str] = Counter()
+    count: Counter[str] = Counter()
+    for name, node in memory.nodes.copy().items():
+        usage = recent.get(name)
+        if node.present and usage is not None:
+            total[node.flavor] += sum(usage.utilization_percent)
+            count[node.flavor] += len(usage.utilization_percent)
+    return {flavor: total[flavor] / 100 / count[flavor] for flavor in count if count[flavor]}
+
+
+def _recent(memory: Memory) -> dict[str, GpuUsageReported]:
+    usage = memory.usage.copy()
+    oldest_ms = max((one.at_ms for one in usage.values()), default=0) - USAGE_AGE_MS_MAX
+    return {node: one for node, one in usage.items() if one.at_ms >= oldest_ms}
+
+
+def _holders(memory: Memory) -> Iterator[tuple[str, str, int, int]]:
+    workloads = memory.workloads.copy()
+    for workload_id, devices in memory.devices.copy().items():
+        one = workloads.get(workload_id)
+        if one is not None:
+            for node, gpu, milli in devices:
+                yield one.team, node, gpu, milli
+
+
+def _percent(usage: GpuUsageReported | None, gpu: int) -> int:
+    if usage is None or gpu >= len(usage.utilization_percent):
+        return 0
+    return usage.utilization_percent[gpu]
+
+
+def _newer(memory: Memory, name: str, generation: int) -> bool:
+    known = memory.nodes.get(name)
+    return known is None or generation > known.generation
+
+
+def _keep(memory: Memory, name: str, node: NodeState) -> None:
+    memory.nodes[name] = node
+    memory.journal.put(NODE, name, node)

@@ -1,0 +1,128 @@
+"""Gauges: read from memory when Prometheus asks, in the thread of the health server.
+
+Memory changes meanwhile in the thread of the loop, so every dictionary is copied in one step
+before it is read; a scrape may see one fact of a batch and not yet the next.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from services.monitoring import fleet
+from services.monitoring.labels import Capped
+from services.monitoring.memory import Memory
+from shared.core.units import GPU_MILLI, UNLIMITED
+from shared.ports.clock import Clock
+
+MILLI_MS_PER_GPU_SECOND: Final = GPU_MILLI * 1_000
+INFINITE: Final = float("inf")
+
+Labels = tuple[str, ...]
+
+
+class Gauges(Collector):
+    """What monitoring knows now; `memory` gives the present one, which a reload replaces."""
+
+    def __init__(self, memory: Callable[[], Memory], clock: Clock, team: Capped) -> None:
+        self._memory = memory
+        self._clock = clock
+        self._team = team
+
+    def collect(self) -> Iterable[Metric]:  # type: ignore[explicit-override]  # new in Python 3.12
+        """All gauges with their samples."""
+        memory = self._memory()
+        yield from self._waiting(memory)
+        yield from self._capacity(memory)
+        yield from self._teams(memory)
+        yield from _quota(memory)
+
+    def _waiting(self, memory: Memory) -> Iterator[Metric]:
+        states = self._by_team(memory.states)
+        yield _gauge("muster_workloads", "Workloads not over, by state.", "team state", states)
+        reasons = self._by_team(memory.reasons)
+        text = "Workloads queued, by the reason told last; empty before there is one."
+        yield _gauge("muster_queue_workloads", text, "team reason", reasons)
+
+    def _capacity(self, memory: Memory) -> Iterator[Metric]:
+        total, fit = fleet.capacity(memory)
+        text = "GPUs of nodes that are present."
+        yield _gauge("muster_gpu_capacity", text, "flavor", _one_label(total))
+        text = "GPUs that can take work: healthy, on a node that is ready."
+        yield _gauge("muster_gpu_healthy", text, "flavor", _one_label(fit))
+        allocated: Counter[Labels] = Counter()
+        for (_, _, flavor), milli in memory.charged.copy().items():
+            allocated[flavor,] += milli
+        text = "GPUs charged to workloads."
+        yield _gauge("muster_gpu_allocated", text, "flavor", _gpus(allocated))
+
+    def _teams(self, memory: Memory) -> Iterator[Metric]:
+        allocated: Counter[Labels] = Counter()
+        for (team, _, flavor), milli in memory.charged.copy().items():
+            allocated[self._team(team), flavor] += milli
+        text = "GPUs charged to the workloads of a team."
+        yield _gauge("muster_team_gpu_allocated", text, "team flavor", _gpus(allocated))
+        by_team, by_flavor = fleet.utilised(memory)
+        text = "GPUs of a team that compute: use times what it holds of each."
+        used = self._by_team({(team,): value for team, value in by_team.items()})
+        yield _gauge("muster_team_gpu_utilized", text, "team", used)
+        text = "Mean use of the GPUs of a flavor, 0 to 1."
+        yield _gauge("muster_gpu_utilization_ratio", text, "flavor", _one_label(by_flavor))
+        yield self._gpu_seconds(memory)
+
+    def _gpu_seconds(self, memory: Memory) -> Metric:
+        now_ms = self._clock.now_ms()
+        seconds: Counter[Labels] = Counter()
+        for (team, flavor), total in memory.totals.copy().items():
+            seconds[self._team(team), flavor] += total.at(now_ms)
+        family = CounterMetricFamily(
+            "muster_team_gpu_seconds",
+            "GPU-seconds allocated to a team; exact, it goes on after a restart.",
+            labels=["team", "flavor"],
+        )
+        for labels, amount in seconds.items():
+            family.add_metric(labels, amount / MILLI_MS_PER_GPU_SECOND)
+        return family
+
+    def _by_team(self, values: Mapping[Any, float]) -> dict[Labels, float]:
+        """The same with capped teams, which are the first label."""
+        summed: dict[Labels, float] = {}
+        for (team, *rest), value in dict(values).items():
+            key = (self._team(team), *rest)
+            summed[key] = summed.get(key, 0) + value
+        return summed
+
+
+def _quota(memory: Memory) -> Iterator[Metric]:
+    nominal: dict[Labels, float] = {}
+    for name, node in memory.quotas.copy().items():
+        if node.kind == "queue":
+            for limit in node.flavors:
+                milli = limit.nominal.gpu_milli
+                nominal[name, limit.flavor] = INFINITE if milli >= UNLIMITED else milli / GPU_MILLI
+    text = "Nominal quota in GPUs; infinite when it is unlimited."
+    yield _gauge("muster_quota_nominal_gpus", text, "queue flavor", nominal)
+    used: Counter[Labels] = Counter()
+    for (_, queue, flavor), milli in memory.charged.copy().items():
+        used[queue, flavor] += milli
+    text = "GPUs charged to a queue, its own and borrowed."
+    yield _gauge("muster_quota_used_gpus", text, "queue flavor", _gpus(used))
+
+
+def _gauge(name: str, text: str, labels: str, values: Mapping[Labels, float]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=labels.split())
+    for key, value in values.items():
+        family.add_metric(key, value)
+    return family
+
+
+def _one_label(values: Mapping[str, float]) -> dict[Labels, float]:
+    return {(key,): value for key, value in values.items()}
+
+
+def _gpus(milli: Mapping[Labels, int]) -> dict[Labels, float]:
+    return {key: value / GPU_MILLI for key, value in milli.items()}

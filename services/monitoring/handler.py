@@ -1,0 +1,184 @@
+"""The monitoring service: every fact becomes a cost row, a change in memory, or a count.
+
+Pod facts are not read: whatever they lead to is in the facts of placement, and each message read
+costs an inbox row. Counters are moved only after the commit, so a batch that is decided again is
+counted once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from services.monitoring import fleet, metrics
+from services.monitoring.labels import Capped
+from services.monitoring.ledger import CostRows
+from services.monitoring.memory import QUOTA, Memory
+from services.monitoring.workloads import Workloads
+from shared.events import nodes, organisation, quotas, topics, workloads
+from shared.events.envelope import Received
+from shared.ports.reader import Reader
+from shared.runtime.handler import Outcome
+
+TEAMS_MAX: Final = 200
+REASONS_MAX: Final = 50
+
+TRANSITIONS: Final = (
+    workloads.WorkloadPlaced,
+    workloads.WorkloadBound,
+    workloads.WorkloadRunning,
+    workloads.WorkloadSucceeded,
+    workloads.WorkloadFailed,
+    workloads.WorkloadCancelled,
+    workloads.WorkloadCancelling,
+    workloads.WorkloadEvicted,
+    workloads.WorkloadRequeued,
+    workloads.WorkloadHeld,
+    workloads.WorkloadReleased,
+    workloads.WorkloadReprioritised,
+)
+OVER: Final = (
+    workloads.WorkloadSucceeded,
+    workloads.WorkloadFailed,
+    workloads.WorkloadCancelled,
+)
+Action = Callable[[Any], None]
+
+
+class MonitoringHandler:
+    """One cell's monitoring. `team` and `reason` cap the labels."""
+
+    name = "monitoring"
+
+    def __init__(self, *, cell: int = 0) -> None:
+        self._cell = cell
+        self.team = Capped(TEAMS_MAX)
+        self._reason = Capped(REASONS_MAX)
+        self._counts: list[tuple[Callable[[float], None], float]] = []
+        self._forget()
+
+    def _forget(self) -> None:
+        self.memory = Memory()
+        self._workloads = Workloads(self.memory)
+        self._rows = CostRows()
+        self._counts.clear()
+        memory = self.memory
+        self._actions: dict[type, Action] = {
+            workloads.WorkloadQueued: self._queued,
+            workloads.WorkloadRejected: self._rejected,
+            workloads.SubmissionConflicted: self._conflicted,
+            workloads.PlacementRefused: self._refused_by_placement,
+            quotas.QuotaRefused: self._refused_by_quota,
+            quotas.WorkloadNominated: self._workloads.nominated,
+            quotas.QuotaChanged: self._quota,
+            nodes.NodeInventoryReported: lambda fact: fleet.inventory(memory, fact),
+            nodes.GpuHealthReported: lambda fact: fleet.health(memory, fact),
+            nodes.NodeRemoved: lambda fact: fleet.removed(memory, fact),
+            nodes.GpuUsageReported: lambda fact: fleet.used(memory, fact),
+            **dict.fromkeys(TRANSITIONS, self._changed),
+        }
+
+    def topics(self) -> Sequence[tuple[topics.Topic, Sequence[int]]]:
+        """Facts of the cell. Being asked means that the last unit is committed."""
+        for count, value in self._counts:
+            count(value)
+        self._counts.clear()
+        cell = (self._cell,)
+        return [
+            (topics.ORGANISATION_FACTS, (0,)),
+            (topics.QUEUE_FACTS, cell),
+            (topics.QUOTA_FACTS, cell),
+            (topics.WORKLOAD_FACTS, cell),
+            (topics.NODE_FACTS, cell),
+            (topics.USAGE_FACTS, cell),
+        ]
+
+    async def load(self, reader: Reader) -> None:
+        """Rebuild from the journal."""
+        self._forget()
+        await self.memory.load(reader, f"cell-{self._cell}")
+
+    async def prepare(self, messages: Sequence[Received], reader: Reader) -> None:
+        """Everything is in memory."""
+
+    def decide(self, messages: Sequence[Received], now_ms: int) -> Outcome:
+        """Apply the messages in order; deterministic."""
+        del now_ms
+        rows = self._rows = CostRows()
+        for message in messages:
+            payload = message.event.payload
+            if isinstance(payload, organisation.FlavorApplied):
+                rows.price(payload, message.event.time_ms)
+            else:
+                action = self._actions.get(type(payload))
+                if action is not None:
+                    action(payload)
+        return Outcome(writes=[*rows.writes(), *self.memory.journal.writes()])
+
+    def due(self, now_ms: int) -> Sequence[Received]:
+        """No deadlines."""
+        del now_ms
+        return ()
+
+    def next_due_ms(self) -> int | None:
+        """No deadlines."""
+        return None
+
+    def _count(self, count: Callable[[float], None], value: float = 1) -> None:
+        self._counts.append((count, value))
+
+    def _queued(self, fact: workloads.WorkloadQueued) -> None:
+        self._workloads.queued(fact)
+        self._answered(fact.workload.team, "accepted")
+
+    def _rejected(self, fact: workloads.WorkloadRejected) -> None:
+        self._answered(fact.team, "rejected")
+
+    def _conflicted(self, fact: workloads.SubmissionConflicted) -> None:
+        self._answered(fact.team, "conflicted")
+
+    def _answered(self, team: str, answer: str) -> None:
+        self._count(metrics.SUBMISSIONS.labels(self.team(team), answer).inc)
+
+    def _refused_by_placement(self, fact: workloads.PlacementRefused) -> None:
+        self._workloads.refused_by_placement(fact)
+        self._count(metrics.REFUSALS.labels("placement", fact.reason.value).inc)
+
+    def _refused_by_quota(self, fact: quotas.QuotaRefused) -> None:
+        self._workloads.refused_by_quota(fact)
+        self._count(metrics.REFUSALS.labels("quota", fact.reason.value).inc)
+
+    def _quota(self, fact: quotas.QuotaChanged) -> None:
+        known = self.memory.quotas.get(fact.name)
+        if known is None or fact.version > known.version:
+            self.memory.quotas[fact.name] = fact
+            self.memory.journal.put(QUOTA, fact.name, fact)
+
+    def _changed(self, fact: workloads.WorkloadFact) -> None:
+        if isinstance(fact, workloads.WorkloadPlaced):
+            self._rows.placed(fact)
+        elif isinstance(fact, workloads.WorkloadReleasedDevices):
+            self._rows.released(fact)
+        if self._workloads.changed(fact):
+            self._observe(fact)
+
+    def _observe(self, fact: workloads.WorkloadFact) -> None:
+        if isinstance(fact, workloads.WorkloadPlaced):
+            self._count(metrics.PLACEMENTS.labels(fact.placement.flavor).inc)
+            if fact.attempt == 1:
+                wait_seconds = max(fact.placed_at_ms - fact.submitted_at_ms, 0) / 1000
+                child = metrics.QUEUE_WAIT_SECONDS.labels(self.team(fact.team))
+                self._count(child.observe, wait_seconds)
+        elif isinstance(fact, workloads.WorkloadRunning):
+            self._started(fact)
+        elif isinstance(fact, workloads.WorkloadEvicted):
+            self._count(metrics.EVICTIONS.labels(self._reason(fact.reason)).inc)
+        elif isinstance(fact, OVER):
+            labels = (self.team(fact.team), fact.state.value)
+            self._count(metrics.OUTCOMES.labels(*labels).inc)
+
+    def _started(self, fact: workloads.WorkloadRunning) -> None:
+        one = self.memory.workloads[fact.workload_id]
+        if one.placed_at_ms:
+            start_seconds = max(fact.running_at_ms - one.placed_at_ms, 0) / 1000
+            self._count(metrics.START_SECONDS.labels(one.flavor).observe, start_seconds)

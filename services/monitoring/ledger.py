@@ -1,0 +1,107 @@
+"""Rows of the cost ledger: one for each attempt, filled by the fact that begins or ends it.
+
+A batch is one statement. Begin and end fill different columns of the row, and an end is taken
+only once, so the rows are the same in whatever order the facts come, and however often.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from shared.events.organisation import FlavorApplied
+from shared.events.workloads import WorkloadPlaced, WorkloadReleasedDevices
+from shared.ports.store import Write
+
+INTERVALS: Final = (
+    "INSERT INTO monitoring.cost_interval AS i (workload_id, attempt, team, queue, flavor,"
+    " gpu_milli, started_at_ms, ended_at_ms, epoch) SELECT w, a, t, q, f, g, s, e, {epoch}"
+    " FROM unnest({0}::text[], {1}::int[], {2}::text[], {3}::text[], {4}::text[], {5}::bigint[],"
+    " {6}::bigint[], {7}::bigint[]) AS r(w, a, t, q, f, g, s, e)"
+    " ON CONFLICT (workload_id, attempt) DO UPDATE SET"
+    " flavor = coalesce(i.flavor, excluded.flavor),"
+    " gpu_milli = coalesce(i.gpu_milli, excluded.gpu_milli),"
+    " started_at_ms = coalesce(i.started_at_ms, excluded.started_at_ms),"
+    " ended_at_ms = coalesce(i.ended_at_ms, excluded.ended_at_ms),"
+    " epoch = excluded.epoch RETURNING 1"
+)
+PRICES: Final = (
+    "INSERT INTO monitoring.flavor_price (flavor, version, applied_at_ms,"
+    " microdollars_per_gpu_hour) SELECT * FROM unnest({0}::text[], {1}::bigint[], {2}::bigint[],"
+    " {3}::bigint[]) ON CONFLICT (flavor, version) DO NOTHING RETURNING 1"
+)
+
+
+@dataclass(slots=True)
+class _Row:
+    team: str
+    queue: str
+    flavor: str | None = None
+    gpu_milli: int | None = None
+    started_at_ms: int | None = None
+    ended_at_ms: int | None = None
+
+
+@dataclass(slots=True)
+class CostRows:
+    """What one batch says about intervals and prices."""
+
+    rows: dict[tuple[str, int], _Row] = field(default_factory=dict)
+    prices: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+
+    def placed(self, fact: WorkloadPlaced) -> None:
+        """An attempt has its devices."""
+        row = self._row(fact.workload_id, fact.attempt, fact.team, fact.queue)
+        row.flavor = fact.placement.flavor
+        row.gpu_milli = fact.placement.charge.gpu_milli
+        row.started_at_ms = fact.placed_at_ms
+
+    def released(self, fact: WorkloadReleasedDevices) -> None:
+        """An attempt has given its devices back; nothing when it held none."""
+        if fact.released_attempt:
+            row = self._row(fact.workload_id, fact.released_attempt, fact.team, fact.queue)
+            row.ended_at_ms = fact.released_at_ms
+
+    def price(self, fact: FlavorApplied, applied_at_ms: int) -> None:
+        """A version of a flavor has a price."""
+        price = fact.price_microdollars_per_gpu_hour
+        self.prices.setdefault((fact.name, fact.version), (applied_at_ms, price))
+
+    def _row(self, workload_id: str, attempt: int, team: str, queue: str) -> _Row:
+        key = (workload_id, attempt)
+        row = self.rows.get(key)
+        if row is None:
+            row = self.rows[key] = _Row(team, queue)
+        return row
+
+    def writes(self) -> list[Write]:
+        """One statement for the intervals, one for the prices."""
+        writes = []
+        if self.rows:
+            writes.append(self._intervals())
+        if self.prices:
+            columns = (
+                [name for name, _ in self.prices],
+                [version for _, version in self.prices],
+                [applied_at_ms for applied_at_ms, _ in self.prices.values()],
+                [price for _, price in self.prices.values()],
+            )
+            writes.append(Write(PRICES, columns))
+        return writes
+
+    def _intervals(self) -> Write:
+        rows = self.rows.values()
+        return Write(
+            INTERVALS,
+            (
+                [workload_id for workload_id, _ in self.rows],
+                [attempt for _, attempt in self.rows],
+                [row.team for row in rows],
+                [row.queue for row in rows],
+                [row.flavor for row in rows],
+                [row.gpu_milli for row in rows],
+                [row.started_at_ms for row in rows],
+                [row.ended_at_ms for row in rows],
+            ),
+            expect=len(self.rows),
+        )

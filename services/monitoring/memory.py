@@ -1,0 +1,130 @@
+"""What monitoring knows, all of it in one journal: workloads, devices, nodes, quota, totals.
+
+Counts by label are kept beside it, changed by each fact, so that a scrape costs O(labels).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+import msgspec
+
+from services.monitoring.journal import Journal
+from shared.core.cost import RunningTotal
+from shared.core.lifecycle import HOLDING, TERMINAL, State
+from shared.events.nodes import GpuUsageReported
+from shared.events.quotas import QuotaChanged
+from shared.ports.reader import Reader
+
+WORKLOAD: Final = "w"
+DEVICES: Final = "d"
+NODE: Final = "n"
+QUOTA: Final = "q"
+TOTAL: Final = "t"
+
+Devices = tuple[tuple[str, int, int], ...]
+"""(node, GPU, milli-GPU) for every share that a workload holds."""
+
+
+class Seen(msgspec.Struct, array_like=True):
+    """The last that was heard of a workload; `version` 0 before any of placement's facts."""
+
+    team: str
+    queue: str
+    state: State = State.QUEUED
+    version: int = 0
+    queued: bool = False
+    """Whether `WorkloadQueued` was read; it comes on a topic of its own, so perhaps late."""
+    reason: str = ""
+    nomination: int = 0
+    flavor: str = ""
+    gpu_milli: int = 0
+    placed_at_ms: int = 0
+
+    @property
+    def counted(self) -> bool:
+        """Whether gauges show it."""
+        return (self.queued or self.version > 0) and self.state not in TERMINAL
+
+    @property
+    def held(self) -> bool:
+        """Whether it holds devices."""
+        return self.state in HOLDING
+
+
+class NodeState(msgspec.Struct, array_like=True):
+    """The GPUs of one node; `healthy` is by GPU index."""
+
+    generation: int
+    flavor: str
+    present: bool = True
+    ready: bool = True
+    healthy: dict[int, bool] = {}
+
+
+class Memory:
+    """Everything in memory; `load` rebuilds all but the use of GPUs, which is told again soon."""
+
+    def __init__(self) -> None:
+        self.journal = Journal(
+            {
+                WORKLOAD: msgspec.json.Decoder(Seen),
+                DEVICES: msgspec.json.Decoder(Devices),
+                NODE: msgspec.json.Decoder(NodeState),
+                QUOTA: msgspec.json.Decoder(QuotaChanged),
+                TOTAL: msgspec.json.Decoder(int),
+            }
+        )
+        self.workloads: dict[str, Seen] = {}
+        self.devices: dict[str, Devices] = {}
+        self.nodes: dict[str, NodeState] = {}
+        self.quotas: dict[str, QuotaChanged] = {}
+        self.usage: dict[str, GpuUsageReported] = {}
+        self.states: Counter[tuple[str, str]] = Counter()
+        self.reasons: Counter[tuple[str, str]] = Counter()
+        self.charged: Counter[tuple[str, str, str]] = Counter()
+        """Milli-GPU by (team, queue, flavor)."""
+        self.totals: dict[tuple[str, str], RunningTotal] = {}
+        self.early: dict[str, None] = {}
+        """Workloads of which `WorkloadQueued` was not read yet, oldest first."""
+
+    async def load(self, reader: Reader, shard: str) -> None:
+        """Fill an empty memory."""
+        await self.journal.load(reader, shard)
+        self.workloads = self.journal.of_kind(WORKLOAD)
+        self.devices = self.journal.of_kind(DEVICES)
+        self.nodes = self.journal.of_kind(NODE)
+        self.quotas = self.journal.of_kind(QUOTA)
+        for key, ended in self.journal.of_kind(TOTAL).items():
+            team, flavor = key.split("/", 1)
+            self.totals[team, flavor] = RunningTotal(ended=ended)
+        for workload_id, one in self.workloads.items():
+            self.count(one, 1)
+            if not one.queued:
+                self.early[workload_id] = None
+            if one.held and one.flavor:
+                self.begin(one)
+
+    def count(self, one: Seen, sign: int) -> None:
+        """Add a workload to the gauges, or take it out."""
+        if one.counted:
+            self.states[one.team, one.state.value] += sign
+            if one.state is State.QUEUED:
+                self.reasons[one.team, one.reason] += sign
+
+    def begin(self, one: Seen) -> None:
+        """It has its devices."""
+        self.charged[one.team, one.queue, one.flavor] += one.gpu_milli
+        self.total(one).begin(one.gpu_milli, one.placed_at_ms)
+
+    def end(self, one: Seen, at_ms: int) -> None:
+        """It has given them back."""
+        self.charged[one.team, one.queue, one.flavor] -= one.gpu_milli
+        total = self.total(one)
+        total.end(one.gpu_milli, one.placed_at_ms, at_ms)
+        self.journal.put(TOTAL, f"{one.team}/{one.flavor}", total.ended)
+
+    def total(self, one: Seen) -> RunningTotal:
+        """The running total of its team and flavor."""
+        return self.totals.setdefault((one.team, one.flavor), RunningTotal())

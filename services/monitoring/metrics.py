@@ -1,0 +1,34 @@
+"""Counters and histograms of what happened, counted from facts after they were committed.
+
+Labels are bounded: teams and reasons beyond a number are called "other", and no workload has a
+label. They start at zero with the process, as Prometheus expects; gauges (`gauges.py`) and the
+cost ledger do not.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prometheus_client import Counter, Histogram
+
+WAIT_BUCKETS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5, 15, 60, 300, 1800, 7200, 86_400)
+START_BUCKETS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+
+QUEUE_WAIT_SECONDS: Final = Histogram(
+    "muster_queue_wait_seconds",
+    "From submission to the first placement.",
+    ["team"],
+    buckets=WAIT_BUCKETS,
+)
+START_SECONDS: Final = Histogram(
+    "muster_start_seconds", "From placed to running.", ["flavor"], buckets=START_BUCKETS
+)
+SUBMISSIONS: Final = Counter(
+    "muster_submissions_total", "Submissions that admission answered.", ["team", "answer"]
+)
+REFUSALS: Final = Counter(
+    "muster_refusals_total", "New reasons why a workload waits.", ["by", "reason"]
+)
+EVICTIONS: Final = Counter("muster_evictions_total", "Attempts that were stopped.", ["reason"])
+PLACEMENTS: Final = Counter("muster_placements_total", "Attempts that got devices.", ["flavor"])
+OUTCOMES: Final = Counter("muster_outcomes_total", "Workloads that are over.", ["team", "state"])

@@ -1,0 +1,139 @@
+"""What facts about workloads do to memory.
+
+Facts of placement come in order and carry the whole state, so a newer version replaces an older.
+`WorkloadQueued` and the refusals of quota travel on topics of their own and may come late: a
+workload that is over is kept until its `WorkloadQueued` was read, and gauges show nothing of
+which only a refusal is known.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from services.monitoring.memory import DEVICES, WORKLOAD, Memory, Seen
+from shared.core.lifecycle import HOLDING, TERMINAL, State
+from shared.events.quotas import QuotaRefused, WorkloadNominated
+from shared.events.workloads import (
+    PlacementRefused,
+    WorkloadFact,
+    WorkloadPlaced,
+    WorkloadQueued,
+    WorkloadReleasedDevices,
+)
+
+EARLY_MAX: Final = 100_000
+
+
+class Workloads:
+    """Applies facts to a memory."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    def queued(self, fact: WorkloadQueued) -> None:
+        """Admission has accepted it; comes exactly once."""
+        memory, workload = self._memory, fact.workload
+        one = memory.workloads.get(workload.id)
+        if one is None:
+            one = Seen(team=workload.team, queue=workload.queue, queued=True)
+            memory.workloads[workload.id] = one
+            memory.count(one, 1)
+        else:
+            memory.early.pop(workload.id, None)
+            memory.count(one, -1)
+            one.queued = True
+            memory.count(one, 1)
+        self._keep(workload.id, one)
+
+    def nominated(self, fact: WorkloadNominated) -> None:
+        """Quota stands in its way no longer."""
+        one = self._memory.workloads.get(fact.workload.id)
+        if one is not None and one.state is State.QUEUED and fact.nomination > one.nomination:
+            self._because(fact.workload.id, one, "")
+
+    def refused_by_quota(self, fact: QuotaRefused) -> None:
+        """Quota says why it is not nominated."""
+        one = self._known(fact.workload_id, fact.team, fact.queue)
+        if one.state is State.QUEUED:
+            self._because(fact.workload_id, one, fact.reason.value)
+
+    def refused_by_placement(self, fact: PlacementRefused) -> None:
+        """Placement says why it is not placed."""
+        one = self._known(fact.workload_id, fact.team, fact.queue)
+        if one.state is State.QUEUED and fact.nomination >= one.nomination:
+            one.nomination = fact.nomination
+            self._because(fact.workload_id, one, fact.reason.value)
+
+    def changed(self, fact: WorkloadFact) -> bool:
+        """A transition; false when a newer one is known."""
+        one = self._known(fact.workload_id, fact.team, fact.queue)
+        if fact.version <= one.version:
+            return False
+        memory = self._memory
+        memory.count(one, -1)
+        if (
+            one.flavor
+            and one.held
+            and (fact.state not in HOLDING or isinstance(fact, WorkloadPlaced))
+        ):
+            self._give_back(fact, one)
+        one.state, one.version, one.reason = fact.state, fact.version, ""
+        if isinstance(fact, WorkloadPlaced):
+            self._take(fact, one)
+        memory.count(one, 1)
+        self._keep(fact.workload_id, one)
+        return True
+
+    def _take(self, fact: WorkloadPlaced, one: Seen) -> None:
+        placement = fact.placement
+        one.flavor, one.gpu_milli = placement.flavor, placement.charge.gpu_milli
+        one.placed_at_ms = fact.placed_at_ms
+        self._memory.begin(one)
+        if one.gpu_milli:
+            devices = tuple(
+                (pod.node, share.index, share.milli)
+                for pod in placement.pods
+                for share in pod.shares
+            )
+            self._memory.devices[fact.workload_id] = devices
+            self._memory.journal.put(DEVICES, fact.workload_id, devices)
+
+    def _give_back(self, fact: WorkloadFact, one: Seen) -> None:
+        if isinstance(fact, WorkloadReleasedDevices):
+            self._memory.end(one, fact.released_at_ms)
+        else:  # the end of the attempt before was never read: it counts nothing
+            self._memory.end(one, 0)
+        if self._memory.devices.pop(fact.workload_id, None) is not None:
+            self._memory.journal.drop(DEVICES, fact.workload_id)
+
+    def _known(self, workload_id: str, team: str, queue: str) -> Seen:
+        """What is known of it; begun here when its `WorkloadQueued` is still to come."""
+        memory = self._memory
+        one = memory.workloads.get(workload_id)
+        if one is None:
+            one = memory.workloads[workload_id] = Seen(team=team, queue=queue)
+            memory.early[workload_id] = None
+            if len(memory.early) > EARLY_MAX:
+                self._forget(next(iter(memory.early)))
+        return one
+
+    def _forget(self, workload_id: str) -> None:
+        del self._memory.early[workload_id]
+        one = self._memory.workloads[workload_id]
+        if not one.counted:
+            del self._memory.workloads[workload_id]
+            self._memory.journal.drop(WORKLOAD, workload_id)
+
+    def _because(self, workload_id: str, one: Seen, reason: str) -> None:
+        self._memory.count(one, -1)
+        one.reason = reason
+        self._memory.count(one, 1)
+        self._keep(workload_id, one)
+
+    def _keep(self, workload_id: str, one: Seen) -> None:
+        memory = self._memory
+        if one.state in TERMINAL and one.queued:
+            del memory.workloads[workload_id]
+            memory.journal.drop(WORKLOAD, workload_id)
+        else:
+            memory.journal.put(WORKLOAD, workload_id, one)

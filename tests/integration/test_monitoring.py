@@ -1,0 +1,217 @@
+"""The cost ledger on a real broker and database: exact under kills, copies and reordering."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+
+from deploy.local.processes import free_port
+from shared.adapters.kafka import KafkaPublisher
+from shared.adapters.kafka_topics import create_topics
+from shared.core.cost import DAY_MS, Interval, Price, by_team_and_day
+from shared.events import topics, workloads
+from shared.events.codec import encode_headers, encode_payload
+from shared.events.topics import TOPICS
+from shared.ports.store import OutboxRow
+from tests.fixtures.servers import Database
+from tests.unit.monitoring import builders as b
+
+WORKLOADS = 1_500
+
+
+class Story:
+    """Facts about many workloads, and the intervals that they tell of."""
+
+    def __init__(self, seed: int) -> None:
+        self.intervals: list[Interval] = []
+        self.prices = [self._price(version) for version in (1, 2)]
+        self.rows: list[OutboxRow] = []
+        self._generator = random.Random(seed)
+        for number, price in enumerate(self.prices):
+            fact = b.a_flavor(price.microdollars_per_gpu_hour, version=number + 1)
+            self._tell(fact, price.applied_at_ms)
+        for number in range(WORKLOADS):
+            self._workload(f"w{number}", self._generator.choice(["vision", "speech"]))
+
+    def _price(self, version: int) -> Price:
+        return Price(
+            version=version,
+            applied_at_ms=b.START_MS + version * DAY_MS,
+            microdollars_per_gpu_hour=2_000_001 * version,
+        )
+
+    def _workload(self, workload_id: str, team: str) -> None:
+        draw = self._generator
+        placed_ms = b.START_MS + draw.randrange(5 * DAY_MS)
+        ended_ms = placed_ms + draw.randrange(1, 2 * DAY_MS)
+        ends = draw.random() < 0.9
+        self._tell(b.queued(workload_id, team))
+        self._tell(b.placed(2, workload_id, team, at_ms=placed_ms))
+        if ends:
+            fact = b.released(workloads.WorkloadSucceeded, 3, ended_ms, workload_id, team)
+            self._tell(fact)
+        self.intervals.append(
+            Interval(
+                team=team,
+                flavor="h100",
+                gpu_milli=1000,
+                started_at_ms=placed_ms,
+                ended_at_ms=ended_ms if ends else None,
+            )
+        )
+
+    def _tell(self, payload: workloads.Wire, time_ms: int = b.START_MS) -> None:
+        one = b.received(payload, time_ms)
+        self.rows.append(
+            OutboxRow(
+                seq=len(self.rows) + 1,
+                event_id=one.event.id,
+                topic=one.topic,
+                partition=0,
+                key=one.event.key,
+                headers=encode_headers(one.event),
+                value=encode_payload(payload),
+            )
+        )
+
+    def expected(self, until_ms: int) -> str:
+        costs = by_team_and_day(self.intervals, {"h100": self.prices}, 0, until_ms)
+        return "\n".join(
+            f"{team}|{day}|{cost.gpu_milli_ms}|{cost.microdollars}"
+            for (team, day, _), cost in sorted(costs.items())
+        )
+
+
+class Service:
+    """The monitoring process on one broker and one database."""
+
+    def __init__(self, kafka: str, database: Database, prefix: str) -> None:
+        self.port = free_port()
+        self.database = database
+        self._environment = os.environ | {
+            "MUSTER_KAFKA_BOOTSTRAP": kafka,
+            "MUSTER_DATABASE_URL": database.url("monitoring"),
+            "MUSTER_TOPIC_PREFIX": prefix,
+            "MUSTER_HTTP_PORT": str(self.port),
+            "MUSTER_BATCH_MESSAGES_MAX": "100",
+        }
+        self._process: subprocess.Popen | None = None
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "services.monitoring"]
+        self._process = subprocess.Popen(command, env=self._environment, stdout=subprocess.DEVNULL)
+
+    def end(self, number: signal.Signals = signal.SIGKILL) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)
+            self._process.wait()
+
+    def metrics(self) -> str:
+        url = f"http://127.0.0.1:{self.port}/metrics"
+        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5) as answer:
+            return str(answer.read().decode())
+        return ""
+
+    def consumed(self) -> int:
+        rows = self.database.execute("SELECT count(*) FROM monitoring.inbox")
+        return int(rows)
+
+    def wait(self, count: int) -> None:
+        deadline = time.monotonic() + 60
+        while self.consumed() < count:
+            assert time.monotonic() < deadline, f"{self.consumed()} of {count} consumed"
+            time.sleep(0.05)
+
+    def costs(self, until_ms: int) -> str:
+        return self.database.execute(
+            "SELECT team, day - date '1970-01-01', gpu_milli_ms, microdollars"
+            f" FROM monitoring.cost_by_team_and_day(0, {until_ms}) ORDER BY 1, 2"
+        ).strip()
+
+
+@pytest.fixture
+def service(kafka: str, database: Database, topic_prefix: str) -> Iterator[Service]:
+    asyncio.run(create_topics(kafka, topic_prefix, TOPICS))
+    one = Service(kafka, database, topic_prefix)
+    yield one
+    one.end()
+
+
+async def publish(kafka: str, prefix: str, rows: list[OutboxRow]) -> None:
+    publisher = KafkaPublisher(kafka, prefix)
+    await publisher.publish(rows)
+    await publisher.close()
+
+
+def copies(rows: list[OutboxRow], seed: int) -> list[OutboxRow]:
+    """The rows with a third of them told again later, as after a lost acknowledgement."""
+    again = random.Random(seed).sample(rows, len(rows) // 3)
+    return [*rows, *sorted(again, key=lambda row: row.seq)]
+
+
+def test_costs_are_exact_under_kills_copies_and_reordering(
+    kafka: str, topic_prefix: str, service: Service
+):
+    story = Story(seed=3)
+    mixed = sorted(story.rows, key=lambda row: (row.topic != topics.WORKLOAD_FACTS.name, row.seq))
+    asyncio.run(publish(kafka, topic_prefix, copies(mixed, seed=4)))
+    for share in (0.2, 0.5, 0.8):
+        service.start()
+        service.wait(int(share * len(story.rows)))
+        service.end()
+    service.start()
+    service.wait(len(story.rows))
+
+    for until_ms in (b.START_MS + 3 * DAY_MS + 7, b.START_MS + 9 * DAY_MS):
+        assert story.expected(until_ms) == service.costs(until_ms)
+
+
+def test_ends_told_before_their_begins_give_the_same_costs(
+    kafka: str, topic_prefix: str, service: Service
+):
+    story = Story(seed=5)
+    rows = story.rows[::-1]
+    asyncio.run(publish(kafka, topic_prefix, rows))
+    service.start()
+    service.wait(len(rows))
+
+    until_ms = b.START_MS + 9 * DAY_MS
+    assert story.expected(until_ms) == service.costs(until_ms)
+
+
+def test_gauges_of_a_restarted_service_are_those_before(
+    kafka: str, topic_prefix: str, service: Service
+):
+    story = Story(seed=6)
+    asyncio.run(publish(kafka, topic_prefix, story.rows))
+    service.start()
+    service.wait(len(story.rows))
+    before = gauges(service.metrics())
+    service.end(signal.SIGTERM)
+    service.start()
+    deadline = time.monotonic() + 30
+    while not (after := gauges(service.metrics())) and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+    still_placed = sum(one.ended_at_ms is None for one in story.intervals)
+    assert before == after
+    assert still_placed == sum(before[name] for name in before if "muster_workloads" in name)
+    assert still_placed == before['muster_gpu_allocated{flavor="h100"}']
+
+
+def gauges(text: str) -> dict[str, float]:
+    """Samples that follow from memory alone and not from the time."""
+    names = ("muster_workloads{", "muster_queue_workloads{", "muster_gpu_allocated{")
+    lines = [line for line in text.splitlines() if line.startswith(names)]
+    pairs = (line.rsplit(" ", 1) for line in lines)
+    return {name: float(value) for name, value in pairs if float(value)}

@@ -1,0 +1,219 @@
+"""Facts as monitoring reads them, and tables that understand its statements."""
+
+import itertools
+from dataclasses import dataclass, field
+from typing import Any
+
+from services.monitoring import journal, ledger
+from shared.core.decision import Reason
+from shared.core.lifecycle import State
+from shared.core.model import (
+    Gpu,
+    GpuShare,
+    Node,
+    Placement,
+    PodPlacement,
+    Workload,
+    WorkloadKind,
+    WorkloadSpec,
+)
+from shared.core.units import Resources
+from shared.events import nodes, organisation, quotas, topics, workloads
+from shared.events.envelope import Event, Received, event_id
+from shared.events.registry import BY_TOPIC, NAME_BY_TYPE
+from shared.events.workloads import Wire
+
+START_MS = 1_700_000_000_000
+_numbers = itertools.count()
+TOPIC_OF = {
+    payload: topic
+    for topic, payloads in BY_TOPIC.items()
+    if topic is not topics.SUBMISSION_COMMANDS
+    for payload in payloads
+}
+
+
+def received(payload: Wire, time_ms: int = START_MS) -> Received:
+    """`payload` as it comes from its topic; every call is another message."""
+    number = next(_numbers)
+    subject = getattr(payload, "workload_id", "")
+    event = Event(
+        id=event_id(time_ms, f"cause-{number}", "test", 0),
+        type=NAME_BY_TYPE[type(payload)],
+        source="test",
+        subject=subject,
+        time_ms=time_ms,
+        key=subject,
+        payload=payload,
+    )
+    topic = TOPIC_OF[type(payload)].name
+    return Received(event=event, topic=topic, partition=0, offset=number)
+
+
+def queued(workload_id="w1", team="vision"):
+    spec = WorkloadSpec(name="train", kind=WorkloadKind.TRAINING)
+    workload = Workload(
+        id=workload_id,
+        team=team,
+        queue=f"{team}-queue",
+        cell=0,
+        priority=100,
+        spec=spec,
+        submitted_at_ms=START_MS,
+    )
+    return workloads.WorkloadQueued(workload=workload, body_hash="")
+
+
+def _state(fact: type[Wire]) -> State:
+    words = {
+        workloads.WorkloadPlaced: State.PLACED,
+        workloads.WorkloadBound: State.BOUND,
+        workloads.WorkloadRunning: State.RUNNING,
+        workloads.WorkloadSucceeded: State.SUCCEEDED,
+        workloads.WorkloadFailed: State.FAILED,
+        workloads.WorkloadCancelled: State.CANCELLED,
+        workloads.WorkloadEvicted: State.EVICTING,
+        workloads.WorkloadRequeued: State.QUEUED,
+        workloads.WorkloadHeld: State.HELD,
+    }
+    return words[fact]
+
+
+def a_fact(fact, version, workload_id="w1", team="vision", attempt=1, **more):
+    return fact(
+        workload_id=workload_id,
+        team=team,
+        queue=f"{team}-queue",
+        version=version,
+        state=_state(fact),
+        attempt=attempt,
+        priority=100,
+        **more,
+    )
+
+
+def placed(version=2, workload_id="w1", team="vision", attempt=1, at_ms=START_MS, **more):
+    flavor = more.get("flavor", "h100")
+    shares = more.get("shares", (GpuShare(index=0, mask=255, milli=1000, memory_mib=0),))
+    pod = PodPlacement(pod_set="main", rank=0, node=more.get("node", "n1"), shares=shares)
+    milli = sum(share.milli for share in shares)
+    return a_fact(
+        workloads.WorkloadPlaced,
+        version,
+        workload_id,
+        team,
+        attempt,
+        placement=Placement(flavor=flavor, pods=(pod,), charge=Resources(gpu_milli=milli)),
+        placed_at_ms=at_ms,
+        submitted_at_ms=START_MS,
+    )
+
+
+def released(fact, version, at_ms, workload_id="w1", team="vision", *, attempt=1, **more):
+    return a_fact(
+        fact,
+        version,
+        workload_id,
+        team,
+        attempt,
+        released_at_ms=at_ms,
+        released_attempt=attempt,
+        **more,
+    )
+
+
+def refused(reason=Reason.NO_CAPACITY, nomination=1, workload_id="w1", team="vision"):
+    return workloads.PlacementRefused(
+        workload_id=workload_id,
+        team=team,
+        queue=f"{team}-queue",
+        nomination=nomination,
+        reason=reason,
+        message="",
+        next_step="",
+    )
+
+
+def refused_by_quota(reason=Reason.WAITING_FOR_QUOTA, workload_id="w1", team="vision"):
+    return quotas.QuotaRefused(
+        workload_id=workload_id,
+        team=team,
+        queue=f"{team}-queue",
+        reason=reason,
+        message="",
+        next_step="",
+    )
+
+
+def a_node(name="n1", generation=1, gpus=2, flavor="h100"):
+    node = Node(
+        name=name,
+        flavor=flavor,
+        product="H100",
+        cpu_milli=1000,
+        memory_mib=1000,
+        gpus=tuple(Gpu(index=i, uuid=f"{name}-{i}", memory_mib=80_000) for i in range(gpus)),
+    )
+    return nodes.NodeInventoryReported(node=node, generation=generation)
+
+
+def usage(*percent, node="n1", at_ms=START_MS):
+    zeros = (0,) * len(percent)
+    return nodes.GpuUsageReported(
+        node=node,
+        at_ms=at_ms,
+        utilization_percent=percent,
+        memory_used_mib=zeros,
+        temperature_celsius=zeros,
+        power_watts=zeros,
+    )
+
+
+def a_flavor(price, version=1, name="h100"):
+    return organisation.FlavorApplied(
+        name=name, version=version, price_microdollars_per_gpu_hour=price
+    )
+
+
+@dataclass
+class Tables:
+    """The three tables as dictionaries, with the meaning of the service's own statements."""
+
+    intervals: dict[tuple[str, int], list[Any]] = field(default_factory=dict)
+    prices: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    journal: dict[int, tuple[int, bytes]] = field(default_factory=dict)
+
+    def apply(self, writes):
+        known = {
+            ledger.INTERVALS: self._intervals,
+            ledger.PRICES: self._prices,
+            journal.APPEND: self._append,
+            journal.FORGET: self._forget,
+        }
+        for write in sorted(writes, key=lambda one: one.sql != journal.FORGET):
+            known[write.sql](*write.arguments)
+
+    def _intervals(self, *columns):
+        for workload_id, attempt, *row in zip(*columns, strict=True):
+            known = self.intervals.setdefault((workload_id, attempt), row)
+            for index in range(2, 6):
+                known[index] = row[index] if known[index] is None else known[index]
+
+    def _prices(self, *columns):
+        for name, version, *row in zip(*columns, strict=True):
+            self.prices.setdefault((name, version), row)
+
+    def _append(self, *columns):
+        for seq, entries, body in zip(*columns, strict=True):
+            assert seq not in self.journal
+            self.journal[seq] = (entries, body)
+
+    def _forget(self, seq):
+        self.journal = {one: row for one, row in self.journal.items() if one >= seq}
+
+    async def fetch(self, sql, *arguments):
+        assert sql == journal.READ
+        return [
+            {"seq": seq, "entries": entries, "body": body}
+            for seq, (entries, body) in sorted(self.journal.items())
+        ]

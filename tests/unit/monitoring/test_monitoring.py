@@ -1,0 +1,314 @@
+"""What monitoring makes of facts: cost rows, gauges and counts, before and after a restart."""
+
+import itertools
+import random
+
+import pytest
+from prometheus_client import REGISTRY, CollectorRegistry
+
+from services.monitoring import journal
+from services.monitoring.gauges import Gauges
+from services.monitoring.handler import MonitoringHandler
+from services.monitoring.labels import Capped
+from shared.core.decision import Reason
+from shared.core.model import GpuShare
+from shared.core.units import Resources
+from shared.events import nodes, quotas, workloads
+from tests.unit.monitoring import builders as b
+
+HOUR_MS = 3_600_000
+
+
+class Clock:
+    def __init__(self):
+        self.ms = b.START_MS
+
+    def now_ms(self):
+        return self.ms
+
+    def monotonic_seconds(self):
+        return self.ms / 1000
+
+
+class Monitoring:
+    """A handler with its tables; each `read` is one committed unit of work."""
+
+    def __init__(self):
+        self.tables = b.Tables()
+        self.handler = MonitoringHandler()
+        self.clock = Clock()
+        self._registry()
+
+    def _registry(self):
+        self.registry = CollectorRegistry()
+        gauges = Gauges(lambda: self.handler.memory, self.clock, self.handler.team)
+        self.registry.register(gauges)
+
+    def read(self, *payloads):
+        messages = [b.received(payload) for payload in payloads]
+        self.tables.apply(self.handler.decide(messages, b.START_MS).writes)
+        self.handler.topics()
+
+    async def restart(self):
+        self.handler = MonitoringHandler()
+        self._registry()
+        await self.handler.load(self.tables)
+
+    def value(self, name, **labels):
+        return self.registry.get_sample_value(name, labels)
+
+    def state(self, state, team="vision"):
+        return self.value("muster_workloads", team=team, state=state) or 0
+
+    def reason(self, reason, team="vision"):
+        return self.value("muster_queue_workloads", team=team, reason=reason) or 0
+
+    def samples(self):
+        return {
+            (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+            for family in self.registry.collect()
+            for sample in family.samples
+            if sample.value
+        }
+
+
+@pytest.fixture
+def monitoring():
+    return Monitoring()
+
+
+def test_an_attempt_is_one_row_from_placed_to_released(monitoring: Monitoring):
+    monitoring.read(b.queued(), b.placed(at_ms=b.START_MS + 5))
+    monitoring.read(b.released(workloads.WorkloadSucceeded, 3, b.START_MS + 105))
+
+    row = ["vision", "vision-queue", "h100", 1000, b.START_MS + 5, b.START_MS + 105]
+    assert {("w1", 1): row} == monitoring.tables.intervals
+
+
+def test_cost_rows_are_the_same_in_any_order_and_told_twice():
+    facts = [
+        b.placed(2, at_ms=b.START_MS + 5),
+        b.released(workloads.WorkloadRequeued, 4, b.START_MS + 9),
+        b.placed(5, attempt=2, at_ms=b.START_MS + 20, flavor="a100"),
+        b.released(workloads.WorkloadFailed, 6, b.START_MS + 30, attempt=2),
+    ]
+    outcomes = []
+    for order in itertools.permutations(facts):
+        one = Monitoring()
+        for fact in [*order, *order]:
+            one.read(fact)
+        outcomes.append(one.tables.intervals)
+
+    assert {("w1", 1), ("w1", 2)} == outcomes[0].keys()
+    assert all(outcome == outcomes[0] for outcome in outcomes)
+
+
+def test_a_workload_is_counted_in_one_state_only(monitoring: Monitoring):
+    seen = []
+    story = [
+        b.queued(),
+        b.placed(2),
+        b.a_fact(workloads.WorkloadRunning, 3, running_at_ms=b.START_MS),
+        b.a_fact(workloads.WorkloadEvicted, 4, reason="operator"),
+        b.released(workloads.WorkloadRequeued, 5, b.START_MS),
+        b.released(workloads.WorkloadCancelled, 6, 0, attempt=0),
+    ]
+    for fact in story:
+        monitoring.read(fact)
+        states = ("queued", "placed", "running", "evicting", "cancelled")
+        seen.append([state for state in states if monitoring.state(state)])
+
+    assert [["queued"], ["placed"], ["running"], ["evicting"], ["queued"], []] == seen
+    assert {} == monitoring.handler.memory.workloads
+
+
+def test_the_order_between_topics_makes_no_difference():
+    from_placement = [
+        b.refused(),
+        b.placed(2),
+        b.a_fact(workloads.WorkloadRunning, 3, running_at_ms=b.START_MS),
+        b.released(workloads.WorkloadSucceeded, 4, b.START_MS + 50),
+    ]
+    for place in range(len(from_placement) + 1):
+        one = Monitoring()
+        one.read(*from_placement[:place], b.queued(), *from_placement[place:])
+
+        assert {} == one.handler.memory.workloads, place
+        assert 0 == sum(one.handler.memory.states.values())
+        assert 0 == sum(one.handler.memory.reasons.values())
+        assert 0 == sum(one.handler.memory.charged.values())
+
+
+def test_an_older_version_changes_no_gauge(monitoring: Monitoring):
+    late = b.placed(2)
+    monitoring.read(b.queued(), late, b.released(workloads.WorkloadRequeued, 4, b.START_MS))
+
+    monitoring.read(late)
+
+    assert (1, 0) == (monitoring.state("queued"), monitoring.state("placed"))
+    assert 0 == monitoring.value("muster_gpu_allocated", flavor="h100")
+
+
+def test_old_news_of_a_node_change_nothing(monitoring: Monitoring):
+    monitoring.read(b.a_node(generation=3, gpus=8), b.a_node(generation=2, gpus=4))
+    monitoring.read(nodes.GpuHealthReported(node="n1", gpu=-1, healthy=False, generation=3))
+    monitoring.read(nodes.NodeRemoved(node="n1", generation=1))
+
+    assert 8 == monitoring.value("muster_gpu_capacity", flavor="h100")
+    assert 8 == monitoring.value("muster_gpu_healthy", flavor="h100")
+
+
+def test_a_refusal_read_before_the_workload_is_not_lost(monitoring: Monitoring):
+    monitoring.read(b.refused_by_quota())
+    assert 0 == monitoring.state("queued")
+
+    monitoring.read(b.queued())
+
+    assert 1 == monitoring.reason("WaitingForQuota")
+
+
+def test_a_late_refusal_brings_no_workload_back(monitoring: Monitoring):
+    monitoring.read(
+        b.queued(),
+        b.placed(2),
+        b.released(workloads.WorkloadSucceeded, 3, b.START_MS),
+        b.refused_by_quota(),
+    )
+
+    assert 0 == monitoring.state("queued")
+    assert 0 == monitoring.reason("WaitingForQuota")
+
+
+def test_a_nomination_clears_the_reason_of_quota_and_a_late_one_does_not(monitoring: Monitoring):
+    nominated = quotas.WorkloadNominated(
+        workload=b.queued().workload, version=1, nomination=1, order_key=(1,), flavors=()
+    )
+    monitoring.read(b.queued(), b.refused_by_quota(), nominated)
+    assert (0, 1) == (monitoring.reason("WaitingForQuota"), monitoring.reason(""))
+
+    monitoring.read(b.refused(Reason.GANG_SHORT, nomination=1), nominated)
+
+    assert 1 == monitoring.reason("GangIncomplete")
+
+
+async def test_a_restart_changes_no_gauge(monitoring: Monitoring):
+    limit = quotas.FlavorQuota(flavor="h100", nominal=Resources(gpu_milli=8000))
+    monitoring.read(
+        b.a_node(),
+        b.a_node("n2", gpus=4, flavor="a100"),
+        nodes.GpuHealthReported(node="n1", gpu=1, healthy=False, generation=2),
+        nodes.NodeRemoved(node="n2", generation=2),
+        b.a_node("n3", gpus=8),
+        quotas.QuotaChanged(name="vision-queue", kind="queue", flavors=(limit,)),
+        b.queued(),
+        b.queued("w2"),
+        b.queued("w3", "speech"),
+        b.refused(workload_id="w2"),
+        b.placed(2),
+        b.placed(2, "w3", "speech"),
+        b.released(workloads.WorkloadSucceeded, 3, b.START_MS + 5000, "w3", "speech"),
+    )
+    monitoring.clock.ms += 60_000
+    before = monitoring.samples()
+
+    await monitoring.restart()
+
+    assert before == monitoring.samples()
+    assert 10 == monitoring.value("muster_gpu_capacity", flavor="h100")
+    assert 9 == monitoring.value("muster_gpu_healthy", flavor="h100")
+    assert 8 == monitoring.value("muster_quota_nominal_gpus", queue="vision-queue", flavor="h100")
+    assert 1 == monitoring.value("muster_quota_used_gpus", queue="vision-queue", flavor="h100")
+    assert {60.0, 5.0} == {
+        value for (name, _), value in before.items() if name == "muster_team_gpu_seconds_total"
+    }
+
+
+async def test_memory_survives_when_the_journal_is_written_anew(
+    monitoring: Monitoring, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(journal, "SLACK_ENTRIES", 5)
+    monkeypatch.setattr(journal, "ROW_ENTRIES_MAX", 3)
+    generator = random.Random(1)
+    for number in range(200):
+        monitoring.read(b.queued(f"w{number}"), b.placed(2, f"w{number}"))
+        if generator.random() < 0.8:
+            end = b.released(workloads.WorkloadSucceeded, 3, b.START_MS, f"w{number}")
+            monitoring.read(end)
+    before = monitoring.samples()
+
+    await monitoring.restart()
+
+    live = len(monitoring.handler.memory.workloads)
+    assert before == monitoring.samples()
+    assert 200 > live > 0
+    # Two entries live for each workload: what it is and what it holds, and one total.
+    assert sum(entries for entries, _ in monitoring.tables.journal.values()) <= 6 * live + 20
+
+
+def test_a_shared_gpu_is_used_by_what_each_team_holds_of_it(monitoring: Monitoring):
+    shares = [GpuShare(index=0, mask=0, milli=milli, memory_mib=1) for milli in (200, 600)]
+    monitoring.read(
+        b.a_node(),
+        b.placed(2, "w1", "vision", shares=(shares[0],)),
+        b.placed(2, "w2", "speech", shares=(shares[1],)),
+        b.usage(10, 0, at_ms=b.START_MS),
+        b.usage(80, 0, at_ms=b.START_MS + 1),
+        b.usage(20, 0, at_ms=b.START_MS - 1),
+    )
+
+    assert pytest.approx(0.2) == monitoring.value("muster_team_gpu_utilized", team="vision")
+    assert pytest.approx(0.6) == monitoring.value("muster_team_gpu_utilized", team="speech")
+    assert 0.4 == monitoring.value("muster_gpu_utilization_ratio", flavor="h100")
+    allocated = {"team": "vision", "flavor": "h100"}
+    assert 0.2 == monitoring.value("muster_team_gpu_allocated", **allocated)
+
+
+def test_use_that_was_reported_long_ago_counts_as_unknown(monitoring: Monitoring):
+    monitoring.read(
+        b.placed(2), b.usage(100), b.usage(0, node="n2", at_ms=b.START_MS + 10 * 60_000)
+    )
+
+    assert 0 == monitoring.value("muster_team_gpu_utilized", team="vision")
+
+
+def test_counts_move_after_the_commit_and_only_once(monitoring: Monitoring):
+    def counted() -> list[float]:
+        names = [
+            ("muster_submissions_total", {"team": "once", "answer": "accepted"}),
+            ("muster_queue_wait_seconds_count", {"team": "once"}),
+            ("muster_queue_wait_seconds_sum", {"team": "once"}),
+            ("muster_outcomes_total", {"team": "once", "state": "succeeded"}),
+            ("muster_evictions_total", {"reason": "once"}),
+        ]
+        return [REGISTRY.get_sample_value(name, labels) or 0 for name, labels in names]
+
+    story = [
+        b.queued("w9", "once"),
+        b.placed(2, "w9", "once", at_ms=b.START_MS + 1500),
+        b.a_fact(workloads.WorkloadEvicted, 3, "w9", "once", reason="once"),
+        b.released(workloads.WorkloadRequeued, 4, b.START_MS + 1600, "w9", "once"),
+        b.placed(5, "w9", "once", attempt=2, at_ms=b.START_MS + HOUR_MS),
+        b.released(workloads.WorkloadSucceeded, 6, b.START_MS + HOUR_MS, "w9", "once", attempt=2),
+    ]
+    handler = monitoring.handler
+    handler.decide([b.received(fact) for fact in story], b.START_MS)
+    assert [0, 0, 0, 0, 0] == counted()
+
+    handler._forget()  # as load() does after a transaction that did not happen
+    monitoring.read(*story)
+
+    assert [1, 1, 1.5, 1, 1] == counted()
+
+
+def test_labels_beyond_the_bound_are_called_other():
+    team = Capped(2)
+
+    assert ["a", "b", "other", "a"] == [team(name) for name in "abca"]
+
+
+def test_the_first_price_of_a_version_stands(monitoring: Monitoring):
+    monitoring.read(b.a_flavor(5), b.a_flavor(7))
+    monitoring.read(b.a_flavor(9, version=2), b.a_flavor(11))
+
+    prices = {key: row[1] for key, row in monitoring.tables.prices.items()}
+    assert {("h100", 1): 5, ("h100", 2): 9} == prices
