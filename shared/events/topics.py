@@ -57,7 +57,7 @@ WORKLOAD_FACTS: Final = _topic(
     "workload.facts.v1", "cell", 96, "placement", "quota", "gateway", "monitoring", "preemption"
 )
 POD_COMMANDS: Final = _topic("pod.commands.v1", "cell", 96, "placement", "binder")
-POD_FACTS: Final = _topic("pod.facts.v1", "cell", 96, "binder", "placement", "monitoring")
+POD_FACTS: Final = _topic("pod.facts.v1", "cell", 96, "binder", "placement")
 NODE_FACTS: Final = _topic(
     "node.facts.v1", "cell", 96, "node_agent", "admission", "placement", "gateway", "monitoring"
 )

@@ -180,7 +180,7 @@ class Tables:
     """The three tables as dictionaries, with the meaning of the service's own statements."""
 
     intervals: dict[tuple[str, int], list[Any]] = field(default_factory=dict)
-    prices: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    prices: dict[tuple[str, int], list[int]] = field(default_factory=dict)
     journal: dict[int, tuple[int, bytes]] = field(default_factory=dict)
 
     def apply(self, writes):
