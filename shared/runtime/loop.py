@@ -140,7 +140,8 @@ class Loop:
         raw = await self._subscription.poll(self._batch_messages_max, self._wait_seconds())
         await self._failpoints.reach("loop.polled")
         batch = await sort_out(raw, self._recent, self._seen)
-        batch.fresh.extend(self._handler.due(self._clock.now_ms()))
+        due = self._handler.due(self._clock.now_ms())
+        batch.fresh.extend(one for one in due if one.event.id not in self._recent)
         if batch.fresh or batch.skipped:
             self._count(batch)
             await self._process(batch.fresh, batch)
@@ -196,9 +197,14 @@ class Loop:
 
     async def _bury(self, message: Received, batch: Batch, error: str) -> None:
         place = (message.topic, message.partition, message.offset)
-        skipped = [*batch.skipped, place] if message.offset >= 0 else batch.skipped
         telemetry.DEAD_LETTERS.labels(self._handler.name).inc()
-        await self._session.commit(Outcome(), (), skipped, [*batch.dead, _letter(message, error)])
+        if message.offset >= 0:
+            dead = [*batch.dead, _letter(message, error)]
+            await self._session.commit(Outcome(), (), [*batch.skipped, place], dead)
+        else:  # a deadline is on no topic: its id in the inbox says that it is done with
+            self._log.error("deadline dropped", deadline=message.topic, error=error)
+            await self._session.commit(Outcome(), [message], batch.skipped, batch.dead)
+            self._recent.add([message.event.id])
 
 
 def _letter(message: Received, error: str) -> DeadLetter:

@@ -1,0 +1,142 @@
+"""Duplicates and untrusted senders: what is asked of memory and what of the inbox."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from shared.events.envelope import event_id, time_of_id
+from shared.events.topics import team_submissions
+from shared.runtime import dedupe
+from shared.runtime.dedupe import RecentIds
+from shared.runtime.intake import sort_out
+from tests.support.protocol import FIRST_MS, a_record, an_event
+
+
+class Inbox:
+    """Answers what was consumed, and remembers what it was asked."""
+
+    def __init__(self, *known):
+        self.known = set(known)
+        self.asked = []
+
+    async def seen(self, identifiers):
+        self.asked.extend(identifiers)
+        return {one for one in identifiers if one in self.known}
+
+
+def ids(*numbers):
+    """Ids of the events `numbers`; their time is FIRST_MS plus the number."""
+    return [an_event(number).id for number in numbers]
+
+
+def records(*numbers):
+    """The events `numbers`, as records of the log."""
+    return [a_record(an_event(number), offset) for offset, number in enumerate(numbers)]
+
+
+def fresh(batch):
+    """Ids that go on to a decision."""
+    return [one.event.id for one in batch.fresh]
+
+
+async def test_ids_younger_than_memory_are_not_asked_of_the_inbox():
+    inbox = Inbox()
+    recent = RecentIds(ids(10, 11), complete=False)
+
+    batch = await sort_out(records(11, 12), recent, inbox.seen)
+
+    assert ids(12) == fresh(batch)
+    assert [] == inbox.asked
+
+
+async def test_an_id_older_than_memory_is_asked_of_the_inbox():
+    inbox = Inbox(*ids(3))
+    recent = RecentIds(ids(10, 11), complete=False)
+
+    batch = await sort_out(records(3, 4, 12), recent, inbox.seen)
+
+    assert ids(3, 4) == inbox.asked
+    assert ids(4, 12) == fresh(batch)
+    assert 1 == batch.duplicates
+    assert [("submission.commands.v1", 0, 0)] == batch.skipped
+
+
+async def test_when_memory_holds_every_id_the_inbox_is_never_asked():
+    inbox = Inbox()
+
+    batch = await sort_out(records(3), RecentIds(ids(10)), inbox.seen)
+
+    assert ids(3) == fresh(batch)
+    assert [] == inbox.asked
+
+
+async def test_what_memory_forgets_is_asked_of_the_inbox_from_then_on(monkeypatch):
+    monkeypatch.setattr(dedupe, "RECENT_IDS_MAX", 3)
+    inbox = Inbox(*ids(1))
+    recent = RecentIds()
+    recent.add(ids(1, 2, 3, 4))
+
+    batch = await sort_out(records(1, 2, 5), recent, inbox.seen)
+
+    assert ids(1) == inbox.asked
+    assert ids(5) == fresh(batch)
+
+
+async def test_the_horizon_does_not_fall_when_an_old_id_is_forgotten(monkeypatch):
+    monkeypatch.setattr(dedupe, "RECENT_IDS_MAX", 2)
+    recent = RecentIds()
+    recent.add(ids(9, 1, 10, 11))
+
+    assert FIRST_MS + 9 == recent.horizon_ms
+    assert recent.uncertain(*ids(9))
+
+
+async def test_of_equal_ids_in_one_batch_the_first_goes_on():
+    batch = await sort_out(records(1, 1, 2, 1), RecentIds(), Inbox().seen)
+
+    assert ids(1, 2) == fresh(batch)
+    assert [1, 3] == [offset for _, _, offset in batch.skipped]
+
+
+async def test_a_team_s_message_gets_its_id_from_its_place_and_its_time_from_the_broker():
+    topic = team_submissions("red").name
+    record = a_record(an_event(5, id="their key", time_ms=5), 17, topic=topic)
+
+    batch = await sort_out([replace(record, timestamp_ms=FIRST_MS)], RecentIds(), Inbox().seen)
+
+    (message,) = batch.fresh
+    assert event_id(FIRST_MS, f"{topic}/0/17", "broker", 0) == message.event.id
+    assert FIRST_MS == message.event.time_ms == time_of_id(message.event.id)
+    assert "their key" == message.event.correlation_id
+
+
+async def test_a_team_cannot_hide_a_message_behind_an_id_that_was_used():
+    topic = team_submissions("red").name
+    used = an_event(5)
+    inbox = Inbox(used.id)
+    records = [a_record(used, offset, topic=topic) for offset in range(2)]
+
+    batch = await sort_out(records, RecentIds([used.id]), inbox.seen)
+
+    assert 2 == len(batch.fresh)
+
+
+@pytest.mark.parametrize(
+    "identifier",
+    [
+        "x",
+        "0" * 36,
+        "-" * 36,
+        "00000000-0000-0000-0000-00000000000g",
+        "0000000-00000-0000-0000-000000000000",
+        "AAAAAAAA-0000-0000-0000-000000000000",
+        "00000000-0000-0000-0000-000000000000\n",
+    ],
+)
+async def test_an_id_that_is_not_a_uuid_as_the_database_writes_it_is_malformed(identifier):
+    batch = await sort_out([a_record(an_event(1, id=identifier), 0)], RecentIds(), Inbox().seen)
+
+    assert [] == batch.fresh
+    assert "ce_id" in batch.dead[0].error
