@@ -158,6 +158,15 @@ class Nominator:
         if pending.phase is not Phase.PLACED:
             pending.phase = Phase.IDLE
 
+    def forget(self, pending: Pending) -> None:
+        """It is over: nothing of it stays, and there is nothing to take back."""
+        self.released(pending)
+        if pending.phase in _OPEN:
+            self._close(pending)
+        else:
+            self.leave(pending)
+        pending.phase = Phase.GONE
+
     def reprioritise(self, pending: Pending, priority: int) -> None:
         """Another priority: out of the order, and in again at its new place."""
         if priority == pending.priority:

@@ -1,0 +1,169 @@
+"""Documents of the organisation become the quota tree; its limits in force become facts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from shared.core.amounts import Amount, amount
+from shared.core.nomination import Nominator
+from shared.core.quota import FlavorLimits, QuotaDocument, QuotaNode
+from shared.core.units import Resources
+from shared.events.organisation import CohortApplied, FlavorApplied, QueueApplied
+from shared.events.quotas import FlavorQuota, QuotaChanged
+from shared.ports.reader import Reader
+from shared.ports.store import Write
+
+_UPSERT_NODES: Final = (
+    "INSERT INTO quota.quota_node (name, kind, version, revision, body, epoch)"
+    " SELECT n, k, v, r, b, {epoch} FROM unnest({0}::text[], {1}::text[], {2}::bigint[],"
+    " {3}::bigint[], {4}::text[]) AS rows(n, k, v, r, b) ON CONFLICT (name) DO UPDATE SET"
+    " version = excluded.version, revision = excluded.revision, body = excluded.body,"
+    " epoch = excluded.epoch RETURNING 1"
+)
+_UPSERT_FLAVORS: Final = (
+    "INSERT INTO quota.flavor (name, version, body, epoch) SELECT n, v, b, {epoch}"
+    " FROM unnest({0}::text[], {1}::bigint[], {2}::text[]) AS rows(n, v, b)"
+    " ON CONFLICT (name) DO UPDATE SET version = excluded.version, body = excluded.body,"
+    " epoch = excluded.epoch RETURNING 1"
+)
+_PAYLOADS: Final = {"queue": QueueApplied, "cohort": CohortApplied}
+
+
+class Documents:
+    """What was applied, by name; `revisions` counts how often a node's limits were told."""
+
+    def __init__(self, core: Nominator) -> None:
+        self._core = core
+        self._applied: dict[str, QueueApplied | CohortApplied] = {}
+        self._revisions: dict[str, int] = {}
+        self._flavors: dict[str, FlavorApplied] = {}
+        self._fresh_nodes: dict[str, None] = {}
+        self._fresh_flavors: dict[str, None] = {}
+
+    async def load(self, reader: Reader) -> None:
+        """Rebuild from the rows. Any order will do: together they made sense before."""
+        for row in await reader.fetch("SELECT body FROM quota.flavor ORDER BY name"):
+            flavor = msgspec.json.decode(row["body"], type=FlavorApplied)
+            self._flavors[flavor.name] = flavor
+            self._core.apply_flavor(flavor.name, flavor.products)
+        rows = await reader.fetch(
+            "SELECT kind, revision, body FROM quota.quota_node ORDER BY name"
+        )
+        for row in rows:
+            applied = msgspec.json.decode(row["body"], type=_PAYLOADS[row["kind"]])
+            self._applied[applied.name] = applied
+            self._revisions[applied.name] = row["revision"]
+            self._core.apply(document_of(applied))
+
+    def apply_flavor(self, flavor: FlavorApplied) -> str:
+        """Put a flavor into force; what is wrong with it, or ""."""
+        known = self._flavors.get(flavor.name)
+        if known is not None and known.version >= flavor.version:
+            return ""
+        if flavor.price_microdollars_per_gpu_hour < 0:
+            return f"{flavor.name}: its price is negative"
+        self._flavors[flavor.name] = flavor
+        self._fresh_flavors[flavor.name] = None
+        self._core.apply_flavor(flavor.name, flavor.products)
+        return ""
+
+    def apply(self, applied: QueueApplied | CohortApplied) -> tuple[list[QuotaNode], str]:
+        """Put a queue or cohort into force; the nodes that changed, or what is wrong with it."""
+        flavors = [one.flavor for one in applied.flavors]
+        if len(set(flavors)) < len(flavors):
+            return [], f"{applied.name}: names a flavor twice"
+        changed, problem = self._core.apply(document_of(applied))
+        if changed:
+            self._applied[applied.name] = applied
+        for node in changed:
+            self._revisions[node.name] = self._revisions.get(node.name, 0) + 1
+            self._fresh_nodes[node.name] = None
+        return changed, problem
+
+    def limits(self, node: QuotaNode, cell: int) -> QuotaChanged:
+        """The limits of a node in force.
+
+        A queue tells its own document and version. A cohort tells what its whole subtree owns,
+        and counts its own revisions, because it changes whenever a member does.
+        """
+        document, applied = node.document, self._applied[node.name]
+        assert document is not None
+        queue = document.kind == "queue"
+        return QuotaChanged(
+            name=node.name,
+            kind=document.kind,
+            parent=document.parent,
+            flavors=applied.flavors if queue else _sums(node),
+            strict=document.strict,
+            held=document.held,
+            weight=document.weight,
+            version=document.version if queue else self._revisions[node.name],
+            cell=cell,
+        )
+
+    def writes(self) -> Sequence[Write]:
+        """Rows of what is new since the last call."""
+        writes = []
+        if self._fresh_nodes:
+            nodes, self._fresh_nodes = [self._applied[one] for one in self._fresh_nodes], {}
+            columns = (
+                [one.name for one in nodes],
+                ["queue" if isinstance(one, QueueApplied) else "cohort" for one in nodes],
+                [one.version for one in nodes],
+                [self._revisions[one.name] for one in nodes],
+                [msgspec.json.encode(one).decode() for one in nodes],
+            )
+            writes.append(Write(_UPSERT_NODES, columns, len(nodes)))
+        if self._fresh_flavors:
+            flavors, self._fresh_flavors = [self._flavors[one] for one in self._fresh_flavors], {}
+            bodies = [msgspec.json.encode(one).decode() for one in flavors]
+            named = ([one.name for one in flavors], [one.version for one in flavors], bodies)
+            writes.append(Write(_UPSERT_FLAVORS, named, len(flavors)))
+        return writes
+
+
+def document_of(applied: QueueApplied | CohortApplied) -> QuotaDocument:
+    """The core's noun for what was applied."""
+    flavors = {one.flavor: _limits_of(one) for one in applied.flavors}
+    if isinstance(applied, QueueApplied):
+        return QuotaDocument(
+            name=applied.name,
+            kind="queue",
+            version=applied.version,
+            parent=applied.cohort,
+            team=applied.team,
+            flavors=flavors,
+            strict=applied.strict,
+            held=applied.held,
+            weight=applied.weight,
+        )
+    return QuotaDocument(
+        name=applied.name,
+        kind="cohort",
+        version=applied.version,
+        parent=applied.parent,
+        flavors=flavors,
+        weight=applied.weight,
+    )
+
+
+def _limits_of(one: FlavorQuota) -> FlavorLimits:
+    return FlavorLimits(
+        nominal=amount(one.nominal),
+        borrowing_limit=None if one.borrowing_limit is None else amount(one.borrowing_limit),
+        lending_limit=None if one.lending_limit is None else amount(one.lending_limit),
+    )
+
+
+def _sums(node: QuotaNode) -> tuple[FlavorQuota, ...]:
+    return tuple(
+        FlavorQuota(flavor=flavor, nominal=_resources(ceiling))
+        for flavor, ceiling in node.ceilings.items()
+    )
+
+
+def _resources(one: Amount) -> Resources:
+    return Resources(gpu_milli=one[0], cpu_milli=one[1], memory_mib=one[2])

@@ -1,0 +1,323 @@
+"""The quota service: who may be tried next.
+
+Three streams meet here in no order between them: queues and commands (`queue.facts`), limits
+(`organisation.facts`), and what the ledger did (`workload.facts`). Commands and facts therefore
+keep flags of their own: `hold_asked` follows the commands, `held` follows the facts, and only
+who is free of both is nominated. Charges and places in a queue follow the facts alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import structlog
+
+from services.quota import metrics
+from services.quota.documents import Documents
+from services.quota.records import Early, Records
+from shared.core.amounts import amount
+from shared.core.nomination import Nominate, Nominator, Refuse, Withdraw
+from shared.core.pending import Pending, Phase
+from shared.events import organisation, workloads
+from shared.events.deadlines import deadline_message
+from shared.events.envelope import Received
+from shared.events.quotas import (
+    NominationWithdrawn,
+    PermittedFlavor,
+    QuotaRefused,
+    WorkloadNominated,
+)
+from shared.events.topics import (
+    ORGANISATION_FACTS,
+    QUEUE_FACTS,
+    QUOTA_FACTS,
+    WORKLOAD_FACTS,
+    Topic,
+)
+from shared.events.workloads import Wire
+from shared.ports.reader import Reader
+from shared.runtime.handler import Emit, Outcome
+
+_log: Final[structlog.stdlib.BoundLogger] = structlog.get_logger("quota")
+
+
+class QuotaHandler:
+    """One cell's quota."""
+
+    name = "quota"
+
+    def __init__(self, *, cell: int = 0) -> None:
+        self._cell = cell
+        self._actions: dict[type[Wire], Callable[[Received, Any], None]] = {
+            workloads.WorkloadQueued: self._queued,
+            workloads.CancelWorkload: self._with_record(self._cancel),
+            workloads.HoldWorkload: self._with_record(self._hold),
+            workloads.ReleaseWorkload: self._with_record(self._release),
+            workloads.ReprioritiseWorkload: self._with_record(self._reprioritise),
+            organisation.QueueApplied: self._limits,
+            organisation.CohortApplied: self._limits,
+            organisation.FlavorApplied: self._flavor,
+            workloads.WorkloadPlaced: self._with_record(self._placed),
+            workloads.PlacementRefused: self._refused,
+            workloads.WorkloadRequeued: self._fact(self._requeued),
+            workloads.WorkloadReleased: self._fact(self._requeued),
+            workloads.WorkloadHeld: self._fact(self._held),
+            workloads.WorkloadSucceeded: self._fact(self._over),
+            workloads.WorkloadFailed: self._fact(self._over),
+            workloads.WorkloadCancelled: self._fact(self._over),
+        }
+        self._permitted: dict[tuple[str, ...], tuple[PermittedFlavor, ...]] = {}
+        self._forget()
+
+    def _forget(self) -> None:
+        self._core = Nominator()
+        self._documents = Documents(self._core)
+        self._records = Records()
+        self._outcome = Outcome()
+        self._counts: Counter[str] = Counter()
+        self._turns = 0
+
+    def topics(self) -> Sequence[tuple[Topic, Sequence[int]]]:
+        """Limits, queue facts and the ledger's facts of the cell."""
+        cell = (self._cell,)
+        return [(ORGANISATION_FACTS, (0,)), (QUEUE_FACTS, cell), (WORKLOAD_FACTS, cell)]
+
+    async def load(self, reader: Reader) -> None:
+        """Rebuild from quota's own tables."""
+        self._forget()
+        await self._documents.load(reader)
+        await self._records.load(reader, self._core)
+        self._core.resume()
+
+    async def prepare(self, messages: Sequence[Received], reader: Reader) -> None:
+        """Everything is in memory."""
+
+    def decide(self, messages: Sequence[Received], now_ms: int) -> Outcome:  # noqa: ARG002  # facts have times
+        """Apply the messages in order, then look once at every queue that they could help."""
+        self._outcome = outcome = Outcome()
+        actions, core = self._actions, self._core
+        for message in messages:
+            action = actions.get(type(message.event.payload))
+            if action is not None:
+                action(message, message.event.payload)
+                if core.decisions:
+                    self._tell(message)
+        if messages:
+            core.settle()
+            self._tell(messages[-1])
+        outcome.writes.extend(self._records.writes())
+        outcome.writes.extend(self._documents.writes())
+        self._measure()
+        return outcome
+
+    def due(self, now_ms: int) -> Sequence[Received]:
+        """Another turn, when the last one was cut short."""
+        if not self._core.unsettled:
+            return ()
+        self._turns += 1
+        return (deadline_message("turn", f"cell-{self._cell}", self._turns, now_ms),)
+
+    def next_due_ms(self) -> int | None:
+        """At once when a turn is left."""
+        return 0 if self._core.unsettled else None
+
+    # ── queue facts ──────────────────────────────────────────────────────────────────────────
+
+    def _queued(self, message: Received, fact: workloads.WorkloadQueued) -> None:  # noqa: ARG002
+        identifier = fact.workload.id
+        if identifier in self._records.alive:
+            return
+        early = self._records.take_early(identifier)
+        if early is not None and early.gone:
+            return
+        pending = self._records.add(fact.workload, fact.version)
+        if early is not None:
+            pending.version, pending.held = early.version, early.held
+        self._enter(pending)
+
+    def _with_record(
+        self, apply: Callable[[Pending, Any], None]
+    ) -> Callable[[Received, Any], None]:
+        def act(message: Received, payload: Any) -> None:  # noqa: ANN401, ARG001  # one of many
+            pending = self._records.alive.get(payload.workload_id)
+            if pending is not None and pending.phase is not Phase.GONE:
+                apply(pending, payload)
+                self._records.touch(pending)
+
+        return act
+
+    def _cancel(self, pending: Pending, command: workloads.CancelWorkload) -> None:  # noqa: ARG002
+        pending.cancelled = True
+        self._core.leave(pending)
+
+    def _hold(self, pending: Pending, command: workloads.HoldWorkload) -> None:  # noqa: ARG002
+        pending.hold_asked = True
+        self._core.leave(pending)
+
+    def _release(self, pending: Pending, command: workloads.ReleaseWorkload) -> None:  # noqa: ARG002
+        pending.hold_asked = False
+        self._enter(pending)
+
+    def _reprioritise(self, pending: Pending, command: workloads.ReprioritiseWorkload) -> None:
+        self._core.reprioritise(pending, command.priority)
+
+    # ── facts of the ledger ──────────────────────────────────────────────────────────────────
+
+    def _fact(
+        self, apply: Callable[[Pending, workloads.WorkloadFact], None]
+    ) -> Callable[[Received, Any], None]:
+        """For facts that carry the whole state: what is older than known changes nothing."""
+
+        def act(message: Received, fact: workloads.WorkloadFact) -> None:
+            pending = self._records.alive.get(fact.workload_id)
+            if pending is None:
+                self._came_early(fact)
+                return
+            if pending.phase is Phase.GONE or fact.version <= pending.version:
+                return
+            pending.version = fact.version
+            self._give_back(pending, fact, message.event.time_ms)
+            apply(pending, fact)
+            self._records.touch(pending)
+
+        return act
+
+    def _came_early(self, fact: workloads.WorkloadFact) -> None:
+        """Placement read the queue before quota did; nothing was charged yet."""
+        known = self._records.early.get(fact.workload_id)
+        if known is None or known.version < fact.version:
+            held = isinstance(fact, workloads.WorkloadHeld)
+            gone = isinstance(fact, _OVER)
+            self._records.note_early(fact.workload_id, Early(fact.version, held, gone))
+
+    def _placed(self, pending: Pending, fact: workloads.WorkloadPlaced) -> None:
+        if fact.version <= pending.version:
+            return
+        pending.version = fact.version
+        placement = fact.placement
+        if pending.phase is Phase.PLACED:  # a gap in the facts: the attempt before is over
+            self._records.remember_use(pending, fact.placed_at_ms)
+        self._core.placed(pending, placement.flavor, amount(placement.charge), fact.attempt)
+        pending.placed_at_ms = fact.placed_at_ms
+
+    def _refused(self, message: Received, fact: workloads.PlacementRefused) -> None:  # noqa: ARG002
+        pending = self._records.alive.get(fact.workload_id)
+        if pending is not None and pending.phase is Phase.OFFERED:
+            self._core.refused(pending, fact.nomination)
+            self._records.touch(pending)
+
+    def _give_back(self, pending: Pending, fact: workloads.WorkloadFact, at_ms: int) -> None:
+        """The ledger holds nothing for the attempt any more."""
+        if pending.phase is not Phase.PLACED:
+            return
+        ended_at_ms = getattr(fact, "released_at_ms", 0) or at_ms
+        self._records.remember_use(pending, ended_at_ms)
+        self._core.released(pending)
+
+    def _requeued(self, pending: Pending, fact: workloads.WorkloadFact) -> None:  # noqa: ARG002
+        pending.held = False
+        self._enter(pending)
+
+    def _held(self, pending: Pending, fact: workloads.WorkloadFact) -> None:  # noqa: ARG002
+        pending.held = True
+        self._core.leave(pending)
+
+    def _over(self, pending: Pending, fact: workloads.WorkloadFact) -> None:  # noqa: ARG002
+        self._core.forget(pending)
+
+    def _enter(self, pending: Pending) -> None:
+        if pending.eligible and pending.phase is Phase.IDLE:
+            self._core.enter(pending)
+
+    # ── limits ───────────────────────────────────────────────────────────────────────────────
+
+    def _limits(
+        self, message: Received, applied: organisation.QueueApplied | organisation.CohortApplied
+    ) -> None:
+        changed, problem = self._documents.apply(applied)
+        if problem:
+            self._complain(problem)
+        for node in changed:
+            self._emit(self._documents.limits(node, self._cell), node.name, message)
+
+    def _flavor(self, message: Received, flavor: organisation.FlavorApplied) -> None:  # noqa: ARG002
+        problem = self._documents.apply_flavor(flavor)
+        if problem:
+            self._complain(problem)
+
+    def _complain(self, problem: str) -> None:
+        metrics.REFUSED_DOCUMENTS.inc()
+        _log.warning("document refused, the old one stays", problem=problem[:500])
+
+    # ── decisions become facts ───────────────────────────────────────────────────────────────
+
+    def _tell(self, cause: Received) -> None:
+        for decision in self._core.take():
+            pending = decision.pending
+            if isinstance(decision, Refuse):
+                self._emit(self._refusal(decision), pending.id, cause)
+                self._counts["refused"] += 1
+                continue
+            self._records.touch(pending)
+            if isinstance(decision, Withdraw):
+                fact = NominationWithdrawn(workload_id=pending.id, nomination=decision.nomination)
+                self._emit(fact, pending.id, cause)
+                self._counts["withdrawn"] += 1
+            else:
+                self._emit(self._nomination(decision), pending.id, cause)
+                self._counts["nominated"] += 1
+
+    def _nomination(self, decision: Nominate) -> WorkloadNominated:
+        pending = decision.pending
+        flavors = self._permitted.get(decision.flavors)
+        if flavors is None:
+            flavors = tuple(PermittedFlavor(flavor=one) for one in decision.flavors)
+            self._permitted[decision.flavors] = flavors
+        return WorkloadNominated(
+            workload=self._records.whole(pending),
+            version=pending.version,
+            nomination=decision.nomination,
+            order_key=pending.key,
+            flavors=flavors,
+            strict=decision.strict,
+        )
+
+    def _refusal(self, decision: Refuse) -> QuotaRefused:
+        pending, refusal = decision.pending, decision.refusal
+        return QuotaRefused(
+            workload_id=pending.id,
+            team=pending.team,
+            queue=pending.queue,
+            reason=refusal.reason,
+            message=refusal.message,
+            next_step=refusal.next_step,
+            evidence=refusal.evidence,
+            cell=self._cell,
+        )
+
+    def _emit(self, payload: Wire, subject: str, cause: Received) -> None:
+        self._outcome.emits.append(
+            Emit(
+                payload=payload,
+                topic=QUOTA_FACTS,
+                subject=subject,
+                cause=cause,
+                partition=self._cell,
+            )
+        )
+
+    def _measure(self) -> None:
+        for kind, count in self._counts.items():
+            metrics.DECISIONS.labels(kind).inc(count)
+        self._counts.clear()
+        metrics.OPEN.set(self._core.open)
+        metrics.ALIVE.set(len(self._records.alive))
+
+
+_OVER: Final = (
+    workloads.WorkloadSucceeded,
+    workloads.WorkloadFailed,
+    workloads.WorkloadCancelled,
+)
