@@ -41,7 +41,8 @@ async def _ensure_key(door: Door) -> None:
         return
     prefix = prefix_of(text)
     if prefix is None:
-        raise SystemExit("MUSTER_BOOTSTRAP_KEY is not of the form mk_<prefix>_<secret>")
+        rule = "the bootstrap key must be mk_<prefix>_<secret>, or 40 or more of A-Za-z0-9_-"
+        raise SystemExit(rule)
     rows = await door.reader.fetch("SELECT 1 FROM gateway.api_key WHERE prefix = $1", prefix)
     if not rows:
         key = NewKey(prefix=prefix, text=text)

@@ -6,7 +6,6 @@ placement decides what it comes to. A workload that has ended takes no more comm
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -101,7 +100,7 @@ async def _check_class(door: Door, verb: str, body: Any) -> None:  # noqa: ANN40
 
 
 def _order(door: Door, call: Call, verb: str, rows: Sequence[Any]) -> Order:
-    distinct = verb + base64.b32encode(door.random_bytes(10)).decode()
+    distinct = verb + door.random_bytes(10).hex()
     at_ms = door.clock.now_ms()
     emits, changes = [], []
     for row in rows:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
 import hmac
 import re
 from collections.abc import Callable
@@ -26,6 +27,7 @@ LOOKUPS_MAX: Final = 4
 SECRET_BYTES: Final = 32
 PREFIX_BYTES: Final = 5
 _FORM: Final = re.compile(r"mk_([a-z2-7]{8})_([A-Za-z0-9_-]{43})")
+_SITE_FORM: Final = re.compile(r"[A-Za-z0-9_-]{40,128}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +57,18 @@ def mint(random_bytes: Callable[[int], bytes]) -> NewKey:
 
 
 def prefix_of(text: str) -> str | None:
-    """The public part of a well-formed key."""
+    """The public part of a well-formed key.
+
+    A site may bring a secret of its own as the first operator's key (40 characters or more);
+    its public part is then made of its hash.
+    """
     match = _FORM.fullmatch(text)
-    return match[1] if match else None
+    if match:
+        return match[1]
+    if text.startswith("mk_") or not _SITE_FORM.fullmatch(text):
+        return None
+    digest = hashlib.blake2b(text.encode(), digest_size=PREFIX_BYTES, person=b"muster key")
+    return base64.b32encode(digest.digest()).decode().lower()
 
 
 def digest_of(text: str, pepper: bytes) -> bytes:

@@ -163,20 +163,27 @@ async def read(request: web.Request, bytes_max: int) -> bytes:
         raise Problem(415, "content-encoding", "the body must not be encoded")
     if (request.content_length or 0) > bytes_max:
         raise _too_large(bytes_max)
-    try:
-        async with asyncio.timeout(READ_SECONDS):
-            chunks, size = [], 0
-            async for chunk in request.content.iter_any():
-                size += len(chunk)
-                if size > bytes_max:
-                    raise _too_large(bytes_max)
-                chunks.append(chunk)
-    except TimeoutError as error:
-        raise Problem(408, "too-slow", f"the body took over {READ_SECONDS:.0f} s") from error
-    body = b"".join(chunks)
+    if request.content.is_eof():  # all of it is here already: no time-out is needed
+        body = await _read_bounded(request, bytes_max)
+    else:
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                body = await _read_bounded(request, bytes_max)
+        except TimeoutError as error:
+            raise Problem(408, "too-slow", f"the body took over {READ_SECONDS:.0f} s") from error
     if body and request.content_type != "application/json":
         raise Problem(415, "content-type", f"{request.content_type[:100]} is not JSON")
     return body
+
+
+async def _read_bounded(request: web.Request, bytes_max: int) -> bytes:
+    chunks, size = [], 0
+    while chunk := await request.content.readany():
+        size += len(chunk)
+        if size > bytes_max:
+            raise _too_large(bytes_max)
+        chunks.append(chunk)
+    return b"".join(chunks)
 
 
 def _too_large(bytes_max: int) -> Problem:

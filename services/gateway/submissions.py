@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from typing import Final
 
@@ -109,7 +108,7 @@ def _form_errors(spec: WorkloadSpec, prefix: str) -> list[FieldError]:
 async def _submission(  # noqa: PLR0917  # everything that makes a submission
     door: Door, call: Call, team: TeamApplied, spec: WorkloadSpec, key: str | None, prefix: str
 ) -> Submission:
-    random_key = base64.b32encode(door.random_bytes(RANDOM_KEY_BYTES)).decode()
+    random_key = door.random_bytes(RANDOM_KEY_BYTES).hex()
     return Submission(
         workload_id=workload_id(team.name, key or random_key),
         team=team.name,

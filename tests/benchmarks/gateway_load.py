@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import uvloop
 
 from deploy.local.services import SERVICES
-from tests.support.system import TEAM, Stage
+from tests.support.system import TEAM, Stage, launch
 
 BODY = {
     "name": "train-resnet",
@@ -99,16 +99,18 @@ async def alone(clients: int, seconds: float) -> dict[str, object]:
     others = [one.name for one in SERVICES if one.name != "gateway"]
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         Path(folder).chmod(0o755)
-        stage = Stage(Path(folder) / "system", overrides={}, leave_out=others)
-        await stage.start()
+        system = await asyncio.to_thread(launch, Path(folder) / "system", leave_out=others)
         try:
+            stage = Stage(system)
+            await stage.connect()
             await stage.organise()
-            client = json.loads((stage.system.folder / "client.json").read_text())
+            await stage.disconnect()
+            client = json.loads((system.folder / "client.json").read_text())
             with multiprocessing.get_context("spawn").Pool(1) as pool:
                 work = (client["address"], client["key"], clients, seconds)
                 return await asyncio.to_thread(pool.apply, _in_a_process, (work,))
         finally:
-            await stage.stop()
+            await asyncio.to_thread(system.stop)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -91,7 +91,7 @@ async def test_a_submission_is_durable_readable_and_on_the_log_once_it_is_accept
 
 async def test_the_same_key_is_a_replay_and_with_another_body_a_conflict(gateway: Gateway):
     key = await gateway.key("red", "member")
-    options = {"key": key, "headers": {"Idempotency-Key": "k"}}
+    options: dict = {"key": key, "headers": {"Idempotency-Key": "k"}}
 
     first = await gateway.call("POST", "/v1/workloads", SPEC, **options)
     again = await gateway.call("POST", "/v1/workloads", {**SPEC, "queue": ""}, **options)
@@ -270,7 +270,7 @@ async def test_a_team_that_submits_by_kafka_gets_its_topics_before_it_exists(gat
     }
 
     async def created() -> bool:
-        return wanted <= await consumer.topics()
+        return wanted <= set(await consumer.topics())
 
     await consumer.start()
     try:
@@ -408,7 +408,7 @@ def _facts(identifier: str, at_ms: int) -> list[tuple[topics.Topic, workloads.Wi
         memory_mib=1 << 20,
         gpus=tuple(Gpu(index=index, uuid=f"g{index}", memory_mib=81_920) for index in range(8)),
     )
-    base = {"workload_id": identifier, "team": "red", "queue": "red", "priority": 7}
+    base: dict = {"workload_id": identifier, "team": "red", "queue": "red", "priority": 7}
     return [
         (topics.NODE_FACTS, nodes.NodeInventoryReported(node=node, generation=1)),
         (
