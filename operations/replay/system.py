@@ -23,6 +23,8 @@ from shared.events.nodes import NodeInventoryReported
 from shared.events.registry import NAME_BY_TYPE
 from shared.events.topics import NODE_FACTS, ORGANISATION_FACTS
 
+Document = tuple[str, str, dict[str, Any]]
+"""(collection, name, body) of a PUT."""
 SOURCE: Final = "replay"
 READ_SECONDS_MAX: Final = 120.0
 READERS: Final = (
@@ -40,12 +42,17 @@ class NotReady(OSError):  # noqa: N818  # says what happened
 async def apply_organisation(client: AsyncClient, team: str, trace: Trace) -> None:
     """Flavor, priority class, team and queue; applying them again changes nothing."""
     quota = msgspec.to_builtins(quota_of(trace.capacity))
-    documents: list[tuple[str, str, dict[str, Any]]] = [
+    documents: list[Document] = [
         ("flavors", FLAVOR, {"products": list(trace.products)}),
         ("priority-classes", PRIORITY_CLASS, {"value": 100}),
         ("teams", team, {"default_queue": team}),
         ("queues", team, {"team": team, "flavors": [{"flavor": FLAVOR, "nominal": quota}]}),
     ]
+    await apply_documents(client, documents)
+
+
+async def apply_documents(client: AsyncClient, documents: Sequence[Document]) -> None:
+    """Make each so, in order; what is so already stays."""
     for collection, name, body in documents:
         before = await client.document(collection, name)
         await client.apply(collection, name, body, etag=before[1] if before else None)
