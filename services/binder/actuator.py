@@ -40,6 +40,8 @@ PAUSE_SECONDS_MAX: Final = 2.5
 QUIET_SECONDS: Final = 3.0
 """So long it then stays quiet: a lease is renewed, or found lost, within this time."""
 SLICE: Final = 1_000
+LOOKS_MAX: Final = 4_000
+"""Gangs looked at in one go, about 5 ms; between two goes the loop of the service turns."""
 
 Tell = Callable[[PodFact, str], None]
 Attempted = tuple[Gang, int, Operation]
@@ -115,6 +117,13 @@ class Actuator:
         if gang is not None:
             gang.pods = ()
 
+    def note(self, key: Key) -> None:
+        """It is committed that all pods of an evicted attempt ended well: delete them."""
+        gang = self._gangs.get(key)
+        if gang is not None:
+            gang.note()
+            self._look_at(gang)
+
     def close(self, key: Key) -> None:
         """The last fact of an attempt is committed."""
         gang = self._gangs.get(key)
@@ -144,7 +153,9 @@ class Actuator:
                 await self._delete_orphans(orphans)
 
     async def _sleep(self) -> None:
-        if not self._looks:
+        if self._looks:
+            await asyncio.sleep(0)
+        else:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._seconds_to_timer()):
                     await self._wake.wait()
@@ -188,7 +199,8 @@ class Actuator:
 
     def _look(self, now_ms: int) -> list[Attempted]:
         """Facts of every gang that something happened to, and the operations of a request."""
-        looks, self._looks = self._looks, {}
+        items = list(self._looks.items())
+        looks, self._looks = dict(items[:LOOKS_MAX]), dict(items[LOOKS_MAX:])
         operations: list[Attempted] = []
         for key, gang in looks.items():
             if len(operations) >= OPERATIONS_PER_REQUEST:
@@ -291,8 +303,7 @@ class Actuator:
             gang = gangs.get(key)
             if gang is None:
                 self._orphans.seen(pod, now_ms, gone=event.type == "DELETED")
-            else:
-                gang.observed(event.type, pod, now_ms)
+            elif gang.observed(event.type, pod, now_ms):
                 looks[key] = gang
         self._wake.set()
 
@@ -306,17 +317,16 @@ class Actuator:
             gang = self._gangs.get((pod.workload_id, pod.attempt))
             if gang is None:
                 self._orphans.seen(pod, now_ms, gone=False)
-            else:
-                gang.observed("MODIFIED", pod, now_ms)
+            elif gang.observed("MODIFIED", pod, now_ms):
+                self._look_at(gang)
             if index % SLICE == 0:
                 await asyncio.sleep(0)
         self._orphans.keep_only(uids)
         for index, gang in enumerate(list(self._gangs.values())):
-            gang.listed(uids, version, list_round, now_ms)
+            if gang.listed(uids, version, list_round, now_ms):
+                self._look_at(gang)
             if index % SLICE == 0:
                 await asyncio.sleep(0)
-        self._looks.update(self._gangs)
-        self._wake.set()
 
     # ── small things ─────────────────────────────────────────────────────────
 

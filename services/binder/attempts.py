@@ -42,8 +42,8 @@ FENCE: Final = (
     " ON CONFLICT (cell) DO UPDATE SET epoch = greatest(f.epoch, excluded.epoch) RETURNING 1"
 )
 ACTIVE: Final = (
-    "SELECT workload_id, attempt, cell, epoch, team, state, evicting, grace_seconds, size,"
-    " CASE WHEN state = 'binding' THEN pods::text END AS pods"
+    "SELECT workload_id, attempt, cell, epoch, team, state, evicting, grace_seconds, succeeded,"
+    " size, CASE WHEN state = 'binding' THEN pods::text END AS pods"
     " FROM binder.attempt WHERE active ORDER BY accepted_at_ms, workload_id, attempt"
 )
 NEVER_BOUND: Final = (
@@ -184,6 +184,8 @@ def gang_of(attempt: Attempt, pods: tuple[Pod, ...], correlation_id: str = "") -
     )
     if attempt.evicting:
         gang.evict(attempt.grace_seconds)
+    if attempt.succeeded:
+        gang.note()
     return gang
 
 

@@ -12,7 +12,7 @@ or how often something was told. What is known of a pod only moves forward, by r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from enum import IntEnum
 from typing import Any, Final
 
@@ -24,6 +24,8 @@ BIND_DEADLINE_MS: Final = 30_000
 SETTLE_MS: Final = 200
 """So long `PodsBound` waits for the pods to run, because `PodsRunning` says it too."""
 RETRY_MS: Final = 250
+FAILED_GRACE_SECONDS: Final = 10
+"""For the other pods of a gang in which one failed: time to write down what they have."""
 
 ABSENT, CREATED, BOUND, RUNNING, SUCCEEDED, FAILED, GONE, FOREIGN = range(8)
 _PHASES: Final = {"Running": RUNNING, "Succeeded": SUCCEEDED, "Failed": FAILED}
@@ -50,6 +52,17 @@ class Told(IntEnum):
     END = 3
 
 
+class Noted(IntEnum):
+    """Whether it is committed that all pods of an evicted attempt had ended well.
+
+    Their deletion waits for it: afterwards nothing could tell any more.
+    """
+
+    NO = 0
+    ASKED = 1
+    YES = 2
+
+
 Key = tuple[str, int]
 
 
@@ -58,7 +71,7 @@ class Gang:
 
     __slots__ = (
         "cell", "correlation_id", "deadline_ms", "deleting", "ended_well", "goal",
-        "grace_seconds", "in_flight", "key", "marks", "not_before_ms", "outcome", "pods",
+        "grace_seconds", "in_flight", "key", "marks", "not_before_ms", "noted", "outcome", "pods",
         "settle_at_ms", "told", "uids", "unknown_round", "versions",
     )  # fmt: skip
 
@@ -89,6 +102,7 @@ class Gang:
         """Ranks whose deletion was accepted and not yet seen."""
         self.ended_well = 0
         """A bit for each rank that was seen to succeed."""
+        self.noted = Noted.NO
         self.in_flight = False
         self.unknown_round = 0
         """After a lost reply nothing is assumed until the list of this round; 0: all known."""
@@ -126,11 +140,12 @@ class Gang:
     def _deletes(self) -> Iterator[tuple[int, Operation]]:
         keep = _OVER if isinstance(self.outcome, PodsFinished) else _NOT_THERE
         spared = keep if self.goal is Goal.CLEAR else _NOT_THERE
+        if self._to_be_noted():
+            return
         for rank, mark in enumerate(self.marks):
             if mark not in spared and self.uids[rank] and rank not in self.deleting:
                 name = pod_name(self.key, rank)
-                grace = self.grace_seconds if mark == RUNNING else 0
-                uid = self.uids[rank]
+                uid, grace = self.uids[rank], self.grace_seconds
                 yield rank, Operation(verb="delete", name=name, uid=uid, grace_seconds=grace)
 
     def over(self) -> bool:
@@ -143,8 +158,17 @@ class Gang:
         """The next fact to tell, once; in RUN only the furthest of those that are true."""
         if self.told is Told.END or self.goal is Goal.CLOSE:
             return None
-        if self.goal is Goal.CLEAR:
-            return self._end(now_ms) if self._cleared() else None
+        return self._fact_of_run(now_ms) if self.goal is Goal.RUN else self._fact_of_clear(now_ms)
+
+    def _fact_of_clear(self, now_ms: int) -> PodFact | None:
+        if self._cleared():
+            return self._end(now_ms)
+        if self._to_be_noted() and self.noted is Noted.NO:
+            self.noted = Noted.ASKED
+            return PodsFinished(succeeded=True, **self._who(now_ms))
+        return None
+
+    def _fact_of_run(self, now_ms: int) -> PodFact | None:
         low = min(self.marks)
         if low == SUCCEEDED == max(self.marks):
             self.told = Told.END
@@ -171,9 +195,15 @@ class Gang:
         self.told = Told.END
         if self.outcome is not None:
             return self.outcome
+        return PodsGone(succeeded=self._all_well(), **self._who(now_ms))
+
+    def _all_well(self) -> bool:
         everybody = (1 << len(self.marks)) - 1
-        succeeded = everybody > 0 and self.ended_well == everybody
-        return PodsGone(succeeded=succeeded, **self._who(now_ms))
+        return everybody > 0 and self.ended_well == everybody
+
+    def _to_be_noted(self) -> bool:
+        evicted = self.goal is Goal.CLEAR and self.outcome is None
+        return evicted and self.noted is not Noted.YES and self._all_well()
 
     def _who(self, now_ms: int) -> dict[str, Any]:
         return {
@@ -191,6 +221,11 @@ class Gang:
         self.outcome = None
         self.grace_seconds = grace_seconds
         self.told = min(self.told, Told.RUNNING)
+
+    def note(self) -> None:
+        """It is committed that all pods ended well."""
+        self.ended_well = (1 << len(self.marks)) - 1
+        self.noted = Noted.YES
 
     def close(self) -> None:
         """The last fact is committed: only leftovers are to be deleted."""
@@ -251,15 +286,15 @@ class Gang:
             message = f"bind of {operation.name} to {operation.node}: {result.reason}{place}"
             self.refuse(result.reason or "BindFailed", message, operation.node, now_ms)
 
-    def observed(self, kind: str, pod: Pod, now_ms: int) -> None:
-        """Take in a pod as the cluster showed it; older news than what is known is ignored."""
+    def observed(self, kind: str, pod: Pod, now_ms: int) -> bool:
+        """Take in a pod as the cluster showed it; False when that is no news."""
         rank = pod.rank
         if not 0 <= rank < len(self.marks) or pod.resource_version <= self.versions[rank]:
-            return
+            return False
         known = self.uids[rank]
         if known and known != pod.uid:
             if kind == "DELETED":
-                return
+                return False
             self.refuse("UidChanged", f"{pod.name} was made anew by somebody else", "", now_ms)
             self.marks[rank] = CREATED
             self.deleting.discard(rank)
@@ -273,6 +308,7 @@ class Gang:
         self._mark(rank, mark)
         if self.goal is Goal.RUN:
             self._check(rank, pod, mark, now_ms)
+        return True
 
     def _check(self, rank: int, pod: Pod, mark: int, now_ms: int) -> None:
         if self.pods and pod.node not in ("", self.pods[rank].node):
@@ -293,7 +329,7 @@ class Gang:
         """A pod failed or vanished: delete the rest, then tell PodsFinished(succeeded=False)."""
         if self.goal is Goal.RUN:
             self.goal = Goal.CLEAR
-            self.grace_seconds = 0
+            self.grace_seconds = FAILED_GRACE_SECONDS
             self.outcome = PodsFinished(
                 succeeded=False,
                 reason=reason,
@@ -301,17 +337,23 @@ class Gang:
                 **self._who(now_ms),
             )
 
-    def listed(self, uids: set[str], version: int, list_round: int, now_ms: int) -> None:
-        """Take in a whole list as of `version`: what is known and not in it is gone."""
-        if self.unknown_round and list_round >= self.unknown_round:
+    def listed(self, uids: Container[str], version: int, list_round: int, now_ms: int) -> bool:
+        """Take in a whole list as of `version`: what is known and not in it is gone.
+
+        False when that changes nothing for this gang.
+        """
+        changed = self.goal is not Goal.RUN or self.unknown_round > 0
+        if list_round >= self.unknown_round:
             self.unknown_round = 0
         self.deleting.clear()
         for rank, uid in enumerate(self.uids):
             if self.marks[rank] in _NOT_THERE or uid in uids or self.versions[rank] > version:
                 continue
+            changed = True
             self._mark(rank, GONE)
             if self.goal is Goal.RUN:
                 self._vanished(pod_name(self.key, rank), "PodLost", "", now_ms)
+        return changed
 
     def _mark(self, rank: int, mark: int) -> None:
         self.marks[rank] = max(self.marks[rank], mark)

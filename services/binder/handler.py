@@ -263,7 +263,10 @@ class _Batch:
         """Tell a fact unless the row says that it was told, or that another one is wanted."""
         key = (fact.workload_id, fact.attempt)
         attempt = self._memory.attempts.get(key)
-        if attempt is None or (attempt.evicting and not isinstance(fact, PodsGone)):
+        if attempt is None:
+            return
+        if attempt.evicting and not isinstance(fact, PodsGone):
+            self._note(attempt, fact)
             return
         after = _STATE_AFTER[type(fact)]
         if _ORDER.get(after, _LAST) <= _ORDER[attempt.state]:
@@ -279,6 +282,14 @@ class _Batch:
         else:
             self._after_commit.append(lambda: self._actuator.settled(key))
         self._emit(fact, cause)
+
+    def _note(self, attempt: Attempt, fact: PodFact) -> None:
+        """An eviction is answered by PodsGone alone; that all ended well goes into the row."""
+        if isinstance(fact, PodsFinished) and fact.succeeded:
+            attempt.succeeded = True
+            self._touch(attempt)
+            key = attempt.key
+            self._after_commit.append(lambda: self._actuator.note(key))
 
     def finished(self, now_ms: int) -> Outcome:
         """The outcome with its writes."""

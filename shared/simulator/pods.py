@@ -179,10 +179,10 @@ class Pods:
         return BOUND
 
     def _delete(self, record: Record, grace_seconds: int, now_ms: int) -> Result:
-        if record.pod.phase != "Running" or grace_seconds <= 0:
+        stop_ms = min(grace_seconds * 1000, self._timing.stop_delay_ms)
+        if record.pod.phase != "Running" or stop_ms <= 0:
             self._remove(record)
             return DONE
-        stop_ms = min(grace_seconds * 1000, self._timing.stop_delay_ms)
         gone_at_ms = now_ms + stop_ms
         if not record.pod.deleting:
             record.gone_at_ms = gone_at_ms

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from services.binder import actuator
 from shared.events.pods import BindRefused, PodsFinished, PodsGone
 from shared.ports.cluster import Operation, Pod
 from shared.simulator.faults import Faults
@@ -80,7 +81,10 @@ async def test_a_gang_that_lost_a_node_is_finished_only_when_the_rest_has_stoppe
     slow.cluster.pods.node_down("n2")
     slow.cluster.tick()
     await slow.settle()
+    while_stopping = (slow.told()[-1], len(slow.pods()))
+    await slow.advance(0.5)
 
+    assert while_stopping == ("PodsRunning", 1)
     assert slow.told()[-1] == "PodsFinished"
     assert slow.facts[-1].reason == "NodeLost"
     assert slow.pods() == {}
@@ -305,6 +309,30 @@ async def test_a_suspended_binder_touches_nothing(world):
     assert set(world.pods()) == {"w1-1-0"}
 
 
+async def test_after_standing_still_it_is_quiet_until_the_lease_was_renewed(world, monkeypatch):
+    monkeypatch.setattr(actuator, "QUIET_SECONDS", 0.05)
+    acting = world.handler._actuator
+    acting._last_pulse -= actuator.PAUSE_SECONDS_MAX + 1
+    await world.send(bind())
+    at_once = world.pods()
+
+    await asyncio.sleep(0.1)
+    acting._last_pulse += actuator.PAUSE_SECONDS_MAX + 1
+    await world.settle()
+
+    assert at_once == {}
+    assert set(world.pods()) == {"w1-1-0"}
+
+
+async def test_an_actuator_that_died_ends_the_service(world, monkeypatch):
+    async def broken(operations):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(world.cluster, "apply", broken)
+    with pytest.raises(ExceptionGroup, match="unhandled errors"):
+        await world.send(bind())
+
+
 async def test_the_row_holds_what_is_needed_to_create_the_pods_again(world):
     await world.send(bind(nodes=("n1",)), kill="after commit")
 
@@ -368,3 +396,19 @@ async def test_an_eviction_after_a_lost_reply_waits_for_the_list(world):
 
     assert before == ([], 1)
     assert (world.told(), world.pods()) == (["PodsGone"], {})
+
+
+async def test_that_all_ended_well_is_not_forgotten_when_killed_after_the_deletion(slow):
+    await slow.send(bind(nodes=("n1", "n2"), seconds=1))
+    await slow.advance(1.25)
+    slow.clock.ms += 5_000
+    slow.cluster.tick()
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+    await slow.send(evict(), kill_before=PodsGone)
+
+    assert slow.pods() == {}
+    assert slow.told()[-1] == "PodsGone"
+    assert slow.told().count("PodsFinished") == 0
+    assert slow.facts[-1].succeeded

@@ -189,3 +189,11 @@ def test_404_on_delete_says_that_it_is_gone():
     gang.answered(0, gang.operations(NOW)[0][1], Result(status=404), NOW)
 
     assert isinstance(gang.fact(NOW), PodsGone)
+
+
+def test_an_eviction_gives_its_grace_even_to_a_pod_not_yet_seen_to_run():
+    gang = a_bound_gang()
+
+    gang.evict(30)
+
+    assert gang.operations(NOW)[0][1].grace_seconds == 30

@@ -71,7 +71,7 @@ class Tables:
             return {name: row[name] for name in names}
 
         common = ("workload_id", "attempt", "cell", "epoch", "team", "state", "evicting",
-                  "grace_seconds", "size")  # fmt: skip
+                  "grace_seconds", "succeeded", "size")  # fmt: skip
         rows = list(self.rows.values())
         if sql == attempts.FENCES:
             return [{"cell": cell, "epoch": epoch} for cell, epoch in self.fences.items()]
@@ -87,7 +87,7 @@ class Tables:
         assert sql == attempts.SOME
         wanted = set(zip(*arguments, strict=True))
         return [
-            pick(one, *common, "succeeded")
+            pick(one, *common)
             for one in rows
             if not one["active"] and (one["workload_id"], one["attempt"]) in wanted
         ]
@@ -139,13 +139,16 @@ class World:
         if kill != "after commit":
             self.handler.topics()
 
-    async def send(self, *payloads, kill=""):
+    async def send(self, *payloads, kill="", kill_before=None):
         await self.unit([self.message(one) for one in payloads], kill=kill)
         if not kill:
-            await self.settle()
+            await self.settle(kill_before=kill_before)
 
-    async def settle(self):
-        """Let the actuator work until nothing happens any more at this time."""
+    async def settle(self, *, kill_before=None):
+        """Let the actuator work until nothing happens any more at this time.
+
+        `kill_before`: a type of fact before whose first commit the binder is killed.
+        """
         quiet = 0
         while quiet < 4:
             self.handler._actuator._wake.set()
@@ -153,6 +156,10 @@ class World:
                 await asyncio.sleep(0)
             observations = self.handler.due(self.clock.ms)
             quiet = 0 if observations else quiet + 1
+            if any(type(one.event.payload) is kill_before for one in observations):
+                await self.unit(observations, kill="before commit")
+                await self.start()
+                return
             if observations:
                 await self.unit(observations)
 
