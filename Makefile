@@ -12,7 +12,7 @@ TEST_WORKERS ?= 2
 N ?= 10
 SEED ?= 1
 # Modules that write a committed file from the code; each takes --write and --check.
-GENERATORS := "deploy.local compose"
+GENERATORS := "deploy.local compose" "operations.documents"
 COMPILE := $(BIN)/pip-compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 

@@ -1,0 +1,28 @@
+"""One JSON Schema for each message type, from the same structs that decode the messages."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import msgspec
+
+from shared.events.registry import TYPE_BY_NAME
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+
+def render() -> dict[str, str]:
+    """Text of the schema by type name."""
+    return {name: _render(name, payload) for name, payload in sorted(TYPE_BY_NAME.items())}
+
+
+def _render(name: str, payload: type[msgspec.Struct]) -> str:
+    (reference,), components = msgspec.json.schema_components(
+        [payload], ref_template="#/$defs/{name}"
+    )
+    own = components.pop(reference["$ref"].rpartition("/")[2])
+    schema: dict[str, Any] = {"$schema": DIALECT, "$id": name, **own}
+    if components:
+        schema["$defs"] = components
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,72 @@
+"""Generated documents: fresh or said to be stale, and complete."""
+
+from pathlib import Path
+
+import pytest
+
+from operations.documents import __main__ as documents
+from operations.documents import lifecycle, metrics, settings
+from shared.core.lifecycle import TRANSITIONS, State
+from shared.runtime.settings import Settings
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(documents, "CHECKOUT", tmp_path)
+    assert documents.main(["--write"]) == 0
+    return tmp_path
+
+
+def test_what_was_written_is_fresh(checkout: Path):
+    assert 0 == documents.main(["--check"])
+
+
+def test_a_changed_a_missing_and_a_superfluous_file_are_stale(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
+):
+    (checkout / "docs/metrics.md").write_text("other")
+    (checkout / "docs/settings.md").unlink()
+    (checkout / documents.SCHEMAS / "muster.old.type.v1.json").write_text("{}")
+
+    assert 1 == documents.main(["--check"])
+
+    stale = [line.split()[0] for line in capsys.readouterr().err.splitlines()]
+    old = f"{documents.SCHEMAS}/muster.old.type.v1.json"
+    assert ["docs/metrics.md", "docs/settings.md", old] == stale
+
+
+def test_nothing_is_written_over_a_broken_promise(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = checkout / documents.SCHEMAS / "muster.node.removed.v1.json"
+    before = path.read_text().replace('"cell"', '"shard"')
+    path.write_text(before)
+
+    assert 1 == documents.main(["--write"])
+
+    assert before == path.read_text()
+    assert "shard was removed" in capsys.readouterr().err
+
+
+def test_every_transition_is_drawn_and_no_other():
+    lines = {line.strip() for line in lifecycle.render().splitlines()}
+
+    for one in State:
+        for after in State:
+            assert (after in TRANSITIONS[one]) == (f"{one} --> {after}" in lines)
+
+
+def test_every_common_setting_is_described():
+    text = settings.render()
+
+    for name in Settings.model_fields:
+        assert f"| `MUSTER_{name.upper()}` |" in text
+    assert "| `MUSTER_KAFKA_BOOTSTRAP` | (required) |" in text
+
+
+def test_metrics_of_modules_and_gauges_are_listed_with_their_labels():
+    text = metrics.render()
+
+    assert "| `muster_commit_seconds` | histogram | service |" in text
+    assert "| `muster_gpu_allocated` | gauge | flavor |" in text
+    assert "| `muster_refusals_total` | counter | by, reason |" in text
