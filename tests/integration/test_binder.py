@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -56,14 +57,16 @@ class Stack:
         self.publisher = KafkaPublisher(kafka, prefix)
         self.sent = 0
 
-    def start(self, module: str) -> None:
+    def start(self, module: str, slot: str = "a") -> None:
         command = [sys.executable, "-m", module]
         output = None if os.environ.get("SHOW") else subprocess.DEVNULL
-        process = subprocess.Popen(command, env=self.environment, stdout=output)
-        self.processes[module] = process
+        environment = self.environment | {"MUSTER_SLOT": slot}
+        process = subprocess.Popen(command, env=environment, stdout=output)
+        self.processes[module if slot == "a" else f"{module}/{slot}"] = process
 
     def kill(self, module: str) -> None:
         process = self.processes.pop(module)
+        process.send_signal(signal.SIGCONT)
         process.kill()
         process.wait()
 
@@ -236,3 +239,37 @@ async def test_kills_of_binder_and_cluster_leave_every_gang_whole_and_once(stack
     assert {key for key, count in facts.items() if count != 1} == set()
     assert sum(kind == "running" for _, kind in facts) == WORKLOADS
     assert not any(kind == "refused" for _, kind in facts)
+
+
+@pytest.mark.slow
+async def test_a_binder_frozen_past_its_lease_undoes_nothing_of_its_successor(
+    stack: Stack,
+) -> None:
+    binds = [a_bind(number, size_of(number)) for number in range(60)]
+    evicts = [
+        EvictPods(workload_id=one.workload_id, attempt=1, epoch=1, reason="x", grace_seconds=5)
+        for one in binds[:30]
+    ]
+    await stack.send(binds[:40])
+    await stack.settled("running", 40)
+    await stack.send(binds[40:])
+    stack.processes[BINDER].send_signal(signal.SIGSTOP)
+    stack.start(BINDER, slot="b")
+
+    await stack.settled("running", 60)
+    await stack.send(evicts)
+    await stack.settled("gone", 30)
+    stack.processes[BINDER].send_signal(signal.SIGCONT)
+    await asyncio.sleep(6)
+
+    facts = await stack.told()
+    assert {pod.workload_id for pod in await stack.pods()} == {
+        one.workload_id for one in binds[30:]
+    }
+    assert stack.states() == {"running": 30, "gone": 30}
+    assert {key for key, count in facts.items() if count != 1} == set()
+    assert len(facts) == sum(stack.states().values()) + 30 + _bound(facts)
+
+
+def _bound(facts: Counter[tuple[str, str]]) -> int:
+    return sum(kind == "bound" for _, kind in facts)
