@@ -46,9 +46,7 @@ TRANSITIONS: Final[dict[State, frozenset[State]]] = {
     State.BOUND: frozenset(
         {State.RUNNING, State.EVICTING, State.CANCELLING, State.SUCCEEDED, State.FAILED}
     ),
-    State.RUNNING: frozenset(
-        {State.SUCCEEDED, State.FAILED, State.EVICTING, State.CANCELLING}
-    ),
+    State.RUNNING: frozenset({State.SUCCEEDED, State.FAILED, State.EVICTING, State.CANCELLING}),
     State.EVICTING: frozenset(
         {State.QUEUED, State.HELD, State.CANCELLING, State.FAILED, State.SUCCEEDED}
     ),
