@@ -91,6 +91,8 @@ class Actuator:
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
+            if not task.cancelled() and task.exception() is not None:
+                log.error("the actuator had ended", error=repr(task.exception()))
 
     def check(self) -> None:
         """Raise what ended the task, if it has ended: that is a programmer's error."""

@@ -54,7 +54,8 @@ class ClusterSide:
             action = "up" if ready else "down"
             time_out = aiohttp.ClientTimeout(total=5)
             async with aiohttp.ClientSession(self._url, timeout=time_out) as session:
-                await session.post(f"/v1/nodes/{name}/{action}")
+                answer = await session.post(f"/v1/nodes/{name}/{action}")
+                answer.raise_for_status()
 
 
 async def main() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
+import aiohttp
 from aiohttp import web
 
 from shared.ports.clock import Clock
@@ -81,14 +82,18 @@ class FleetRoutes:
         )
 
     async def change_node(self, request: web.Request) -> web.Response:
-        """Take a node down or bring it back, in the cluster too."""
+        """Take a node down or bring it back, first in the cluster; 502 when that fails."""
         machine = self._machine(request)
         ready = request.match_info["action"] == "up"
         reason = request.query.get("reason", "" if ready else "NodeDown")
-        changed = machine.set_ready(self._clock.now_ms(), ready=ready, reason=reason)
-        if changed:
-            self._poke()
+        if machine.inventory().ready == ready:
+            return web.json_response({"changed": False})
+        try:
             await self._node_changed(machine.name, ready)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            return web.Response(status=502, text=f"the cluster could not be told: {error}")
+        changed = machine.set_ready(self._clock.now_ms(), ready=ready, reason=reason)
+        self._poke()
         return web.json_response({"changed": changed})
 
     async def change_gpu(self, request: web.Request) -> web.Response:

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 
+import aiohttp
 import msgspec
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
@@ -242,14 +243,29 @@ async def fleet():
     told: list[object] = []
 
     async def node_changed(name, ready):
+        if cluster_away:
+            raise aiohttp.ClientConnectionError
         told.append((name, ready))
 
+    cluster_away: list[bool] = []
     routes = FleetRoutes(
         machines, clock=ManualClock(), poke=lambda: told.append("poke"), ready=lambda: True,
         node_changed=node_changed,
     )  # fmt: skip
     async with TestClient(TestServer(routes.application())) as client:
+        client.cluster_away = cluster_away  # type: ignore[attr-defined]  # for one test
         yield client, machines, told
+
+
+async def test_a_node_stays_as_it_is_while_the_cluster_cannot_be_told(fleet):
+    client, machines, told = fleet
+    client.cluster_away.append(True)
+
+    answer = await client.post("/v1/nodes/n-0001/down")
+
+    assert answer.status == 502
+    assert machines["n-0001"].inventory().ready
+    assert told == []
 
 
 async def test_failures_come_over_http_and_the_cluster_hears_of_nodes(fleet):
@@ -261,7 +277,7 @@ async def test_failures_come_over_http_and_the_cluster_hears_of_nodes(fleet):
     nodes = (await (await client.get("/v1/nodes")).json())["nodes"]
 
     assert [(await one.json())["changed"] for one in (down, again, gpu)] == [True, False, True]
-    assert told == ["poke", ("n-0001", False), "poke"]
+    assert told == [("n-0001", False), "poke", "poke"]
     assert machines["n-0001"].health_changes()[0].reason == "power"
     assert [(one["ready"], one["failed_gpus"]) for one in nodes] == [(True, [1]), (False, [])]
 
@@ -274,7 +290,7 @@ async def test_what_comes_back_is_told_too(fleet):
     await client.post("/v1/nodes/n-0001/up")
     await client.post("/v1/nodes/n-0000/gpus/1/heal")
 
-    assert told[-2:] == [("n-0001", True), "poke"]
+    assert told[-3:] == [("n-0001", True), "poke", "poke"]
     assert [one.healthy for one in machines["n-0000"].health_changes()] == [False, True]
     assert machines["n-0001"].inventory().ready
 
