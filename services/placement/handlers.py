@@ -17,6 +17,7 @@ from services.placement.desk import Desk
 from services.placement.fleet import Fleet
 from services.placement.ledger import ledger_writes
 from services.placement.records import Nomination, Record
+from services.placement.transitions import OWN_REASONS
 from services.placement.trials import Trials
 from services.placement.workload_rows import workload_writes
 from shared.core.cluster import Cluster
@@ -168,7 +169,8 @@ class PlacementHandler:
         record = self.desk.records.alive.get(command.workload_id)
         if record is not None:
             text = f"evicted by {command.actor or 'an operator'}"
-            transitions.evict(self.desk, record, command.reason, text, message)
+            reason = "operator" if command.reason in OWN_REASONS else command.reason
+            transitions.evict(self.desk, record, reason, text, message)
 
     def _deadline(self, message: Received, fact: DeadlinePassed) -> None:
         record = self.desk.records.alive.get(fact.subject)

@@ -18,6 +18,8 @@ from shared.events.envelope import Received
 BIND_SECONDS: Final = 120
 """Placed but not running after so long: evicted and queued again (the binder gives up first)."""
 GRACE_SECONDS: Final = 30
+OWN_REASONS: Final = frozenset({"duration", "node-lost", "held"})
+"""Reasons of an eviction that decide what follows; a request cannot use them."""
 HAS_PODS: Final = frozenset({State.PLACED, State.BOUND, State.RUNNING})
 
 

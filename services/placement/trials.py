@@ -91,11 +91,23 @@ class Trials:
         if not desk.freed_nodes and not desk.freed_queues:
             return
 
+        freed: dict[str, list[str]] = {}
+        for name in desk.freed_nodes:
+            node = desk.cluster.node(name)
+            if node is not None:
+                freed.setdefault(node.flavor, []).append(name)
+
         def can_help(workload_id: str) -> bool:
-            workload = desk.records.alive[workload_id].workload
+            record = desk.records.alive[workload_id]
+            workload, nomination = record.workload, record.nomination
+            assert nomination is not None
             if any(name in desk.freed_queues for name in desk.usage.path(workload.queue)):
                 return True
-            return any(helps(desk.cluster, node, workload) for node in desk.freed_nodes)
+            return any(
+                helps(desk.cluster, name, workload)
+                for flavor in nomination.flavors
+                for name in freed.get(flavor, ())
+            )
 
         desk.waiting.wake(can_help)
 

@@ -12,6 +12,7 @@ from shared.events.deadlines import deadline_message
 from shared.events.topics import NODE_FACTS, team_submissions
 from shared.ports.errors import MusterError, Rejected, Stale, Transient, UnknownCommit
 from shared.runtime import loop as loop_module
+from shared.runtime import session as session_module
 from tests.support.protocol import a_record, a_row, a_unit, an_event
 from tests.unit.runtime.world import SHARD, TOPIC, SlowPublisher, World
 
@@ -112,6 +113,7 @@ async def test_a_duplicate_of_an_earlier_batch_moves_only_the_offset(world):
     await world.read_to(2)
 
     assert {"w1": 1} == world.passed()
+    assert 1 == world.handler.loads
 
 
 async def test_a_duplicate_of_an_earlier_life_is_known(world):
@@ -145,10 +147,11 @@ async def test_every_poison_message_and_every_malformed_one_has_one_dead_letter(
     world.feed_numbers(0)
     world.feed_raw(replace(a_record(an_event(1), 0), value=b"{"))
     world.feed_numbers(2, 3, 4, 5)
+    world.feed_raw(replace(a_record(an_event(6), 0), value=b"{"))
     world.begin()
-    await world.read_to(6)
+    await world.read_to(7)
 
-    assert ["1", "2", "5"] == sorted(letter["source_offset"] for letter in world.letters())
+    assert ["1", "2", "5", "6"] == sorted(letter["source_offset"] for letter in world.letters())
     assert names(0, 3, 4) == world.out()
 
 
@@ -237,7 +240,16 @@ async def test_protocol_rows_that_are_rejected_do_not_stop_later_lives(world):
     assert 1 == len(world.letters())
 
 
-async def test_an_idle_holder_that_was_overtaken_takes_a_new_epoch(world):
+async def test_an_idle_holder_notices_that_it_was_overtaken(world, monkeypatch):
+    monkeypatch.setattr(session_module, "RENEW_SECONDS", 0.01)
+    world.begin()
+    await world.until(lambda: world.loop.ready)
+    await MemoryLease(world.database, SHARD, "a").try_acquire()
+
+    await world.until(lambda: world.shard.epoch == 3)
+
+
+async def test_a_holder_that_was_overtaken_decides_again_under_a_new_epoch(world):
     world.begin()
     await world.until(lambda: world.loop.ready)
     await MemoryLease(world.database, SHARD, "a").try_acquire()

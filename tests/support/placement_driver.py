@@ -1,0 +1,283 @@
+"""Drives the placement handler without a broker or a database, and checks it after each batch.
+
+`send` is one unit of work. What came out is kept as the loop would write it, so a test sees event
+ids, versions and transitions over the whole history, not only those of the last batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from services.placement.handlers import PlacementHandler
+from services.placement.records import Record
+from shared.core.cluster import Cluster
+from shared.core.lifecycle import TERMINAL, State, allowed
+from shared.core.model import (
+    Gpu,
+    GpuRequest,
+    Node,
+    Placement,
+    PodSet,
+    Workload,
+    WorkloadKind,
+    WorkloadSpec,
+)
+from shared.core.units import NOTHING, UNLIMITED, Resources
+from shared.events import nodes, pods, quotas, topics, workloads
+from shared.events.envelope import Received
+from shared.ports.store import Unit
+from shared.runtime.assemble import Counters, assemble
+from shared.runtime.handler import Outcome
+from tests.support.protocol import FIRST_MS, an_event
+
+FLAVOR = "h100"
+QUEUE = "q"
+
+
+def a_node(
+    name: str = "n1", *, gpus: int = 8, mig: int = 0, flavor: str = FLAVOR, **rest: Any
+) -> Node:
+    """A node of `gpus` whole GPUs and `mig` in MIG mode."""
+    devices = tuple(
+        Gpu(index=index, uuid=f"{name}-{index}", memory_mib=81_559, mig=index >= gpus)
+        for index in range(gpus + mig)
+    )
+    fields: dict[str, Any] = {
+        "product": "NVIDIA-H100-80GB-HBM3",
+        "cpu_milli": 64_000,
+        "memory_mib": 1 << 19,
+    }
+    return Node(name=name, flavor=flavor, gpus=devices, **(fields | rest))
+
+
+def reported(node: Node, generation: int = 1) -> nodes.NodeInventoryReported:
+    """The inventory of `node`."""
+    return nodes.NodeInventoryReported(node=node, generation=generation)
+
+
+def gpu_limit(gpus: int) -> Resources:
+    """A limit on GPUs alone."""
+    return Resources(gpu_milli=gpus * 1000, cpu_milli=UNLIMITED, memory_mib=UNLIMITED)
+
+
+def a_quota(
+    name: str = QUEUE,
+    gpus: int = 1_000,
+    *,
+    parent: str = "",
+    kind: str = "queue",
+    version: int = 1,
+    flavors: Iterable[str] = (FLAVOR,),
+) -> quotas.QuotaChanged:
+    """`gpus` GPUs in each of `flavors` for one node of the tree."""
+    limits = tuple(quotas.FlavorQuota(flavor=one, nominal=gpu_limit(gpus)) for one in flavors)
+    return quotas.QuotaChanged(
+        name=name, kind=kind, parent=parent, flavors=limits, version=version
+    )
+
+
+def a_workload(
+    name: str = "w1",
+    *,
+    gpus: int = 1,
+    pod_count: int = 1,
+    gpu: GpuRequest | None = None,
+    queue: str = QUEUE,
+    team: str = "red",
+    priority: int = 0,
+    **spec: Any,
+) -> Workload:
+    """A workload of `pod_count` pods with `gpus` GPUs each."""
+    request = gpu if gpu is not None else GpuRequest(count=gpus)
+    pod_set = PodSet(count=pod_count, gpu=request, cpu_milli=1_000, memory_mib=1_024)
+    return Workload(
+        id=name,
+        team=team,
+        queue=queue,
+        cell=0,
+        priority=priority,
+        spec=WorkloadSpec(name=name, kind=WorkloadKind.TRAINING, pod_sets=(pod_set,), **spec),
+        submitted_at_ms=FIRST_MS,
+    )
+
+
+def nominated(
+    workload: Workload,
+    *,
+    number: int = 1,
+    order: int = 0,
+    flavors: Iterable[str] = (FLAVOR,),
+    strict: bool = False,
+) -> quotas.WorkloadNominated:
+    """Permission to try `workload`."""
+    return quotas.WorkloadNominated(
+        workload=workload,
+        version=1,
+        nomination=number,
+        order_key=(order,),
+        flavors=tuple(quotas.PermittedFlavor(flavor=one) for one in flavors),
+        strict=strict,
+    )
+
+
+def queued(workload: Workload) -> workloads.WorkloadQueued:
+    """Admission's yes."""
+    return workloads.WorkloadQueued(workload=workload, body_hash="")
+
+
+def pod_fact(kind: type[pods.PodFact], name: str, attempt: int = 1, **more: Any) -> pods.PodFact:
+    """A fact about all pods of one attempt."""
+    return kind(workload_id=name, attempt=attempt, at_ms=FIRST_MS, **more)
+
+
+def command(kind: Any, name: str, **more: Any) -> Any:
+    """A command of the owner of workload `name`."""
+    return kind(workload_id=name, team="red", actor="alice", **more)
+
+
+TOPIC_OF: dict[type[Any], topics.Topic] = {
+    quotas.WorkloadNominated: topics.QUOTA_FACTS,
+    quotas.NominationWithdrawn: topics.QUOTA_FACTS,
+    quotas.QuotaChanged: topics.QUOTA_FACTS,
+    nodes.NodeInventoryReported: topics.NODE_FACTS,
+    nodes.GpuHealthReported: topics.NODE_FACTS,
+    nodes.NodeRemoved: topics.NODE_FACTS,
+    pods.PodsBound: topics.POD_FACTS,
+    pods.PodsRunning: topics.POD_FACTS,
+    pods.PodsFinished: topics.POD_FACTS,
+    pods.PodsGone: topics.POD_FACTS,
+    pods.BindRefused: topics.POD_FACTS,
+}
+
+
+class Driver:
+    """A handler, the messages it was given, and the units that would have been written."""
+
+    def __init__(self, *, seed: int = 0) -> None:
+        self.handler = PlacementHandler(cell=0, seed=seed)
+        self.now_ms = FIRST_MS
+        self.units: list[Unit] = []
+        self.counters = Counters(next_seq=1, next_unit=1, next_audit=1, last_digest=b"")
+        self.event_ids: set[str] = set()
+        self.states: dict[str, tuple[int, State]] = {}
+        self.rows: set[tuple[State, State]] = set()
+        """Transitions taken so far."""
+        self._numbers = 0
+        self._offsets: dict[str, int] = {}
+
+    def message(self, payload: Any) -> Received:
+        """`payload` as it is read from its topic."""
+        self._numbers += 1
+        topic = TOPIC_OF.get(type(payload), topics.QUEUE_FACTS)
+        offset = self._offsets.get(topic.name, 0)
+        self._offsets[topic.name] = offset + 1
+        event = an_event(self._numbers, payload)
+        return Received(event=event, topic=topic.name, partition=0, offset=offset)
+
+    def send(self, *payloads: Any) -> list[Any]:
+        """One batch; the payloads that came out, in order."""
+        return self.take([self.message(one) for one in payloads])
+
+    def wait(self, seconds: float) -> list[Any]:
+        """Let time pass, then process what is due."""
+        self.now_ms += round(seconds * 1000)
+        return self.due()
+
+    def due(self) -> list[Any]:
+        """Process what is due now."""
+        return self.take(list(self.handler.due(self.now_ms)))
+
+    def take(self, messages: list[Received]) -> list[Any]:
+        """Decide one batch, and check all that must hold after every one."""
+        outcome = self.handler.decide(messages, self.now_ms)
+        self.outcome = outcome
+        unit = assemble(
+            "placement", self.counters, outcome, consumed=messages, dead=(), now_ms=self.now_ms
+        )
+        self.counters = self.counters.after(unit)
+        self.units.append(unit)
+        self._check_history(unit, outcome)
+        check(self.handler)
+        return [one.payload for one in outcome.emits]
+
+    def _check_history(self, unit: Unit, outcome: Outcome) -> None:
+        for row in unit.outbox:
+            assert row.event_id not in self.event_ids, f"event id twice: {row.value!r}"
+            self.event_ids.add(row.event_id)
+        for change in outcome.changes:
+            version, state = self.states.get(change.subject, (1, State.QUEUED))
+            before, after = State(change.before), State(change.after)
+            assert version + 1 == change.version, f"{change.subject}: a version is missing"
+            assert state is before, f"{change.subject}: {state} was {before}"
+            assert allowed(before, after), f"{change.subject}: {before} -> {after}"
+            self.states[change.subject] = (change.version, after)
+            self.rows.add((before, after))
+
+    def record(self, name: str = "w1") -> Record:
+        """What is remembered of a workload that is not over."""
+        return self.handler.desk.records.alive[name]
+
+    def placement(self, name: str = "w1") -> Placement:
+        """Where it is placed."""
+        placement = self.record(name).placement
+        assert placement is not None
+        return placement
+
+    def state(self, name: str = "w1") -> State:
+        """Its present state, also when it is over."""
+        record = self.handler.desk.records.alive.get(name)
+        return record.state if record else self.states[name][1]
+
+
+def kinds(payloads: Iterable[Any]) -> list[str]:
+    """Names of the types of `payloads`."""
+    return [type(one).__name__ for one in payloads]
+
+
+def check(handler: PlacementHandler) -> None:
+    """Memory agrees with itself: cluster, quota and indexes are the sums of the placements."""
+    desk, records = handler.desk, handler.desk.records.alive
+    holding = {name for name, record in records.items() if record.holds}
+    placed = {name for name, record in records.items() if record.placement is not None}
+    assert holding == placed
+    assert not any(record.state in TERMINAL for record in records.values())
+    assert {} == desk.records.touched
+    assert cluster_of(handler).digest() == desk.cluster.digest()
+    assert {place: used for place, used in desk.usage.used.items() if used != NOTHING} == used_of(
+        handler
+    )
+    by_node: dict[str, set[str]] = {}
+    for name in placed:
+        placement = records[name].placement
+        assert placement is not None
+        for pod in placement.pods:
+            by_node.setdefault(pod.node, set()).add(name)
+    assert by_node == {node: ids for node, ids in desk.records.by_node.items() if ids}
+    waiting = {name for name, record in records.items() if record.nomination is not None}
+    assert waiting == {name for name in records if name in desk.waiting}
+    assert len(waiting) == len(desk.waiting)
+    assert all(records[name].state is State.QUEUED for name in waiting)
+
+
+def cluster_of(handler: PlacementHandler) -> Cluster:
+    """A cluster made anew from the inventory and the placements."""
+    cluster = Cluster(seed=0)
+    for node in handler.fleet.present.values():
+        cluster.put_node(node)
+    for record in handler.desk.records.alive.values():
+        if record.placement is not None:
+            workload = record.workload
+            cluster.charge(workload.team, record.placement.pods, workload.spec.pod_sets)
+    return cluster
+
+
+def used_of(handler: PlacementHandler) -> dict[tuple[str, str], Resources]:
+    """Use of each node of the quota tree, counted anew from the placements."""
+    used: dict[tuple[str, str], Resources] = {}
+    for record in handler.desk.records.alive.values():
+        if record.placement is not None:
+            for name in handler.desk.usage.path(record.workload.queue):
+                place = (name, record.placement.flavor)
+                used[place] = used.get(place, NOTHING) + record.placement.charge
+    return used

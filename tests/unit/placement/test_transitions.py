@@ -1,0 +1,493 @@
+"""What each message does to one workload in each of its states."""
+
+from __future__ import annotations
+
+import pytest
+
+from services.placement.transitions import BIND_SECONDS
+from shared.core.lifecycle import TERMINAL, TRANSITIONS, State
+from shared.events.nodes import GpuHealthReported, NodeRemoved
+from shared.events.pods import (
+    BindRefused,
+    BindWorkload,
+    EvictPods,
+    PodsBound,
+    PodsFinished,
+    PodsGone,
+    PodsRunning,
+)
+from shared.events.quotas import NominationWithdrawn
+from shared.events.workloads import (
+    CancelWorkload,
+    HoldWorkload,
+    ReleaseWorkload,
+    ReprioritiseWorkload,
+    RequestEviction,
+    WorkloadEvicted,
+    WorkloadPlaced,
+    WorkloadRequeued,
+)
+from tests.support.placement_driver import (
+    Driver,
+    a_node,
+    a_quota,
+    a_workload,
+    command,
+    kinds,
+    nominated,
+    pod_fact,
+    queued,
+    reported,
+)
+
+cancel = command(CancelWorkload, "w1")
+hold = command(HoldWorkload, "w1")
+release = command(ReleaseWorkload, "w1")
+evict = command(RequestEviction, "w1")
+reprioritise = command(ReprioritiseWorkload, "w1", priority_class="high", priority=9)
+bound = pod_fact(PodsBound, "w1")
+running = pod_fact(PodsRunning, "w1")
+succeeded = pod_fact(PodsFinished, "w1", succeeded=True)
+failed = pod_fact(PodsFinished, "w1", succeeded=False, reason="OOMKilled", message="exit 137")
+gone = pod_fact(PodsGone, "w1")
+gone_well = pod_fact(PodsGone, "w1", succeeded=True)
+refused = pod_fact(BindRefused, "w1", reason="Conflict", message="taken", node="n1")
+
+PATHS = {
+    State.QUEUED: [],
+    State.HELD: [hold],
+    State.PLACED: ["nominate"],
+    State.BOUND: ["nominate", bound],
+    State.RUNNING: ["nominate", bound, running],
+    State.EVICTING: ["nominate", running, evict],
+    State.CANCELLING: ["nominate", running, cancel],
+}
+
+
+def at(state, **spec):
+    """A driver whose workload w1 has come to `state`."""
+    driver = Driver()
+    workload = a_workload(**spec)
+    driver.send(reported(a_node()), a_quota(), queued(workload))
+    for step in PATHS[state]:
+        driver.send(nominated(workload) if step == "nominate" else step)
+    assert state is driver.state()
+    return driver
+
+
+def test_a_workload_is_placed_bound_run_and_ends_well():
+    driver = at(State.QUEUED)
+
+    assert ["WorkloadPlaced", "BindWorkload"] == kinds(driver.send(nominated(a_workload())))
+    assert ["WorkloadBound"] == kinds(driver.send(bound))
+    assert ["WorkloadRunning"] == kinds(driver.send(running))
+    (fact,) = driver.send(succeeded)
+
+    assert (State.SUCCEEDED, 5, 1) == (fact.state, fact.version, fact.released_attempt)
+    assert driver.now_ms == fact.released_at_ms
+    assert {} == driver.handler.desk.records.alive
+
+
+def test_the_binder_is_told_the_whole_placement_and_the_attempt():
+    driver = at(State.QUEUED)
+
+    placed, bind = driver.send(nominated(a_workload()))
+
+    assert isinstance(placed, WorkloadPlaced)
+    assert isinstance(bind, BindWorkload)
+    assert placed.placement == bind.placement
+    assert (1, 1) == (placed.attempt, bind.attempt)
+    assert a_workload().spec.pod_sets == bind.pod_sets
+
+
+S = State
+AFTER = {
+    "cancel": (
+        cancel,
+        {
+            S.QUEUED: S.CANCELLED,
+            S.HELD: S.CANCELLED,
+            S.PLACED: S.CANCELLING,
+            S.BOUND: S.CANCELLING,
+            S.RUNNING: S.CANCELLING,
+            S.EVICTING: S.CANCELLING,
+        },
+    ),
+    "hold": (
+        hold,
+        {S.QUEUED: S.HELD, S.PLACED: S.EVICTING, S.BOUND: S.EVICTING, S.RUNNING: S.EVICTING},
+    ),
+    "release": (release, {S.HELD: S.QUEUED}),
+    "reprioritise": (reprioritise, {S.QUEUED: S.QUEUED, S.HELD: S.HELD}),
+    "evict": (evict, {S.PLACED: S.EVICTING, S.BOUND: S.EVICTING, S.RUNNING: S.EVICTING}),
+    "bound": (bound, {S.PLACED: S.BOUND}),
+    "running": (running, {S.PLACED: S.RUNNING, S.BOUND: S.RUNNING}),
+    "succeeded": (
+        succeeded,
+        dict.fromkeys((S.PLACED, S.BOUND, S.RUNNING, S.EVICTING, S.CANCELLING), S.SUCCEEDED),
+    ),
+    "failed": (
+        failed,
+        {
+            S.PLACED: S.QUEUED,
+            S.BOUND: S.QUEUED,
+            S.RUNNING: S.QUEUED,
+            S.EVICTING: S.QUEUED,
+            S.CANCELLING: S.CANCELLED,
+        },
+    ),
+    "gone": (
+        gone,
+        {
+            S.PLACED: S.QUEUED,
+            S.BOUND: S.QUEUED,
+            S.RUNNING: S.QUEUED,
+            S.EVICTING: S.QUEUED,
+            S.CANCELLING: S.CANCELLED,
+        },
+    ),
+    "gone well": (
+        gone_well,
+        {
+            S.PLACED: S.QUEUED,
+            S.BOUND: S.QUEUED,
+            S.RUNNING: S.QUEUED,
+            S.EVICTING: S.SUCCEEDED,
+            S.CANCELLING: S.SUCCEEDED,
+        },
+    ),
+    "refused": (
+        refused,
+        {
+            S.PLACED: S.QUEUED,
+            S.BOUND: S.QUEUED,
+            S.RUNNING: S.QUEUED,
+            S.EVICTING: S.QUEUED,
+            S.CANCELLING: S.CANCELLED,
+        },
+    ),
+}
+CASES = [
+    pytest.param(message, before, table.get(before), id=f"{name} when {before}")
+    for name, (message, table) in AFTER.items()
+    for before in PATHS
+]
+
+
+@pytest.mark.parametrize(("message", "before", "after"), CASES)
+def test_every_message_in_every_state_leads_where_the_table_says_or_changes_nothing(
+    message, before, after
+):
+    driver = at(before)
+    version = driver.record().version
+
+    facts = driver.send(message)
+
+    assert (after or before) is driver.state()
+    if after is None:
+        assert [] == facts
+        assert version == driver.record().version
+    if driver.state() not in PATHS or driver.state() in (State.QUEUED, State.HELD):
+        assert 0 == driver.handler.desk.cluster.gpu_milli_used()
+
+
+@pytest.mark.parametrize("message", [case[0] for case in AFTER.values()], ids=AFTER)
+@pytest.mark.parametrize("end", [cancel, "succeed"])
+def test_what_is_over_stays_so(message, end):
+    driver = at(State.QUEUED) if end is cancel else at(State.RUNNING)
+    driver.send(cancel if end is cancel else succeeded)
+    assert driver.state() in TERMINAL
+
+    assert [] == driver.send(message)
+
+
+def test_every_transition_of_placement_is_taken_by_some_message():
+    taken = set()
+    for before in PATHS:
+        for message, _ in AFTER.values():
+            for spec in ({}, {"max_retries": 0}):
+                driver = at(before, **spec)
+                driver.send(message)
+                taken |= driver.rows
+    over_time = at(State.RUNNING, max_duration_seconds=10)
+    over_time.wait(11)
+    over_time.send(gone)
+    held_later = at(State.RUNNING)
+    held_later.send(hold)
+    held_later.send(gone)
+
+    taken |= over_time.rows | held_later.rows
+
+    of_admission = {(State.RECEIVED, State.QUEUED), (State.RECEIVED, State.REJECTED)}
+    table = {(before, after) for before, afters in TRANSITIONS.items() for after in afters}
+    assert table - of_admission == taken
+
+
+def test_cancelling_what_runs_stops_its_pods_and_holds_the_devices_until_they_are_gone():
+    driver = at(State.RUNNING)
+
+    facts = driver.send(cancel)
+
+    assert ["WorkloadCancelling", "EvictPods"] == kinds(facts)
+    assert 1000 == driver.handler.desk.cluster.gpu_milli_used()
+    driver.send(gone)
+    assert 0 == driver.handler.desk.cluster.gpu_milli_used()
+
+
+def test_cancelling_what_is_being_evicted_does_not_stop_its_pods_twice():
+    driver = at(State.EVICTING)
+
+    assert ["WorkloadCancelling"] == kinds(driver.send(cancel))
+
+
+def test_a_hold_on_what_runs_ends_in_held():
+    driver = at(State.RUNNING)
+    driver.send(hold)
+
+    assert ["WorkloadHeld"] == kinds(driver.send(gone))
+    assert State.HELD is driver.state()
+
+
+def test_a_hold_during_an_eviction_ends_in_held():
+    driver = at(State.EVICTING)
+    driver.send(hold)
+    driver.send(gone)
+
+    assert State.HELD is driver.state()
+
+
+def test_a_hold_taken_back_before_the_pods_are_gone_ends_in_queued():
+    driver = at(State.RUNNING)
+    driver.send(hold)
+    driver.send(release)
+    driver.send(gone)
+
+    assert State.QUEUED is driver.state()
+
+
+def test_a_held_workload_is_not_placed_and_its_nomination_is_gone():
+    driver = Driver()
+    driver.send(a_quota(), queued(a_workload()), nominated(a_workload()))
+    driver.send(hold)
+
+    assert [] == driver.send(reported(a_node()))
+    assert [] == driver.send(nominated(a_workload(), number=2))
+    assert State.HELD is driver.state()
+
+
+def test_a_new_priority_takes_the_nomination_away_because_the_order_is_another():
+    driver = Driver()
+    driver.send(a_quota(), queued(a_workload()), nominated(a_workload()))
+
+    (fact,) = driver.send(reprioritise)
+
+    assert 9 == fact.priority
+    assert [] == driver.send(reported(a_node()))
+
+
+def test_the_same_priority_again_is_no_change():
+    driver = at(State.QUEUED)
+    driver.send(reprioritise)
+
+    assert [] == driver.send(reprioritise)
+
+
+def test_an_operator_s_eviction_names_its_reason_and_gives_grace():
+    driver = at(State.RUNNING)
+
+    fact, stop = driver.send(command(RequestEviction, "w1", reason="maintenance"))
+
+    assert isinstance(fact, WorkloadEvicted)
+    assert ("maintenance", "evicted by alice") == (fact.reason, fact.message)
+    assert isinstance(stop, EvictPods)
+    assert (1, 30) == (stop.attempt, stop.grace_seconds)
+
+
+def test_after_an_eviction_it_is_queued_and_placed_again_as_a_new_attempt():
+    driver = at(State.EVICTING)
+
+    (fact,) = driver.send(gone)
+    placed, _ = driver.send(nominated(a_workload(), number=2))
+
+    assert isinstance(fact, WorkloadRequeued)
+    assert (1, 2) == (fact.released_attempt, placed.attempt)
+
+
+LATE = [bound, running, succeeded, failed, gone, gone_well, refused]
+
+
+@pytest.mark.parametrize("late", LATE)
+def test_late_facts_of_an_old_attempt_change_nothing(late):
+    driver = at(State.EVICTING)
+    driver.send(gone)
+    assert [] == driver.send(late)
+    driver.send(nominated(a_workload(), number=2))
+    version = driver.record().version
+
+    assert [] == driver.send(late)
+    assert (State.PLACED, version) == (driver.state(), driver.record().version)
+
+
+@pytest.mark.parametrize("message", [*LATE, cancel, hold, release, evict, reprioritise])
+def test_messages_about_a_workload_nobody_knows_change_nothing(message):
+    assert [] == Driver().send(message)
+
+
+def test_retries_are_counted_and_the_last_failure_is_final():
+    driver = at(State.QUEUED, max_retries=2)
+    facts = []
+    for attempt in (1, 2, 3):
+        driver.send(nominated(a_workload(), number=attempt))
+        facts = driver.send(pod_fact(PodsFinished, "w1", attempt, succeeded=False, reason="Error"))
+        wanted = ["WorkloadEvicted", "WorkloadRequeued"] if attempt < 3 else ["WorkloadFailed"]
+        assert wanted == kinds(facts)
+
+    assert "Error" == facts[0].reason
+    assert State.FAILED is driver.state()
+
+
+def test_a_lost_node_evicts_what_has_pods_there_and_only_that():
+    driver = Driver()
+    first, second = a_workload("w1", gpus=8), a_workload("w2", gpus=8)
+    driver.send(a_quota(), reported(a_node("n1")), reported(a_node("n2")))
+    driver.send(nominated(first, order=1), nominated(second, order=2))
+    node = driver.placement("w1").pods[0].node
+
+    facts = driver.send(NodeRemoved(node=node, generation=2))
+
+    assert ["WorkloadEvicted", "EvictPods"] == kinds(facts)
+    assert ("w1", "node-lost", 0) == (
+        facts[0].workload_id,
+        facts[0].reason,
+        facts[1].grace_seconds,
+    )
+    assert State.PLACED is driver.state("w2")
+
+
+@pytest.mark.parametrize(
+    "news",
+    [
+        GpuHealthReported(node="n1", gpu=-1, healthy=False, generation=2),
+        reported(a_node(ready=False), 2),
+        NodeRemoved(node="n1", generation=2),
+    ],
+    ids=["unhealthy", "not ready", "removed"],
+)
+def test_a_gang_with_one_pod_on_a_lost_node_is_evicted_whole(news):
+    driver = Driver()
+    gang = a_workload(gpus=8, pod_count=2)
+    driver.send(a_quota(), reported(a_node("n1")), reported(a_node("n2")), nominated(gang))
+
+    assert ["WorkloadEvicted", "EvictPods"] == kinds(driver.send(news))
+
+
+def test_an_unhealthy_gpu_lets_what_runs_there_go_on_and_takes_nothing_new():
+    driver = at(State.RUNNING)
+    gpu = driver.placement().pods[0].shares[0].index
+
+    facts = driver.send(GpuHealthReported(node="n1", gpu=gpu, healthy=False, generation=2))
+    driver.send(nominated(a_workload("w2", gpus=8)), succeeded)
+
+    assert [] == facts
+    assert State.QUEUED is driver.state("w2")
+
+
+def test_a_bind_that_takes_too_long_is_given_up():
+    driver = at(State.PLACED)
+    assert [] == driver.wait(BIND_SECONDS - 1)
+
+    facts = driver.wait(1)
+
+    assert ["WorkloadEvicted", "EvictPods"] == kinds(facts)
+    assert "bind-timeout" == facts[0].reason
+
+
+def test_the_bind_deadline_goes_on_when_bound_and_ends_when_running():
+    driver = at(State.BOUND)
+    assert driver.now_ms + BIND_SECONDS * 1000 == driver.handler.next_due_ms()
+    driver.send(running)
+
+    assert [] == driver.wait(BIND_SECONDS + 1)
+    assert State.RUNNING is driver.state()
+
+
+def test_a_deadline_of_an_attempt_that_ended_changes_nothing():
+    driver = at(State.PLACED)
+    driver.now_ms += 60_000
+    driver.send(gone)
+    driver.send(nominated(a_workload(), number=2))
+
+    assert [] == driver.wait(61)
+    assert State.PLACED is driver.state()
+
+
+def test_the_time_limit_of_what_runs_ends_in_failed():
+    driver = at(State.RUNNING, max_duration_seconds=100)
+    assert [] == driver.wait(99)
+
+    assert ["WorkloadEvicted", "EvictPods"] == kinds(driver.wait(1))
+    (fact,) = driver.send(gone)
+
+    assert ("WorkloadFailed", "duration") == (type(fact).__name__, fact.reason)
+
+
+def test_the_shorter_of_two_time_limits_holds():
+    driver = at(State.RUNNING, max_duration_seconds=100, time_to_live_seconds=50)
+
+    assert ["WorkloadEvicted", "EvictPods"] == kinds(driver.wait(50))
+
+
+def test_an_operator_cannot_make_an_eviction_a_time_limit():
+    driver = at(State.RUNNING)
+    driver.send(command(RequestEviction, "w1", reason="duration"))
+    driver.send(gone)
+
+    assert State.QUEUED is driver.state()
+
+
+def test_a_withdrawal_loses_against_a_placement():
+    driver = at(State.PLACED)
+
+    assert [] == driver.send(NominationWithdrawn(workload_id="w1", nomination=1))
+    assert State.PLACED is driver.state()
+
+
+def test_a_withdrawn_nomination_is_not_tried_any_more():
+    driver = Driver()
+    driver.send(a_quota(), nominated(a_workload()))
+    driver.send(NominationWithdrawn(workload_id="w1", nomination=1))
+
+    assert [] == driver.send(reported(a_node()))
+
+
+def test_a_withdrawal_of_an_older_nomination_leaves_the_present_one():
+    driver = Driver()
+    driver.send(a_quota(), nominated(a_workload(), number=2))
+    driver.send(NominationWithdrawn(workload_id="w1", nomination=1))
+
+    assert "WorkloadPlaced" in kinds(driver.send(reported(a_node())))
+
+
+def test_a_nomination_may_come_before_the_workload_is_queued():
+    driver = Driver()
+    driver.send(a_quota(), reported(a_node()))
+
+    assert "WorkloadPlaced" in kinds(driver.send(nominated(a_workload())))
+    assert [] == driver.send(queued(a_workload()))
+    assert (State.PLACED, 2) == (driver.state(), driver.record().version)
+
+
+def test_a_nomination_of_what_is_over_makes_no_second_workload():
+    driver = at(State.QUEUED)
+    driver.send(cancel)
+
+    assert [] == driver.send(nominated(a_workload()), queued(a_workload()))
+    assert {} == driver.handler.desk.records.alive
+
+
+@pytest.mark.parametrize("state", [one for one in PATHS if one is not State.QUEUED])
+def test_a_nomination_of_what_is_not_queued_is_ignored(state):
+    driver = at(state)
+
+    assert [] == driver.send(nominated(a_workload(), number=7))
+    assert state is driver.state()

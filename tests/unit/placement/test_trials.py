@@ -1,0 +1,429 @@
+"""In which order open nominations are tried, what wakes them, and what they are told."""
+
+from __future__ import annotations
+
+import pytest
+
+from services.placement import trials
+from shared.core.decision import Reason
+from shared.core.lifecycle import State
+from shared.core.model import GpuRequest
+from shared.core.placement import place
+from shared.events.nodes import GpuHealthReported
+from shared.events.pods import PodsFinished, PodsGone, PodsRunning
+from shared.events.quotas import NominationWithdrawn
+from shared.events.workloads import CancelWorkload, PlacementRefused, WorkloadPlaced
+from tests.support.placement_driver import (
+    Driver,
+    a_node,
+    a_quota,
+    a_workload,
+    command,
+    nominated,
+    pod_fact,
+    reported,
+)
+
+
+@pytest.fixture
+def tried(monkeypatch):
+    """Names of the workloads that were tried, in order."""
+    names: list[str] = []
+
+    def watched(cluster, request):
+        names.append(request.workload.id)
+        return place(cluster, request)
+
+    monkeypatch.setattr(trials, "place", watched)
+    return names
+
+
+def placed(payloads):
+    """Names of the workloads placed, in order."""
+    return [one.workload_id for one in payloads if isinstance(one, WorkloadPlaced)]
+
+
+def refusals(payloads):
+    """(name, reason) of what was refused, in order."""
+    return [(one.workload_id, one.reason) for one in payloads if isinstance(one, PlacementRefused)]
+
+
+def driver_with(*nodes, quota=1_000):
+    """A driver with quota and some nodes."""
+    driver = Driver()
+    driver.send(a_quota(gpus=quota), *(reported(node) for node in nodes))
+    return driver
+
+
+def fill(driver, gpus=8, name="full"):
+    """Take `gpus` GPUs away."""
+    driver.send(nominated(a_workload(name, gpus=gpus)))
+    assert State.PLACED is driver.state(name)
+
+
+def free(driver, name="full"):
+    """Give back what `fill` took; what came out."""
+    return driver.send(pod_fact(PodsFinished, name, succeeded=True))
+
+
+def test_the_smallest_order_key_is_placed_first_whatever_came_first():
+    driver = driver_with(a_node())
+    names = [nominated(a_workload(f"w{key}", gpus=1 + key), order=key) for key in (3, 1, 2, 0)]
+
+    assert ["w0", "w1", "w2"] == placed(driver.send(*names))
+
+
+def test_a_free_node_goes_to_the_smallest_order_key_over_all_classes():
+    driver = driver_with(a_node())
+    fill(driver)
+    driver.send(nominated(a_workload("late", gpus=2), order=9))
+    driver.send(nominated(a_workload("early", gpus=7), order=1))
+
+    assert ["early"] == placed(free(driver))
+
+
+def test_of_equal_requests_only_the_first_is_tried_and_all_are_told_why(tried):
+    driver = driver_with(a_node())
+    fill(driver)
+
+    payloads = driver.send(*(nominated(a_workload(f"w{n}"), order=n) for n in range(5)))
+
+    assert ["full", "w0"] == tried
+    assert {(f"w{n}", Reason.NO_CAPACITY) for n in range(5)} == set(refusals(payloads))
+
+
+def test_a_request_like_one_that_rests_is_told_at_once_and_not_tried(tried):
+    driver = driver_with(a_node())
+    fill(driver)
+    driver.send(nominated(a_workload("w1"), order=1))
+
+    payloads = driver.send(nominated(a_workload("w0"), order=0))
+
+    assert ["full", "w1"] == tried
+    assert [("w0", Reason.NO_CAPACITY)] == refusals(payloads)
+
+
+def test_a_reason_is_told_once():
+    driver = driver_with(a_node(), quota=100)
+    fill(driver)
+    driver.send(nominated(a_workload("w1")))
+
+    again = driver.send(a_quota(gpus=99, version=2), a_quota(gpus=8, version=3))
+    other = driver.send(reported(a_node("n2")))
+
+    assert [] == refusals(again)
+    assert [("w1", Reason.WAITING_FOR_QUOTA)] == refusals(other)
+
+
+def test_a_class_that_comes_again_is_told_again():
+    driver = driver_with(a_node())
+    fill(driver)
+    driver.send(nominated(a_workload("w1")))
+    driver.send(command(CancelWorkload, "w1"))
+
+    payloads = driver.send(nominated(a_workload("w2"), order=1), nominated(a_workload("w3")))
+
+    assert {"w2", "w3"} == {name for name, _ in refusals(payloads)}
+
+
+def test_what_comes_behind_a_placed_class_head_is_told_why_it_waits():
+    driver = driver_with(a_node(gpus=1))
+
+    payloads = driver.send(*(nominated(a_workload(f"w{n}"), order=n) for n in range(3)))
+
+    assert ["w0"] == placed(payloads)
+    assert ["w1", "w2"] == [name for name, _ in refusals(payloads)]
+
+
+def test_a_strict_queue_tries_nothing_behind_its_refused_head(tried):
+    driver = driver_with(a_node())
+    fill(driver, gpus=4)
+
+    payloads = driver.send(
+        nominated(a_workload("head", gpus=8), order=0, strict=True),
+        nominated(a_workload("small", gpus=1), order=1, strict=True),
+    )
+
+    assert [] == placed(payloads)
+    assert ["full", "head"] == tried
+    assert ["head", "small"] == placed(free(driver)) + placed(
+        driver.send(pod_fact(PodsFinished, "head", succeeded=True))
+    )
+
+
+def test_a_queue_that_is_not_strict_goes_around_its_refused_head():
+    driver = driver_with(a_node())
+    fill(driver, gpus=4)
+
+    payloads = driver.send(
+        nominated(a_workload("head", gpus=8), order=0),
+        nominated(a_workload("small", gpus=1), order=1),
+    )
+
+    assert ["small"] == placed(payloads)
+
+
+@pytest.mark.parametrize(
+    "leaves",
+    [command(CancelWorkload, "head"), NominationWithdrawn(workload_id="head", nomination=1)],
+    ids=["cancelled", "withdrawn"],
+)
+def test_when_the_refused_head_of_a_strict_queue_leaves_the_next_is_tried(leaves):
+    driver = driver_with(a_node())
+    fill(driver, gpus=4)
+    driver.send(
+        nominated(a_workload("head", gpus=8), order=0, strict=True),
+        nominated(a_workload("small", gpus=1), order=1, strict=True),
+    )
+
+    assert ["small"] == placed(driver.send(leaves))
+
+
+def test_a_new_head_of_a_strict_queue_is_tried_before_the_refused_one(tried):
+    driver = driver_with(a_node())
+    fill(driver, gpus=4)
+    driver.send(nominated(a_workload("head", gpus=8), order=5, strict=True))
+
+    payloads = driver.send(nominated(a_workload("urgent", gpus=1), order=0, strict=True))
+
+    assert ["urgent"] == placed(payloads)
+
+
+def test_two_strict_queues_do_not_hold_each_other_up():
+    driver = driver_with(a_node())
+    driver.send(a_quota("other"))
+    fill(driver, gpus=4)
+
+    payloads = driver.send(
+        nominated(a_workload("head", gpus=8), order=0, strict=True),
+        nominated(a_workload("free", gpus=1, queue="other"), order=1, strict=True),
+    )
+
+    assert ["free"] == placed(payloads)
+
+
+def test_a_freed_node_wakes_only_the_classes_that_it_can_help(tried):
+    driver = driver_with(a_node("n1"), a_node("a1", flavor="a100", product="A100"))
+    driver.send(a_quota("other", flavors=("h100", "a100")), a_quota("third"))
+    fill(driver)
+    other = a_workload("on-a100", gpus=8, queue="other")
+    driver.send(nominated(other, flavors=("a100",)))
+    driver.send(
+        nominated(a_workload("more-a100", queue="other"), flavors=("a100",)),
+        nominated(a_workload("h100", queue="third")),
+    )
+    tried.clear()
+
+    driver.send(GpuHealthReported(node="n1", gpu=0, healthy=True, generation=2))
+    assert [] == tried
+    free(driver)
+
+    assert ["h100"] == tried
+
+
+def test_freed_quota_wakes_the_queues_below_it_and_no_others(tried):
+    driver = driver_with(a_node("n1", gpus=64))
+    driver.send(
+        a_quota("top", gpus=2, kind="cohort"),
+        a_quota("a", parent="top"),
+        a_quota("b", parent="top"),
+        a_quota("c", gpus=0),
+    )
+    driver.send(nominated(a_workload("holder", gpus=2, queue="a")))
+    driver.send(
+        nominated(a_workload("sister", queue="b")), nominated(a_workload("stranger", queue="c"))
+    )
+    tried.clear()
+
+    payloads = driver.send(a_quota("top", gpus=3, kind="cohort", version=2))
+
+    assert ["sister"] == tried == placed(payloads)
+
+
+def test_nothing_is_tried_when_nothing_became_free(tried):
+    driver = driver_with(a_node())
+    fill(driver)
+    driver.send(nominated(a_workload("w1")))
+    tried.clear()
+
+    driver.send(pod_fact(PodsRunning, "full"), nominated(a_workload("w2", gpus=2), order=1))
+
+    assert ["w2"] == tried
+
+
+def test_quota_is_charged_along_the_tree_and_is_never_exceeded():
+    driver = driver_with(a_node(gpus=64))
+    driver.send(a_quota("top", gpus=3, kind="cohort"))
+    driver.send(a_quota("a", gpus=2, parent="top"), a_quota("b", gpus=2, parent="top"))
+
+    payloads = driver.send(
+        *(nominated(a_workload(f"a{n}", queue="a"), order=n) for n in range(3)),
+        *(nominated(a_workload(f"b{n}", queue="b"), order=10 + n) for n in range(3)),
+    )
+
+    assert ["a0", "a1", "b0"] == placed(payloads)
+    assert {("a2", Reason.WAITING_FOR_QUOTA), ("b1", Reason.WAITING_FOR_QUOTA)} <= set(
+        refusals(payloads)
+    )
+
+
+def test_no_quota_named_is_no_quota():
+    driver = Driver()
+    driver.send(reported(a_node()))
+
+    payloads = driver.send(nominated(a_workload()))
+
+    assert [Reason.WAITING_FOR_QUOTA] == [reason for _, reason in refusals(payloads)]
+
+
+def test_a_lowered_quota_takes_nothing_away_and_gives_nothing_new():
+    driver = driver_with(a_node(), quota=8)
+    fill(driver, gpus=4)
+    driver.send(a_quota(gpus=2, version=2))
+    assert State.PLACED is driver.state("full")
+    driver.send(nominated(a_workload("w1")))
+    assert State.QUEUED is driver.state("w1")
+
+    assert ["w1"] == placed(free(driver))
+
+
+def test_an_older_quota_is_ignored():
+    driver = driver_with(a_node(), quota=1)
+    driver.send(a_quota(gpus=1, version=5), a_quota(gpus=100, version=4))
+
+    payloads = driver.send(nominated(a_workload(gpus=2)))
+
+    assert [] == placed(payloads)
+
+
+def test_when_a_queue_moves_to_another_cohort_its_use_moves_with_it():
+    driver = driver_with(a_node(gpus=64))
+    driver.send(a_quota("one", gpus=4, kind="cohort"), a_quota("two", gpus=4, kind="cohort"))
+    driver.send(a_quota("a", gpus=9, parent="one"), a_quota("b", gpus=9, parent="two"))
+    driver.send(nominated(a_workload("in-a", gpus=3, queue="a")))
+
+    driver.send(a_quota("a", gpus=9, parent="two", version=2))
+    payloads = driver.send(
+        nominated(a_workload("too-much", gpus=2, queue="b"), order=0),
+        nominated(a_workload("fits", gpus=1, queue="b"), order=1),
+    )
+
+    assert ["fits"] == placed(payloads)
+    assert {"two", "a", "b"} == {
+        name for (name, _), used in driver.handler.desk.usage.used.items() if used.gpu_milli
+    }
+
+
+def test_the_permitted_flavors_are_tried_in_the_order_of_quota():
+    driver = driver_with(a_node("h"), a_node("a", flavor="a100", product="A100"))
+    driver.send(a_quota(version=2, flavors=("h100", "a100")))
+
+    driver.send(nominated(a_workload(), flavors=("a100", "h100")))
+
+    assert "a100" == driver.placement().flavor
+
+
+def test_a_gang_that_does_not_fit_whole_leaves_nothing_behind():
+    driver = driver_with(a_node("n1"), a_node("n2"))
+    fill(driver, gpus=1)
+
+    payloads = driver.send(nominated(a_workload("gang", gpus=8, pod_count=2)))
+
+    assert [("gang", Reason.GANG_SHORT)] == refusals(payloads)
+    assert 1000 == driver.handler.desk.cluster.gpu_milli_used()
+
+
+@pytest.mark.parametrize(
+    "gpu",
+    [GpuRequest(milli=300, memory_mib=10_000), GpuRequest(mig_profile="3g.40gb", mig_count=1)],
+    ids=["share", "mig"],
+)
+def test_parts_of_a_gpu_are_given_until_it_is_full_and_again_when_one_is_given_back(gpu):
+    driver = driver_with(a_node(gpus=1 if gpu.milli else 0, mig=0 if gpu.milli else 1))
+    names = [f"w{number}" for number in range(5)]
+    fit = 3 if gpu.milli else 2
+
+    payloads = driver.send(
+        *(nominated(a_workload(name, gpu=gpu), order=n) for n, name in enumerate(names))
+    )
+
+    assert names[:fit] == placed(payloads)
+    assert [names[fit]] == placed(free(driver, names[0]))
+
+
+def test_trials_that_were_cut_short_go_on_in_the_next_unit(monkeypatch):
+    monkeypatch.setattr(trials, "PLACED_MAX", 2)
+    driver = driver_with(a_node())
+
+    first = driver.send(*(nominated(a_workload(f"w{n}"), order=n) for n in range(5)))
+    assert ["w0", "w1"] == placed(first)
+    assert 0 == driver.handler.next_due_ms()
+
+    assert ["w2", "w3"] == placed(driver.due())
+    assert ["w4"] == placed(driver.due())
+    assert [] == driver.handler.due(driver.now_ms)
+
+
+def test_a_long_class_hears_of_a_new_reason_within_bounds(monkeypatch):
+    monkeypatch.setattr(trials, "TOLD_MAX", 3)
+    driver = driver_with(a_node())
+    fill(driver)
+
+    payloads = driver.send(*(nominated(a_workload(f"w{n}"), order=n) for n in range(9)))
+
+    assert 3 <= len(refusals(payloads)) <= 4
+
+
+def test_what_is_told_later_has_another_cause_than_its_nomination():
+    """An event id is (cause, index): a cause used in two units would give one id twice."""
+    driver = driver_with(a_node())
+    fill(driver)
+    driver.send(nominated(a_workload("w1")))
+
+    assert ["w1"] == placed(free(driver))  # the driver checks that no event id comes twice
+
+
+def test_a_nomination_told_again_with_a_new_number_moves_it():
+    driver = driver_with(a_node())
+    fill(driver)
+    driver.send(
+        nominated(a_workload("w1", gpus=8), order=1), nominated(a_workload("w2", gpus=7), order=2)
+    )
+    driver.send(nominated(a_workload("w1", gpus=8), number=2, order=3))
+
+    assert ["w2"] == placed(free(driver))
+
+
+def test_an_evicted_workload_gives_its_place_to_the_next_in_one_unit():
+    driver = driver_with(a_node())
+    fill(driver)
+    driver.send(nominated(a_workload("w1", gpus=8)))
+
+    payloads = driver.send(pod_fact(PodsGone, "full"))
+
+    assert ["WorkloadEvicted", "WorkloadRequeued", "WorkloadPlaced", "BindWorkload"] == [
+        type(one).__name__ for one in payloads
+    ]
+
+
+def test_a_node_that_recovers_takes_work_again():
+    driver = driver_with(a_node())
+    driver.send(GpuHealthReported(node="n1", gpu=-1, healthy=False, generation=2))
+    driver.send(nominated(a_workload("w1")))
+    assert State.QUEUED is driver.state("w1")
+
+    payloads = driver.send(GpuHealthReported(node="n1", gpu=-1, healthy=True, generation=3))
+
+    assert ["w1"] == placed(payloads)
+
+
+@pytest.mark.parametrize("generation", [1, 2])
+def test_news_of_a_node_no_newer_than_the_last_is_ignored(generation):
+    driver = driver_with()
+    driver.send(reported(a_node(gpus=2), 2))
+
+    driver.send(reported(a_node(gpus=8), generation))
+    driver.send(GpuHealthReported(node="n1", gpu=0, healthy=False, generation=generation))
+
+    assert ["w1"] == placed(driver.send(nominated(a_workload("w1", gpus=2))))
+    assert 2000 == driver.handler.desk.cluster.gpu_milli_total()
