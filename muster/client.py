@@ -71,11 +71,20 @@ class AsyncClient:
     # ── workloads ────────────────────────────────────────────────────────────
 
     async def submit(
-        self, spec: Json, *, idempotency_key: str | None = None, dry_run: bool = False
+        self,
+        spec: Json,
+        *,
+        idempotency_key: str | None = None,
+        dry_run: bool = False,
+        team: str = "",
     ) -> Json:
-        """Submit one workload: `{"id", ...}`; with `dry_run` only the verdict is given."""
+        """Submit one workload: `{"id", ...}`; with `dry_run` only the verdict is given.
+
+        `team` is only for an operator, whose key belongs to none.
+        """
         headers = {"Idempotency-Key": idempotency_key or new_key()}
         query = {"dryRun": "true"} if dry_run else {}
+        query |= {"team": team} if team else {}
         return await self._json("POST", "/v1/workloads", body=spec, headers=headers, query=query)
 
     async def submit_batch(self, submissions: Sequence[Json]) -> list[Json]:

@@ -38,11 +38,16 @@ class Client:
         self._runner.close()
 
     def submit(
-        self, spec: Json, *, idempotency_key: str | None = None, dry_run: bool = False
+        self,
+        spec: Json,
+        *,
+        idempotency_key: str | None = None,
+        dry_run: bool = False,
+        team: str = "",
     ) -> Json:
-        """Submit one workload."""
+        """Submit one workload; `team` is only for an operator, whose key belongs to none."""
         return self._runner.run(
-            self._client.submit(spec, idempotency_key=idempotency_key, dry_run=dry_run)
+            self._client.submit(spec, idempotency_key=idempotency_key, dry_run=dry_run, team=team)
         )
 
     def submit_batch(self, submissions: Sequence[Json]) -> list[Json]:

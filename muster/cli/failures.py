@@ -86,6 +86,9 @@ def show(error: Exception) -> None:
         for one in error.errors:
             given = f" (given: {one.value})" if one.value else ""
             print(f"  {one.field or 'body'}: {one.rule}{given}", file=sys.stderr)
+    if "?team=" in str(error):
+        print("This is an operator's key: say for which team with --team.", file=sys.stderr)
+        return
     for kind, advice in _ADVICE:
         if isinstance(error, kind):
             print(advice, file=sys.stderr)

@@ -44,6 +44,9 @@ def submit(  # noqa: PLR0917  # typer's form
     timeout: Annotated[
         str | None, typer.Option(help="Longest wait, such as 90s, 10m, 2h; then exit with 101.")
     ] = None,
+    team: Annotated[
+        str, typer.Option("--team", "-t", help="For operators, whose key belongs to no team.")
+    ] = "",
     output: Annotated[Format, typer.Option("--output", "-o", help="Format.")] = Format.TABLE,
 ) -> None:
     """Submit workloads from files.
@@ -58,7 +61,7 @@ def submit(  # noqa: PLR0917  # typer's form
     documents = read_documents(file)
     seconds = seconds_of(timeout) if timeout else None
     answers, worst = call(
-        lambda client: _submit_all(client, documents, idempotency_key, dry_run=dry_run)
+        lambda client: _submit_all(client, documents, idempotency_key, dry_run=dry_run, team=team)
     )
     if answers and (wait or watch) and not dry_run:
         answers, ended = call(lambda client: _follow(client, answers, seconds, watch=watch))
@@ -77,14 +80,16 @@ def seconds_of(text: str) -> float:
 
 
 async def _submit_all(
-    client: AsyncClient, documents: list[Json], key: str | None, *, dry_run: bool
+    client: AsyncClient, documents: list[Json], key: str | None, *, dry_run: bool, team: str
 ) -> tuple[list[Json], Exit]:
     """Submit each; a refused one is told and the others go on."""
     answers, worst = [], Exit.OK
     for number, document in enumerate(documents, 1):
         one_key = f"{key}-{number}" if key and len(documents) > 1 else key
         try:
-            answer = await client.submit(document, idempotency_key=one_key, dry_run=dry_run)
+            answer = await client.submit(
+                document, idempotency_key=one_key, dry_run=dry_run, team=team
+            )
         except (Rejected, NotAuthorised, Unreachable) as error:
             note(f"document {number} ({document.get('name', 'without a name')}):")
             show(error)
@@ -102,7 +107,7 @@ async def _submit_all(
 def refusal_of(answer: Json) -> Rejected:
     """What a dry run found wrong, as the error that the submission would give."""
     errors = tuple(FieldError(**one) for one in answer.get("errors", ()))
-    return Rejected(answer.get("message") or "it would be rejected", errors=errors)
+    return Rejected("it would be rejected", errors=errors)
 
 
 async def _follow(

@@ -23,6 +23,8 @@ ID: Final = re.compile(r"w[a-z2-7]{26}")
 LIVE: Final = "received,queued,held,placed,bound,running,evicting,cancelling"
 WATCH_SECONDS: Final = 2.0
 LIMIT: Final = 1000
+LONG: Final = frozenset({"spec", "placement"})
+PODS_SHOWN: Final = 8
 
 WorkloadArgument = Annotated[str, typer.Argument(help="Id of a workload, or its name.")]
 OutputOption = Annotated[
@@ -89,11 +91,35 @@ def status(workload: WorkloadArgument, output: OutputOption = Format.TABLE) -> N
 
 
 def _show_fields(workload: Json) -> None:
-    width = max(len(name) for name in workload)
-    for name, value in workload.items():
-        if value not in (None, "", [], {}):
-            text = value if isinstance(value, (str, int, float)) else _inline(value)
-            print(f"{name:<{width}}  {text}")
+    """One line for each field that has a value; what is long stands in `-o yaml`."""
+    lines = {name: _text_of(name, value) for name, value in workload.items() if name not in LONG}
+    pods = (workload.get("placement") or {}).get("pods", ())
+    lines |= {f"pod {pod['rank']}": _place_of(pod) for pod in pods[:PODS_SHOWN]}
+    if len(pods) > PODS_SHOWN:
+        lines["..."] = f"and {len(pods) - PODS_SHOWN} more pods; all with -o yaml"
+    shown = {name: text for name, text in lines.items() if text}
+    width = max(map(len, shown))
+    for name, text in shown.items():
+        print(f"{name:<{width}}  {text}")
+
+
+def _text_of(name: str, value: Any) -> str:  # noqa: ANN401  # any JSON
+    if value in (None, "", [], {}):
+        return ""
+    if name.endswith("_at_ms"):
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(value / 1000))
+    if name == "nodes":
+        return ", ".join(value[:PODS_SHOWN]) + (", ..." if len(value) > PODS_SHOWN else "")
+    return value if isinstance(value, str) else _inline(value)
+
+
+def _place_of(pod: Json) -> str:
+    devices = []
+    for share in pod.get("shares", ()):
+        whole = share["milli"] == 1000  # noqa: PLR2004  # milli of a whole GPU
+        part = "" if whole else f" ({gpus(share['milli'])}, {share['memory_mib']} MiB)"
+        devices.append(f"{share['index']}{part}")
+    return f"{pod['node']}: GPU {', '.join(devices)}" if devices else str(pod["node"])
 
 
 def _inline(value: Any) -> str:  # noqa: ANN401  # any JSON
@@ -176,7 +202,7 @@ def _show_why(identifier: str, answer: Json) -> None:
     if answer.get("next_step"):
         print(f"Next: {answer['next_step']}")
     evidence = answer.get("evidence") or {}
-    if evidence:
+    if evidence and answer.get("state") != "rejected":  # there it is the message once more
         print("Evidence: " + ", ".join(f"{name} {value}" for name, value in evidence.items()))
 
 

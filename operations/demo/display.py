@@ -56,7 +56,7 @@ class Display:
         counts: dict[str, int] = dict(self._tracker.counts())
         counts["placed"] = counts.get("placed", 0) - self._ended_after_placed()
         fates = self._tracker.fates.values()
-        counts["submitted"] = sum(fate.submitted_at_ms > 0 for fate in fates)
+        counts["submitted"] = sum(fate.submitted_at_ms > 0 or fate.rejected for fate in fates)
         return {name: counts.get(name, 0) for name in ROWS}
 
     def _ended_after_placed(self) -> int:

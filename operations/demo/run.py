@@ -16,7 +16,6 @@ from typing import Any, Final
 import msgspec
 
 from muster.client import AsyncClient
-from muster.configuration import CLIENT_FILE
 from muster.errors import NotAuthorised, Rejected
 from operations import configuration
 from operations.demo.display import Display
@@ -34,7 +33,6 @@ KEYS_FILE: Final = "demo-keys.json"
 FLEET_SECONDS_MAX: Final = 60.0
 SHOW_SECONDS_MAX: Final = 25.0
 """After that the report is given, whatever still runs; the system stays up."""
-OWNER_TEAM: Final = "platform"
 RUN_BYTES: Final = 2
 
 
@@ -93,19 +91,13 @@ async def _fleet(client: AsyncClient) -> Fleet:
 
 
 async def _keys(operator: AsyncClient, home: Path) -> dict[str, str]:
-    """A member's key for each team, and one for the person at this machine; made once."""
+    """A member's key for each team; made once and kept."""
     path = home / KEYS_FILE
     keys: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
     for team in SHARES_PERCENT:
         if team not in keys or not await _works(operator.address, keys[team]):
             keys[team] = (await operator.create_key(team, "member", "demo"))["key"]
     _write_secret(path, keys)
-    own = home / CLIENT_FILE
-    if not own.exists() or not await _works(
-        operator.address, json.loads(own.read_text()).get("key", "")
-    ):
-        created = await operator.create_key(OWNER_TEAM, "operator", "this-machine")
-        _write_secret(own, {"key": created["key"]})
     return keys
 
 
@@ -229,7 +221,8 @@ def _next_commands(tracker: Tracker, items: Sequence[Item]) -> list[str]:
         and not fate.placed
         and not fate.ended
     ]
-    chosen = waiting[0] if waiting else items[0].submission.spec.name
+    rejected = [item.submission.spec.name for item in items if item.recipe == "wrong-gang"]
+    chosen = (waiting or rejected)[0]
     return [
         "source .venv/bin/activate",
         "muster queue -w",

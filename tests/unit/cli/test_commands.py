@@ -101,6 +101,7 @@ def test_a_dry_run_asks_for_one_and_exits_with_five_when_it_would_be_rejected(
 
     assert done.code == 5
     assert "queue: is not a queue (given: x)" in done.err
+    assert done.err.count("is not a queue") == 1
     assert gateway.seen[0].query == {"dryRun": "true"}
 
 
@@ -242,6 +243,33 @@ def test_status_finds_a_workload_by_its_name(muster, gateway):
 
     assert json.loads(done.out) == workload()
     assert gateway.seen[0].query["name"] == "train"
+
+
+def test_status_shows_times_and_devices_for_people(muster, gateway):
+    share = {"index": 3, "mask": 0, "milli": 250, "memory_mib": 100}
+    whole = {"index": 4, "mask": 255, "milli": 1000, "memory_mib": 100}
+    pods = [{"rank": rank, "node": "n1", "shares": [share, whole]} for rank in range(9)]
+    more: dict = {"placement": {"pods": pods}, "spec": {"long": "text"}, "placed_at_ms": 1000}
+    gateway.on(f"GET /v1/workloads/{ID}", workload(**more))
+
+    out = muster("status", ID).out
+
+    assert "pod 0            n1: GPU 3 (0.25, 100 MiB), 4\n" in out
+    assert "and 1 more pods" in out
+    assert "1970-01-01" in out
+    assert "long" not in out
+
+
+def test_an_operator_says_for_which_team(muster, gateway, tmp_path):
+    told = "this key belongs to no team; name one by ?team="
+    gateway.on("POST /v1/workloads", problem(403, told), accepted())
+
+    without = muster("submit", "-f", write(tmp_path, JOB))
+    done = muster("submit", "-f", write(tmp_path, JOB), "-t", "vision")
+
+    assert (without.code, done.code) == (4, 0)
+    assert "--team" in without.err
+    assert gateway.seen[1].query == {"team": "vision"}
 
 
 def test_a_name_that_several_have_lists_their_ids(muster, gateway):
