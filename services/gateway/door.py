@@ -15,7 +15,14 @@ from services.gateway.committer import Committer, Order, QueueFull
 from services.gateway.hub import Hub
 from services.gateway.keys import KeyRing
 from services.gateway.organisation import OrganisationCache
-from services.gateway.problems import Problem, forbidden, invalid, not_found, too_many
+from services.gateway.problems import (
+    CONTENT_TYPE,
+    Problem,
+    forbidden,
+    invalid,
+    not_found,
+    too_many,
+)
 from services.gateway.rate import Rate
 from services.gateway.routes import Route
 from services.gateway.settings import GatewaySettings
@@ -137,8 +144,11 @@ def answer(
 
 def problem_answer(problem: Problem) -> web.Response:
     """A problem as `application/problem+json`."""
-    headers = {**problem.headers, "Content-Type": "application/problem+json"}
-    return web.Response(body=problem.body(), status=problem.status, headers=headers)
+    headers = {**problem.headers, "Content-Type": CONTENT_TYPE}
+    response = web.Response(body=problem.body(), status=problem.status, headers=headers)
+    if problem.closes:
+        response.force_close()
+    return response
 
 
 def href_of(workload_id: str) -> str:

@@ -48,7 +48,7 @@ def document() -> dict[str, Any]:
     paths: dict[str, Any] = {}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, by_type)
-    return {
+    result = {
         "openapi": "3.1.0",
         "info": {
             "title": "Muster",
@@ -66,6 +66,8 @@ def document() -> dict[str, Any]:
             },
         },
     }
+    plain: dict[str, Any] = json.loads(json.dumps(result))  # tuples become lists
+    return plain
 
 
 def _raw(kind: Any) -> dict[str, Any]:  # noqa: ANN401  # a type msgspec does not know

@@ -39,7 +39,10 @@ class ProblemDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class Problem(Exception):  # noqa: N818  # RFC 9457 calls it a problem
-    """Ends a request with `status`; `slug` is the stable last part of the type URI."""
+    """Ends a request with `status`; `slug` is the stable last part of the type URI.
+
+    With `closes` the connection ends, too, because what is left of the body is not read.
+    """
 
     def __init__(
         self,
@@ -49,9 +52,11 @@ class Problem(Exception):  # noqa: N818  # RFC 9457 calls it a problem
         *,
         errors: Sequence[FieldError] = (),
         headers: Mapping[str, str] | None = None,
+        closes: bool = False,
     ) -> None:
         super().__init__(detail or slug)
         self.status = status
+        self.closes = closes
         self.headers = dict(headers or {})
         self.document = ProblemDocument(
             type=f"urn:muster:problem:{slug}",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -68,6 +69,13 @@ def make_door(settings: GatewaySettings, parts: Parts, reader: Database) -> Door
     )
 
 
+def _protocol_log() -> logging.Logger:
+    """Whoever talks broken HTTP must not fill the log; failures of ours are logged elsewhere."""
+    log = logging.getLogger("muster.http")
+    log.setLevel(logging.CRITICAL)
+    return log
+
+
 @contextlib.asynccontextmanager
 async def http_server(settings: GatewaySettings) -> AsyncIterator[Door]:
     """A running HTTP server; ending the block drains it."""
@@ -80,6 +88,7 @@ async def http_server(settings: GatewaySettings) -> AsyncIterator[Door]:
     runner = web.AppRunner(
         application(door),
         access_log=None,
+        logger=_protocol_log(),
         handler_cancellation=True,
         keepalive_timeout=KEEPALIVE_SECONDS,
         shutdown_timeout=SHUTDOWN_SECONDS,

@@ -30,8 +30,9 @@ from services.gateway import (
 )
 from services.gateway.authorisation import Action, Role, Subject
 from services.gateway.door import Call, Door, problem_answer
-from services.gateway.problems import Problem, not_found, too_many, unavailable
+from services.gateway.problems import Problem, invalid, not_found, too_many, unavailable
 from services.gateway.routes import COMMANDS, ROUTES, Route
+from shared.core.decision import FieldError
 from shared.ports.errors import MusterError
 
 Handler = Callable[[Door, Call], Awaitable[web.StreamResponse]]
@@ -107,6 +108,8 @@ class Endpoint:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         route = self._route
         call = Call(request=request, route=route, subject=_ANYBODY)
+        if "%" in request.raw_path:
+            _check_address(request)
         if route.action is not None:
             call.subject, call.text = await authenticated(self._door, request, route.action)
             call.require(None)
@@ -116,6 +119,14 @@ class Endpoint:
                 body = b"{}"
             call.body = bodies.decode(body, self._decoder)
         return await self._handler(self._door, call)
+
+
+def _check_address(request: web.Request) -> None:
+    """400 for what no name can hold and no database could be asked for."""
+    for name, text in (*request.match_info.items(), *request.query.items()):
+        if not text.isprintable() or not name.isprintable():
+            rule = "must be printable characters"
+            raise invalid([FieldError(field=ascii(name)[1:-1], value=ascii(text), rule=rule)])
 
 
 async def authenticated(
@@ -160,7 +171,7 @@ async def read(request: web.Request, bytes_max: int) -> bytes:
         Problem: 413, 415 or 408.
     """
     if request.headers.get("Content-Encoding", "identity") != "identity":
-        raise Problem(415, "content-encoding", "the body must not be encoded")
+        raise Problem(415, "content-encoding", "the body must not be encoded", closes=True)
     if (request.content_length or 0) > bytes_max:
         raise _too_large(bytes_max)
     if request.content.is_eof():  # all of it is here already: no time-out is needed
@@ -170,7 +181,8 @@ async def read(request: web.Request, bytes_max: int) -> bytes:
             async with asyncio.timeout(READ_SECONDS):
                 body = await _read_bounded(request, bytes_max)
         except TimeoutError as error:
-            raise Problem(408, "too-slow", f"the body took over {READ_SECONDS:.0f} s") from error
+            detail = f"the body took over {READ_SECONDS:.0f} s"
+            raise Problem(408, "too-slow", detail, closes=True) from error
     if body and request.content_type != "application/json":
         raise Problem(415, "content-type", f"{request.content_type[:100]} is not JSON")
     return body
@@ -188,7 +200,7 @@ async def _read_bounded(request: web.Request, bytes_max: int) -> bytes:
 
 def _too_large(bytes_max: int) -> Problem:
     detail = f"the body must be at most {bytes_max} bytes"
-    return Problem(413, "too-large", detail, headers={"Connection": "close"})
+    return Problem(413, "too-large", detail, closes=True)
 
 
 @web.middleware

@@ -1,0 +1,128 @@
+"""Documents of the organisation: defaults, references, and what counts as the same."""
+
+import msgspec
+import pytest
+
+from services.gateway.documents import (
+    BY_PATH,
+    COLLECTIONS,
+    Organisation,
+    applied_of,
+    content,
+    default_documents,
+    organisation_of,
+    problems_of,
+)
+from shared.core.units import UNLIMITED
+from shared.events.organisation import (
+    CohortApplied,
+    FlavorApplied,
+    PriorityClassApplied,
+    QueueApplied,
+    TeamApplied,
+)
+
+
+def applied(path: str, name: str, body: bytes):
+    collection = BY_PATH[path]
+    return applied_of(collection, name, msgspec.json.decode(body, type=collection.request))
+
+
+def an_organisation() -> Organisation:
+    organisation = Organisation()
+    organisation.teams["red"] = TeamApplied(name="red", version=1, default_queue="red")
+    organisation.flavors["h100"] = FlavorApplied(name="h100", version=1)
+    organisation.cohorts["all"] = CohortApplied(name="all", version=1)
+    organisation.queues["red"] = QueueApplied(name="red", version=1, team="red")
+    organisation.priority_classes["low"] = PriorityClassApplied(name="low", version=1, value=1)
+    return organisation
+
+
+def test_a_unit_that_a_quota_does_not_name_is_unlimited():
+    queue = applied(
+        "queues", "q", b'{"team":"red","flavors":[{"flavor":"h100","nominal":{"gpu_milli":8000}}]}'
+    )
+
+    nominal = queue.flavors[0].nominal
+    assert (nominal.gpu_milli, nominal.cpu_milli) == (8000, UNLIMITED)
+
+
+def test_a_team_has_a_default_queue_of_its_own_name():
+    assert applied("teams", "red", b"{}").default_queue == "red"
+    assert applied("teams", "red", b'{"default_queue":"other"}').default_queue == "other"
+
+
+def test_the_same_content_in_other_words_is_the_same():
+    short = applied("cohorts", "c", b"{}")
+    long = applied("cohorts", "c", b'{"weight":1,"flavors":[],"parent":""}')
+
+    assert content(short) == content(msgspec.structs.replace(long, version=9))
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "body", "field"),
+    [
+        ("queues", "q", b'{"team":"nobody"}', "team"),
+        ("queues", "q", b'{"team":"red","cohort":"none"}', "cohort"),
+        ("queues", "q", b'{"team":"red","flavors":[{"flavor":"none"}]}', "flavors[0].flavor"),
+        (
+            "queues",
+            "q",
+            b'{"team":"red","flavors":[{"flavor":"h100"},{"flavor":"h100"}]}',
+            "flavors[1].flavor",
+        ),
+        ("queues", "q", b'{"team":"red","weight":0}', "weight"),
+        ("queues", "Bad_Name", b'{"team":"red"}', "name"),
+        ("cohorts", "all", b'{"parent":"all"}', "parent"),
+        ("cohorts", "c", b'{"parent":"none"}', "parent"),
+        ("teams", "blue", b'{"default_queue":"red"}', "default_queue"),
+        ("teams", "blue", b'{"priority_classes":["none"]}', "priority_classes[0]"),
+        ("teams", "blue", b'{"max_pending":-1}', "max_pending"),
+        ("priority-classes", "p", b'{"value":1,"kinds":["none"]}', "kinds[0]"),
+    ],
+)
+def test_a_broken_rule_is_told_with_its_field(path, name, body, field):
+    errors = problems_of(applied(path, name, body), an_organisation())
+
+    assert [error.field for error in errors] == [field]
+
+
+def test_a_queue_stays_with_its_team():
+    organisation = an_organisation()
+    organisation.teams["blue"] = TeamApplied(name="blue", version=1, default_queue="blue")
+
+    errors = problems_of(applied("queues", "red", b'{"team":"blue"}'), organisation)
+
+    assert [error.field for error in errors] == ["team"]
+
+
+def test_a_cohort_below_itself_is_found_at_any_depth():
+    organisation = an_organisation()
+    organisation.cohorts["child"] = CohortApplied(name="child", version=1, parent="all")
+
+    errors = problems_of(applied("cohorts", "all", b'{"parent":"child"}'), organisation)
+
+    assert [error.field for error in errors] == ["parent"]
+
+
+def test_a_stored_document_is_read_back():
+    for collection in COLLECTIONS:
+        organisation = an_organisation()
+        (name, document), *_ = organisation.of(collection.kind).items()
+        row = {
+            "kind": collection.kind,
+            "name": name,
+            "version": 7,
+            "body": content(document).decode(),
+        }
+
+        read = organisation_of([row]).of(collection.kind)[name]
+
+        assert read == msgspec.structs.replace(document, version=7)
+
+
+def test_every_kind_has_a_default_class_that_any_team_may_use():
+    open_classes = [one for one in default_documents() if not one.protected]
+
+    kinds = {kind for one in open_classes for kind in one.kinds}
+    assert kinds == {"training", "inference", "batch-inference", "notebook"}

@@ -1,0 +1,171 @@
+"""From facts to rows: one row for each workload of a batch, the newest state wins."""
+
+from itertools import permutations
+
+import pytest
+
+from services.gateway.projection import APPLY, Projection
+from services.gateway.projection_sql import EVENTS, HEALTH, NODES, SPECS, WORKLOADS
+from shared.core.lifecycle import State
+from shared.core.model import (
+    GpuShare,
+    Node,
+    Placement,
+    PodPlacement,
+    Workload,
+    WorkloadKind,
+    WorkloadSpec,
+)
+from shared.core.units import Resources
+from shared.events import nodes, topics, workloads
+from shared.events.envelope import Event, Received, event_id
+from shared.events.registry import BY_TOPIC, NAME_BY_TYPE
+from shared.events.workloads import Wire
+
+PASSED_OVER = {"WorkloadNominated", "NominationWithdrawn"}
+
+
+def told(payload: Wire, number: int, topic: str = "workload.facts.v1") -> Received:
+    event = Event(
+        id=event_id(1_000 + number, str(number), "x", 0),
+        type=NAME_BY_TYPE[type(payload)],
+        source="x",
+        subject="s",
+        time_ms=1_000 + number,
+        key="k",
+        payload=payload,
+    )
+    return Received(event=event, topic=topic, partition=0, offset=number)
+
+
+def queued(identifier: str = "w1") -> workloads.WorkloadQueued:
+    spec = WorkloadSpec(name="n", kind=WorkloadKind.TRAINING, labels={"a": "b"})
+    workload = Workload(
+        id=identifier, team="red", queue="q", cell=0, priority=5, spec=spec, submitted_at_ms=900
+    )
+    return workloads.WorkloadQueued(workload=workload, body_hash="h")
+
+
+def fact(kind: type, version: int, state: State, **fields: object) -> workloads.WorkloadFact:
+    base: dict = {"workload_id": "w1", "team": "red", "queue": "q", "attempt": 1, "priority": 5}
+    made: workloads.WorkloadFact = kind(**base, version=version, state=state, **fields)
+    return made
+
+
+def placed(version: int = 2, node: str = "n-1") -> workloads.WorkloadFact:
+    share = GpuShare(index=0, mask=255, milli=1000, memory_mib=0)
+    pods = tuple(
+        PodPlacement(pod_set="main", rank=rank, node=node, shares=(share,)) for rank in range(2)
+    )
+    placement = Placement(flavor="f", pods=pods, charge=Resources(gpu_milli=2000))
+    return fact(
+        workloads.WorkloadPlaced,
+        version,
+        State.PLACED,
+        placement=placement,
+        placed_at_ms=50,
+        submitted_at_ms=900,
+    )
+
+
+def rows_of(*facts: Wire) -> dict[str, list[dict]]:
+    """The rows that one batch writes, by table, as dictionaries."""
+    messages = [told(one, number) for number, one in enumerate(facts)]
+    tables = {WORKLOADS: "workload", SPECS: "spec", EVENTS: "event", NODES: "node"}
+    found: dict[str, list[dict]] = {}
+    for write in Projection().decide(messages, 0).writes:
+        names = write.sql.split("(", 1)[1].split(")", 1)[0].split(", ")
+        name = tables.get(write.sql, "health" if write.sql == HEALTH else "limit")
+        rows = zip(*write.arguments, strict=True)
+        found[name] = [dict(zip(names, row, strict=True)) for row in rows]
+    return found
+
+
+def test_a_batch_makes_one_row_of_a_workload_and_an_event_of_each_fact():
+    running = fact(workloads.WorkloadRunning, 3, State.RUNNING, running_at_ms=60)
+
+    rows = rows_of(queued(), placed(), running)
+
+    (row,) = rows["workload"]
+    assert (row["state"], row["version"], row["name"], row["labels"]) == (
+        "running",
+        3,
+        "n",
+        '{"a":"b"}',
+    )
+    assert (row["nodes"], row["nodes_gpu_milli"], row["flavor"]) == ('{"n-1"}', "{2000}", "f")
+    assert [event["state"] for event in rows["event"]] == ["queued", "placed", "running"]
+    assert [event["seq"] for event in rows["event"]] == [1, 2, 3]
+
+
+def test_the_order_between_topics_does_not_matter():
+    running = fact(workloads.WorkloadRunning, 3, State.RUNNING, running_at_ms=60)
+    facts = [queued(), placed(), running]
+    wanted = ("state", "version", "name", "pods", "queue", "live")
+
+    results = {
+        tuple(rows_of(*order)["workload"][0][name] for name in wanted)
+        for order in permutations(facts)
+    }
+
+    assert results == {("running", 3, "n", 1, "q", True)}
+
+
+def test_a_workload_that_waits_again_has_no_place_any_more():
+    requeued = fact(workloads.WorkloadRequeued, 4, State.QUEUED, reason="preempted")
+
+    (row,) = rows_of(placed(), requeued)["workload"]
+
+    assert (row["state"], row["nodes"], row["placement"], row["charge_gpu_milli"]) == (
+        "queued",
+        "{}",
+        "",
+        0,
+    )
+    assert row["reason"] == "preempted"
+
+
+@pytest.mark.parametrize(
+    ("kind", "state"),
+    [
+        (workloads.WorkloadSucceeded, State.SUCCEEDED),
+        (workloads.WorkloadFailed, State.FAILED),
+        (workloads.WorkloadCancelled, State.CANCELLED),
+    ],
+)
+def test_an_ended_workload_is_not_live(kind, state):
+    (row,) = rows_of(fact(kind, 4, state))["workload"]
+
+    assert (row["live"], row["state"], row["ended_at_ms"]) == (False, state.value, 1_000)
+
+
+def test_an_older_inventory_of_a_node_changes_nothing():
+    def report(generation: int, pool: str) -> Wire:
+        node = Node(
+            name="n", flavor="f", product="p", cpu_milli=1, memory_mib=1, gpus=(), pool=pool
+        )
+        return nodes.NodeInventoryReported(node=node, generation=generation)
+
+    (row,) = rows_of(report(2, "new"), report(1, "old"))["node"]
+
+    assert (row["generation"], row["pool"]) == (2, "new")
+
+
+def test_names_are_quoted_in_arrays():
+    (row,) = rows_of(placed(node='a"b\\c,{d}'))["workload"]
+
+    assert row["nodes"] == '{"a\\"b\\\\c,{d}"}'
+
+
+def test_every_fact_that_is_read_is_applied_or_passed_over_on_purpose():
+    read = [topic for topic, _ in Projection().topics()]
+    types = {kind for topic in read for kind in BY_TOPIC[topic]}
+
+    assert {kind.__name__ for kind in types - set(APPLY)} == PASSED_OVER
+    assert topics.WORKLOAD_FACTS in read
+
+
+def test_the_same_facts_give_the_same_writes():
+    facts = [told(queued(), 1), told(placed(), 2)]
+
+    assert Projection().decide(facts, 1).writes == Projection().decide(facts, 2).writes
