@@ -4,11 +4,14 @@ Three streams meet here in no order between them: queues and commands (`queue.fa
 (`organisation.facts`), and what the ledger did (`workload.facts`). Commands and facts therefore
 keep flags of their own: `hold_asked` follows the commands, `held` follows the facts, and only
 who is free of both is nominated. Charges and places in a queue follow the facts alone.
+
+A nomination that nobody answers (placement tells only some of many equal workloads that they
+must wait) counts as use for `ANSWER_WAIT_MS` and no longer, so nothing can be lost for good.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -21,7 +24,7 @@ from shared.core.amounts import amount
 from shared.core.nomination import Nominate, Nominator, Refuse, Withdraw
 from shared.core.pending import Pending, Phase
 from shared.events import organisation, workloads
-from shared.events.deadlines import deadline_message
+from shared.events.deadlines import DeadlinePassed, deadline_message
 from shared.events.envelope import Received
 from shared.events.quotas import (
     NominationWithdrawn,
@@ -40,6 +43,9 @@ from shared.events.workloads import Wire
 from shared.ports.reader import Reader
 from shared.runtime.handler import Emit, Outcome
 
+ANSWER_WAIT_MS: Final = 5_000
+ANSWERS_MAX: Final = 1_000
+"""Overdue answers that one message gives up."""
 _log: Final[structlog.stdlib.BoundLogger] = structlog.get_logger("quota")
 
 
@@ -67,6 +73,7 @@ class QuotaHandler:
             workloads.WorkloadSucceeded: self._fact(self._over),
             workloads.WorkloadFailed: self._fact(self._over),
             workloads.WorkloadCancelled: self._fact(self._over),
+            DeadlinePassed: self._overdue,
         }
         self._permitted: dict[tuple[str, ...], tuple[PermittedFlavor, ...]] = {}
         self._forget()
@@ -78,6 +85,9 @@ class QuotaHandler:
         self._outcome = Outcome()
         self._counts: Counter[str] = Counter()
         self._turns = 0
+        self._now_ms = 0
+        self._unanswered: deque[tuple[int, Pending, int]] = deque()
+        """(time, workload, nomination) in order of time; time 0: before the last restart."""
 
     def topics(self) -> Sequence[tuple[Topic, Sequence[int]]]:
         """Limits, queue facts and the ledger's facts of the cell."""
@@ -90,13 +100,17 @@ class QuotaHandler:
         await self._documents.load(reader)
         await self._records.load(reader, self._core)
         self._core.resume()
+        for pending in self._records.alive.values():
+            if pending.phase is Phase.OFFERED:
+                self._unanswered.append((0, pending, pending.nomination))
 
     async def prepare(self, messages: Sequence[Received], reader: Reader) -> None:
         """Everything is in memory."""
 
-    def decide(self, messages: Sequence[Received], now_ms: int) -> Outcome:  # noqa: ARG002  # facts have times
+    def decide(self, messages: Sequence[Received], now_ms: int) -> Outcome:
         """Apply the messages in order, then look once at every queue that they could help."""
         self._outcome = outcome = Outcome()
+        self._now_ms = now_ms
         actions, core = self._actions, self._core
         for message in messages:
             action = actions.get(type(message.event.payload))
@@ -113,15 +127,53 @@ class QuotaHandler:
         return outcome
 
     def due(self, now_ms: int) -> Sequence[Received]:
-        """Another turn, when the last one was cut short."""
-        if not self._core.unsettled:
-            return ()
-        self._turns += 1
-        return (deadline_message("turn", f"cell-{self._cell}", self._turns, now_ms),)
+        """Another turn when the last one was cut short, and answers that are overdue."""
+        self._begin_waiting(now_ms)
+        messages = []
+        if self._core.unsettled:
+            self._turns += 1
+            messages.append(deadline_message("turn", self._place, self._turns, now_ms))
+        due_ms = self._answer_due_ms()
+        if due_ms is not None and due_ms <= now_ms:
+            self._turns += 1
+            messages.append(deadline_message("answers", self._place, self._turns, now_ms))
+        return messages
 
     def next_due_ms(self) -> int | None:
-        """At once when a turn is left."""
-        return 0 if self._core.unsettled else None
+        """At once when a turn is left, else when the oldest nomination is overdue."""
+        return 0 if self._core.unsettled else self._answer_due_ms()
+
+    @property
+    def _place(self) -> str:
+        return f"cell-{self._cell}"
+
+    def _begin_waiting(self, now_ms: int) -> None:
+        """After a restart the wait for answers begins anew."""
+        waiting = self._unanswered
+        while waiting and not waiting[0][0]:
+            _, pending, nomination = waiting.popleft()
+            waiting.append((now_ms, pending, nomination))
+
+    def _answer_due_ms(self) -> int | None:
+        """When the oldest nomination without an answer is overdue; forgets the answered."""
+        waiting = self._unanswered
+        while waiting:
+            since_ms, pending, nomination = waiting[0]
+            if pending.phase is Phase.OFFERED and pending.nomination == nomination:
+                return since_ms + ANSWER_WAIT_MS
+            waiting.popleft()
+        return None
+
+    def _overdue(self, message: Received, fact: DeadlinePassed) -> None:  # noqa: ARG002
+        if fact.kind != "answers":
+            return
+        for _ in range(ANSWERS_MAX):
+            due_ms = self._answer_due_ms()
+            if due_ms is None or due_ms > self._now_ms:
+                return
+            _, pending, nomination = self._unanswered.popleft()
+            self._core.refused(pending, nomination)
+            self._records.touch(pending)
 
     # ── queue facts ──────────────────────────────────────────────────────────────────────────
 
@@ -267,6 +319,7 @@ class QuotaHandler:
                 self._counts["withdrawn"] += 1
             else:
                 self._emit(self._nomination(decision), pending.id, cause)
+                self._unanswered.append((self._now_ms, pending, decision.nomination))
                 self._counts["nominated"] += 1
 
     def _nomination(self, decision: Nominate) -> WorkloadNominated:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.quota.handler import QuotaHandler
+from services.quota.handler import ANSWER_WAIT_MS, QuotaHandler
 from shared.core.decision import Reason
 from shared.core.lifecycle import State
 from shared.core.model import Placement
@@ -236,6 +236,20 @@ async def test_use_in_the_history_adds_up_to_what_was_charged(
     # a placement of what was cancelled while it was unknown here is charged to nobody
     assert ended + len(running) == sum(story.attempts.values())
     assert ended > 5
+
+
+async def test_answers_are_waited_for_anew_after_a_restart(bench: Bench) -> None:
+    story = Story(1)
+    documents = [queue_document("q", gpus=1)]
+    await bench.decide([story._message(one, ORGANISATION_FACTS.name) for one in documents], NOW_MS)
+    queued = workloads.WorkloadQueued(workload=a_workload("w1"), body_hash="h")
+    await bench.decide([story._message(queued, QUEUE_FACTS.name)], NOW_MS)
+    fresh = QuotaHandler()
+    await fresh.load(bench.pool)
+
+    later_ms = NOW_MS + 60_000
+    assert fresh.due(later_ms) == []
+    assert fresh.next_due_ms() == later_ms + ANSWER_WAIT_MS
 
 
 async def test_the_role_of_the_service_cannot_rewrite_its_audit(bench: Bench) -> None:

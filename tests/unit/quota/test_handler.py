@@ -1,5 +1,6 @@
 """Facts come in any order between topics; nominations, charges and rows come out right."""
 
+from services.quota.handler import ANSWER_WAIT_MS
 from shared.core.lifecycle import State
 from shared.core.pending import Phase
 from shared.core.units import UNLIMITED, Resources
@@ -300,8 +301,30 @@ def test_a_long_queue_is_nominated_in_turns():
         one for one in (*first.emits, *second.emits) if isinstance(one.payload, WorkloadNominated)
     ]
     assert len(nominated) == 1_200
+    assert ledger.handler.next_due_ms() == ledger.now_ms + ANSWER_WAIT_MS
+    assert ledger.handler.due(ledger.now_ms) == []
+
+
+def test_a_nomination_that_nobody_answers_counts_for_a_while_only():
+    ledger = Ledger(queue_document(gpus=1))
+    ledger.queue(a_workload("w1"), a_workload("w2"))
+    due_ms = ledger.now_ms + ANSWER_WAIT_MS
+    assert ledger.handler.next_due_ms() == due_ms
+    assert ledger.handler.due(due_ms - 1) == []
+
+    outcome = ledger.handler.decide(ledger.handler.due(due_ms), due_ms)
+
+    assert short(outcome) == ["WorkloadNominated:w2"]
+    assert phase(ledger) is Phase.REFUSED
+    assert ledger.handler.next_due_ms() == due_ms + ANSWER_WAIT_MS
+
+
+def test_an_answered_nomination_is_not_waited_for():
+    ledger = Ledger(queue_document())
+    ledger.queue(a_workload("w1"))
+    ledger.place("w1")
+
     assert ledger.handler.next_due_ms() is None
-    assert ledger.handler.due(ledger.now_ms) == ()
 
 
 def test_the_same_messages_give_the_same_outcome():
