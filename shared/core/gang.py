@@ -4,6 +4,8 @@ Under a topology request the spans are tried from one node upwards. At each leve
 are the domains with room for every pod set, the fullest first (tight fit: emptier domains survive
 for larger gangs). Inside a domain the tightest part that holds all that is left is taken, else the
 largest part and so on, which touches the fewest parts (exact for pods of one shape).
+Room is first counted by devices alone, for which few indexes serve all shapes; only when CPU or
+memory got in the way is it counted exactly for the shape.
 Without a topology request each pod goes to its best place.
 """
 
@@ -28,6 +30,8 @@ from shared.core.search import candidates, find
 from shared.core.statement import Statement
 from shared.core.topology import Domain, levels_to_try
 
+PLACES_BY_DEVICES_MAX: Final = 4
+"""Places tried at one level by a count that leaves CPU and memory out."""
 PLACES_MAX: Final = 64
 """Places tried at one level. Pods of one shape need one; unlike ones may need more."""
 
@@ -41,6 +45,12 @@ class Layout:
     tiers: tuple[Tiers, ...]
     statement: Statement
     exhaustive: Exhaustive
+    by_devices: bool = False
+    """Whether room is counted by devices alone: never less than the exact room."""
+
+    def counted(self, demand: PodDemand) -> PodDemand:
+        """The demand whose room is counted for `demand`."""
+        return replace(demand, cpu_milli=0, memory_mib=0) if self.by_devices else demand
 
     def kinds(self, demand: PodDemand) -> tuple[Kind, ...]:
         """All kinds on which a pod of `demand` may run."""
@@ -130,6 +140,21 @@ def _at_level(
 ) -> bool:
     if level is Level.NODE and distinct:
         return False
+    if all(demand.wants_gpu for demand in layout.gang.demands):
+        by_devices = replace(layout, by_devices=True)
+        places = _places(by_devices, kinds, level, distinct=distinct)
+        if not places:
+            return False
+        for place in places:
+            if _fill_all(by_devices, kinds, place, distinct=distinct):
+                return True
+            layout.statement.rollback()
+    return _at_level_exactly(layout, kinds, level, distinct=distinct)
+
+
+def _at_level_exactly(
+    layout: Layout, kinds: tuple[tuple[Kind, ...], ...], level: Level, *, distinct: bool
+) -> bool:
     for place in _places(layout, kinds, level, distinct=distinct):
         if _fill_all(layout, kinds, place, distinct=distinct):
             return True
@@ -146,12 +171,14 @@ def _places(
     gang = layout.gang
     needs: list[tuple[RoomIndex, int]] = []
     for demand, pods, allowed in _shapes(gang, kinds, level):
-        index = room_index(layout.cluster, allowed, demand, gang.team, distinct=distinct)
+        counted = layout.counted(demand)
+        index = room_index(layout.cluster, allowed, counted, gang.team, distinct=distinct)
         needs.append((index, pods))
     scarcest, pods = min(needs, key=lambda need: need[0].count_at_least(level, need[1]))
+    places_max = PLACES_BY_DEVICES_MAX if layout.by_devices else PLACES_MAX
     return [
         place
-        for _, _, place in scarcest.at_least(level, pods, PLACES_MAX)
+        for _, _, place in scarcest.at_least(level, pods, places_max)
         if all(index.room(place) >= pods for index, pods in needs)
     ]
 
@@ -236,6 +263,7 @@ class Fill:
         self._kinds = kinds
         self._used = used
         self._cluster = layout.cluster
+        self._counted = layout.counted(demand)
         self._index: RoomIndex | None = None
 
     def into(self, place: Domain | NodeState, pods: int) -> int:
@@ -267,7 +295,7 @@ class Fill:
             self._index = room_index(
                 self._cluster,
                 self._kinds,
-                self._demand,
+                self._counted,
                 self._team,
                 distinct=self._used is not None,
             )

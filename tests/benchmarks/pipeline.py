@@ -34,12 +34,17 @@ VISIBLE = "SELECT count(*) FROM gateway.workload WHERE state = 'running'"
 WAS_RUNNING = "SELECT count(*) FROM gateway.workload WHERE state IN ('running', 'succeeded')"
 
 
-def processes(stage: Stage) -> dict[str, list[int]]:
-    """Process ids by name, with a server's children."""
+async def processes(stage: Stage) -> dict[str, list[int]]:
+    """Process ids by name; the database's by the service that they work for."""
     pids = {name: stage.system.pid(name) for name in stage.names}
     found = {name: [pid] for name, pid in pids.items() if pid}
     found["kafka"] = family(stage.system.kafka.pid)
-    found["postgres"] = family(stage.system.postgres.pid)
+    backends = await stage.rows.fetch(
+        "SELECT pid, application_name AS name FROM pg_stat_activity WHERE pid IS NOT NULL"
+    )
+    named = {row["pid"]: row["name"].removeprefix("muster-") or "server" for row in backends}
+    for pid in family(stage.system.postgres.pid):
+        found.setdefault(f"postgres for {named.get(pid, 'server')}", []).append(pid)
     return found
 
 
@@ -50,13 +55,13 @@ async def throughput(stage: Stage, count: int, prefix: str, run_seconds: int | N
     stage.system.send("admission", signal.SIGSTOP)
     specs = submissions(count, seed=len(prefix) + count, run_seconds=run_seconds)
     await stage.submit(specs, prefix)
-    cpu = {name: cpu_seconds(group) for name, group in processes(stage).items()}
+    cpu = {name: cpu_seconds(group) for name, group in (await processes(stage)).items()}
     started = time.monotonic()
     stage.system.send("admission", signal.SIGCONT)
     await stage.until(query, before + count, 600)
     seconds = time.monotonic() - started
-    pids = processes(stage)
-    used = {name: cpu_seconds(group) - cpu[name] for name, group in pids.items()}
+    pids = await processes(stage)
+    used = {name: cpu_seconds(group) - cpu.get(name, 0) for name, group in pids.items()}
     return {
         "workloads": count,
         "seconds": round(seconds, 2),
