@@ -88,7 +88,7 @@ def _queued(batch: Batch, event: Event, fact: workloads.WorkloadQueued) -> None:
     row.pods = workload.pods
     row.gpu_milli = workload_resources(spec).gpu_milli
     row.cell = workload.cell
-    row.queued_at_ms = event.time_ms
+    row.queued_at_ms = max(row.queued_at_ms or 0, event.time_ms)
     if fact.version > row.version:
         row.change(fact.version, State.QUEUED.value, event.time_ms, live=True)
         row.queue = workload.queue
