@@ -68,6 +68,18 @@ def test_a_gang_does_not_span_flavors():
     unfit(a_spec(gpus=8, count=2), a_node("n1"), a_node("n2", flavor="a100"))
 
 
+def test_pod_sets_that_need_different_flavors_are_refused():
+    sets = (
+        PodSet(name="a", gpu=GpuRequest(count=1)),
+        PodSet(name="b", cpu_milli=500_000),
+    )
+    large = a_node("n2", flavor="cpu", gpus=0, cpu_milli=500_000)
+
+    error = unfit(a_spec(pod_sets=sets), a_node("n1"), large)
+
+    assert "no flavor holds every one of them" in error.rule
+
+
 def test_pod_sets_that_fit_alone_but_not_together_are_refused():
     sets = (
         PodSet(name="a", gpu=GpuRequest(count=8)),
@@ -236,6 +248,13 @@ def test_a_node_without_a_rack_is_a_rack_of_its_own():
     assert flavors(spec, a_node()) == {"h100"}
 
 
+def test_a_node_without_a_rack_belongs_to_its_tighter_domain():
+    spec = a_spec(gpus=8, count=2, topology=TopologyRequest(required=Level.RACK))
+    nodes = [a_node(f"n{i}", nvlink_domain="d1") for i in range(2)]
+
+    assert flavors(spec, *nodes) == {"h100"}
+
+
 def test_equal_domains_are_kept_once():
     fleet = a_fleet(*racks(2, 2, 2, 3))
 
@@ -299,6 +318,13 @@ def test_training_shards_a_model_over_the_gang_and_serving_does_not():
 
     assert model_error(training, a_fleet(a_node())) is None
     assert model_error(serving, a_fleet(a_node())) is not None
+
+
+def test_a_model_in_training_may_be_spread_over_pod_sets():
+    sets = tuple(a_pod_set(gpus=1, name=name) for name in ("a", "b"))
+    spec = a_spec(pod_sets=sets, model_parameters_billions=70.0)
+
+    assert model_error(spec, a_fleet(a_node())) is None
 
 
 def test_a_model_on_whole_gpus_is_not_judged_before_a_node_is_known():

@@ -318,3 +318,19 @@ def test_only_the_first_of_a_long_queue_are_told():
     desk.core.leave(left)
     desk.core.apply(a_queue(version=2, flavors={"h100": 0}))
     assert desk.settle() == [f"?w{TOLD_MAX:05}:ExceedsMaxQuota"]
+
+
+def test_what_is_over_leaves_nothing_behind_and_takes_nothing_back():
+    desk = Desk(a_queue())
+    placed, offered, waits = a_pending("w1", 4), a_pending("w2", 4), a_pending("w3", 4)
+    desk.queue(placed)
+    place(desk, placed)
+    desk.queue(offered, waits)
+
+    for one in (placed, offered, waits):
+        desk.core.forget(one)
+
+    assert desk.settle() == []
+    assert desk.core.open == 0
+    assert desk.core.tree.node("q").taken("h100") == (0, 0, 0)
+    assert {one.phase for one in (placed, offered, waits)} == {Phase.GONE}

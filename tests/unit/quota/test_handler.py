@@ -165,6 +165,17 @@ def test_commands_that_come_after_the_facts_they_caused_leave_nobody_behind():
     assert short(outcome) == ["WorkloadNominated:w1"]
 
 
+def test_a_hold_asked_of_a_running_workload_outlives_its_requeue():
+    ledger = Ledger(queue_document())
+    ledger.queue(a_workload("w1"))
+    ledger.place("w1")
+    ledger.decide(workloads.HoldWorkload(workload_id="w1", team="t"))
+
+    assert short(ledger.end(workloads.WorkloadRequeued, "w1", State.QUEUED)) == []
+    released = ledger.decide(workloads.ReleaseWorkload(workload_id="w1", team="t"))
+    assert short(released) == ["WorkloadNominated:w1"]
+
+
 def test_a_cancelled_workload_is_never_nominated_again():
     ledger = Ledger(queue_document())
     ledger.queue(a_workload("w1"))
