@@ -74,6 +74,7 @@ class LogReader:
         """
         partitions = await self._partitions()
         async with _Consumer(self.bootstrap) as consumer:
+            consumer.kafka.assign(partitions)  # else each topic waits for its own metadata
             ends = await consumer.kafka.end_offsets(partitions)
         return {(self._short(one.topic), one.partition): end for one, end in ends.items()}
 
@@ -90,9 +91,9 @@ class LogReader:
         )
 
     async def _read_on(self, kafka: Any, partitions: list[Any]) -> None:  # noqa: ANN401  # untyped
+        kafka.assign(partitions)
         ends = await kafka.end_offsets(partitions)
         begins = await kafka.beginning_offsets(partitions)
-        kafka.assign(partitions)
         behind = set()
         for one in partitions:
             self.complete &= begins[one] == 0

@@ -110,6 +110,7 @@ async def wait_until_read(bootstrap: str, prefix: str, database: str) -> None:
     try:
         topics = sorted({topic for _, topic in READERS})
         places = [TopicPartition(f"{prefix}.{topic}", 0) for topic in topics]
+        consumer.assign(places)
         ends = await consumer.end_offsets(places)
     finally:
         await consumer.stop()
