@@ -11,8 +11,10 @@ from typing import Final
 import msgspec
 
 from shared.core.admission import QueuePolicy, Rules, TeamPolicy
+from shared.core.admission_form import CPU_MILLI_MAX, MEMORY_MIB_MAX
 from shared.core.fleet_shape import NodeSummary, summary_of
 from shared.core.priority_classes import PriorityClass
+from shared.core.units import Resources
 from shared.events.nodes import NodeInventoryReported, NodeRemoved
 from shared.events.organisation import PriorityClassApplied, QueueApplied, TeamApplied
 from shared.ports.reader import Reader
@@ -25,6 +27,8 @@ KINDS: Final[dict[str, type[Document]]] = {
     "priority_class": PriorityClassApplied,
 }
 _KIND_OF: Final = {payload: kind for kind, payload in KINDS.items()}
+PRIORITY_MAX: Final = 1_000_000_000
+"""As in Kubernetes; a key of the order must fit 64 bits."""
 _UPSERT_DOCUMENTS: Final = (
     "INSERT INTO admission.document (kind, name, version, body, epoch)"
     " SELECT k, n, v, b, {epoch} FROM unnest({0}::text[], {1}::text[], {2}::bigint[],"
@@ -86,7 +90,7 @@ class Rulebook:
                     name=document.name,
                     default_queue=document.default_queue,
                     priority_classes=document.priority_classes,
-                    default_pod=document.default_pod,
+                    default_pod=_bounded(document.default_pod),
                     max_pod=document.max_pod,
                 )
                 if document.kafka:
@@ -103,7 +107,7 @@ class Rulebook:
             case PriorityClassApplied():
                 rules.classes[document.name] = PriorityClass(
                     name=document.name,
-                    value=document.value,
+                    value=min(max(document.value, -PRIORITY_MAX), PRIORITY_MAX),
                     protected=document.protected,
                     kinds=document.kinds,
                 )
@@ -152,6 +156,14 @@ class Rulebook:
         present = [one is not None for one in nodes.values()]
         columns = (list(nodes), generations, present, bodies, self.changed_at_ms)
         return Write(_UPSERT_NODES, columns, len(nodes))
+
+
+def _bounded(default: Resources) -> Resources:
+    """A default that no submission could ask for would poison whoever takes it."""
+    return Resources(
+        cpu_milli=min(max(default.cpu_milli, 0), CPU_MILLI_MAX),
+        memory_mib=min(max(default.memory_mib, 0), MEMORY_MIB_MAX),
+    )
 
 
 def _document_rows(documents: dict[tuple[str, str], Document]) -> Write:

@@ -15,12 +15,13 @@ import heapq
 from dataclasses import dataclass
 from typing import Final
 
-from shared.core import quota_reasons
-from shared.core.amounts import Amount, fits
+from shared.core.amounts import Amount
 from shared.core.decision import Refusal
 from shared.core.ordering import OrderKey, order_key
-from shared.core.pending import TOLD_MAX, Line, Pending, Phase, RequestClass
+from shared.core.pending import Line, Pending, Phase, RequestClass
+from shared.core.permission import Permissions
 from shared.core.quota import NOTHING, QuotaDocument, QuotaNode, QuotaTree
+from shared.core.telling import Teller
 
 OPEN_MAX: Final = 20_000
 OPEN_EACH: Final = 64
@@ -70,15 +71,13 @@ class Nominator:
     ) -> None:
         self.tree = tree if tree is not None else QuotaTree()
         self.lines: dict[str, Line] = {}
-        self.products: dict[str, tuple[str, ...]] = {}
-        """Products of each flavor, where they are told."""
         self.decisions: list[Decision] = []
+        self._permissions = Permissions(self.tree)
+        self._teller = Teller(self._permissions, self._refuse)
         self._open_max = open_max
         self._open_each = open_each
         self._open = 0
-        self._rules_version = 0
         self._dirty: dict[str, Line] = {}
-        self._blocked_above: dict[str, Line] = {}
         self._blocked_window: dict[str, Line] = {}
 
     @property
@@ -109,20 +108,20 @@ class Nominator:
         """A queue or cohort in force; the nodes that changed, or why it is refused."""
         changed, problem = self.tree.apply(document)
         if changed:
-            self._rules_version += 1
+            self._permissions.changed()
             for node in changed:
                 if node.name in self.lines:
                     self._reconsider(self.lines[node.name])
-            self._dirty.update(self._blocked_above)
-            self._blocked_above.clear()
+            self._dirty.update(self._permissions.blocked_above)
+            self._permissions.blocked_above.clear()
         return changed, problem
 
     def apply_flavor(self, name: str, products: tuple[str, ...]) -> None:
         """What a flavor is made of."""
-        if self.products.get(name) == products:
+        if self._permissions.products.get(name) == products:
             return
-        self.products[name] = products
-        self._rules_version += 1
+        self._permissions.products[name] = products
+        self._permissions.changed()
         for line in self.lines.values():
             self._reconsider(line)
 
@@ -140,11 +139,11 @@ class Nominator:
         if line.held or not self._window_open(line) or (line.strict and not alone):
             self._dirty[line.name] = line
             return
-        flavor = self._room(line, members) if passes else ""
+        flavor = self._permissions.room(line, members) if passes else ""
         if flavor:
             self._offer(line, members, pending, flavor)
         else:
-            self._tell_more(line, None)
+            self._teller.tell_more(line, None, self._open)
 
     def leave(self, pending: Pending) -> None:
         """It is no longer to be nominated; an open nomination is withdrawn, a charge stays."""
@@ -230,7 +229,7 @@ class Nominator:
         """After the last `restore`: look at every line in which someone waits."""
         for line in self.lines.values():
             for pending in line.open.values():
-                pending.offered = self._flavors_for(line, pending)
+                pending.offered = self._permissions.for_pending(line, pending)
             if line.classes:
                 self._dirty[line.name] = line
 
@@ -248,27 +247,27 @@ class Nominator:
             self._recheck(line, share)
             if line.suspects or (not line.held and self._turn(line, share)):
                 self._dirty[line.name] = line
-            self._tell_line(line)
+            self._teller.tell_line(line, self._open)
 
     def _recheck(self, line: Line, share: int) -> None:
         """Withdraw nominations that the rules would not give any more, or not like this."""
         for _ in range(min(share, len(line.suspects))):
             pending = line.suspects.pop()
             if pending.phase in _OPEN and (
-                line.held or pending.offered != self._flavors_for(line, pending)
+                line.held or pending.offered != self._permissions.for_pending(line, pending)
             ):
                 self._withdraw(pending)
                 line.enter(pending)
 
     def _turn(self, line: Line, share: int) -> bool:
         """Nominate in order; whether the share was used up with more to do."""
-        if line.least is None or not self._could_fit(line):
+        if line.least is None or not self._permissions.could_fit(line):
             return False
         heads = line.heads()
         line.measure()
         while heads:
             members = heads[0][2]
-            flavor = self._room(line, members)
+            flavor = self._permissions.room(line, members)
             if not flavor and line.strict:
                 return False
             if flavor:
@@ -305,50 +304,6 @@ class Nominator:
         self._withdraw(last, window_freed=False)
         line.enter(last)
         return True
-
-    def _could_fit(self, line: Line) -> bool:
-        assert line.least is not None
-        least = line.least
-        return any(line.node.allows(flavor, least) for flavor in line.node.ceilings)
-
-    def _room(self, line: Line, members: RequestClass) -> str:
-        """The first permitted flavor with room at every level; "" for none."""
-        for flavor in self._permitted(line, members):
-            blocker = self.tree.blocked_by(line.node, flavor, members.request)
-            if blocker is None:
-                return flavor
-            if blocker is not line.node:
-                self._blocked_above[line.name] = line
-        return ""
-
-    def _permitted(self, line: Line, members: RequestClass) -> tuple[str, ...]:
-        """Flavors with the product and enough quota for it at all, in the queue's order."""
-        if members.flavors_version != self._rules_version:
-            members.flavors_version = self._rules_version
-            members.flavors = tuple(
-                flavor
-                for flavor in self._matching(line, members.products)
-                if fits(members.request, NOTHING, line.node.ceilings.get(flavor, NOTHING))
-            )
-        return members.flavors
-
-    def _flavors_for(self, line: Line, pending: Pending) -> tuple[str, ...]:
-        """What a nomination of `pending` would permit by the rules of now."""
-        members = line.classes.get((pending.request, pending.products))
-        if members is None:
-            members = RequestClass(pending.request, pending.products)
-        return self._permitted(line, members)
-
-    def _matching(self, line: Line, products: tuple[str, ...]) -> list[str]:
-        document = line.node.document
-        flavors = document.flavors if document is not None else {}
-        if not products:
-            return list(flavors)
-        return [
-            flavor
-            for flavor in flavors
-            if not self.products.get(flavor) or not set(products).isdisjoint(self.products[flavor])
-        ]
 
     def _offer(self, line: Line, members: RequestClass, pending: Pending, flavor: str) -> None:
         line.leave(pending)
@@ -391,69 +346,20 @@ class Nominator:
         line = self.line(queue)
         if line.classes:
             self._dirty[queue] = line
-        if self._blocked_above:
+        if self._permissions.blocked_above:
             root = line.node.root
-            for name, other in list(self._blocked_above.items()):
+            for name, other in list(self._permissions.blocked_above.items()):
                 if other.node.root is root:
-                    self._dirty[name] = self._blocked_above.pop(name)
+                    self._dirty[name] = self._permissions.blocked_above.pop(name)
+
+    def _refuse(self, pending: Pending, refusal: Refusal) -> None:
+        self.decisions.append(Refuse(pending, refusal))
 
     def _reconsider(self, line: Line) -> None:
         """The rules of a line changed: check what is open, look again, tell the reasons anew."""
         line.suspects = list(line.open.values())
         line.retell = True
         self._dirty[line.name] = line
-
-    # ── telling why ──────────────────────────────────────────────────────────────────────────
-
-    def _tell_line(self, line: Line) -> None:
-        """Tell what has changed: everything after a change of rules, else the head and the new."""
-        head = line.head() if line.strict else None
-        if line.retell:
-            line.retell = False
-            for pending in line.told.values():
-                self._tell(line, pending, self.refusal(pending, head))
-        elif head is not None and head.told is not None:
-            self._tell(line, head, self.refusal(head, head))
-        self._tell_more(line, head)
-
-    def _tell_more(self, line: Line, head: Pending | None) -> None:
-        """Tell the first that were not told yet, up to the bound."""
-        while len(line.told) < TOLD_MAX:
-            pending = line.untold.pop()
-            if pending is None:
-                return
-            self._tell(line, pending, self.refusal(pending, head))
-
-    def _tell(self, line: Line, pending: Pending, refusal: Refusal) -> None:
-        if pending.told is refusal.reason:
-            return
-        pending.told = refusal.reason
-        line.told[pending.id] = pending
-        self.decisions.append(Refuse(pending, refusal))
-
-    def refusal(self, pending: Pending, head: Pending | None) -> Refusal:
-        """Why a waiting workload is not nominated; `head` is the first of a strict queue."""
-        line = self.lines[pending.queue]
-        if line.held:
-            return quota_reasons.queue_held(line.name)
-        members = line.classes[pending.request, pending.products]
-        permitted = self._permitted(line, members)
-        if not permitted:
-            return self._never(line, members)
-        if head is not None and head is not pending:
-            return quota_reasons.behind_head(line.name, head.id)
-        for flavor in permitted:
-            blocker = self.tree.blocked_by(line.node, flavor, members.request)
-            if blocker is not None:
-                return quota_reasons.waiting(blocker, flavor, members.request)
-        return quota_reasons.window_full(self._open)
-
-    def _never(self, line: Line, members: RequestClass) -> Refusal:
-        matching = self._matching(line, members.products)
-        if not matching:
-            return quota_reasons.no_flavor(line.name, members.products)
-        largest = max(matching, key=lambda flavor: line.node.ceilings.get(flavor, NOTHING))
-        return quota_reasons.exceeds(line.node, largest, members.request)
 
 
 _OPEN: Final = frozenset((Phase.OFFERED, Phase.REFUSED))

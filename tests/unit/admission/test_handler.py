@@ -5,6 +5,7 @@ import pytest
 from services.admission import known
 from services.admission.handler import AdmissionHandler
 from services.admission.parking import FIT_WAIT_MS, NAMES_WAIT_MS
+from shared.core.units import Resources
 from shared.events.envelope import workload_id
 from shared.events.organisation import PriorityClassApplied
 from shared.events.topics import QUEUE_FACTS, SUBMISSION_COMMANDS, team_results, team_submissions
@@ -307,6 +308,24 @@ def test_a_site_defines_its_classes():
     office.apply(PriorityClassApplied(name="gold", version=1, value=7000, kinds=("training",)))
 
     assert only(office.http(), WorkloadQueued).workload.priority == 7000
+
+
+def test_absurd_documents_are_bounded_before_they_reach_a_workload():
+    office = Office()
+    office.apply(
+        PriorityClassApplied(name="gold", version=1, value=10**30, kinds=("training",)),
+        a_team_document(
+            version=2,
+            default_pod=Resources(cpu_milli=10**20, memory_mib=-5),
+            max_pod=Resources(gpu_milli=10**20, cpu_milli=10**20, memory_mib=10**20),
+        ),
+    )
+
+    workload = only(office.http(), WorkloadQueued).workload
+
+    assert workload.priority == 10**9
+    pod_set = workload.spec.pod_sets[0]
+    assert (pod_set.cpu_milli, pod_set.memory_mib) == (4_096_000, 0)
 
 
 def test_every_team_that_submits_by_kafka_is_read():
