@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from services.placement import store, transitions
+from services.placement.agreement import Agreement
 from services.placement.desk import Desk
 from services.placement.fleet import Fleet
 from services.placement.ledger import ledger_writes
@@ -65,6 +66,7 @@ class PlacementHandler:
         self.fleet = Fleet()
         self._quotas: set[str] = set()
         self._trials = Trials(self.desk)
+        self._agreement = Agreement()
 
     def topics(self) -> Sequence[tuple[topics.Topic, Sequence[int]]]:
         """Queue, quota, pod and node facts of the cell."""
@@ -83,7 +85,9 @@ class PlacementHandler:
         self._trials.load()
 
     async def prepare(self, messages: Sequence[Received], reader: Reader) -> None:
-        """Everything is in memory."""
+        """Everything is in memory; now and then it is compared with the database."""
+        if messages:
+            await self._agreement.check(self.desk.cluster, reader)
 
     def decide(self, messages: Sequence[Received], now_ms: int) -> Outcome:
         """Apply the messages in order, then try what waits; deterministic."""
