@@ -168,6 +168,12 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role};
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {role};
 REVOKE UPDATE, DELETE ON {schema}.audit, {schema}.lease_history FROM {role};
 REVOKE DELETE ON {schema}.inbox, {schema}.outbox FROM {role};
+DO $$ DECLARE part regclass; BEGIN  -- the parts are reached through their tables only
+    FOR part IN SELECT inhrelid::regclass FROM pg_inherits
+                WHERE inhparent IN ('{schema}.inbox'::regclass, '{schema}.outbox'::regclass) LOOP
+        EXECUTE format('REVOKE ALL ON %s FROM {role}', part);
+    END LOOP;
+END $$;
 """
 
 
