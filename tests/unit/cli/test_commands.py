@@ -1,183 +1,15 @@
-"""Every command: what it asks, what it shows, how it exits."""
+"""Every command that looks or acts: what it asks, what it shows, how it exits."""
 
-import io
 import json
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.unit.cli.gateway import Answer, FakeGateway, problem, stream
-
-ID = "w" + "a" * 26
-OTHER = "w" + "b" * 26
-JOB = {"name": "train", "kind": "training", "pod_sets": [{"gpu": {"count": 8}}]}
-
-
-def workload(state: str = "running", identifier: str = ID, **more) -> dict:
-    return {
-        "id": identifier,
-        "name": "train",
-        "team": "vision",
-        "queue": "vision",
-        "kind": "training",
-        "state": state,
-        "gpu_milli": 8000,
-        "pods": 1,
-        "priority": 100,
-        "nodes": ["node-1"],
-        "reason": "",
-        "submitted_at_ms": 1,
-        **more,
-    }
-
-
-def accepted(identifier: str = ID) -> Answer:
-    body = {"id": identifier, "state": "received", "name": "train"}
-    return Answer(body, 202, {"Location": f"/v1/workloads/{identifier}"})
-
-
-def write(folder: Path, *documents: dict) -> str:
-    path = folder / "jobs.yaml"
-    path.write_text(yaml.safe_dump_all(documents))
-    return str(path)
-
-
-def test_submit_sends_the_document_with_the_key_of_the_caller(muster, gateway, tmp_path):
-    gateway.on("POST /v1/workloads", accepted())
-
-    done = muster("submit", "-f", write(tmp_path, JOB), "--idempotency-key", "nightly")
-
-    assert (done.code, done.err) == (0, "")
-    assert ID in done.out
-    (seen,) = gateway.requests("POST /v1/workloads")
-    assert seen.body == JOB
-    assert seen.headers["Idempotency-Key"] == "nightly"
-    assert seen.headers["Authorization"] == "Bearer mk_test"
-
-
-def test_submit_sends_many_documents_each_with_a_key_of_its_own(muster, gateway, tmp_path):
-    gateway.on("POST /v1/workloads", accepted(ID), accepted(OTHER))
-
-    done = muster(
-        "submit", "-f", write(tmp_path, JOB, JOB), "--idempotency-key", "n", "-o", "name"
-    )
-
-    assert done.out.split() == [ID, OTHER]
-    keys = [one.headers["Idempotency-Key"] for one in gateway.requests("POST /v1/workloads")]
-    assert keys == ["n-1", "n-2"]
-
-
-def test_submit_reads_json_from_standard_input(muster, gateway, monkeypatch):
-    gateway.on("POST /v1/workloads", accepted())
-    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps([JOB])))
-
-    assert muster("submit", "-f", "-").code == 0
-    assert gateway.seen[0].body == JOB
-
-
-def test_a_rejected_document_is_told_by_field_and_the_others_go_on(muster, gateway, tmp_path):
-    error = {"field": "pod_sets[0].gpu.count", "value": "-1", "rule": "must be at least 0"}
-    gateway.on("POST /v1/workloads", problem(400, "not valid", errors=[error]), accepted(OTHER))
-
-    done = muster("submit", "-f", write(tmp_path, JOB, JOB), "-o", "name")
-
-    assert done.code == 5
-    assert done.out.split() == [OTHER]
-    assert "pod_sets[0].gpu.count: must be at least 0 (given: -1)" in done.err
-
-
-def test_a_dry_run_asks_for_one_and_exits_with_five_when_it_would_be_rejected(
-    muster, gateway, tmp_path
-):
-    error = {"field": "queue", "value": "x", "rule": "is not a queue"}
-    verdict = {"dry_run": True, "valid": False, "state": "rejected", "errors": [error]}
-    gateway.on("POST /v1/workloads", verdict)
-
-    done = muster("submit", "-f", write(tmp_path, JOB), "--dry-run")
-
-    assert done.code == 5
-    assert "queue: is not a queue (given: x)" in done.err
-    assert done.err.count("is not a queue") == 1
-    assert gateway.seen[0].query == {"dryRun": "true"}
-
-
-@pytest.mark.parametrize(
-    ("state", "reason", "code"),
-    [
-        ("succeeded", "", 0),
-        ("failed", "PodFailed", 100),
-        ("failed", "Preempted", 104),
-        ("cancelled", "", 103),
-        ("rejected", "", 5),
-    ],
-)
-def test_wait_exits_by_how_the_workload_ended(muster, gateway, state: str, reason: str, code: int):
-    gateway.on("POST /v1/workloads", accepted())
-    gateway.on(f"GET /v1/workloads/{ID}", workload("running"), workload(state, reason=reason))
-
-    done = muster("submit", "-f", write(Path.cwd(), JOB), "--wait")
-
-    assert done.code == code
-    assert state in done.out
-
-
-def test_wait_exits_with_101_when_the_time_is_up(muster, gateway, tmp_path):
-    gateway.on("POST /v1/workloads", accepted())
-    gateway.on(f"GET /v1/workloads/{ID}", workload("queued"))
-
-    done = muster("submit", "-f", write(tmp_path, JOB), "--wait", "--timeout", "0.2s")
-
-    assert done.code == 101
-    assert "1 of 1 have not ended" in done.err
-
-
-def test_the_worst_end_of_many_gives_the_exit_code(muster, gateway, tmp_path):
-    gateway.on("POST /v1/workloads", accepted(ID), accepted(OTHER))
-    gateway.on(f"GET /v1/workloads/{ID}", workload("failed"))
-    gateway.on(f"GET /v1/workloads/{OTHER}", workload("succeeded", OTHER))
-
-    assert muster("submit", "-f", write(tmp_path, JOB, JOB), "--wait").code == 100
-
-
-def test_watch_tells_each_event(muster, gateway, tmp_path):
-    gateway.on("POST /v1/workloads", accepted())
-    gateway.on(f"GET /v1/workloads/{ID}", workload("queued"), workload("succeeded"))
-    event = {"workload_id": ID, "state": "placed", "message": "on node-1", "at_ms": 1000}
-    gateway.on(f"GET /v1/workloads/{ID}/events", stream((7, event)))
-
-    done = muster("submit", "-f", write(tmp_path, JOB), "--watch")
-
-    assert done.code == 0
-    assert "placed" in done.err
-    assert "on node-1" in done.err
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("name: [", "neither YAML nor JSON"),
-        ("just text", "must be a mapping"),
-        ("", "no document was given"),
-    ],
-)
-def test_a_file_that_is_no_document_is_a_usage_error(muster, tmp_path, text: str, told: str):
-    (tmp_path / "bad.yaml").write_text(text)
-
-    done = muster("submit", "-f", "bad.yaml")
-
-    assert done.code == 2
-    assert told in done.err
-
-
-def test_a_file_that_does_not_exist_is_a_usage_error(muster):
-    done = muster("submit", "-f", "nowhere.yaml")
-
-    assert done.code == 2
-    assert "nowhere.yaml cannot be read" in done.err
+from tests.unit.cli.builders import ID, OTHER, workload
+from tests.unit.cli.gateway import Answer, problem
 
 
 def test_an_unknown_option_is_a_usage_error(muster):
@@ -258,18 +90,6 @@ def test_status_shows_times_and_devices_for_people(muster, gateway):
     assert "and 1 more pods" in out
     assert "1970-01-01" in out
     assert "long" not in out
-
-
-def test_an_operator_says_for_which_team(muster, gateway, tmp_path):
-    told = "this key belongs to no team; name one by ?team="
-    gateway.on("POST /v1/workloads", problem(403, told), accepted())
-
-    without = muster("submit", "-f", write(tmp_path, JOB))
-    done = muster("submit", "-f", write(tmp_path, JOB), "-t", "vision")
-
-    assert (without.code, done.code) == (4, 0)
-    assert "--team" in without.err
-    assert gateway.seen[1].query == {"team": "vision"}
 
 
 def test_a_name_that_several_have_lists_their_ids(muster, gateway):
@@ -441,74 +261,18 @@ def test_the_help_loads_no_heavy_library():
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def organisation(folder: Path) -> str:
-    return write(
-        folder,
-        {"kind": "ApiKey", "name": "ci", "team": "vision", "role": "member"},
-        {"kind": "Queue", "name": "vision", "team": "vision", "weight": 2},
-        {"kind": "Team", "name": "vision", "max_pending": 10},
-    )
+def test_queue_watch_draws_again_until_interrupted(muster, gateway, monkeypatch):
+    pages = [{"items": [workload(state)], "next_cursor": ""} for state in ("queued", "running")]
+    gateway.on("GET /v1/workloads", *pages)
+    pauses = iter([None])
 
+    def pause(_seconds: float) -> None:
+        if next(pauses, "over") == "over":
+            raise KeyboardInterrupt
 
-def test_apply_creates_in_the_order_in_which_documents_need_each_other(
-    muster, gateway: FakeGateway, tmp_path
-):
-    gateway.on("PUT /v1/teams/vision", Answer({"version": 1}, 201))
-    gateway.on("PUT /v1/queues/vision", Answer({"version": 1}, 201))
-    gateway.on("GET /v1/teams/vision/keys", {"items": [], "next_cursor": ""})
-    gateway.on("POST /v1/teams/vision/keys", Answer({"key": "mk_new", "prefix": "p"}, 201))
+    monkeypatch.setattr("muster.cli.workloads.time.sleep", pause)
 
-    done = muster("admin", "apply", "-f", organisation(tmp_path), "-o", "json")
+    done = muster("queue", "-w")
 
-    results = json.loads(done.out)["items"]
-    assert [(one["document"], one["result"]) for one in results] == [
-        ("Team/vision", "created"),
-        ("Queue/vision", "created"),
-        ("ApiKey/ci", "created"),
-    ]
-    assert results[-1]["key"] == "mk_new"
-    (put,) = gateway.requests("PUT /v1/teams/vision")
-    assert put.body == {"max_pending": 10}
-    assert put.headers["If-None-Match"] == "*"
-
-
-def test_apply_again_changes_nothing_and_says_so(muster, gateway, tmp_path):
-    for path in ("teams", "queues"):
-        gateway.on(f"GET /v1/{path}/vision", Answer({"version": 3}, 200, {"ETag": '"3"'}))
-        gateway.on(f"PUT /v1/{path}/vision", Answer({"version": 3 + (path == "queues")}))
-    key = {"label": "ci", "prefix": "p", "revoked_at_ms": None}
-    gateway.on("GET /v1/teams/vision/keys", {"items": [key], "next_cursor": ""})
-
-    done = muster("admin", "apply", "-f", organisation(tmp_path), "-o", "json")
-
-    results = [one["result"] for one in json.loads(done.out)["items"]]
-    assert results == ["unchanged", "changed", "unchanged"]
-    assert gateway.requests("PUT /v1/teams/vision")[0].headers["If-Match"] == '"3"'
-    assert gateway.requests("POST /v1/teams/vision/keys") == []
-
-
-def test_apply_tells_when_somebody_was_faster(muster, gateway, tmp_path):
-    gateway.on("GET /v1/teams/vision", Answer({"version": 3}, 200, {"ETag": '"3"'}))
-    gateway.on("PUT /v1/teams/vision", problem(412, "version 4 is in force"))
-
-    done = muster("admin", "apply", "-f", write(tmp_path, {"kind": "Team", "name": "vision"}))
-
-    assert done.code == 5
-    assert "Apply again" in done.err
-    assert "refused" in done.out
-
-
-def test_apply_names_the_kinds_there_are(muster, tmp_path):
-    done = muster("admin", "apply", "-f", write(tmp_path, {"kind": "Tema", "name": "x"}))
-
-    assert done.code == 2
-    assert "PriorityClass" in done.err
-
-
-def test_a_new_key_is_the_only_thing_on_stdout(muster, gateway):
-    gateway.on("POST /v1/teams/vision/keys", Answer({"key": "mk_new", "prefix": "p"}, 201))
-
-    done = muster("admin", "keys", "create", "-t", "vision", "--label", "ci")
-
-    assert done.out == "mk_new\n"
-    assert gateway.seen[0].body == {"role": "member", "label": "ci"}
+    assert done.code == 0
+    assert done.out.index("queued") < done.out.index("running")

@@ -1,0 +1,95 @@
+"""`muster admin`: documents made so, and API keys."""
+
+import json
+from pathlib import Path
+
+from tests.unit.cli.builders import write
+from tests.unit.cli.gateway import Answer, FakeGateway, problem
+
+
+def organisation(folder: Path) -> str:
+    return write(
+        folder,
+        {"kind": "ApiKey", "name": "ci", "team": "vision", "role": "member"},
+        {"kind": "Queue", "name": "vision", "team": "vision", "weight": 2},
+        {"kind": "Team", "name": "vision", "max_pending": 10},
+    )
+
+
+def test_apply_creates_in_the_order_in_which_documents_need_each_other(
+    muster, gateway: FakeGateway, tmp_path
+):
+    gateway.on("PUT /v1/teams/vision", Answer({"version": 1}, 201))
+    gateway.on("PUT /v1/queues/vision", Answer({"version": 1}, 201))
+    gateway.on("GET /v1/teams/vision/keys", {"items": [], "next_cursor": ""})
+    gateway.on("POST /v1/teams/vision/keys", Answer({"key": "mk_new", "prefix": "p"}, 201))
+
+    done = muster("admin", "apply", "-f", organisation(tmp_path), "-o", "json")
+
+    results = json.loads(done.out)["items"]
+    assert [(one["document"], one["result"]) for one in results] == [
+        ("Team/vision", "created"),
+        ("Queue/vision", "created"),
+        ("ApiKey/ci", "created"),
+    ]
+    assert results[-1]["key"] == "mk_new"
+    (put,) = gateway.requests("PUT /v1/teams/vision")
+    assert put.body == {"max_pending": 10}
+    assert put.headers["If-None-Match"] == "*"
+
+
+def test_apply_again_changes_nothing_and_says_so(muster, gateway, tmp_path):
+    for path in ("teams", "queues"):
+        gateway.on(f"GET /v1/{path}/vision", Answer({"version": 3}, 200, {"ETag": '"3"'}))
+        gateway.on(f"PUT /v1/{path}/vision", Answer({"version": 3 + (path == "queues")}))
+    key = {"label": "ci", "prefix": "p", "revoked_at_ms": None}
+    gateway.on("GET /v1/teams/vision/keys", {"items": [key], "next_cursor": ""})
+
+    done = muster("admin", "apply", "-f", organisation(tmp_path), "-o", "json")
+
+    results = [one["result"] for one in json.loads(done.out)["items"]]
+    assert results == ["unchanged", "changed", "unchanged"]
+    assert gateway.requests("PUT /v1/teams/vision")[0].headers["If-Match"] == '"3"'
+    assert gateway.requests("POST /v1/teams/vision/keys") == []
+
+
+def test_apply_tells_when_somebody_was_faster(muster, gateway, tmp_path):
+    gateway.on("GET /v1/teams/vision", Answer({"version": 3}, 200, {"ETag": '"3"'}))
+    gateway.on("PUT /v1/teams/vision", problem(412, "version 4 is in force"))
+
+    done = muster("admin", "apply", "-f", write(tmp_path, {"kind": "Team", "name": "vision"}))
+
+    assert done.code == 5
+    assert "Apply again" in done.err
+    assert "refused" in done.out
+
+
+def test_apply_names_the_kinds_there_are(muster, tmp_path):
+    done = muster("admin", "apply", "-f", write(tmp_path, {"kind": "Tema", "name": "x"}))
+
+    assert done.code == 2
+    assert "PriorityClass" in done.err
+
+
+def test_a_new_key_is_the_only_thing_on_stdout(muster, gateway):
+    gateway.on("POST /v1/teams/vision/keys", Answer({"key": "mk_new", "prefix": "p"}, 201))
+
+    done = muster("admin", "keys", "create", "-t", "vision", "--label", "ci")
+
+    assert done.out == "mk_new\n"
+    assert gateway.seen[0].body == {"role": "member", "label": "ci"}
+
+
+def test_keys_are_listed_without_their_secret(muster, gateway):
+    key = {"prefix": "ab12", "label": "ci", "role": "member", "revoked_at_ms": 5}
+    gateway.on("GET /v1/teams/vision/keys", {"items": [key], "next_cursor": ""})
+
+    row = muster("admin", "keys", "list", "-t", "vision").out.splitlines()[1]
+
+    assert row.split() == ["ab12", "ci", "member", "revoked"]
+
+
+def test_a_key_is_revoked_by_its_prefix(muster, gateway):
+    gateway.on("DELETE /v1/teams/vision/keys/ab12", Answer(None, 200))
+
+    assert muster("admin", "keys", "revoke", "-t", "vision", "ab12").out == "ab12: revoked\n"

@@ -1,0 +1,156 @@
+"""`muster submit`: what is sent, what is told, how it exits."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.builders import ID, JOB, OTHER, accepted, workload, write
+from tests.unit.cli.gateway import problem, stream
+
+
+def test_submit_sends_the_document_with_the_key_of_the_caller(muster, gateway, tmp_path):
+    gateway.on("POST /v1/workloads", accepted())
+
+    done = muster("submit", "-f", write(tmp_path, JOB), "--idempotency-key", "nightly")
+
+    assert (done.code, done.err) == (0, "")
+    assert ID in done.out
+    (seen,) = gateway.requests("POST /v1/workloads")
+    assert seen.body == JOB
+    assert seen.headers["Idempotency-Key"] == "nightly"
+    assert seen.headers["Authorization"] == "Bearer mk_test"
+
+
+def test_submit_sends_many_documents_each_with_a_key_of_its_own(muster, gateway, tmp_path):
+    gateway.on("POST /v1/workloads", accepted(ID), accepted(OTHER))
+
+    done = muster(
+        "submit", "-f", write(tmp_path, JOB, JOB), "--idempotency-key", "n", "-o", "name"
+    )
+
+    assert done.out.split() == [ID, OTHER]
+    keys = [one.headers["Idempotency-Key"] for one in gateway.requests("POST /v1/workloads")]
+    assert keys == ["n-1", "n-2"]
+
+
+def test_submit_reads_json_from_standard_input(muster, gateway, monkeypatch):
+    gateway.on("POST /v1/workloads", accepted())
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps([JOB])))
+
+    assert muster("submit", "-f", "-").code == 0
+    assert gateway.seen[0].body == JOB
+
+
+def test_a_rejected_document_is_told_by_field_and_the_others_go_on(muster, gateway, tmp_path):
+    error = {"field": "pod_sets[0].gpu.count", "value": "-1", "rule": "must be at least 0"}
+    gateway.on("POST /v1/workloads", problem(400, "not valid", errors=[error]), accepted(OTHER))
+
+    done = muster("submit", "-f", write(tmp_path, JOB, JOB), "-o", "name")
+
+    assert done.code == 5
+    assert done.out.split() == [OTHER]
+    assert "pod_sets[0].gpu.count: must be at least 0 (given: -1)" in done.err
+
+
+def test_a_dry_run_asks_for_one_and_exits_with_five_when_it_would_be_rejected(
+    muster, gateway, tmp_path
+):
+    error = {"field": "queue", "value": "x", "rule": "is not a queue"}
+    verdict = {"dry_run": True, "valid": False, "state": "rejected", "errors": [error]}
+    gateway.on("POST /v1/workloads", verdict)
+
+    done = muster("submit", "-f", write(tmp_path, JOB), "--dry-run")
+
+    assert done.code == 5
+    assert "queue: is not a queue (given: x)" in done.err
+    assert done.err.count("is not a queue") == 1
+    assert gateway.seen[0].query == {"dryRun": "true"}
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "code"),
+    [
+        ("succeeded", "", 0),
+        ("failed", "PodFailed", 100),
+        ("failed", "Preempted", 104),
+        ("cancelled", "", 103),
+        ("rejected", "", 5),
+    ],
+)
+def test_wait_exits_by_how_the_workload_ended(muster, gateway, state: str, reason: str, code: int):
+    gateway.on("POST /v1/workloads", accepted())
+    gateway.on(f"GET /v1/workloads/{ID}", workload("running"), workload(state, reason=reason))
+
+    done = muster("submit", "-f", write(Path.cwd(), JOB), "--wait")
+
+    assert done.code == code
+    assert state in done.out
+
+
+def test_wait_exits_with_101_when_the_time_is_up(muster, gateway, tmp_path):
+    gateway.on("POST /v1/workloads", accepted())
+    gateway.on(f"GET /v1/workloads/{ID}", workload("queued"))
+
+    done = muster("submit", "-f", write(tmp_path, JOB), "--wait", "--timeout", "0.2s")
+
+    assert done.code == 101
+    assert "1 of 1 have not ended" in done.err
+
+
+def test_the_worst_end_of_many_gives_the_exit_code(muster, gateway, tmp_path):
+    gateway.on("POST /v1/workloads", accepted(ID), accepted(OTHER))
+    gateway.on(f"GET /v1/workloads/{ID}", workload("failed"))
+    gateway.on(f"GET /v1/workloads/{OTHER}", workload("succeeded", OTHER))
+
+    assert muster("submit", "-f", write(tmp_path, JOB, JOB), "--wait").code == 100
+
+
+def test_watch_tells_each_event(muster, gateway, tmp_path):
+    gateway.on("POST /v1/workloads", accepted())
+    gateway.on(f"GET /v1/workloads/{ID}", workload("queued"), workload("succeeded"))
+    event = {"workload_id": ID, "state": "placed", "message": "on node-1", "at_ms": 1000}
+    gateway.on(f"GET /v1/workloads/{ID}/events", stream((7, event)))
+
+    done = muster("submit", "-f", write(tmp_path, JOB), "--watch")
+
+    assert done.code == 0
+    assert "placed" in done.err
+    assert "on node-1" in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("name: [", "neither YAML nor JSON"),
+        ("just text", "must be a mapping"),
+        ("", "no document was given"),
+    ],
+)
+def test_a_file_that_is_no_document_is_a_usage_error(muster, tmp_path, text: str, told: str):
+    (tmp_path / "bad.yaml").write_text(text)
+
+    done = muster("submit", "-f", "bad.yaml")
+
+    assert done.code == 2
+    assert told in done.err
+
+
+def test_a_file_that_does_not_exist_is_a_usage_error(muster):
+    done = muster("submit", "-f", "nowhere.yaml")
+
+    assert done.code == 2
+    assert "nowhere.yaml cannot be read" in done.err
+
+
+def test_an_operator_says_for_which_team(muster, gateway, tmp_path):
+    told = "this key belongs to no team; name one by ?team="
+    gateway.on("POST /v1/workloads", problem(403, told), accepted())
+
+    without = muster("submit", "-f", write(tmp_path, JOB))
+    done = muster("submit", "-f", write(tmp_path, JOB), "-t", "vision")
+
+    assert (without.code, done.code) == (4, 0)
+    assert "--team" in without.err
+    assert gateway.seen[1].query == {"team": "vision"}
