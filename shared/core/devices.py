@@ -42,7 +42,7 @@ def gpu_room(node: NodeState, demand: PodDemand, team: str) -> int:
 def mig_room(node: NodeState, profile: str) -> int:
     """How many instances of `profile` the node can still take; exact (core/mig.py)."""
     table = node.kind.table if node.kind else None
-    if table is None or profile not in table.profiles:
+    if table is None or not node.in_mig_mode or profile not in table.profiles:
         return 0
     return sum(table.room(use.state, profile) for use in node.uses.values() if use.offers_mig)
 

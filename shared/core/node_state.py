@@ -72,6 +72,7 @@ class NodeState:
         "free_memory_mib",
         "gpu_entries",
         "healthy",
+        "in_mig_mode",
         "inventory",
         "kind",
         "memory_used_mib",
@@ -95,6 +96,8 @@ class NodeState:
         self.free_memory_mib = 0
         self.free_mask = 0
         self.free_count = 0
+        self.in_mig_mode = False
+        """Whether instances may be made on any of its GPUs."""
         self.kind: Kind | None = None
         self.entry: tuple[int, Entry] | None = None
         """Where `kind` has it: (free whole GPUs, entry)."""
@@ -192,7 +195,10 @@ class NodeState:
         self.free_cpu_milli = (node.cpu_milli if node else 0) - self.cpu_used_milli
         self.free_memory_mib = (node.memory_mib if node else 0) - self.memory_used_mib
         self.free_mask = 0
+        self.in_mig_mode = False
         for index, use in self.uses.items():
             if use.offers_whole:
                 self.free_mask |= 1 << index
+            elif use.offers_mig:
+                self.in_mig_mode = True
         self.free_count = self.free_mask.bit_count()

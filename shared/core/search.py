@@ -135,9 +135,16 @@ def _find_instances(kinds: tuple[Kind, ...], demand: PodDemand, exclude: Nodes) 
                 offers.append((best[0], order, name))
     offers.sort()
 
+    without_room: set[NodeState] = set()
+
     def has_room(node: NodeState, gpu: int) -> bool:
         del gpu
-        return mig_room(node, demand.profile) >= demand.instances
+        if node in without_room:
+            return False
+        if mig_room(node, demand.profile) < demand.instances:
+            without_room.add(node)
+            return False
+        return True
 
     accept = has_room if demand.instances > 1 else None
     for _, order, name in offers:
@@ -175,5 +182,7 @@ def _shelves(kind: Kind, demand: PodDemand, team: str) -> Iterator[tuple[Shelf, 
         return
     if demand.milli and team in kind.shared:
         yield kind.shared[team], demand.milli
+    if kind.key.gpu_memory_mib < demand.share_memory_mib:
+        return
     for free in range(demand.gpus or bool(demand.milli), len(kind.by_free)):
         yield kind.by_free[free], demand.cpu_milli
