@@ -19,6 +19,7 @@ from typing import Final
 
 import structlog
 
+from services.gateway.metrics import GROUP_ITEMS
 from services.gateway.submission_rows import Known, Submission, outcome_of
 from shared.ports.errors import MusterError, Rejected, Transient
 from shared.ports.reader import Reader
@@ -175,6 +176,7 @@ class Committer:
             outcome.changes.extend(order.changes)
         if outcome.emits or outcome.writes:
             await self._session.commit(outcome)
+            GROUP_ITEMS.observe(sum(order.size for order in group))
         position = 0
         for order in group:
             count = len(order.submissions)

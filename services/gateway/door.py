@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
@@ -55,6 +56,8 @@ class Door:
     log: structlog.stdlib.BoundLogger
     prepared: bool = False
     """The operator's key and the default documents are there."""
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    """The committer first; whatever else runs beside the requests."""
     closing: bool = False
     streams: int = 0
     cache: dict[Any, tuple[float, Any]] = field(default_factory=dict)

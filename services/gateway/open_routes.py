@@ -8,6 +8,7 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from services.gateway.door import JSON_HEADERS, Call, Door
+from services.gateway.metrics import STREAMS, WAITING
 from services.gateway.openapi import document_bytes
 
 
@@ -25,6 +26,8 @@ async def readyz(door: Door, call: Call) -> web.Response:  # noqa: ARG001
 
 async def metrics(door: Door, call: Call) -> web.Response:  # noqa: ARG001
     """Prometheus' text format; made in a thread, because it may take 50 ms."""
+    WAITING.set(door.committer.waiting)
+    STREAMS.set(door.streams)
     body = await asyncio.to_thread(generate_latest)
     return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 

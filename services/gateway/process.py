@@ -93,33 +93,39 @@ async def http_server(settings: GatewaySettings) -> AsyncIterator[Door]:
         keepalive_timeout=KEEPALIVE_SECONDS,
         shutdown_timeout=SHUTDOWN_SECONDS,
     )
-    committing = asyncio.create_task(door.committer.run())
-    polling = asyncio.create_task(door.hub.run())
-    preparing = asyncio.create_task(prepare(door))
+    door.tasks = [
+        asyncio.create_task(door.committer.run(), name="committer"),
+        asyncio.create_task(door.hub.run(), name="hub"),
+        asyncio.create_task(prepare(door), name="prepare"),
+    ]
     try:
         await runner.setup()
         site = web.TCPSite(
             runner, settings.http_host, settings.http_port, backlog=1024, reuse_address=True
         )
         await site.start()
-        await preparing
         parts.log.info("listening", host=settings.http_host, port=settings.http_port)
         yield door
     finally:
         door.closing = True
         door.hub.close()
         await runner.cleanup()
-        door.committer.stop()
-        preparing.cancel()
-        polling.cancel()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(SHUTDOWN_SECONDS):
-                await committing
-        committing.cancel()
-        await asyncio.gather(preparing, polling, committing, return_exceptions=True)
+        await _end(door)
         await reader.close()
         await parts.close()
         parts.log.info("stopped")
+
+
+async def _end(door: Door) -> None:
+    """Commit and publish what was accepted, then stop every task."""
+    committing, *others = door.tasks
+    for task in others:
+        task.cancel()
+    door.committer.stop()
+    if door.committer.ready:
+        await asyncio.wait([committing], timeout=SHUTDOWN_SECONDS)
+    committing.cancel()
+    await asyncio.gather(*door.tasks, return_exceptions=True)
 
 
 async def run(settings: GatewaySettings) -> None:
@@ -138,11 +144,21 @@ async def run(settings: GatewaySettings) -> None:
             beating = group.create_task(_beat(watchdog))
             if "projection" in roles:
                 group.create_task(_project(settings, watchdog, stopping))
-            async with http_server(settings):
-                await stopping.wait()
+            async with http_server(settings) as door:
+                await _until_over(door, stopping)
             beating.cancel()
     finally:
         watchdog.stop()
+
+
+async def _until_over(door: Door, stopping: asyncio.Event) -> None:
+    """Wait for the signal; raise what a task of the server raised, because nothing mends that."""
+    waiting = asyncio.create_task(stopping.wait())
+    left = {waiting, *door.tasks}
+    while waiting in left:
+        done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
 
 
 async def _beat(watchdog: Watchdog) -> None:

@@ -8,7 +8,7 @@ newest version, what never changes from whichever fact has it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -28,6 +28,7 @@ from shared.events.topics import (
     WORKLOAD_FACTS,
     Topic,
 )
+from shared.events.workloads import Wire
 from shared.ports.reader import Reader
 from shared.runtime.handler import Outcome
 
@@ -47,6 +48,10 @@ class Projection:
         cells = range(CELL_PARTITIONS)
         topics = (QUEUE_FACTS, QUOTA_FACTS, WORKLOAD_FACTS, NODE_FACTS)
         return [(topic, cells) for topic in topics]
+
+    def reads(self) -> Collection[type[Wire]]:
+        """The facts that have rows."""
+        return APPLY
 
     async def load(self, reader: Reader) -> None:
         """Go on with the number after the last event."""

@@ -30,6 +30,7 @@ from services.gateway import (
 )
 from services.gateway.authorisation import Action, Role, Subject
 from services.gateway.door import Call, Door, problem_answer
+from services.gateway.metrics import REQUEST_SECONDS, REQUESTS
 from services.gateway.problems import Problem, invalid, not_found, too_many, unavailable
 from services.gateway.routes import COMMANDS, ROUTES, Route
 from shared.core.decision import FieldError
@@ -94,16 +95,32 @@ class Endpoint:
         self._handler = HANDLERS[route.name]
         self._decoder = msgspec.json.Decoder(route.request) if route.request else None
         self._in_flight = 0
+        self._seconds = REQUEST_SECONDS.labels(route.name)
+        self._counters: dict[int, Any] = {}
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
-        """Answer one request; raises Problem."""
-        if self._in_flight >= IN_FLIGHT_MAX:
-            raise too_many("too many requests are in flight")
+        """Answer one request, problems too; what else goes wrong is the middleware's."""
+        started = self._door.clock.monotonic_seconds()
         self._in_flight += 1
         try:
-            return await self._answer(request)
+            if self._in_flight > IN_FLIGHT_MAX:
+                raise too_many("too many requests are in flight")
+            response = await self._answer(request)
+        except Problem as problem:
+            response = problem_answer(problem)
         finally:
             self._in_flight -= 1
+        self._count(response, self._door.clock.monotonic_seconds() - started)
+        return response
+
+    def _count(self, response: web.StreamResponse, seconds: float) -> None:
+        counter = self._counters.get(response.status)
+        if counter is None:
+            counter = REQUESTS.labels(self._route.name, str(response.status))
+            self._counters[response.status] = counter
+        counter.inc()
+        if isinstance(response, web.Response):
+            self._seconds.observe(seconds)
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         route = self._route

@@ -111,6 +111,8 @@ async def running_gateway(
     )
     await create_topics(kafka, prefix, TOPICS)
     async with http_server(chosen) as door, aiohttp.ClientSession() as http:
+        await asyncio.wait(door.tasks, return_when=asyncio.FIRST_COMPLETED)  # it is prepared
+        assert door.prepared
         yield Gateway(
             address=f"http://127.0.0.1:{port}",
             operator_key=key,

@@ -1,0 +1,26 @@
+"""Metrics of the gateway; labels are names of routes and statuses, never of users or workloads."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prometheus_client import Counter, Gauge, Histogram
+
+REQUESTS: Final = Counter(
+    "muster_http_requests_total", "Requests answered, by route and status.", ["route", "status"]
+)
+REQUEST_SECONDS: Final = Histogram(
+    "muster_http_request_seconds",
+    "Time from the head of a request to its answer; streams are not counted.",
+    ["route"],
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
+)
+WAITING: Final = Gauge(
+    "muster_http_waiting_requests", "Submissions and commands that wait for their commit."
+)
+STREAMS: Final = Gauge("muster_http_streams", "Open event streams.")
+GROUP_ITEMS: Final = Histogram(
+    "muster_http_group_items",
+    "Submissions and commands made durable together.",
+    buckets=(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000),
+)
