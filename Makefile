@@ -12,7 +12,7 @@ TEST_WORKERS ?= 2
 N ?= 10
 SEED ?= 1
 # Modules that write a committed file from the code; each takes --write and --check.
-GENERATORS := "deploy.local compose" "operations.documents"
+GENERATORS := "deploy.local compose" "operations.documents" "services.gateway.openapi"
 COMPILE := $(BIN)/pip-compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
@@ -54,7 +54,7 @@ demo: setup ## Start it, submit 2,000 workloads, watch them run
 
 # ── measuring and breaking ────────────────────────────────────────────────────
 .PHONY: kill-test
-bench-%: setup ## Measure: make bench-pipeline, bench-gateway, ...
+bench-%: setup ## Measure: make bench-pipeline, bench-gateway-load, ...
 	$(BIN)/python -m tests.benchmarks.$(subst -,_,$*) $(BENCH_ARGUMENTS)
 kill-test: setup ## Kill processes at random under load: make kill-test N=60 SEED=1
 	$(BIN)/python -m tests.e2e.kill_test --rounds $(N) --seed $(SEED)
