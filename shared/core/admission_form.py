@@ -31,6 +31,8 @@ ENVIRONMENT_MAX: Final = 100
 COMMAND_MAX: Final = 256
 TEXT_MAX: Final = 1024
 LONG_TEXT_MAX: Final = 4096
+SPEC_TEXT_MAX: Final = 65_536
+"""Characters of commands and environments of a workload together; the same through every door."""
 SECONDS_MAX: Final = 366 * 86_400
 RETRIES_MAX: Final = 1000
 WEIGHT_MAX: Final = 1_000_000
@@ -119,12 +121,23 @@ def _check_pod_sets(pod_sets: tuple[PodSet, ...], errors: Errors) -> None:
         return
     for index, pod_set in enumerate(pod_sets):
         _check_pod_set(f"pod_sets[{index}]", pod_set, errors)
+    text = sum(_text_length(one) for one in pod_sets)
+    if text > SPEC_TEXT_MAX:
+        rule = f"must have at most {SPEC_TEXT_MAX} characters of command and environment together"
+        errors.add("pod_sets", text, rule)
     if len(pod_sets) > 1:
         if len({one.name for one in pod_sets}) < len(pod_sets):
             errors.add("pod_sets", len(pod_sets), "must have different names")
         pods = sum(one.count for one in pod_sets)
         if pods > PODS_MAX:
             errors.add("pod_sets", pods, f"must be at most {PODS_MAX} pods together")
+
+
+def _text_length(pod_set: PodSet) -> int:
+    length = sum(map(len, pod_set.command)) if pod_set.command else 0
+    for name, value in pod_set.environment.items():
+        length += len(name) + len(value)
+    return length
 
 
 def _check_pod_set(path: str, pod_set: PodSet, errors: Errors) -> None:

@@ -58,6 +58,7 @@ BROKEN = [
     (in_pod(command=("a",) * 257), "pod_sets[0].command"),
     (in_pod(command=("sh", "\x1b[2J")), "pod_sets[0].command[1]"),
     (in_pod(command=("x" * 4097,)), "pod_sets[0].command[0]"),
+    (in_pod(command=("x" * 4096,) * 17), "pod_sets"),
     (in_pod(environment={"1A": ""}), "pod_sets[0].environment"),
     (in_pod(environment={"A": "\r"}), "pod_sets[0].environment.A"),
     (in_pod(environment={"A": "x" * 4097}), "pod_sets[0].environment.A"),
