@@ -90,6 +90,7 @@ def _check_admitted(findings: Findings, evidence: Evidence) -> None:
     for record in evidence.log.of(QUEUED, REJECTED):
         outcomes[_decided(record)].add(record.type)
     pending = _unpublished(evidence, "admission")
+    pending |= {row["id"] for row in evidence.rows["parked"]}  # its verdict waits for facts
     read = _read_until(evidence, "admission")
     for workload, record in submissions(evidence):
         if record.offset >= read.get((record.topic, record.partition), 0):
@@ -100,6 +101,12 @@ def _check_admitted(findings: Findings, evidence: Evidence) -> None:
     for workload, kinds in outcomes.items():
         if len(kinds) > 1:
             findings.add(workload, "is both queued and rejected")
+    for row in evidence.rows["verdict"]:
+        findings.checked += 1
+        told = {QUEUED if row["state"] == "accepted" else REJECTED}
+        excused = row["id"] in pending or not evidence.log.complete
+        if outcomes.get(row["id"], told if excused else set()) != told:
+            findings.add(row["id"], f"admission says {row['state']}, the log something else")
 
 
 def _check_reached_placement(findings: Findings, evidence: Evidence) -> None:

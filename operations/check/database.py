@@ -29,6 +29,8 @@ COLUMNS: Final[dict[str, str]] = {
 }
 OTHER: Final = {
     "accepted_request": "SELECT workload_id, team FROM gateway.accepted_request",
+    "parked": "SELECT id FROM admission.parked",
+    "verdict": "SELECT id, state FROM admission.workload",
     "placement_workload": (
         "SELECT id, team, queue, cell, state, version, attempt FROM placement.workload"
     ),

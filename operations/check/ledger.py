@@ -84,6 +84,15 @@ LEDGER_QUERIES: Final[dict[str, str]] = {
         WHERE w.state IN ('placed', 'bound', 'running', 'evicting', 'cancelling')
           AND coalesce(s.pods, 0) IS DISTINCT FROM jsonb_array_length(
               nullif(w.placement, '')::jsonb->'pods')""",
+    "I3_bound": """
+        SELECT b.workload_id AS subject,
+               format('attempt %s is %s in the cluster with %s pods, the ledger has %s',
+                      b.attempt, b.state, b.size, coalesce(s.pods, 0)) AS detail
+        FROM binder.attempt b LEFT JOIN (
+            SELECT workload_id, attempt, count(DISTINCT rank) AS pods
+            FROM placement.allocation GROUP BY workload_id, attempt
+        ) s ON s.workload_id = b.workload_id AND s.attempt = b.attempt
+        WHERE b.active AND b.size <> coalesce(s.pods, b.size)""",
     "I5_count": "SELECT count(*) AS rows FROM placement.allocation",
     "I5_orphan": """
         SELECT a.workload_id AS subject,
@@ -95,6 +104,15 @@ LEDGER_QUERIES: Final[dict[str, str]] = {
         WHERE w.id IS NULL OR w.attempt <> a.attempt
            OR w.state NOT IN ('placed', 'bound', 'running', 'evicting', 'cancelling')
         GROUP BY a.workload_id, a.attempt, w.id, w.state, w.attempt""",
+    "I5_pods": """
+        SELECT b.workload_id AS subject,
+               format('attempt %s is %s in the cluster, but %s', b.attempt, b.state,
+                      CASE WHEN w.id IS NULL THEN 'placement does not know the workload'
+                      ELSE format('the workload is %s at attempt %s', w.state, w.attempt) END
+               ) AS detail
+        FROM binder.attempt b LEFT JOIN placement.workload w ON w.id = b.workload_id
+        WHERE b.active AND (w.id IS NULL OR w.attempt <> b.attempt
+            OR w.state NOT IN ('placed', 'bound', 'running', 'evicting', 'cancelling'))""",
     "I13_count": """
         SELECT (SELECT count(*) FROM placement.gpu) + (SELECT count(*) FROM placement.node)
             AS rows""",

@@ -22,6 +22,7 @@ class Display:
         self._started = time.monotonic()
         self._told_at = 0.0
         self._live: Any = None
+        self.peak_gpu_milli = 0
 
     def __enter__(self) -> Self:
         """Take over the terminal, if there is one."""
@@ -45,6 +46,7 @@ class Display:
         if now - self._told_at < pause:
             return
         self._told_at = now
+        self.peak_gpu_milli = max(self.peak_gpu_milli, gpu_milli_used(self._tracker))
         if self._live is not None:
             self._live.update(self._table())
             return

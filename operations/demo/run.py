@@ -27,6 +27,7 @@ from operations.replay.submitting import Submission, by_http, by_kafka
 from operations.replay.system import apply_documents, wait_until_read
 from operations.replay.tracker import Tracker
 from operations.topic_tail import TopicTail
+from shared.core.units import GPU_MILLI
 from shared.events.envelope import workload_id
 
 KEYS_FILE: Final = "demo-keys.json"
@@ -60,9 +61,12 @@ async def demo() -> int:
                 items=items,
                 tracker=tracker,
             )
-            refused = await _show(work, tail, fleet.total_gpu_milli)
-        _report(state, tracker, fleet, refused, items)
+            refused, peak = await _show(work, tail, fleet.total_gpu_milli)
     report = report_of(tracker, fleet.total_gpu_milli)
+    del report["allocated_percent"]  # of the end; what was used at most says more
+    report["gpus_used_at_most"] = peak // GPU_MILLI
+    _print(report, refused)
+    _invite(state, tracker, items)
     return 1 if report["lost"] or report["duplicated"] else 0
 
 
@@ -126,8 +130,8 @@ class _Load:
     tracker: Tracker
 
 
-async def _show(work: _Load, tail: TopicTail, total_gpu_milli: int) -> list[str]:
-    """Send everything and follow it; what HTTP refused at the door comes back."""
+async def _show(work: _Load, tail: TopicTail, total_gpu_milli: int) -> tuple[list[str], int]:
+    """Send and follow everything: what HTTP refused at the door, and most milli-GPU in use."""
     started = time.monotonic()
     with Display(work.tracker, total_gpu_milli) as display:
         async with asyncio.TaskGroup() as group:
@@ -139,7 +143,7 @@ async def _show(work: _Load, tail: TopicTail, total_gpu_milli: int) -> list[str]
                 elapsed = time.monotonic() - started
                 if sender.done() and (elapsed > SHOW_SECONDS_MAX or _all_ended(work.tracker)):
                     break
-    return sender.result()
+    return sender.result(), display.peak_gpu_milli
 
 
 def _all_ended(tracker: Tracker) -> bool:
@@ -190,20 +194,17 @@ async def _stream(submissions: Sequence[Submission]) -> AsyncIterator[Submission
         yield one
 
 
-def _report(
-    state: dict[str, Any],
-    tracker: Tracker,
-    fleet: Fleet,
-    refused: Sequence[str],
-    items: Sequence[Item],
-) -> None:
+def _print(report: dict[str, Any], refused: Sequence[str]) -> None:
     print("\nReport")
-    for line in lines_of(report_of(tracker, fleet.total_gpu_milli)):
+    for line in lines_of(report):
         print(f"  {line}")
     if refused:
         print("\nRefused at the door, for example")
         for text, count in Counter(refused).most_common(3):
             print(f"  {count:>3} x {text}")
+
+
+def _invite(state: dict[str, Any], tracker: Tracker, items: Sequence[Item]) -> None:
     print("\nThe system stays up (make down stops it):")
     print(f"  API         {state['gateway']}   (openapi: {state['gateway']}/openapi.json)")
     print(f"  Kafka       {state['kafka']}")

@@ -121,6 +121,16 @@ SQL_PLANTS = {
         "I5",
         "UPDATE placement.allocation SET workload_id = 'wghost'",
     ),
+    "pods run for a workload that has ended": (
+        "I5",
+        f"UPDATE binder.attempt SET state = 'running', active = true WHERE workload_id = '{TWO}'",
+    ),
+    "pods run of an earlier attempt": ("I5", "UPDATE binder.attempt SET attempt = 0"),
+    "the cluster has fewer pods of a gang than the ledger": (
+        "I3",
+        f"UPDATE binder.attempt SET size = 2 WHERE workload_id = '{ONE}'",
+    ),
+    "a verdict is not what was told": ("I4", "UPDATE admission.workload SET state = 'rejected'"),
     "a version is missing in the audit": (
         "I8",
         f"DELETE FROM placement.audit WHERE subject = '{ONE}' AND version = 2",
@@ -390,6 +400,19 @@ def test_what_is_not_yet_published_or_read_is_no_violation(database: Database):
     mark = "UPDATE placement.watermark SET acked_seq = 7"
 
     assert violated(read(database, world, mark)) == {}
+
+
+def test_a_submission_whose_verdict_waits_for_facts_is_not_lost(database: Database):
+    world = healthy()
+    _drop("workload.queued")(world)
+    park = [
+        f"INSERT INTO admission.parked (id, due_ms, body, epoch) VALUES ('{one}', 0, '', 1)"
+        for one in (ONE, TWO)
+    ]
+
+    found = violated(read(database, world, *park, "DELETE FROM admission.workload"))
+
+    assert "I4" not in found
 
 
 def test_a_database_without_tables_cannot_be_called_healthy(postgres):

@@ -158,6 +158,22 @@ def allocation_row(
     )
 
 
+def attempt_row(workload: str, state: str, *, size: int) -> str:
+    active = state in {"binding", "bound", "running"}
+    return (
+        "INSERT INTO binder.attempt (workload_id, attempt, cell, epoch, team, state, active, size,"
+        f" pods, accepted_at_ms, changed_at_ms) VALUES ('{workload}', 1, 0, 1, '{TEAM}',"
+        f" '{state}', {active}, {size}, '[]', 0, 0)"
+    )
+
+
+def verdict_row(workload: str, state: str) -> str:
+    return (
+        "INSERT INTO admission.workload (id, team, body_hash, state, message, errors, at_ms,"
+        f" epoch) VALUES ('{workload}', '{TEAM}', '', '{state}', '', '', 0, 1)"
+    )
+
+
 def healthy() -> World:
     """The world in which every invariant holds."""
     world = World()
@@ -225,6 +241,7 @@ def submit(world: World, workload: str, name: str) -> Record:
 def admit(world: World, workload: str, name: str, submitted: Record, *, count: int = 1) -> Record:
     payload = {"workload": {"id": workload, "team": TEAM, "spec": spec(name, count=count)}}
     world.audit("admission", workload, 1, "received", "queued")
+    world.sql.append(verdict_row(workload, "accepted"))
     return world.tell("admission", "queue.facts.v1", "workload.queued", payload, cause=submitted)
 
 
@@ -233,6 +250,7 @@ def _one_runs(world: World) -> None:
     placed = _place(world, ONE, ON_GPU_0, queued)
     _pods(world, ONE, placed, "pods.running")
     world.sql += [workload_row(ONE, "running", 3, ON_GPU_0), allocation_row()]
+    world.sql.append(attempt_row(ONE, "running", size=1))
 
 
 def _two_succeeded(world: World) -> None:
@@ -250,6 +268,7 @@ def _two_succeeded(world: World) -> None:
         cause=ended,
     )
     world.sql.append(workload_row(TWO, "succeeded", 4, HALVES))
+    world.sql.append(attempt_row(TWO, "finished", size=2))
 
 
 def _place(world: World, workload: str, placed: dict, queued: Record) -> Record:
@@ -285,5 +304,6 @@ def _pods(world: World, workload: str, placed: Record, kind: str, *, tell: bool 
 def _no_was_rejected(world: World) -> None:
     submitted = submit(world, NO, "no")
     world.audit("admission", NO, 1, "received", "rejected")
+    world.sql.append(verdict_row(NO, "rejected"))
     payload = {"workload_id": NO, "team": TEAM, "errors": []}
     world.tell("admission", "queue.facts.v1", "workload.rejected", payload, cause=submitted)
