@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -92,6 +92,10 @@ class AdmissionHandler:
         if self._cell:
             return fixed
         return [*fixed, *((team_submissions(team), (0,)) for team in self._book.kafka_teams)]
+
+    def reads(self) -> Collection[type[Wire]]:
+        """The payloads that have an action."""
+        return self._actions
 
     async def load(self, reader: Reader) -> None:
         """Rebuild from admission's own tables."""

@@ -7,7 +7,7 @@ counted once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 from services.monitoring import fleet, metrics
@@ -17,6 +17,7 @@ from services.monitoring.memory import QUOTA, Memory
 from services.monitoring.workloads import Workloads
 from shared.events import nodes, organisation, quotas, topics, workloads
 from shared.events.envelope import Received
+from shared.events.workloads import Wire
 from shared.ports.reader import Reader
 from shared.runtime.handler import Outcome
 
@@ -92,6 +93,10 @@ class MonitoringHandler:
             (topics.NODE_FACTS, cell),
             (topics.USAGE_FACTS, cell),
         ]
+
+    def reads(self) -> Collection[type[Wire]]:
+        """The payloads that have an action."""
+        return (organisation.FlavorApplied, *self._actions)
 
     async def load(self, reader: Reader) -> None:
         """Rebuild from the journal."""

@@ -9,7 +9,7 @@ given back when it ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from services.placement import store, transitions
@@ -27,6 +27,7 @@ from shared.core.model import Workload
 from shared.events import nodes, pods, quotas, topics, workloads
 from shared.events.deadlines import DeadlinePassed
 from shared.events.envelope import Received
+from shared.events.workloads import Wire
 from shared.ports.reader import Reader
 from shared.runtime.handler import Outcome
 
@@ -77,6 +78,10 @@ class PlacementHandler:
             (topics.POD_FACTS, cell),
             (topics.NODE_FACTS, cell),
         ]
+
+    def reads(self) -> Collection[type[Wire]]:
+        """The payloads that have an action."""
+        return self._actions
 
     async def load(self, reader: Reader) -> None:
         """Rebuild from placement's own tables."""

@@ -12,7 +12,7 @@ must wait) counts as use for `ANSWER_WAIT_MS` and no longer, so nothing can be l
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 import structlog
@@ -93,6 +93,10 @@ class QuotaHandler:
         """Limits, queue facts and the ledger's facts of the cell."""
         cell = (self._cell,)
         return [(ORGANISATION_FACTS, (0,)), (QUEUE_FACTS, cell), (WORKLOAD_FACTS, cell)]
+
+    def reads(self) -> Collection[type[Wire]]:
+        """The payloads that have an action."""
+        return self._actions
 
     async def load(self, reader: Reader) -> None:
         """Rebuild from quota's own tables."""

@@ -87,6 +87,14 @@ def decode(
     )
 
 
+def type_of(headers: Iterable[tuple[str, bytes]]) -> bytes | None:
+    """The `ce_type` among `headers`, without decoding anything."""
+    for name, value in headers:
+        if name == "ce_type":
+            return value
+    return None
+
+
 def decode_payload(type_name: str, value: bytes) -> Wire:
     """The payload of a known type; raises Malformed as `decode` does."""
     decoder = _decoders.get(type_name)

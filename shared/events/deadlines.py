@@ -10,7 +10,7 @@ from shared.events.envelope import Event, Received, event_id
 from shared.events.workloads import Wire
 
 
-class DeadlinePassed(Wire, kw_only=True):
+class DeadlinePassed(Wire, frozen=True, kw_only=True):
     """`kind` of `subject` was due; `version` is that of the row when it was set."""
 
     subject: str

@@ -6,7 +6,7 @@ from shared.core.model import Node
 from shared.events.workloads import Wire
 
 
-class NodeInventoryReported(Wire, kw_only=True):
+class NodeInventoryReported(Wire, frozen=True, kw_only=True):
     """All of a node, on change and at start of its agent; replaces what was known before."""
 
     node: Node
@@ -15,7 +15,7 @@ class NodeInventoryReported(Wire, kw_only=True):
     cell: int = 0
 
 
-class GpuHealthReported(Wire, kw_only=True):
+class GpuHealthReported(Wire, frozen=True, kw_only=True):
     """Health of one GPU changed; `gpu` -1 speaks of the whole node."""
 
     node: str
@@ -26,7 +26,7 @@ class GpuHealthReported(Wire, kw_only=True):
     cell: int = 0
 
 
-class NodeRemoved(Wire, kw_only=True):
+class NodeRemoved(Wire, frozen=True, kw_only=True):
     """The node has left the cluster; what ran there is lost."""
 
     node: str
@@ -34,7 +34,7 @@ class NodeRemoved(Wire, kw_only=True):
     cell: int = 0
 
 
-class GpuUsageReported(Wire, kw_only=True):
+class GpuUsageReported(Wire, frozen=True, kw_only=True):
     """Use of all GPUs of one node at one time; arrays are by GPU index."""
 
     node: str

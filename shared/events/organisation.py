@@ -7,7 +7,7 @@ from shared.events.quotas import FlavorQuota
 from shared.events.workloads import Wire
 
 
-class TeamApplied(Wire, kw_only=True):
+class TeamApplied(Wire, frozen=True, kw_only=True):
     """A team: its default queue, its ceilings and the maxima and defaults of a pod."""
 
     name: str
@@ -23,7 +23,7 @@ class TeamApplied(Wire, kw_only=True):
     """Whether the team has a submissions topic of its own."""
 
 
-class PriorityClassApplied(Wire, kw_only=True):
+class PriorityClassApplied(Wire, frozen=True, kw_only=True):
     """A priority class: a larger value runs first; protected ones are never preempted."""
 
     name: str
@@ -34,7 +34,7 @@ class PriorityClassApplied(Wire, kw_only=True):
     """Kinds for which this is the default class."""
 
 
-class FlavorApplied(Wire, kw_only=True):
+class FlavorApplied(Wire, frozen=True, kw_only=True):
     """A kind of GPU node that quota is counted in; nodes name it in their `flavor`."""
 
     name: str
@@ -44,7 +44,7 @@ class FlavorApplied(Wire, kw_only=True):
     price_microdollars_per_gpu_hour: int = 0
 
 
-class QueueApplied(Wire, kw_only=True):
+class QueueApplied(Wire, frozen=True, kw_only=True):
     """A cluster queue of one team: its quota by flavor, in order of preference."""
 
     name: str
@@ -57,7 +57,7 @@ class QueueApplied(Wire, kw_only=True):
     flavors: tuple[FlavorQuota, ...] = ()
 
 
-class CohortApplied(Wire, kw_only=True):
+class CohortApplied(Wire, frozen=True, kw_only=True):
     """A node of the quota tree above queues."""
 
     name: str

@@ -10,7 +10,7 @@ from shared.core.model import Placement, PodSet
 from shared.events.workloads import Wire
 
 
-class BindWorkload(Wire, kw_only=True):
+class BindWorkload(Wire, frozen=True, kw_only=True):
     """Create and bind all pods of one attempt, or none."""
 
     workload_id: str
@@ -23,7 +23,7 @@ class BindWorkload(Wire, kw_only=True):
     cell: int = 0
 
 
-class EvictPods(Wire, kw_only=True):
+class EvictPods(Wire, frozen=True, kw_only=True):
     """Stop and delete all pods of one attempt; answered by `PodsGone` when none is left."""
 
     workload_id: str
@@ -34,7 +34,7 @@ class EvictPods(Wire, kw_only=True):
     cell: int = 0
 
 
-class PodFact(Wire, kw_only=True):
+class PodFact(Wire, frozen=True, kw_only=True):
     """What all pod facts share."""
 
     workload_id: str
@@ -43,15 +43,15 @@ class PodFact(Wire, kw_only=True):
     cell: int = 0
 
 
-class PodsBound(PodFact, kw_only=True):
+class PodsBound(PodFact, frozen=True, kw_only=True):
     """All pods of the attempt are created and bound."""
 
 
-class PodsRunning(PodFact, kw_only=True):
+class PodsRunning(PodFact, frozen=True, kw_only=True):
     """All pods of the attempt run; implies bound."""
 
 
-class PodsFinished(PodFact, kw_only=True):
+class PodsFinished(PodFact, frozen=True, kw_only=True):
     """All pods of the attempt are terminal and their devices free."""
 
     succeeded: bool
@@ -59,7 +59,7 @@ class PodsFinished(PodFact, kw_only=True):
     message: str = ""
 
 
-class PodsGone(PodFact, kw_only=True):
+class PodsGone(PodFact, frozen=True, kw_only=True):
     """No pod of the attempt exists any more; answers an eviction.
 
     `succeeded` is true when all of them had ended well before they were deleted.
@@ -68,7 +68,7 @@ class PodsGone(PodFact, kw_only=True):
     succeeded: bool = False
 
 
-class BindRefused(PodFact, kw_only=True):
+class BindRefused(PodFact, frozen=True, kw_only=True):
     """The cluster refused a pod; every pod of the attempt has been deleted again."""
 
     reason: str

@@ -10,14 +10,14 @@ from shared.core.units import UNBOUNDED, Resources
 from shared.events.workloads import Wire
 
 
-class PermittedFlavor(Wire, kw_only=True):
+class PermittedFlavor(Wire, frozen=True, kw_only=True):
     """A flavor in which the workload may be tried, and how much it may borrow there."""
 
     flavor: str
     borrowable: Resources = Resources()
 
 
-class WorkloadNominated(Wire, kw_only=True):
+class WorkloadNominated(Wire, frozen=True, kw_only=True):
     """Permission to try, with an order key: smaller is earlier (design.md 1)."""
 
     workload: Workload
@@ -30,14 +30,14 @@ class WorkloadNominated(Wire, kw_only=True):
     """In a strict FIFO queue nothing behind a refused workload is tried."""
 
 
-class NominationWithdrawn(Wire, kw_only=True):
+class NominationWithdrawn(Wire, frozen=True, kw_only=True):
     """The permission is taken back; loses against a placement already committed."""
 
     workload_id: str
     nomination: int
 
 
-class QuotaRefused(Wire, kw_only=True):
+class QuotaRefused(Wire, frozen=True, kw_only=True):
     """Why quota does not nominate a queued workload; told again only when the reason changes."""
 
     workload_id: str
@@ -50,7 +50,7 @@ class QuotaRefused(Wire, kw_only=True):
     cell: int = 0
 
 
-class FlavorQuota(Wire, kw_only=True):
+class FlavorQuota(Wire, frozen=True, kw_only=True):
     """Limits of one node of the tree in one flavor; `None` of a limit means unlimited."""
 
     flavor: str
@@ -59,7 +59,7 @@ class FlavorQuota(Wire, kw_only=True):
     lending_limit: Resources | None = None
 
 
-class QuotaChanged(Wire, kw_only=True):
+class QuotaChanged(Wire, frozen=True, kw_only=True):
     """The full limits of one node of the quota tree, in force from now on."""
 
     name: str

@@ -17,7 +17,7 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Base of everything on the wire: unknown fields are ignored, defaults are left out."""
 
 
-class SubmitWorkload(Wire, kw_only=True):
+class SubmitWorkload(Wire, frozen=True, kw_only=True):
     """A submission as it came in; on a team's own topic only `spec` is read.
 
     Team and workload id come from the caller's identity, never from a field that he can set.
@@ -30,7 +30,7 @@ class SubmitWorkload(Wire, kw_only=True):
     door: str = "http"
 
 
-class CancelWorkload(Wire, kw_only=True):
+class CancelWorkload(Wire, frozen=True, kw_only=True):
     """Stop the workload for good."""
 
     workload_id: str
@@ -38,7 +38,7 @@ class CancelWorkload(Wire, kw_only=True):
     actor: str = ""
 
 
-class HoldWorkload(Wire, kw_only=True):
+class HoldWorkload(Wire, frozen=True, kw_only=True):
     """Keep it from running until released; running pods are stopped with grace."""
 
     workload_id: str
@@ -46,7 +46,7 @@ class HoldWorkload(Wire, kw_only=True):
     actor: str = ""
 
 
-class ReleaseWorkload(Wire, kw_only=True):
+class ReleaseWorkload(Wire, frozen=True, kw_only=True):
     """Undo a hold."""
 
     workload_id: str
@@ -54,7 +54,7 @@ class ReleaseWorkload(Wire, kw_only=True):
     actor: str = ""
 
 
-class ReprioritiseWorkload(Wire, kw_only=True):
+class ReprioritiseWorkload(Wire, frozen=True, kw_only=True):
     """Change the priority class; admission fills in its value."""
 
     workload_id: str
@@ -64,7 +64,7 @@ class ReprioritiseWorkload(Wire, kw_only=True):
     actor: str = ""
 
 
-class RequestEviction(Wire, kw_only=True):
+class RequestEviction(Wire, frozen=True, kw_only=True):
     """An operator's eviction: stop the pods with grace and queue the workload again."""
 
     workload_id: str
@@ -73,7 +73,7 @@ class RequestEviction(Wire, kw_only=True):
     actor: str = ""
 
 
-class WorkloadQueued(Wire, kw_only=True):
+class WorkloadQueued(Wire, frozen=True, kw_only=True):
     """Admission's yes: the workload with defaults filled. Version 1."""
 
     workload: Workload
@@ -82,7 +82,7 @@ class WorkloadQueued(Wire, kw_only=True):
     version: int = 1
 
 
-class WorkloadRejected(Wire, kw_only=True):
+class WorkloadRejected(Wire, frozen=True, kw_only=True):
     """Admission's no, with every broken rule. Version 1, terminal."""
 
     workload_id: str
@@ -96,7 +96,7 @@ class WorkloadRejected(Wire, kw_only=True):
     version: int = 1
 
 
-class SubmissionConflicted(Wire, kw_only=True):
+class SubmissionConflicted(Wire, frozen=True, kw_only=True):
     """The same idempotency key came with another body; the first workload stands."""
 
     workload_id: str
@@ -104,7 +104,7 @@ class SubmissionConflicted(Wire, kw_only=True):
     message: str
 
 
-class SubmissionAnswered(Wire, kw_only=True):
+class SubmissionAnswered(Wire, frozen=True, kw_only=True):
     """The answer on a team's own results topic, one for each submission by Kafka."""
 
     workload_id: str
@@ -115,7 +115,7 @@ class SubmissionAnswered(Wire, kw_only=True):
     errors: tuple[FieldError, ...] = ()
 
 
-class WorkloadFact(Wire, kw_only=True):
+class WorkloadFact(Wire, frozen=True, kw_only=True):
     """What all facts of placement about one workload share: the whole state after the change."""
 
     workload_id: str
@@ -130,7 +130,7 @@ class WorkloadFact(Wire, kw_only=True):
     message: str = ""
 
 
-class WorkloadPlaced(WorkloadFact, kw_only=True):
+class WorkloadPlaced(WorkloadFact, frozen=True, kw_only=True):
     """Devices and quota are charged, in one act. `placed_at_ms` starts the cost."""
 
     placement: Placement
@@ -138,17 +138,17 @@ class WorkloadPlaced(WorkloadFact, kw_only=True):
     submitted_at_ms: int
 
 
-class WorkloadBound(WorkloadFact, kw_only=True):
+class WorkloadBound(WorkloadFact, frozen=True, kw_only=True):
     """All pods are written to the cluster."""
 
 
-class WorkloadRunning(WorkloadFact, kw_only=True):
+class WorkloadRunning(WorkloadFact, frozen=True, kw_only=True):
     """All pods run."""
 
     running_at_ms: int
 
 
-class WorkloadReleasedDevices(WorkloadFact, kw_only=True):
+class WorkloadReleasedDevices(WorkloadFact, frozen=True, kw_only=True):
     """Base of facts after which the ledger holds nothing for the attempt any more."""
 
     released_at_ms: int = 0
@@ -156,43 +156,43 @@ class WorkloadReleasedDevices(WorkloadFact, kw_only=True):
     released_attempt: int = 0
 
 
-class WorkloadSucceeded(WorkloadReleasedDevices, kw_only=True):
+class WorkloadSucceeded(WorkloadReleasedDevices, frozen=True, kw_only=True):
     """All pods ended well."""
 
 
-class WorkloadFailed(WorkloadReleasedDevices, kw_only=True):
+class WorkloadFailed(WorkloadReleasedDevices, frozen=True, kw_only=True):
     """A pod failed and no retry is left, or a time limit passed."""
 
 
-class WorkloadCancelled(WorkloadReleasedDevices, kw_only=True):
+class WorkloadCancelled(WorkloadReleasedDevices, frozen=True, kw_only=True):
     """Stopped by its owner; nothing runs any more."""
 
 
-class WorkloadRequeued(WorkloadReleasedDevices, kw_only=True):
+class WorkloadRequeued(WorkloadReleasedDevices, frozen=True, kw_only=True):
     """Back in its queue with its place kept, after an eviction or a failure."""
 
 
-class WorkloadHeld(WorkloadReleasedDevices, kw_only=True):
+class WorkloadHeld(WorkloadReleasedDevices, frozen=True, kw_only=True):
     """Waits for a release."""
 
 
-class WorkloadReleased(WorkloadFact, kw_only=True):
+class WorkloadReleased(WorkloadFact, frozen=True, kw_only=True):
     """Released from a hold: queued again."""
 
 
-class WorkloadEvicted(WorkloadFact, kw_only=True):
+class WorkloadEvicted(WorkloadFact, frozen=True, kw_only=True):
     """Pods are being stopped (`evicting`); `reason` says why, `message` by whom."""
 
 
-class WorkloadCancelling(WorkloadFact, kw_only=True):
+class WorkloadCancelling(WorkloadFact, frozen=True, kw_only=True):
     """Pods are being stopped because the owner cancelled."""
 
 
-class WorkloadReprioritised(WorkloadFact, kw_only=True):
+class WorkloadReprioritised(WorkloadFact, frozen=True, kw_only=True):
     """Its priority changed while it waits."""
 
 
-class PlacementRefused(Wire, kw_only=True):
+class PlacementRefused(Wire, frozen=True, kw_only=True):
     """Why a nominated workload is not placed; told again only when the reason changes."""
 
     workload_id: str

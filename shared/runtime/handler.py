@@ -8,7 +8,7 @@ again, so a handler never undoes anything itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -95,4 +95,16 @@ class Suspendable(Protocol):
 
     async def suspend(self) -> None:
         """Stop that work until the next `load`: the lease may be somebody else's."""
+        ...
+
+
+@runtime_checkable
+class Selective(Protocol):
+    """A handler that says which payloads it reads; others on its topics are passed over.
+
+    They are neither decoded nor noted in the inbox; only the offset moves on.
+    """
+
+    def reads(self) -> Collection[type[Wire]]:
+        """Types that `decide` has a use for."""
         ...

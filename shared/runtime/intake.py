@@ -7,13 +7,13 @@ time from the broker, and the sender's `ce_id` (his idempotency key) becomes `co
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
-from shared.events.codec import Malformed, decode
+from shared.events.codec import Malformed, decode, type_of
 from shared.events.envelope import Received, event_id
 from shared.events.topics import team_of
 from shared.ports.publisher import RawMessage
@@ -36,11 +36,22 @@ class Batch:
     duplicates: int = 0
 
 
-async def sort_out(raw: Sequence[RawMessage], recent: RecentIds, seen: Seen) -> Batch:
-    """Decode `raw` in order; `seen` asks the inbox for ids that memory may have forgotten."""
+async def sort_out(
+    raw: Sequence[RawMessage],
+    recent: RecentIds,
+    seen: Seen,
+    passed_over: Collection[bytes] = frozenset(),
+) -> Batch:
+    """Decode `raw` in order; `seen` asks the inbox for ids that memory may have forgotten.
+
+    Of messages whose `ce_type` is in `passed_over`, only the offset is noted.
+    """
     batch = Batch()
     decoded: list[Received] = []
     for message in raw:
+        if passed_over and type_of(message.headers) in passed_over:
+            batch.skipped.append((message.topic, message.partition, message.offset))
+            continue
         try:
             decoded.append(_decode(message))
         except Malformed as error:

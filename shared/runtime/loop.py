@@ -15,6 +15,7 @@ import structlog
 
 from shared.events.codec import encode_headers, encode_payload
 from shared.events.envelope import Received
+from shared.events.registry import TYPE_BY_NAME
 from shared.ports.clock import Clock
 from shared.ports.errors import MusterError, Rejected, Transient
 from shared.ports.publisher import Subscription
@@ -24,13 +25,14 @@ from shared.runtime import telemetry
 from shared.runtime.assemble import DeadLetter
 from shared.runtime.dedupe import RecentIds
 from shared.runtime.failpoints import Failpoints
-from shared.runtime.handler import Handler, Outcome, Suspendable
+from shared.runtime.handler import Handler, Outcome, Selective, Suspendable
 from shared.runtime.intake import Batch, Seen, sort_out
 from shared.runtime.session import Session
 
 POLL_SECONDS: Final = 0.2
 FAILED_LIVES_MAX: Final = 120
 BACKOFF_SECONDS: Final = 0.25
+OFFSETS_SECONDS: Final = 1.0
 
 
 class Beats(Protocol):
@@ -73,6 +75,10 @@ class Loop:
         self._offsets: dict[tuple[str, int], int] = {}
         self._assigned: set[tuple[str, int]] = set()
         self._stopping = False
+        self._passed_over = _passed_over(handler)
+        self._skipped: list[tuple[str, int, int]] = []
+        """Offsets of messages that were passed over, to be noted with the next unit."""
+        self._skipped_since = 0.0
 
     def stop(self) -> None:
         """Finish the batch in hand, then return from `run`."""
@@ -107,6 +113,7 @@ class Loop:
         self._recent = RecentIds(restored.recent_ids, complete=restored.recent_complete)
         await self._handler.load(self._reader)
         self._assigned = set()
+        self._skipped = []
         self._offsets = dict(restored.offsets)
         await self._assign()
         self.ready = True
@@ -146,6 +153,17 @@ class Loop:
             self._count(batch)
             await self._process(batch.fresh, batch)
             await self._assign()
+
+    def _worth_a_unit(self, batch: Batch) -> bool:
+        """Offsets alone are noted once a second; anything else at once."""
+        if batch.fresh or batch.dead:
+            return True
+        now = self._clock.monotonic_seconds()
+        if not self._skipped:
+            self._skipped_since = now
+        self._skipped += batch.skipped
+        batch.skipped = []
+        return bool(self._skipped) and now - self._skipped_since >= OFFSETS_SECONDS
 
     def _wait_seconds(self) -> float:
         due_ms = self._handler.next_due_ms()
@@ -205,6 +223,14 @@ class Loop:
             self._log.error("deadline dropped", deadline=message.topic, error=error)
             await self._session.commit(Outcome(), [message], batch.skipped, batch.dead)
             self._recent.add([message.event.id])
+
+
+def _passed_over(handler: Handler) -> frozenset[bytes]:
+    """Type names on the handler's topics that it has no use for."""
+    if not isinstance(handler, Selective):
+        return frozenset()
+    wanted = handler.reads()
+    return frozenset(name.encode() for name, kind in TYPE_BY_NAME.items() if kind not in wanted)
 
 
 def _letter(message: Received, error: str) -> DeadLetter:
