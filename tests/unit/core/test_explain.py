@@ -1,0 +1,269 @@
+"""Every refusal says what is missing, by how much, and what would help."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.core.cluster import Cluster
+from shared.core.decision import Reason, Refusal
+from shared.core.model import GpuChoice, Level, Node, PodSet, Spread, TopologyRequest, Workload
+from shared.core.placement import PlacementRequest, place
+from shared.core.units import UNBOUNDED, Resources
+from shared.core.wording import amount, count, listing
+from tests.support.placing import cluster, mig, node, pods, request, share, whole, workload
+
+
+def why(fleet: Cluster, asked: Workload, *flavors: str) -> Refusal:
+    answer = place(fleet, request(asked, *flavors))
+    assert isinstance(answer, Refusal), answer
+    return answer
+
+
+def test_quota_is_named_only_if_it_is_all_that_hinders() -> None:
+    fleet = cluster(node("a"))
+    short = {"a100": Resources(gpu_milli=1500, cpu_milli=0, memory_mib=10)}
+
+    def ask(pod_set: PodSet) -> Refusal:
+        answer = place(
+            fleet,
+            PlacementRequest(workload=workload(pod_set), flavors=("a100",), headroom=short),
+        )
+        assert isinstance(answer, Refusal)
+        return answer
+
+    refusal = ask(pods(whole(2), cpu_milli=500, memory_mib=1))
+    assert refusal.reason is Reason.WAITING_FOR_QUOTA
+    assert refusal.message == (
+        "There is room in flavor a100, but the workload needs 2000 milli-GPU, quota has 1500 "
+        "free and needs 500 milli-CPU, quota has 0 free."
+    )
+    assert refusal.evidence["needed_gpu_milli"] == 2000
+    assert ask(pods(whole(9))).reason is Reason.NO_CAPACITY
+
+
+def test_no_permitted_flavor_is_a_matter_of_quota() -> None:
+    asked = PlacementRequest(workload=workload(pods()), flavors=(), headroom={"a100": UNBOUNDED})
+
+    answer = place(cluster(node("a")), asked)
+
+    assert isinstance(answer, Refusal)
+    assert answer.reason is Reason.WAITING_FOR_QUOTA
+
+
+def test_filters_are_counted_each_node_once() -> None:
+    fleet = cluster(
+        node("h", flavor="h100"),
+        node("c", gpus=0, product=""),
+        node("old", driver="470", product="A100"),
+        node("new", driver="550", product="A100"),
+        node("t", taints=("x:NoSchedule",)),
+    )
+    choice = GpuChoice(min_driver="560")
+
+    refusal = why(fleet, workload(pods(whole(1)), choice=choice))
+
+    assert refusal.reason is Reason.NO_MATCHING_NODE
+    assert refusal.message == (
+        "None of 5 nodes matches 1 free GPU: 1 of another flavor, 1 tainted, 1 without a GPU "
+        "and 2 with too old a driver."
+    )
+    assert refusal.next_step == "Accept an older driver, or ask an operator to upgrade."
+    assert refusal.evidence["nodes_excluded_driver"] == 2
+
+
+@pytest.mark.parametrize(
+    ("choice", "gpu", "words"),
+    [
+        (GpuChoice(node_pool="p"), whole(1), "in another pool"),
+        (GpuChoice(products=("X",)), whole(1), "of another product"),
+        (GpuChoice(min_memory_mib=99_999), whole(1), "with too little GPU memory"),
+        (GpuChoice(cuda="13"), whole(1), "too old for the CUDA version"),
+        (GpuChoice(), mig("1g.5gb"), "without the MIG profile"),
+    ],
+)
+def test_each_filter_has_its_words(choice: GpuChoice, gpu: object, words: str) -> None:
+    asked = workload(pods(gpu), choice=choice)  # type: ignore[arg-type]
+
+    assert words in why(cluster(node("a")), asked).message
+
+
+def test_an_empty_fleet_is_told_as_such() -> None:
+    refusal = why(Cluster(), workload(pods()))
+
+    assert refusal.message == "None of 0 nodes matches nothing but a place."
+    assert refusal.next_step == "Wait for nodes to register."
+
+
+@pytest.mark.parametrize(
+    "fleet",
+    [
+        [node("a", cordoned=True), node("b", ready=False)],
+        [node("a", gpus=1, unhealthy=(0,))],
+    ],
+)
+def test_nodes_that_are_out_are_told_apart_from_full_ones(fleet: list[Node]) -> None:
+    refusal = why(cluster(*fleet), workload(pods(whole(1))))
+
+    assert refusal.reason is Reason.NODES_UNHEALTHY
+    assert refusal.evidence["nodes_matching"] == len(fleet)
+
+
+def test_too_few_free_gpus_on_every_node() -> None:
+    refusal = why(cluster(node("a", gpus=3), node("b", gpus=2)), workload(pods(whole(4))))
+
+    assert refusal.reason is Reason.NO_CAPACITY
+    assert refusal.message == (
+        "One node must have 4 free GPUs; the best of 2, a, has 3 free (5 in all)."
+    )
+
+
+def test_gpus_without_the_cpu_or_memory_beside_them() -> None:
+    fleet = cluster(node("a", cpu_milli=100), node("b", memory_mib=100), node("c", gpus=1))
+
+    refusal = why(fleet, workload(pods(whole(2), cpu_milli=1000, memory_mib=1000)))
+
+    assert refusal.message.endswith(
+        "2 of 3 nodes have the GPUs, but 1 of them lack CPU and 1 memory."
+    )
+    assert refusal.evidence["nodes_short_of_cpu"] == 1
+
+
+def test_pods_without_a_gpu_lack_cpu_or_memory() -> None:
+    refusal = why(cluster(node("a")), workload(pods(cpu_milli=97_000)))
+
+    assert refusal.message == (
+        "One node must have 97000 milli-CPU; of 1 node, but 1 of them lack CPU and 0 memory."
+    )
+
+
+def test_a_share_without_a_gpu_left_to_open() -> None:
+    fleet = cluster(node("a", gpus=1))
+    place(fleet, request(workload(pods(share(700)))))
+
+    refusal = why(fleet, workload(pods(share(400, 9))))
+
+    assert refusal.message == (
+        "One GPU must have 400 milli of a GPU with 9 MiB; team red shares 1 GPU with at most "
+        "300 milli-GPU free, 0 GPUs are free, and no GPU is free to be opened."
+    )
+
+
+def test_a_share_that_lacks_memory_rather_than_gpus() -> None:
+    refusal = why(cluster(node("a", gpus=1)), workload(pods(share(400, 99_999))))
+
+    assert "lack GPU memory" in refusal.message
+
+
+def test_free_slices_at_no_legal_start() -> None:
+    fleet = cluster(node("a", gpus=1, mig=(0,)))
+    for profile in ("3g.40gb", "2g.20gb"):
+        place(fleet, request(workload(pods(mig(profile)))))
+
+    refusal = why(fleet, workload(pods(mig("2g.20gb", 1))))
+    assert refusal.reason is Reason.NO_CAPACITY or refusal.evidence["mig_positions_free"] == 0
+
+
+def test_no_legal_start_is_told_apart_from_no_slices() -> None:
+    fleet = cluster(node("a", gpus=1, mig=(0,)))
+    for profile in ("1g.10gb+me", "3g.40gb"):
+        place(fleet, request(workload(pods(mig(profile)))))
+
+    position = why(fleet, workload(pods(mig("1g.10gb+me"))))
+    assert position.reason is Reason.NO_MIG_POSITION
+    assert "but at no legal start" in position.message
+    capacity = why(fleet, workload(pods(mig("7g.80gb"))))
+    assert capacity.reason is Reason.NO_CAPACITY
+    assert capacity.message.startswith("A pod needs 1 x 7g.80gb of a GPU (8 eighths of a GPU)")
+
+
+def test_legal_positions_that_are_not_together_on_one_node() -> None:
+    fleet = cluster(node("a", gpus=1, mig=(0,)), node("b", gpus=1, mig=(0,)))
+
+    refusal = why(fleet, workload(pods(mig("7g.80gb", 2))))
+
+    assert refusal.reason is Reason.NO_CAPACITY
+    assert "with 2 legal positions" in refusal.message
+
+
+def test_no_gpu_in_mig_mode() -> None:
+    refusal = why(cluster(node("a")), workload(pods(mig("7g.80gb"))))
+
+    assert refusal.reason is Reason.NO_MIG_POSITION
+    assert "no healthy GPU that matches is in MIG mode" in refusal.message
+
+
+def test_a_gang_short_of_some_pods_says_how_many_fit_and_where() -> None:
+    fleet = cluster(node("a"), node("b"), node("x", gpus=2, flavor="spot"))
+
+    refusal = why(fleet, workload(pods(whole(8), 5)), "spot", "a100")
+
+    assert refusal.reason is Reason.GANG_SHORT
+    assert refusal.message == (
+        "Needs 5 pods with 8 free GPUs; flavor a100 has room for 2 (18 whole GPUs free in all)."
+    )
+    assert refusal.next_step.startswith("Wait for room for 3 more")
+
+
+def test_replicas_that_must_be_apart_are_short_of_nodes() -> None:
+    refusal = why(cluster(node("a")), workload(pods(whole(1), 2), spread=Spread.REQUIRED))
+
+    assert "each on a node of its own; flavor a100 has room for 1" in refusal.message
+
+
+def test_shares_and_instances_of_a_gang_are_counted_too() -> None:
+    fleet = cluster(node("a", gpus=3, mig=(0,)))
+    place(fleet, request(workload(pods(share(300)))))
+
+    assert why(fleet, workload(pods(share(400), 9))).evidence["pods_fit"] == 3
+    assert why(fleet, workload(pods(mig("3g.40gb"), 9))).evidence["pods_fit"] == 2
+
+
+@pytest.mark.parametrize("topology", [TopologyRequest(), TopologyRequest(required=Level.RACK)])
+def test_pod_sets_that_fit_alone_but_not_together(topology: TopologyRequest) -> None:
+    fleet = cluster(node("a", gpus=2), node("b", gpus=1, rack="r"))
+
+    refusal = why(
+        fleet,
+        workload(
+            pods(whole(2), name="x", cpu_milli=50_000),
+            pods(whole(1), name="y", cpu_milli=50_000, memory_mib=1),
+            pods(name="z", cpu_milli=90_000),
+            topology=topology,
+        ),
+    )
+
+    assert refusal.reason is Reason.GANG_SHORT
+    assert refusal.message.startswith("Each pod set finds room by itself, but not all together")
+
+
+def test_a_preferred_level_is_never_the_reason() -> None:
+    fleet = cluster(node("a", gpus=2))
+
+    refusal = why(
+        fleet,
+        workload(
+            pods(whole(1), name="x", cpu_milli=50_000),
+            pods(whole(1), name="y", cpu_milli=60_000),
+            topology=TopologyRequest(preferred=Level.RACK),
+        ),
+    )
+
+    assert refusal.reason is Reason.GANG_SHORT
+
+
+def test_a_topology_request_without_gpus_is_explained_without_gpus() -> None:
+    fleet = cluster(*(node(f"n{i}", cpu_milli=1000) for i in range(3)))
+
+    refusal = why(
+        fleet,
+        workload(pods(count=2, cpu_milli=900), topology=TopologyRequest(required=Level.RACK)),
+    )
+
+    assert refusal.reason is Reason.TOPOLOGY
+    assert refusal.message.endswith("has room for 1.")
+
+
+def test_numbers_read_well() -> None:
+    assert [count(1, "node"), count(2, "node")] == ["1 node", "2 nodes"]
+    assert listing(["a", "b", "c"]) == "a, b and c"
+    assert amount("memory_mib", 5) == "5 MiB of memory"
