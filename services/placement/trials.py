@@ -117,10 +117,9 @@ class Trials:
         cause = self._desk.nominated.get(record.workload.id, self._desk.last_cause)
         assert nomination is not None
         assert cause is not None
+        headroom = self._headroom(record)
         request = PlacementRequest(
-            workload=record.workload,
-            flavors=nomination.flavors,
-            headroom=self._headroom(record),
+            workload=record.workload, flavors=tuple(headroom), headroom=headroom
         )
         answer = place(self._desk.cluster, request)
         if isinstance(answer, Refusal):
@@ -130,11 +129,13 @@ class Trials:
         return 1
 
     def _headroom(self, record: Record) -> Mapping[str, Resources]:
+        """By permitted flavor in which the queue has quota; the ledger charges no other."""
         assert record.nomination is not None
-        queue = record.workload.queue
+        usage, queue = self._desk.usage, record.workload.queue
         return {
-            flavor: self._desk.usage.headroom(queue, flavor)
+            flavor: usage.headroom(queue, flavor)
             for flavor in record.nomination.flavors
+            if (queue, flavor) in usage.limits
         }
 
     def _refused(self, record: Record, refusal: Refusal, cause: Received) -> None:

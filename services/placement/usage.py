@@ -41,7 +41,7 @@ class Usage:
         leaves = {
             place: used
             for place, used in self.used.items()
-            if place[0] not in self.nodes or self.nodes[place[0]].kind == "queue"
+            if place[0] in self.nodes and self.nodes[place[0]].kind == "queue"
         }
         self.used = {}
         for (queue, flavor), used in leaves.items():

@@ -86,11 +86,13 @@ def a_workload(
     queue: str = QUEUE,
     team: str = "red",
     priority: int = 0,
+    cpu_milli: int = 1_000,
+    memory_mib: int = 1_024,
     **spec: Any,
 ) -> Workload:
     """A workload of `pod_count` pods with `gpus` GPUs each."""
     request = gpu if gpu is not None else GpuRequest(count=gpus)
-    pod_set = PodSet(count=pod_count, gpu=request, cpu_milli=1_000, memory_mib=1_024)
+    pod_set = PodSet(count=pod_count, gpu=request, cpu_milli=cpu_milli, memory_mib=memory_mib)
     return Workload(
         id=name,
         team=team,

@@ -271,9 +271,12 @@ def test_no_quota_named_is_no_quota():
     driver = Driver()
     driver.send(reported(a_node()))
 
-    payloads = driver.send(nominated(a_workload()))
+    free_of_charge = a_workload("w2", gpu=GpuRequest(), cpu_milli=0, memory_mib=0)
 
-    assert [Reason.WAITING_FOR_QUOTA] == [reason for _, reason in refusals(payloads)]
+    payloads = driver.send(nominated(a_workload()), nominated(free_of_charge))
+
+    assert [] == placed(payloads)
+    assert ["w1", "w2"] == [name for name, _ in refusals(payloads)]
 
 
 def test_a_lowered_quota_takes_nothing_away_and_gives_nothing_new():

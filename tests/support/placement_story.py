@@ -1,0 +1,197 @@
+"""Random histories for the placement handler: whatever may come, in any order, also too late.
+
+A story draws its next batch from what there is now, so that most messages mean something and some
+are stale, doubled or about nobody. The same generator gives the same story.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from shared.core.model import GpuRequest, Node
+from shared.events import nodes, pods, quotas, workloads
+from tests.support.placement_driver import (
+    Driver,
+    a_node,
+    a_quota,
+    a_workload,
+    command,
+    nominated,
+    pod_fact,
+    queued,
+    reported,
+)
+
+QUEUES = ("q0", "q1", "q2")
+COHORTS = ("c0", "c1")
+FLAVORS = ("h100", "a100")
+NODES = ("n0", "n1", "n2")
+COMMANDS = (
+    workloads.CancelWorkload,
+    workloads.HoldWorkload,
+    workloads.ReleaseWorkload,
+    workloads.RequestEviction,
+)
+STEPS = (pods.PodsBound, pods.PodsRunning, pods.PodsFinished, pods.PodsGone)
+REQUESTS = (
+    GpuRequest(count=1),
+    GpuRequest(count=2),
+    GpuRequest(milli=400, memory_mib=30_000),
+    GpuRequest(mig_profile="1g.10gb", mig_count=1),
+    GpuRequest(mig_profile="3g.40gb", mig_count=1),
+    GpuRequest(),
+)
+
+
+class Story:
+    """One history of one cell."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._born = 0
+        self._nomination = 0
+        self._versions: dict[str, int] = {}
+        self._plots: tuple[tuple[int, Callable[[Driver], Any]], ...] = (
+            (6, self._nominate),
+            (2, self._queue),
+            (1, self._withdraw),
+            (3, self._command),
+            (2, self._reprioritise),
+            (9, self._pods),
+            (3, self._node),
+            (3, self._quota),
+        )
+
+    def batch(self, driver: Driver) -> list[Any]:
+        """The payloads of the next batch; the first one makes a small world."""
+        if not driver.units:
+            return [*(self._quota_of(name) for name in QUEUES), *map(self._inventory, NODES)]
+        weights = [weight for weight, _ in self._plots]
+        plots = [plot for _, plot in self._plots]
+        count = self._random.randint(1, 4)
+        return [plot(driver) for plot in self._random.choices(plots, weights, k=count)]
+
+    def seconds(self) -> int:
+        """How long nothing happens after a batch."""
+        return self._random.choice((0, 0, 0, 1, 30, 200))
+
+    def _next(self, name: str) -> int:
+        """Mostly a newer version of `name`, now and then an old one."""
+        old = self._versions.get(name, 0)
+        version = old if old and self._random.random() < 0.1 else old + 1
+        self._versions[name] = version
+        return version
+
+    # ── workloads ──
+
+    def _new(self) -> Any:
+        self._born += 1
+        return a_workload(
+            f"w{self._born}",
+            gpu=self._random.choice(REQUESTS),
+            pod_count=self._random.choice((1, 1, 1, 2, 3)),
+            queue=self._random.choice(QUEUES),
+            team=self._random.choice(("red", "blue")),
+            max_retries=self._random.choice((0, 1)),
+            max_duration_seconds=self._random.choice((None, 100)),
+        )
+
+    def _some(self, driver: Driver) -> str:
+        """The name of a workload that is alive, or once was, or never was."""
+        alive = sorted(driver.handler.desk.records.alive)
+        if alive and self._random.random() < 0.9:
+            return self._random.choice(alive)
+        return f"w{self._random.randint(0, self._born + 1)}"
+
+    def _queue(self, driver: Driver) -> Any:
+        return queued(self._new())
+
+    def _nominate(self, driver: Driver) -> Any:
+        self._nomination += 1
+        record = driver.handler.desk.records.alive.get(self._some(driver))
+        workload = record.workload if record else self._new()
+        flavors = self._random.choice((("h100",), ("a100",), ("h100", "a100"), ("h100", "none")))
+        return nominated(
+            workload,
+            number=self._nomination,
+            order=self._random.randint(0, 9),
+            flavors=flavors,
+            strict=workload.queue == "q0",
+        )
+
+    def _withdraw(self, driver: Driver) -> Any:
+        name = self._some(driver)
+        record = driver.handler.desk.records.alive.get(name)
+        known = record.nomination.number if record and record.nomination else 0
+        number = self._random.choice((known, known, 1))
+        return quotas.NominationWithdrawn(workload_id=name, nomination=number)
+
+    def _command(self, driver: Driver) -> Any:
+        return command(self._random.choice(COMMANDS), self._some(driver))
+
+    def _reprioritise(self, driver: Driver) -> Any:
+        return command(
+            workloads.ReprioritiseWorkload,
+            self._some(driver),
+            priority_class="",
+            priority=self._random.randint(0, 2),
+        )
+
+    def _pods(self, driver: Driver) -> Any:
+        name = self._some(driver)
+        record = driver.handler.desk.records.alive.get(name)
+        attempt = (record.attempt if record else 1) - self._random.choice((0, 0, 0, 0, 1))
+        kind = self._random.choice((*STEPS, pods.PodsRunning, pods.PodsGone, pods.BindRefused))
+        more: dict[str, Any] = {}
+        if kind in (pods.PodsFinished, pods.PodsGone):
+            more["succeeded"] = self._random.random() < 0.5
+        if kind is pods.BindRefused:
+            more = {"reason": "Conflict", "message": "taken"}
+        return pod_fact(kind, name, attempt, **more)
+
+    # ── nodes and quota ──
+
+    def _inventory(self, name: str) -> Any:
+        return reported(self._a_node(name), self._next(name))
+
+    def _a_node(self, name: str) -> Node:
+        return a_node(
+            name,
+            gpus=self._random.choice((1, 2, 4)),
+            mig=self._random.choice((0, 0, 1)),
+            flavor=FLAVORS[NODES.index(name) % 2],
+            cpu_milli=self._random.choice((3_000, 64_000)),
+            ready=self._random.random() < 0.9,
+            cordoned=self._random.random() < 0.1,
+        )
+
+    def _node(self, driver: Driver) -> Any:
+        name = self._random.choice(NODES)
+        dice = self._random.random()
+        if dice < 0.4:
+            return self._inventory(name)
+        if dice < 0.55:
+            return nodes.NodeRemoved(node=name, generation=self._next(name))
+        return nodes.GpuHealthReported(
+            node=name,
+            gpu=self._random.randint(-1, 2),
+            healthy=self._random.random() < 0.6,
+            generation=self._next(name),
+        )
+
+    def _quota(self, driver: Driver) -> Any:
+        return self._quota_of(self._random.choice(QUEUES + COHORTS))
+
+    def _quota_of(self, name: str) -> Any:
+        choice = self._random.choice
+        queue = name in QUEUES
+        return a_quota(
+            name,
+            choice((0, 1, 2, 4, 8)),
+            parent=choice(("", "c0", "c1")) if queue else ("", "c0")[name == "c1"],
+            kind="queue" if queue else "cohort",
+            version=self._next(name),
+            flavors=choice((("h100",), ("h100", "a100"), ("a100",))),
+        )

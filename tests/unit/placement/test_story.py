@@ -1,0 +1,78 @@
+"""Random histories: after every batch the memory agrees with itself, and twins with each other.
+
+`Driver.take` checks after each batch: charged = placed = used, versions without a gap, allowed
+transitions only, nothing after the end, no event id twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+from random import Random
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from shared.core.lifecycle import State
+from shared.core.units import NOTHING, UNBOUNDED
+from shared.events.workloads import WorkloadPlaced
+from tests.support.placement_driver import Driver
+from tests.support.placement_story import Story
+
+BATCHES = 25
+
+
+def tell(random, batches=BATCHES, *, twin=None):
+    """A driver after a whole story; a twin is given the same batches."""
+    story, driver = Story(random), Driver()
+    for _ in range(batches):
+        payloads = story.batch(driver)
+        seconds = story.seconds()
+        for one in (driver, twin) if twin else (driver,):
+            one.send(*payloads)
+            _quota_was_kept(one)
+            one.wait(seconds)
+            _quota_was_kept(one)
+    return driver
+
+
+def _quota_was_kept(driver):
+    """What was placed in the last batch fits all limits on its path."""
+    usage = driver.handler.desk.usage
+    for emit in driver.outcome.emits:
+        if isinstance(emit.payload, WorkloadPlaced):
+            flavor = emit.payload.placement.flavor
+            for name in usage.path(emit.payload.queue):
+                limit = usage.limits.get((name, flavor), UNBOUNDED)
+                assert usage.used.get((name, flavor), NOTHING).fits_in(limit)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@given(st.randoms(use_true_random=False))
+def test_no_history_breaks_what_must_always_hold(random):
+    tell(random)
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@given(st.randoms(use_true_random=False))
+def test_two_handlers_fed_the_same_say_the_same_byte_by_byte(random):
+    twin = Driver()
+
+    driver = tell(random, twin=twin)
+
+    assert [_bytes(unit) for unit in driver.units] == [_bytes(unit) for unit in twin.units]
+
+
+def _bytes(unit):
+    rows = [(row.seq, row.event_id, row.headers, row.value) for row in unit.outbox]
+    writes = [(write.sql, write.arguments, write.expect) for write in unit.writes]
+    return rows, writes, [astuple(row) for row in unit.audits]
+
+
+def test_the_stories_reach_every_state():
+    reached = set()
+    for seed in range(12):
+        reached |= {after for _, after in tell(Random(seed), 60).rows}
+        if len(reached) >= len(State) - 2:
+            break
+
+    assert {State.RECEIVED, State.REJECTED} == set(State) - reached
