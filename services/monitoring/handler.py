@@ -1,7 +1,7 @@
 """The monitoring service: every fact becomes a cost row, a change in memory, or a count.
 
-Pod facts are not read: whatever they lead to is in the facts of placement, and each message read
-costs an inbox row. Counters are moved only after the commit, so a batch that is decided again is
+Pod facts and nominations are not read: whatever they lead to is in the facts of placement, and
+each message read costs an inbox row. Counters are moved only after the commit, so a batch that is decided again is
 counted once.
 """
 
@@ -70,7 +70,6 @@ class MonitoringHandler:
             workloads.SubmissionConflicted: self._conflicted,
             workloads.PlacementRefused: self._refused_by_placement,
             quotas.QuotaRefused: self._refused_by_quota,
-            quotas.WorkloadNominated: self._workloads.nominated,
             quotas.QuotaChanged: self._quota,
             nodes.NodeInventoryReported: lambda fact: fleet.inventory(memory, fact),
             nodes.GpuHealthReported: lambda fact: fleet.health(memory, fact),
@@ -146,11 +145,11 @@ class MonitoringHandler:
         self._count(metrics.SUBMISSIONS.labels(self.team(team), answer).inc)
 
     def _refused_by_placement(self, fact: workloads.PlacementRefused) -> None:
-        self._workloads.refused_by_placement(fact)
+        self._workloads.refused(fact)
         self._count(metrics.REFUSALS.labels("placement", fact.reason.value).inc)
 
     def _refused_by_quota(self, fact: quotas.QuotaRefused) -> None:
-        self._workloads.refused_by_quota(fact)
+        self._workloads.refused(fact)
         self._count(metrics.REFUSALS.labels("quota", fact.reason.value).inc)
 
     def _quota(self, fact: quotas.QuotaChanged) -> None:

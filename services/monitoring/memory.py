@@ -37,7 +37,6 @@ class Seen(msgspec.Struct, array_like=True):
     queued: bool = False
     """Whether `WorkloadQueued` was read; it comes on a topic of its own, so perhaps late."""
     reason: str = ""
-    nomination: int = 0
     flavor: str = ""
     gpu_milli: int = 0
     placed_at_ms: int = 0

@@ -12,7 +12,7 @@ from typing import Final
 
 from services.monitoring.memory import DEVICES, WORKLOAD, Memory, Seen
 from shared.core.lifecycle import HOLDING, TERMINAL, State
-from shared.events.quotas import QuotaRefused, WorkloadNominated
+from shared.events.quotas import QuotaRefused
 from shared.events.workloads import (
     PlacementRefused,
     WorkloadFact,
@@ -45,23 +45,10 @@ class Workloads:
             memory.count(one, 1)
         self._keep(workload.id, one)
 
-    def nominated(self, fact: WorkloadNominated) -> None:
-        """Quota stands in its way no longer."""
-        one = self._memory.workloads.get(fact.workload.id)
-        if one is not None and one.state is State.QUEUED and fact.nomination > one.nomination:
-            self._because(fact.workload.id, one, "")
-
-    def refused_by_quota(self, fact: QuotaRefused) -> None:
-        """Quota says why it is not nominated."""
+    def refused(self, fact: QuotaRefused | PlacementRefused) -> None:
+        """Quota says why it is not nominated, or placement why it is not placed."""
         one = self._known(fact.workload_id, fact.team, fact.queue)
         if one.state is State.QUEUED:
-            self._because(fact.workload_id, one, fact.reason.value)
-
-    def refused_by_placement(self, fact: PlacementRefused) -> None:
-        """Placement says why it is not placed."""
-        one = self._known(fact.workload_id, fact.team, fact.queue)
-        if one.state is State.QUEUED and fact.nomination >= one.nomination:
-            one.nomination = fact.nomination
             self._because(fact.workload_id, one, fact.reason.value)
 
     def changed(self, fact: WorkloadFact) -> bool:

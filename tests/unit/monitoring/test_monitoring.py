@@ -179,16 +179,21 @@ def test_a_late_refusal_brings_no_workload_back(monitoring: Monitoring):
     assert 0 == monitoring.reason("WaitingForQuota")
 
 
-def test_a_nomination_clears_the_reason_of_quota_and_a_late_one_does_not(monitoring: Monitoring):
-    nominated = quotas.WorkloadNominated(
-        workload=b.queued().workload, version=1, nomination=1, order_key=(1,), flavors=()
-    )
-    monitoring.read(b.queued(), b.refused_by_quota(), nominated)
-    assert (0, 1) == (monitoring.reason("WaitingForQuota"), monitoring.reason(""))
+def test_the_reason_told_last_is_shown_until_it_is_placed(monitoring: Monitoring):
+    told = []
+    for fact in (b.queued(), b.refused_by_quota(), b.refused(Reason.GANG_SHORT), b.placed(2)):
+        monitoring.read(fact)
+        reasons = ("", "WaitingForQuota", "GangIncomplete")
+        told.append([reason for reason in reasons if monitoring.reason(reason)])
 
-    monitoring.read(b.refused(Reason.GANG_SHORT, nomination=1), nominated)
+    assert [[""], ["WaitingForQuota"], ["GangIncomplete"], []] == told
 
-    assert 1 == monitoring.reason("GangIncomplete")
+
+def test_nothing_is_read_that_nothing_comes_of(monitoring: Monitoring):
+    read = set(monitoring.handler.reads())
+
+    assert quotas.WorkloadNominated not in read
+    assert {workloads.WorkloadPlaced, nodes.GpuUsageReported} <= read
 
 
 async def test_a_restart_changes_no_gauge(monitoring: Monitoring):
