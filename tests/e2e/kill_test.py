@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import logging
 import os
 import random
 import shutil
@@ -43,6 +44,7 @@ SERVERS = ("kafka", "postgres")
 OTHERS = ("gateway", "simulated-cluster")
 EVENTS_PER_SECOND_MIN = 50
 PLACEMENTS_MIN = 100
+INVARIANTS_MIN = 11
 LIMIT_SECONDS = {"kafka": 10.0, "postgres": 5.0}
 SERVICE_LIMIT_SECONDS = 5.0
 RATE = 40
@@ -202,7 +204,8 @@ async def _rounds(stage: Stage, options: argparse.Namespace) -> int:
         limit = LIMIT_SECONDS.get(target, SERVICE_LIMIT_SECONDS)
         mark = "ok" if seconds <= limit else f"SLOW (limit {limit:g} s)"
         slow += [target] if seconds > limit else []
-        print(f"round {number:3d} kill {target:18s} decides again after {seconds:5.2f} s {mark}")
+        line = f"round {number:3d} kill {target:18s} decides again after {seconds:5.2f} s {mark}"
+        print(line, flush=True)
     load.stopping = True
     await feeding
     lasted = time.monotonic() - started
@@ -240,12 +243,12 @@ async def _verdict(stage: Stage, result: dict[str, Any], lasted: float) -> int:
 
 def _check(stage: Stage) -> str:
     command = [
-        *(sys.executable, "-m", "operations.cli", "check"),
+        *(sys.executable, "-m", "operations", "check", "-o", "json"),
         *("--database", stage.system.postgres.url("operations", "muster")),
         *("--kafka", f"127.0.0.1:{stage.system.kafka.port}"),
     ]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ, check=False)
-    if done.returncode == 0:
+    if done.returncode == 0 and done.stdout.count('"id"') >= INVARIANTS_MIN:
         return "clean"
     print(done.stdout[-6000:], done.stderr[-3000:])
     return f"exit {done.returncode}"
@@ -253,6 +256,7 @@ def _check(stage: Stage) -> str:
 
 def main() -> None:
     """Parse options, run, exit with the verdict."""
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
