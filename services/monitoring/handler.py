@@ -1,8 +1,8 @@
 """The monitoring service: every fact becomes a cost row, a change in memory, or a count.
 
 Pod facts and nominations are not read: whatever they lead to is in the facts of placement, and
-each message read costs an inbox row. Counters are moved only after the commit, so a batch that is decided again is
-counted once.
+each message read costs an inbox row. Counters are moved only after the commit, so a batch that is
+decided again is counted once.
 """
 
 from __future__ import annotations
