@@ -178,6 +178,8 @@ class Stream:
 
 
 def frame(row: Row) -> bytes:
-    """One event in the form of the stream; JSON has no line breaks."""
-    data = _json.encode(_view(row))
-    return b"id: %d\nevent: %s\ndata: %s\n\n" % (row["seq"], row["type"].encode(), data)
+    """One event in the form of the stream; JSON has no line breaks.
+
+    It has no `event:` line, so that a browser's `onmessage` gets it; its type is in the data.
+    """
+    return b"id: %d\ndata: %s\n\n" % (row["seq"], _json.encode(_view(row)))

@@ -95,6 +95,18 @@ async def test_every_role_gets_exactly_the_routes_that_are_his(gateway: Gateway)
             assert reply.status < 500, (role, route.name, reply.body)
 
 
+async def test_metrics_are_for_operators_and_for_the_machine_itself(gateway: Gateway):
+    admin = await gateway.key("red", "admin")
+
+    replies = [
+        await gateway.call("GET", "/metrics", key=key)
+        for key in (admin, gateway.operator_key, "", "x")
+    ]
+
+    assert [403, 200, 200, 401] == [reply.status for reply in replies]
+    assert 'muster_http_requests_total{route="create_key",status="201"}' in replies[1].body
+
+
 async def test_what_belongs_to_another_team_is_not_found(gateway: Gateway):
     made = await gateway.call("POST", "/v1/workloads?team=red", SPEC)
     key = await gateway.key("blue", "admin")

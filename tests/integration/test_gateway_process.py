@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Sequence
 from itertools import product
 from typing import Any
@@ -147,6 +148,36 @@ async def test_what_was_accepted_before_the_end_is_kept_and_published(
 
 async def _more_than(accepted: set[str], count: int) -> bool:
     return len(accepted) > count
+
+
+async def test_a_process_without_its_lease_is_not_ready_and_ends_at_once_when_asked_to(
+    process: Process, kafka: str, database: Database, topic_prefix: str
+):
+    other = Process(kafka, database, topic_prefix)
+    other.environment |= {"MUSTER_SLOT": "another", "MUSTER_GATEWAY_ROLES": "http"}
+    async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {process.key}"}) as http:
+        await until(lambda: process.ready(http))
+        other.start()
+        assert other.running is not None
+        await until(lambda: _lives(other, http))
+        ready = await other.ready(http)
+        url = f"{other.address}/v1/workloads?team=red"
+        async with http.post(url, json=SPEC) as response:
+            status, retry_after = response.status, response.headers.get("Retry-After")
+        started = time.monotonic()
+        code = await asyncio.to_thread(other.end, signal.SIGTERM)
+
+    assert (ready, code) == (False, 0)
+    assert (status, retry_after) in ((404, None), (503, "1"))
+    assert time.monotonic() - started < 5
+
+
+async def _lives(process: Process, http: aiohttp.ClientSession) -> bool:
+    try:
+        async with http.get(f"{process.address}/healthz") as response:
+            return response.status == 200
+    except aiohttp.ClientError:
+        return False
 
 
 async def test_a_stream_ends_when_the_process_is_asked_to(process: Process):

@@ -1,0 +1,193 @@
+"""The read model of the gateway: it follows the facts on a real broker, and streams them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+
+from shared.core.decision import Reason
+from shared.core.lifecycle import State
+from shared.core.model import (
+    Gpu,
+    GpuShare,
+    Node,
+    Placement,
+    PodPlacement,
+    PodSet,
+    Workload,
+    WorkloadKind,
+    WorkloadSpec,
+)
+from shared.core.units import Resources
+from shared.events import nodes, topics, workloads
+from tests.fixtures.servers import Database
+from tests.support.gateway import (
+    SPEC,
+    Gateway,
+    publish_facts,
+    running_gateway,
+    running_projection,
+    until,
+)
+
+
+@pytest.fixture
+async def gateway(kafka: str, database: Database, topic_prefix: str) -> AsyncIterator[Gateway]:
+    async with running_gateway(kafka, database.url("gateway"), topic_prefix) as running:
+        await running.organise("red")
+        yield running
+
+
+def _facts(identifier: str, at_ms: int) -> list[tuple[topics.Topic, workloads.Wire]]:
+    spec = WorkloadSpec(
+        name="train",
+        kind=WorkloadKind.TRAINING,
+        pod_sets=(PodSet(cpu_milli=4000, memory_mib=1024),),
+    )
+    workload = Workload(
+        id=identifier,
+        team="red",
+        queue="red",
+        cell=0,
+        priority=7,
+        spec=spec,
+        submitted_at_ms=at_ms,
+    )
+    share = GpuShare(index=1, mask=255, milli=1000, memory_mib=0)
+    placement = Placement(
+        flavor="h100",
+        pods=(PodPlacement(pod_set="main", rank=0, node="node-1", shares=(share,)),),
+        charge=Resources(gpu_milli=1000, cpu_milli=4000, memory_mib=1024),
+    )
+    node = Node(
+        name="node-1",
+        flavor="h100",
+        product="H100",
+        cpu_milli=96_000,
+        memory_mib=1 << 20,
+        gpus=tuple(Gpu(index=index, uuid=f"g{index}", memory_mib=81_920) for index in range(8)),
+    )
+    base: dict = {"workload_id": identifier, "team": "red", "queue": "red", "priority": 7}
+    return [
+        (topics.NODE_FACTS, nodes.NodeInventoryReported(node=node, generation=1)),
+        (
+            topics.NODE_FACTS,
+            nodes.GpuHealthReported(node="node-1", gpu=3, healthy=False, generation=2),
+        ),
+        (topics.QUEUE_FACTS, workloads.WorkloadQueued(workload=workload, body_hash="h")),
+        (
+            topics.WORKLOAD_FACTS,
+            workloads.PlacementRefused(
+                workload_id=identifier,
+                team="red",
+                queue="red",
+                nomination=1,
+                reason=Reason.NO_CAPACITY,
+                message="8 needed, 3 free",
+                next_step="wait for 5",
+                evidence={"needed": 8, "free": 3},
+            ),
+        ),
+        (
+            topics.WORKLOAD_FACTS,
+            workloads.WorkloadPlaced(
+                **base,
+                version=2,
+                state=State.PLACED,
+                attempt=1,
+                placement=placement,
+                placed_at_ms=at_ms + 50,
+                submitted_at_ms=at_ms,
+            ),
+        ),
+        (
+            topics.WORKLOAD_FACTS,
+            workloads.WorkloadRunning(
+                **base, version=3, state=State.RUNNING, attempt=1, running_at_ms=at_ms + 60
+            ),
+        ),
+    ]
+
+
+async def test_the_read_model_follows_the_facts_and_streams_them(gateway: Gateway):
+    key = await gateway.key("red", "member")
+    made = await gateway.call("POST", "/v1/workloads", SPEC, key=key)
+    identifier = made.body["id"]
+    facts = _facts(identifier, int(time.time() * 1000))
+    path = f"/v1/workloads/{identifier}"
+    headers = {
+        "Authorization": f"Bearer {key}",
+        "Accept": "text/event-stream",
+        "Last-Event-ID": "0",
+    }
+
+    async def state(wanted: str):
+        reply = await gateway.call("GET", path, key=key)
+        return reply if reply.body["state"] == wanted else None
+
+    async with (
+        running_projection(gateway.settings),
+        gateway.http.get(f"{gateway.address}/v1/events", headers=headers) as stream,
+    ):
+        await publish_facts(gateway.settings, facts[:4], source="t1", at_ms=facts_time(facts))
+        await until(lambda: state("queued"))
+
+        async def refused():
+            reply = await gateway.call("GET", f"{path}/why", key=key)
+            return reply if reply.body["reason"] == "InsufficientCapacity" else None
+
+        why = await until(refused)
+        queue = await gateway.call("GET", "/v1/queues/red", key=key)
+        await publish_facts(gateway.settings, facts[4:], source="t2", at_ms=facts_time(facts) + 9)
+        running = await until(lambda: state("running"))
+        streamed = await _streamed(stream, 4)
+        node = await gateway.call("GET", "/v1/nodes/node-1", key=key)
+        nodes_page = await gateway.call("GET", "/v1/nodes?flavor=h100", key=key)
+        used = await until(lambda: _used(gateway, key))
+        recorded = await gateway.call("GET", f"{path}/events?after=1", key=key)
+        after = await gateway.call("GET", f"{path}/why", key=key)
+
+    assert {"needed": 8, "free": 3} == why.body["evidence"]
+    assert "wait for 5" == why.body["next_step"]
+    assert ({"InsufficientCapacity": 1}, 1) == (
+        queue.body["waiting_reasons"],
+        queue.body["waiting"],
+    )
+    assert ("h100", ["node-1"], 7, 3) == tuple(
+        running.body[name] for name in ("flavor", "nodes", "priority", "version")
+    )
+    assert [4000] == [one["cpu_milli"] for one in running.body["spec"]["pod_sets"]]
+    assert ["queued", "queued", "placed", "running"] == [event["state"] for event in streamed]
+    assert [2, 3, 4] == [event["id"] for event in recorded.body["items"]]
+    assert [identifier] == node.body["devices"][1]["workloads"]
+    assert [3] == node.body["unhealthy_gpus"]
+    assert 1000 == nodes_page.body["items"][0]["used_gpu_milli"]
+    assert 4000 == used["flavors"][0]["used"]["cpu_milli"]
+    assert "Running" == after.body["reason"]
+
+
+def facts_time(facts: list) -> int:
+    """When the workload of `_facts` was submitted."""
+    time_ms: int = facts[2][1].workload.submitted_at_ms
+    return time_ms
+
+
+async def _used(gateway: Gateway, key: str):
+    reply = await gateway.call("GET", "/v1/queues/red", key=key)
+    used = reply.body["flavors"][0]["used"]["gpu_milli"]
+    return reply.body if used else None
+
+
+async def _streamed(stream: aiohttp.ClientResponse, count: int) -> list[dict]:
+    events: list[dict] = []
+    async with asyncio.timeout(10):
+        while len(events) < count:
+            line = (await stream.content.readline()).decode()
+            if line.startswith("data:"):
+                events.append(json.loads(line[5:]))
+    return events
