@@ -191,12 +191,9 @@ def _no_whole(found: Survey, demand: PodDemand, needs: str, evidence: dict[str, 
         )
         help_ = "Wait for GPUs to come free, or ask for fewer on one node."
     else:
-        have = (
-            f"{free.with_gpus} of {found.open} nodes have the GPUs"
-            if demand.gpus
-            else (f"of {count(free.with_gpus, 'node')}")
-        )
-        message = f"{head}; {have}, but {short_cpu} of them lack CPU and {free.with_cpu} memory."
+        of = f"of {count(found.open, 'node')}"
+        have = f"{of} {free.with_gpus} have the GPUs, but" if demand.gpus else of
+        message = f"{head}; {have} {short_cpu} lack CPU and {free.with_cpu} memory."
         help_ = "Ask for less CPU or memory, or wait for pods to end."
     return Refusal(reason=Reason.NO_CAPACITY, message=message, next_step=help_, evidence=evidence)
 

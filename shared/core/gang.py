@@ -127,8 +127,6 @@ def _in_smallest_span(layout: Layout, *, distinct: bool) -> bool:
     """The preferred products alone first, then with the less preferred."""
     for tier_count in range(1, max(map(len, layout.tiers)) + 1):
         kinds = tuple(sum(tiers[:tier_count], ()) for tiers in layout.tiers)
-        if not all(kinds):
-            continue
         for level in levels_to_try(layout.gang.topology.required):
             if _at_level(layout, kinds, level, distinct=distinct):
                 return True
@@ -278,8 +276,6 @@ class Fill:
         return placed
 
     def _into_node(self, node: NodeState, pods: int) -> int:
-        if node.kind not in self._kinds:
-            return 0
         room = min(node_room(node, self._demand, self._team), pods)
         if self._used is not None:
             room = min(room, int(node not in self._used))

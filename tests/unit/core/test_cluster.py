@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shared.core.cluster import Cluster
-from shared.core.model import GpuShare, Placement, PodPlacement
+from shared.core.model import GpuShare, Node, Placement, PodPlacement
 from shared.core.node_state import NodeState
 from shared.core.ordering_ties import node_rank
 from shared.core.placement import place
@@ -23,7 +23,7 @@ def test_totals_count_reported_gpus_and_held_milli() -> None:
     fleet = cluster(node("a"), node("b", gpus=2))
 
     assert fleet.gpu_milli_total() == 10_000
-    assert place(fleet, request(workload(pods(share(300)))))
+    place(fleet, request(workload(pods(share(300)))))
     assert fleet.gpu_milli_used() == 300
 
     fleet.put_node(node("b", gpus=4))
@@ -101,6 +101,15 @@ def test_a_gpu_that_is_no_longer_reported_stays_charged_and_is_not_offered() -> 
     assert sorted(fleet.nodes["a"].uses) == [0]
 
 
+def test_a_free_gpu_that_is_no_longer_reported_is_forgotten() -> None:
+    fleet = cluster(node("a", gpus=2, mig=(0, 1)))
+
+    fleet.put_node(node("a", gpus=1, mig=(0,)))
+
+    assert not isinstance(place(fleet, request(workload(pods(mig("7g.80gb", 2))))), Placement)
+    assert fleet.gpu_milli_total() == 1000
+
+
 def test_an_unhealthy_gpu_takes_no_new_work_and_returns() -> None:
     fleet = cluster(node("a", gpus=2))
     asked = request(workload(pods(whole(2))))
@@ -130,9 +139,9 @@ def test_an_unhealthy_node_takes_no_new_work_until_it_returns_or_reports() -> No
     assert isinstance(place(fleet, asked), Placement)
 
 
-@pytest.mark.parametrize("state", [{"ready": False}, {"cordoned": True}])
-def test_a_node_out_of_service_takes_no_new_work(state: dict[str, bool]) -> None:
-    fleet = cluster(node("a", **state))
+@pytest.mark.parametrize("out", [node("a", ready=False), node("a", cordoned=True)])
+def test_a_node_out_of_service_takes_no_new_work(out: Node) -> None:
+    fleet = cluster(out)
 
     assert not isinstance(place(fleet, request(workload(pods()))), Placement)
 

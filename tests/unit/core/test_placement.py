@@ -111,7 +111,7 @@ def test_a_gpu_is_shared_by_one_team_only() -> None:
     second = placed(fleet, workload(pods(share(300)), team="blue"))
 
     assert gpus(first) != gpus(second)
-    assert refused(fleet, workload(pods(share(300)), team="green"))
+    refused(fleet, workload(pods(share(300)), team="green"))
 
 
 def test_memory_of_a_shared_gpu_is_never_over_sold() -> None:
@@ -120,6 +120,8 @@ def test_memory_of_a_shared_gpu_is_never_over_sold() -> None:
 
     refused(fleet, workload(pods(share(100, 41))))
     placed(fleet, workload(pods(share(100, 40))))
+    assert helps(fleet, "a", workload(pods(share(100, 0))))
+    assert not helps(fleet, "a", workload(pods(share(100, 1))))
 
 
 def test_the_last_share_makes_the_gpu_whole_again() -> None:
