@@ -10,10 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Final, Self
+from sys import intern
+from typing import Any, Final, Self, cast
 
 import msgspec
 
+from operations.check.fields import Fields
 from operations.check.model import CannotCheck, Log, Payload, Record
 
 DEAD_LETTERS: Final = ".dlq"
@@ -50,6 +52,7 @@ NEEDED: Final = frozenset(
 """Types whose payload some check reads; of all others the headers are enough."""
 IGNORED: Final = ("usage.facts.",)
 """Telemetry samples carry no state and expire by themselves."""
+_decoder: Final = msgspec.json.Decoder(Fields)
 POLL_MS: Final = 500
 MAX_RECORDS: Final = 5000
 
@@ -184,12 +187,12 @@ def decode(topic: str, message: Any) -> Record | None:  # noqa: ANN401  # untype
             partition=message.partition,
             offset=message.offset,
             id=headers["ce_id"],
-            type=kind,
-            source=headers["ce_source"],
+            type=intern(kind),
+            source=intern(headers["ce_source"]),
             sequence=int(headers.get("ce_sequence", "0")),
             time_ms=_time_ms(headers["ce_time"]),
             causation_id=headers.get("ce_causationid", ""),
-            subject=headers.get("ce_subject", ""),
+            subject=intern(headers.get("ce_subject", "")),
             payload=_payload(message.value) if kind in NEEDED else {},
             redriven="redriven_from" in headers,
         )
@@ -208,8 +211,7 @@ def dead_place(message: Any) -> tuple[str, int, int]:  # noqa: ANN401  # untyped
 
 
 def _payload(value: bytes) -> Payload:
-    payload: Payload = msgspec.json.decode(value, type=dict[str, Any])
-    return payload
+    return cast("Payload", _decoder.decode(value))
 
 
 @lru_cache(maxsize=1024)

@@ -8,6 +8,7 @@ from typing import Any
 
 Row = Mapping[str, Any]
 Payload = dict[str, Any]
+_Index = dict[str, list["Record"]]
 
 
 class CannotCheck(Exception):  # noqa: N818  # the name says what happened
@@ -95,26 +96,40 @@ class Log:
     """(topic, partition, offset) of every record that went to the dead letters."""
     complete: bool = True
     """False once retention has removed the beginning: then a cause may be gone."""
+    _index: tuple[_Index, _Index] | None = None
 
     def covered(self, record: Record) -> bool:
         """Whether it was there before the snapshot, so that rows and causes must be known."""
         return record.offset < self.ends_before.get((record.topic, record.partition), 0)
 
     def of(self, *types: str) -> Iterable[Record]:
-        """Records of these types, first copy only, in order."""
-        return _first_copies(record for record in self.records if record.type in types)
+        """Records of these types, first copy only, in order by type."""
+        by_type, _ = self._indexes()
+        return (record for one in types for record in by_type.get(one, ()))
 
     def on(self, topic: str) -> Iterable[Record]:
         """Records of one topic, first copy only, in order."""
-        return _first_copies(record for record in self.records if record.topic == topic)
+        _, by_topic = self._indexes()
+        return iter(by_topic.get(topic, ()))
+
+    def _indexes(self) -> tuple[_Index, _Index]:
+        if self._index is None:
+            self._index = _index(self.records)
+        return self._index
 
 
-def _first_copies(records: Iterable[Record]) -> Iterable[Record]:
+def _index(records: Iterable[Record]) -> tuple[_Index, _Index]:
+    """First copies by type and by topic."""
     seen: set[tuple[str, str]] = set()
+    by_type: _Index = {}
+    by_topic: _Index = {}
     for record in records:
-        if (record.topic, record.id) not in seen:
-            seen.add((record.topic, record.id))
-            yield record
+        key = (record.topic, record.id)
+        if key not in seen:
+            seen.add(key)
+            by_type.setdefault(record.type, []).append(record)
+            by_topic.setdefault(record.topic, []).append(record)
+    return by_type, by_topic
 
 
 @dataclass(slots=True, kw_only=True)

@@ -63,7 +63,7 @@ async def demo() -> int:
             )
             refused, peak = await _show(work, tail, fleet.total_gpu_milli)
     report = report_of(tracker, fleet.total_gpu_milli)
-    del report["allocated_percent"]  # of the end; what was used at most says more
+    del report["allocated_percent"], report["workloads_per_second"]  # of the end, and of waits
     report["gpus_used_at_most"] = peak // GPU_MILLI
     _print(report, refused)
     _invite(state, tracker, items)
