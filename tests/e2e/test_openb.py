@@ -47,7 +47,11 @@ def run(system: LocalSystem, *arguments: str) -> str:
         "MUSTER_KAFKA_BOOTSTRAP": system.kafka.bootstrap,
     }
     done = subprocess.run(
-        [sys.executable, "-m", *arguments], env=environment, capture_output=True, text=True
+        [sys.executable, "-m", *arguments],
+        check=False,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, f"{arguments}: {done.stdout[-3000:]} {done.stderr[-3000:]}"
     return done.stdout
