@@ -1,8 +1,7 @@
 """Where a gang goes: whole, in one flavor, or not at all.
 
 `place` tries, in this order, and takes the first that works:
-1. the permitted flavors, in the order quota gave; one whose headroom is too small is
-   skipped;
+1. the permitted flavors, in the order quota gave; one whose headroom is too small is skipped;
 2. inside a flavor, topology levels from the smallest span to the widest allowed
    (core/topology.py);
 3. the pod sets, the hungriest first; each pod at its best place (core/search.py):
@@ -17,22 +16,23 @@ GPU memory, driver, CUDA, MIG profile. Cordoned, unready and unhealthy nodes are
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 
 from shared.core.attempt import attempt
 from shared.core.cluster import Cluster
 from shared.core.decision import Refusal
-from shared.core.demand import choice_key, gang_of, pod_set_shape
+from shared.core.demand import Gang, PodDemand, choice_key, gang_of, pod_set_shape
 from shared.core.devices import node_room
 from shared.core.explain import explain
 from shared.core.feasibility import kind_obstacle
+from shared.core.kind import Kind
 from shared.core.model import Placement, PodPlacement, Workload
 from shared.core.request import PlacementRequest
 from shared.core.statement import Statement
 from shared.core.topology import span_of
 from shared.core.units import NOTHING
 
-__all__ = ["PlacementRequest", "explain", "helps", "place", "request_class"]
+__all__ = ["PlacementRequest", "explain", "helps", "helps_any", "place", "request_class"]
 
 
 def place(cluster: Cluster, request: PlacementRequest) -> Placement | Refusal:
@@ -69,16 +69,32 @@ def helps(cluster: Cluster, node_name: str, workload: Workload) -> bool:
     Never wrong with a no: a gang that fits only now must put at least one pod on that node.
     Room for one pod of any of its sets there is therefore enough for a yes.
     """
-    state = cluster.nodes.get(node_name)
-    if state is None or state.kind is None:
-        return False
+    return helps_any(cluster, (node_name,), workload)
+
+
+def helps_any(cluster: Cluster, node_names: Iterable[str], workload: Workload) -> bool:
+    """Whether any of these changed nodes `helps`; compiles the workload once for all of them."""
     gang = gang_of(workload)
-    flavor = state.kind.key.flavor
-    return any(
-        kind_obstacle(state.kind, gang.choice, demand, flavor) is None
-        and node_room(state, demand, gang.team) > 0
+    permitting: dict[Kind, list[PodDemand]] = {}
+    for name in node_names:
+        state = cluster.nodes.get(name)
+        if state is None or state.kind is None:
+            continue
+        demands = permitting.get(state.kind)
+        if demands is None:
+            demands = permitting[state.kind] = _permitted_on(state.kind, gang)
+        if any(node_room(state, demand, gang.team) for demand in demands):
+            return True
+    return False
+
+
+def _permitted_on(kind: Kind, gang: Gang) -> list[PodDemand]:
+    flavor = kind.key.flavor
+    return [
+        demand
         for demand in gang.demands
-    )
+        if kind_obstacle(kind, gang.choice, demand, flavor) is None
+    ]
 
 
 def _placement(flavor: str, statement: Statement) -> Placement:

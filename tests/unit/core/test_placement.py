@@ -11,7 +11,7 @@ from shared.core.decision import Reason, Refusal
 from shared.core.exact import CHARGES_MAX
 from shared.core.feasibility import PLANS_MAX, version
 from shared.core.model import GpuChoice, GpuRequest, GpuShare, Placement, Spread, Workload
-from shared.core.placement import PlacementRequest, helps, place, request_class
+from shared.core.placement import PlacementRequest, helps, helps_any, place, request_class
 from shared.core.units import UNBOUNDED, Resources
 from tests.support.placing import cluster, mig, node, pods, request, share, whole, workload
 
@@ -384,6 +384,8 @@ def test_a_node_helps_only_if_a_pod_fits_on_it() -> None:
     fleet = cluster(node("a", gpus=4), node("h", flavor="h100", product="H100"))
 
     assert helps(fleet, "a", workload(pods(whole(4), 9)))
+    assert helps_any(fleet, ("unknown", "h", "a"), workload(pods(whole(4), 9)))
+    assert not helps_any(fleet, ("unknown", "a", "a"), workload(pods(whole(5))))
     assert not helps(fleet, "a", workload(pods(whole(5))))
     assert not helps(fleet, "a", workload(pods(mig("1g.10gb"))))
     assert not helps(fleet, "a", workload(pods(whole(1)), choice=GpuChoice(products=("H100",))))
