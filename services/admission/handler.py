@@ -27,12 +27,14 @@ from services.admission.parking import (
 )
 from services.admission.rulebook import Rulebook
 from shared.core.admission import AdmittedWorkload, Doubt, Refused, admit, class_for_team
+from shared.core.decision import FieldError
 from shared.core.lifecycle import State
 from shared.core.model import Workload
 from shared.events import nodes, organisation, workloads
 from shared.events.deadlines import DeadlinePassed, deadline_message
 from shared.events.envelope import Received, workload_id
 from shared.events.fingerprint import body_hash
+from shared.events.malformed import SubmissionMalformed
 from shared.events.topics import (
     NODE_FACTS,
     ORGANISATION_FACTS,
@@ -60,6 +62,7 @@ class AdmissionHandler:
         self._cell = cell
         self._actions: dict[type[Wire], Callable[[Received, Any], None]] = {
             workloads.SubmitWorkload: self._submitted,
+            SubmissionMalformed: self._malformed,
             workloads.CancelWorkload: self._commanded,
             workloads.HoldWorkload: self._commanded,
             workloads.ReleaseWorkload: self._commanded,
@@ -267,9 +270,6 @@ class AdmissionHandler:
         """On the team's results topic, for each submission by Kafka."""
         if not one.key:
             return
-        topic = self._results.get(one.team)
-        if topic is None:
-            topic = self._results[one.team] = team_results(one.team)
         answer = workloads.SubmissionAnswered(
             workload_id=one.id,
             idempotency_key=one.key,
@@ -277,7 +277,30 @@ class AdmissionHandler:
             message=message,
             errors=errors,
         )
-        self._outcome.emits.append(Emit(payload=answer, topic=topic, subject=one.id, cause=cause))
+        self._tell_team(one.team, answer, cause)
+
+    def _malformed(self, message: Received, submission: SubmissionMalformed) -> None:
+        """The record is a dead letter already; its team hears why."""
+        team = team_of(message.topic)
+        if team is None:
+            return
+        key = message.event.correlation_id
+        answer = workloads.SubmissionAnswered(
+            workload_id=workload_id(team, key) if _is_key(key) else "",
+            idempotency_key=key,
+            outcome="rejected",
+            message=f"the submission cannot be read: {submission.error}",
+            errors=(FieldError(field="", value="", rule=submission.error),),
+        )
+        self._counts["malformed"] += 1
+        self._tell_team(team, answer, message)
+
+    def _tell_team(self, team: str, answer: workloads.SubmissionAnswered, cause: Received) -> None:
+        topic = self._results.get(team)
+        if topic is None:
+            topic = self._results[team] = team_results(team)
+        emit = Emit(payload=answer, topic=topic, subject=answer.workload_id, cause=cause)
+        self._outcome.emits.append(emit)
 
     # ── later commands ───────────────────────────────────────────────────────────────────────
 

@@ -14,7 +14,8 @@ from typing import Final
 import msgspec
 
 from shared.events.codec import Malformed, decode, type_of
-from shared.events.envelope import Received, event_id
+from shared.events.envelope import Event, Received, event_id
+from shared.events.malformed import SubmissionMalformed
 from shared.events.topics import team_of
 from shared.ports.publisher import RawMessage
 from shared.runtime.assemble import DeadLetter
@@ -22,6 +23,8 @@ from shared.runtime.dedupe import RecentIds
 
 _UUID: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """Small letters only: as the database gives them back, or a duplicate would not be seen."""
+
+KEY_LENGTH_MAX: Final = 200
 
 Seen = Callable[[Sequence[str]], Awaitable[set[str]]]
 
@@ -56,7 +59,10 @@ async def sort_out(
             decoded.append(_decode(message))
         except Malformed as error:
             batch.dead.append(dead_letter(message, str(error)))
-            batch.skipped.append((message.topic, message.partition, message.offset))
+            if team_of(message.topic) is None:
+                batch.skipped.append((message.topic, message.partition, message.offset))
+            else:
+                decoded.append(_malformed(message, str(error)))
     doubtful = [one.event.id for one in decoded if recent.uncertain(one.event.id)]
     known = await seen(doubtful) if doubtful else set()
     for one in decoded:
@@ -93,14 +99,36 @@ def _decode(message: RawMessage) -> Received:
 
 
 def _untrusted(received: Received, message: RawMessage) -> Received:
-    place = f"{message.topic}/{message.partition}/{message.offset}"
     event = msgspec.structs.replace(
         received.event,
-        id=event_id(message.timestamp_ms, place, "broker", 0),
+        id=_id_from_place(message),
         time_ms=message.timestamp_ms,
         correlation_id=received.event.id,
     )
     return msgspec.structs.replace(received, event=event)
+
+
+def _malformed(message: RawMessage, error: str) -> Received:
+    """What admission answers to a record that it cannot be shown."""
+    key = dict(message.headers).get("ce_id") or b""
+    event = Event(
+        id=_id_from_place(message),
+        type="muster.submission.malformed.v1",
+        source="runtime",
+        subject="",
+        time_ms=message.timestamp_ms,
+        key="",
+        payload=SubmissionMalformed(error=error),
+        correlation_id=key.decode(errors="replace")[:KEY_LENGTH_MAX],
+    )
+    return Received(
+        event=event, topic=message.topic, partition=message.partition, offset=message.offset
+    )
+
+
+def _id_from_place(message: RawMessage) -> str:
+    place = f"{message.topic}/{message.partition}/{message.offset}"
+    return event_id(message.timestamp_ms, place, "broker", 0)
 
 
 def _check_id(identifier: str) -> None:

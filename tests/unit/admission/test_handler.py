@@ -7,6 +7,7 @@ from services.admission.handler import AdmissionHandler
 from services.admission.parking import FIT_WAIT_MS, NAMES_WAIT_MS
 from shared.core.units import Resources
 from shared.events.envelope import workload_id
+from shared.events.malformed import SubmissionMalformed
 from shared.events.organisation import PriorityClassApplied
 from shared.events.topics import QUEUE_FACTS, SUBMISSION_COMMANDS, team_results, team_submissions
 from shared.events.workloads import (
@@ -389,3 +390,15 @@ def test_the_same_messages_give_the_same_outcome():
         return [(one.emits, one.changes, one.writes) for one in office.outcomes]
 
     assert play() == play()
+
+
+def test_a_submission_that_cannot_be_read_is_answered_to_its_team():
+    topic = team_submissions(TEAM).name
+    message = received(SubmissionMalformed(error="value: not JSON"), topic, key="k1")
+
+    outcome = AdmissionHandler().decide([message], 1_000)
+
+    answer = only(outcome, SubmissionAnswered)
+    assert ("rejected", "k1", ID) == (answer.outcome, answer.idempotency_key, answer.workload_id)
+    assert "not JSON" in answer.errors[0].rule
+    assert team_results(TEAM) == outcome.emits[0].topic

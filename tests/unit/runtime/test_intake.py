@@ -140,3 +140,26 @@ async def test_an_id_that_is_not_a_uuid_as_the_database_writes_it_is_malformed(i
 
     assert [] == batch.fresh
     assert "ce_id" in batch.dead[0].error
+
+
+async def test_a_team_whose_record_cannot_be_read_is_told_and_the_record_is_a_dead_letter():
+    topic = team_submissions("red").name
+    record = replace(a_record(an_event(1, id="their key"), 7, topic=topic), value=b"{oops")
+
+    batch = await sort_out([record], RecentIds(), Inbox().seen)
+
+    (message,) = batch.fresh
+    assert "value" in message.event.payload.error
+    assert "their key" == message.event.correlation_id
+    assert (topic, 7) == (message.topic, message.offset)
+    assert b"{oops" == batch.dead[0].value
+
+
+async def test_a_type_that_nobody_reads_only_moves_the_offset():
+    wanted, other = an_event(1), an_event(2)
+    passed_over = {dict(a_record(other, 0).headers)["ce_type"]}
+
+    batch = await sort_out([a_record(wanted, 0)], RecentIds(), Inbox().seen, passed_over)
+
+    assert [] == batch.fresh
+    assert [0] == [offset for _, _, offset in batch.skipped]

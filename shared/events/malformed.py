@@ -1,0 +1,15 @@
+"""A submission on a team's own topic that cannot be read, as a message of its own.
+
+The record itself goes to the dead letters; this one lets admission answer the team. It is never
+on a topic, like a passed deadline.
+"""
+
+from __future__ import annotations
+
+from shared.events.workloads import Wire
+
+
+class SubmissionMalformed(Wire, frozen=True, kw_only=True):
+    """`error` says which field is wrong and why."""
+
+    error: str
