@@ -60,8 +60,8 @@ class Story:
             (3, self._command),
             (2, self._reprioritise),
             (9, self._pods),
-            (3, self._node),
-            (3, self._quota),
+            (2, self._node),
+            (2, self._quota),
         )
 
     def batch(self, driver: Driver) -> list[Any]:
@@ -75,7 +75,7 @@ class Story:
 
     def seconds(self) -> int:
         """How long nothing happens after a batch."""
-        return self._random.choice((0, 0, 0, 1, 30, 200))
+        return self._random.choice((0, 0, 0, 0, 0, 0, 1, 30, 130))
 
     def _next(self, name: str) -> int:
         """Mostly a newer version of `name`, now and then an old one."""
@@ -140,7 +140,10 @@ class Story:
         )
 
     def _pods(self, driver: Driver) -> Any:
-        name = self._some(driver)
+        records = driver.handler.desk.records.alive
+        holding = sorted(name for name, record in records.items() if record.holds)
+        sure = holding and self._random.random() < 0.95
+        name = self._random.choice(holding) if sure else self._some(driver)
         record = driver.handler.desk.records.alive.get(name)
         attempt = (record.attempt if record else 1) - self._random.choice((0, 0, 0, 0, 1))
         kind = self._random.choice((*STEPS, pods.PodsRunning, pods.PodsGone, pods.BindRefused))
@@ -163,7 +166,7 @@ class Story:
             mig=self._random.choice((0, 0, 1)),
             flavor=FLAVORS[NODES.index(name) % 2],
             cpu_milli=self._random.choice((3_000, 64_000)),
-            ready=self._random.random() < 0.9,
+            ready=self._random.random() < 0.95,
             cordoned=self._random.random() < 0.1,
         )
 
@@ -177,7 +180,7 @@ class Story:
         return nodes.GpuHealthReported(
             node=name,
             gpu=self._random.randint(-1, 2),
-            healthy=self._random.random() < 0.6,
+            healthy=self._random.random() < 0.8,
             generation=self._next(name),
         )
 
@@ -189,7 +192,7 @@ class Story:
         queue = name in QUEUES
         return a_quota(
             name,
-            choice((0, 1, 2, 4, 8)),
+            choice((0, 2, 4, 8, 16)),
             parent=choice(("", "c0", "c1")) if queue else ("", "c0")[name == "c1"],
             kind="queue" if queue else "cohort",
             version=self._next(name),

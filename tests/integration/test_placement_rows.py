@@ -1,0 +1,106 @@
+"""What placement writes, applied to real PostgreSQL: a reload finds the memory that wrote it.
+
+Random histories again, each unit committed as the service would. Every refusal of the database
+would be a disagreement between memory and ledger, so none may come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from services.placement.handlers import PlacementHandler
+from services.placement.records import Record
+from shared.adapters.postgres.lease import PostgresLease
+from shared.adapters.postgres.pool import Database as Pool
+from shared.adapters.postgres.store import PostgresStore
+from shared.core.units import NOTHING
+from tests.fixtures.servers import Database
+from tests.support.placement_driver import Driver, check
+from tests.support.placement_ledger import sums_agree
+from tests.support.placement_story import Story
+
+BATCHES = 60
+RELOAD_EVERY = 6
+
+
+@pytest.fixture
+async def pool(database: Database) -> AsyncIterator[Pool]:
+    pool = Pool(database.url("placement"))
+    yield pool
+    await pool.close()
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_memory_and_rows_agree_through_a_random_history(pool: Pool, seed: int) -> None:
+    store = await _store(pool)
+    story, driver = Story(Random(seed)), Driver()
+    written = 0
+    for number in range(BATCHES):
+        driver.send(*story.batch(driver))
+        driver.wait(story.seconds())
+        for unit in driver.units[written:]:
+            await store.commit(unit)
+        written = len(driver.units)
+        await sums_agree(pool, driver.handler)
+        if number % RELOAD_EVERY == RELOAD_EVERY - 1:
+            loaded = PlacementHandler(cell=0, seed=0)
+            await loaded.load(pool)
+            _same(driver.handler, loaded)
+
+
+@pytest.mark.parametrize("seed", range(100, 104))
+async def test_a_service_that_reloads_all_the_time_breaks_nothing(pool: Pool, seed: int) -> None:
+    store = await _store(pool)
+    story, driver = Story(Random(seed)), Driver()
+    written = 0
+    for _ in range(BATCHES):
+        driver.send(*story.batch(driver))
+        driver.wait(story.seconds())
+        for unit in driver.units[written:]:
+            await store.commit(unit)
+        written = len(driver.units)
+        driver.handler = PlacementHandler(cell=0, seed=0)
+        await driver.handler.load(pool)
+        check(driver.handler)
+
+
+async def _store(pool: Pool) -> PostgresStore:
+    lease = PostgresLease(pool, "placement", "cell-0", "a", time_to_live_seconds=600)
+    assert await lease.try_acquire()
+    return PostgresStore(pool, lease)
+
+
+def _same(kept: PlacementHandler, loaded: PlacementHandler) -> None:
+    """Everything that a decision may depend on is as it was before the reload."""
+    check(loaded)
+    assert kept.desk.cluster.digest() == loaded.desk.cluster.digest()
+    assert kept.fleet.generations == loaded.fleet.generations
+    assert kept.fleet.present == loaded.fleet.present
+    assert kept.desk.usage.nodes == loaded.desk.usage.nodes
+    assert kept.desk.usage.limits == loaded.desk.usage.limits
+    assert _used(kept) == _used(loaded)
+    assert {name: _fields(one) for name, one in kept.desk.records.alive.items()} == {
+        name: _fields(one) for name, one in loaded.desk.records.alive.items()
+    }
+    assert kept.desk.records.over.keys() == loaded.desk.records.over.keys()
+    assert _deadlines(kept) == _deadlines(loaded)
+
+
+def _used(handler: PlacementHandler) -> dict[tuple[str, str], Any]:
+    return {place: used for place, used in handler.desk.usage.used.items() if used != NOTHING}
+
+
+def _fields(record: Record) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in Record.__slots__}
+
+
+def _deadlines(handler: PlacementHandler) -> set[tuple[str, str, int]]:
+    return {
+        (name, record.deadline_kind, record.deadline_ms)
+        for name, record in handler.desk.records.alive.items()
+        if record.deadline_kind
+    }
