@@ -90,7 +90,7 @@ def _rooms(table: MigTable, name: str) -> tuple[int, ...]:
 
 @cache
 def _choices(table: MigTable, name: str) -> tuple[tuple[int, int] | None, ...]:
-    """By state: the start that costs the fewest later choices, with a preference over states."""
+    """By state: the start that costs the fewest later choices; then the fullest GPU."""
     profile = table.profiles[name]
     high_first = profile.compute in {1, 3}
     choices: list[tuple[int, int] | None] = []
@@ -104,9 +104,8 @@ def _choices(table: MigTable, name: str) -> tuple[tuple[int, int] | None, ...]:
             choices.append(None)
             continue
         loss, _, start = min(ranked)
-        unused = not state & MASK
-        fill = (state & MASK).bit_count()
-        choices.append(((loss * 2 + unused) * (SLICES + 1) + SLICES - fill, start))
+        free = SLICES - (state & MASK).bit_count()
+        choices.append((loss * (SLICES + 1) + free, start))
     return tuple(choices)
 
 

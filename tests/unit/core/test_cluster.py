@@ -206,8 +206,9 @@ def shelf_of(amounts: list[int]) -> Shelf:
     return shelf
 
 
-def test_a_shelf_finds_the_smallest_entry_that_suffices() -> None:
-    amounts = [(number * 37) % 1000 for number in range(5 * CHUNK)]
+@pytest.mark.parametrize("size", [7, 5 * CHUNK])
+def test_a_shelf_finds_the_smallest_entry_that_suffices(size: int) -> None:
+    amounts = [(number * 37) % 1000 for number in range(size)]
     shelf = shelf_of(amounts)
 
     for need in range(0, 1100, 13):
@@ -220,7 +221,7 @@ def test_a_shelf_finds_the_smallest_entry_that_suffices() -> None:
                 ),
                 default=None,
             )
-            found = shelf.first(need, 0, memory_mib)
+            found = shelf.first(need, need, memory_mib)
             assert (found and found[:2]) == expected
         assert shelf.count_from(need) == sum(amount >= need for amount in amounts)
         fitting = [entry[0] for entry in shelf.fitting(need, 0, 60)]

@@ -98,6 +98,31 @@ def test_a_3g_goes_high_so_that_a_4g_still_fits() -> None:
     assert of.room(of.profiles["3g.40gb"].mask(4), "4g.40gb") == 1
 
 
+def test_equal_starts_are_taken_from_the_top_by_1g_and_3g_and_from_the_bottom_by_others() -> None:
+    of = table()
+    for name in (*BASE, "1g.20gb"):
+        profile = of.profiles[name]
+        for state in range(256):
+            best = of.best(state, name)
+            if best is None:
+                continue
+            left = {
+                start: of.value(state | profile.mask(start))
+                for start in profile.legal_starts(state)
+            }
+            equal = [start for start, value in left.items() if value == left[best[1]]]
+            assert best[1] == (max(equal) if profile.compute in {1, 3} else min(equal))
+
+
+def test_of_two_gpus_that_lose_as_much_the_fuller_is_filled() -> None:
+    of = table()
+    offers = [(of.best(state, "1g.10gb"), state) for state in range(256)]
+    known = [(best[0], state) for best, state in offers if best is not None]
+    best_state = min(known)[1]
+
+    assert best_state.bit_count() == 7
+
+
 def test_counters_would_lie_where_the_mask_does_not() -> None:
     of = table()
     middle = of.profiles["2g.20gb"].mask(2)

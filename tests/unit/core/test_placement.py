@@ -65,6 +65,19 @@ def test_cpu_stays_beside_the_gpus_left_free() -> None:
     assert where(placed(fleet, workload(pods(whole(1), cpu_milli=40_000)))) == ["rich"]
 
 
+def test_cpu_beside_free_gpus_counts_for_more_than_a_tight_fit_also_between_kinds() -> None:
+    fleet = cluster(node("poor", gpus=2, cpu_milli=46_000), node("rich", gpus=2))
+
+    assert where(placed(fleet, workload(pods(whole(1), cpu_milli=40_000)))) == ["rich"]
+
+
+def test_the_order_of_reports_decides_nothing_between_kinds() -> None:
+    boards = [node(f"n{i}", gpus=1, mig=(0,), cpu_milli=1000 + i) for i in range(4)]
+    asked = workload(pods(mig("2g.20gb")))
+
+    assert placed(cluster(*boards), asked) == placed(cluster(*reversed(boards)), asked)
+
+
 def test_gpus_of_one_numa_domain_go_together() -> None:
     fleet = cluster(node("a"))
     assert gpus(placed(fleet, workload(pods(whole(1))))) == [0]

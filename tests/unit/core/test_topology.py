@@ -155,6 +155,15 @@ def test_the_nearest_miss_names_the_free_gpus_of_the_next_node() -> None:
     )
 
 
+def test_at_equal_room_the_nearest_miss_is_the_wider_domain() -> None:
+    fleet = cluster(node("a", rack="r"), node("b", rack="r", unhealthy=range(4)), node("alone"))
+
+    answer = place(fleet, request(workload(pods(whole(8), 2), topology=IN_RACK)))
+
+    assert isinstance(answer, Refusal)
+    assert "the best, rack r, has room for 1; the next node there has 4" in answer.message
+
+
 def test_a_preferred_level_gives_way_when_it_must() -> None:
     fleet = cluster(*(node(f"n{i}") for i in range(3)))
     prefer = TopologyRequest(preferred=Level.RACK)
