@@ -154,6 +154,8 @@ class Desk:
         In a later batch it is not: an event id is (cause, index), and would come twice.
         """
         if record.nomination is None or record.nomination.number != nomination.number:
+            if record.reason == record.refused_as:
+                record.reason = record.message = ""
             record.refused_as = ""  # another nomination is another question: it gets an answer
         record.nomination = nomination
         self.nominated[record.workload.id] = cause

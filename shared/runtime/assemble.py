@@ -9,6 +9,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from shared.events.codec import encode_headers, encode_payload
 from shared.events.envelope import Event, Received, event_id
@@ -16,6 +17,13 @@ from shared.events.registry import NAME_BY_TYPE
 from shared.events.topics import DEAD_LETTER_SUFFIX
 from shared.ports.store import AuditRow, OutboxRow, Unit
 from shared.runtime.handler import Change, Emit, Outcome
+
+DEAD_VALUE_BYTES_MAX: Final = 1 << 20
+"""A dead letter must fit the broker's bound with its headers, or the relay would never get past
+it; the rest of a longer value is at its source coordinates."""
+DEAD_HEADERS_BYTES_MAX: Final = 64 << 10
+"""Headers of the sender beyond this are left out."""
+DEAD_KEY_LENGTH_MAX: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,22 +117,26 @@ def _outbox_row(source: str, seq: int, emit: Emit, index: int, now_ms: int) -> O
 
 def _dead_row(source: str, seq: int, letter: DeadLetter, now_ms: int) -> OutboxRow:
     place = f"{letter.topic}/{letter.partition}/{letter.offset}"
+    value = letter.value[:DEAD_VALUE_BYTES_MAX]
+    size = sum(len(name) + len(text) for name, text in letter.headers)
     headers = [
-        *letter.headers,
+        *(letter.headers if size <= DEAD_HEADERS_BYTES_MAX else ()),
         ("source_topic", letter.topic.encode()),
         ("source_partition", b"%d" % letter.partition),
         ("source_offset", b"%d" % letter.offset),
         ("source_consumer", source.encode()),
         ("error_message", letter.error[:1_000].encode()),
     ]
+    if len(value) < len(letter.value):
+        headers.append(("source_value_bytes", b"%d" % len(letter.value)))
     return OutboxRow(
         seq=seq,
         event_id=event_id(now_ms, place, source, 0),
         topic=letter.topic + DEAD_LETTER_SUFFIX,
         partition=letter.partition,
-        key=letter.key.replace("\x00", "\ufffd"),
+        key=letter.key[:DEAD_KEY_LENGTH_MAX].replace("\x00", "\ufffd"),
         headers=headers,
-        value=letter.value,
+        value=value,
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from services.placement import trials
 from services.placement.handlers import PlacementHandler
 from services.placement.records import Record
 from shared.adapters.postgres.lease import PostgresLease
@@ -25,6 +26,13 @@ from tests.support.placement_story import Story
 
 BATCHES = 60
 RELOAD_EVERY = 6
+
+
+@pytest.fixture(autouse=True)
+def bounds_are_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small bounds, so that a short history meets them."""
+    monkeypatch.setattr(trials, "TOLD_MAX", 1)
+    monkeypatch.setattr(trials, "PLACED_MAX", 2)
 
 
 @pytest.fixture

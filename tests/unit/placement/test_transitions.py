@@ -248,6 +248,18 @@ def test_a_hold_on_what_runs_ends_in_held():
     assert State.HELD is driver.state()
 
 
+def test_a_hold_counts_for_one_stop_only():
+    driver = at(State.RUNNING)
+    driver.send(hold)
+    driver.send(gone)
+    driver.send(release)
+    driver.send(nominated(a_workload(), number=2))
+    driver.send(evict)
+    driver.send(pod_fact(PodsGone, "w1", 2))
+
+    assert State.QUEUED is driver.state()
+
+
 def test_a_hold_during_an_eviction_ends_in_held():
     driver = at(State.EVICTING)
     driver.send(hold)
@@ -409,6 +421,17 @@ def test_the_bind_deadline_goes_on_when_bound_and_ends_when_running():
 
     assert [] == driver.wait(BIND_SECONDS + 1)
     assert State.RUNNING is driver.state()
+
+
+def test_a_bind_deadline_that_passes_with_the_news_that_it_runs_changes_nothing():
+    driver = at(State.PLACED)
+    driver.now_ms += BIND_SECONDS * 1000
+    late = driver.handler.due(driver.now_ms)
+
+    facts = driver.take([driver.message(running), *late])
+
+    assert 1 == len(late)
+    assert ["WorkloadRunning"] == kinds(facts)
 
 
 def test_a_deadline_of_an_attempt_that_ended_changes_nothing():

@@ -115,6 +115,28 @@ def test_a_reason_is_told_once():
     assert [("w1", Reason.WAITING_FOR_QUOTA)] == refusals(other)
 
 
+def test_a_new_reason_is_told_to_the_whole_class():
+    driver = driver_with(a_node(), quota=8)
+    fill(driver)
+    driver.send(nominated(a_workload("w1"), order=1), nominated(a_workload("w2"), order=2))
+
+    payloads = driver.send(reported(a_node("n2")))
+
+    assert {("w1", Reason.WAITING_FOR_QUOTA), ("w2", Reason.WAITING_FOR_QUOTA)} == set(
+        refusals(payloads)
+    )
+
+
+def test_what_is_placed_at_once_has_its_own_nomination_as_cause():
+    driver = driver_with(a_node())
+    first, last = (driver.message(nominated(a_workload(name))) for name in ("w1", "w2"))
+
+    driver.take([first, last])
+
+    causes = {emit.subject: emit.cause.event.id for emit in driver.outcome.emits}
+    assert {"w1": first.event.id, "w2": last.event.id} == causes
+
+
 def test_a_class_that_comes_again_is_told_again():
     driver = driver_with(a_node())
     fill(driver)

@@ -109,3 +109,21 @@ def test_an_error_message_is_cut_and_a_key_is_made_storable():
 
     assert "a\ufffdb" == row.key
     assert 1_000 == len(dict(row.headers)["error_message"])
+
+
+def test_a_dead_letter_always_fits_the_broker():
+    letter = DeadLetter(
+        topic="t",
+        partition=0,
+        offset=1,
+        key="k" * 100_000,
+        headers=(("ce_id", b"x" * 2_000_000),),
+        value=b"y" * 2_000_000,
+        error="too much",
+    )
+
+    row = unit_of(Outcome(), dead=[letter]).outbox[0]
+
+    size = len(row.value) + len(row.key) + sum(len(value) for _, value in row.headers)
+    assert size < 1_500_000
+    assert b"2000000" == dict(row.headers)["source_value_bytes"]

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from shared.events.envelope import event_id, time_of_id
+from shared.events.malformed import SubmissionMalformed
 from shared.events.topics import team_submissions
 from shared.runtime import dedupe
 from shared.runtime.dedupe import RecentIds
@@ -149,6 +150,7 @@ async def test_a_team_whose_record_cannot_be_read_is_told_and_the_record_is_a_de
     batch = await sort_out([record], RecentIds(), Inbox().seen)
 
     (message,) = batch.fresh
+    assert isinstance(message.event.payload, SubmissionMalformed)
     assert "value" in message.event.payload.error
     assert "their key" == message.event.correlation_id
     assert (topic, 7) == (message.topic, message.offset)
