@@ -312,9 +312,33 @@ def test_a_lowered_quota_takes_nothing_away_and_gives_nothing_new():
     assert ["w1"] == placed(free(driver))
 
 
-def test_an_older_quota_is_ignored():
+def test_quota_given_back_helps_a_sister_queue_although_the_node_takes_nothing_new():
+    driver = driver_with(a_node("n1"))
+    driver.send(a_quota("top", gpus=8, kind="cohort"))
+    driver.send(a_quota("a", parent="top"), a_quota("b", parent="top"))
+    driver.send(nominated(a_workload("holder", gpus=8, queue="a")))
+    driver.send(reported(a_node("n1", cordoned=True), 2), reported(a_node("n2")))
+    driver.send(nominated(a_workload("sister", gpus=8, queue="b")))
+    assert State.QUEUED is driver.state("sister")
+
+    assert ["sister"] == placed(free(driver, "holder"))
+
+
+def test_use_is_counted_once_while_the_cohort_of_a_queue_is_not_known_yet():
+    driver = driver_with(a_node(gpus=64))
+    driver.send(a_quota("a", parent="late"), a_quota("b", parent="late"))
+    driver.send(nominated(a_workload("w1", gpus=2, queue="a")))
+
+    driver.send(a_quota("c", parent="other"))  # the tree is counted anew
+    driver.send(a_quota("late", gpus=4, kind="cohort"))
+
+    assert ["w2"] == placed(driver.send(nominated(a_workload("w2", gpus=2, queue="b"))))
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_a_quota_no_newer_than_the_last_is_ignored(version):
     driver = driver_with(a_node(), quota=1)
-    driver.send(a_quota(gpus=1, version=5), a_quota(gpus=100, version=4))
+    driver.send(a_quota(gpus=1, version=5), a_quota(gpus=100, version=version))
 
     payloads = driver.send(nominated(a_workload(gpus=2)))
 
