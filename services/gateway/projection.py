@@ -53,6 +53,10 @@ class Projection:
         """The facts that have rows."""
         return APPLY
 
+    def reads(self) -> Collection[type[Wire]]:
+        """Facts that change a row; a nomination, for one, does not."""
+        return APPLY.keys()
+
     async def load(self, reader: Reader) -> None:
         """Go on with the number after the last event."""
         rows = await reader.fetch("SELECT coalesce(max(seq), 0) + 1 AS seq FROM gateway.event")
@@ -269,7 +273,7 @@ def _health(batch: Batch, event: Event, fact: nodes.GpuHealthReported) -> None:
 
 NOWHERE: Final = Placement(flavor="", pods=(), charge=NOTHING)
 
-APPLY: Final[dict[type, Callable[[Batch, Event, Any], None]]] = {
+APPLY: Final[dict[type[Wire], Callable[[Batch, Event, Any], None]]] = {
     workloads.WorkloadQueued: _queued,
     workloads.WorkloadRejected: _rejected,
     workloads.SubmissionConflicted: _conflicted,

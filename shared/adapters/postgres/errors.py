@@ -48,6 +48,7 @@ def translated() -> Iterator[None]:
     except (
         asyncpg.PostgresError,
         asyncpg.InterfaceError,
+        asyncpg.InternalClientError,  # the connection was cut at an odd moment
         OSError,
         TimeoutError,
         OverflowError,
