@@ -90,9 +90,9 @@ class Loop:
         while not self._stopping:
             try:
                 await self._begin()
-                failed = 0
                 while not self._stopping:
-                    await self._turn()
+                    if await self._turn():
+                        failed = 0
             except MusterError as error:
                 failed += 1
                 await self._end_life(error)
@@ -140,19 +140,23 @@ class Loop:
         await self._subscription.close()
         await asyncio.sleep(BACKOFF_SECONDS)
 
-    async def _turn(self) -> None:
+    async def _turn(self) -> bool:
+        """Poll and process once; whether a unit was committed."""
         self._beats.beat()
         self._session.check()
         await self._session.relay.room()
         raw = await self._subscription.poll(self._batch_messages_max, self._wait_seconds())
         await self._failpoints.reach("loop.polled")
-        batch = await sort_out(raw, self._recent, self._seen)
+        batch = await sort_out(raw, self._recent, self._seen, self._passed_over)
         due = self._handler.due(self._clock.now_ms())
         batch.fresh.extend(one for one in due if one.event.id not in self._recent)
-        if batch.fresh or batch.skipped:
-            self._count(batch)
-            await self._process(batch.fresh, batch)
-            await self._assign()
+        if not self._worth_a_unit(batch):
+            return False
+        batch.skipped, self._skipped = [*self._skipped, *batch.skipped], []
+        self._count(batch)
+        await self._process(batch.fresh, batch)
+        await self._assign()
+        return True
 
     def _worth_a_unit(self, batch: Batch) -> bool:
         """Offsets alone are noted once a second; anything else at once."""

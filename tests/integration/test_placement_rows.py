@@ -18,9 +18,22 @@ from services.placement.records import Record
 from shared.adapters.postgres.lease import PostgresLease
 from shared.adapters.postgres.pool import Database as Pool
 from shared.adapters.postgres.store import PostgresStore
+from shared.core.lifecycle import State
 from shared.core.units import NOTHING
+from shared.events.pods import PodsGone, PodsRunning
+from shared.events.workloads import HoldWorkload
 from tests.fixtures.servers import Database
-from tests.support.placement_driver import Driver, check
+from tests.support.placement_driver import (
+    Driver,
+    a_node,
+    a_quota,
+    a_workload,
+    check,
+    command,
+    nominated,
+    pod_fact,
+    reported,
+)
 from tests.support.placement_ledger import sums_agree
 from tests.support.placement_story import Story
 
@@ -74,6 +87,22 @@ async def test_a_service_that_reloads_all_the_time_breaks_nothing(pool: Pool, se
         driver.handler = PlacementHandler(cell=0, seed=0)
         await driver.handler.load(pool)
         check(driver.handler)
+
+
+async def test_a_hold_of_what_runs_outlives_a_reload(pool: Pool) -> None:
+    store, driver = await _store(pool), Driver()
+    driver.send(reported(a_node()), a_quota(), nominated(a_workload()))
+    driver.send(pod_fact(PodsRunning, "w1"))
+    await store.commit(driver.units[0])
+    await store.commit(driver.units[1])
+    driver.send(command(HoldWorkload, "w1"))
+    await store.commit(driver.units[2])
+
+    driver.handler = PlacementHandler(cell=0, seed=0)
+    await driver.handler.load(pool)
+    driver.send(pod_fact(PodsGone, "w1"))
+
+    assert State.HELD is driver.state()
 
 
 async def _store(pool: Pool) -> PostgresStore:

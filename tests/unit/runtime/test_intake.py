@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from shared.events.envelope import event_id, time_of_id
 from shared.events.malformed import SubmissionMalformed

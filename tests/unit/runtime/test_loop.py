@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from shared.adapters.memory import MemoryLease
 from shared.events.deadlines import deadline_message
 from shared.events.topics import NODE_FACTS, team_submissions
+from shared.events.workloads import CancelWorkload, HoldWorkload
 from shared.ports.errors import MusterError, Rejected, Stale, Transient, UnknownCommit
 from shared.runtime import loop as loop_module
 from shared.runtime import session as session_module
@@ -238,6 +239,40 @@ async def test_protocol_rows_that_are_rejected_do_not_stop_later_lives(world):
     await world.read_to(1)
 
     assert 1 == len(world.letters())
+
+
+async def test_protocol_rows_that_are_always_rejected_end_the_process(world, monkeypatch):
+    monkeypatch.setattr(loop_module, "FAILED_LIVES_MAX", 3)
+    world.faults.extend([Rejected("the watermark")] * 100)
+    world.feed_raw(replace(a_record(an_event(0), 0), value=b"{"))
+    world.begin()
+
+    with pytest.raises(MusterError):
+        await asyncio.wait_for(world.task, 5)
+    assert 1 < world.handler.loads < 20
+
+
+async def test_messages_that_the_handler_does_not_read_are_passed_over(world):
+    world.handler.readable = [CancelWorkload]
+    other = HoldWorkload(workload_id="w2", team="t")
+    world.feed(an_event(1), an_event(2, other), an_event(3), an_event(4, other))
+    world.begin()
+    await world.read_to(4)
+
+    assert names(1, 3) == world.out()
+    assert {an_event(1).id, an_event(3).id} == set(world.shard.inbox)
+
+
+async def test_offsets_of_messages_passed_over_are_noted_once_a_second(world):
+    world.handler.readable = []
+    world.feed_numbers(1, 2)
+    world.begin()
+    await asyncio.sleep(0.1)
+    assert {} == world.shard.offsets
+
+    await world.read_to(2)
+
+    assert not any(world.handler.batches)
 
 
 async def test_an_idle_holder_notices_that_it_was_overtaken(world, monkeypatch):

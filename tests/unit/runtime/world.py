@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import structlog
+from msgspec.structs import replace
 
 from shared.adapters.memory import ManualClock, MemoryDatabase, MemoryLease, MemoryStore
 from shared.adapters.memory_log import MemoryLog, MemoryPublisher, MemorySubscription
 from shared.events.envelope import Event, Received
 from shared.events.quotas import NominationWithdrawn
+from shared.events.registry import TYPE_BY_NAME
 from shared.events.topics import QUOTA_FACTS, SUBMISSION_COMMANDS, Topic
+from shared.events.workloads import Wire
 from shared.ports.errors import MusterError, Rejected
 from shared.ports.publisher import RawMessage
 from shared.ports.store import OutboxRow, Unit, Write
@@ -40,6 +42,7 @@ class Telling:
         self.poison: set[str] = set()
         self.batches: list[list[str]] = []
         self.loads = 0
+        self.readable: list[type[Wire]] = list(TYPE_BY_NAME.values())
         self.suspended = 0
         self.deadlines: list[Received] = []
         """Rows of deadlines: due again after every load."""
@@ -47,6 +50,9 @@ class Telling:
 
     def topics(self) -> Sequence[tuple[Topic, Sequence[int]]]:
         return self.wanted
+
+    def reads(self) -> Sequence[type[Wire]]:
+        return self.readable
 
     async def load(self, reader: Any) -> None:
         self.loads += 1
@@ -178,6 +184,7 @@ class World:
         async with asyncio.timeout(seconds):
             while not true():
                 assert self.task is None or not self.task.done(), self.task
+                self.clock.advance(0.01)
                 await asyncio.sleep(0.002)
 
     async def read_to(self, offset: int, topic: str = TOPIC) -> None:
