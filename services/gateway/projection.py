@@ -53,10 +53,6 @@ class Projection:
         """The facts that have rows."""
         return APPLY
 
-    def reads(self) -> Collection[type[Wire]]:
-        """Facts that change a row; a nomination, for one, does not."""
-        return APPLY.keys()
-
     async def load(self, reader: Reader) -> None:
         """Go on with the number after the last event."""
         rows = await reader.fetch("SELECT coalesce(max(seq), 0) + 1 AS seq FROM gateway.event")
