@@ -8,8 +8,10 @@ which of them fail. They pass the same contract as the real ones (tests/contract
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from shared.adapters.clock import SystemClock
 from shared.events.envelope import Received

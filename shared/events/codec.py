@@ -25,7 +25,6 @@ _encoder = msgspec.json.Encoder()
 _decoders: Final[dict[str, msgspec.json.Decoder[Any]]] = {
     name: msgspec.json.Decoder(type=payload) for name, payload in TYPE_BY_NAME.items()
 }
-_FIXED: Final[Headers] = [("ce_specversion", b"1.0"), ("content-type", b"application/json")]
 
 
 class Malformed(Exception):  # noqa: N818  # the name says what the message is
@@ -40,10 +39,8 @@ def encode_payload(payload: Wire) -> bytes:
 def encode_headers(event: Event) -> Headers:
     """The CloudEvents attributes of `event`."""
     headers = [
-        *_FIXED,
+        *_fixed_headers(event.type, event.source),
         ("ce_id", event.id.encode()),
-        ("ce_type", event.type.encode()),
-        ("ce_source", event.source.encode()),
         ("ce_subject", event.subject.encode()),
         ("ce_time", _rfc3339(event.time_ms)),
         ("ce_partitionkey", event.key.encode()),
@@ -56,6 +53,17 @@ def encode_headers(event: Event) -> Headers:
     if event.traceparent:
         headers.append(("traceparent", event.traceparent.encode()))
     return headers
+
+
+@lru_cache(maxsize=256)
+def _fixed_headers(type_name: str, source: str) -> tuple[tuple[str, bytes], ...]:
+    """What all events of one type and producer share; `ce_type` first, for `type_of`."""
+    return (
+        ("ce_type", type_name.encode()),
+        ("ce_specversion", b"1.0"),
+        ("content-type", b"application/json"),
+        ("ce_source", source.encode()),
+    )
 
 
 def decode(
@@ -122,6 +130,7 @@ def _attributes(headers: Iterable[tuple[str, bytes]]) -> dict[str, str]:
     return attributes
 
 
+@lru_cache(maxsize=1024)
 def parse_time(text: str) -> int:
     """Unix milliseconds of an RFC 3339 time; raises Malformed."""
     try:

@@ -15,7 +15,7 @@ import msgspec
 from shared.events.workloads import Wire
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
+class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One fact or command with its CloudEvents attributes.
 
     `id` is a UUID in hexadecimal with dashes; `time_ms` is Unix time in milliseconds;
@@ -35,7 +35,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     traceparent: str = ""
 
 
-class Received(msgspec.Struct, frozen=True, kw_only=True):
+class Received(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An event with the place it was read from; `topic` has no prefix ("workload.facts.v1").
 
     A due deadline is one too: topic "deadline", offset -1 (design.md 1, Ids).

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from shared.ports.store import OutboxRow
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RawMessage:
+class RawMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A record as read; `topic` without prefix."""
 
     topic: str

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import msgspec
+
 from shared.events.envelope import Received
 
 Headers = list[tuple[str, bytes]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutboxRow:
+class OutboxRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An event to publish; `seq` is dense for one (service, shard), so its order is commit order.
 
     `topic` is the name without prefix; `partition` the cell for topics keyed by cell.
@@ -31,8 +32,7 @@ class OutboxRow:
     value: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditRow:
+class AuditRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One state version of one subject: who changed what, on which cause. Chained by digest."""
 
     seq: int

@@ -12,6 +12,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+import msgspec
+
 from shared.events.envelope import Received
 from shared.events.topics import Topic
 from shared.events.workloads import Wire
@@ -19,8 +21,7 @@ from shared.ports.reader import Reader
 from shared.ports.store import Write
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Emit:
+class Emit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A fact or command to publish; id, time, sequence and type are the loop's to add.
 
     `partition` is the cell for topics keyed by cell, 0 for others. `cause` is the message that
@@ -34,8 +35,7 @@ class Emit:
     partition: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One new state version of one subject: becomes an audit row."""
 
     subject: str

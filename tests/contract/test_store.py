@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from shared.ports.errors import LeaseLost, Rejected, Stale
 from shared.ports.store import Unit

@@ -14,7 +14,7 @@ import msgspec
 
 from shared.ports.store import AuditRow, OutboxRow, Unit, Write
 
-_headers = msgspec.json.Encoder()
+_headers = msgspec.msgpack.Encoder()
 
 
 class Statement:
@@ -138,14 +138,13 @@ def _add_outbox(statement: Statement, schema: str, rows: Sequence[OutboxRow]) ->
 
 
 def pack_headers(headers: Sequence[tuple[str, bytes]]) -> bytes:
-    """Headers as one value; CloudEvents attributes are text."""
-    return _headers.encode([(name, value.decode("latin-1")) for name, value in headers])
+    """Headers as one value (MessagePack)."""
+    return _headers.encode(headers)
 
 
 def unpack_headers(packed: bytes) -> list[tuple[str, bytes]]:
     """Inverse of `pack_headers`."""
-    pairs = msgspec.json.decode(packed, type=list[tuple[str, str]])
-    return [(name, value.encode("latin-1")) for name, value in pairs]
+    return msgspec.msgpack.decode(packed, type=list[tuple[str, bytes]])
 
 
 def _add_audits(statement: Statement, schema: str, rows: Sequence[AuditRow]) -> None:

@@ -6,11 +6,11 @@ transitions only, nothing after the end, no event id twice.
 
 from __future__ import annotations
 
-from dataclasses import astuple
 from random import Random
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import astuple
 
 from shared.core.lifecycle import State
 from shared.core.units import NOTHING, UNBOUNDED
