@@ -14,7 +14,7 @@ from services.placement.desk import Desk
 from services.placement.records import Record
 from shared.core.decision import Refusal
 from shared.core.lifecycle import State
-from shared.core.placement import PlacementRequest, helps, place, request_class
+from shared.core.placement import PlacementRequest, helps_any, place, request_class
 from shared.core.units import Resources
 from shared.events.deadlines import deadline_message
 from shared.events.envelope import Received
@@ -103,11 +103,8 @@ class Trials:
             assert nomination is not None
             if any(name in desk.freed_queues for name in desk.usage.path(workload.queue)):
                 return True
-            return any(
-                helps(desk.cluster, name, workload)
-                for flavor in nomination.flavors
-                for name in freed.get(flavor, ())
-            )
+            names = (name for flavor in nomination.flavors for name in freed.get(flavor, ()))
+            return helps_any(desk.cluster, names, workload)
 
         desk.waiting.wake(can_help)
 
