@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 
 import pytest
 from msgspec.structs import replace
 
 from shared.adapters.memory import MemoryLease
+from shared.adapters.memory_log import MemorySubscription
 from shared.events.deadlines import deadline_message
 from shared.events.topics import NODE_FACTS, team_submissions
 from shared.events.workloads import CancelWorkload, HoldWorkload
@@ -241,9 +243,20 @@ async def test_protocol_rows_that_are_rejected_do_not_stop_later_lives(world):
     assert 1 == len(world.letters())
 
 
+def _idle_every_other_time():
+    """A poll that finds nothing at first in every life: that is no success."""
+    poll, calls = MemorySubscription.poll, itertools.count()
+
+    async def idle(self, max_messages, wait_seconds):
+        return [] if next(calls) % 2 == 0 else await poll(self, max_messages, wait_seconds)
+
+    return idle
+
+
 async def test_protocol_rows_that_are_always_rejected_end_the_process(world, monkeypatch):
     monkeypatch.setattr(loop_module, "FAILED_LIVES_MAX", 3)
-    world.faults.extend([Rejected("the watermark")] * 100)
+    monkeypatch.setattr(MemorySubscription, "poll", _idle_every_other_time())
+    world.faults.extend([Rejected("the watermark")] * 1_000)
     world.feed_raw(replace(a_record(an_event(0), 0), value=b"{"))
     world.begin()
 
