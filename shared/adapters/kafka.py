@@ -57,7 +57,7 @@ class KafkaPublisher:
                 acks="all",
                 linger_ms=0,
                 max_batch_size=BATCH_BYTES,
-                max_request_size=4 * BATCH_BYTES,
+                max_request_size=5 * BATCH_BYTES,
                 request_timeout_ms=REQUEST_TIMEOUT_MS,
             )
             try:

@@ -14,11 +14,16 @@ from typing import Final
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from shared.events.topics import DEAD_LETTER_SUFFIX, TOPICS, Topic
+from shared.events.topics import DEAD_LETTER_SUFFIX, TOPICS, Topic, team_of
 from shared.ports.errors import Transient
 
 ALREADY_EXISTS: Final = 36
 DEAD_LETTER_RETENTION_HOURS: Final = 24 * 14
+MESSAGE_BYTES_MAX: Final = 5 << 20
+"""More than the codec takes (4 MiB): the placement of a gang of 4,096 pods is about 2 MiB, and a
+row that the broker refuses would stop its relay for good."""
+SUBMISSION_BYTES_MAX: Final = 3 << 19
+"""On a team's own topics: far more than a valid submission; holds a dead letter (1 MiB) too."""
 
 
 async def create_topics(
@@ -43,15 +48,17 @@ async def create_topics(
 
 def _with_dead_letters(topic: Topic, prefix: str, replication: int) -> list[NewTopic]:
     name = topic.on_broker(prefix)
+    largest = MESSAGE_BYTES_MAX if team_of(topic.name) is None else SUBMISSION_BYTES_MAX
+    dead_hours = DEAD_LETTER_RETENTION_HOURS
     return [
-        _new(name, topic.partitions, topic.retention_hours, replication),
-        _new(
-            name + DEAD_LETTER_SUFFIX, topic.partitions, DEAD_LETTER_RETENTION_HOURS, replication
-        ),
+        _new(name, topic.partitions, topic.retention_hours, largest, replication),
+        _new(name + DEAD_LETTER_SUFFIX, topic.partitions, dead_hours, largest, replication),
     ]
 
 
-def _new(name: str, partitions: int, retention_hours: int, replication: int) -> NewTopic:
+def _new(
+    name: str, partitions: int, retention_hours: int, largest: int, replication: int
+) -> NewTopic:
     retention_ms = retention_hours * 3_600_000 if retention_hours > 0 else -1
     return NewTopic(
         name=name,
@@ -59,6 +66,7 @@ def _new(name: str, partitions: int, retention_hours: int, replication: int) -> 
         replication_factor=replication,
         topic_configs={
             "retention.ms": str(retention_ms),
+            "max.message.bytes": str(largest),
             "message.timestamp.type": "LogAppendTime",
         },
     )

@@ -111,6 +111,16 @@ async def test_rows_too_large_for_one_batch_arrive_in_order(world):
     assert list(range(1, 9)) == seqs(await world.read(8))
 
 
+async def test_the_placement_of_the_largest_gang_passes(world):
+    await world.publisher.publish([a_row(1), a_row(2, size=4_000_000), a_row(3)])
+    await world.subscription.assign({(TOPIC, 0): 0})
+
+    messages = await world.read(3)
+
+    assert [1, 2, 3] == seqs(messages)
+    assert len(messages[1].value) > 4_000_000
+
+
 async def test_reading_begins_at_the_offset_given(world):
     await world.publisher.publish([a_row(number) for number in range(1, 11)])
     await world.subscription.assign({(TOPIC, 0): 7})
