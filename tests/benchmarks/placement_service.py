@@ -11,7 +11,7 @@ import cProfile
 import json
 import pstats
 import time
-from collections import Counter
+from collections import defaultdict
 
 from services.placement.handlers import PlacementHandler
 from shared.adapters.postgres.unit_statement import build
@@ -32,7 +32,7 @@ class Feed:
 
     def __init__(self) -> None:
         self.handler = PlacementHandler()
-        self.seconds: Counter[str] = Counter()
+        self.seconds: dict[str, float] = defaultdict(float)
         self._number = 0
         self._counters = Counters(next_seq=1, next_unit=1, next_audit=1, last_digest=b"")
 

@@ -162,11 +162,12 @@ async def settle(stage: Stage, accepted: list[str], seconds: float) -> dict[str,
 
 async def doubled(stage: Stage) -> int:
     """Workloads with more than one audit row for a version, or with two queued facts."""
-    return await stage.rows.fetchval(
+    count: int = await stage.rows.fetchval(
         "SELECT count(*) FROM (SELECT subject, version FROM placement.audit"
         " GROUP BY 1, 2 HAVING count(*) > 1 UNION ALL SELECT subject, version"
         " FROM admission.audit GROUP BY 1, 2 HAVING count(*) > 1) d"
     )
+    return count
 
 
 async def run(options: argparse.Namespace) -> int:

@@ -176,9 +176,7 @@ async def test_why_names_quota_with_numbers_and_a_raised_quota_takes_effect(stag
 
 
 async def wait_for_reason(stage: Stage, one: str) -> dict[str, Any]:
-    for _ in range(100):
-        why = await stage.get(f"workloads/{one}/why")
-        if why.get("reason"):
-            return why
-        await asyncio.sleep(0.05)
-    raise TimeoutError(str(why))
+    async with asyncio.timeout(10):
+        while not (why := await stage.get(f"workloads/{one}/why")).get("reason"):
+            await asyncio.sleep(0.05)
+    return why

@@ -21,8 +21,10 @@ def cpu_seconds(pids: Iterable[int]) -> float:
     return total / TICKS
 
 
-def family(pid: int) -> list[int]:
+def family(pid: int | None) -> list[int]:
     """A process and its living children, a database server's backends for example."""
+    if pid is None:
+        return []
     children = [pid]
     for task in Path(f"/proc/{pid}/task").iterdir():
         text = (task / "children").read_text()

@@ -85,11 +85,12 @@ class Stage:
     async def reaches(self, workload_id: str, state: str, seconds: float = 15) -> dict[str, Any]:
         """Wait until a workload is in a state; raises TimeoutError with what it is in."""
         deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            found = await self.get(f"workloads/{workload_id}")
-            if found["state"] == state:
-                return found
+        while (found := await self.get(f"workloads/{workload_id}"))["state"] != state:
+            if time.monotonic() > deadline:
+                break
             await asyncio.sleep(0.05)
+        else:
+            return found
         raise TimeoutError(f"{workload_id} is {found['state']}, not {state}: {found}")
 
     async def put(self, path: str, body: Mapping[str, Any]) -> None:
