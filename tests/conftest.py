@@ -4,7 +4,11 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.fixtures.shared_folder", "tests.fixtures.servers"]
+pytest_plugins = [
+    "tests.fixtures.shared_folder",
+    "tests.fixtures.servers",
+    "tests.fixtures.ledger",
+]
 
 settings.register_profile("dev", max_examples=100, deadline=None)
 settings.register_profile(

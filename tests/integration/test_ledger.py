@@ -5,180 +5,23 @@ Everything goes through the service's own role, so nothing here needs the servic
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
-from typing import Any
-
-import asyncpg
 import pytest
 
-from deploy.local.postgres import LocalPostgres
-from shared.adapters.postgres.lease import PostgresLease
 from shared.adapters.postgres.pool import Database as Pool
-from shared.adapters.postgres.store import PostgresStore
-from shared.ports.errors import MusterError, Rejected
-from shared.ports.store import Write
-from tests.fixtures.servers import TEMPLATE, Database
-from tests.support.protocol import a_message, a_row, a_unit, an_audit
-
-CHECK_VIOLATION, DENIED, UNIQUE, STALE, FROZEN = "23514", "42501", "23505", "MU002", "P0001"
-WHOLE, SHARE = 255, 0
-COLUMNS = (
-    "workload_id, attempt, rank, node, gpu, team, queue, flavor, mask, milli, gpu_memory_mib,"
-    " cpu_milli, memory_mib, epoch"
+from tests.fixtures.ledger import (
+    CHECK_VIOLATION,
+    DENIED,
+    FROZEN,
+    STALE,
+    UNIQUE,
+    Ledger,
+    a_node,
+    a_quota,
+    instance,
+    pod,
+    share,
+    state_of,
 )
-
-
-def pod(name: str = "w1", **more: Any) -> dict[str, Any]:
-    """One allocation row: a whole GPU 0 of node n1, but for what is named."""
-    row = {
-        "workload_id": name,
-        "attempt": 1,
-        "rank": 0,
-        "node": "n1",
-        "gpu": 0,
-        "team": "red",
-        "queue": "q",
-        "flavor": "h100",
-        "mask": WHOLE,
-        "milli": 1000,
-        "gpu_memory_mib": 0,
-        "cpu_milli": 1_000,
-        "memory_mib": 1_024,
-    }
-    assert set(more) <= set(row)
-    return row | more
-
-
-def share(name: str, milli: int = 300, memory: int = 10_000, **more: Any) -> dict[str, Any]:
-    """A time-sliced share of a GPU."""
-    return pod(name, mask=SHARE, milli=milli, gpu_memory_mib=memory, **more)
-
-
-def instance(name: str, mask: int, **more: Any) -> dict[str, Any]:
-    """A MIG instance on the slices of `mask`."""
-    return pod(name, mask=mask, milli=125 * mask.bit_count(), **more)
-
-
-def a_node(name: str = "n1", *, gpus: int = 4, cpu: int = 10_000, present: bool = True) -> str:
-    """A node as `put_nodes` takes it."""
-    row = {
-        "name": name,
-        "generation": 1,
-        "present": present,
-        "ready": True,
-        "cpu_milli": cpu,
-        "memory_mib": 20_000,
-        "gpus": [[index, 80_000, True] for index in range(gpus)],
-        "body": "",
-    }
-    return json.dumps(row)
-
-
-def a_quota(
-    name: str, gpus: int, path: tuple[str, ...] = (), *, flavors: tuple[str, ...] = ("h100",)
-) -> str:
-    """A node of the quota tree as `put_quotas` takes it, with `gpus` GPUs in each flavor."""
-    row = {
-        "name": name,
-        "kind": "queue",
-        "parent": path[0] if path else "",
-        "path": [name, *path],
-        "version": 1,
-        "body": "",
-        "limits": [[flavor, gpus * 1000, 1 << 40, 1 << 40] for flavor in flavors],
-    }
-    return json.dumps(row)
-
-
-@dataclass
-class Ledger:
-    """The ledger as the service's role sees it."""
-
-    pool: Pool
-
-    async def run(self, sql: str, *arguments: Any) -> list[dict[str, Any]]:
-        return [dict(row) for row in await self.pool.fetch(sql, *arguments)]
-
-    async def insert(self, *rows: dict[str, Any]) -> None:
-        """Allocation rows in one raw INSERT."""
-        values = ", ".join(
-            "(" + ", ".join(repr(value) for value in row.values()) + ", 1)" for row in rows
-        )
-        await self.run(f"INSERT INTO placement.allocation ({COLUMNS}) VALUES {values}")
-
-    async def release(self, *names: str) -> None:
-        await self.run("DELETE FROM placement.allocation WHERE workload_id = ANY($1)", list(names))
-
-    async def refused(self, sql: str) -> str:
-        """The SQL state with which a statement is refused; empty if it was not."""
-        return await state_of(self.run(sql))
-
-    async def gpu(self, gpu: int = 0) -> tuple[int, int, int, int, str]:
-        """(mask, slices, milli, shares, team) of a GPU of n1."""
-        (row,) = await self.run(
-            "SELECT mask, slices_used, milli_used, shares, share_team FROM placement.gpu"
-            " WHERE node = 'n1' AND gpu = $1",
-            gpu,
-        )
-        return tuple(row.values())
-
-    async def usage(self, name: str, flavor: str = "h100") -> tuple[int, int, int]:
-        """(used, ceiling, limit) of one node of the tree in milli-GPU."""
-        (row,) = await self.run(
-            "SELECT gpu_milli, gpu_milli_ceiling, gpu_milli_limit FROM placement.usage"
-            " WHERE quota_node = $1 AND flavor = $2",
-            name,
-            flavor,
-        )
-        return tuple(row.values())
-
-    async def put(self, nodes: list[str] | None = None, quotas: list[str] | None = None) -> None:
-        if nodes:
-            await self.run("SELECT placement.put_nodes($1)", nodes)
-        if quotas:
-            await self.run("SELECT placement.put_quotas($1)", quotas)
-
-
-async def state_of(call: Any) -> str:
-    """The SQL state of the error that `call` raises; empty if it raises none."""
-    try:
-        await call
-    except MusterError as error:
-        cause = error.__cause__
-        assert isinstance(cause, asyncpg.PostgresError)
-        return str(cause.sqlstate)
-    return ""
-
-
-TABLES = (
-    "allocation, gpu, node, usage, quota_node, lease, lease_history, watermark, consumer_offset,"
-    " inbox, outbox, audit"
-)
-
-
-@pytest.fixture(scope="module")
-def database(postgres: LocalPostgres) -> Iterator[Database]:
-    """One database for all tests here, emptied before each: there are many and they are small."""
-    name = f"test_ledger_{os.getpid()}"
-    postgres.create_database(name, TEMPLATE)
-    yield Database(postgres, name)
-    postgres.drop_database(name)
-
-
-@pytest.fixture
-async def ledger(database: Database) -> AsyncIterator[Ledger]:
-    tables = ", ".join(f"placement.{name.strip()}" for name in TABLES.split(","))
-    owner = Pool(database.url(), max_size=1)
-    await owner.execute(f"TRUNCATE {tables}")
-    await owner.close()
-    pool = Pool(database.url("placement"), max_size=1)
-    ledger = Ledger(pool)
-    await ledger.put([a_node()], [a_quota("q", 100)])
-    yield ledger
-    await pool.close()
 
 
 async def test_the_role_is_the_service_s_own(ledger):
@@ -432,92 +275,10 @@ async def test_the_parts_of_a_protected_table_are_protected_too(ledger, table):
         assert DENIED == await ledger.refused(f"TRUNCATE {part['name']}")
 
 
-async def test_not_even_the_owner_changes_an_allocation(ledger, database):
+async def test_not_even_the_owner_changes_an_allocation(ledger, ledger_database):
     await ledger.insert(pod())
-    owner = Ledger(Pool(database.url()))
+    owner = Ledger(Pool(ledger_database.url()))
 
     assert FROZEN == await owner.refused("UPDATE placement.allocation SET gpu = 3")
 
     await owner.pool.close()
-
-
-CHANGE = (
-    "SELECT placement.change_ledger({0}::text[], {1}::text[], {2}::text[], {3}::bigint,"
-    " {4}::text[], {5}::int[], {6}::int[], {7}::text[], {8}::int[], {9}::text[], {10}::text[],"
-    " {11}::text[], {12}::int[], {13}::int[], {14}::bigint[], {15}::bigint[], {16}::bigint[],"
-    " {epoch})"
-)
-
-
-def change(
-    *charged: dict[str, Any],
-    nodes: tuple[str, ...] = (),
-    quotas: tuple[str, ...] = (),
-    released: tuple[str, ...] = (),
-    released_rows: int | None = None,
-) -> Write:
-    """The one write of a batch, as the service makes it."""
-    columns = [[row[name] for row in charged] for name in pod()]
-    count = len(released) if released_rows is None else released_rows
-    return Write(CHANGE, (list(nodes), list(quotas), list(released), count, *columns))
-
-
-@pytest.fixture
-async def store(ledger: Ledger) -> PostgresStore:
-    lease = PostgresLease(ledger.pool, "placement", "cell-0", "a")
-    assert await lease.try_acquire()
-    return PostgresStore(ledger.pool, lease)
-
-
-async def test_a_gpu_is_given_back_and_charged_anew_in_one_unit(ledger, store):
-    await store.commit(a_unit(1, writes=[change(pod("w1"))]))
-
-    await store.commit(a_unit(2, writes=[change(pod("w2"), released=("w1",))]))
-
-    rows = await ledger.run("SELECT workload_id FROM placement.allocation")
-    assert [{"workload_id": "w2"}] == rows
-    assert (255, 8, 1000, 0, "") == await ledger.gpu()
-    assert 1000 == (await ledger.usage("q"))[0]
-
-
-async def test_one_workload_moves_to_its_next_attempt_in_one_unit(ledger, store):
-    await store.commit(a_unit(1, writes=[change(pod("w1"))]))
-
-    await store.commit(a_unit(2, writes=[change(pod("w1", attempt=2), released=("w1",))]))
-
-    assert 1000 == (await ledger.usage("q"))[0]
-
-
-async def test_a_new_node_a_new_quota_and_its_first_charge_work_in_one_unit(ledger, store):
-    row = pod("w1", node="n2", queue="fresh", flavor="a100")
-    write = change(row, nodes=(a_node("n2"),), quotas=(a_quota("fresh", 1, flavors=("a100",)),))
-
-    await store.commit(a_unit(writes=[write]))
-
-    assert 1000 == (await ledger.usage("fresh", "a100"))[0]
-
-
-async def test_a_unit_that_is_refused_leaves_nothing_at_all(ledger, store):
-    unit = a_unit(
-        consumed=[a_message(1)],
-        outbox=[a_row(1)],
-        audits=[an_audit(1)],
-        writes=[change(pod("w1"), pod("w2"), nodes=(a_node("n2"),), quotas=(a_quota("x", 1),))],
-    )
-
-    with pytest.raises(Rejected):
-        await store.commit(unit)
-
-    for table in ("allocation", "inbox", "outbox", "audit", "consumer_offset"):
-        assert [] == await ledger.run(f"SELECT 1 FROM placement.{table}"), table
-    assert 1 == len(await ledger.run("SELECT 1 FROM placement.node"))
-    assert 1 == len(await ledger.run("SELECT 1 FROM placement.quota_node"))
-
-
-async def test_a_release_of_other_rows_than_were_seen_is_stale(ledger, store):
-    await store.commit(a_unit(1, writes=[change(pod("w1"))]))
-
-    with pytest.raises(MusterError, match="released allocations"):
-        await store.commit(a_unit(2, writes=[change(released=("w1",), released_rows=2)]))
-
-    assert 1000 == (await ledger.usage("q"))[0]

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from services.placement.transitions import BIND_SECONDS
 from shared.core.lifecycle import TERMINAL, TRANSITIONS, State
 from shared.events.nodes import GpuHealthReported, NodeRemoved
 from shared.events.pods import (
-    BindRefused,
     BindWorkload,
     EvictPods,
-    PodsBound,
     PodsFinished,
     PodsGone,
-    PodsRunning,
 )
-from shared.events.quotas import NominationWithdrawn
 from shared.events.workloads import (
-    CancelWorkload,
-    HoldWorkload,
-    ReleaseWorkload,
-    ReprioritiseWorkload,
     RequestEviction,
     WorkloadEvicted,
     WorkloadPlaced,
@@ -39,40 +30,22 @@ from tests.support.placement_driver import (
     queued,
     reported,
 )
-
-cancel = command(CancelWorkload, "w1")
-hold = command(HoldWorkload, "w1")
-release = command(ReleaseWorkload, "w1")
-evict = command(RequestEviction, "w1")
-reprioritise = command(ReprioritiseWorkload, "w1", priority_class="high", priority=9)
-bound = pod_fact(PodsBound, "w1")
-running = pod_fact(PodsRunning, "w1")
-succeeded = pod_fact(PodsFinished, "w1", succeeded=True)
-failed = pod_fact(PodsFinished, "w1", succeeded=False, reason="OOMKilled", message="exit 137")
-gone = pod_fact(PodsGone, "w1")
-gone_well = pod_fact(PodsGone, "w1", succeeded=True)
-refused = pod_fact(BindRefused, "w1", reason="Conflict", message="taken", node="n1")
-
-PATHS = {
-    State.QUEUED: [],
-    State.HELD: [hold],
-    State.PLACED: ["nominate"],
-    State.BOUND: ["nominate", bound],
-    State.RUNNING: ["nominate", bound, running],
-    State.EVICTING: ["nominate", running, evict],
-    State.CANCELLING: ["nominate", running, cancel],
-}
-
-
-def at(state, **spec):
-    """A driver whose workload w1 has come to `state`."""
-    driver = Driver()
-    workload = a_workload(**spec)
-    driver.send(reported(a_node()), a_quota(), queued(workload))
-    for step in PATHS[state]:
-        driver.send(nominated(workload) if step == "nominate" else step)
-    assert state is driver.state()
-    return driver
+from tests.unit.placement.world import (
+    PATHS,
+    at,
+    bound,
+    cancel,
+    evict,
+    failed,
+    gone,
+    gone_well,
+    hold,
+    refused,
+    release,
+    reprioritise,
+    running,
+    succeeded,
+)
 
 
 def test_a_workload_is_placed_bound_run_and_ends_well():
@@ -402,115 +375,3 @@ def test_an_unhealthy_gpu_lets_what_runs_there_go_on_and_takes_nothing_new():
 
     assert [] == facts
     assert State.QUEUED is driver.state("w2")
-
-
-def test_a_bind_that_takes_too_long_is_given_up():
-    driver = at(State.PLACED)
-    assert [] == driver.wait(BIND_SECONDS - 1)
-
-    facts = driver.wait(1)
-
-    assert ["WorkloadEvicted", "EvictPods"] == kinds(facts)
-    assert "bind-timeout" == facts[0].reason
-
-
-def test_the_bind_deadline_goes_on_when_bound_and_ends_when_running():
-    driver = at(State.BOUND)
-    assert driver.now_ms + BIND_SECONDS * 1000 == driver.handler.next_due_ms()
-    driver.send(running)
-
-    assert [] == driver.wait(BIND_SECONDS + 1)
-    assert State.RUNNING is driver.state()
-
-
-def test_a_bind_deadline_that_passes_with_the_news_that_it_runs_changes_nothing():
-    driver = at(State.PLACED)
-    driver.now_ms += BIND_SECONDS * 1000
-    late = driver.handler.due(driver.now_ms)
-
-    facts = driver.take([driver.message(running), *late])
-
-    assert 1 == len(late)
-    assert ["WorkloadRunning"] == kinds(facts)
-
-
-def test_a_deadline_of_an_attempt_that_ended_changes_nothing():
-    driver = at(State.PLACED)
-    driver.now_ms += 60_000
-    driver.send(gone)
-    driver.send(nominated(a_workload(), number=2))
-
-    assert [] == driver.wait(61)
-    assert State.PLACED is driver.state()
-
-
-def test_the_time_limit_of_what_runs_ends_in_failed():
-    driver = at(State.RUNNING, max_duration_seconds=100)
-    assert [] == driver.wait(99)
-
-    assert ["WorkloadEvicted", "EvictPods"] == kinds(driver.wait(1))
-    (fact,) = driver.send(gone)
-
-    assert ("WorkloadFailed", "duration") == (type(fact).__name__, fact.reason)
-
-
-def test_the_shorter_of_two_time_limits_holds():
-    driver = at(State.RUNNING, max_duration_seconds=100, time_to_live_seconds=50)
-
-    assert ["WorkloadEvicted", "EvictPods"] == kinds(driver.wait(50))
-
-
-def test_an_operator_cannot_make_an_eviction_a_time_limit():
-    driver = at(State.RUNNING)
-    driver.send(command(RequestEviction, "w1", reason="duration"))
-    driver.send(gone)
-
-    assert State.QUEUED is driver.state()
-
-
-def test_a_withdrawal_loses_against_a_placement():
-    driver = at(State.PLACED)
-
-    assert [] == driver.send(NominationWithdrawn(workload_id="w1", nomination=1))
-    assert State.PLACED is driver.state()
-
-
-def test_a_withdrawn_nomination_is_not_tried_any_more():
-    driver = Driver()
-    driver.send(a_quota(), nominated(a_workload()))
-    driver.send(NominationWithdrawn(workload_id="w1", nomination=1))
-
-    assert [] == driver.send(reported(a_node()))
-
-
-def test_a_withdrawal_of_an_older_nomination_leaves_the_present_one():
-    driver = Driver()
-    driver.send(a_quota(), nominated(a_workload(), number=2))
-    driver.send(NominationWithdrawn(workload_id="w1", nomination=1))
-
-    assert "WorkloadPlaced" in kinds(driver.send(reported(a_node())))
-
-
-def test_a_nomination_may_come_before_the_workload_is_queued():
-    driver = Driver()
-    driver.send(a_quota(), reported(a_node()))
-
-    assert "WorkloadPlaced" in kinds(driver.send(nominated(a_workload())))
-    assert [] == driver.send(queued(a_workload()))
-    assert (State.PLACED, 2) == (driver.state(), driver.record().version)
-
-
-def test_a_nomination_of_what_is_over_makes_no_second_workload():
-    driver = at(State.QUEUED)
-    driver.send(cancel)
-
-    assert [] == driver.send(nominated(a_workload()), queued(a_workload()))
-    assert {} == driver.handler.desk.records.alive
-
-
-@pytest.mark.parametrize("state", [one for one in PATHS if one is not State.QUEUED])
-def test_a_nomination_of_what_is_not_queued_is_ignored(state):
-    driver = at(state)
-
-    assert [] == driver.send(nominated(a_workload(), number=7))
-    assert state is driver.state()

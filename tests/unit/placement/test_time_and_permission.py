@@ -1,0 +1,142 @@
+"""Deadlines of a state, and nominations that come early, late or twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from services.placement.transitions import BIND_SECONDS
+from shared.core.lifecycle import State
+from shared.events.quotas import NominationWithdrawn
+from shared.events.workloads import (
+    RequestEviction,
+)
+from tests.support.placement_driver import (
+    Driver,
+    a_node,
+    a_quota,
+    a_workload,
+    command,
+    kinds,
+    nominated,
+    queued,
+    reported,
+)
+from tests.unit.placement.world import (
+    PATHS,
+    at,
+    cancel,
+    gone,
+    running,
+)
+
+
+def test_a_bind_that_takes_too_long_is_given_up():
+    driver = at(State.PLACED)
+    assert [] == driver.wait(BIND_SECONDS - 1)
+
+    facts = driver.wait(1)
+
+    assert ["WorkloadEvicted", "EvictPods"] == kinds(facts)
+    assert "bind-timeout" == facts[0].reason
+
+
+def test_the_bind_deadline_goes_on_when_bound_and_ends_when_running():
+    driver = at(State.BOUND)
+    assert driver.now_ms + BIND_SECONDS * 1000 == driver.handler.next_due_ms()
+    driver.send(running)
+
+    assert [] == driver.wait(BIND_SECONDS + 1)
+    assert State.RUNNING is driver.state()
+
+
+def test_a_bind_deadline_that_passes_with_the_news_that_it_runs_changes_nothing():
+    driver = at(State.PLACED)
+    driver.now_ms += BIND_SECONDS * 1000
+    late = driver.handler.due(driver.now_ms)
+
+    facts = driver.take([driver.message(running), *late])
+
+    assert 1 == len(late)
+    assert ["WorkloadRunning"] == kinds(facts)
+
+
+def test_a_deadline_of_an_attempt_that_ended_changes_nothing():
+    driver = at(State.PLACED)
+    driver.now_ms += 60_000
+    driver.send(gone)
+    driver.send(nominated(a_workload(), number=2))
+
+    assert [] == driver.wait(61)
+    assert State.PLACED is driver.state()
+
+
+def test_the_time_limit_of_what_runs_ends_in_failed():
+    driver = at(State.RUNNING, max_duration_seconds=100)
+    assert [] == driver.wait(99)
+
+    assert ["WorkloadEvicted", "EvictPods"] == kinds(driver.wait(1))
+    (fact,) = driver.send(gone)
+
+    assert ("WorkloadFailed", "duration") == (type(fact).__name__, fact.reason)
+
+
+def test_the_shorter_of_two_time_limits_holds():
+    driver = at(State.RUNNING, max_duration_seconds=100, time_to_live_seconds=50)
+
+    assert ["WorkloadEvicted", "EvictPods"] == kinds(driver.wait(50))
+
+
+def test_an_operator_cannot_make_an_eviction_a_time_limit():
+    driver = at(State.RUNNING)
+    driver.send(command(RequestEviction, "w1", reason="duration"))
+    driver.send(gone)
+
+    assert State.QUEUED is driver.state()
+
+
+def test_a_withdrawal_loses_against_a_placement():
+    driver = at(State.PLACED)
+
+    assert [] == driver.send(NominationWithdrawn(workload_id="w1", nomination=1))
+    assert State.PLACED is driver.state()
+
+
+def test_a_withdrawn_nomination_is_not_tried_any_more():
+    driver = Driver()
+    driver.send(a_quota(), nominated(a_workload()))
+    driver.send(NominationWithdrawn(workload_id="w1", nomination=1))
+
+    assert [] == driver.send(reported(a_node()))
+
+
+def test_a_withdrawal_of_an_older_nomination_leaves_the_present_one():
+    driver = Driver()
+    driver.send(a_quota(), nominated(a_workload(), number=2))
+    driver.send(NominationWithdrawn(workload_id="w1", nomination=1))
+
+    assert "WorkloadPlaced" in kinds(driver.send(reported(a_node())))
+
+
+def test_a_nomination_may_come_before_the_workload_is_queued():
+    driver = Driver()
+    driver.send(a_quota(), reported(a_node()))
+
+    assert "WorkloadPlaced" in kinds(driver.send(nominated(a_workload())))
+    assert [] == driver.send(queued(a_workload()))
+    assert (State.PLACED, 2) == (driver.state(), driver.record().version)
+
+
+def test_a_nomination_of_what_is_over_makes_no_second_workload():
+    driver = at(State.QUEUED)
+    driver.send(cancel)
+
+    assert [] == driver.send(nominated(a_workload()), queued(a_workload()))
+    assert {} == driver.handler.desk.records.alive
+
+
+@pytest.mark.parametrize("state", [one for one in PATHS if one is not State.QUEUED])
+def test_a_nomination_of_what_is_not_queued_is_ignored(state):
+    driver = at(state)
+
+    assert [] == driver.send(nominated(a_workload(), number=7))
+    assert state is driver.state()

@@ -1,0 +1,64 @@
+"""A workload in any of its states, and every message about it."""
+
+from __future__ import annotations
+
+from shared.core.lifecycle import State
+from shared.events.pods import (
+    BindRefused,
+    PodsBound,
+    PodsFinished,
+    PodsGone,
+    PodsRunning,
+)
+from shared.events.workloads import (
+    CancelWorkload,
+    HoldWorkload,
+    ReleaseWorkload,
+    ReprioritiseWorkload,
+    RequestEviction,
+)
+from tests.support.placement_driver import (
+    Driver,
+    a_node,
+    a_quota,
+    a_workload,
+    command,
+    nominated,
+    pod_fact,
+    queued,
+    reported,
+)
+
+cancel = command(CancelWorkload, "w1")
+hold = command(HoldWorkload, "w1")
+release = command(ReleaseWorkload, "w1")
+evict = command(RequestEviction, "w1")
+reprioritise = command(ReprioritiseWorkload, "w1", priority_class="high", priority=9)
+bound = pod_fact(PodsBound, "w1")
+running = pod_fact(PodsRunning, "w1")
+succeeded = pod_fact(PodsFinished, "w1", succeeded=True)
+failed = pod_fact(PodsFinished, "w1", succeeded=False, reason="OOMKilled", message="exit 137")
+gone = pod_fact(PodsGone, "w1")
+gone_well = pod_fact(PodsGone, "w1", succeeded=True)
+refused = pod_fact(BindRefused, "w1", reason="Conflict", message="taken", node="n1")
+
+PATHS = {
+    State.QUEUED: [],
+    State.HELD: [hold],
+    State.PLACED: ["nominate"],
+    State.BOUND: ["nominate", bound],
+    State.RUNNING: ["nominate", bound, running],
+    State.EVICTING: ["nominate", running, evict],
+    State.CANCELLING: ["nominate", running, cancel],
+}
+
+
+def at(state, **spec):
+    """A driver whose workload w1 has come to `state`."""
+    driver = Driver()
+    workload = a_workload(**spec)
+    driver.send(reported(a_node()), a_quota(), queued(workload))
+    for step in PATHS[state]:
+        driver.send(nominated(workload) if step == "nominate" else step)
+    assert state is driver.state()
+    return driver
