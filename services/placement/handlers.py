@@ -161,7 +161,8 @@ class PlacementHandler:
             strict=fact.strict,
         )
         self.desk.nominate(record, nomination, message)
-        self._trials.add(record, message)
+        if record.deadline_kind != transitions.BACKOFF:
+            self._trials.add(record, message)
 
     def _withdrawn(self, _: Received, fact: quotas.NominationWithdrawn) -> None:
         record = self.desk.records.alive.get(fact.workload_id)
@@ -183,8 +184,14 @@ class PlacementHandler:
 
     def _deadline(self, message: Received, fact: DeadlinePassed) -> None:
         record = self.desk.records.alive.get(fact.subject)
-        if record is not None and record.deadline_kind == fact.kind:
+        if record is None or record.deadline_kind != fact.kind:
+            return
+        if fact.kind != transitions.BACKOFF:
             transitions.deadline(self.desk, record, fact.kind, message)
+            return
+        self.desk.deadline(record, "", 0)
+        if record.nomination is not None:
+            self._trials.add(record, message)
 
     # ── pods ──
 

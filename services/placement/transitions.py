@@ -20,6 +20,9 @@ BIND_SECONDS: Final = 120
 GRACE_SECONDS: Final = 30
 OWN_REASONS: Final = frozenset({"duration", "node-lost", "held"})
 """Reasons of an eviction that decide what follows; a request cannot use them."""
+BACKOFF: Final = "backoff"
+"""Kind of the deadline before which a requeued workload is not tried."""
+BACKOFF_SECONDS_MAX: Final = 64
 HAS_PODS: Final = frozenset({State.PLACED, State.BOUND, State.RUNNING})
 
 
@@ -96,7 +99,7 @@ def fail(desk: Desk, record: Record, cause: Received) -> None:
         return
     before = record.become(State.EVICTING)
     desk.tell(record, before, workloads.WorkloadEvicted, cause)
-    back(desk, record, cause)
+    back(desk, record, cause, rests=True)
 
 
 def pods_gone(desk: Desk, record: Record, fact: pods.PodsGone, cause: Received) -> None:
@@ -116,12 +119,12 @@ def gone(desk: Desk, record: Record, cause: Received, *, succeeded: bool) -> Non
     elif record.state is State.EVICTING and succeeded:
         end(desk, record, State.SUCCEEDED, workloads.WorkloadSucceeded, cause)
     elif record.state is State.EVICTING:
-        back(desk, record, cause)
+        back(desk, record, cause, rests=record.reason == "bind-timeout")
     elif record.state in HAS_PODS:
         record.reason, record.message = "pods-lost", "its pods vanished from the cluster"
         before = record.become(State.EVICTING)
         desk.tell(record, before, workloads.WorkloadEvicted, cause)
-        back(desk, record, cause)
+        back(desk, record, cause, rests=True)
 
 
 def refused_by_cluster(
@@ -133,18 +136,26 @@ def refused_by_cluster(
         record.message = f"{fact.node or 'the cluster'}: {fact.reason} {fact.message}".strip()
         before = record.become(State.EVICTING)
         desk.tell(record, before, workloads.WorkloadEvicted, cause)
-        back(desk, record, cause)
+        back(desk, record, cause, rests=True)
     else:
         gone(desk, record, cause, succeeded=False)
 
 
-def back(desk: Desk, record: Record, cause: Received) -> None:
-    """From evicting to its queue with its place kept, or to held; the devices are given back."""
+def back(desk: Desk, record: Record, cause: Received, *, rests: bool) -> None:
+    """From evicting to its queue with its place kept, or to held; the devices are given back.
+
+    What failed or was refused rests before its next attempt, so that a bad node is no hot loop.
+    """
     if record.then_held:
         record.then_held = False
         end(desk, record, State.HELD, workloads.WorkloadHeld, cause)
-    else:
-        end(desk, record, State.QUEUED, workloads.WorkloadRequeued, cause)
+        return
+    seconds = min(2 ** min(record.attempt - 1, 10), BACKOFF_SECONDS_MAX)
+    if rests:
+        record.message = f"{record.message}; tried again in {seconds} s".lstrip("; ")
+    end(desk, record, State.QUEUED, workloads.WorkloadRequeued, cause)
+    if rests:
+        desk.deadline(record, BACKOFF, desk.now_ms + seconds * 1000)
 
 
 def end(

@@ -37,7 +37,8 @@ class Trials:
     def load(self) -> None:
         """Let every workload wait that has an open nomination."""
         for record in self._desk.records.alive.values():
-            if record.nomination is not None and record.state is State.QUEUED:
+            resting = record.deadline_kind == transitions.BACKOFF
+            if record.nomination is not None and record.state is State.QUEUED and not resting:
                 self._wait(record)
         self.unfinished = len(self._desk.waiting) > 0
 

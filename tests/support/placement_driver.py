@@ -256,7 +256,11 @@ def check(handler: PlacementHandler) -> None:
         for pod in placement.pods:
             by_node.setdefault(pod.node, set()).add(name)
     assert by_node == {node: ids for node, ids in desk.records.by_node.items() if ids}
-    waiting = {name for name, record in records.items() if record.nomination is not None}
+    waiting = {
+        name
+        for name, record in records.items()
+        if record.nomination is not None and record.deadline_kind != "backoff"
+    }
     assert waiting == {name for name in records if name in desk.waiting}
     assert len(waiting) == len(desk.waiting)
     assert all(records[name].state is State.QUEUED for name in waiting)

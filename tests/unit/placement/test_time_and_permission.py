@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from services.placement.transitions import BIND_SECONDS
 from shared.core.lifecycle import State
@@ -25,7 +26,9 @@ from tests.unit.placement.world import (
     PATHS,
     at,
     cancel,
+    failed,
     gone,
+    refused,
     running,
 )
 
@@ -65,9 +68,31 @@ def test_a_deadline_of_an_attempt_that_ended_changes_nothing():
     driver.now_ms += 60_000
     driver.send(gone)
     driver.send(nominated(a_workload(), number=2))
+    driver.wait(1)
 
-    assert [] == driver.wait(61)
+    assert [] == driver.wait(60)
     assert State.PLACED is driver.state()
+
+
+@pytest.mark.parametrize("news", [refused, failed, gone])
+def test_what_was_refused_or_failed_rests_longer_before_each_attempt(news):
+    driver = at(State.PLACED)
+    for attempt, seconds in enumerate((1, 2, 4), 1):
+        last = driver.send(replace(news, attempt=attempt))[-1]
+        assert f"tried again in {seconds} s" in last.message
+
+        assert [] == driver.send(nominated(a_workload(), number=attempt + 1))
+        assert [] == driver.wait(seconds - 0.001)
+        assert ["WorkloadPlaced", "BindWorkload"] == kinds(driver.wait(0.001))
+
+
+def test_an_evicted_workload_does_not_rest():
+    driver = at(State.EVICTING)
+    driver.send(gone)
+
+    answer = driver.send(nominated(a_workload(), number=2))
+
+    assert ["WorkloadPlaced", "BindWorkload"] == kinds(answer)
 
 
 def test_the_time_limit_of_what_runs_ends_in_failed():
