@@ -27,7 +27,6 @@ from services.admission.parking import (
 )
 from services.admission.rulebook import Rulebook
 from shared.core.admission import AdmittedWorkload, Doubt, Refused, admit, class_for_team
-from shared.core.decision import FieldError
 from shared.core.lifecycle import State
 from shared.core.model import Workload
 from shared.events import nodes, organisation, workloads
@@ -289,8 +288,8 @@ class AdmissionHandler:
             workload_id=workload_id(team, key) if _is_key(key) else "",
             idempotency_key=key,
             outcome="rejected",
-            message=f"the submission cannot be read: {submission.error}",
-            errors=(FieldError(field="", value="", rule=submission.error),),
+            message=Refused(errors=submission.errors).message,
+            errors=submission.errors,
         )
         self._counts["malformed"] += 1
         self._tell_team(team, answer, message)

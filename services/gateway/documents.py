@@ -14,7 +14,6 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from services.gateway.strict_types import strict
 from shared.core.decision import FieldError
 from shared.core.model import WorkloadKind
 from shared.core.priority_classes import BUILT_IN
@@ -25,6 +24,7 @@ from shared.events.organisation import (
     QueueApplied,
     TeamApplied,
 )
+from shared.events.strict import strict
 from shared.events.workloads import Wire
 
 Applied = TeamApplied | QueueApplied | CohortApplied | FlavorApplied | PriorityClassApplied

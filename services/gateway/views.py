@@ -8,11 +8,11 @@ import msgspec
 from msgspec import Meta
 
 from services.gateway.authorisation import Role
-from services.gateway.strict_types import ITEMS_MAX, NAME_LENGTH_MAX, TEXT_LENGTH_MAX, strict
 from shared.core.decision import FieldError
 from shared.core.lifecycle import State
 from shared.core.model import WorkloadSpec
 from shared.core.units import Resources
+from shared.events.strict import ITEMS_MAX, NAME_LENGTH_MAX, TEXT_LENGTH_MAX, strict
 
 SpecRequest = strict(WorkloadSpec)
 Name = Annotated[str, Meta(max_length=NAME_LENGTH_MAX)]

@@ -6,13 +6,14 @@ Decoding is strict about types and lenient about unknown fields. What PostgreSQL
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
 
+from shared.core.decision import FieldError
 from shared.events.envelope import Event, Received
 from shared.events.registry import NAME_BY_TYPE, TYPE_BY_NAME
 from shared.events.workloads import Wire
@@ -28,7 +29,14 @@ _decoders: Final[dict[str, msgspec.json.Decoder[Any]]] = {
 
 
 class Malformed(Exception):  # noqa: N818  # the name says what the message is
-    """The message can never be processed; it goes to the dead letters with this reason."""
+    """The message can never be processed; it goes to the dead letters with this reason.
+
+    `errors` names each broken rule where they are known.
+    """
+
+    def __init__(self, reason: str, errors: Sequence[FieldError] = ()) -> None:
+        super().__init__(reason)
+        self.errors = tuple(errors)
 
 
 def encode_payload(payload: Wire) -> bytes:
@@ -66,10 +74,17 @@ def _fixed_headers(type_name: str, source: str) -> tuple[tuple[str, bytes], ...]
     )
 
 
-def decode(
-    topic: str, partition: int, offset: int, headers: Iterable[tuple[str, bytes]], value: bytes
+def decode(  # noqa: PLR0917  # a record of the log is just this wide
+    topic: str,
+    partition: int,
+    offset: int,
+    headers: Iterable[tuple[str, bytes]],
+    value: bytes | None,
+    payload_of: Callable[[str, bytes | None], Wire] | None = None,
 ) -> Received:
     """The event at one place of the log; `topic` without its prefix.
+
+    `payload_of` reads the value by its type instead of `decode_payload`.
 
     Raises:
         Malformed: an attribute is missing, the type is unknown, or the payload breaks its schema.
@@ -83,7 +98,7 @@ def decode(
             subject=attributes.get("ce_subject", ""),
             time_ms=parse_time(attributes["ce_time"]),
             key=attributes.get("ce_partitionkey", ""),
-            payload=decode_payload(attributes["ce_type"], value),
+            payload=(payload_of or decode_payload)(attributes["ce_type"], value),
             sequence=_sequence(attributes.get("ce_sequence", "0")),
             causation_id=attributes.get("ce_causationid", ""),
             correlation_id=attributes.get("ce_correlationid", ""),
@@ -103,7 +118,7 @@ def type_of(headers: Iterable[tuple[str, bytes]]) -> bytes | None:
     return None
 
 
-def decode_payload(type_name: str, value: bytes) -> Wire:
+def decode_payload(type_name: str, value: bytes | None) -> Wire:
     """The payload of a known type; raises Malformed as `decode` does."""
     decoder = _decoders.get(type_name)
     if decoder is None:

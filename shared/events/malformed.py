@@ -6,10 +6,11 @@ on a topic, like a passed deadline.
 
 from __future__ import annotations
 
+from shared.core.decision import FieldError
 from shared.events.workloads import Wire
 
 
 class SubmissionMalformed(Wire, frozen=True, kw_only=True):
-    """`error` says which field is wrong and why."""
+    """`errors` say which fields are wrong and why, as an answer by HTTP would."""
 
-    error: str
+    errors: tuple[FieldError, ...]

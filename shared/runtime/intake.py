@@ -13,9 +13,11 @@ from typing import Final
 
 import msgspec
 
+from shared.core.decision import FieldError
 from shared.events.codec import Malformed, decode, type_of
 from shared.events.envelope import Event, Received, event_id
 from shared.events.malformed import SubmissionMalformed
+from shared.events.submission_reader import decode_submission
 from shared.events.topics import team_of
 from shared.ports.publisher import RawMessage
 from shared.runtime.assemble import DeadLetter
@@ -47,22 +49,24 @@ async def sort_out(
 ) -> Batch:
     """Decode `raw` in order; `seen` asks the inbox for ids that memory may have forgotten.
 
-    Of messages whose `ce_type` is in `passed_over`, only the offset is noted.
+    Of messages whose `ce_type` is in `passed_over`, only the offset is noted; on a team's own
+    topic nothing is passed over in silence.
     """
     batch = Batch()
     decoded: list[Received] = []
     for message in raw:
-        if passed_over and type_of(message.headers) in passed_over:
+        team = team_of(message.topic)
+        if passed_over and team is None and type_of(message.headers) in passed_over:
             batch.skipped.append((message.topic, message.partition, message.offset))
             continue
         try:
-            decoded.append(_decode(message))
+            decoded.append(_decode(message) if team is None else _submission(message))
         except Malformed as error:
             batch.dead.append(dead_letter(message, str(error)))
-            if team_of(message.topic) is None:
+            if team is None:
                 batch.skipped.append((message.topic, message.partition, message.offset))
             else:
-                decoded.append(_malformed(message, str(error)))
+                decoded.append(_malformed(message, error))
     doubtful = [one.event.id for one in decoded if recent.uncertain(one.event.id)]
     known = await seen(doubtful) if doubtful else set()
     for one in decoded:
@@ -92,13 +96,20 @@ def _decode(message: RawMessage) -> Received:
     received = decode(
         message.topic, message.partition, message.offset, message.headers, message.value
     )
-    if team_of(message.topic) is not None:
-        return _untrusted(received, message)
     _check_id(received.event.id)
     return received
 
 
-def _untrusted(received: Received, message: RawMessage) -> Received:
+def _submission(message: RawMessage) -> Received:
+    """What a team sent, which is not to be trusted."""
+    received = decode(
+        message.topic,
+        message.partition,
+        message.offset,
+        message.headers,
+        message.value,
+        decode_submission,
+    )
     event = msgspec.structs.replace(
         received.event,
         id=_id_from_place(message),
@@ -108,7 +119,7 @@ def _untrusted(received: Received, message: RawMessage) -> Received:
     return msgspec.structs.replace(received, event=event)
 
 
-def _malformed(message: RawMessage, error: str) -> Received:
+def _malformed(message: RawMessage, error: Malformed) -> Received:
     """What admission answers to a record that it cannot be shown."""
     key = dict(message.headers).get("ce_id") or b""
     event = Event(
@@ -118,12 +129,18 @@ def _malformed(message: RawMessage, error: str) -> Received:
         subject="",
         time_ms=message.timestamp_ms,
         key="",
-        payload=SubmissionMalformed(error=error),
+        payload=SubmissionMalformed(errors=error.errors or (_rule_of(str(error)),)),
         correlation_id=key.decode(errors="replace")[:KEY_LENGTH_MAX],
     )
     return Received(
         event=event, topic=message.topic, partition=message.partition, offset=message.offset
     )
+
+
+def _rule_of(reason: str) -> FieldError:
+    """`ce_time: is missing` in parts."""
+    field, _, rule = reason.partition(": ")
+    return FieldError(field=field, value="", rule=rule)
 
 
 def _id_from_place(message: RawMessage) -> str:

@@ -27,6 +27,7 @@ from shared.events.topics import TOPICS, Topic
 from shared.events.workloads import Wire
 from shared.ports.store import OutboxRow
 from shared.runtime.main import connect, loop_of
+from shared.runtime.settings import Settings
 from shared.runtime.watchdog import Watchdog
 
 SPEC = {"name": "train", "kind": "training", "pod_sets": [{"gpu": {"count": 1}}]}
@@ -137,7 +138,7 @@ async def running_projection(settings: GatewaySettings) -> AsyncIterator[None]:
 
 
 async def publish_facts(
-    settings: GatewaySettings, facts: Sequence[tuple[Topic, Wire]], *, source: str, at_ms: int
+    settings: Settings, facts: Sequence[tuple[Topic, Wire]], *, source: str, at_ms: int
 ) -> None:
     """Write facts to the log as another service would."""
     publisher = KafkaPublisher(settings.kafka_bootstrap, settings.topic_prefix)

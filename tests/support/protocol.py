@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from shared.core.model import WorkloadKind, WorkloadSpec
 from shared.events.codec import encode_headers, encode_payload
 from shared.events.envelope import Event, Received, event_id
 from shared.events.registry import NAME_BY_TYPE
 from shared.events.topics import SUBMISSION_COMMANDS, Topic
-from shared.events.workloads import CancelWorkload, Wire
+from shared.events.workloads import CancelWorkload, SubmitWorkload, Wire
 from shared.ports.publisher import RawMessage
 from shared.ports.store import AuditRow, OutboxRow, Unit
 
@@ -29,6 +30,11 @@ def an_event(number: int, payload: Wire | None = None, **more: Any) -> Event:
         "payload": payload,
     }
     return Event(**(fields | more))
+
+
+def a_submission(name: str = "train") -> SubmitWorkload:
+    """What a team sends on its own topic."""
+    return SubmitWorkload(spec=WorkloadSpec(name=name, kind=WorkloadKind.TRAINING))
 
 
 def a_message(

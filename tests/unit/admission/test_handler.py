@@ -5,6 +5,7 @@ import pytest
 from services.admission import known
 from services.admission.handler import AdmissionHandler
 from services.admission.parking import FIT_WAIT_MS, NAMES_WAIT_MS
+from shared.core.decision import FieldError
 from shared.core.units import Resources
 from shared.events.envelope import workload_id
 from shared.events.malformed import SubmissionMalformed
@@ -394,11 +395,13 @@ def test_the_same_messages_give_the_same_outcome():
 
 def test_a_submission_that_cannot_be_read_is_answered_to_its_team():
     topic = team_submissions(TEAM).name
-    message = received(SubmissionMalformed(error="value: not JSON"), topic, key="k1")
+    error = FieldError(field="spec.name", value="5", rule="Expected `str`, got `int`")
+    message = received(SubmissionMalformed(errors=(error,)), topic, key="k1")
 
     outcome = AdmissionHandler().decide([message], 1_000)
 
     answer = only(outcome, SubmissionAnswered)
     assert ("rejected", "k1", ID) == (answer.outcome, answer.idempotency_key, answer.workload_id)
-    assert "not JSON" in answer.errors[0].rule
+    assert (error,) == answer.errors
+    assert "spec.name: Expected" in answer.message
     assert team_results(TEAM) == outcome.emits[0].topic

@@ -11,7 +11,7 @@ from shared.events.topics import team_submissions
 from shared.runtime import dedupe
 from shared.runtime.dedupe import RecentIds
 from shared.runtime.intake import sort_out
-from tests.support.protocol import FIRST_MS, a_record, an_event
+from tests.support.protocol import FIRST_MS, a_record, a_submission, an_event
 
 
 class Inbox:
@@ -102,7 +102,7 @@ async def test_of_equal_ids_in_one_batch_the_first_goes_on():
 
 async def test_a_team_s_message_gets_its_id_from_its_place_and_its_time_from_the_broker():
     topic = team_submissions("red").name
-    record = a_record(an_event(5, id="their key", time_ms=5), 17, topic=topic)
+    record = a_record(an_event(5, a_submission(), id="their key", time_ms=5), 17, topic=topic)
 
     batch = await sort_out([replace(record, timestamp_ms=FIRST_MS)], RecentIds(), Inbox().seen)
 
@@ -114,7 +114,7 @@ async def test_a_team_s_message_gets_its_id_from_its_place_and_its_time_from_the
 
 async def test_a_team_cannot_hide_a_message_behind_an_id_that_was_used():
     topic = team_submissions("red").name
-    used = an_event(5)
+    used = an_event(5, a_submission())
     inbox = Inbox(used.id)
     records = [a_record(used, offset, topic=topic) for offset in range(2)]
 
@@ -144,13 +144,15 @@ async def test_an_id_that_is_not_a_uuid_as_the_database_writes_it_is_malformed(i
 
 async def test_a_team_whose_record_cannot_be_read_is_told_and_the_record_is_a_dead_letter():
     topic = team_submissions("red").name
-    record = replace(a_record(an_event(1, id="their key"), 7, topic=topic), value=b"{oops")
+    record = replace(
+        a_record(an_event(1, a_submission(), id="their key"), 7, topic=topic), value=b"{oops"
+    )
 
     batch = await sort_out([record], RecentIds(), Inbox().seen)
 
     (message,) = batch.fresh
     assert isinstance(message.event.payload, SubmissionMalformed)
-    assert "value" in message.event.payload.error
+    assert "must be JSON" in message.event.payload.errors[0].rule
     assert "their key" == message.event.correlation_id
     assert (topic, 7) == (message.topic, message.offset)
     assert b"{oops" == batch.dead[0].value
@@ -164,3 +166,29 @@ async def test_a_type_that_nobody_reads_only_moves_the_offset():
 
     assert [] == batch.fresh
     assert [0] == [offset for _, _, offset in batch.skipped]
+
+
+async def test_nothing_on_a_team_s_topic_is_passed_over_in_silence():
+    topic = team_submissions("red").name
+    record = a_record(an_event(1, id="their key"), 0, topic=topic)
+    passed_over = {dict(record.headers)["ce_type"]}
+
+    batch = await sort_out([record], RecentIds(), Inbox().seen, passed_over)
+
+    payload = batch.fresh[0].event.payload
+    assert isinstance(payload, SubmissionMalformed)
+    (error,) = payload.errors
+    assert ("ce_type", "muster.cancel.workload.v1") == (error.field, error.value)
+    assert 1 == len(batch.dead)
+
+
+async def test_a_header_that_is_missing_is_told_by_its_name():
+    record = a_record(an_event(1, a_submission()), 0, topic=team_submissions("red").name)
+    headers = tuple(one for one in record.headers if one[0] != "ce_time")
+
+    batch = await sort_out([replace(record, headers=headers)], RecentIds(), Inbox().seen)
+
+    payload = batch.fresh[0].event.payload
+    assert isinstance(payload, SubmissionMalformed)
+    (error,) = payload.errors
+    assert ("ce_time", "header is missing") == (error.field, error.rule)

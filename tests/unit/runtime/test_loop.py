@@ -16,7 +16,7 @@ from shared.events.workloads import CancelWorkload, HoldWorkload
 from shared.ports.errors import MusterError, Rejected, Stale, Transient, UnknownCommit
 from shared.runtime import loop as loop_module
 from shared.runtime import session as session_module
-from tests.support.protocol import a_record, a_row, a_unit, an_event
+from tests.support.protocol import a_record, a_row, a_submission, a_unit, an_event
 from tests.unit.runtime.world import SHARD, TOPIC, SlowPublisher, World
 
 
@@ -373,7 +373,8 @@ async def test_a_topic_that_the_handler_asks_for_later_is_read_from_its_beginnin
 async def test_on_a_team_s_topic_the_team_s_id_is_only_a_correlation(world):
     topic = team_submissions("red")
     world.handler.wanted = [(topic, [0])]
-    world.feed(an_event(1, id="my key"), an_event(1, id="my key"), topic=topic.name)
+    event = an_event(1, a_submission(), id="my key")
+    world.feed(event, event, topic=topic.name)
     world.begin()
     await world.read_to(2, topic.name)
 
