@@ -6,6 +6,8 @@ import uvloop
 
 from services.gateway.process import run
 from services.gateway.settings import GatewaySettings
+from shared.runtime.garbage import relax_garbage_collection
 
 if __name__ == "__main__":
+    relax_garbage_collection()
     uvloop.run(run(GatewaySettings()))
