@@ -87,6 +87,7 @@ async def row_of(door: Door, call: Call, columns: str, joins: str = "") -> Mappi
     what = f"workload {identifier}"
     if not rows:
         raise not_found(what)
+    call.require(rows[0]["team"], what)
     return rows[0]
 
 
