@@ -31,6 +31,10 @@ COLLECTIONS: Final = {
 ORDER: Final = (*COLLECTIONS, "ApiKey")
 """Documents are applied in this order, whatever their order in the file."""
 
+KEEP_HINT: Final = (
+    "Keep each KEY; it is not shown again. Another one: muster admin keys create -t TEAM --label L"
+)
+
 app = typer.Typer(
     help="Apply the organisation, manage keys.", no_args_is_help=True, rich_markup_mode=None
 )
@@ -48,11 +52,15 @@ def apply(
 ) -> None:
     """Apply documents of kind Team, Queue, Cohort, Flavor, PriorityClass, ApiKey.
 
+    A new team comes with a queue of its name and a member's key, which is shown this once.
+
     Example: muster admin apply -f organisation.yaml
     """
     documents = sorted(read_documents(file), key=_rank)
     results, worst = call(lambda client: _apply_all(client, documents))
     show_items(results, output, _RESULT_COLUMNS, name="document")
+    if any(one.get("key") for one in results):
+        note(KEEP_HINT)
     sys.exit(worst)
 
 
@@ -99,9 +107,14 @@ async def apply_document(client: AsyncClient, document: Json) -> Json:
     before = await client.document(collection, name)
     after = await client.apply(collection, name, body, etag=before[1] if before else None)
     if before is None:
-        return {"result": "created"}
+        return {"result": "created", **_first_key(after)}
     same = after.get("version") == before[0].get("version")
     return {"result": "unchanged" if same else "changed"}
+
+
+def _first_key(created: Json) -> Json:
+    """A new team comes with a member's key."""
+    return {"key": created["key"]} if created.get("key") else {}
 
 
 async def _apply_key(client: AsyncClient, label: str, body: Json) -> Json:

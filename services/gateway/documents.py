@@ -31,6 +31,7 @@ Applied = TeamApplied | QueueApplied | CohortApplied | FlavorApplied | PriorityC
 NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 NAME_RULE: Final = "must be a DNS-1123 label: a-z, 0-9 and '-', at most 63 characters"
 NameText = Annotated[str, msgspec.Meta(max_length=63)]
+NewKeyText = Annotated[str, msgspec.Meta(description="A member's API key, shown this once.")]
 _IDENTITY: Final = frozenset(("name", "version"))
 
 
@@ -61,6 +62,15 @@ class Collection:
     def view(self) -> type[msgspec.Struct]:
         """What a GET shows: everything, defaults too."""
         return strict(self.payload, name=self.title, suffix="View")
+
+    @property
+    def created(self) -> type[msgspec.Struct]:
+        """What the PUT that makes it shows: of a team its first key, too."""
+        if self.payload is not TeamApplied:
+            return self.view
+        return strict(
+            self.payload, name="CreatedTeam", suffix="View", add=(("key", NewKeyText, ""),)
+        )
 
     def _left_out(self) -> frozenset[str]:
         return _IDENTITY | {"default_queue"} if self.payload is TeamApplied else _IDENTITY

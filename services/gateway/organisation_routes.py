@@ -3,33 +3,43 @@
 A document is applied with its fact in one unit of work. Versions guard it: `If-Match` names the
 version that is meant, and two writers at once are told apart by the database. The same content
 again is no change, whatever the conditions say, because then what was asked for is so.
+
+A team can begin at once: with it come its default queue, without quota until somebody gives it
+one, its topics, and a first key (design.md 1). All is one unit of work.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 from aiohttp import web
 
-from services.gateway.authorisation import Action
+from services.gateway.authorisation import Action, Role
 from services.gateway.committer import Order
 from services.gateway.documents import (
+    BY_KIND,
     BY_PATH,
     Collection,
+    Organisation,
     applied_of,
     content,
     problems_of,
 )
 from services.gateway.door import Call, Door, answer, bad_parameter
+from services.gateway.key_routes import insert_order
+from services.gateway.keys import NewKey, mint
 from services.gateway.problems import Problem, invalid, not_found, unavailable
 from services.gateway.submission_rows import cause_of
+from shared.events.organisation import QueueApplied
 from shared.events.topics import ORGANISATION_FACTS
 from shared.ports.errors import Stale, Transient
 from shared.ports.store import Write
 from shared.runtime.handler import Change, Emit
 
 RACES_MAX: Final = 3
+FIRST_KEY_LABEL: Final = "first"
 APPLY: Final = (
     "INSERT INTO gateway.document AS d (kind, name, version, body, actor, at_ms, epoch)"
     " VALUES ({0}::text, {1}::text, {2}::bigint, {3}::text, {4}::text, {5}::bigint, {epoch})"
@@ -108,12 +118,23 @@ async def put_document(door: Door, call: Call) -> web.Response:
         if errors:
             raise invalid(errors)
         try:
-            after = await apply_document(door, collection, wanted, before, call.subject.name)
+            after, key = await _apply(door, collection, wanted, organisation, call.subject.name)
         except Stale:
             continue
-        status = 200 if before else 201
-        return answer(view_of(collection, after), status, etag(after))
+        if before is not None:
+            return answer(view_of(collection, after), 200, etag(after))
+        return _created(collection, after, key)
     raise unavailable("others change the same document all the time")
+
+
+def _created(collection: Collection, after: Any, key: NewKey | None) -> web.Response:  # noqa: ANN401  # one of Applied
+    """201; a new team's first key is shown this once."""
+    view = msgspec.to_builtins(view_of(collection, after))
+    headers = etag(after)
+    if key is not None:
+        view["key"] = key.text
+        headers["Cache-Control"] = "no-store"
+    return answer(view, 201, headers)
 
 
 def _check_conditions(call: Call, before: Any) -> None:  # noqa: ANN401  # one of Applied
@@ -130,46 +151,89 @@ def _check_conditions(call: Call, before: Any) -> None:  # noqa: ANN401  # one o
         raise Problem(412, "exists", f'the document exists at "{before.version}"')
 
 
-async def apply_document(
+async def _apply(
+    door: Door,
+    collection: Collection,
+    wanted: Any,  # noqa: ANN401  # one of Applied
+    organisation: Organisation,
+    actor: str,
+) -> tuple[Any, NewKey | None]:
+    """Commit the next version; a team gets what it needs to begin with in the same unit."""
+    before = organisation.of(collection.kind).get(wanted.name)
+    if collection.kind != "team":
+        return await apply_document(door, collection, wanted, before, actor), None
+    others: list[Order] = []
+    key = None
+    if wanted.default_queue not in organisation.queues:
+        queue = QueueApplied(name=wanted.default_queue, version=0, team=wanted.name)
+        others.append(_order(door, BY_KIND["queue"], queue, None, actor)[0])
+    if before is None:
+        key = mint(door.random_bytes)
+        others.append(insert_order(door, key, wanted.name, Role.MEMBER, FIRST_KEY_LABEL, actor))
+    after = await apply_document(door, collection, wanted, before, actor, others)
+    if key is not None:
+        door.keys.forget(key.prefix)
+    return after, key
+
+
+async def apply_document(  # noqa: PLR0917  # a document, and what goes with it
     door: Door,
     collection: Collection,
     wanted: Any,  # noqa: ANN401  # one of Applied
     before: Any,  # noqa: ANN401  # the same or None
     actor: str,
+    others: Sequence[Order] = (),
 ) -> Any:  # noqa: ANN401  # the same
-    """Commit the next version with its fact; a team's topics exist before it does.
+    """Commit the next version with its fact and `others`; a team's topics exist before it does.
 
     Raises:
         Stale: somebody else has changed it.
     """
-    after = msgspec.structs.replace(wanted, version=before.version + 1 if before else 1)
     if collection.kind == "team" and wanted.kafka:
         try:
             await door.create_topics(wanted.name)
         except Transient as error:
             raise unavailable("the topics of the team could not be made", 5) from error
+    order, after = _order(door, collection, wanted, before, actor)
+    orders = (order, *others)
+    await door.commit(
+        Order(
+            emits=[emit for one in orders for emit in one.emits],
+            writes=[write for one in orders for write in one.writes],
+            changes=[change for one in orders for change in one.changes],
+            alone=True,
+        )
+    )
+    await door.organisation.refresh()
+    return after
+
+
+def _order(
+    door: Door,
+    collection: Collection,
+    wanted: Any,  # noqa: ANN401  # one of Applied
+    before: Any,  # noqa: ANN401  # the same or None
+    actor: str,
+) -> tuple[Order, Any]:
+    """What makes the next version true, and that version."""
+    after = msgspec.structs.replace(wanted, version=before.version + 1 if before else 1)
     at_ms = door.clock.now_ms()
     subject = f"{collection.kind}/{wanted.name}"
     cause = cause_of(after, subject, f"{after.version}|{actor}", at_ms)
     text = content(after).decode()
+    change = Change(
+        subject=subject,
+        version=after.version,
+        before=content(before).decode() if before else "",
+        after=text,
+        cause=cause,
+        actor=actor,
+        kind="document",
+    )
+    arguments = (collection.kind, wanted.name, after.version, text, actor, at_ms)
     order = Order(
         emits=[Emit(payload=after, topic=ORGANISATION_FACTS, subject=wanted.name, cause=cause)],
-        writes=[
-            Write(APPLY, (collection.kind, wanted.name, after.version, text, actor, at_ms), 1)
-        ],
-        changes=[
-            Change(
-                subject=subject,
-                version=after.version,
-                before=content(before).decode() if before else "",
-                after=text,
-                cause=cause,
-                actor=actor,
-                kind="document",
-            )
-        ],
-        alone=True,
+        writes=[Write(APPLY, arguments, 1)],
+        changes=[change],
     )
-    await door.commit(order)
-    await door.organisation.refresh()
-    return after
+    return order, after

@@ -264,7 +264,7 @@ def _organisation_routes() -> Iterator[Route]:
             summary=f"Make one of {collection.path} so; the same again changes nothing.",
             action=Action.APPLY_ORGANISATION,
             request=collection.request,
-            answers=((200, collection.view), (201, collection.view)),
+            answers=((200, collection.view), (201, collection.created)),
             parameters=(IF_MATCH, IF_NONE_MATCH),
         )
 

@@ -227,7 +227,7 @@ async def test_documents_are_versioned_idempotent_and_on_the_log(gateway: Gatewa
         reply.headers["ETag"] for reply in (created, again, changed)
     )
     assert {"name": "all", "version": 2, "parent": "", "weight": 2, "flavors": []} == read.body
-    facts = await _commands(gateway, 10, topics.ORGANISATION_FACTS)
+    facts = await _commands(gateway, 12, topics.ORGANISATION_FACTS)
     last = [body for _, body in facts if body["name"] == "all"]
     assert [1, 2] == [body["version"] for body in last]
 
@@ -263,6 +263,60 @@ async def test_a_team_that_submits_by_kafka_gets_its_topics_before_it_exists(gat
     assert (201, "green") == (reply.status, reply.body["default_queue"])
 
 
+async def test_a_new_team_can_begin_at_once(gateway: Gateway, database: Database):
+    made = await gateway.call("PUT", "/v1/teams/green", {"kafka": False})
+    again = await gateway.call("PUT", "/v1/teams/green", {"kafka": False})
+    changed = await gateway.call("PUT", "/v1/teams/green", {"kafka": False, "max_pending": 7})
+    key = made.body["key"]
+    queue = await gateway.call("GET", "/v1/queues/green", key=key)
+    submitted = await gateway.call("POST", "/v1/workloads", SPEC, key=key)
+    keys = await gateway.call("GET", "/v1/teams/green/keys")
+    facts = await _commands(gateway, 13, topics.ORGANISATION_FACTS)
+
+    assert [201, 200, 200] == [reply.status for reply in (made, again, changed)]
+    assert "no-store" == made.headers["Cache-Control"]
+    assert "key" not in again.body
+    assert "key" not in changed.body
+    assert (200, "green", []) == (queue.status, queue.body["team"], queue.body["flavors"])
+    assert 202 == submitted.status
+    assert [("first", "member")] == [(one["label"], one["role"]) for one in keys.body["items"]]
+    green = [
+        (headers["ce_type"].decode().split(".")[1], body["version"])
+        for headers, body in facts
+        if body["name"] == "green"
+    ]
+    assert [("team", 1), ("queue", 1), ("team", 2)] == green
+    audit = database.execute("SELECT before || after || subject FROM gateway.audit")
+    assert key.split("_", 2)[2] not in audit
+
+
+async def test_a_queue_that_exists_is_left_as_it_is(gateway: Gateway):
+    body = {"kafka": False, "default_queue": "green"}
+    await gateway.call("PUT", "/v1/teams/green", body)
+    await gateway.call("PUT", "/v1/queues/green", {"team": "green", "weight": 3})
+    await gateway.call("PUT", "/v1/teams/green", {**body, "max_pending": 3})
+
+    taken = await gateway.call("PUT", "/v1/teams/grey", {"kafka": False, "default_queue": "green"})
+    moved = await gateway.call("PUT", "/v1/teams/green", {**body, "default_queue": "other"})
+    queues = await gateway.call("GET", "/v1/queues?team=green")
+
+    assert (400, "default_queue") == (taken.status, taken.body["errors"][0]["field"])
+    assert 200 == moved.status
+    weights = {one["name"]: one["weight"] for one in queues.body["items"]}
+    assert {"green": 3, "other": 1} == weights
+
+
+async def test_parallel_makers_of_one_team_get_one_key(gateway: Gateway):
+    replies = await asyncio.gather(
+        *(gateway.call("PUT", "/v1/teams/green", {"kafka": False}) for _ in range(5))
+    )
+    keys = await gateway.call("GET", "/v1/teams/green/keys")
+
+    assert [200, 200, 200, 200, 201] == sorted(reply.status for reply in replies)
+    assert 1 == len([reply for reply in replies if "key" in reply.body])
+    assert 1 == len(keys.body["items"])
+
+
 async def test_a_revoked_key_is_useless_and_the_database_holds_no_usable_key(
     gateway: Gateway, database: Database
 ):
@@ -277,8 +331,9 @@ async def test_a_revoked_key_is_useless_and_the_database_holds_no_usable_key(
 
     assert (200, 204, 401) == (before.status, revoked.status, after.status)
     assert key.split("_", 2)[2] not in stored
-    assert "key" not in keys.body["items"][0]
-    assert keys.body["items"][0]["revoked_at_ms"]
+    (listed,) = [one for one in keys.body["items"] if one["prefix"] == prefix]
+    assert "key" not in listed
+    assert listed["revoked_at_ms"]
 
 
 async def test_a_team_admin_makes_no_key_stronger_than_his_own(gateway: Gateway):

@@ -79,9 +79,8 @@ async def process(kafka: str, database: Database, topic_prefix: str) -> AsyncIte
 
 async def _organise(process: Process, http: aiohttp.ClientSession) -> None:
     await until(lambda: process.ready(http))
-    for path, body in (("teams/red", {"kafka": False}), ("queues/red", {"team": "red"})):
-        async with http.put(f"{process.address}/v1/{path}", json=body) as response:
-            assert response.status == 201, await response.text()
+    async with http.put(f"{process.address}/v1/teams/red", json={"kafka": False}) as response:
+        assert response.status == 201, await response.text()
 
 
 async def _submit_until_it_ends(process: Process, accepted: set[str], others: list[int]) -> None:

@@ -38,6 +38,22 @@ def test_apply_creates_in_the_order_in_which_documents_need_each_other(
     assert put.headers["If-None-Match"] == "*"
 
 
+def test_the_key_of_a_new_team_is_shown_once_with_what_to_do(muster, gateway, tmp_path):
+    team = write(tmp_path, {"kind": "Team", "name": "vision"})
+    gateway.on("PUT /v1/teams/vision", Answer({"version": 1, "key": "mk_first"}, 201))
+
+    created = muster("admin", "apply", "-f", team)
+    gateway.on("GET /v1/teams/vision", Answer({"version": 1}, 200, {"ETag": '"1"'}))
+    gateway.on("PUT /v1/teams/vision", Answer({"version": 1}))
+    again = muster("admin", "apply", "-f", team)
+
+    assert "mk_first" in created.out
+    assert "muster admin keys create" in created.err
+    assert "unchanged" in again.out
+    assert "mk_" not in again.out + again.err
+    assert "Keep" not in again.err
+
+
 def test_apply_again_changes_nothing_and_says_so(muster, gateway, tmp_path):
     for path in ("teams", "queues"):
         gateway.on(f"GET /v1/{path}/vision", Answer({"version": 3}, 200, {"ETag": '"3"'}))
