@@ -21,6 +21,8 @@ CREATE TABLE placement.workload (
     queue text NOT NULL,
     cell integer NOT NULL,
     state text NOT NULL,
+    over boolean NOT NULL
+        GENERATED ALWAYS AS (state IN ('succeeded', 'failed', 'cancelled')) STORED,
     version bigint NOT NULL,
     attempt integer NOT NULL,
     priority bigint NOT NULL,
@@ -38,8 +40,8 @@ CREATE TABLE placement.workload (
     placement text NOT NULL,
     epoch bigint NOT NULL
 ) WITH (fillfactor = 70);
-CREATE INDEX workload_alive ON placement.workload (id)
-    WHERE state NOT IN ('succeeded', 'failed', 'cancelled');
+-- On a column that changes once: updates of the state stay on their page.
+CREATE INDEX workload_alive ON placement.workload (id) WHERE NOT over;
 
 CREATE TABLE placement.node (
     name text PRIMARY KEY,

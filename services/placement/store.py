@@ -57,15 +57,11 @@ async def _load_quotas(desk: Desk, reader: Reader) -> None:
 
 
 async def _load_workloads(desk: Desk, reader: Reader) -> None:
-    rows = await reader.fetch(
-        "SELECT * FROM placement.workload"
-        " WHERE state NOT IN ('succeeded', 'failed', 'cancelled') ORDER BY id"
-    )
+    rows = await reader.fetch("SELECT * FROM placement.workload WHERE NOT over ORDER BY id")
     for row in rows:
         _restore(desk, row)
     over = await reader.fetch(
-        "SELECT id FROM placement.workload WHERE state IN ('succeeded', 'failed', 'cancelled')"
-        " ORDER BY changed_at_ms DESC LIMIT $1",
+        "SELECT id FROM placement.workload WHERE over ORDER BY changed_at_ms DESC LIMIT $1",
         TERMINAL_IDS_MAX,
     )
     for row in reversed(over):
