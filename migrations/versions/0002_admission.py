@@ -44,6 +44,12 @@ CREATE TABLE admission.node (
     body text NOT NULL,
     epoch bigint NOT NULL
 );
+CREATE TABLE admission.team_count (
+    team text PRIMARY KEY,
+    accepted bigint NOT NULL,
+    ended bigint NOT NULL,
+    epoch bigint NOT NULL
+) WITH (fillfactor = 50);
 """
 
 

@@ -71,6 +71,11 @@ CREATE TABLE quota.usage_history (
     epoch bigint NOT NULL,
     PRIMARY KEY (workload_id, attempt)
 );
+CREATE TABLE quota.team_ended (
+    team text PRIMARY KEY,
+    ended bigint NOT NULL,
+    epoch bigint NOT NULL
+) WITH (fillfactor = 50);
 """
 
 

@@ -17,6 +17,7 @@ import msgspec
 import structlog
 
 from services.admission import metrics
+from services.admission.alive import Alive
 from services.admission.known import ACCEPTED, REJECTED, Known, Verdict
 from services.admission.parking import (
     FIT_WAIT_MS,
@@ -29,7 +30,7 @@ from services.admission.rulebook import Rulebook
 from shared.core.admission import AdmittedWorkload, Doubt, Refused, admit, class_for_team
 from shared.core.lifecycle import State
 from shared.core.model import Workload
-from shared.events import nodes, organisation, workloads
+from shared.events import nodes, organisation, quotas, workloads
 from shared.events.deadlines import DeadlinePassed, deadline_message
 from shared.events.envelope import Received, workload_id
 from shared.events.fingerprint import body_hash
@@ -39,6 +40,7 @@ from shared.events.topics import (
     ORGANISATION_FACTS,
     QUEUE_FACTS,
     SUBMISSION_COMMANDS,
+    TEAM_FACTS,
     Topic,
     team_of,
     team_results,
@@ -70,6 +72,7 @@ class AdmissionHandler:
             organisation.TeamApplied: self._applied,
             organisation.QueueApplied: self._applied,
             organisation.PriorityClassApplied: self._applied,
+            quotas.EndedWorkloadsCounted: self._ended,
             nodes.NodeInventoryReported: self._reported,
             nodes.NodeRemoved: self._removed,
             DeadlinePassed: self._due,
@@ -81,6 +84,7 @@ class AdmissionHandler:
         self._known = Known()
         self._parking = Parking()
         self._book = Rulebook()
+        self._alive = Alive()
         self._ids: dict[str, str] = {}
         self._outcome = Outcome()
         self._counts: Counter[str] = Counter()
@@ -90,7 +94,12 @@ class AdmissionHandler:
     def topics(self) -> Sequence[tuple[Topic, Sequence[int]]]:
         """Commands and facts of the cell, and the submissions of every team by Kafka."""
         cell = (self._cell,)
-        fixed = [(SUBMISSION_COMMANDS, cell), (ORGANISATION_FACTS, (0,)), (NODE_FACTS, cell)]
+        fixed = [
+            (SUBMISSION_COMMANDS, cell),
+            (ORGANISATION_FACTS, (0,)),
+            (NODE_FACTS, cell),
+            (TEAM_FACTS, cell),
+        ]
         if self._cell:
             return fixed
         return [*fixed, *((team_submissions(team), (0,)) for team in self._book.kafka_teams)]
@@ -105,6 +114,7 @@ class AdmissionHandler:
         await self._book.load(reader)
         await self._known.load(reader)
         await self._parking.load(reader)
+        await self._alive.load(reader)
 
     async def prepare(self, messages: Sequence[Received], reader: Reader) -> None:
         """Derive the ids of the batch, and look up those that memory may have forgotten."""
@@ -127,6 +137,7 @@ class AdmissionHandler:
         outcome.writes.extend(self._known.writes(now_ms))
         outcome.writes.extend(self._parking.writes())
         outcome.writes.extend(self._book.writes())
+        outcome.writes.extend(self._alive.writes())
         self._measure()
         return outcome
 
@@ -189,6 +200,9 @@ class AdmissionHandler:
     def _judge(self, one: Submission, cause: Received, *, final: bool = False) -> None:
         """Decide about a submission that has no verdict yet, or let it wait for facts."""
         verdict = admit(one.spec, one.team, self._book.rules)
+        if isinstance(verdict, AdmittedWorkload):
+            most = self._book.rules.teams[one.team].max_pending
+            verdict = self._alive.refusal(one.team, most) or verdict
         if isinstance(verdict, Refused):
             if not final and self._waits(one, verdict):
                 return
@@ -223,6 +237,7 @@ class AdmissionHandler:
             spec=admitted.spec,
             submitted_at_ms=one.submitted_at_ms,
         )
+        self._alive.accept(one.team)
         fact = workloads.WorkloadQueued(workload=workload, body_hash=one.body_hash, door=one.door)
         self._emit(fact, one.id, cause)
         self._decided(one, Verdict(one.team, one.body_hash, ACCEPTED), State.QUEUED, cause)
@@ -347,6 +362,9 @@ class AdmissionHandler:
 
     def _applied(self, message: Received, document: Any) -> None:  # noqa: ANN401, ARG002
         self._news |= self._book.apply(document, self._now_ms)
+
+    def _ended(self, message: Received, fact: quotas.EndedWorkloadsCounted) -> None:  # noqa: ARG002
+        self._alive.end(fact.team, fact.ended)
 
     def _reported(self, message: Received, fact: nodes.NodeInventoryReported) -> None:  # noqa: ARG002
         self._news |= self._book.report(fact, self._now_ms)

@@ -92,6 +92,7 @@ class Rulebook:
                     priority_classes=document.priority_classes,
                     default_pod=_bounded(document.default_pod),
                     max_pod=document.max_pod,
+                    max_pending=document.max_pending,
                 )
                 if document.kafka:
                     self.kafka_teams[document.name] = None

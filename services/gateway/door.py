@@ -12,6 +12,7 @@ import structlog
 from aiohttp import web
 
 from services.gateway.authorisation import Action, Subject, Verdict, authorise
+from services.gateway.backlog import Backlog
 from services.gateway.committer import Committer, Order, QueueFull
 from services.gateway.hub import Hub
 from services.gateway.keys import KeyRing
@@ -49,6 +50,7 @@ class Door:
     organisation: OrganisationCache
     hub: Hub
     rate: Rate
+    backlog: Backlog
     clock: Clock
     random_bytes: Callable[[int], bytes]
     create_topics: Callable[[str], Any]

@@ -10,6 +10,7 @@ import msgspec
 from shared.core.decision import FieldError
 
 CONTENT_TYPE: Final = "application/problem+json"
+PENDING_RETRY_SECONDS: Final = 5
 _TITLES: Final = {
     400: "The request is not valid",
     401: "A valid key is needed",
@@ -97,3 +98,12 @@ def too_many(detail: str, retry_after_seconds: int = 1) -> Problem:
     return Problem(
         429, "too-many-requests", detail, headers={"Retry-After": str(retry_after_seconds)}
     )
+
+
+def too_many_pending(team: str, alive: int, count: int, most: int) -> Problem:
+    """429: the team has as many workloads as it may have; nothing was accepted."""
+    rule = f"team {team} may have at most {most} workloads that have not ended"
+    error = FieldError(field="max_pending", value=str(alive), rule=rule)
+    detail = f"too many pending: {alive} have not ended and {count} more came; {rule}"
+    headers = {"Retry-After": str(PENDING_RETRY_SECONDS)}
+    return Problem(429, "too-many-pending", detail, errors=(error,), headers=headers)

@@ -16,6 +16,7 @@ from typing import Final
 
 from aiohttp import web
 
+from services.gateway.backlog import Backlog
 from services.gateway.bootstrap import prepare
 from services.gateway.committer import Committer
 from services.gateway.door import Door
@@ -62,6 +63,7 @@ def make_door(settings: GatewaySettings, parts: Parts, reader: Database) -> Door
         organisation=OrganisationCache(reader, clock),
         hub=Hub(reader, parts.log),
         rate=Rate(settings.requests_per_second_max),
+        backlog=Backlog(reader, clock),
         clock=clock,
         random_bytes=os.urandom,
         create_topics=topics_of_team,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -10,7 +11,14 @@ from aiohttp import web
 
 from services.gateway.committer import Order
 from services.gateway.door import Call, Door, answer, href_of
-from services.gateway.problems import Problem, forbidden, invalid, not_found, too_many
+from services.gateway.problems import (
+    Problem,
+    forbidden,
+    invalid,
+    not_found,
+    too_many,
+    too_many_pending,
+)
 from services.gateway.submission_rows import Known, Submission
 from services.gateway.views import Accepted, BatchAccepted, BatchAnswer
 from services.gateway.what_if import verdict
@@ -42,6 +50,7 @@ async def submit(door: Door, call: Call) -> web.Response:
     if errors:
         raise invalid(errors)
     one = await _submission(door, call, team, spec, key, "")
+    await _make_room(door, team, (one,))
     known = (await door.commit(Order(submissions=(one,))))[0]
     return _accepted(one, known)
 
@@ -61,6 +70,7 @@ async def submit_batch(door: Door, call: Call) -> web.Response:
         await _submission(door, call, team, spec, item.idempotency_key, f"items[{index}].spec.")
         for index, (item, spec) in enumerate(zip(items, specs, strict=True))
     ]
+    await _make_room(door, team, submissions)
     known = await door.commit(Order(submissions=submissions))
     return answer(BatchAccepted(items=tuple(_batch_answer(one) for one in known)), 202)
 
@@ -73,6 +83,17 @@ def spec_of(request: msgspec.Struct) -> WorkloadSpec:
 def _limit(door: Door, team: str, count: int) -> None:
     if not door.rate.take(team, door.clock.monotonic_seconds(), count):
         raise too_many(f"team {team} sends too many submissions")
+
+
+async def _make_room(door: Door, team: TeamApplied, submissions: Sequence[Submission]) -> None:
+    """429 when the team would have more than it may; what was accepted before is told again."""
+    count = len(submissions)
+    alive = await door.backlog.take(team.name, count, team.max_pending)
+    if alive is None:
+        return
+    replayed = [one.workload_id for one in submissions if one.may_exist]
+    if len(replayed) < count or not await door.backlog.all_known(replayed):
+        raise too_many_pending(team.name, alive, count, team.max_pending)
 
 
 def _is_dry(call: Call) -> bool:

@@ -58,6 +58,7 @@ def rules_of(organisation: Organisation, fleet: FleetShape) -> Rules:
             priority_classes=team.priority_classes,
             default_pod=team.default_pod,
             max_pod=team.max_pod,
+            max_pending=team.max_pending,
         )
     for queue in organisation.queues.values():
         nominal = {one.flavor: one.nominal for one in queue.flavors}

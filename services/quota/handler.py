@@ -19,6 +19,7 @@ import structlog
 
 from services.quota import metrics
 from services.quota.documents import Documents
+from services.quota.ended import Ended
 from services.quota.records import Early, Records
 from shared.core.amounts import amount
 from shared.core.nomination import Nominate, Nominator, Refuse, Withdraw
@@ -27,6 +28,7 @@ from shared.events import organisation, workloads
 from shared.events.deadlines import DeadlinePassed, deadline_message
 from shared.events.envelope import Received
 from shared.events.quotas import (
+    EndedWorkloadsCounted,
     NominationWithdrawn,
     PermittedFlavor,
     QuotaRefused,
@@ -36,6 +38,7 @@ from shared.events.topics import (
     ORGANISATION_FACTS,
     QUEUE_FACTS,
     QUOTA_FACTS,
+    TEAM_FACTS,
     WORKLOAD_FACTS,
     Topic,
 )
@@ -70,9 +73,9 @@ class QuotaHandler:
             workloads.WorkloadRequeued: self._fact(self._requeued),
             workloads.WorkloadReleased: self._fact(self._requeued),
             workloads.WorkloadHeld: self._fact(self._held),
-            workloads.WorkloadSucceeded: self._fact(self._over),
-            workloads.WorkloadFailed: self._fact(self._over),
-            workloads.WorkloadCancelled: self._fact(self._over),
+            workloads.WorkloadSucceeded: self._ending,
+            workloads.WorkloadFailed: self._ending,
+            workloads.WorkloadCancelled: self._ending,
             DeadlinePassed: self._overdue,
         }
         self._permitted: dict[tuple[str, ...], tuple[PermittedFlavor, ...]] = {}
@@ -82,6 +85,8 @@ class QuotaHandler:
         self._core = Nominator()
         self._documents = Documents(self._core)
         self._records = Records()
+        self._ended = Ended()
+        self._over_by_fact = self._fact(self._over)
         self._outcome = Outcome()
         self._counts: Counter[str] = Counter()
         self._turns = 0
@@ -103,6 +108,7 @@ class QuotaHandler:
         self._forget()
         await self._documents.load(reader)
         await self._records.load(reader, self._core)
+        await self._ended.load(reader)
         self._core.resume()
         for pending in self._records.alive.values():
             if pending.phase is Phase.OFFERED:
@@ -127,11 +133,12 @@ class QuotaHandler:
             self._tell(messages[-1])
         outcome.writes.extend(self._records.writes())
         outcome.writes.extend(self._documents.writes())
+        outcome.writes.extend(self._ended.writes())
         self._measure()
         return outcome
 
     def due(self, now_ms: int) -> Sequence[Received]:
-        """Another turn when the last one was cut short, and answers that are overdue."""
+        """Another turn after one that was cut short, overdue answers, and totals to tell."""
         self._begin_waiting(now_ms)
         messages = []
         if self._core.unsettled:
@@ -141,11 +148,18 @@ class QuotaHandler:
         if due_ms is not None and due_ms <= now_ms:
             self._turns += 1
             messages.append(deadline_message("answers", self._place, self._turns, now_ms))
+        due_ms = self._ended.due_ms()
+        if due_ms is not None and due_ms <= now_ms:
+            self._turns += 1
+            messages.append(deadline_message("ended", self._place, self._turns, now_ms))
         return messages
 
     def next_due_ms(self) -> int | None:
-        """At once when a turn is left, else when the oldest nomination is overdue."""
-        return 0 if self._core.unsettled else self._answer_due_ms()
+        """At once when a turn is left, else when a nomination is overdue or totals are due."""
+        if self._core.unsettled:
+            return 0
+        due = (self._answer_due_ms(), self._ended.due_ms())
+        return min((one for one in due if one is not None), default=None)
 
     @property
     def _place(self) -> str:
@@ -168,7 +182,9 @@ class QuotaHandler:
             waiting.popleft()
         return None
 
-    def _overdue(self, message: Received, fact: DeadlinePassed) -> None:  # noqa: ARG002
+    def _overdue(self, message: Received, fact: DeadlinePassed) -> None:
+        if fact.kind == "ended":
+            self._tell_ended(message)
         if fact.kind != "answers":
             return
         for _ in range(ANSWERS_MAX):
@@ -178,6 +194,11 @@ class QuotaHandler:
             _, pending, nomination = self._unanswered.popleft()
             self._core.refused(pending, nomination)
             self._records.touch(pending)
+
+    def _tell_ended(self, cause: Received) -> None:
+        for team, ended in self._ended.tell(self._now_ms):
+            fact = EndedWorkloadsCounted(team=team, ended=ended, cell=self._cell)
+            self._emit(fact, team, cause, TEAM_FACTS)
 
     # ── queue facts ──────────────────────────────────────────────────────────────────────────
 
@@ -280,6 +301,10 @@ class QuotaHandler:
         pending.held = True
         self._core.leave(pending)
 
+    def _ending(self, message: Received, fact: workloads.WorkloadFact) -> None:
+        self._ended.count(fact.team)
+        self._over_by_fact(message, fact)
+
     def _over(self, pending: Pending, fact: workloads.WorkloadFact) -> None:  # noqa: ARG002
         self._core.forget(pending)
 
@@ -354,11 +379,13 @@ class QuotaHandler:
             cell=self._cell,
         )
 
-    def _emit(self, payload: Wire, subject: str, cause: Received) -> None:
+    def _emit(
+        self, payload: Wire, subject: str, cause: Received, topic: Topic = QUOTA_FACTS
+    ) -> None:
         self._outcome.emits.append(
             Emit(
                 payload=payload,
-                topic=QUOTA_FACTS,
+                topic=topic,
                 subject=subject,
                 cause=cause,
                 partition=self._cell,

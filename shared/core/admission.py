@@ -48,6 +48,8 @@ class TeamPolicy:
     priority_classes: tuple[str, ...] = ()
     default_pod: Resources
     max_pod: Resources
+    max_pending: int = 1_000_000
+    """Workloads that were accepted and have not ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

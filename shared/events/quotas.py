@@ -37,6 +37,14 @@ class NominationWithdrawn(Wire, frozen=True, kw_only=True):
     nomination: int
 
 
+class EndedWorkloadsCounted(Wire, frozen=True, kw_only=True):
+    """How many workloads of a team have ended, ever; only grows."""
+
+    team: str
+    ended: int
+    cell: int = 0
+
+
 class QuotaRefused(Wire, frozen=True, kw_only=True):
     """Why quota does not nominate a queued workload; told again only when the reason changes."""
 

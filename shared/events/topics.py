@@ -53,6 +53,7 @@ QUEUE_FACTS: Final = _topic(
 QUOTA_FACTS: Final = _topic(
     "quota.facts.v1", "cell", 96, "quota", "placement", "gateway", "monitoring"
 )
+TEAM_FACTS: Final = _topic("team.facts.v1", "cell", 96, "quota", "admission")
 WORKLOAD_FACTS: Final = _topic(
     "workload.facts.v1", "cell", 96, "placement", "quota", "gateway", "monitoring", "preemption"
 )
@@ -68,6 +69,7 @@ TOPICS: Final = (
     ORGANISATION_FACTS,
     QUEUE_FACTS,
     QUOTA_FACTS,
+    TEAM_FACTS,
     WORKLOAD_FACTS,
     POD_COMMANDS,
     POD_FACTS,

@@ -10,10 +10,12 @@ from services.admission.parking import NAMES_WAIT_MS
 from shared.events.envelope import workload_id
 from shared.events.fingerprint import body_hash
 from shared.events.nodes import NodeInventoryReported, NodeRemoved
+from shared.events.quotas import EndedWorkloadsCounted
 from shared.events.topics import (
     NODE_FACTS,
     ORGANISATION_FACTS,
     SUBMISSION_COMMANDS,
+    TEAM_FACTS,
     team_submissions,
 )
 from shared.events.workloads import SubmitWorkload
@@ -127,6 +129,19 @@ async def test_a_parked_submission_outlives_the_process(desk: Desk, database: Da
     assert database.execute("SELECT count(*) FROM admission.parked").strip() == "0"
     states = database.execute("SELECT state FROM admission.workload ORDER BY state").split()
     assert states == ["accepted", "rejected"]
+
+
+async def test_how_many_are_alive_outlives_the_process(desk: Desk) -> None:
+    team = a_team_document(max_pending=2)
+    await desk.send(team, a_queue_document(), topic=ORGANISATION_FACTS.name)
+    await desk.send(submit(1), submit(2))
+    ended = EndedWorkloadsCounted(team=TEAM, ended=1)
+    await desk.send(ended, topic=TEAM_FACTS.name)
+    await desk.restart()
+
+    outcome = await desk.send(submit(3), submit(4))
+
+    assert kinds(outcome) == ["WorkloadQueued", "WorkloadRejected"]
 
 
 async def test_every_verdict_has_one_audit_row(desk: Desk, database: Database) -> None:

@@ -317,6 +317,30 @@ async def test_parallel_makers_of_one_team_get_one_key(gateway: Gateway):
     assert 1 == len(keys.body["items"])
 
 
+async def test_a_team_gets_no_more_than_it_may_have_alive(gateway: Gateway):
+    body = {"kafka": False, "max_pending": 3}
+    key = (await gateway.call("PUT", "/v1/teams/green", body)).body["key"]
+    batch = {"items": [{"spec": SPEC}] * 2}
+    again = {"headers": {"Idempotency-Key": "k"}}
+
+    first = await gateway.call("POST", "/v1/workloads", SPEC, key=key, **again)
+    second = await gateway.call("POST", "/v1/workloads:batch", batch, key=key)
+    full = await gateway.call("POST", "/v1/workloads", SPEC, key=key)
+    replay = await gateway.call("POST", "/v1/workloads", SPEC, key=key, **again)
+    other = await gateway.call("POST", "/v1/workloads?team=blue", SPEC)
+
+    assert [202, 202, 202, 202] == [one.status for one in (first, second, replay, other)]
+    assert "true" == replay.headers["Idempotency-Replayed"]
+    assert (429, "urn:muster:problem:too-many-pending") == (full.status, full.body["type"])
+    assert int(full.headers["Retry-After"]) > 0
+    (error,) = full.body["errors"]
+    assert ("max_pending", "3", True) == (
+        error["field"],
+        error["value"],
+        "at most 3" in error["rule"],
+    )
+
+
 async def test_a_revoked_key_is_useless_and_the_database_holds_no_usable_key(
     gateway: Gateway, database: Database
 ):

@@ -14,6 +14,7 @@ from shared.core.pending import Phase
 from shared.core.units import Resources
 from shared.events import workloads
 from shared.events.organisation import CohortApplied, FlavorApplied
+from shared.events.quotas import EndedWorkloadsCounted
 from shared.events.topics import ORGANISATION_FACTS, QUEUE_FACTS, WORKLOAD_FACTS
 from tests.fixtures.servers import Database
 from tests.unit.admission.store_desk import Bench
@@ -258,3 +259,30 @@ async def test_the_role_of_the_service_cannot_rewrite_its_audit(bench: Bench) ->
     )
 
     assert rows[0]["may"] is False
+
+
+async def test_totals_of_ended_workloads_outlive_the_process_and_are_told_again(
+    bench: Bench,
+) -> None:
+    story = Story(1)
+    lives = [story._message(fact_of_end(f"w{i}")) for i in range(3)]
+    await bench.decide(lives, NOW_MS)
+    bench.handler = QuotaHandler()
+    await bench.open()
+
+    (due,) = [one for one in bench.handler.due(NOW_MS) if one.event.subject == "cell-0"]
+    outcome = await bench.decide([due], NOW_MS)
+
+    assert [EndedWorkloadsCounted(team="t", ended=3)] == [one.payload for one in outcome.emits]
+
+
+def fact_of_end(identifier: str) -> workloads.WorkloadFact:
+    return workloads.WorkloadCancelled(
+        workload_id=identifier,
+        team="t",
+        queue="q",
+        version=2,
+        state=State.CANCELLED,
+        attempt=0,
+        priority=0,
+    )

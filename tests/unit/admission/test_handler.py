@@ -10,7 +10,15 @@ from shared.core.units import Resources
 from shared.events.envelope import workload_id
 from shared.events.malformed import SubmissionMalformed
 from shared.events.organisation import PriorityClassApplied
-from shared.events.topics import QUEUE_FACTS, SUBMISSION_COMMANDS, team_results, team_submissions
+from shared.events.quotas import EndedWorkloadsCounted
+from shared.events.topics import (
+    QUEUE_FACTS,
+    SUBMISSION_COMMANDS,
+    TEAM_FACTS,
+    team_of,
+    team_results,
+    team_submissions,
+)
 from shared.events.workloads import (
     CancelWorkload,
     HoldWorkload,
@@ -343,7 +351,7 @@ def test_every_team_that_submits_by_kafka_is_read():
 
 
 def test_another_cell_does_not_read_the_teams_topics():
-    assert len(AdmissionHandler(cell=1).topics()) == 3
+    assert [name for name, _ in AdmissionHandler(cell=1).topics() if team_of(name.name)] == []
 
 
 async def test_no_look_up_is_needed_while_memory_is_complete():
@@ -405,3 +413,36 @@ def test_a_submission_that_cannot_be_read_is_answered_to_its_team():
     assert (error,) == answer.errors
     assert "spec.name: Expected" in answer.message
     assert team_results(TEAM) == outcome.emits[0].topic
+
+
+def test_a_team_has_no_more_alive_than_it_may_and_again_when_some_have_ended():
+    office = Office()
+    office.apply(a_team_document(version=2, max_pending=2))
+    counted = EndedWorkloadsCounted(team=TEAM, ended=1)
+
+    accepted = [office.http(key="k1"), office.kafka(key="k2")]
+    refused = office.kafka(key="k3")
+    by_http = office.http(key="k4")
+    office.decide(office.message(counted, TEAM_FACTS.name))
+    office.decide(office.message(EndedWorkloadsCounted(team=TEAM, ended=0), TEAM_FACTS.name))
+    later = office.http(key="k5")
+    full = office.http(key="k6")
+
+    assert all(kinds(one)[0] == "WorkloadQueued" for one in (*accepted, later))
+    answer = only(refused, SubmissionAnswered)
+    (error,) = answer.errors
+    assert ("rejected", "max_pending", "2") == (answer.outcome, error.field, error.value)
+    assert "at most 2" in error.rule
+    assert kinds(by_http) == kinds(full) == ["WorkloadRejected"]
+
+
+def test_what_is_refused_or_told_again_does_not_count():
+    office = Office()
+    office.apply(a_team_document(version=2, max_pending=2))
+
+    office.http(key="k1")
+    office.http(key="k1")
+    office.http(a_spec(name="Bad"), key="k2")
+    office.http(a_spec(name="other"), key="k1")
+
+    assert kinds(office.http(key="k3")) == ["WorkloadQueued"]

@@ -7,13 +7,14 @@ from shared.core.units import UNLIMITED, Resources
 from shared.events import workloads
 from shared.events.organisation import CohortApplied, FlavorApplied
 from shared.events.quotas import (
+    EndedWorkloadsCounted,
     FlavorQuota,
     NominationWithdrawn,
     QuotaChanged,
     QuotaRefused,
     WorkloadNominated,
 )
-from shared.events.topics import QUOTA_FACTS, WORKLOAD_FACTS
+from shared.events.topics import QUOTA_FACTS, TEAM_FACTS, WORKLOAD_FACTS
 from tests.unit.admission.builders import gpu_quota
 from tests.unit.quota.support import Ledger, a_workload, queue_document, short, writes
 
@@ -73,7 +74,7 @@ def test_what_begins_and_ends_in_one_batch_has_no_row_at_all():
 
     outcome = ledger.decide(queued, cancelled)
 
-    assert outcome.writes == []
+    assert not any("pending" in one.sql or "early" in one.sql for one in outcome.writes)
 
 
 def test_facts_that_change_nothing_for_quota_write_nothing():
@@ -348,3 +349,35 @@ def test_the_same_messages_give_the_same_outcome():
         return [(one.emits, one.changes, one.writes) for one in ledger.outcomes]
 
     assert play() == play()
+
+
+def test_how_many_have_ended_is_told_once_a_second_and_team():
+    ledger = Ledger(queue_document())
+    ledger.queue(*(a_workload(f"w{i}") for i in range(4)))
+    for i in range(3):
+        ledger.end(workloads.WorkloadCancelled, f"w{i}", State.CANCELLED)
+
+    told = told_ended(ledger)
+    nothing_new = ledger.handler.due(ledger.now_ms + 60_000)
+    ledger.end(workloads.WorkloadFailed, "w3", State.FAILED)
+    too_soon = ledger.handler.due(ledger.now_ms + 999)
+    ledger.now_ms += 1_000
+    told_again = told_ended(ledger)
+
+    assert [("t", 3)] == told
+    assert [] == of_ended(nothing_new)
+    assert [] == of_ended(too_soon)
+    assert [("t", 4)] == told_again
+    assert ledger.outcomes[-1].emits[0].topic == TEAM_FACTS
+
+
+def told_ended(ledger):
+    due = of_ended(ledger.handler.due(ledger.now_ms))
+    outcome = ledger.handler.decide(due, ledger.now_ms)
+    ledger.outcomes.append(outcome)
+    facts = [one.payload for one in outcome.emits]
+    return [(one.team, one.ended) for one in facts if isinstance(one, EndedWorkloadsCounted)]
+
+
+def of_ended(messages):
+    return [one for one in messages if one.event.payload.kind == "ended"]
