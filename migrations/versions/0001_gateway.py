@@ -47,6 +47,7 @@ CREATE TABLE gateway.accepted_request (
     at_ms bigint NOT NULL,
     epoch bigint NOT NULL
 );
+CREATE INDEX accepted_request_by_time ON gateway.accepted_request (at_ms);
 
 CREATE TABLE gateway.workload (
     id text PRIMARY KEY,

@@ -42,6 +42,7 @@ CREATE TABLE placement.workload (
 ) WITH (fillfactor = 70);
 -- On a column that changes once: updates of the state stay on their page.
 CREATE INDEX workload_alive ON placement.workload (id) WHERE NOT over;
+CREATE INDEX workload_over ON placement.workload (submitted_at_ms, id) WHERE over;
 
 CREATE TABLE placement.node (
     name text PRIMARY KEY,

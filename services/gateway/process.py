@@ -27,11 +27,13 @@ from services.gateway.projection import Projection
 from services.gateway.rate import Rate
 from services.gateway.server import application, check_table
 from services.gateway.settings import GatewaySettings
+from services.gateway.trims import gateway_trims
 from shared.adapters.clock import SystemClock
 from shared.adapters.kafka_topics import create_topics
 from shared.adapters.postgres.pool import Database
 from shared.events.topics import team_results, team_submissions
 from shared.runtime.main import Parts, connect, loop_of, serve_handler
+from shared.runtime.trimming import trim_forever
 from shared.runtime.watchdog import Watchdog
 
 SERVICE: Final = "gateway"
@@ -134,7 +136,7 @@ async def run(settings: GatewaySettings) -> None:
     """Do what `gateway_roles` says until SIGTERM or SIGINT."""
     roles = settings.gateway_roles.split(",")
     if roles == ["projection"]:
-        await serve_handler(lambda _: Projection(), settings)
+        await serve_handler(lambda _: make_projection(settings), settings)
         return
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -170,16 +172,32 @@ async def _beat(watchdog: Watchdog) -> None:
         await asyncio.sleep(BEAT_SECONDS)
 
 
+def make_projection(settings: GatewaySettings) -> Projection:
+    """The projection with what it forgets."""
+    trims = gateway_trims(
+        events_days=settings.keep_events_days, workloads_days=settings.keep_workloads_days
+    )
+    return Projection(trims)
+
+
 async def _project(settings: GatewaySettings, watchdog: Watchdog, stopping: asyncio.Event) -> None:
     """The projection beside the server, on a session of its own."""
     parts = connect(settings, SERVICE, f"cell-{settings.cell}")
-    loop, _ = loop_of(parts, Projection(), watchdog)
+    projection = make_projection(settings)
+    loop, _ = loop_of(parts, projection, watchdog)
     running = asyncio.create_task(loop.run())
     waiting = asyncio.create_task(stopping.wait())
+    trimming = asyncio.create_task(
+        trim_forever(parts.database, projection.trims, SystemClock(), parts.log)
+    )
     try:
-        await asyncio.wait((running, waiting), return_when=asyncio.FIRST_COMPLETED)
+        tasks = (running, waiting, trimming)
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         loop.stop()
         await running
+        if trimming.done():
+            trimming.result()
     finally:
         waiting.cancel()
+        trimming.cancel()
         await parts.close()

@@ -31,6 +31,7 @@ from shared.events.topics import (
 from shared.events.workloads import Wire
 from shared.ports.reader import Reader
 from shared.runtime.handler import Outcome
+from shared.runtime.trimming import Trim
 
 _json: Final = msgspec.json.Encoder()
 
@@ -40,7 +41,8 @@ class Projection:
 
     name = "gateway"
 
-    def __init__(self) -> None:
+    def __init__(self, trims: Sequence[Trim] = ()) -> None:
+        self.trims = trims
         self._next_seq = 1
 
     def topics(self) -> Sequence[tuple[Topic, Sequence[int]]]:

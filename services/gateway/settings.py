@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field, SecretStr, field_validator
 
 from shared.runtime.settings import Settings
+from shared.runtime.trimming import RETENTION_DAYS_MIN
 
 ROLES = frozenset(("http", "projection"))
 
@@ -32,6 +33,11 @@ class GatewaySettings(Settings):
     )
     waiting_requests_max: int = Field(
         default=4_000, ge=1, description="requests that may wait for their commit; then 429"
+    )
+    keep_events_days: int = Field(
+        default=14,
+        ge=RETENTION_DAYS_MIN,
+        description="events, and requests whose workload has ended, are kept so long",
     )
     streams_max: int = Field(default=1_000, ge=0, description="open event streams")
     topic_replication: int = Field(

@@ -30,6 +30,7 @@ from shared.events.envelope import Received
 from shared.events.workloads import Wire
 from shared.ports.reader import Reader
 from shared.runtime.handler import Outcome
+from shared.runtime.trimming import Trim
 
 
 class PlacementHandler:
@@ -37,7 +38,8 @@ class PlacementHandler:
 
     name = "placement"
 
-    def __init__(self, *, cell: int = 0, seed: int = 0) -> None:
+    def __init__(self, *, cell: int = 0, seed: int = 0, trims: Sequence[Trim] = ()) -> None:
+        self.trims = trims
         self._cell = cell
         self._seed = seed
         self._actions: dict[type, Callable[[Received, Any], None]] = {

@@ -28,6 +28,7 @@ from shared.runtime.health import health_app, serve
 from shared.runtime.loop import Loop
 from shared.runtime.session import Session
 from shared.runtime.settings import Settings
+from shared.runtime.trimming import Trimmed, trim_forever
 from shared.runtime.watchdog import Watchdog
 
 LAG_SECONDS = 5.0
@@ -143,10 +144,15 @@ async def serve_handler(make: Callable[[Settings], Handler], settings: Settings)
         runner = await serve(app, settings.http_host, settings.http_port)
     watchdog.start()
     lag = asyncio.create_task(watch_lag(loop, subscription, handler.name, settings.stuck_seconds))
+    beside = [lag]
+    if isinstance(handler, Trimmed):
+        trimming = trim_forever(parts.database, handler.trims, SystemClock(), parts.log)
+        beside.append(asyncio.create_task(trimming))
     try:
-        await _first(asyncio.create_task(loop.run()), lag)
+        await _first(asyncio.create_task(loop.run()), *beside)
     finally:
-        lag.cancel()
+        for task in beside:
+            task.cancel()
         watchdog.stop()
         if runner is not None:
             await runner.cleanup()

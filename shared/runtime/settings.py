@@ -5,6 +5,8 @@ from __future__ import annotations
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from shared.runtime.trimming import RETENTION_DAYS_MIN
+
 
 class Settings(BaseSettings):
     """What a process must be told. docs/settings.md is generated from these descriptions."""
@@ -22,6 +24,11 @@ class Settings(BaseSettings):
     lease_seconds: float = Field(default=5.0, gt=0, description="time to live of a lease")
     stuck_seconds: float = Field(
         default=15.0, gt=0, description="without progress for so long, the process exits with 70"
+    )
+    keep_workloads_days: int = Field(
+        default=30,
+        ge=RETENTION_DAYS_MIN,
+        description="a workload is forgotten so long after its end",
     )
     failpoints: str = Field(
         default="",

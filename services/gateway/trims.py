@@ -1,0 +1,72 @@
+"""What the gateway forgets: old events and accepted requests, and workloads that ended long ago.
+
+A key that is used again after its workload was forgotten is accepted here and changes nothing:
+admission keeps its verdicts, and refuses to queue the same id twice.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from shared.runtime.trimming import Trim
+
+# The newest event stays, whatever its age: the next number follows it. What is told of a workload
+# that is alive stays, too: it may say why it waits.
+EVENTS: Final = """
+WITH page AS (
+    SELECT seq, workload_id, at_ms FROM gateway.event
+    WHERE seq > $3 AND seq < (SELECT max(seq) FROM gateway.event) AND $4::text = ''
+    ORDER BY seq LIMIT $2
+), old AS (
+    SELECT seq, workload_id FROM page WHERE at_ms < $1
+), gone AS (
+    DELETE FROM gateway.event e USING old o WHERE e.seq = o.seq AND NOT EXISTS
+        (SELECT FROM gateway.workload w WHERE w.id = o.workload_id AND w.live)
+    RETURNING e.seq
+)
+SELECT (SELECT count(*) FROM old) AS seen, (SELECT count(*) FROM gone) AS gone,
+       (SELECT max(seq) FROM page) AS number, '' AS text
+"""
+REQUESTS: Final = """
+WITH page AS (
+    SELECT at_ms, workload_id FROM gateway.accepted_request
+    WHERE at_ms < $1 AND (at_ms, workload_id) > ($3, $4)
+    ORDER BY at_ms, workload_id LIMIT $2
+), gone AS (
+    DELETE FROM gateway.accepted_request a USING page p
+    WHERE a.workload_id = p.workload_id AND NOT EXISTS
+        (SELECT FROM gateway.workload w WHERE w.id = p.workload_id AND w.live)
+    RETURNING a.workload_id
+), last AS (
+    SELECT at_ms, workload_id FROM page ORDER BY at_ms DESC, workload_id DESC LIMIT 1
+)
+SELECT (SELECT count(*) FROM page) AS seen, (SELECT count(*) FROM gone) AS gone,
+       (SELECT at_ms FROM last) AS number, (SELECT workload_id FROM last) AS text
+"""
+WORKLOADS: Final = """
+WITH page AS (
+    SELECT submitted_at_ms, id FROM gateway.workload
+    WHERE submitted_at_ms < $1 AND (submitted_at_ms, id) > ($3, $4)
+    ORDER BY submitted_at_ms, id LIMIT $2
+), gone AS (
+    DELETE FROM gateway.workload w USING page p
+    WHERE w.id = p.id AND NOT w.live AND w.changed_at_ms < $1 RETURNING w.id
+), specs AS (
+    DELETE FROM gateway.workload_spec s USING gone g WHERE s.id = g.id
+), requests AS (
+    DELETE FROM gateway.accepted_request a USING gone g WHERE a.workload_id = g.id
+), last AS (
+    SELECT submitted_at_ms, id FROM page ORDER BY submitted_at_ms DESC, id DESC LIMIT 1
+)
+SELECT (SELECT count(*) FROM page) AS seen, (SELECT count(*) FROM gone) AS gone,
+       (SELECT submitted_at_ms FROM last) AS number, (SELECT id FROM last) AS text
+"""
+
+
+def gateway_trims(*, events_days: int, workloads_days: int) -> tuple[Trim, ...]:
+    """All trims of the gateway's schema."""
+    return (
+        Trim(name="event", sql=EVENTS, keep_days=events_days),
+        Trim(name="accepted_request", sql=REQUESTS, keep_days=events_days),
+        Trim(name="workload", sql=WORKLOADS, keep_days=workloads_days),
+    )
