@@ -193,3 +193,4 @@ async def test_every_workload_is_queued_and_nominated_once_whatever_is_killed(
     assert told == dict.fromkeys((f"k-{i}" for i in range(EACH)), 2)
     phases = chain.database.execute("SELECT DISTINCT phase FROM quota.pending").split()
     assert phases == ["offered"]
+    assert chain.database.execute("SELECT accepted FROM admission.team_count").split() == ["600"]
