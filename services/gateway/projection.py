@@ -40,6 +40,7 @@ class Projection:
     """Handler of the projection process."""
 
     name = "gateway"
+    linger_seconds = 0.05
 
     def __init__(self, trims: Sequence[Trim] = ()) -> None:
         self.trims = trims

@@ -50,6 +50,7 @@ class MonitoringHandler:
     """One cell's monitoring. `team` and `reason` cap the labels."""
 
     name = "monitoring"
+    linger_seconds = 0.2
 
     def __init__(self, *, cell: int = 0) -> None:
         self._cell = cell

@@ -108,3 +108,11 @@ class Selective(Protocol):
     def reads(self) -> Collection[type[Wire]]:
         """Types that `decide` has a use for."""
         ...
+
+
+@runtime_checkable
+class Patient(Protocol):
+    """A handler for whom large batches matter more than speed: views and sums, not decisions."""
+
+    linger_seconds: float
+    """How long the loop collects messages after the first one."""

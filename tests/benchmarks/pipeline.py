@@ -30,6 +30,7 @@ from tests.support.costs import cpu_seconds, family, memory_mib
 from tests.support.system import TEAM, Stage, launch, now_ms
 from tests.support.work import fleet, submissions
 
+SCHEMAS = ("admission", "quota", "placement", "binder", "gateway", "monitoring")
 VISIBLE = "SELECT count(*) FROM gateway.workload WHERE state = 'running'"
 WAS_RUNNING = "SELECT count(*) FROM gateway.workload WHERE state IN ('running', 'succeeded')"
 
@@ -48,6 +49,12 @@ async def processes(stage: Stage) -> dict[str, list[int]]:
     return found
 
 
+async def units_of(stage: Stage, schema: str) -> int:
+    """Units of work that a service has committed."""
+    units: int = await stage.rows.fetchval(f"SELECT sum(next_unit)::int FROM {schema}.watermark")
+    return units
+
+
 async def throughput(stage: Stage, count: int, prefix: str, run_seconds: int | None) -> dict:
     """Let `count` submissions wait, then count the seconds until the last is seen running."""
     query = VISIBLE if run_seconds is None else WAS_RUNNING
@@ -56,10 +63,12 @@ async def throughput(stage: Stage, count: int, prefix: str, run_seconds: int | N
     specs = submissions(count, seed=len(prefix) + count, run_seconds=run_seconds)
     await stage.submit(specs, prefix)
     cpu = {name: cpu_seconds(group) for name, group in (await processes(stage)).items()}
+    before_units = {name: await units_of(stage, name) for name in SCHEMAS}
     started = time.monotonic()
     stage.system.send("admission", signal.SIGCONT)
-    await stage.until(query, before + count, 600)
+    await stage.until(query, before + count, 600, every_seconds=0.2)
     seconds = time.monotonic() - started
+    units = {name: await units_of(stage, name) - before_units[name] for name in SCHEMAS}
     pids = await processes(stage)
     used = {name: cpu_seconds(group) - cpu.get(name, 0) for name, group in pids.items()}
     return {
@@ -69,6 +78,7 @@ async def throughput(stage: Stage, count: int, prefix: str, run_seconds: int | N
         "cpu_microseconds_per_workload": {
             name: round(value * 1e6 / count) for name, value in sorted(used.items())
         },
+        "units_of_work": units,
         "cores_used": round(sum(used.values()) / seconds, 2),
         "memory_mib": {name: memory_mib(group[0]) for name, group in sorted(pids.items())},
     }
@@ -188,7 +198,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=10_000)
     parser.add_argument("--workloads", type=int, default=20_000)
-    parser.add_argument("--long", type=int, default=0, help="with run time 10 s; issue: 80000")
+    parser.add_argument("--long", type=int, default=80_000, help="with run time 10 s; 0: none")
     parser.add_argument("--rates", type=float, nargs="*", default=[50, 200])
     parser.add_argument("--seconds", type=float, default=20, help="of each latency part")
     parser.add_argument("--json", help="write the figures here")
