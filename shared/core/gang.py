@@ -136,8 +136,11 @@ def _in_smallest_span(layout: Layout, *, distinct: bool) -> bool:
 def _at_level(
     layout: Layout, kinds: tuple[tuple[Kind, ...], ...], level: Level, *, distinct: bool
 ) -> bool:
-    if level is Level.NODE and distinct:
-        return False
+    if level is Level.NODE:
+        if distinct:
+            return False
+        if not any(demand.milli or demand.profile for demand in layout.gang.demands):
+            return _on_one_node(layout, kinds)
     if all(demand.wants_gpu for demand in layout.gang.demands):
         by_devices = replace(layout, by_devices=True)
         places = _places(by_devices, kinds, level, distinct=distinct)
@@ -148,6 +151,13 @@ def _at_level(
                 return True
             layout.statement.rollback()
     return _at_level_exactly(layout, kinds, level, distinct=distinct)
+
+
+def _on_one_node(layout: Layout, kinds: tuple[tuple[Kind, ...], ...]) -> bool:
+    """Whole GPUs, CPU and memory add up: the gang fits a node if its sum does as one pod."""
+    allowed = tuple(kind for kind in kinds[0] if all(kind in others for others in kinds))
+    found = find((allowed,), _together(layout.gang), layout.gang.team)
+    return found is not None and _fill_all(layout, kinds, found[0], distinct=False)
 
 
 def _at_level_exactly(

@@ -285,7 +285,8 @@ def test_cpu_only_sets_whose_kinds_differ_from_the_workers_stay_in_the_rack() ->
 def test_the_shapes_followed_are_bounded() -> None:
     fleet = cluster(*racks(2))
     for cpu_milli in range(1, INDEXES_MAX + 10):
-        placed(fleet, pods(count=2, cpu_milli=cpu_milli), topology=IN_RACK)
+        pair = pods(count=2, cpu_milli=cpu_milli)
+        placed(fleet, pair, topology=IN_RACK, spread=Spread.REQUIRED)
 
     assert len(fleet.rooms) == INDEXES_MAX
 
