@@ -73,7 +73,7 @@ def document() -> dict[str, Any]:
 def _raw(kind: Any) -> dict[str, Any]:  # noqa: ANN401  # a type msgspec does not know
     if kind is msgspec.Raw:
         return {"description": "Any JSON."}
-    raise NotImplementedError(kind)
+    raise NotImplementedError(kind)  # how a schema hook tells msgspec that it cannot help
 
 
 def _operation(route: Route, by_type: dict[Any, Any]) -> dict[str, Any]:
