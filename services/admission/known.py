@@ -6,6 +6,7 @@ were forgotten, `prepare` asks for the ids that are not in memory, in one query 
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
@@ -41,7 +42,7 @@ class Known:
     """Verdicts by workload id."""
 
     def __init__(self) -> None:
-        self._recent: dict[str, Verdict] = {}
+        self._recent: OrderedDict[str, Verdict] = OrderedDict()
         self._asked: dict[str, Verdict] = {}
         self._fresh: dict[str, Verdict] = {}
         self._complete = True
@@ -53,7 +54,7 @@ class Known:
         )
         self._complete = len(rows) <= KNOWN_MAX
         found = {row["id"]: _verdict(row) for row in rows} if self._complete else {}
-        self._recent, self._asked, self._fresh = found, {}, {}
+        self._recent, self._asked, self._fresh = OrderedDict(found), {}, {}
 
     async def look_up(self, ids: Iterable[str], reader: Reader) -> None:
         """Ask for those of `ids` that memory may have forgotten."""
@@ -77,7 +78,7 @@ class Known:
         self._recent[identifier] = self._fresh[identifier] = verdict
         if len(self._recent) > KNOWN_MAX:
             self._complete = False
-            del self._recent[next(iter(self._recent))]
+            self._recent.popitem(last=False)
 
     def writes(self, at_ms: int) -> Sequence[Write]:
         """Rows of the verdicts since the last call."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -68,7 +69,7 @@ class Records:
     """All records by id; terminal ones only as ids, bounded."""
 
     alive: dict[str, Record] = field(default_factory=dict)
-    over: dict[str, None] = field(default_factory=dict)
+    over: OrderedDict[str, None] = field(default_factory=OrderedDict)
     touched: dict[str, Record] = field(default_factory=dict)
     by_node: dict[str, set[str]] = field(default_factory=dict)
 
@@ -116,4 +117,4 @@ class Records:
         """Keep the id of a terminal workload, and forget the oldest beyond the bound."""
         self.over[workload_id] = None
         if len(self.over) > TERMINAL_IDS_MAX:
-            del self.over[next(iter(self.over))]
+            self.over.popitem(last=False)

@@ -6,6 +6,7 @@ have been forgotten, so only an id older than that needs the inbox (design.md 2)
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final
 
@@ -18,7 +19,8 @@ class RecentIds:
     """Ids of consumed events, bounded."""
 
     def __init__(self, ids: Iterable[str] = (), *, complete: bool = True) -> None:
-        self._ids = dict.fromkeys(ids)
+        # Not a dict: to find its first key it steps over every key that was ever taken out.
+        self._ids = OrderedDict.fromkeys(ids)
         oldest = next(iter(self._ids), None)
         self.horizon_ms = -1 if complete or oldest is None else time_of_id(oldest)
 
@@ -34,6 +36,5 @@ class RecentIds:
         """Remember `ids`, and forget the first ones beyond the bound."""
         self._ids.update(dict.fromkeys(ids))
         while len(self._ids) > RECENT_IDS_MAX:
-            oldest = next(iter(self._ids))
-            del self._ids[oldest]
+            oldest, _ = self._ids.popitem(last=False)
             self.horizon_ms = max(self.horizon_ms, time_of_id(oldest))
