@@ -28,29 +28,46 @@ REFUSED = -(1 << 60)
 """The score of a cell that is out of the question."""
 
 
-class Cells:
-    """The cells of one flavor that ever had a member; numbered in order of appearance."""
+class Conditions:
+    """Conditions that were ever seen, numbered in order of appearance."""
 
     def __init__(self) -> None:
         self.size = 0
-        self.conditions: Ints = np.zeros((64, 4), dtype=np.int64)
-        """(cells, 4): see `Condition`."""
+        self.columns: Ints = np.zeros((64, 4), dtype=np.int64)
+        """(conditions, 4): see `Condition`."""
         self._numbers: dict[Condition, int] = {}
+
+    def number(self, condition: Condition) -> int:
+        """The number of a condition, a new one if need be."""
+        number = self._numbers.get(condition)
+        if number is None:
+            number = self._numbers[condition] = self.size
+            if number == len(self.columns):
+                self.columns = np.concatenate((self.columns, np.zeros_like(self.columns)))
+            self.columns[number] = condition
+            self.size += 1
+        return number
+
+
+class Cells:
+    """One cell for each condition, by its number."""
+
+    def __init__(self) -> None:
         self._members: list[list[Member]] = []
         self._cpu_max: Ints = np.full(64, -1, dtype=np.int64)
         self._memory_max: Ints = np.full(64, -1, dtype=np.int64)
         self._rank_min: Ints = np.zeros(64, dtype=np.int64)
 
-    def put(self, condition: Condition, member: Member) -> int:
-        """Add a member; the number of its cell."""
-        number = self._numbers.get(condition)
-        if number is None:
-            number = self._new(condition)
+    def put(self, number: int, member: Member) -> None:
+        """Add a member."""
+        while number >= len(self._members):
+            self._members.append([])
+        if number >= len(self._cpu_max):
+            self._grow()
         members = self._members[number]
         insort(members, member)
         self._rank_min[number] = members[0][0]
         self.raise_bounds(number, member[2])
-        return number
 
     def raise_bounds(self, number: int, node: NodeState) -> None:
         """A member may have more room than before."""
@@ -77,7 +94,7 @@ class Cells:
         accept: Accept | None = None,
     ) -> tuple[int, Member] | None:
         """(score, member) with the room: the highest score, then the least rank."""
-        size = self.size
+        size = len(self._members)
         fits = self._cpu_max[:size] >= cpu_milli
         fits &= self._memory_max[:size] >= memory_mib
         left = np.where(fits, scores[:size], REFUSED)
@@ -105,18 +122,8 @@ class Cells:
         self._cpu_max[number] = max(member[2].free_cpu_milli for member in members)
         self._memory_max[number] = max(member[2].free_memory_mib for member in members)
 
-    def _new(self, condition: Condition) -> int:
-        number = self._numbers[condition] = self.size
-        self.size += 1
-        self._members.append([])
-        if number == len(self._cpu_max):
-            self._grow()
-        self.conditions[number] = condition
-        return number
-
     def _grow(self) -> None:
-        self.conditions = np.concatenate((self.conditions, np.zeros_like(self.conditions)))
-        none = np.full(self.size - 1, -1, dtype=np.int64)
+        none = np.full(2 * len(self._members), -1, dtype=np.int64)
         self._cpu_max = np.concatenate((self._cpu_max, none))
         self._memory_max = np.concatenate((self._memory_max, none))
         self._rank_min = np.concatenate((self._rank_min, none))

@@ -12,12 +12,13 @@ fit of core/search.py decides.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from shared.core.cells import REFUSED, Cells, Ints, Member
+from shared.core.cells import REFUSED, Cells, Conditions, Ints, Member
 from shared.core.demand import PodDemand
 from shared.core.devices import takes_share
 from shared.core.kind import Kind
@@ -25,6 +26,8 @@ from shared.core.mix import DemandMix
 from shared.core.node_state import NodeState
 from shared.core.units import GPU_MILLI
 from shared.core.waste import CORES, GPUS, MILLI_STEP, PART_MILLI, PARTS, Floats, Waste, waste_of
+
+Bools = NDArray[np.bool_]
 
 BIN_MILLI: Final = 400
 """Differences of useless GPU below this are noise (placement.md 3.2, sensitivity)."""
@@ -37,15 +40,16 @@ WITHOUT_GPU: Final = FIRST_KEY >> 1
 SCORES_MAX: Final = 2048
 """Classes whose scores are kept; more are worked out again."""
 
-ScoreKey = tuple[int, int, int, int, tuple[Kind, ...]]
+ScoreKey = tuple[bool, int, int, int, int, tuple[Kind, ...]]
 
 
 class Scores:
     """The scores of one class of pods, for the cells there were when it was last asked."""
 
-    __slots__ = ("known", "values")
+    __slots__ = ("allowed", "known", "values")
 
-    def __init__(self) -> None:
+    def __init__(self, allowed: Bools) -> None:
+        self.allowed = allowed
         self.known = 0
         self.values: Ints = np.empty(0, dtype=np.int64)
 
@@ -55,18 +59,20 @@ class Market:
 
     def __init__(self) -> None:
         self.mix = DemandMix()
-        self.nodes = Cells()
-        self.shared: dict[str, Cells] = {}
+        self._nodes = Cells()
+        self._conditions = Conditions()
+        self._shared: dict[str, Cells] = {}
         """By team: a shared GPU has one owner."""
+        self._shared_conditions = Conditions()
         self._kinds: list[Kind] = []
         self._numbers: dict[Kind, int] = {}
-        self._node_at: dict[NodeState, tuple[int, Member]] = {}
-        self._gpus_at: dict[NodeState, list[tuple[Cells, int, Member]]] = {}
+        self._places: dict[NodeState, dict[int, tuple[Cells, int, Member]]] = {}
+        """By node, and by shared GPU or -1 for the node itself: where it is."""
         self._changed: dict[NodeState, None] = {}
         """Nodes whose cells are out of step."""
         self._waste: Waste | None = None
         self._version = 0
-        self._scores: dict[tuple[Cells, ScoreKey], Scores] = {}
+        self._scores: dict[ScoreKey, Scores] = {}
 
     # ── the index ──
 
@@ -74,45 +80,55 @@ class Market:
         """A node changed; its cells follow when they are next needed."""
         self._changed[node] = None
 
-    def _move(self, node: NodeState) -> None:
-        """Bring the cells in step with a node that changed. O(GPUs)."""
-        self._take_out(node)
+    def leave(self, node: NodeState) -> None:
+        """Take a node out of its cells: it is gone, or of another flavor."""
+        self._changed.pop(node, None)
+        for cells, number, member in self._places.pop(node, {}).values():
+            cells.take(number, member)
+
+    def _follow(self) -> None:
+        """Bring the cells in step with the nodes that changed. O(GPUs) for each."""
+        for node in self._changed:
+            places = self._places.setdefault(node, {})
+            now = self._places_of(node)
+            for index in [index for index in places if index not in now]:
+                cells, number, member = places.pop(index)
+                cells.take(number, member)
+            for index, (cells, number) in now.items():
+                old = places.get(index)
+                if old is not None:
+                    if old[0] is cells and old[1] == number:
+                        cells.raise_bounds(number, node)
+                        continue
+                    old[0].take(old[1], old[2])
+                member = (node.rank, index, node)
+                cells.put(number, member)
+                places[index] = (cells, number, member)
+        self._changed.clear()
+
+    def _places_of(self, node: NodeState) -> dict[int, tuple[Cells, int]]:
+        """By shared GPU, or -1 for the node: where it belongs now."""
         if node.kind is None or not node.schedulable:
-            return
-        number = self._number(node.kind)
+            return {}
+        kind = self._number(node.kind)
         step = node.free_cpu_milli // CPU_STEP_MILLI
         parts = [
             (index, GPU_MILLI - use.milli, use.team)
             for index, use in node.uses.items()
-            if use.milli and use.offers_shares
+            if 0 < use.milli < GPU_MILLI and use.offers_shares
         ]
-        parts_milli = sum(free for _, free, _ in parts)
-        condition = (number, node.free_count, parts_milli // PART_MILLI, step)
-        member = (node.rank, -1, node)
-        self._node_at[node] = (self.nodes.put(condition, member), member)
-        if parts:
-            all_milli = node.free_count * GPU_MILLI + parts_milli
-            places = self._gpus_at[node] = []
-            for index, free, team in parts:
-                cells = self.shared.get(team)
-                if cells is None:
-                    cells = self.shared[team] = Cells()
-                rest = (all_milli - free) // PART_MILLI
-                member = (node.rank, index, node)
-                at = cells.put((number, free // MILLI_STEP, rest, step), member)
-                places.append((cells, at, member))
-
-    def leave(self, node: NodeState) -> None:
-        """Take a node out of its cells: it is gone, or of another flavor."""
-        self._changed.pop(node, None)
-        self._take_out(node)
-
-    def _take_out(self, node: NodeState) -> None:
-        old = self._node_at.pop(node, None)
-        if old is not None:
-            self.nodes.take(*old)
-            for cells, number, member in self._gpus_at.pop(node, ()):
-                cells.take(number, member)
+        parts_milli = sum([free for _, free, _ in parts])
+        condition = (kind, node.free_count, parts_milli // PART_MILLI, step)
+        now = {-1: (self._nodes, self._conditions.number(condition))}
+        all_milli = node.free_count * GPU_MILLI + parts_milli
+        for index, free, team in parts:
+            cells = self._shared.get(team)
+            if cells is None:
+                cells = self._shared[team] = Cells()
+            rest = (all_milli - free) // GPU_MILLI
+            condition = (kind, free // MILLI_STEP, rest, step)
+            now[index] = (cells, self._shared_conditions.number(condition))
+        return now
 
     # ── the answer ──
 
@@ -120,15 +136,13 @@ class Market:
         self, kinds: tuple[Kind, ...], demand: PodDemand, team: str, exclude: Container[NodeState]
     ) -> tuple[NodeState, int] | None:
         """(node, its shared GPU or -1) for one pod without MIG; None if nothing fits."""
-        for node in self._changed:
-            self._move(node)
-        self._changed.clear()
+        self._follow()
         waste = self._waste_now()
-        scores = self._scores_of(waste, self.nodes, kinds, demand)
-        on_node = self.nodes.best(scores, demand.cpu_milli, demand.memory_mib, exclude)
-        cells = self.shared.get(team) if demand.milli else None
+        scores = self._scores_of(waste, self._conditions, kinds, demand)
+        on_node = self._nodes.best(scores, demand.cpu_milli, demand.memory_mib, exclude)
+        cells = self._shared.get(team) if demand.milli else None
         if cells is not None:
-            scores = self._scores_of(waste, cells, kinds, demand)
+            scores = self._scores_of(waste, self._shared_conditions, kinds, demand)
             on_gpu = cells.best(
                 scores,
                 demand.cpu_milli,
@@ -153,127 +167,113 @@ class Market:
         return self._waste
 
     def _scores_of(
-        self, waste: Waste, cells: Cells, kinds: tuple[Kind, ...], demand: PodDemand
+        self, waste: Waste, conditions: Conditions, kinds: tuple[Kind, ...], demand: PodDemand
     ) -> Ints:
-        key = (demand.gpus, demand.milli, demand.cpu_milli, demand.share_memory_mib, kinds)
-        scores = self._scores.get((cells, key))
+        """Scores by the number of the condition; worked out for those that are new."""
+        rule = _on_node if conditions is self._conditions else _on_gpu
+        key = (
+            rule is _on_node,
+            demand.gpus,
+            demand.milli,
+            demand.cpu_milli,
+            demand.share_memory_mib,
+            kinds,
+        )
+        scores = self._scores.get(key)
         if scores is None:
             if len(self._scores) >= SCORES_MAX:
                 self._scores.clear()
-            scores = self._scores[cells, key] = Scores()
-        if scores.known < cells.size:
-            conditions = cells.conditions[scores.known : cells.size]
-            rule = _on_node if cells is self.nodes else _on_gpu
-            fresh = rule(waste, self._columns(kinds, demand), conditions, demand)
-            if len(scores.values) < cells.size:
-                room = np.empty(len(cells.conditions), dtype=np.int64)
-                room[: scores.known] = scores.values[: scores.known]
+            scores = self._scores[key] = Scores(self._allowed(kinds, demand))
+        known, size = scores.known, conditions.size
+        if known < size:
+            fresh = rule(waste, scores.allowed, conditions.columns[known:size], demand)
+            if len(scores.values) < size:
+                room = np.empty(len(conditions.columns), dtype=np.int64)
+                room[:known] = scores.values[:known]
                 scores.values = room
-            scores.values[scores.known : cells.size] = fresh
-            scores.known = cells.size
+            scores.values[known:size] = fresh
+            scores.known = size
         return scores.values
 
-    def _columns(self, kinds: Iterable[Kind], demand: PodDemand) -> list[Kind | None]:
-        """By number: the kind if the pod may run there."""
-        allowed = set(kinds)
-        return [
-            kind
-            if kind in allowed and kind.key.gpu_memory_mib >= demand.share_memory_mib
-            else None
-            for kind in self._kinds
-        ]
+    def _allowed(self, kinds: tuple[Kind, ...], demand: PodDemand) -> Bools:
+        """(kinds,) where the pod may run."""
+        return np.array(
+            [
+                kind in kinds and kind.key.gpu_memory_mib >= demand.share_memory_mib
+                for kind in self._kinds
+            ]
+        )
 
     def _number(self, kind: Kind) -> int:
         number = self._numbers.get(kind)
         if number is None:
             number = self._numbers[kind] = len(self._kinds)
             self._kinds.append(kind)
+            self._waste = None
         return number
 
 
 # ── scores of conditions ─────────────────────────────────────────────────────
 
 
-def _on_node(
-    waste: Waste, kinds: list[Kind | None], conditions: Ints, demand: PodDemand
-) -> Ints:
+def _on_node(waste: Waste, allowed: Bools, conditions: Ints, demand: PodDemand) -> Ints:
     """Scores of nodes, for whole GPUs, CPU alone, or a share that opens a GPU."""
     number, free, parts, step = conditions.T
     free, parts = np.minimum(free, GPUS), np.minimum(parts, PARTS)
     cores, cores_after = _cores(step, demand)
-    opened = demand.gpus or bool(demand.milli)
+    opened = demand.gpus or int(demand.milli > 0)
     after = np.maximum(free - opened, 0)
     fragments = waste.nodes[free, parts, cores] - waste.nodes[after, parts, cores_after]
-    rest_milli = 0
     if demand.milli:
-        rest_milli = GPU_MILLI - demand.milli
-        fragments -= waste.gpu[rest_milli // MILLI_STEP, cores_after]
-    free_milli = free * float(GPU_MILLI) + parts * PART_MILLI
-    taken_milli = demand.gpus * GPU_MILLI + demand.milli
-    deficit = waste.deficit(free_milli, cores) - waste.deficit(
-        free_milli - taken_milli, cores_after
-    )
-    scarce = _scarce(waste, kinds, number, demand, (free, cores), (after, cores_after))
-    scores = _binned(fragments, scarce, deficit)
-    bare = np.array([kind is not None and not kind.key.gpus for kind in kinds])
-    scores += WITHOUT_GPU * bare[number]
-    return _refuse(scores, kinds, number, (free >= opened) & _has_cpu(step, demand))
+        fragments -= waste.gpu[(GPU_MILLI - demand.milli) // MILLI_STEP, cores_after]
+    product = waste.product[number]
+    scarce = waste.scarce[product, after, cores_after] - waste.scarce[product, free, cores]
+    scarce -= _bound_milli(waste, product, demand)
+    deficit = _deficit(waste, free * GPU_MILLI + parts * PART_MILLI, (cores, cores_after), demand)
+    scores = _binned(fragments, scarce, deficit) + WITHOUT_GPU * waste.bare[number]
+    fits = allowed[number] & (free >= opened) & _has_cpu(step, demand)
+    return np.where(fits, scores, REFUSED)
 
 
-def _on_gpu(
-    waste: Waste, kinds: list[Kind | None], conditions: Ints, demand: PodDemand
-) -> Ints:
+def _on_gpu(waste: Waste, allowed: Bools, conditions: Ints, demand: PodDemand) -> Ints:
     """Scores of GPUs that are shared already."""
     number, free, rest, step = conditions.T
     cores, cores_after = _cores(step, demand)
     after = np.maximum(free - -(-demand.milli // MILLI_STEP), 0)
-    rest_gpus = rest * (PART_MILLI / GPU_MILLI)
     fragments = waste.gpu[free, cores] - waste.gpu[after, cores_after]
-    fragments += rest_gpus * (waste.gpu[-1, cores] - waste.gpu[-1, cores_after])
-    free_milli = rest * float(PART_MILLI) + free * MILLI_STEP
-    deficit = waste.deficit(free_milli, cores) - waste.deficit(
-        free_milli - demand.milli, cores_after
-    )
-    scores = _binned(fragments, _bound_price(waste, kinds, number, demand), deficit)
-    fits = (free + 1) * MILLI_STEP > demand.milli
-    return _refuse(scores, kinds, number, fits & _has_cpu(step, demand))
+    fragments += rest * (waste.gpu[-1, cores] - waste.gpu[-1, cores_after])
+    scarce = -_bound_milli(waste, waste.product[number], demand)
+    deficit = _deficit(waste, rest * GPU_MILLI + free * MILLI_STEP, (cores, cores_after), demand)
+    scores = _binned(fragments, scarce, deficit)
+    fits = allowed[number] & ((free + 1) * MILLI_STEP > demand.milli) & _has_cpu(step, demand)
+    return np.where(fits, scores, REFUSED)
 
 
 def _binned(fragments: Floats, scarce: Floats, deficit: Floats) -> Ints:
-    """Decreases of the three amounts as one number, the first two in the higher digits."""
+    """Decreases of the three amounts as one number, the first two in the higher digits.
+
+    Prices are rounded towards zero: what is not scarce must not disturb the rest.
+    """
     first = np.floor(fragments / BIN_MILLI) + np.ceil(scarce / BIN_MILLI)
     scores: Ints = (first * FIRST_KEY + np.floor(deficit / CPU_BIN_MILLI)).astype(np.int64)
     return scores
 
 
-def _scarce(
-    waste: Waste,
-    kinds: list[Kind | None],
-    number: Ints,
-    demand: PodDemand,
-    before: tuple[Ints, Ints],
-    after: tuple[Ints, Ints],
-) -> Floats:
-    """How the price of the room of a node grows; never above 0."""
-    grows = _bound_price(waste, kinds, number, demand)
-    for at, kind in enumerate(kinds):
-        table = waste.scarce.get(kind.key.product) if kind is not None else None
-        if table is not None:
-            here = number == at
-            grows[here] += table[after][here] - table[before][here]
-    return grows
-
-
-def _bound_price(
-    waste: Waste, kinds: list[Kind | None], number: Ints, demand: PodDemand
-) -> Floats:
-    """The price of the GPU itself, where its product is scarce."""
-    gpus = demand.gpus + demand.milli / GPU_MILLI
-    prices = np.array(
-        [0.0 if kind is None else waste.price_per_gpu.get(kind.key.product, 0.0) for kind in kinds]
-    )
-    price: Floats = -gpus * prices[number]
+def _bound_milli(waste: Waste, product: Ints, demand: PodDemand) -> Floats:
+    """The price of the GPU itself, where pods are bound to its product."""
+    price: Floats = waste.price_per_gpu[product] * (demand.gpus + demand.milli / GPU_MILLI)
     return price
+
+
+def _deficit(
+    waste: Waste, free_milli: Ints, cores: tuple[Ints, Ints], demand: PodDemand
+) -> Floats:
+    """By how much the CPU that is missing beside free GPUs decreases."""
+    per_milli = waste.cpu_per_gpu_milli / GPU_MILLI
+    before = np.maximum(0, free_milli * per_milli - cores[0] * 1000)
+    left_milli = free_milli - (demand.gpus * GPU_MILLI + demand.milli)
+    decrease: Floats = before - np.maximum(0, left_milli * per_milli - cores[1] * 1000)
+    return decrease
 
 
 def _cores(step: Ints, demand: PodDemand) -> tuple[Ints, Ints]:
@@ -283,12 +283,6 @@ def _cores(step: Ints, demand: PodDemand) -> tuple[Ints, Ints]:
     return np.minimum(before_milli // 1000, CORES - 1), np.minimum(after_milli // 1000, CORES - 1)
 
 
-def _has_cpu(step: Ints, demand: PodDemand) -> Ints:
-    enough: Ints = (step + 1) * CPU_STEP_MILLI > demand.cpu_milli
+def _has_cpu(step: Ints, demand: PodDemand) -> Bools:
+    enough: Bools = (step + 1) * CPU_STEP_MILLI > demand.cpu_milli
     return enough
-
-
-def _refuse(scores: Ints, kinds: list[Kind | None], number: Ints, fits: Ints) -> Ints:
-    allowed = np.array([kind is not None for kind in kinds])
-    kept: Ints = np.where(fits & allowed[number], scores, REFUSED)
-    return kept

@@ -18,7 +18,7 @@ CLASSES_MAX: Final = 512
 """Kinds of pods told apart at most; the rarest are forgotten first."""
 LEARNED_MIN: Final = 64
 """Pods before there is a mix to speak of."""
-REFRESH_MAX: Final = 1024
+REFRESH_MAX: Final = 4096
 """Pods after which the mix in force is replaced at the latest."""
 
 

@@ -11,7 +11,7 @@ Three amounts, all in the sense of placement.md 3.2, for every condition a node 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -51,38 +51,30 @@ class Waste:
     """(free milli / 10, cores): fragments of one GPU."""
     cpu_per_gpu_milli: float
     """What `deficit` measures by."""
-    scarce: Mapping[str, Floats]
-    """By product: (free GPUs, cores) price of the room of a node."""
-    price_per_gpu: Mapping[str, float]
-    """By product: the price of one GPU in milli, for pods bound to products."""
-
-    def deficit(self, free_milli: Floats, cores: Floats) -> Floats:
-        """Milli-CPU that is missing."""
-        missing: Floats = np.maximum(
-            0, self.cpu_per_gpu_milli * free_milli / GPU_MILLI - cores * 1000
-        )
-        return missing
+    product: NDArray[np.int64]
+    """(kinds,) number of the product; the next two arrays are in this order."""
+    scarce: Floats
+    """(products, free GPUs, cores): price of the room of a node for large pods."""
+    price_per_gpu: Floats
+    """(products,) price of one GPU in milli, for pods bound to products."""
+    bare: NDArray[np.bool_]
+    """(kinds,) whether they have no GPU."""
 
 
-def waste_of(counts: Mapping[PodClass, int], kinds: Iterable[Kind]) -> Waste:
-    """Tables for a mix on a fleet. O(classes x table), not O(nodes)."""
+def waste_of(counts: Mapping[PodClass, int], kinds: Sequence[Kind]) -> Waste:
+    """Tables for a mix on a fleet of `kinds`, by number. O(classes + table), not O(nodes)."""
     fleet = [kind for kind in kinds if kind.key.gpus]
     gpu = _gpu_table(counts)
     restricted = _restricted(counts, fleet)
-    products = sorted({kind.key.product for kind in fleet})
+    products = sorted({kind.key.product for kind in kinds})
     return Waste(
         nodes=_node_table(counts, gpu),
         gpu=gpu,
         cpu_per_gpu_milli=_cpu_per_gpu(counts, fleet),
-        scarce={product: _scarce_table(restricted, product) for product in products},
-        price_per_gpu={
-            product: GPU_MILLI * sum(
-                price
-                for each, price in restricted.items()
-                if each.gpus <= 1 and product in each.products
-            )
-            for product in products
-        },
+        product=np.array([products.index(kind.key.product) for kind in kinds], dtype=np.int64),
+        scarce=np.stack([_scarce_table(restricted, product) for product in products]),
+        price_per_gpu=np.array([_bound_price(restricted, product) for product in products]),
+        bare=np.array([not kind.key.gpus for kind in kinds]),
     )
 
 
@@ -168,6 +160,15 @@ def _scarce_table(restricted: Mapping[PodClass, float], product: str) -> Floats:
             by_cpu = cores * 1000 // max(each.cpu_milli, 1)
             table += price * GPU_MILLI * each.gpus * np.minimum(free // each.gpus, by_cpu)
     return table
+
+
+def _bound_price(restricted: Mapping[PodClass, float], product: str) -> float:
+    """Milli by which one GPU of the product is dear to single pods that take no other."""
+    return GPU_MILLI * sum(
+        price
+        for each, price in restricted.items()
+        if each.gpus == 1 and product in each.products
+    )
 
 
 def _cores_up(cpu_milli: int) -> int:
