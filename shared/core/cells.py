@@ -3,14 +3,15 @@
 A cell holds the places (nodes, or shared GPUs) whose condition is equal after rounding: kind, free
 GPU, free CPU in steps. A score is worked out for each cell, not for each node; how many cells
 there are depends on the steps and not on the size of the fleet. Each cell knows an upper bound of
-the free CPU and memory of its members and the least rank among them. Bounds are raised when a
-member comes and lowered when a cell was read in vain; they never change an answer.
+the free memory of its members and the least rank among them. Bounds are raised when a member comes
+and lowered when a cell was read in vain; they never change an answer.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Container
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +22,14 @@ from shared.core.shelf import Accept
 Ints = NDArray[np.int64]
 Member = tuple[int, int, NodeState]
 """(rank of the node, GPU index or -1, node): the order in a cell."""
-Condition = tuple[int, int, int, int]
-"""(number of the kind, two amounts of free GPU, steps of free CPU)."""
+Row = tuple[int, int, int]
+"""(number of the kind, two amounts of free GPU): a condition without its step of free CPU."""
 
-REFUSED = -(1 << 60)
+TIE: Final = 1 << 40
+"""Scores are multiples of this; below it the rank decides."""
+RANK_SHIFT: Final = 23
+"""A rank has 63 bits, of which the upper 40 tell nodes apart."""
+REFUSED: Final = -(1 << 62)
 """The score of a cell that is out of the question."""
 
 
@@ -34,18 +39,25 @@ class Conditions:
     def __init__(self) -> None:
         self.size = 0
         self.columns: Ints = np.zeros((64, 4), dtype=np.int64)
-        """(conditions, 4): see `Condition`."""
-        self._numbers: dict[Condition, int] = {}
+        """(conditions, 4): see `Row`, and the step of free CPU."""
+        self._rows: dict[Row, dict[int, int]] = {}
 
-    def number(self, condition: Condition) -> int:
-        """The number of a condition, a new one if need be."""
-        number = self._numbers.get(condition)
-        if number is None:
-            number = self._numbers[condition] = self.size
-            if number == len(self.columns):
-                self.columns = np.concatenate((self.columns, np.zeros_like(self.columns)))
-            self.columns[number] = condition
-            self.size += 1
+    def number(self, row: Row, step: int, step_max: int) -> int:
+        """The number of a condition; when its row is new, all steps to `step_max` get one."""
+        steps = self._rows.get(row)
+        if steps is None:
+            steps = self._rows[row] = {}
+            for each in range(step_max + 1 if step_max else 0):
+                self._add(row, each, steps)
+        number = steps.get(step)
+        return self._add(row, step, steps) if number is None else number
+
+    def _add(self, row: Row, step: int, steps: dict[int, int]) -> int:
+        number = steps[step] = self.size
+        if number == len(self.columns):
+            self.columns = np.concatenate((self.columns, np.zeros_like(self.columns)))
+        self.columns[number] = (*row, step)
+        self.size += 1
         return number
 
 
@@ -54,36 +66,36 @@ class Cells:
 
     def __init__(self) -> None:
         self._members: list[list[Member]] = []
-        self._cpu_max: Ints = np.full(64, -1, dtype=np.int64)
         self._memory_max: Ints = np.full(64, -1, dtype=np.int64)
-        self._rank_min: Ints = np.zeros(64, dtype=np.int64)
+        self._tie: Ints = np.zeros(64, dtype=np.int64)
+        """Higher for a lower rank of the first member; below `TIE`."""
 
     def put(self, number: int, member: Member) -> None:
         """Add a member."""
         while number >= len(self._members):
             self._members.append([])
-        if number >= len(self._cpu_max):
+        while number >= len(self._tie):
             self._grow()
         members = self._members[number]
         insort(members, member)
-        self._rank_min[number] = members[0][0]
+        if members[0] is member:
+            self._tie[number] = TIE - 1 - (member[0] >> RANK_SHIFT)
         self.raise_bounds(number, member[2])
 
     def raise_bounds(self, number: int, node: NodeState) -> None:
-        """A member may have more room than before."""
-        if node.free_cpu_milli > self._cpu_max[number]:
-            self._cpu_max[number] = node.free_cpu_milli
+        """A member may have more memory free than before."""
         if node.free_memory_mib > self._memory_max[number]:
             self._memory_max[number] = node.free_memory_mib
 
     def take(self, number: int, member: Member) -> None:
         """Remove a member; it must be there."""
         members = self._members[number]
-        del members[bisect_left(members, member)]
-        if members:
-            self._rank_min[number] = members[0][0]
-        else:
-            self._cpu_max[number] = self._memory_max[number] = -1
+        at = bisect_left(members, member)
+        del members[at]
+        if not members:
+            self._memory_max[number] = -1
+        elif not at:
+            self._tie[number] = TIE - 1 - (members[0][0] >> RANK_SHIFT)
 
     def best(
         self,
@@ -93,17 +105,18 @@ class Cells:
         exclude: Container[NodeState] = (),
         accept: Accept | None = None,
     ) -> tuple[int, Member] | None:
-        """(score, member) with the room: the highest score, then the least rank."""
+        """(score, member) with the room: the highest score, then the least rank.
+
+        `scores` are multiples of `TIE`, or `REFUSED`.
+        """
         size = len(self._members)
-        fits = self._cpu_max[:size] >= cpu_milli
-        fits &= self._memory_max[:size] >= memory_mib
-        left = np.where(fits, scores[:size], REFUSED)
+        fits = self._memory_max[:size] >= memory_mib
+        left = np.where(fits, scores[:size] + self._tie[:size], REFUSED)
         while size:
-            score = int(left.max())
-            if score == REFUSED:
+            number = int(left.argmax())
+            if left[number] < REFUSED + TIE:
                 return None
-            equals = np.flatnonzero(left == score)
-            number = int(equals[self._rank_min[equals].argmin()])
+            score = int(scores[number])
             for member in self._members[number]:
                 node = member[2]
                 if (
@@ -119,11 +132,9 @@ class Cells:
 
     def _tighten(self, number: int) -> None:
         members = self._members[number]
-        self._cpu_max[number] = max(member[2].free_cpu_milli for member in members)
         self._memory_max[number] = max(member[2].free_memory_mib for member in members)
 
     def _grow(self) -> None:
-        none = np.full(2 * len(self._members), -1, dtype=np.int64)
-        self._cpu_max = np.concatenate((self._cpu_max, none))
+        none = np.full(len(self._tie), -1, dtype=np.int64)
         self._memory_max = np.concatenate((self._memory_max, none))
-        self._rank_min = np.concatenate((self._rank_min, none))
+        self._tie = np.concatenate((self._tie, none))

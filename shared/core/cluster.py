@@ -103,6 +103,8 @@ class Cluster:
         for pod in pods:
             cpu_milli, memory_mib, media = sizes[pod.pod_set]
             self.free(self._state(pod.node), pod.shares, cpu_milli, memory_mib, media=media)
+        for market in self.markets.values():
+            market.follow()
 
     def hold(
         self,

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from shared.core.cells import REFUSED, Cells, Conditions, Ints, Member
+from shared.core.cells import REFUSED, TIE, Cells, Conditions, Ints, Member
 from shared.core.demand import PodDemand
 from shared.core.devices import takes_share
 from shared.core.kind import Kind
@@ -34,7 +34,13 @@ BIN_MILLI: Final = 400
 CPU_BIN_MILLI: Final = 2_000
 CPU_STEP_MILLI: Final = 2_000
 """Step in which cells tell free CPU apart."""
-FIRST_KEY: Final = 1 << 20
+SHARED_CPU_STEP_MILLI: Final = 4_000
+"""The same for shared GPUs, of which there are many conditions."""
+REST_MILLI: Final = 2_000
+"""Step in which cells of shared GPUs tell the free GPU beside it apart."""
+FIRST_KEY: Final = TIE << 10
+FIRST_MAX: Final = 1000
+SECOND_MAX: Final = 255
 WITHOUT_GPU: Final = FIRST_KEY >> 1
 """Bonus, below one bin, of nodes that have no GPU at all: CPU work goes there first."""
 SCORES_MAX: Final = 2048
@@ -66,6 +72,8 @@ class Market:
         self._shared_conditions = Conditions()
         self._kinds: list[Kind] = []
         self._numbers: dict[Kind, int] = {}
+        self._steps: list[int] = []
+        """By kind: the largest step of free CPU."""
         self._places: dict[NodeState, dict[int, tuple[Cells, int, Member]]] = {}
         """By node, and by shared GPU or -1 for the node itself: where it is."""
         self._changed: dict[NodeState, None] = {}
@@ -86,8 +94,10 @@ class Market:
         for cells, number, member in self._places.pop(node, {}).values():
             cells.take(number, member)
 
-    def _follow(self) -> None:
+    def follow(self) -> None:
         """Bring the cells in step with the nodes that changed. O(GPUs) for each."""
+        if not self.learned:
+            return
         for node in self._changed:
             places = self._places.setdefault(node, {})
             now = self._places_of(node)
@@ -111,23 +121,23 @@ class Market:
         if node.kind is None or not node.schedulable:
             return {}
         kind = self._number(node.kind)
-        step = node.free_cpu_milli // CPU_STEP_MILLI
         parts = [
             (index, GPU_MILLI - use.milli, use.team)
             for index, use in node.uses.items()
             if 0 < use.milli < GPU_MILLI and use.offers_shares
         ]
         parts_milli = sum([free for _, free, _ in parts])
-        condition = (kind, node.free_count, parts_milli // PART_MILLI, step)
-        now = {-1: (self._nodes, self._conditions.number(condition))}
+        step = node.free_cpu_milli // CPU_STEP_MILLI
+        row = (kind, node.free_count, parts_milli // PART_MILLI)
+        now = {-1: (self._nodes, self._conditions.number(row, step, self._steps[kind]))}
         all_milli = node.free_count * GPU_MILLI + parts_milli
+        step = node.free_cpu_milli // SHARED_CPU_STEP_MILLI
         for index, free, team in parts:
             cells = self._shared.get(team)
             if cells is None:
                 cells = self._shared[team] = Cells()
-            rest = (all_milli - free) // GPU_MILLI
-            condition = (kind, free // MILLI_STEP, rest, step)
-            now[index] = (cells, self._shared_conditions.number(condition))
+            row = (kind, free // MILLI_STEP, (all_milli - free) // REST_MILLI)
+            now[index] = (cells, self._shared_conditions.number(row, step, 0))
         return now
 
     # ── the answer ──
@@ -136,7 +146,7 @@ class Market:
         self, kinds: tuple[Kind, ...], demand: PodDemand, team: str, exclude: Container[NodeState]
     ) -> tuple[NodeState, int] | None:
         """(node, its shared GPU or -1) for one pod without MIG; None if nothing fits."""
-        self._follow()
+        self.follow()
         waste = self._waste_now()
         scores = self._scores_of(waste, self._conditions, kinds, demand)
         on_node = self._nodes.best(scores, demand.cpu_milli, demand.memory_mib, exclude)
@@ -209,6 +219,7 @@ class Market:
         if number is None:
             number = self._numbers[kind] = len(self._kinds)
             self._kinds.append(kind)
+            self._steps.append(kind.key.cpu_milli // CPU_STEP_MILLI)
             self._waste = None
         return number
 
@@ -238,6 +249,7 @@ def _on_node(waste: Waste, allowed: Bools, conditions: Ints, demand: PodDemand) 
 def _on_gpu(waste: Waste, allowed: Bools, conditions: Ints, demand: PodDemand) -> Ints:
     """Scores of GPUs that are shared already."""
     number, free, rest, step = conditions.T
+    step, rest = step * (SHARED_CPU_STEP_MILLI // CPU_STEP_MILLI), rest * (REST_MILLI // GPU_MILLI)
     cores, cores_after = _cores(step, demand)
     after = np.maximum(free - -(-demand.milli // MILLI_STEP), 0)
     fragments = waste.gpu[free, cores] - waste.gpu[after, cores_after]
@@ -245,7 +257,8 @@ def _on_gpu(waste: Waste, allowed: Bools, conditions: Ints, demand: PodDemand) -
     scarce = -_bound_milli(waste, waste.product[number], demand)
     deficit = _deficit(waste, rest * GPU_MILLI + free * MILLI_STEP, (cores, cores_after), demand)
     scores = _binned(fragments, scarce, deficit)
-    fits = allowed[number] & ((free + 1) * MILLI_STEP > demand.milli) & _has_cpu(step, demand)
+    fits = allowed[number] & ((free + 1) * MILLI_STEP > demand.milli)
+    fits &= (step + SHARED_CPU_STEP_MILLI // CPU_STEP_MILLI) * CPU_STEP_MILLI > demand.cpu_milli
     return np.where(fits, scores, REFUSED)
 
 
@@ -255,7 +268,9 @@ def _binned(fragments: Floats, scarce: Floats, deficit: Floats) -> Ints:
     Prices are rounded towards zero: what is not scarce must not disturb the rest.
     """
     first = np.floor(fragments / BIN_MILLI) + np.ceil(scarce / BIN_MILLI)
-    scores: Ints = (first * FIRST_KEY + np.floor(deficit / CPU_BIN_MILLI)).astype(np.int64)
+    second = np.floor(deficit / CPU_BIN_MILLI)
+    first = np.clip(first, -FIRST_MAX, FIRST_MAX).astype(np.int64)
+    scores: Ints = first * FIRST_KEY + np.clip(second, -SECOND_MAX, SECOND_MAX).astype(np.int64) * TIE
     return scores
 
 
