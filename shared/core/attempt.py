@@ -39,7 +39,9 @@ def _try(
     cluster: Cluster, gang: Gang, tiers: tuple[Tiers, ...], headroom: Resources, flavor: str
 ) -> Statement | None:
     statement = Statement(cluster, gang.team)
-    if lay_out(cluster, gang, tiers, statement, flavor) and statement.charge_sum().fits_in(headroom):
+    if lay_out(cluster, gang, tiers, statement, flavor) and statement.charge_sum().fits_in(
+        headroom
+    ):
         return statement
     statement.rollback()
     return None

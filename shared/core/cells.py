@@ -84,8 +84,7 @@ class Cells:
 
     def raise_bounds(self, number: int, node: NodeState) -> None:
         """A member may have more memory free than before."""
-        if node.free_memory_mib > self._memory_max[number]:
-            self._memory_max[number] = node.free_memory_mib
+        self._memory_max[number] = max(self._memory_max[number], node.free_memory_mib)
 
     def take(self, number: int, member: Member) -> None:
         """Remove a member; it must be there."""

@@ -5,8 +5,8 @@ Of all conditions that nodes (or shared GPUs of the team) are in, the best is
    price of room that scarce classes need, which counts only when it is a whole bin;
 2. the one whose CPU deficit grows least, in bins of 2 cores: no GPU is left without CPU;
 3. the node of the least seeded rank.
-Bins and keys: placement.md 3.2 (rule X); prices and the choice of the CPU mean are what makes it
-adapt (core/waste.py). Until the mix is known (core/mix.py) `find` answers nothing, and the tightest
+Bins and keys: placement.md 3.2 (rule X); prices and the choice of the CPU mean make it adapt
+(core/waste.py). Until the mix is known (`learned`, core/mix.py) nobody asks here: the tightest
 fit of core/search.py decides.
 """
 
@@ -270,7 +270,9 @@ def _binned(fragments: Floats, scarce: Floats, deficit: Floats) -> Ints:
     first = np.floor(fragments / BIN_MILLI) + np.ceil(scarce / BIN_MILLI)
     second = np.floor(deficit / CPU_BIN_MILLI)
     first = np.clip(first, -FIRST_MAX, FIRST_MAX).astype(np.int64)
-    scores: Ints = first * FIRST_KEY + np.clip(second, -SECOND_MAX, SECOND_MAX).astype(np.int64) * TIE
+    scores: Ints = (
+        first * FIRST_KEY + np.clip(second, -SECOND_MAX, SECOND_MAX).astype(np.int64) * TIE
+    )
     return scores
 
 

@@ -99,7 +99,7 @@ def _node_table(counts: Mapping[PodClass, int], gpu: Floats) -> Floats:
     free = np.arange(GPUS + 1)
     parts_milli = PART_MILLI * np.arange(PARTS + 1)
     part = gpu[PART_MILLI // MILLI_STEP] / PART_MILLI
-    table = free[:, None, None] * gpu[-1] + parts_milli[:, None] * part
+    table: Floats = free[:, None, None] * gpu[-1] + parts_milli[:, None] * part
     total = sum(counts.values())
     useless = np.zeros((GPUS + 1, CORES))
     for each, count in counts.items():
@@ -165,9 +165,7 @@ def _scarce_table(restricted: Mapping[PodClass, float], product: str) -> Floats:
 def _bound_price(restricted: Mapping[PodClass, float], product: str) -> float:
     """Milli by which one GPU of the product is dear to single pods that take no other."""
     return GPU_MILLI * sum(
-        price
-        for each, price in restricted.items()
-        if each.gpus == 1 and product in each.products
+        price for each, price in restricted.items() if each.gpus == 1 and product in each.products
     )
 
 

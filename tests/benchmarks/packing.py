@@ -24,6 +24,7 @@ import numpy as np
 
 from tests.benchmarks.baselines.fgd import Fgd, Fragmentation
 from tests.benchmarks.baselines.fleet import Fleet, Scan
+from tests.benchmarks.baselines.gpu_packing import GpuClustering, GpuPacking
 from tests.benchmarks.baselines.kubernetes import (
     BestFit,
     DotProd,
@@ -68,6 +69,8 @@ POLICIES: dict[str, Make] = {
     "fgd": lambda fleet, _, pods, __: Scan(fleet, Fgd(fleet, Fragmentation(fleet, pods))),
     "bestfit": lambda fleet, _, __, ___: Scan(fleet, BestFit(fleet)),
     "dotprod": lambda fleet, _, __, ___: Scan(fleet, DotProd(fleet)),
+    "packing": lambda fleet, _, __, ___: Scan(fleet, GpuPacking(fleet)),
+    "clustering": lambda fleet, _, __, ___: Scan(fleet, GpuClustering(fleet)),
     "leastalloc": lambda fleet, _, __, ___: Scan(fleet, LeastAllocated(fleet)),
     "mostalloc": lambda fleet, _, __, ___: Scan(fleet, MostAllocated(fleet)),
     "random": lambda fleet, _, __, seed: RandomFit(fleet, seed),
@@ -92,7 +95,7 @@ def run(
         point = round(100 * asked / fleet.capacity_milli)
         if point in found:
             found[point].append(100 * allocated / fleet.capacity_milli)
-        if point == 100 and fragmented < 0:  # noqa: PLR2004
+        if point == 100 and fragmented < 0:
             every = fragmentation.of(fleet.model, fleet.cpu_left, fleet.gpu_left)
             fragmented = 100 * float(np.sum(every)) / fleet.capacity_milli
     return {point: statistics.fmean(values) for point, values in found.items()}, fragmented
@@ -136,7 +139,8 @@ def main() -> None:
         "policies": policies,
         "bound": None,
         "published": {
-            name: _published(options.published, workload, name) for name in options.policies.split(",")
+            name: _published(options.published, workload, name)
+            for name in options.policies.split(",")
         },
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "python": platform.python_version(),

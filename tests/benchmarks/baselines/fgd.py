@@ -52,7 +52,11 @@ class Fragmentation:
 def _typical(pods: Iterable[TracePod]) -> list[tuple[TracePod, int]]:
     counts = Counter(
         TracePod(
-            cpu_milli=pod.cpu_milli, memory_mib=0, gpus=pod.gpus, milli=pod.milli, models=pod.models
+            cpu_milli=pod.cpu_milli,
+            memory_mib=0,
+            gpus=pod.gpus,
+            milli=pod.milli,
+            models=pod.models,
         )
         for pod in pods
     )

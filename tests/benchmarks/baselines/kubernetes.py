@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from random import Random
 
 import numpy as np
+from typing_extensions import override
 
 from tests.benchmarks.baselines.fleet import Fleet, Floats, Ints, tightest_gpus
 from tests.benchmarks.openb import GPU_MILLI, TracePod
@@ -39,7 +40,8 @@ class BestFit(_Tightest):
     def score(self, pod: TracePod, at: Ints) -> Ints:
         cpu = (self._fleet.cpu_left[at] - pod.cpu_milli) / CPU_MILLI_MAX
         gpu = (self._fleet.gpu_left[at].sum(axis=1) - pod.gpu_milli) / GPU_MILLI_MAX
-        return ((1 - (0.5 * cpu + 0.5 * gpu)) * 100).astype(np.int64)
+        scores: Ints = ((1 - (0.5 * cpu + 0.5 * gpu)) * 100).astype(np.int64)
+        return scores
 
 
 class DotProd(_Tightest):
@@ -48,7 +50,8 @@ class DotProd(_Tightest):
     def score(self, pod: TracePod, at: Ints) -> Ints:
         cpu = self._fleet.cpu_left[at] * (pod.cpu_milli / CPU_MILLI_MAX**2)
         gpu = self._fleet.gpu_left[at].sum(axis=1) * (pod.gpu_milli / GPU_MILLI_MAX**2)
-        return ((1 - (cpu + gpu) / 2) * 100).astype(np.int64)
+        scores: Ints = ((1 - (cpu + gpu) / 2) * 100).astype(np.int64)
+        return scores
 
 
 class MostAllocated(_Tightest):
@@ -78,6 +81,7 @@ class MostAllocated(_Tightest):
 class LeastAllocated(MostAllocated):
     """The emptiest node first: what Kubernetes does unless told otherwise."""
 
+    @override
     def score(self, pod: TracePod, at: Ints) -> Ints:
         return ((1 - self._used(pod, at)) * 100).astype(np.int64)
 
