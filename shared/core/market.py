@@ -1,7 +1,7 @@
 """One pod at its best place in a flavor, by what the learned mix of demand leaves useful.
 
 Of all conditions that nodes (or shared GPUs of the team) are in, the best is
-1. the one whose useless GPU grows least, in bins of 400 milli: fragments (FGD, ATC'23) and the
+1. the one whose useless GPU grows least, in bins of 500 milli: fragments (FGD, ATC'23) and the
    price of room that scarce classes need, which counts only when it is a whole bin;
 2. the one whose CPU deficit grows least, in bins of 2 cores: no GPU is left without CPU;
 3. the node of the least seeded rank.
@@ -29,8 +29,8 @@ from shared.core.waste import CORES, GPUS, MILLI_STEP, PART_MILLI, PARTS, Floats
 
 Bools = NDArray[np.bool_]
 
-BIN_MILLI: Final = 400
-"""Differences of useless GPU below this are noise (placement.md 3.2, sensitivity)."""
+BIN_MILLI: Final = 500
+"""Differences of useless GPU below this are noise (placement.md 3.2: 100 to 400 are alike)."""
 CPU_BIN_MILLI: Final = 2_000
 CPU_STEP_MILLI: Final = 2_000
 """Step in which cells tell free CPU apart."""
@@ -147,6 +147,8 @@ class Market:
     ) -> tuple[NodeState, int] | None:
         """(node, its shared GPU or -1) for one pod without MIG; None if nothing fits."""
         self.follow()
+        if not self._kinds:
+            return None
         waste = self._waste_now()
         scores = self._scores_of(waste, self._conditions, kinds, demand)
         on_node = self._nodes.best(scores, demand.cpu_milli, demand.memory_mib, exclude)

@@ -6,7 +6,7 @@ Three amounts, all in the sense of placement.md 3.2, for every condition a node 
 - `deficit`: CPU that is missing beside the free GPUs, at the demand's mean CPU per GPU. Where the
   fleet has less CPU per GPU than is asked in all, pods without GPU count in that mean.
 - `scarce`: room for classes that few nodes can take (large pods, pods bound to a product), priced
-  by the square of demand over supply: cheap while there is plenty, dear when there is not.
+  by the fourth power of demand over supply: cheap while there is plenty, dear when there is not.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ MILLI_STEP: Final = 10
 """Step in which the free part of one shared GPU is told apart."""
 PRICE_MAX: Final = 4.0
 """A class asked for at more than so many times its supply is priced as if at this."""
+PRICE_POWER: Final = 4
+"""Prices rise with this power of demand over supply: none to speak of while there is plenty."""
 SCARCE_MAX: Final = 32
 """Classes that are priced, the most asked for first."""
 CPU_STEP_MILLI: Final = 8_000
@@ -123,7 +125,7 @@ def _cpu_per_gpu(counts: Mapping[PodClass, int], fleet: list[Kind]) -> float:
 
 
 def _restricted(counts: Mapping[PodClass, int], fleet: list[Kind]) -> dict[PodClass, float]:
-    """Price of each class that not every node can take: (demand / supply) squared."""
+    """Price of each class that not every node can take: (demand / supply) ** 4."""
     asked: dict[PodClass, int] = {}
     for each, count in counts.items():
         if each.gpus > 1 or (each.gpu_milli and each.products):
@@ -138,7 +140,7 @@ def _restricted(counts: Mapping[PodClass, int], fleet: list[Kind]) -> dict[PodCl
     for each, amount in sorted(asked.items(), key=lambda item: (-item[1], item[0]))[:SCARCE_MAX]:
         supply = sum(kind.nodes * each.gpus * _pods(each, kind) for kind in fleet)
         if supply:
-            prices[each] = min(amount / demand * gpus / supply, PRICE_MAX) ** 2
+            prices[each] = min(amount / demand * gpus / supply, PRICE_MAX) ** PRICE_POWER
     return prices
 
 

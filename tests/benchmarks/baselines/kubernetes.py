@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from random import Random
 
 import numpy as np
-from typing_extensions import override
 
 from tests.benchmarks.baselines.fleet import Fleet, Floats, Ints, tightest_gpus
 from tests.benchmarks.openb import GPU_MILLI, TracePod
@@ -54,16 +53,13 @@ class DotProd(_Tightest):
         return scores
 
 
-class MostAllocated(_Tightest):
-    """The fullest node first."""
+class _MeanUsed(_Tightest):
+    """By the mean share of CPU, memory and GPU in use."""
 
     def __init__(self, fleet: Fleet) -> None:
         super().__init__(fleet)
         self._cpu = fleet.cpu_left.copy()
         self._memory = fleet.memory_left.copy()
-
-    def score(self, pod: TracePod, at: Ints) -> Ints:
-        return (self._used(pod, at) * 100).astype(np.int64)
 
     def _used(self, pod: TracePod, at: Ints) -> Floats:
         """Mean share of CPU, memory and GPU in use once the pod is there."""
@@ -78,10 +74,16 @@ class MostAllocated(_Tightest):
         return used
 
 
-class LeastAllocated(MostAllocated):
+class MostAllocated(_MeanUsed):
+    """The fullest node first."""
+
+    def score(self, pod: TracePod, at: Ints) -> Ints:
+        return (self._used(pod, at) * 100).astype(np.int64)
+
+
+class LeastAllocated(_MeanUsed):
     """The emptiest node first: what Kubernetes does unless told otherwise."""
 
-    @override
     def score(self, pod: TracePod, at: Ints) -> Ints:
         return ((1 - self._used(pod, at)) * 100).astype(np.int64)
 
