@@ -115,6 +115,10 @@ class Cells:
             number = int(left.argmax())
             if left[number] < REFUSED + TIE:
                 return None
+            equals = np.flatnonzero(left == left[number])
+            if len(equals) > 1:
+                # GPUs of one node, in cells whose numbers tell nothing but their age.
+                number = min(map(int, equals), key=lambda each: self._members[each][0])
             score = int(scores[number])
             for member in self._members[number]:
                 node = member[2]
