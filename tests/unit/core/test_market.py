@@ -48,8 +48,10 @@ def test_what_is_remembered_stays_bounded_and_the_old_fades() -> None:
         mix.note(gang_of(one_gpu()), placed=True)
     for cpu_milli in range(4 * CLASSES_MAX):
         mix.note(gang_of(one_gpu(cpu_milli)), placed=True)
+        mix.note(gang_of(one_gpu(cpu_milli)), placed=False)
 
     assert len(mix.counts) <= CLASSES_MAX
+    assert len(mix._refused) <= CLASSES_MAX
     assert sum(mix.counts.values()) < TOTAL_MAX
 
 
@@ -105,6 +107,32 @@ def test_room_for_large_pods_is_left_whole_when_they_are_much_of_the_demand() ->
     teach(fleet, workload(pods(whole(8), cpu_milli=80_000)), one_gpu())
 
     assert {where(fleet, one_gpu()) for _ in range(7)} == {"broken"}
+
+
+def test_many_conditions_are_told_apart() -> None:
+    nodes = [node(f"n{number}", gpus=1, cpu_milli=9000 + 2000 * number) for number in range(90)]
+    fleet = cluster(*nodes)
+    asked = workload(pods(share(300, 10), cpu_milli=1000))
+    teach(fleet, asked)
+    for _ in range(300):
+        place(fleet, request(asked))
+    held = [use.milli for state in fleet.nodes.values() for use in state.uses.values()]
+
+    assert held == 90 * [900]
+
+
+def test_two_gpus_of_one_node_that_are_as_good_are_told_apart_by_index() -> None:
+    fleet = cluster(node("a"))
+    large, small = (workload(pods(share(milli, 10))) for milli in (600, 520))
+    teach(fleet, workload(pods(share(400, 10))))
+    first, second = place(fleet, request(large)), place(fleet, request(small))
+    assert isinstance(first, Placement)
+    assert isinstance(second, Placement)
+
+    answer = place(fleet, request(workload(pods(share(400, 10)))))
+
+    assert isinstance(answer, Placement)
+    assert answer.pods[0].shares[0].index == 0
 
 
 def test_a_node_that_changes_its_flavor_leaves_its_market() -> None:
