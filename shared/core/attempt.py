@@ -17,11 +17,11 @@ def attempt(cluster: Cluster, gang: Gang, flavor: str, headroom: Resources) -> S
     tiers = tuple(permitted(cluster, gang, demand, flavor) for demand in gang.demands)
     if not all(tiers):
         return None
-    statement = _try(cluster, gang, tiers, headroom)
+    statement = _try(cluster, gang, tiers, headroom, flavor)
     if statement is None and any(demand.profile for demand in gang.demands):
         frugal = _cheapest(gang, tiers)
         if frugal != tiers:
-            statement = _try(cluster, gang, frugal, headroom)
+            statement = _try(cluster, gang, frugal, headroom, flavor)
     return statement
 
 
@@ -36,10 +36,12 @@ def least_charge(gang: Gang) -> Resources:
 
 
 def _try(
-    cluster: Cluster, gang: Gang, tiers: tuple[Tiers, ...], headroom: Resources
+    cluster: Cluster, gang: Gang, tiers: tuple[Tiers, ...], headroom: Resources, flavor: str
 ) -> Statement | None:
     statement = Statement(cluster, gang.team)
-    if lay_out(cluster, gang, tiers, statement) and statement.charge_sum().fits_in(headroom):
+    if lay_out(cluster, gang, tiers, statement, flavor) and statement.charge_sum().fits_in(
+        headroom
+    ):
         return statement
     statement.rollback()
     return None

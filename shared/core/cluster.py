@@ -15,6 +15,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from shared.core.kind import Kind, KindKey, kind_key
+from shared.core.market import Market
 from shared.core.model import GpuShare, Node, PodPlacement, PodSet
 from shared.core.node_state import NodeState
 from shared.core.ordering_ties import node_rank
@@ -43,6 +44,8 @@ class Cluster:
         self.changes: list[NodeState] = []
         """Nodes in the order they changed; `core.room` follows it."""
         self.rooms: dict[Hashable, RoomIndex] = {}
+        self.markets: dict[str, Market] = {}
+        """By flavor: the mix of demand and what `core.market` needs to choose by it."""
         self._gpu_milli_total = 0
         self._gpu_milli_used = 0
 
@@ -100,6 +103,8 @@ class Cluster:
         for pod in pods:
             cpu_milli, memory_mib, media = sizes[pod.pod_set]
             self.free(self._state(pod.node), pod.shares, cpu_milli, memory_mib, media=media)
+        for market in self.markets.values():
+            market.follow()
 
     def hold(
         self,
@@ -136,6 +141,13 @@ class Cluster:
             state.kind.shelve(state, state.uses)
         self._changed(state)
         self._forget_if_empty(state)
+
+    def market(self, flavor: str) -> Market:
+        """What is known of the demand for `flavor`; empty at first."""
+        market = self.markets.get(flavor)
+        if market is None:
+            market = self.markets[flavor] = Market()
+        return market
 
     # ── totals ──
 
@@ -200,6 +212,13 @@ class Cluster:
             self.changes.clear()
             self.rooms.clear()
         self.changes.append(state)
+        market = self.market(state.kind.key.flavor) if state.kind is not None else None
+        if state.market is not market:
+            if state.market is not None:
+                state.market.leave(state)
+            state.market = market
+        if market is not None:
+            market.change(state)
 
     def _kinds_changed(self) -> None:
         self.plans.clear()

@@ -26,7 +26,7 @@ from shared.core.kind import Kind
 from shared.core.model import Level, Spread
 from shared.core.node_state import NodeState
 from shared.core.room import RoomIndex, room_index
-from shared.core.search import candidates, find
+from shared.core.search import Nodes, Place, candidates, find, find_by_mix
 from shared.core.statement import Statement
 from shared.core.topology import Domain, levels_to_try
 
@@ -45,6 +45,7 @@ class Layout:
     tiers: tuple[Tiers, ...]
     statement: Statement
     exhaustive: Exhaustive
+    flavor: str
     by_devices: bool = False
     """Whether room is counted by devices alone: never less than the exact room."""
 
@@ -57,9 +58,11 @@ class Layout:
         return sum(self.tiers[self.gang.demands.index(demand)], ())
 
 
-def lay_out(cluster: Cluster, gang: Gang, tiers: tuple[Tiers, ...], statement: Statement) -> bool:
+def lay_out(
+    cluster: Cluster, gang: Gang, tiers: tuple[Tiers, ...], statement: Statement, flavor: str
+) -> bool:
     """Charge the whole gang through `statement`; or nothing, and False."""
-    layout = Layout(cluster, gang, tiers, statement, Exhaustive(gang, statement))
+    layout = Layout(cluster, gang, tiers, statement, Exhaustive(gang, statement), flavor)
     if not constrained(gang):
         return _anywhere(layout)
     if gang.spread is not Spread.NONE and _in_smallest_span(layout, distinct=True):
@@ -97,15 +100,23 @@ def _each_at_its_best(layout: Layout) -> bool:
     apart = gang.spread is not Spread.NONE
     for demand, tiers in zip(gang.demands, layout.tiers, strict=True):
         for _ in range(demand.count):
-            found = find(tiers, demand, gang.team, used if apart else ())
+            found = _best_place(layout, tiers, demand, used if apart else ())
             if found is None and gang.spread is Spread.PREFERRED:
-                found = find(tiers, demand, gang.team)
+                found = _best_place(layout, tiers, demand, ())
             if found is None:
                 return False
             layout.statement.charge(demand, *found)
             if apart:
                 used.add(found[0])
     return True
+
+
+def _best_place(layout: Layout, tiers: Tiers, demand: PodDemand, exclude: Nodes) -> Place | None:
+    """By the learned mix for single pods; members of gangs sit tight, as do pods with MIG."""
+    market = layout.cluster.market(layout.flavor)
+    if layout.gang.pods == 1 and market.learned and not demand.profile:
+        return find_by_mix(market, tiers, demand, layout.gang.team, exclude)
+    return find(tiers, demand, layout.gang.team, exclude)
 
 
 def _each_set_alone(layout: Layout) -> bool:

@@ -16,6 +16,7 @@ from shared.core.units import GPU_MILLI
 
 if TYPE_CHECKING:
     from shared.core.kind import Kind
+    from shared.core.market import Market
     from shared.core.shelf import Entry, Shelf
     from shared.core.topology import Domain
 
@@ -75,6 +76,7 @@ class NodeState:
         "in_mig_mode",
         "inventory",
         "kind",
+        "market",
         "memory_used_mib",
         "name",
         "rank",
@@ -99,6 +101,8 @@ class NodeState:
         self.in_mig_mode = False
         """Whether instances may be made on any of its GPUs."""
         self.kind: Kind | None = None
+        self.market: Market | None = None
+        """That of its flavor, which has it in its cells (core/market.py)."""
         self.entry: tuple[int, Entry] | None = None
         """Where `kind` has it: (free whole GPUs, entry)."""
         self.domain: Domain | None = None

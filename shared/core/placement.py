@@ -4,7 +4,8 @@
 1. the permitted flavors, in the order quota gave; one whose headroom is too small is skipped;
 2. inside a flavor, topology levels from the smallest span to the widest allowed
    (core/topology.py);
-3. the pod sets, the hungriest first; each pod at its best place (core/search.py):
+3. the pod sets, the hungriest first; each pod at its best place: a single pod where it leaves
+   most that the learned mix of demand can use (core/market.py), a gang's pod by core/search.py:
    preferred products, fewest free GPUs that suffice, CPU kept for the GPUs left free, seeded rank;
 4. if pods of different shapes get in each other's way, a bounded search over other orders.
 A pod that finds no place takes the gang back to where it stood (core/statement.py). When nothing
@@ -42,7 +43,10 @@ def place(cluster: Cluster, request: PlacementRequest) -> Placement | Refusal:
         headroom = request.headroom.get(flavor, NOTHING)
         statement = attempt(cluster, gang, flavor, headroom)
         if statement is not None:
+            cluster.market(flavor).mix.note(gang, placed=True)
             return _placement(flavor, statement)
+    for flavor in request.flavors[:1]:
+        cluster.market(flavor).mix.note(gang, placed=False)
     return explain(cluster, request)
 
 

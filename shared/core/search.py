@@ -12,6 +12,7 @@ from shared.core.demand import PodDemand
 from shared.core.devices import instance_shares, mig_room, node_room, share_of, whole_shares
 from shared.core.feasibility import Tiers
 from shared.core.kind import Kind
+from shared.core.market import Market
 from shared.core.model import GpuShare
 from shared.core.node_state import NodeState
 from shared.core.scoring import cpu_to_leave_milli, pick_gpus
@@ -27,6 +28,20 @@ def find(tiers: Tiers, demand: PodDemand, team: str, exclude: Nodes = ()) -> Pla
         place = _find_in(kinds, demand, team, exclude)
         if place is not None:
             return place
+    return None
+
+
+def find_by_mix(
+    market: Market, tiers: Tiers, demand: PodDemand, team: str, exclude: Nodes = ()
+) -> Place | None:
+    """The same by what the learned mix of demand leaves useful; not for MIG (core/market.py)."""
+    for kinds in tiers:
+        found = market.find(kinds, demand, team, exclude)
+        if found is not None:
+            node, gpu = found
+            if not demand.milli:
+                return node, whole_shares(node, demand.gpus)
+            return node, (share_of(gpu if gpu >= 0 else pick_gpus(node, 1)[0], demand),)
     return None
 
 

@@ -1,0 +1,1 @@
+"""Placement policies of others, written from their papers and documents, on plain arrays."""
