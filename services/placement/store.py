@@ -13,6 +13,7 @@ from services.placement.records import TERMINAL_IDS_MAX, Nomination, Record
 from shared.core.decision import Reason
 from shared.core.lifecycle import State
 from shared.core.model import Node, Placement, Workload
+from shared.core.placement import learn
 from shared.core.units import Resources
 from shared.events.quotas import QuotaChanged
 from shared.ports.reader import Reader
@@ -88,6 +89,7 @@ def _restore(desk: Desk, row: Mapping[str, Any]) -> None:
     if record.placement is not None:
         workload = record.workload
         desk.cluster.charge(workload.team, record.placement.pods, workload.spec.pod_sets)
+        learn(desk.cluster, workload, record.placement.flavor)
         desk.usage.charge(workload.queue, record.placement.flavor, record.placement.charge)
         desk.records.on_nodes(record)
     if row["deadline_kind"]:

@@ -50,6 +50,11 @@ def place(cluster: Cluster, request: PlacementRequest) -> Placement | Refusal:
     return explain(cluster, request)
 
 
+def learn(cluster: Cluster, workload: Workload, flavor: str) -> None:
+    """Count a workload that was placed earlier as demand, when memory is rebuilt from rows."""
+    cluster.market(flavor).mix.note(gang_of(workload), placed=True)
+
+
 def request_class(workload: Workload) -> Hashable:
     """Equal classes get the same answer from the same cluster, flavors and headroom.
 

@@ -6,7 +6,7 @@ from shared.core.cluster import Cluster
 from shared.core.demand import gang_of
 from shared.core.mix import CLASSES_MAX, LEARNED_MIN, TOTAL_MAX, DemandMix
 from shared.core.model import GpuChoice, Placement, Workload
-from shared.core.placement import place
+from shared.core.placement import learn, place
 from tests.support.placing import cluster, node, pods, request, share, whole, workload
 
 
@@ -142,3 +142,14 @@ def test_a_node_that_changes_its_flavor_leaves_its_market() -> None:
     fleet.put_node(node("a", flavor="other"))
 
     assert {where(fleet, one_gpu()) for _ in range(6)} == {"b"}
+
+
+def test_a_workload_placed_before_a_restart_is_part_of_the_mix() -> None:
+    fleet = cluster(node("n", gpus=8))
+    for _ in range(LEARNED_MIN):
+        learn(fleet, one_gpu(), "a100")
+
+    assert fleet.market("a100").learned
+    assert fleet.market("a100").mix.counts == {
+        pod_class: LEARNED_MIN for pod_class in fleet.market("a100").mix.counts
+    }
