@@ -150,6 +150,6 @@ def test_a_workload_placed_before_a_restart_is_part_of_the_mix() -> None:
         learn(fleet, one_gpu(), "a100")
 
     assert fleet.market("a100").learned
-    assert fleet.market("a100").mix.counts == {
-        pod_class: LEARNED_MIN for pod_class in fleet.market("a100").mix.counts
-    }
+    assert fleet.market("a100").mix.counts == dict.fromkeys(
+        fleet.market("a100").mix.counts, LEARNED_MIN
+    )
