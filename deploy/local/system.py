@@ -103,6 +103,11 @@ class LocalSystem:
         self._started = False
         state.remove(self.folder)
 
+    def discard(self) -> None:
+        """Stop, and delete the database, which may lie outside of the folder."""
+        self.stop()
+        self.postgres.remove()
+
     def kill(self, name: str) -> None:
         """End a process as a crash would; it is started again."""
         self._keepers[name].process.kill()

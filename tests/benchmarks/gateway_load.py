@@ -110,7 +110,7 @@ async def alone(clients: int, seconds: float) -> dict[str, object]:
                 work = (client["address"], client["key"], clients, seconds)
                 return await asyncio.to_thread(pool.apply, _in_a_process, (work,))
         finally:
-            await asyncio.to_thread(system.stop)
+            await asyncio.to_thread(system.discard)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -166,7 +166,7 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
             if options.keep_logs:
                 shutil.copytree(system.folder / "logs", options.keep_logs, dirs_exist_ok=True)
             await stage.disconnect()
-            await asyncio.to_thread(system.stop)
+            await asyncio.to_thread(system.discard)
 
 
 async def _measure(stage: Stage, options: argparse.Namespace) -> dict[str, Any]:

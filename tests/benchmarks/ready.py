@@ -36,7 +36,7 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
             return await _kills(stage, options)
         finally:
             await stage.disconnect()
-            await asyncio.to_thread(system.stop)
+            await asyncio.to_thread(system.discard)
 
 
 async def _kills(stage: Stage, options: argparse.Namespace) -> dict[str, Any]:

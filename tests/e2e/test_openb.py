@@ -34,7 +34,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSystem]:
     overrides = {"simulated-cluster": {"MUSTER_CLUSTER_START_DELAY_SECONDS": "0"}}
     system = launch(folder, overrides=overrides)
     yield system
-    system.stop()
+    system.discard()
 
 
 def run(system: LocalSystem, *arguments: str) -> str:

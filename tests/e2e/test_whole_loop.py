@@ -33,7 +33,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSystem]:
     overrides = {"simulated-cluster": {"MUSTER_CLUSTER_START_DELAY_SECONDS": "0"}}
     system = launch(folder / "system", overrides=overrides)
     yield system
-    system.stop()
+    system.discard()
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ def system(folder: Path) -> Iterator[LocalSystem]:
     system.start()
     system.wait_ready(20)
     yield system
-    system.stop()
+    system.discard()
 
 
 def test_every_process_is_told_its_place(system: LocalSystem):

@@ -31,7 +31,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSystem]:
         running.wait_ready(60)
         yield running
     finally:
-        running.stop()
+        running.discard()
         running.postgres.remove()
 
 

@@ -43,7 +43,7 @@ def launch(
     try:
         system.wait_ready(90)
     except BaseException:
-        system.stop()
+        system.discard()
         raise
     return system
 
