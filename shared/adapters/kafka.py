@@ -15,6 +15,7 @@ from typing import Final
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
+from aiokafka.structs import ConsumerRecord
 
 from shared.ports.errors import Transient
 from shared.ports.publisher import RawMessage
@@ -25,6 +26,9 @@ REQUEST_TIMEOUT_MS: Final = 20_000
 FETCH_WAIT_MS: Final = 500
 BUFFERED_MESSAGES_MAX: Final = 2_000
 PUBLISH_TIMEOUT_SECONDS: Final = 30.0
+POLL_RECORDS: Final = 500
+CAREFUL_RECORDS: Final = 2_000
+"""Records read one by one after one that could not be read."""
 
 
 class KafkaPublisher:
@@ -157,33 +161,72 @@ class KafkaSubscription:
         for partition, offset in offsets.items():
             consumer.seek(TopicPartition(name, partition), offset)
         self._consumers[topic] = consumer
-        self._pumps[topic] = asyncio.create_task(self._pump(topic, consumer))
+        self._pumps[topic] = asyncio.create_task(self._pump(topic, consumer, offsets))
 
-    async def _pump(self, topic: str, consumer: AIOKafkaConsumer) -> None:
+    async def _pump(
+        self, topic: str, consumer: AIOKafkaConsumer, offsets: Mapping[int, int]
+    ) -> None:
         """Move records into the buffer; stop reading ahead while it is full."""
+        positions, careful = dict(offsets), 0
         try:
             while True:
-                groups = await consumer.getmany(timeout_ms=1_000, max_records=500)
+                count = 1 if careful else POLL_RECORDS
+                careful = max(0, careful - 1)
+                try:
+                    groups = await consumer.getmany(timeout_ms=1_000, max_records=count)
+                except UnicodeDecodeError:
+                    self._step_over(topic, consumer, positions, found=count == 1)
+                    careful = CAREFUL_RECORDS
+                    continue
                 for place, records in groups.items():
-                    self._buffer.extend(
-                        RawMessage(
-                            topic=topic,
-                            partition=place.partition,
-                            offset=record.offset,
-                            headers=record.headers,
-                            key=record.key or b"",
-                            value=record.value or b"",
-                            timestamp_ms=record.timestamp,
-                        )
-                        for record in records
-                    )
-                    self._arrived.set()
+                    self._deliver(topic, place.partition, records)
+                    positions[place.partition] = records[-1].offset + 1
                 while len(self._buffer) >= BUFFERED_MESSAGES_MAX:
                     self._taken.clear()
                     await self._taken.wait()
-        except (KafkaError, OSError) as error:
+        except (KafkaError, OSError, UnicodeDecodeError) as error:
             self._failure = error
             self._arrived.set()
+
+    def _step_over(
+        self, topic: str, consumer: AIOKafkaConsumer, positions: dict[int, int], *, found: bool
+    ) -> None:
+        """A header's name is not UTF-8, for which aiokafka gives up the whole batch.
+
+        Go back and read one by one; the one that cannot be read then is passed on without
+        content, to be a dead letter. Only teams can write such a record, to their own topic.
+        """
+        if len(positions) != 1:
+            raise  # noqa: PLE0704  # called while the error is handled
+        (partition,) = positions
+        if found:
+            unread = RawMessage(
+                topic=topic,
+                partition=partition,
+                offset=positions[partition],
+                headers=(),
+                key=b"",
+                value=b"",
+            )
+            self._buffer.append(unread)
+            self._arrived.set()
+            positions[partition] += 1
+        consumer.seek(TopicPartition(f"{self._prefix}.{topic}", partition), positions[partition])
+
+    def _deliver(self, topic: str, partition: int, records: Sequence[ConsumerRecord]) -> None:
+        self._buffer.extend(
+            RawMessage(
+                topic=topic,
+                partition=partition,
+                offset=record.offset,
+                headers=record.headers,
+                key=record.key or b"",
+                value=record.value or b"",
+                timestamp_ms=record.timestamp,
+            )
+            for record in records
+        )
+        self._arrived.set()
 
     async def poll(self, max_messages: int, wait_seconds: float) -> list[RawMessage]:
         """What has arrived; raises Transient when a consumer has failed."""
