@@ -15,7 +15,7 @@ from services.monitoring.labels import Capped
 from services.monitoring.ledger import CostRows
 from services.monitoring.memory import QUOTA, Memory
 from services.monitoring.workloads import Workloads
-from shared.events import nodes, organisation, quotas, topics, workloads
+from shared.events import nodes, organisation, quotas, registry, topics, workloads
 from shared.events.envelope import Received
 from shared.events.workloads import Wire
 from shared.ports.reader import Reader
@@ -24,19 +24,10 @@ from shared.runtime.handler import Outcome
 TEAMS_MAX: Final = 200
 REASONS_MAX: Final = 50
 
-TRANSITIONS: Final = (
-    workloads.WorkloadPlaced,
-    workloads.WorkloadBound,
-    workloads.WorkloadRunning,
-    workloads.WorkloadSucceeded,
-    workloads.WorkloadFailed,
-    workloads.WorkloadCancelled,
-    workloads.WorkloadCancelling,
-    workloads.WorkloadEvicted,
-    workloads.WorkloadRequeued,
-    workloads.WorkloadHeld,
-    workloads.WorkloadReleased,
-    workloads.WorkloadReprioritised,
+TRANSITIONS: Final = tuple(
+    one
+    for one in registry.BY_TOPIC[topics.WORKLOAD_FACTS]
+    if issubclass(one, workloads.WorkloadFact)
 )
 OVER: Final = (
     workloads.WorkloadSucceeded,

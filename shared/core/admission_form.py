@@ -89,11 +89,6 @@ def _escaped(character: str) -> str:
     return f"\\u{ord(character):04x}"
 
 
-def is_name(text: str) -> bool:
-    """Whether `text` is a DNS-1123 label."""
-    return _name(text) is not None
-
-
 def check_form(spec: WorkloadSpec, errors: Errors) -> None:
     """Collect every broken rule about the form of `spec`."""
     if not _name(spec.name):

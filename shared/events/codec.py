@@ -15,7 +15,7 @@ import msgspec
 
 from shared.core.decision import FieldError
 from shared.events.envelope import Event, Received
-from shared.events.registry import NAME_BY_TYPE, TYPE_BY_NAME
+from shared.events.registry import TYPE_BY_NAME
 from shared.events.workloads import Wire
 
 Headers = list[tuple[str, bytes]]
@@ -170,8 +170,3 @@ def _sequence(text: str) -> int:
 def _rfc3339(time_ms: int) -> bytes:
     moment = datetime.fromtimestamp(time_ms // 1000, UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03d}Z".encode()
-
-
-def name_of(payload: Wire) -> str:
-    """The `ce_type` of a payload."""
-    return NAME_BY_TYPE[type(payload)]

@@ -12,9 +12,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from shared.events.codec import Headers
 from shared.events.envelope import Received
-
-Headers = list[tuple[str, bytes]]
 
 
 class OutboxRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -28,6 +28,7 @@ from shared.runtime.telemetry import COMMIT_SECONDS, OUTBOX_WAITING, UNITS
 
 RENEW_SECONDS: Final = 1.5
 SILENCE_SECONDS: Final = 3.3
+"""A holder that could not renew for so long stops by itself."""
 RETRIES_MAX: Final = 5
 DRAIN_SECONDS: Final = 5.0
 

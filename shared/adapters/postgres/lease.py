@@ -12,9 +12,6 @@ from shared.adapters.postgres.pool import Database
 from shared.ports.errors import LeaseLost
 
 TIME_TO_LIVE_SECONDS: Final = 5.0
-RENEW_SECONDS: Final = 1.5
-SILENCE_SECONDS: Final = 3.3
-"""A holder that could not renew for so long stops by itself."""
 
 
 class PostgresLease:

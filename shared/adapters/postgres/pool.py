@@ -9,7 +9,6 @@ from typing import Any, Final
 import asyncpg
 
 from shared.adapters.postgres.errors import translated
-from shared.ports.errors import Transient
 
 COMMAND_TIMEOUT_SECONDS: Final = 6.0
 CONNECT_TIMEOUT_SECONDS: Final = 3.0
@@ -72,14 +71,6 @@ class Database:
                 await pool.close()
         except (TimeoutError, OSError, asyncpg.InterfaceError):
             pool.terminate()
-
-    async def ping(self) -> None:
-        """Raise Transient unless the database answers."""
-        try:
-            await self.fetch("SELECT 1")
-        except Transient:
-            await self.close()
-            raise
 
 
 async def _keep_as_it_is(_: asyncpg.Connection) -> None:
