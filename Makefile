@@ -62,7 +62,7 @@ kill-test: setup ## Kill processes at random under load: make kill-test N=60 SEE
 # ── quality ───────────────────────────────────────────────────────────────────
 .PHONY: test check fmt lint types layers tidy generated generated-check wheel-check
 test: setup ## Run every test, on a real broker and database
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) $(TEST_ARGUMENTS)
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadscope $(TEST_ARGUMENTS)
 check: setup lint types layers tidy generated-check wheel-check ## All that CI checks before the tests
 fmt: setup ## Format the code
 	$(BIN)/ruff format .

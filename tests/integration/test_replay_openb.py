@@ -173,6 +173,18 @@ def test_a_person_applies_submits_waits_and_asks_why(system, trace, tmp_path: Pa
 
 @pytest.mark.slow
 def test_what_is_cancelled_ends_and_its_place_is_free(system, trace, tmp_path: Path):
+    organisation = tmp_path / "organisation.yaml"
+    flavors = [{"flavor": "default", "nominal": {"gpu_milli": 1000}}]
+    organisation.write_text(
+        yaml.safe_dump_all(
+            [
+                {"kind": "Team", "name": "stoppers"},
+                {"kind": "Flavor", "name": "default"},
+                {"kind": "Queue", "name": "stoppers", "team": "stoppers", "flavors": flavors},
+            ]
+        )
+    )
+    assert muster(system, "admin", "apply", "-f", str(organisation)).returncode == 0
     job = tmp_path / "job.yaml"
     job.write_text(
         yaml.safe_dump(
@@ -183,7 +195,7 @@ def test_what_is_cancelled_ends_and_its_place_is_free(system, trace, tmp_path: P
             }
         )
     )
-    submitted = muster(system, "submit", "-t", "openb-http", "-f", str(job), "-o", "name")
+    submitted = muster(system, "submit", "-t", "stoppers", "-f", str(job), "-o", "name")
     identifier = submitted.stdout.strip()
 
     cancelled = muster(system, "cancel", identifier)
