@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from operations.replay.submitting import Submission
@@ -22,6 +22,7 @@ from shared.core.model import (
     WorkloadKind,
     WorkloadSpec,
 )
+from shared.core.value import replace
 
 SHORT_SECONDS: Final = (5, 12)
 LONG_SECONDS: Final = (15, 40)

@@ -30,6 +30,7 @@ from services.gateway.routes import Route
 from services.gateway.settings import GatewaySettings
 from services.gateway.submission_rows import Known
 from shared.core.decision import FieldError
+from shared.events.written_out import written_out
 from shared.ports.clock import Clock
 from shared.ports.reader import Reader
 
@@ -143,7 +144,9 @@ def answer(
 ) -> web.Response:
     """`value` as JSON."""
     return web.Response(
-        body=_json.encode(value), status=status, headers={**JSON_HEADERS, **(headers or {})}
+        body=_json.encode(written_out(value)),
+        status=status,
+        headers={**JSON_HEADERS, **(headers or {})},
     )
 
 

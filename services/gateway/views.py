@@ -166,7 +166,7 @@ class WorkloadView(WorkloadSummary, frozen=True, kw_only=True):
 
     cell: int
     charge: Resources | None
-    spec: msgspec.Raw
+    spec: WorkloadSpec | None
     placement: msgspec.Raw
 
 

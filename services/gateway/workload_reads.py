@@ -19,12 +19,14 @@ from services.gateway.views import (
 )
 from services.gateway.workload_queries import cursor_of, page_query
 from shared.core.lifecycle import State
+from shared.core.model import WorkloadSpec
 from shared.core.units import Resources
 
 HISTORY_MAX: Final = 50
 REFUSAL_SLACK_MS: Final = 1_000
 """A refusal counts as of this wait even if clocks differ by so much (also in `REFUSAL`)."""
 _STATES: Final = frozenset(State)
+_specs: Final = msgspec.json.Decoder(WorkloadSpec)
 REFUSAL: Final = (
     " LEFT JOIN LATERAL (SELECT e.reason, e.message, e.detail, e.at_ms FROM gateway.event e"
     " WHERE e.workload_id = w.id AND e.version = 0 AND e.state = 'queued'"
@@ -111,10 +113,14 @@ async def get_workload(door: Door, call: Call) -> web.Response:
         **summary_fields(row),
         cell=row["cell"] or 0,
         charge=charge,
-        spec=raw(row["spec_queued"] or row["spec_sent"]),
+        spec=_spec(row["spec_queued"] or row["spec_sent"]),
         placement=raw(row["placement"]),
     )
     return answer(view, 200, {"ETag": f'"{row["version"]}"'})
+
+
+def _spec(text: str | None) -> WorkloadSpec | None:
+    return _specs.decode(text) if text else None
 
 
 def raw(text: str | None) -> msgspec.Raw:

@@ -6,7 +6,6 @@ setting `healthy: false` on a GPU, or `ready: false`, is reported as the failure
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +13,7 @@ import msgspec
 import yaml
 
 from shared.core.model import Node
+from shared.core.value import replace
 from shared.events.nodes import GpuHealthReported, GpuUsageReported
 from shared.ports.clock import Clock
 from shared.simulator.machine import Machine

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import msgspec
 
 from shared.core.model import Node
+from shared.core.value import replace
 from shared.events.nodes import GpuHealthReported, NodeInventoryReported
 
 _encode = msgspec.json.Encoder().encode

@@ -12,7 +12,7 @@ still reporting) says so by its `doubt`; the service waits a moment before it te
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -30,6 +30,7 @@ from shared.core.model import (
 from shared.core.priority_classes import PriorityClass, built_in, default_class, may_use, names
 from shared.core.static_fit import fitting_flavors, model_error
 from shared.core.units import Resources
+from shared.core.value import Value, replace
 
 TRAINING_SHM_MIB: Final = 16_384
 """Data loaders of training pass batches through shared memory (mission M4)."""
@@ -91,8 +92,7 @@ class Rules:
         return known
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdmittedWorkload:
+class AdmittedWorkload(Value, frozen=True, kw_only=True):
     """A yes: the spec with every default filled, and what identity decided."""
 
     spec: WorkloadSpec
@@ -110,8 +110,7 @@ class Doubt(StrEnum):
     """A fleet or quota that is too small."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class Refused(Value, frozen=True, kw_only=True):
     """A no with every broken rule."""
 
     errors: tuple[FieldError, ...]
@@ -246,25 +245,13 @@ def _with_defaults(spec: WorkloadSpec, standing: _Standing) -> WorkloadSpec:
     default_pod = standing.team.default_pod
     notebook = spec.kind is WorkloadKind.NOTEBOOK
     idle, live = spec.idle_timeout_seconds, spec.time_to_live_seconds
-    return WorkloadSpec(
-        name=spec.name,
-        kind=spec.kind,
+    return replace(
+        spec,
         pod_sets=tuple([_filled(one, spec.kind, default_pod) for one in spec.pod_sets]),
         queue=standing.queue.name,
         priority_class=standing.priority_class.name,
-        gpu_choice=spec.gpu_choice,
-        topology=spec.topology,
-        spread=spec.spread,
-        labels=spec.labels,
-        expected_duration_seconds=spec.expected_duration_seconds,
-        max_duration_seconds=spec.max_duration_seconds,
-        checkpoint_interval_seconds=spec.checkpoint_interval_seconds,
-        preemptible=spec.preemptible,
-        max_retries=spec.max_retries,
         idle_timeout_seconds=NOTEBOOK_IDLE_TIMEOUT_SECONDS if notebook and idle is None else idle,
         time_to_live_seconds=NOTEBOOK_TIME_TO_LIVE_SECONDS if notebook and live is None else live,
-        model_parameters_billions=spec.model_parameters_billions,
-        model_bytes_per_parameter=spec.model_bytes_per_parameter,
     )
 
 
@@ -273,19 +260,13 @@ def _filled(pod_set: PodSet, kind: WorkloadKind, default_pod: Resources) -> PodS
     if gpu.mig_profile and not gpu.mig_count:
         gpu = replace(gpu, mig_count=1)
     shm_mib = TRAINING_SHM_MIB if kind is WorkloadKind.TRAINING else OTHER_SHM_MIB
-    return PodSet(
-        name=pod_set.name,
-        count=pod_set.count,
+    return replace(
+        pod_set,
         min_count=pod_set.count if pod_set.min_count is None else pod_set.min_count,
         gpu=gpu,
         cpu_milli=default_pod.cpu_milli if pod_set.cpu_milli is None else pod_set.cpu_milli,
         memory_mib=default_pod.memory_mib if pod_set.memory_mib is None else pod_set.memory_mib,
         shm_mib=shm_mib if pod_set.shm_mib is None else pod_set.shm_mib,
-        image=pod_set.image,
-        command=pod_set.command,
-        environment=pod_set.environment,
-        secrets=pod_set.secrets,
-        volumes=pod_set.volumes,
     )
 
 

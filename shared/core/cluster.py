@@ -10,7 +10,6 @@ seeded rank of the name. Rebuilt from PostgreSQL at start; `digest` compares the
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +20,7 @@ from shared.core.node_state import NodeState
 from shared.core.ordering_ties import node_rank
 from shared.core.topology import Fabric
 from shared.core.units import GPU_MILLI
+from shared.core.value import replace
 
 if TYPE_CHECKING:
     from shared.core.room import RoomIndex

@@ -6,8 +6,9 @@ reasons, which users know; `message` holds the numbers, `next_step` what would u
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from shared.core.value import Value, field
 
 
 class Reason(StrEnum):
@@ -25,8 +26,7 @@ class Reason(StrEnum):
     NODES_UNHEALTHY = "NodesUnhealthy"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class Refusal(Value, frozen=True, kw_only=True):
     """Why nothing was placed. `evidence` holds counts by name, for programs."""
 
     reason: Reason
@@ -35,8 +35,7 @@ class Refusal:
     evidence: dict[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FieldError:
+class FieldError(Value, frozen=True, kw_only=True):
     """One broken rule of a submission: where, what was given, and what is allowed."""
 
     field: str

@@ -7,10 +7,10 @@ field's (docs: style.md 1.7).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 
 from shared.core.units import GPU_MILLI, SLICES, Resources
+from shared.core.value import Value, field
 
 
 class WorkloadKind(StrEnum):
@@ -40,8 +40,7 @@ class Spread(StrEnum):
     REQUIRED = "required"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuRequest:
+class GpuRequest(Value, frozen=True, kw_only=True):
     """GPUs of ONE pod, in exactly one of three forms, or none of them for a CPU-only pod.
 
     Whole GPUs: `count` >= 1. A share of one GPU: `milli` in 1..999 with its `memory_mib` >= 1.
@@ -55,8 +54,7 @@ class GpuRequest:
     mig_count: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodSet:
+class PodSet(Value, frozen=True, kw_only=True):
     """Equal pods of a workload; `min_count` of them must run together (the gang)."""
 
     name: str = "main"
@@ -73,8 +71,7 @@ class PodSet:
     volumes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuChoice:
+class GpuChoice(Value, frozen=True, kw_only=True):
     """Which GPUs are acceptable (mission M5); empty or zero means any."""
 
     products: tuple[str, ...] = ()
@@ -85,16 +82,14 @@ class GpuChoice:
     node_pool: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopologyRequest:
+class TopologyRequest(Value, frozen=True, kw_only=True):
     """The widest level that the pods together may span; None for no constraint."""
 
     required: Level | None = None
     preferred: Level | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkloadSpec:
+class WorkloadSpec(Value, frozen=True, kw_only=True):
     """What a user submits, the same through every door; the caller's identity adds the rest."""
 
     name: str
@@ -117,8 +112,7 @@ class WorkloadSpec:
     model_bytes_per_parameter: int = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
+class Workload(Value, frozen=True, kw_only=True):
     """An accepted workload: the spec with defaults filled, and what identity decided."""
 
     id: str
@@ -136,8 +130,7 @@ class Workload:
         return sum(pod_set.count for pod_set in self.spec.pod_sets)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gpu:
+class Gpu(Value, frozen=True, kw_only=True):
     """One device of a node. `healthy` false keeps new work away; `mig` says MIG mode is on."""
 
     index: int
@@ -148,8 +141,7 @@ class Gpu:
     numa: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class Node(Value, frozen=True, kw_only=True):
     """A machine as its agent reports it; the GPUs of one node are of one product."""
 
     name: str
@@ -170,8 +162,7 @@ class Node:
     taints: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuShare:
+class GpuShare(Value, frozen=True, kw_only=True):
     """What one pod holds of one GPU: a row of the ledger.
 
     `mask` has a bit for each memory slice held (bit 0 = slice 0; all eight for a whole GPU, none
@@ -184,8 +175,7 @@ class GpuShare:
     memory_mib: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodPlacement:
+class PodPlacement(Value, frozen=True, kw_only=True):
     """One pod on its node and devices. `rank` counts over the whole workload from 0."""
 
     pod_set: str
@@ -194,8 +184,7 @@ class PodPlacement:
     shares: tuple[GpuShare, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
+class Placement(Value, frozen=True, kw_only=True):
     """A whole gang with its devices, the flavor it is charged to and the amount charged."""
 
     flavor: str

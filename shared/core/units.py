@@ -6,8 +6,9 @@ Floats never enter an amount, so sums are exact and independent of order (docs/a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from shared.core.value import Value
 
 UNLIMITED: Final = 2**62
 GPU_MILLI: Final = 1000
@@ -23,8 +24,7 @@ def saturating_add(left: int, right: int) -> int:
     return min(left + right, UNLIMITED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resources:
+class Resources(Value, frozen=True, kw_only=True):
     """An amount of GPU, CPU and memory; each is >= 0 in a request, and may be `UNLIMITED`."""
 
     gpu_milli: int = 0

@@ -7,7 +7,6 @@ drift apart. The JSON Schemas of the OpenAPI document come from these types.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import operator
 import types
@@ -71,7 +70,7 @@ def strict(
     leave_out: frozenset[str] = frozenset(),
     add: tuple[Any, ...] = (),
 ) -> type[msgspec.Struct]:
-    """The strict mirror of a dataclass or struct without the fields `leave_out`.
+    """The strict mirror of a struct without the fields `leave_out`.
 
     It is called `name`, or as its source with `suffix`, which also tells the nested ones apart;
     `add` holds further or other fields in the form of `msgspec.defstruct`.
@@ -95,24 +94,10 @@ def strict(
 
 
 def _defaults(source: type, suffix: str) -> list[tuple[str, tuple[Any, ...]]]:
-    if dataclasses.is_dataclass(source):
-        return [
-            (field.name, _dataclass_default(field, suffix)) for field in dataclasses.fields(source)
-        ]
-    return [
-        (field.name, _struct_default(field, suffix)) for field in msgspec.structs.fields(source)
-    ]
+    return [(field.name, _default(field, suffix)) for field in msgspec.structs.fields(source)]
 
 
-def _dataclass_default(field: dataclasses.Field[Any], suffix: str) -> tuple[Any, ...]:
-    if field.default_factory is not dataclasses.MISSING:
-        return (msgspec.field(default_factory=field.default_factory),)
-    if field.default is dataclasses.MISSING:
-        return ()
-    return (_mirrored_default(field.default, suffix),)
-
-
-def _struct_default(field: Any, suffix: str) -> tuple[Any, ...]:  # noqa: ANN401  # FieldInfo is not public
+def _default(field: Any, suffix: str) -> tuple[Any, ...]:  # noqa: ANN401  # FieldInfo is not public
     if field.default_factory is not msgspec.NODEFAULT:
         return (msgspec.field(default_factory=field.default_factory),)
     return (
@@ -125,7 +110,7 @@ def _mirrored_default(value: Any, suffix: str) -> Any:  # noqa: ANN401  # the de
         return tuple(_mirrored_default(item, suffix) for item in value)
     if value == UNBOUNDED:
         return ResourceLimits()
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if isinstance(value, msgspec.Struct):
         return msgspec.convert(value, strict(type(value), suffix=suffix), from_attributes=True)
     return value
 
@@ -146,8 +131,6 @@ def _mirror(annotation: Any, suffix: str) -> Any:  # noqa: ANN401  # any annotat
 
 
 def _mirror_plain(annotation: Any, suffix: str) -> Any:  # noqa: ANN401  # any annotation
-    if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
-        return strict(annotation, suffix=suffix)
     is_class = isinstance(annotation, type)
     if is_class and issubclass(annotation, msgspec.Struct):
         return strict(annotation, suffix=suffix)

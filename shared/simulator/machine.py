@@ -7,11 +7,11 @@ with a ripple from the seed; a GPU that nothing occupies is idle and cool.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from random import Random
 from typing import Final
 
 from shared.core.model import Node
+from shared.core.value import replace
 from shared.events.nodes import GpuHealthReported, GpuUsageReported
 
 WHOLE_NODE: Final = -1

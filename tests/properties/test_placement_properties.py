@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 
 from hypothesis import given, settings
@@ -21,6 +21,7 @@ from shared.core.model import (
 )
 from shared.core.placement import explain, helps, place, request_class
 from shared.core.room import RoomIndex
+from shared.core.value import replace
 from tests.support import placing
 from tests.support.brute_force import STARTS, Ledger, feasible
 

@@ -14,6 +14,7 @@ from shared.core.model import (
     mig_milli,
 )
 from shared.core.static_fit import fitting_flavors, model_error
+from shared.core.value import replace
 from tests.unit.admission.builders import a_node, a_pod_set, a_spec
 
 
@@ -26,13 +27,11 @@ def a_fleet(*nodes):
 
 def ready(spec):
     """As `admit` leaves it for the fit: CPU and memory filled."""
-    import dataclasses  # noqa: PLC0415
-
     sets = tuple(
-        dataclasses.replace(one, cpu_milli=one.cpu_milli or 0, memory_mib=one.memory_mib or 0)
+        replace(one, cpu_milli=one.cpu_milli or 0, memory_mib=one.memory_mib or 0)
         for one in spec.pod_sets
     )
-    return dataclasses.replace(spec, pod_sets=sets)
+    return replace(spec, pod_sets=sets)
 
 
 def flavors(spec, *nodes):

@@ -1,11 +1,10 @@
 """Every field of a submission has a rule, and breaking it names the field."""
 
-import dataclasses
-
 import pytest
 
 from shared.core.admission_form import ERRORS_MAX, Errors, check_form, shown
 from shared.core.model import GpuChoice, GpuRequest, Level, PodSet, TopologyRequest
+from shared.core.value import replace
 from tests.unit.admission.builders import a_pod_set, a_spec
 
 
@@ -16,7 +15,7 @@ def fields(spec):
 
 
 def in_pod(**changes):
-    return a_spec(pod_sets=(dataclasses.replace(PodSet(), **changes),))
+    return a_spec(pod_sets=(replace(PodSet(), **changes),))
 
 
 BROKEN = [

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from shared.core.cluster import Cluster
@@ -13,6 +11,7 @@ from shared.core.feasibility import PLANS_MAX, version
 from shared.core.model import GpuChoice, GpuRequest, GpuShare, Placement, Spread, Workload
 from shared.core.placement import PlacementRequest, helps, helps_any, place, request_class
 from shared.core.units import UNBOUNDED, Resources
+from shared.core.value import replace
 from tests.support.placing import cluster, mig, node, pods, request, share, whole, workload
 
 
