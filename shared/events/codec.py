@@ -89,25 +89,25 @@ def decode(  # noqa: PLR0917  # a record of the log is just this wide
     Raises:
         Malformed: an attribute is missing, the type is unknown, or the payload breaks its schema.
     """
-    attributes = _attributes(headers)
-    return Received(
-        event=Event(
-            id=attributes["ce_id"],
-            type=attributes["ce_type"],
-            source=attributes["ce_source"],
-            subject=attributes.get("ce_subject", ""),
-            time_ms=parse_time(attributes["ce_time"]),
-            key=attributes.get("ce_partitionkey", ""),
-            payload=(payload_of or decode_payload)(attributes["ce_type"], value),
-            sequence=_sequence(attributes.get("ce_sequence", "0")),
-            causation_id=attributes.get("ce_causationid", ""),
-            correlation_id=attributes.get("ce_correlationid", ""),
-            traceparent=attributes.get("traceparent", ""),
-        ),
-        topic=topic,
-        partition=partition,
-        offset=offset,
-    )
+    fields = dict(headers)
+    try:
+        type_name = _required(fields, "ce_type")
+        event = Event(
+            id=_required(fields, "ce_id"),
+            type=type_name,
+            source=_required(fields, "ce_source"),
+            subject=fields.get("ce_subject", b"").decode(),
+            time_ms=parse_time(_required(fields, "ce_time")),
+            key=fields.get("ce_partitionkey", b"").decode(),
+            payload=(payload_of or decode_payload)(type_name, value),
+            sequence=_sequence(fields.get("ce_sequence", b"0")),
+            causation_id=fields.get("ce_causationid", b"").decode(),
+            correlation_id=fields.get("ce_correlationid", b"").decode(),
+            traceparent=fields.get("traceparent", b"").decode(),
+        )
+    except (UnicodeDecodeError, AttributeError) as error:
+        raise Malformed("headers: must be UTF-8 text") from error
+    return Received(event=event, topic=topic, partition=partition, offset=offset)
 
 
 def type_of(headers: Iterable[tuple[str, bytes]]) -> bytes | None:
@@ -134,15 +134,11 @@ def decode_payload(type_name: str, value: bytes | None) -> Wire:
     return payload
 
 
-def _attributes(headers: Iterable[tuple[str, bytes]]) -> dict[str, str]:
-    try:
-        attributes = {name: value.decode() for name, value in headers}
-    except (UnicodeDecodeError, AttributeError) as error:
-        raise Malformed("headers: must be UTF-8 text") from error
-    for name in ("ce_id", "ce_type", "ce_source", "ce_time"):
-        if not attributes.get(name):
-            raise Malformed(f"{name}: header is missing")
-    return attributes
+def _required(fields: dict[str, bytes], name: str) -> str:
+    value = fields.get(name)
+    if not value:
+        raise Malformed(f"{name}: header is missing")
+    return value.decode()
 
 
 @lru_cache(maxsize=1024)
@@ -160,9 +156,9 @@ def parse_time(text: str) -> int:
     return time_ms
 
 
-def _sequence(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= SEQUENCE_DIGITS_MAX):
-        raise Malformed(f"ce_sequence: {text[:80]!r} is not a number")
+def _sequence(text: bytes) -> int:
+    if not (text.isdigit() and len(text) <= SEQUENCE_DIGITS_MAX):
+        raise Malformed(f"ce_sequence: {text[:80].decode()!r} is not a number")
     return int(text)
 
 
