@@ -14,7 +14,8 @@ TEST_WORKERS ?= 2
 N ?= 10
 SEED ?= 1
 # Modules that write a committed file from the code; each takes --write and --check.
-GENERATORS := "deploy.local compose" "operations.documents" "services.gateway.openapi"
+GENERATORS := "deploy.local compose" "operations.documents" "services.gateway.openapi" \
+	"tests.benchmarks.readme"
 COMPILE := $(BIN)/pip-compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
@@ -55,7 +56,9 @@ demo: setup ## Start it, submit 2,000 workloads, watch them run
 	@$(LOCAL) demo
 
 # ── measuring and breaking ────────────────────────────────────────────────────
-.PHONY: kill-test
+.PHONY: kill-test bench
+bench: setup ## Run every benchmark of the core in its short form, against its ranges
+	$(BIN)/python -m tests.benchmarks suite $(BENCH_ARGUMENTS)
 bench-%: setup ## Measure: make bench-pipeline, bench-gateway-load, ...
 	$(BIN)/python -m tests.benchmarks.$(subst -,_,$*) $(BENCH_ARGUMENTS)
 kill-test: setup ## Kill processes at random under load: make kill-test N=60 SEED=1
