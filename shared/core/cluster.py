@@ -228,7 +228,7 @@ class Cluster:
         key = kind_key(inventory)
         kind = self.kinds.get(key)
         if kind is None:
-            kind = self.kinds[key] = Kind(key)
+            kind = self.kinds[key] = Kind(key, self.market(key.flavor).pools)
             self._kinds_changed()
         return kind
 

@@ -6,7 +6,6 @@ Nothing here chooses between nodes (core/search.py does), and nothing charges.
 from __future__ import annotations
 
 from shared.core.demand import PodDemand
-from shared.core.mig import MigTable
 from shared.core.model import WHOLE_MASK, GpuShare
 from shared.core.node_state import GpuUse, NodeState
 from shared.core.scoring import pick_gpus
@@ -109,14 +108,16 @@ def _tightest_gpu(node: NodeState, demand: PodDemand, team: str) -> int:
 
 
 def instance_shares(node: NodeState, demand: PodDemand) -> tuple[GpuShare, ...]:
-    """One row for each GPU used; each instance goes where it costs the fewest choices."""
-    table = node.kind.table if node.kind else None
-    assert table is not None
+    """One row for each GPU used; each instance goes where it costs least (core/mig_pool.py)."""
+    kind = node.kind
+    assert kind is not None
+    assert kind.table is not None
+    assert kind.pool is not None
+    profile = kind.table.profiles[demand.profile]
     states = {index: use.state for index, use in node.uses.items() if use.offers_mig}
     masks: dict[int, int] = {}
     for _ in range(demand.instances):
-        index, start = _best_position(table, states, demand.profile)
-        profile = table.profiles[demand.profile]
+        index, start = kind.pool.cheapest(states, demand.profile)
         masks[index] = masks.get(index, 0) | profile.mask(start)
         states[index] = profile.occupy(states[index], start)
     return tuple(instance_share(node, index, mask) for index, mask in sorted(masks.items()))
@@ -131,14 +132,3 @@ def instance_share(node: NodeState, index: int, mask: int) -> GpuShare:
         milli=slices * GPU_MILLI // SLICES,
         memory_mib=node.gpu_memory_mib(index) * slices // SLICES,
     )
-
-
-def _best_position(table: MigTable, states: dict[int, int], name: str) -> tuple[int, int]:
-    """(GPU, start) that costs the fewest later choices."""
-    offers = [
-        (best[0], index, best[1])
-        for index, state in states.items()
-        if (best := table.best(state, name)) is not None
-    ]
-    _, index, start = min(offers)
-    return index, start

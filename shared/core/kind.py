@@ -5,7 +5,7 @@ fleet has dozens, and never for a node. Inside a kind every node that takes new 
 
 - one shelf by its number of free whole GPUs, in order of free CPU;
 - for each GPU that a team shares: that team's shelf, in order of free milli-GPU;
-- for each GPU in MIG mode: the shelf of its exact state (busy slices), in order of rank.
+- for each GPU in MIG mode: the shelf of its exact state (core/mig.py), in order of rank.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from shared.core.mig import MigTable, table_for
+from shared.core.mig import MigTable
+from shared.core.mig_pool import MigPool, MigPools
+from shared.core.mig_tables import table_for
 from shared.core.model import Node
 from shared.core.node_state import NodeState
 from shared.core.shelf import Shelf
@@ -61,16 +63,19 @@ class Kind:
         "mig",
         "nodes",
         "occupied",
+        "pool",
         "shared",
         "table",
         "unhealthy",
     )
 
-    def __init__(self, key: KindKey) -> None:
+    def __init__(self, key: KindKey, pools: MigPools) -> None:
         self.key = key
         self.table: MigTable | None = (
             table_for(key.product, key.gpu_memory_mib) if key.gpus else None
         )
+        self.pool: MigPool | None = pools.pool(self.table) if self.table else None
+        """The GPUs in MIG mode of all kinds of this product in the flavor."""
         self.by_free = [Shelf() for _ in range(key.gpus + 1)]
         self.occupied = 0
         """Bit f is set while some node has exactly f whole GPUs free."""
@@ -126,6 +131,8 @@ class Kind:
         shelf.remove(item)
         if not shelf.size:
             del shelves[name]
+        if shelves is self.mig and self.pool is not None:
+            self.pool.take(int(name))
 
     def _put_gpu_in(self, node: NodeState, gpu: int) -> None:
         use = node.uses.get(gpu)
@@ -142,4 +149,6 @@ class Kind:
         if shelf is None:
             shelf = shelves[name] = Shelf()
         shelf.add(item)
+        if shelves is self.mig and self.pool is not None:
+            self.pool.put(int(name))
         node.gpu_entries[gpu] = (shelves, name, item)

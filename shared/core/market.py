@@ -22,6 +22,7 @@ from shared.core.cells import REFUSED, TIE, Cells, Conditions, Ints, Member
 from shared.core.demand import PodDemand
 from shared.core.devices import takes_share
 from shared.core.kind import Kind
+from shared.core.mig_pool import MigPools
 from shared.core.mix import DemandMix
 from shared.core.node_state import NodeState
 from shared.core.units import GPU_MILLI
@@ -65,6 +66,8 @@ class Market:
 
     def __init__(self) -> None:
         self.mix = DemandMix()
+        self.pools = MigPools(self.mix.profiles)
+        """Its GPUs in MIG mode."""
         self._nodes = Cells()
         self._conditions = Conditions()
         self._shared: dict[str, Cells] = {}

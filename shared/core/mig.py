@@ -1,27 +1,34 @@
-"""MIG by exact position: which instances a board knows, where they may start, which start is best.
+"""MIG by exact position: which instances a GPU can take, and what each of them costs later ones.
 
 Positions are counted in eighths of a board's memory (a 4-slot board counts each slot twice), so a
 whole GPU is always 0xFF. Counters are not enough: of all legal layouts with room for a 3g by sums,
-three quarters have no legal start free. So every GPU keeps the mask of its busy slices, and
-an instance goes where it takes away the fewest later choices (mig-parted's names, NVIDIA's
-placement tables as NVML reports them, HAMi's order among equal starts).
+three quarters have no legal start free. So every GPU keeps its `state`:
 
-The 7 compute slices never bind beyond the mask. Instances with media engines (`+me`) are limited
-to one for each GPU, which is the ninth bit of a state.
+- bits 0-7: busy slices. The 7 compute slices never bind beyond them;
+- bit 8: an instance with media engines (`+me`) lives there, of which a GPU has one at most;
+- bits 9-16: slices at which a holder begins. They tell a 4g from four 1g: the place of the one is
+  free again when one pod ends, that of the others when four do.
+
+The worth of a state to a profile is what it can take of it, now or soon: each legal start counts 1
+if free, and a tenth for every holder in its way. Where an instance goes is decided by what its
+place is worth to the profiles that are asked for (core/mig_pool.py); tables of products are in
+core/mig_tables.py.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from shared.core.units import GPU_MILLI, SLICES
 
 MEDIA_BIT: Final = 1 << SLICES
 """Set in the state of a GPU on which an instance with media engines lives."""
 MASK: Final = MEDIA_BIT - 1
+BEGIN_SHIFT: Final = SLICES + 1
+WORTH: Final = (1000, 100, 10, 1)
+"""In thousandths, of a start by the number of holders in its way; more of them leave nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,13 +52,41 @@ class Profile:
 
     def occupy(self, state: int, start: int) -> int:
         """The state after an instance began at `start`."""
-        return state | self.mask(start) | (MEDIA_BIT if self.media else 0)
+        return state | held(self.mask(start), media=self.media)
 
     def legal_starts(self, state: int) -> tuple[int, ...]:
         """Where another instance may begin on a GPU in `state`; each of them, alone."""
         if self.media and state & MEDIA_BIT:
             return ()
         return tuple(start for start in self.starts if not self.mask(start) & state)
+
+
+def held(mask: int, *, media: bool) -> int:
+    """What one holder of the slices in `mask` adds to a state."""
+    begins = mask & ~(mask << 1)
+    return mask | begins << BEGIN_SHIFT | (MEDIA_BIT if media else 0)
+
+
+def holders(state: int) -> tuple[int, ...]:
+    """The slices of each holder, as masks from the lowest up."""
+    found: list[int] = []
+    for start in range(SLICES):
+        bit = 1 << start
+        if state & bit << BEGIN_SHIFT:
+            found.append(bit)
+        elif state & bit:
+            found[-1] |= bit
+    return tuple(found)
+
+
+class Move(NamedTuple):
+    """One way to put an instance on a GPU, with what it takes from others."""
+
+    start: int
+    loss: tuple[int, ...]
+    """Worth lost, by plain profile of the table."""
+    tie: int
+    """Smaller is better among moves of equal cost: the fuller GPU, then HAMi's order of starts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -66,19 +101,42 @@ class MigTable:
 
         Exact, as the starts of one profile never overlap each other.
         """
-        return _rooms(self, name)[state]
+        return _rooms(self, name)[state & (MASK | MEDIA_BIT)]
 
-    def best(self, state: int, name: str) -> tuple[int, int] | None:
-        """(preference, start) of the best position in `state`, smaller is better; or None."""
-        return _choices(self, name)[state]
+    @property
+    def plain(self) -> tuple[Profile, ...]:
+        """Profiles that differ in size or place, the smallest first; media engines left out."""
+        return _plain(self)
 
-    def value(self, state: int) -> int:
-        """The choices left: sum over plain profiles of legal starts x compute slices."""
-        return sum(
-            profile.compute * len(profile.legal_starts(state))
-            for profile in set(self.profiles.values())
-            if not profile.media
-        )
+    def plain_number(self, name: str) -> int:
+        """Which of `plain` has the geometry of profile `name`."""
+        return _plain_numbers(self)[name]
+
+    def worth(self, state: int) -> tuple[int, ...]:
+        """What a GPU in `state` is worth to each of `plain`, in thousandths of an instance."""
+        return _worth(self, state)
+
+    def moves(self, state: int, name: str) -> tuple[Move, ...]:
+        """Every legal way to put an instance of `name` on a GPU in `state`."""
+        return _moves(self, state, name)
+
+
+@cache
+def _plain(table: MigTable) -> tuple[Profile, ...]:
+    shapes: dict[tuple[int, int, tuple[int, ...]], Profile] = {}
+    for profile in table.profiles.values():
+        if not profile.media:
+            shapes.setdefault((profile.size, profile.compute, profile.starts), profile)
+    return tuple(shapes[shape] for shape in sorted(shapes))
+
+
+@cache
+def _plain_numbers(table: MigTable) -> dict[str, int]:
+    shapes = [(plain.size, plain.compute, plain.starts) for plain in table.plain]
+    return {
+        name: shapes.index((profile.size, profile.compute, profile.starts))
+        for name, profile in table.profiles.items()
+    }
 
 
 @cache
@@ -89,116 +147,34 @@ def _rooms(table: MigTable, name: str) -> tuple[int, ...]:
 
 
 @cache
-def _choices(table: MigTable, name: str) -> tuple[tuple[int, int] | None, ...]:
-    """By state: the start that costs the fewest later choices; then the fullest GPU."""
-    profile = table.profiles[name]
-    high_first = profile.compute in {1, 3}
-    choices: list[tuple[int, int] | None] = []
-    for state in range(2 * MEDIA_BIT):
-        ranked = []
-        for start in profile.legal_starts(state):
-            loss = table.value(state) - table.value(state | profile.mask(start))
-            order = -start if high_first else start
-            ranked.append((loss, order, start))
-        if not ranked:
-            choices.append(None)
-            continue
-        loss, _, start = min(ranked)
-        free = SLICES - (state & MASK).bit_count()
-        choices.append((loss * (SLICES + 1) + free, start))
-    return tuple(choices)
+def _worth(table: MigTable, state: int) -> tuple[int, ...]:
+    masks = holders(state)
+    return tuple(
+        sum(_worth_of_start(profile.mask(start), masks) for start in profile.starts)
+        for profile in table.plain
+    )
 
 
-# ── tables: (class, compute, size, starts) of boards with eight and with four memory slots ───
-_EIGHT: Final = (
-    ("1g", 1, 1, (0, 1, 2, 3, 4, 5, 6)),
-    ("1g-double", 1, 2, (0, 2, 4, 6)),
-    ("2g", 2, 2, (0, 2, 4)),
-    ("3g", 3, 4, (0, 4)),
-    ("4g", 4, 4, (0,)),
-    ("7g", 7, 8, (0,)),
-)
-_FOUR: Final = (
-    ("1g", 1, 2, (0, 2, 4, 6)),
-    ("2g", 2, 4, (0, 4)),
-    ("4g", 4, 8, (0,)),
-)
-_EIGHT_NAMES: Final[dict[str, str]] = {
-    # product: 1g, 1g with double memory, 2g, 3g, 4g, 7g (mig-parted, config-default.yaml)
-    "A100-40": "1g.5gb 1g.10gb 2g.10gb 3g.20gb 4g.20gb 7g.40gb",
-    "A100-80": "1g.10gb 1g.20gb 2g.20gb 3g.40gb|3g.39gb 4g.40gb|4g.39gb 7g.80gb|7g.79gb",
-    "H100-80": "1g.10gb 1g.20gb 2g.20gb 3g.40gb|3g.39gb 4g.40gb|4g.39gb 7g.80gb|7g.79gb",
-    "H100-94": "1g.12gb 1g.24gb 2g.24gb 3g.47gb 4g.47gb 7g.94gb",
-    "H100-96": "1g.12gb 1g.24gb 2g.24gb 3g.48gb 4g.48gb 7g.96gb",
-    "H200": "1g.18gb 1g.35gb 2g.35gb 3g.71gb 4g.71gb 7g.141gb",
-    "GH200-144": "1g.18gb 1g.36gb 2g.36gb 3g.72gb 4g.72gb 7g.144gb",
-    "B200": "1g.23gb 1g.45gb 2g.45gb 3g.90gb 4g.90gb 7g.180gb",
-    "GB200": "1g.23gb 1g.47gb 2g.47gb 3g.93gb|3g.95gb 4g.93gb|4g.95gb 7g.186gb|7g.189gb",
-    "B300": "1g.34gb 1g.67gb 2g.67gb 3g.135gb 4g.135gb 7g.269gb",
-    "GB300": "1g.35gb 1g.70gb 2g.70gb 3g.139gb 4g.139gb 7g.278gb",
-}
-_FOUR_NAMES: Final[dict[str, str]] = {
-    "A30": "1g.6gb 2g.12gb 4g.24gb",
-    "RTX-PRO-6000": "1g.24gb 2g.48gb 4g.96gb",
-}
-_FAMILY: Final = re.compile(
-    r"(GB300|GB200|B300|B200|GH200|H200|H100|H800|H20|A100|A800|A30|RTX.?PRO.?6000)(?![0-9X])"
-)
-_SIZE_GB: Final = re.compile(r"(?<![0-9])(40|80|94|96|141|144)(?: ?GB)?(?![0-9A-Z])")
-
-
-def table_for(product: str, memory_mib: int) -> MigTable | None:
-    """The table of a product name as agents report it, such as "NVIDIA-A100-SXM4-80GB".
-
-    `memory_mib` of the GPU decides where the name leaves the size open. None: no MIG known.
-    """
-    name = product.upper().replace("_", "-")
-    found = _FAMILY.search(name)
-    if found is None:
-        return None
-    size = _SIZE_GB.search(name, found.end())
-    size_gb = int(size.group(1)) if size else _nominal_gb(memory_mib)
-    return _table(_canonical(found.group(1), size_gb, nvl="NVL" in name and size is None))
-
-
-def _nominal_gb(memory_mib: int) -> int:
-    """Gigabytes on the label: drivers report up to 3 % less than it."""
-    for size_gb, limit_mib in ((40, 42_000), (80, 82_500), (94, 96_300), (96, 98_500)):
-        if memory_mib <= limit_mib:
-            return size_gb
-    return 144
-
-
-def _canonical(family: str, size_gb: int, *, nvl: bool) -> str:
-    match family:
-        case "A100" | "A800":
-            return "A100-40" if size_gb == 40 else "A100-80"  # noqa: PLR2004
-        case "H100" | "H800":
-            if nvl or size_gb == 94:  # noqa: PLR2004
-                return "H100-94"
-            return "H100-96" if size_gb == 96 else "H100-80"  # noqa: PLR2004
-        case "H20":
-            return "H100-96"
-        case "GH200":
-            return "H100-96" if size_gb <= 96 else "GH200-144"  # noqa: PLR2004
-        case _:
-            return "RTX-PRO-6000" if family.startswith("RTX") else family
+def _worth_of_start(wanted: int, masks: tuple[int, ...]) -> int:
+    in_the_way = sum(1 for mask in masks if mask & wanted)
+    return WORTH[in_the_way] if in_the_way < len(WORTH) else 0
 
 
 @cache
-def _table(product: str) -> MigTable:
-    four = product in _FOUR_NAMES
-    names = (_FOUR_NAMES if four else _EIGHT_NAMES)[product].split()
-    profiles: dict[str, Profile] = {}
-    for spellings, (kind, compute, size, starts) in zip(
-        names, _FOUR if four else _EIGHT, strict=True
-    ):
-        first = spellings.split("|")[0]
-        plain = Profile(name=first, compute=compute, size=size, starts=starts)
-        for spelling in spellings.split("|"):
-            profiles[spelling] = plain
-        if kind == "1g" or (product == "A30" and kind == "2g"):
-            profiles[f"{first}+me"] = Profile(
-                name=f"{first}+me", compute=compute, size=size, starts=starts, media=True
-            )
-    return MigTable(product=product, profiles=profiles)
+def _moves(table: MigTable, state: int, name: str) -> tuple[Move, ...]:
+    profile = table.profiles[name]
+    before = table.worth(state)
+    free = SLICES - (state & MASK).bit_count()
+    return tuple(
+        Move(
+            start=start,
+            loss=tuple(
+                was - left
+                for was, left in zip(
+                    before, table.worth(profile.occupy(state, start)), strict=True
+                )
+            ),
+            tie=2 * SLICES * free + (SLICES - start if profile.compute in {1, 3} else start),
+        )
+        for start in profile.legal_starts(state)
+    )

@@ -1,7 +1,7 @@
 """MIG profiles as admission needs them: which names exist, what an empty GPU holds of each.
 
-Tables and positions are `core.mig`'s; here are the questions that a submission raises before any
-position is looked for.
+Tables are in `core.mig_tables`, positions in `core.mig`; here are the questions that a submission
+raises before any position is looked for.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from shared.core.mig import table_for
+from shared.core.mig_tables import table_for
 
 _EVERY_PRODUCT: Final = (
     "A30",
@@ -56,5 +56,22 @@ def instances_per_gpu(name: str, product: str, memory_mib: int) -> int:
 
 def profile_gigabytes(name: str) -> int:
     """GPU memory of one instance by its name, in GB; 0 for a name without one."""
-    digits = name.partition("+")[0].partition(".")[2].removesuffix("gb")
+    digits = name.partition(".")[2].partition("gb")[0]
     return int(digits) if digits.isdecimal() else 0
+
+
+@cache
+def least_milli(name: str) -> int:
+    """What quota counts at least for one instance: "1g.10gb" is smaller on the larger board.
+
+    Raises KeyError for a profile of no product.
+    """
+    tables = [table_for(product, 0) for product in _EVERY_PRODUCT]
+    sizes = [
+        table.profiles[name].milli
+        for table in tables
+        if table is not None and name in table.profiles
+    ]
+    if not sizes:
+        raise KeyError(name)
+    return min(sizes)

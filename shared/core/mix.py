@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from shared.core.demand import Gang
+from shared.core.mig_mix import ProfileMix
 
 TOTAL_MAX: Final = 16_384
 """Pods remembered at most; then the older ones weigh half."""
@@ -41,6 +42,8 @@ class DemandMix:
 
     def __init__(self) -> None:
         self.counts: dict[PodClass, int] = {}
+        self.profiles = ProfileMix()
+        """MIG instances, which are chosen by prices of their own."""
         self.version = 0
         """0 while nothing is known."""
         self._total = 0
@@ -49,9 +52,11 @@ class DemandMix:
         self._refused: set[PodClass] = set()
 
     def note(self, gang: Gang, *, placed: bool) -> None:
-        """Count the pods of one request. MIG instances have tables of their own."""
+        """Count the pods of one request."""
         for demand in gang.demands:
             if demand.profile:
+                instances = demand.instances * demand.count
+                self.profiles.note(demand.profile, instances, placed=placed)
                 continue
             products = gang.choice.products if demand.wants_gpu else ()
             pod_class = PodClass(demand.gpus, demand.milli, demand.cpu_milli, products)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from shared.core.mig_profiles import least_milli
 from shared.core.units import GPU_MILLI, SLICES, Resources
 from shared.core.value import Value, field
 
@@ -199,32 +200,13 @@ WHOLE_MASK = (1 << SLICES) - 1
 def gpu_milli(request: GpuRequest) -> int:
     """Milli-GPU that quota counts for one pod (mission Q2); MIG by its memory slices.
 
-    A MIG profile counts `size` of the 8 memory slices of its GPU; the sizes by class are those
-    of `mig-and-telemetry.md` 1a: 1g 1, 1g double memory 2, 2g 2, 3g 4, 4g 4, 7g 8 (A30: 4 slots).
-    Raises KeyError for an unknown class; `core.admission` refuses those first.
+    A MIG profile counts its part of the memory slices of a GPU; "1g.10gb" is one of eight on 80 GB
+    boards and two on an A100-40: counted as one until placed.
+    Raises KeyError for an unknown profile; `core.admission` refuses those first.
     """
     if request.mig_profile:
-        return mig_milli(request.mig_profile) * max(request.mig_count, 1)
+        return least_milli(request.mig_profile) * max(request.mig_count, 1)
     return request.count * GPU_MILLI or request.milli
-
-
-_MIG_SIZE = {"1g": 1, "2g": 2, "3g": 4, "4g": 4, "7g": 8}
-_A30 = {"1g.6gb": 2, "2g.12gb": 4, "4g.24gb": 8}
-_DOUBLE_MEMORY = frozenset(
-    ("1g.20gb", "1g.24gb", "1g.35gb", "1g.36gb", "1g.45gb", "1g.47gb", "1g.67gb", "1g.70gb")
-)
-
-
-def mig_milli(profile: str) -> int:
-    """Milli-GPU of one instance of `profile`, by its share of the GPU's memory slices.
-
-    "1g.10gb" is one slice on 80 GB boards and two on an A100-40: counted as one until placed.
-    """
-    name = profile.split("+", 1)[0]
-    if name in _A30:
-        return _A30[name] * GPU_MILLI // SLICES
-    size = 2 if name in _DOUBLE_MEMORY else _MIG_SIZE[name.split(".", 1)[0]]
-    return size * GPU_MILLI // SLICES
 
 
 def pod_resources(pod_set: PodSet) -> Resources:

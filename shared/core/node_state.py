@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from shared.core.mig import MASK, MEDIA_BIT
+from shared.core.mig import BEGIN_SHIFT, MEDIA_BIT, held
 from shared.core.model import Gpu, GpuShare, Node
 from shared.core.units import GPU_MILLI
 
@@ -26,7 +26,7 @@ class GpuUse:
     """What is held of one GPU. `team` owns it while shares are on it."""
 
     state: int = 0
-    """Busy memory slices, and the bit of the media engines (core/mig.py)."""
+    """Busy memory slices, by holder, and the bit of the media engines (core/mig.py)."""
     milli: int = 0
     memory_mib: int = 0
     team: str = ""
@@ -163,11 +163,9 @@ class NodeState:
             use = self.use(share.index)
             assert not use.state & share.mask, (self.name, share)
             assert use.milli + share.milli <= GPU_MILLI, (self.name, share)
-            use.state |= share.mask
+            use.state |= held(share.mask, media=media)
             use.milli += share.milli
             use.memory_mib += share.memory_mib
-            if media:
-                use.state |= MEDIA_BIT
             if not share.mask:
                 assert use.team in {"", team}, (self.name, share)
                 use.team = team
@@ -182,11 +180,11 @@ class NodeState:
         for share in shares:
             use = self.uses[share.index]
             assert use.state & share.mask == share.mask, (self.name, share)
-            use.state &= ~share.mask
+            use.state &= ~(share.mask | share.mask << BEGIN_SHIFT)
             use.milli -= share.milli
             use.memory_mib -= share.memory_mib
             if media:
-                use.state &= MASK
+                use.state &= ~MEDIA_BIT
             if not use.milli:
                 use.team = ""
                 if use.gpu is None:

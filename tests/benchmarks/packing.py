@@ -42,6 +42,7 @@ from tests.benchmarks.openb import (
     permuted,
     published,
 )
+from tests.benchmarks.options import numbers
 
 POINTS = (80, 90, 95, 100, 110, 130)
 PUBLISHED = {
@@ -125,7 +126,7 @@ def measure(
 def main() -> None:
     """Run the policies asked for, print a line for each."""
     options = _options()
-    seeds = _numbers(options.seeds)
+    seeds = numbers(options.seeds)
     nodes, pods = load_nodes(options.nodes), load_pods(options.pods)
     policies: dict[str, dict[str, object]] = {}
     workload = options.pods.name.partition(".")[0]
@@ -161,14 +162,6 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--json", type=Path)
     return parser.parse_args()
-
-
-def _numbers(text: str) -> list[int]:
-    numbers: list[int] = []
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        numbers += range(int(first), int(last or first) + 1)
-    return numbers
 
 
 def _published(path: Path, workload: str, policy: str) -> dict[str, float] | None:

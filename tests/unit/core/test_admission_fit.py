@@ -3,7 +3,12 @@
 import pytest
 
 from shared.core.fleet_shape import FleetShape, summary_of
-from shared.core.mig_profiles import instances_per_gpu, known_profiles, profiles_of
+from shared.core.mig_profiles import (
+    instances_per_gpu,
+    known_profiles,
+    least_milli,
+    profiles_of,
+)
 from shared.core.model import (
     GpuChoice,
     GpuRequest,
@@ -11,7 +16,6 @@ from shared.core.model import (
     PodSet,
     TopologyRequest,
     WorkloadKind,
-    mig_milli,
 )
 from shared.core.static_fit import fitting_flavors, model_error
 from shared.core.value import replace
@@ -344,4 +348,4 @@ def test_what_an_empty_gpu_holds_is_its_products():
 def test_every_profile_that_is_known_has_a_size_in_quota():
     assert len(known_profiles()) > 50
     for name in known_profiles():
-        assert 125 <= mig_milli(name) <= 1000
+        assert 125 <= least_milli(name) <= 1000

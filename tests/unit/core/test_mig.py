@@ -6,11 +6,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from shared.core.mig import MEDIA_BIT, MigTable, Profile, table_for
+from shared.core.mig import MASK, MEDIA_BIT, MigTable, Profile, held, holders
+from shared.core.mig_profiles import known_profiles, least_milli, profile_gigabytes
+from shared.core.mig_tables import table_for
 
 Layout = frozenset[tuple[str, int]]
 A100_80 = "NVIDIA-A100-SXM4-80GB"
 BASE = ("1g.10gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb")
+ALL = (*BASE, "1g.20gb")
 
 
 def table(product: str = A100_80, memory_mib: int = 81_920) -> MigTable:
@@ -20,7 +23,7 @@ def table(product: str = A100_80, memory_mib: int = 81_920) -> MigTable:
 
 
 def layouts(of: MigTable, names: Sequence[str]) -> dict[Layout, int]:
-    """Every set of instances that can stand together, with its mask; by exhaustive growth."""
+    """Every set of instances that can stand together, with its state; by exhaustive growth."""
     known: dict[Layout, int] = {frozenset(): 0}
     queue = list(known)
     while queue:
@@ -30,7 +33,7 @@ def layouts(of: MigTable, names: Sequence[str]) -> dict[Layout, int]:
             for start in profile.legal_starts(known[layout]):
                 grown = layout | {(name, start)}
                 if grown not in known:
-                    known[grown] = known[layout] | profile.mask(start)
+                    known[grown] = profile.occupy(known[layout], start)
                     queue.append(grown)
     return known
 
@@ -38,8 +41,8 @@ def layouts(of: MigTable, names: Sequence[str]) -> dict[Layout, int]:
 def maximal(of: MigTable, names: Sequence[str]) -> list[Layout]:
     return [
         layout
-        for layout, mask in layouts(of, names).items()
-        if not any(of.profiles[name].legal_starts(mask) for name in names)
+        for layout, state in layouts(of, names).items()
+        if not any(of.profiles[name].legal_starts(state) for name in names)
     ]
 
 
@@ -47,12 +50,16 @@ def multisets(found: list[Layout]) -> int:
     return len({tuple(sorted(name for name, _ in layout)) for layout in found})
 
 
+# ── layouts ──
+
+
 @pytest.mark.parametrize(
     ("product", "memory_mib", "names", "counts"),
     [
         (A100_80, 81_920, BASE, (298, 19, 14)),
-        (A100_80, 81_920, (*BASE, "1g.20gb"), (723, 78, 38)),
+        (A100_80, 81_920, ALL, (723, 78, 38)),
         ("NVIDIA-A30", 24_576, ("1g.6gb", "2g.12gb", "4g.24gb"), (26, 5, 4)),
+        ("NVIDIA RTX PRO 6000", 97_887, ("1g.24gb", "2g.48gb", "4g.96gb"), (26, 5, 4)),
     ],
 )
 def test_the_table_allows_exactly_the_layouts_of_the_hardware(
@@ -66,70 +73,43 @@ def test_the_table_allows_exactly_the_layouts_of_the_hardware(
 
 def test_192_masks_can_come_about_and_compute_slices_never_bind_beyond_them() -> None:
     of = table()
-    found = layouts(of, (*BASE, "1g.20gb"))
+    found = layouts(of, ALL)
 
-    assert len(set(found.values())) == 192
+    assert len({state & MASK for state in found.values()}) == 192
     for layout in found:
         assert sum(of.profiles[name].compute for name, _ in layout) <= 7
 
 
-@pytest.mark.parametrize("name", [*BASE, "1g.20gb"])
-def test_the_best_start_costs_the_fewest_later_choices(name: str) -> None:
-    of = table()
-    profile = of.profiles[name]
-    for state in range(256):
-        best = of.best(state, name)
-        starts = profile.legal_starts(state)
-        assert of.room(state, name) == len(starts)
-        if best is None:
-            assert not starts
-            continue
-        left = {start: of.value(state | profile.mask(start)) for start in starts}
-        assert left[best[1]] == max(left.values())
-
-
-def test_a_3g_goes_high_so_that_a_4g_still_fits() -> None:
+def test_a_state_tells_its_holders_apart() -> None:
     of = table()
 
-    best = of.best(0, "3g.40gb")
-
-    assert best is not None
-    assert best[1] == 4
-    assert of.room(of.profiles["3g.40gb"].mask(4), "4g.40gb") == 1
-
-
-def test_equal_starts_are_taken_from_the_top_by_1g_and_3g_and_from_the_bottom_by_others() -> None:
-    of = table()
-    for name in (*BASE, "1g.20gb"):
-        profile = of.profiles[name]
-        for state in range(256):
-            best = of.best(state, name)
-            if best is None:
-                continue
-            left = {
-                start: of.value(state | profile.mask(start))
-                for start in profile.legal_starts(state)
-            }
-            equal = [start for start, value in left.items() if value == left[best[1]]]
-            assert best[1] == (max(equal) if profile.compute in {1, 3} else min(equal))
+    for layout, state in layouts(of, ALL).items():
+        assert sorted(of.profiles[name].mask(start) for name, start in layout) == sorted(
+            holders(state)
+        )
 
 
-def test_of_two_gpus_that_lose_as_much_the_fuller_is_filled() -> None:
-    of = table()
-    offers = [(of.best(state, "1g.10gb"), state) for state in range(256)]
-    known = [(best[0], state) for best, state in offers if best is not None]
-    best_state = min(known)[1]
-
-    assert best_state.bit_count() == 7
+def test_slices_of_one_holder_are_one_however_many_instances_they_are() -> None:
+    assert holders(held(0b0000_1111, media=False)) == (0b0000_1111,)
+    assert holders(held(0b1100_0011, media=True)) == (0b0000_0011, 0b1100_0000)
+    assert held(0, media=False) == 0
 
 
 def test_counters_would_lie_where_the_mask_does_not() -> None:
     of = table()
-    middle = of.profiles["2g.20gb"].mask(2)
+    middle = of.profiles["2g.20gb"].occupy(0, 2)
 
-    assert 8 - middle.bit_count() >= of.profiles["3g.40gb"].size
+    assert 8 - (middle & MASK).bit_count() >= of.profiles["3g.40gb"].size
     assert of.profiles["3g.40gb"].legal_starts(middle) == (4,)
     assert of.profiles["4g.40gb"].legal_starts(middle) == ()
+
+
+def test_the_room_of_a_state_is_its_legal_starts() -> None:
+    of = table()
+
+    for state in layouts(of, ALL).values():
+        for name in ALL:
+            assert of.room(state, name) == len(of.profiles[name].legal_starts(state))
 
 
 def test_one_instance_with_media_engines_for_each_gpu() -> None:
@@ -141,8 +121,70 @@ def test_one_instance_with_media_engines_for_each_gpu() -> None:
     assert state & MEDIA_BIT
     assert media.legal_starts(state) == ()
     assert of.room(0, "1g.10gb+me") == 1
-    assert of.best(state, "1g.10gb+me") is None
+    assert of.moves(state, "1g.10gb+me") == ()
     assert of.room(state, "1g.10gb") == 6
+
+
+# ── worth ──
+
+
+def test_an_empty_gpu_is_worth_all_it_holds() -> None:
+    of = table()
+
+    assert [profile.name for profile in of.plain] == [
+        "1g.10gb",
+        "1g.20gb",
+        "2g.20gb",
+        "3g.40gb",
+        "4g.40gb",
+        "7g.80gb",
+    ]
+    assert of.worth(0) == (7000, 4000, 3000, 2000, 1000, 1000)
+
+
+def test_a_start_counts_a_tenth_for_every_holder_in_its_way() -> None:
+    of = table()
+    large = of.profiles["4g.40gb"].occupy(0, 0)
+    small = 0
+    for start in range(4):
+        small = of.profiles["1g.10gb"].occupy(small, start)
+
+    # 4g and 7g have one start, under which lies one holder, or four.
+    assert of.worth(large)[4:] == (100, 100)
+    assert of.worth(small)[4:] == (0, 0)
+    # Each start of a 1g is under one holder either way.
+    assert of.worth(large)[0] == of.worth(small)[0] == 3000 + 4 * 100
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_move_loses_what_the_state_after_it_is_worth_less(name: str) -> None:
+    of = table()
+    profile = of.profiles[name]
+    for state in layouts(of, ALL).values():
+        moves = of.moves(state, name)
+        assert tuple(move.start for move in moves) == profile.legal_starts(state)
+        for move in moves:
+            after = of.worth(profile.occupy(state, move.start))
+            assert tuple(map(sum, zip(after, move.loss, strict=True))) == of.worth(state)
+            assert min(move.loss) >= 0
+
+
+def test_ties_go_to_the_fuller_gpu_then_1g_and_3g_high_and_others_low() -> None:
+    of = table()
+
+    def order(state: int, name: str) -> list[int]:
+        return [move.start for move in sorted(of.moves(state, name), key=lambda move: move.tie)]
+
+    assert order(0, "1g.10gb") == [6, 5, 4, 3, 2, 1, 0]
+    assert order(0, "3g.40gb") == [4, 0]
+    assert order(0, "2g.20gb") == [0, 2, 4]
+    fuller = of.profiles["1g.10gb"].occupy(0, 0)
+    assert max(move.tie for move in of.moves(fuller, "2g.20gb")) < min(
+        move.tie for move in of.moves(0, "2g.20gb")
+    )
+
+
+# ── products ──
 
 
 def test_profiles_are_compared_by_what_they_are() -> None:
@@ -150,42 +192,77 @@ def test_profiles_are_compared_by_what_they_are() -> None:
     assert table("A30", 24_000).profiles["4g.24gb"].milli == 1000
     assert table("A30", 24_000).profiles["2g.12gb+me"].media
     assert "2g.20gb+me" not in table().profiles
+    assert table().plain_number("1g.10gb+me") == table().plain_number("1g.10gb")
 
 
 @pytest.mark.parametrize(
-    ("product", "memory_mib", "canonical", "whole"),
+    ("product", "memory_mib", "canonical", "names"),
     [
-        ("NVIDIA-A100-SXM4-40GB", 40_960, "A100-40", "7g.40gb"),
-        ("A100", 40_536, "A100-40", "7g.40gb"),
-        ("A100-PCIE-80GB", 81_920, "A100-80", "7g.80gb"),
+        ("NVIDIA-A100-SXM4-40GB", 40_960, "A100-40", "1g.5gb 1g.10gb 2g.10gb 3g.20gb 7g.40gb"),
+        ("A100", 40_536, "A100-40", "4g.20gb"),
+        ("A100-PCIE-80GB", 81_920, "A100-80", "1g.10gb 1g.20gb 2g.20gb 3g.40gb 7g.80gb"),
         ("A800-SXM4-80GB", 81_251, "A100-80", "7g.79gb"),
-        ("NVIDIA H100 80GB HBM3", 81_559, "H100-80", "7g.80gb"),
+        ("NVIDIA H100 80GB HBM3", 81_559, "H100-80", "1g.10gb 3g.39gb 4g.40gb 7g.80gb"),
         ("h100", 81_559, "H100-80", "7g.80gb"),
         ("NVIDIA_H800", 81_559, "H100-80", "7g.80gb"),
-        ("NVIDIA H100 NVL", 95_830, "H100-94", "7g.94gb"),
+        ("NVIDIA H100 NVL", 95_830, "H100-94", "1g.12gb 2g.24gb 3g.47gb 7g.94gb"),
         ("H100-94", 95_830, "H100-94", "7g.94gb"),
-        ("NVIDIA H100 PCIe", 97_871, "H100-96", "7g.96gb"),
+        ("NVIDIA H100 PCIe", 97_871, "H100-96", "1g.12gb 1g.24gb 3g.48gb 7g.96gb"),
         ("H20", 97_871, "H100-96", "7g.96gb"),
         ("NVIDIA GH200 480GB", 97_871, "H100-96", "7g.96gb"),
-        ("GH200-144G-HBM3e", 147_000, "GH200-144", "7g.144gb"),
-        ("NVIDIA H200", 143_771, "H200", "7g.141gb"),
-        ("NVIDIA B200", 183_359, "B200", "7g.180gb"),
-        ("NVIDIA GB200", 189_471, "GB200", "7g.189gb"),
-        ("NVIDIA B300", 275_040, "B300", "7g.269gb"),
-        ("NVIDIA GB300", 284_208, "GB300", "7g.278gb"),
-        ("NVIDIA RTX PRO 6000 Blackwell", 97_887, "RTX-PRO-6000", "4g.96gb"),
+        ("GH200-144G-HBM3e", 147_000, "GH200-144", "1g.18gb 1g.36gb 7g.144gb"),
+        ("NVIDIA H200", 143_771, "H200", "1g.18gb 1g.35gb 3g.71gb 7g.141gb"),
+        ("NVIDIA B200", 183_359, "B200", "1g.23gb 1g.45gb 3g.90gb 7g.180gb"),
+        ("NVIDIA GB200", 189_471, "GB200", "1g.47gb 3g.93gb 3g.95gb 7g.189gb"),
+        ("NVIDIA B300", 275_040, "B300", "1g.34gb 7g.269gb"),
+        ("NVIDIA GB300", 284_208, "GB300", "1g.35gb 7g.278gb"),
+        (
+            "NVIDIA RTX PRO 6000 Blackwell",
+            97_887,
+            "RTX-PRO-6000",
+            "1g.24gb-me 2g.48gb+gfx 4g.96gb",
+        ),
     ],
 )
 def test_products_are_known_by_the_names_agents_report(
-    product: str, memory_mib: int, canonical: str, whole: str
+    product: str, memory_mib: int, canonical: str, names: str
 ) -> None:
     of = table(product, memory_mib)
 
     assert of.product == canonical
-    assert of.profiles[whole].size == 8
-    assert of.profiles[whole].mask(0) == 0xFF
+    assert set(names.split()) <= of.profiles.keys()
+    largest = max(of.profiles.values(), key=lambda profile: profile.size)
+    assert largest.mask(0) == 0xFF
 
 
 @pytest.mark.parametrize("product", ["", "NVIDIA L4", "Tesla T4", "H2000", "A10", "V100"])
 def test_a_product_without_mig_has_no_table(product: str) -> None:
     assert table_for(product, 81_920) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "milli"),
+    [
+        ("1g.10gb", 125),
+        ("1g.24gb", 250),
+        ("2g.48gb", 500),
+        ("2g.48gb+gfx", 500),
+        ("4g.96gb", 1000),
+        ("4g.24gb", 1000),
+        ("3g.39gb", 500),
+        ("7g.94gb", 1000),
+    ],
+)
+def test_quota_counts_a_profile_as_placement_does(name: str, milli: int) -> None:
+    assert least_milli(name) == milli
+
+
+def test_no_profile_has_no_amount() -> None:
+    with pytest.raises(KeyError):
+        least_milli("9g.1gb")
+
+
+def test_the_memory_of_a_profile_is_in_its_name() -> None:
+    assert all(profile_gigabytes(name) > 0 for name in known_profiles())
+    assert profile_gigabytes("1g.24gb-me") == 24
+    assert profile_gigabytes("large") == 0
