@@ -6,6 +6,7 @@
 Every policy sees the same pods in the same order on the same nodes (tests/benchmarks/openb.py).
 The figure at x % is the mean over the arrivals at which what was asked for so far rounds to x % of
 the capacity. FGD alone knows the frequencies of the full trace, as in its paper; Muster learns.
+The bound (tests/benchmarks/bound.py) is of a scheduler that knows the future and may refuse.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Protocol
 
@@ -33,7 +35,9 @@ from tests.benchmarks.baselines.kubernetes import (
     RandomFit,
 )
 from tests.benchmarks.baselines.muster import Muster
+from tests.benchmarks.bound import allocation_bound_percent
 from tests.benchmarks.openb import (
+    GPU_MILLI,
     TraceNode,
     TracePod,
     arrivals,
@@ -123,6 +127,30 @@ def measure(
     }
 
 
+def bound(
+    nodes: Sequence[TraceNode], pods: list[TracePod], seeds: Sequence[int]
+) -> dict[str, float]:
+    """What a scheduler that knew all arrivals could allocate at most, at the mean of each point."""
+    return {
+        str(point): round(statistics.fmean(_bound(nodes, pods, seed, point) for seed in seeds), 3)
+        for point in POINTS
+    }
+
+
+def _bound(nodes: Sequence[TraceNode], pods: list[TracePod], seed: int, point: int) -> float:
+    capacity_milli = GPU_MILLI * sum(node.gpus for node in nodes)
+    order = arrivals(pods, capacity_milli, seed)
+    asked_milli = accumulate(pod.gpu_milli for pod in order)
+    there = [
+        (asked, arrived)
+        for arrived, asked in enumerate(asked_milli, 1)
+        if round(100 * asked / capacity_milli) == point
+    ]
+    mean = statistics.fmean(asked for asked, _ in there)
+    until = min(arrived for asked, arrived in there if asked >= mean)
+    return allocation_bound_percent(nodes, order[:until])
+
+
 def main() -> None:
     """Run the policies asked for, print a line for each."""
     options = _options()
@@ -134,11 +162,14 @@ def main() -> None:
     for name in options.policies.split(","):
         policies[name] = measure(name, nodes, pods, seeds)
         _print(name, policies[name], _published(options.published, workload, name))
+    bounds = bound(nodes, pods, seeds) if options.bound else None
+    if bounds:
+        print(f"bound       {'  '.join(f'{bounds[str(x)]:6.2f}       ' for x in POINTS)}")
     result = {
         "workload": workload,
         "seeds": seeds,
         "policies": policies,
-        "bound": None,
+        "bound": bounds,
         "published": {
             name: _published(options.published, workload, name)
             for name in options.policies.split(",")
@@ -159,6 +190,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--policies", default=",".join(POLICIES))
     parser.add_argument(
         "--published", type=Path, default=data / "fgd_expected_analysis_allo_discrete.csv.gz"
+    )
+    parser.add_argument(
+        "--bound", action=argparse.BooleanOptionalAction, default=True, help="by ortools"
     )
     parser.add_argument("--json", type=Path)
     return parser.parse_args()
