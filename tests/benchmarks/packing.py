@@ -130,7 +130,7 @@ def measure(
 def bound(
     nodes: Sequence[TraceNode], pods: list[TracePod], seeds: Sequence[int]
 ) -> dict[str, float]:
-    """What a scheduler that knew all arrivals could allocate at most, at the mean of each point."""
+    """What a scheduler that knew all arrivals could allocate at most, at each point."""
     return {
         str(point): round(statistics.fmean(_bound(nodes, pods, seed, point) for seed in seeds), 3)
         for point in POINTS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from shared.core.cluster import Cluster
 from shared.core.model import (
@@ -16,7 +16,7 @@ from shared.core.model import (
     WorkloadKind,
     WorkloadSpec,
 )
-from shared.core.placement import PlacementRequest, place
+from shared.core.placement import PlacementRequest, learn, place
 from shared.core.units import UNBOUNDED
 from tests.benchmarks.baselines.fleet import Fleet
 from tests.benchmarks.openb import GPU_MILLI, TraceNode, TracePod
@@ -51,6 +51,11 @@ class Muster:
         gpus = [share.index for share in placed.shares]
         self._fleet.take(node, gpus, pod)
         return node, gpus
+
+    def learn(self, pods: Iterable[TracePod]) -> None:
+        """Know these as earlier requests."""
+        for pod in pods:
+            learn(self.cluster, _request(pod).workload, FLAVOR)
 
 
 def _node(node: TraceNode) -> Node:
