@@ -7,25 +7,17 @@ a handful of entries however large the fleet is.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
-from heapq import merge
 
 from shared.core.demand import PodDemand
-from shared.core.devices import (
-    instance_share,
-    instance_shares,
-    mig_room,
-    node_room,
-    share_of,
-    whole_shares,
-)
+from shared.core.devices import node_room, share_of, whole_shares
 from shared.core.feasibility import Tiers
 from shared.core.kind import Kind
 from shared.core.market import Market
-from shared.core.mig_pool import MigPool
+from shared.core.mig_search import find_instances
 from shared.core.model import GpuShare
 from shared.core.node_state import NodeState
 from shared.core.scoring import cpu_to_leave_milli, pick_gpus
-from shared.core.shelf import Accept, Entry, Shelf
+from shared.core.shelf import Entry, Shelf
 
 Place = tuple[NodeState, tuple[GpuShare, ...]]
 Nodes = Container[NodeState]
@@ -60,7 +52,7 @@ def _find_in(
     if demand.milli:
         return _find_share(kinds, demand, team, exclude)
     if demand.profile:
-        return _find_instances(kinds, demand, exclude)
+        return find_instances(kinds, demand, exclude)
     entry = _find_free(kinds, demand, demand.gpus, exclude)
     return None if entry is None else (entry[3], whole_shares(entry[3], demand.gpus))
 
@@ -142,63 +134,6 @@ def _open_gpu(kinds: tuple[Kind, ...], demand: PodDemand, exclude: Nodes) -> Pla
     if entry is None:
         return None
     return entry[3], (share_of(pick_gpus(entry[3], 1)[0], demand),)
-
-
-# ── MIG ──────────────────────────────────────────────────────────────────────
-
-
-def _find_instances(kinds: tuple[Kind, ...], demand: PodDemand, exclude: Nodes) -> Place | None:
-    """The GPU on which the room of an instance is worth least to others (core/mig_pool.py)."""
-    accept = _has_positions(demand) if demand.instances > 1 else None
-    for pool, state, start in _offers(kinds, demand.profile):
-        for kind in kinds:
-            shelf = kind.mig.get(str(state)) if kind.pool is pool else None
-            if shelf is None:
-                continue
-            entry = shelf.first(
-                0, demand.cpu_milli, demand.memory_mib, exclude=exclude, accept=accept
-            )
-            if entry is not None:
-                return entry[3], _instances(entry, kind, demand, start)
-    return None
-
-
-def _offers(kinds: tuple[Kind, ...], profile: str) -> Iterator[tuple[MigPool, int, int]]:
-    """(pool, state, start), the cheapest first; of equals, the pool of the earlier kind."""
-    pools = list(dict.fromkeys(kind.pool for kind in kinds if kind.pool is not None))
-    if len(pools) == 1:
-        for _, state, start in pools[0].offers(profile):
-            yield pools[0], state, start
-        return
-    numbered = (_numbered(order, pool.offers(profile)) for order, pool in enumerate(pools))
-    for _, order, state, start in merge(*numbered):
-        yield pools[order], state, start
-
-
-def _numbered(
-    order: int, offers: Iterator[tuple[int, int, int]]
-) -> Iterator[tuple[int, int, int, int]]:
-    return ((cost, order, state, start) for cost, state, start in offers)
-
-
-def _has_positions(demand: PodDemand) -> Accept:
-    """Whether a node has room for all instances of the pod; worked out once for each node."""
-    known: dict[NodeState, bool] = {}
-
-    def has_room(node: NodeState, _: int) -> bool:
-        if node not in known:
-            known[node] = mig_room(node, demand.profile) >= demand.instances
-        return known[node]
-
-    return has_room
-
-
-def _instances(entry: Entry, kind: Kind, demand: PodDemand, start: int) -> tuple[GpuShare, ...]:
-    _, _, gpu, node = entry
-    if demand.instances > 1:
-        return instance_shares(node, demand)
-    assert kind.table is not None
-    return (instance_share(node, gpu, kind.table.profiles[demand.profile].mask(start)),)
 
 
 # ── every node with room, for what needs more than the best ─────────────────
