@@ -63,8 +63,10 @@ def best_packing(
     solver.parameters.num_workers = workers
     status = solver.solve(model)
     assert status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
+    asked_milli = sum(pod.gpu_milli for pod in pods)
     return Optimum(
-        gpu_milli=round(solver.objective_value), bound_milli=round(solver.best_objective_bound)
+        gpu_milli=round(solver.objective_value),
+        bound_milli=min(round(solver.best_objective_bound), asked_milli),
     )
 
 
