@@ -199,6 +199,8 @@ def main() -> None:
     result = {
         "cells": cells,
         "passed": all(cell["passed"] for cell in cells.values()),
+        "least_to_table": _least(cells, "muster_to_table"),
+        "least_to_mfi": _least(cells, "muster_to_mfi"),
         "seeds": seeds,
         "gpus": options.gpus,
         "requests": options.requests,
@@ -283,6 +285,11 @@ def _judged(cell: Cell, rows: dict[str, dict[str, float]], gpus: int) -> dict[st
         "muster_to_mfi": to_mfi,
         "passed": passed,
     }
+
+
+def _least(cells: dict[str, dict[str, Any]], name: str) -> float | None:
+    """The smallest difference over all cells and both percentages."""
+    return min((each for cell in cells.values() for each in cell[name] or ()), default=None)
 
 
 def _pair(row: dict[str, float] | None) -> tuple[float, float]:
