@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -34,6 +35,8 @@ def a_pod(milli: int = 1000, gpus: int = 1, cpu_milli: int = 0, *models: str) ->
         ([a_node(4), a_node(4)], [a_pod(gpus=8)], 0),
         ([a_node(2)], [a_pod(1000, 1, 8_000), a_pod(1000, 1, 2_000)], 100),
         ([a_node(1, 1_000)], [a_pod(1000, 1, 2_000), a_pod(500, 1, 1_000)], 50),
+        ([a_node(2)], [a_pod(1000, 1, 8_000)] * 2, 62.5),
+        ([a_node(2)], [replace(a_pod(), memory_mib=800)] * 2, 62.5),
         ([a_node(model="A"), a_node(model="B")], [a_pod(1000, 1, 0, "A")] * 2, 50),
     ],
 )
