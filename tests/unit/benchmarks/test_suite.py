@@ -74,11 +74,11 @@ def test_the_table_shows_the_full_run(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_the_table_goes_between_its_marks():
-    text = f"before\n{readme.BEGIN}old\n{readme.END}after\n"
+    text = f"before\n{readme.BEGIN}a stale row\n{readme.END}after\n"
 
     once = readme.written(text)
 
     assert once.startswith("before\n")
     assert once.endswith("after\n")
-    assert "old" not in once
+    assert "a stale row" not in once
     assert readme.written(once) == once
