@@ -185,9 +185,9 @@ class Market:
         self, waste: Waste, conditions: Conditions, kinds: tuple[Kind, ...], demand: PodDemand
     ) -> Ints:
         """Scores by the number of the condition; worked out for those that are new."""
-        rule = _on_node if conditions is self._conditions else _on_gpu
+        rule = score_nodes if conditions is self._conditions else score_gpus
         key = (
-            rule is _on_node,
+            rule is score_nodes,
             demand.gpus,
             demand.milli,
             demand.cpu_milli,
@@ -232,7 +232,7 @@ class Market:
 # ── scores of conditions ─────────────────────────────────────────────────────
 
 
-def _on_node(waste: Waste, allowed: Bools, conditions: Ints, demand: PodDemand) -> Ints:
+def score_nodes(waste: Waste, allowed: Bools, conditions: Ints, demand: PodDemand) -> Ints:
     """Scores of nodes, for whole GPUs, CPU alone, or a share that opens a GPU."""
     number, free, parts, step = conditions.T
     free, parts = np.minimum(free, GPUS), np.minimum(parts, PARTS)
@@ -251,7 +251,7 @@ def _on_node(waste: Waste, allowed: Bools, conditions: Ints, demand: PodDemand) 
     return np.where(fits, scores, REFUSED)
 
 
-def _on_gpu(waste: Waste, allowed: Bools, conditions: Ints, demand: PodDemand) -> Ints:
+def score_gpus(waste: Waste, allowed: Bools, conditions: Ints, demand: PodDemand) -> Ints:
     """Scores of GPUs that are shared already."""
     number, free, rest, step = conditions.T
     step, rest = step * (SHARED_CPU_STEP_MILLI // CPU_STEP_MILLI), rest * (REST_MILLI // GPU_MILLI)

@@ -1,0 +1,133 @@
+"""Places in the same condition, counted as one (core/cells.py): what is in which cell."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from shared.core.kernels.indexes import (
+    BITS,
+    CELL_LINE,
+    CELL_OWNER,
+    CELLS_USED,
+    FIRST_CELL,
+    HEAD,
+    LINE_FREE,
+    LINE_KIND,
+    LINE_REST,
+    LINE_WORD,
+    LINES_USED,
+    OF_GPUS,
+    OVERFLOW,
+    WORD,
+    Index,
+)
+from shared.core.kernels.jit import compiled
+from shared.core.kernels.tree import (
+    CELL,
+    NIL,
+    ROOT,
+    Need,
+    change_room,
+    insert,
+    least,
+    remove,
+    set_room,
+)
+
+PRIME: Final = 67
+"""Powers of two up to 2**65 leave different rests when divided by it."""
+BIT_OF: Final = tuple(
+    {(1 << bit) % PRIME: bit for bit in range(PRIME - 1)}.get(rest, 0) for rest in range(PRIME)
+)
+"""Number of the bit, by the rest of its value."""
+
+
+@compiled
+def move(index: Index, item: int, cell: int, need: Need) -> None:
+    """Bring `item` with `need` free into `cell` (`NIL` for none) from wherever it is."""
+    old = index.tree[item, CELL]
+    if old == cell:
+        if cell != NIL:
+            change_room(index.tree, index.cells[cell, ROOT], item, need, index.path)
+        return
+    if old != NIL:
+        _take(index, old, item)
+    if cell != NIL:
+        set_room(index.tree, item, need)
+        _put(index, cell, item)
+
+
+@compiled
+def cell_of(index: Index, owner: int, line: int, step: int) -> int:
+    """The cell of a condition; `NIL` if there is no room for it."""
+    if line == NIL:
+        return NIL
+    first: int = index.words[owner, line, FIRST_CELL]
+    if first == NIL:
+        first = index.sizes[CELLS_USED]
+        if first + BITS > len(index.cells):
+            index.sizes[OVERFLOW] = 1
+            return NIL
+        index.sizes[CELLS_USED] += BITS
+        index.words[owner, line, FIRST_CELL] = first
+        for cell in range(first, first + BITS):
+            index.cells[cell, CELL_OWNER] = owner
+            index.cells[cell, CELL_LINE] = line
+    return first + step
+
+
+@compiled
+def line_of(
+    index: Index, condition: int, of_gpus: int, kind: int, free: int, rest: int, word: int
+) -> int:
+    """The line of a condition, which is a place in `line_ids`; `NIL` if there is no room."""
+    line: int = index.line_ids[condition]
+    if line == NIL:
+        line = index.sizes[LINES_USED]
+        if line == len(index.lines):
+            index.sizes[OVERFLOW] = 1
+            return NIL
+        index.sizes[LINES_USED] += 1
+        index.line_ids[condition] = line
+        row = index.lines[line]
+        row[OF_GPUS], row[LINE_KIND], row[LINE_FREE] = of_gpus, kind, free
+        row[LINE_REST], row[LINE_WORD] = rest, word
+    return line
+
+
+@compiled
+def lowest(word: int) -> int:
+    """Number of the lowest bit of a word that is not 0."""
+    return BIT_OF[(word & -word) % PRIME]
+
+
+@compiled
+def _put(index: Index, cell: int, item: int) -> None:
+    insert(index.tree, index.cells, cell, item, index.path)
+    index.tree[item, CELL] = cell
+    head = index.cells[cell, HEAD]
+    if head == NIL or item < head:
+        _set_head(index, cell, head, item)
+
+
+@compiled
+def _take(index: Index, cell: int, item: int) -> None:
+    remove(index.tree, index.cells, cell, item, index.path)
+    index.tree[item, CELL] = NIL
+    if index.cells[cell, HEAD] == item:
+        _set_head(index, cell, item, least(index.tree, index.cells[cell, ROOT]))
+
+
+@compiled
+def _set_head(index: Index, cell: int, old: int, head: int) -> None:
+    """The first member is `head`; where there was none or will be none, the word says so."""
+    line, owner = int(index.cells[cell, CELL_LINE]), index.cells[cell, CELL_OWNER]
+    if line == NIL:
+        return
+    index.cells[cell, HEAD] = head
+    if old == NIL or head == NIL:
+        words = index.words[owner, line]
+        words[WORD] ^= 1 << (cell - words[FIRST_CELL])
+        bit = 1 << (line % BITS)
+        busy = index.busy[owner]
+        busy[line // BITS] = (busy[line // BITS] & ~bit) | (bit if words[WORD] else 0)

@@ -1,0 +1,222 @@
+"""What the compiled back-end keeps beside the state, so that no decision looks at all of it.
+
+Four indexes, in step after each change of a node: cells of nodes and cells of shared GPUs
+(core/market.py), shelves of nodes by free GPUs (core/kind.py), and how many pods of 1 to G GPUs
+each domain of the fabric has room for (core/room.py). And the scores of cells that were asked for.
+
+A *line* is a condition without its step of free CPU, cut into words of `BITS` steps; a cell is one
+bit of a line, and belongs to one owner: all nodes have one, shared GPUs that of their team. Lines
+are numbered when they are first used: of all that are possible few ever are.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from shared.core.kernels.arrays import CHILDREN, CPU_IN_ALL, LEVELS, Bools, Ints, Ints32, State
+from shared.core.kernels.tree import DEPTH_MAX, NIL, new_tree
+from shared.core.market import CPU_STEP_MILLI, SHARED_CPU_STEP_MILLI
+from shared.core.units import GPU_MILLI
+from shared.core.waste import MILLI_STEP
+
+BITS: Final = 63
+"""Steps of free CPU in a word: a word is never negative."""
+
+# Columns of `words`, by owner and line
+WORD: Final = 0
+"""Bit s: the cell of step s has a member."""
+FIRST_CELL: Final = 1
+"""The cell of step 0, or `NIL` before the line is first used."""
+
+# Columns of `lines`
+OF_GPUS: Final = 0
+"""1 for a condition of shared GPUs, 0 for one of nodes."""
+LINE_KIND: Final = 1
+LINE_FREE: Final = 2
+"""Free GPUs of the node; hundredths of the shared GPU."""
+LINE_REST: Final = 3
+"""Half GPUs that are free on shared ones; pairs of GPUs that are free beside the shared one."""
+LINE_WORD: Final = 4
+"""Which of the words of the condition."""
+LINE_COLUMNS: Final = 5
+
+# Columns of `cells`, after ROOT
+HEAD: Final = 1
+"""First member by number, or `NIL`."""
+CELL_OWNER: Final = 2
+CELL_LINE: Final = 3
+"""`NIL` for a shelf."""
+CELL_COLUMNS: Final = 4
+
+# Columns of `log`
+SIGN: Final = 0
+"""1 for held, -1 for given back; then slot and what `State.held` has."""
+LOG_COLUMNS: Final = 6
+
+# Places in `sizes`
+CELLS_USED: Final = 0
+LINES_USED: Final = 1
+OVERFLOW: Final = 2
+"""1 when there was no room for a cell or line: the cells are to be made anew with more."""
+POOLS: Final = 3
+LOG_ROWS: Final = 4
+KEEPING: Final = 5
+"""1 while the caller wants to be able to roll back."""
+EPOCH: Final = 6
+"""Number of the tables in force, from 1 on."""
+NODE_WORDS: Final = 7
+"""Words for all steps of a condition of nodes."""
+GPU_WORDS: Final = 8
+SIZES: Final = 9
+
+FREE_STEPS: Final = GPU_MILLI // MILLI_STEP + 1
+"""Conditions of the free part of a shared GPU."""
+NODES_OWNER: Final = 0
+"""Owner of all nodes; team t is owner t + 1."""
+LINES_ROOM: Final = 1024
+LOG_ROOM: Final = 1024
+
+
+class Index(NamedTuple):
+    """All indexes. Items: node i as i in cells, as n + i on shelves; its GPU g as 2n + iG + g."""
+
+    line_ids: Ints32
+    """By condition and word (see kernels/follow.py): number of the line, or `NIL`."""
+    lines: Ints32
+    """(lines, LINE_COLUMNS)"""
+    busy: Ints
+    """(owners, words) bit l: line l has a member."""
+    words: Ints
+    """(owners, lines, 2)"""
+    cells: Ints32
+    """(cells, CELL_COLUMNS); the first K x (G + 1) are the shelves."""
+    tree: Ints32
+    """(items, COLUMNS), see kernels/tree.py."""
+    scores: Ints32
+    """(S, lines x BITS) score of each cell + `SCORE_SHIFT`, or 0 while not known."""
+    epochs: Ints
+    """(S,) the tables that `scores` were made by."""
+    rooms: Ints32
+    """(pools x G x D, COLUMNS) trees of domains by `KEY`: pods that they have room for.
+
+    Item (pool x G + GPUs of a pod - 1) x D + domain."""
+    room_roots: Ints32
+    """(pools x G x LEVELS, 1) a tree for each size of pod and level."""
+    pool_kinds: Bools
+    """(pools, K) kinds of node that count in the pool."""
+    log: Ints
+    """(rows, LOG_COLUMNS)"""
+    sizes: Ints
+    """(SIZES,)"""
+    path: Ints32
+    """Scratch for the trees."""
+    scratch: Ints
+    """(LEVELS, 3 + most parts of a domain) scratch for the parts of domains, by depth."""
+
+
+def new_index(
+    state: State, teams: int, *, lines: int = LINES_ROOM, used_lines: int = LINES_ROOM
+) -> Index:
+    """Indexes that hold nothing yet, with room for so many lines, and cells for `used_lines`.
+
+    A line is used by each owner that has a member in it.
+    """
+    nodes, gpus = state.gpus.shape[:2]
+    kinds, domains, shapes = len(state.kinds), len(state.domains) - 1, len(state.shapes)
+    node_words, gpu_words = (
+        words_of(state, step) for step in (CPU_STEP_MILLI, SHARED_CPU_STEP_MILLI)
+    )
+    conditions = kinds * (
+        (gpus + 1) * (2 * gpus + 1) * node_words + FREE_STEPS * (gpus // 2 + 1) * gpu_words
+    )
+    parts = int(np.diff(state.domains[:, CHILDREN]).max(initial=0))
+    index = Index(
+        line_ids=np.full(conditions, NIL, dtype=np.int32),
+        lines=np.zeros((lines, LINE_COLUMNS), dtype=np.int32),
+        busy=np.zeros((teams + 1, -(-lines // BITS)), dtype=np.int64),
+        words=_no_words(teams + 1, lines),
+        cells=np.full((kinds * (gpus + 1) + used_lines * BITS, CELL_COLUMNS), NIL, dtype=np.int32),
+        tree=new_tree(nodes * (2 + gpus)),
+        scores=np.zeros((shapes, lines * BITS), dtype=np.int32),
+        epochs=np.zeros(shapes, dtype=np.int64),
+        rooms=new_tree(gpus * domains),
+        room_roots=np.full((gpus * LEVELS, 1), NIL, dtype=np.int32),
+        pool_kinds=np.zeros((1, kinds), dtype=np.bool_),
+        log=np.zeros((LOG_ROOM, LOG_COLUMNS), dtype=np.int64),
+        sizes=np.zeros(SIZES, dtype=np.int64),
+        path=np.zeros(DEPTH_MAX, dtype=np.int32),
+        scratch=np.zeros((LEVELS, 3 + parts), dtype=np.int64),
+    )
+    index.sizes[[CELLS_USED, NODE_WORDS]] = kinds * (gpus + 1), node_words
+    index.sizes[GPU_WORDS] = gpu_words
+    return index
+
+
+def words_of(state: State, step_milli: int) -> int:
+    """Words for all steps of free CPU of the largest node."""
+    return 1 + int(state.kinds[:, CPU_IN_ALL].max(initial=0)) // step_milli // BITS
+
+
+def with_teams(index: Index, teams: int) -> Index:
+    """Room for so many teams."""
+    missing = teams + 1 - len(index.words)
+    if missing <= 0:
+        return index
+    more = max(missing, len(index.words))
+    busy = np.zeros((more, index.busy.shape[1]), dtype=np.int64)
+    return index._replace(
+        busy=np.concatenate((index.busy, busy)),
+        words=np.concatenate((index.words, _no_words(more, len(index.lines)))),
+    )
+
+
+def with_shapes(index: Index, shapes: int) -> Index:
+    """Room for so many shapes; their scores are made again when asked for."""
+    if shapes <= len(index.epochs):
+        return index
+    return index._replace(
+        scores=np.zeros((shapes, index.scores.shape[1]), dtype=np.int32),
+        epochs=np.zeros(shapes, dtype=np.int64),
+    )
+
+
+def with_pool(index: Index) -> Index:
+    """Room for one more pool."""
+    if index.sizes[POOLS] < len(index.pool_kinds):
+        return index
+    roots = np.full_like(index.room_roots, NIL)
+    return index._replace(
+        rooms=np.concatenate((index.rooms, new_tree(len(index.rooms)))),
+        room_roots=np.concatenate((index.room_roots, roots)),
+        pool_kinds=np.concatenate((index.pool_kinds, np.zeros_like(index.pool_kinds))),
+    )
+
+
+def with_log(index: Index, rows: int) -> Index:
+    """Room for so many rows more."""
+    missing = int(index.sizes[LOG_ROWS]) + rows - len(index.log)
+    if missing <= 0:
+        return index
+    more = np.zeros((max(missing, len(index.log)), LOG_COLUMNS), dtype=np.int64)
+    return index._replace(log=np.concatenate((index.log, more)))
+
+
+def with_more_cells(state: State, index: Index) -> Index:
+    """Twice the lines or cells, whatever ran out, and none of them in use; all else stays."""
+    lines, used_lines = len(index.lines), len(index.cells) // BITS
+    if index.sizes[LINES_USED] == lines:
+        lines *= 2
+    else:
+        used_lines *= 2
+    anew = new_index(state, len(index.words) - 1, lines=lines, used_lines=used_lines)
+    kept = {name: getattr(index, name) for name in ("rooms", "room_roots", "pool_kinds", "log")}
+    anew.sizes[[POOLS, LOG_ROWS, KEEPING, EPOCH]] = index.sizes[[POOLS, LOG_ROWS, KEEPING, EPOCH]]
+    return anew._replace(**kept)
+
+
+def _no_words(owners: int, lines: int) -> Ints:
+    words = np.zeros((owners, lines, 2), dtype=np.int64)
+    words[:, :, FIRST_CELL] = NIL
+    return words

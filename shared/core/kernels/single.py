@@ -1,0 +1,165 @@
+"""One pod at its best place: the rule of core/market.py over cells in arrays."""
+
+from __future__ import annotations
+
+from shared.core.kernels.arrays import (
+    BOARD,
+    CPU,
+    CPU_PER_GPU,
+    FREE,
+    GPUS,
+    NONE,
+    POD_CPU,
+    POD_MEMORY,
+    SHARE,
+    SHARE_MEMORY,
+    State,
+    Tables,
+)
+from shared.core.kernels.cells import lowest
+from shared.core.kernels.charge import hold
+from shared.core.kernels.indexes import (
+    BITS,
+    EPOCH,
+    FIRST_CELL,
+    HEAD,
+    LINE_FREE,
+    LINE_KIND,
+    LINES_USED,
+    NODES_OWNER,
+    WORD,
+    Index,
+)
+from shared.core.kernels.jit import compiled
+from shared.core.kernels.scores import REFUSED, SCORE_SHIFT, score_of
+from shared.core.kernels.tree import NIL, ROOT, Need, first
+from shared.core.waste import MILLI_STEP
+
+
+@compiled
+def place_single(
+    tables: Tables, state: State, index: Index, slot: int, shape: int, team: int
+) -> bool:
+    """Place one pod; whether there was a place."""
+    pod, gpus = state.shapes[shape], state.gpus.shape[1]
+    opened = max(pod[GPUS], int(pod[SHARE] > 0))
+    need = (pod[POD_CPU], pod[POD_MEMORY], 0, 0)
+    node, score = best(tables, state, index, shape, NODES_OWNER, opened, need)
+    if pod[SHARE]:
+        need = (pod[POD_CPU], pod[POD_MEMORY], pod[SHARE_MEMORY], pod[SHARE])
+        free = pod[SHARE] // MILLI_STEP
+        item, gpu_score = best(tables, state, index, shape, team + 1, free, need)
+        if item != NIL and gpu_score >= score:
+            gpu = item - 2 * len(state.nodes)
+            hold(state, index, slot, gpu // gpus, 1 << (gpu % gpus), shape, team)
+            return True
+    if node == NIL:
+        return False
+    hold(state, index, slot, node, pick(state, node, opened), shape, team)
+    return True
+
+
+@compiled
+def best(
+    tables: Tables, state: State, index: Index, shape: int, owner: int, free: int, need: Need
+) -> tuple[int, int]:
+    """(item, score) of the highest score among the cells of `owner`; `NIL` if nothing fits.
+
+    Cells with less than `free` are passed over. Between cells of one score the least head decides,
+    whether it fits or not: as in core/cells.py.
+    """
+    found, found_head, found_score = NIL, NIL, REFUSED
+    for at in range(index.busy.shape[1]):
+        lines = index.busy[owner, at]
+        while lines:
+            line = at * BITS + lowest(lines)
+            lines &= lines - 1
+            if index.lines[line, LINE_FREE] < free:
+                continue
+            if not state.allowed[shape, index.lines[line, LINE_KIND]]:
+                continue
+            steps = index.words[owner, line, WORD]
+            while steps:
+                step = lowest(steps)
+                steps &= steps - 1
+                score = _known_score(tables, state, index, shape, line, step)
+                cell = index.words[owner, line, FIRST_CELL] + step
+                head = index.cells[cell, HEAD]
+                if score > found_score or (score == found_score and head < found_head):
+                    item = first(index.tree, index.cells[cell, ROOT], 0, need, index.path)
+                    if item != NIL:
+                        found, found_head, found_score = item, head, score
+    return found, found_score
+
+
+@compiled
+def _known_score(
+    tables: Tables, state: State, index: Index, shape: int, line: int, step: int
+) -> int:
+    """Score of a cell, worked out once for each shape and mix."""
+    known: int = index.scores[shape, line * BITS + step]
+    if known == 0:
+        known = SCORE_SHIFT + score_of(tables, state.shapes[shape], index.lines[line], step)
+        index.scores[shape, line * BITS + step] = known
+    return known - SCORE_SHIFT
+
+
+@compiled
+def forget_scores(index: Index, shape: int) -> None:
+    """The tables changed since scores of `shape` were asked for."""
+    if index.epochs[shape] != index.sizes[EPOCH]:
+        index.epochs[shape] = index.sizes[EPOCH]
+        for cell in range(index.sizes[LINES_USED] * BITS):
+            index.scores[shape, cell] = 0
+
+
+@compiled
+def pick(state: State, node: int, count: int) -> int:
+    """Mask of `count` free GPUs of a node that has them, by the table of its board."""
+    return state.picks[state.nodes[node, BOARD], state.nodes[node, FREE], count] if count else 0
+
+
+@compiled
+def tightest(
+    state: State, index: Index, shape: int, gpus: int, cpu_milli: int, memory_mib: int
+) -> int:
+    """The node with the fewest free GPUs that suffice: `_find_free` of core/search.py."""
+    need = (cpu_milli, memory_mib, 0, 0)
+    for free in range(gpus, state.gpus.shape[1] + 1):
+        item = _tightest_with(state, index, shape, free, free - gpus, need)
+        if item != NIL:
+            return item - len(state.nodes)
+    return NONE
+
+
+@compiled
+def _tightest_with(
+    state: State, index: Index, shape: int, free: int, left: int, need: Need
+) -> int:
+    """Among nodes with `free` GPUs: one that keeps CPU for the `left` ones, else any."""
+    tree, path, shelves = index.tree, index.path, state.gpus.shape[1] + 1
+    found, found_spare = NIL, False
+    for kind in range(len(state.kinds)):
+        root = index.cells[kind * shelves + free, ROOT]
+        if root == NIL or not state.allowed[shape, kind]:
+            continue
+        keep_milli = left * state.kinds[kind, CPU_PER_GPU]
+        item = first(tree, root, need[0] + keep_milli, need, path)
+        spare = item != NIL
+        if not spare and keep_milli and not found_spare:
+            item = first(tree, root, need[0], need, path)
+        if item != NIL and (
+            found == NIL
+            or (spare and not found_spare)
+            or (spare == found_spare and _tighter(state, item, found))
+        ):
+            found, found_spare = item, spare
+    return found
+
+
+@compiled
+def _tighter(state: State, item: int, other: int) -> bool:
+    """Order of shelves: free CPU, then rank."""
+    nodes = len(state.nodes)
+    mine, theirs = state.nodes[item - nodes, CPU], state.nodes[other - nodes, CPU]
+    return item < other if mine == theirs else mine < theirs

@@ -1,0 +1,251 @@
+"""Ordered sets of places, many in one array, with the first that has room found in O(log).
+
+A treap (Seidel and Aragon, 1996): a search tree by (key, item), a heap by a fixed pseudo-random
+priority, so its form depends on its members alone and undo restores it. Each item lies in at most
+one tree of its array. Every subtree knows the most that any member has free of each amount, and a
+search leaves out subtrees that cannot help.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from shared.core.kernels.arrays import Ints32
+from shared.core.kernels.jit import compiled
+
+LEFT: Final = 0
+RIGHT: Final = 1
+PRIORITY: Final = 2
+KEY: Final = 3
+ROOM: Final = 4
+"""First of `AMOUNTS` columns: what the item has free."""
+AMOUNTS: Final = 4
+"""CPU, memory, GPU memory, milli of a GPU."""
+MOST: Final = ROOM + AMOUNTS
+"""First of `AMOUNTS` columns: the most in its subtree."""
+CELL: Final = MOST + AMOUNTS
+"""The cell whose tree it is in, or `NIL`."""
+COLUMNS: Final = CELL + 1
+ROOT: Final = 0
+"""Column of `cells`: the root of the tree, or `NIL`."""
+NIL: Final = -1
+DEPTH_MAX: Final = 512
+"""Of a path; a treap of 2**30 members is expected to be some 60 deep."""
+
+Need = tuple[int, int, int, int]
+"""The amounts, in the order of the columns."""
+
+
+def new_tree(items: int) -> Ints32:
+    """(items, COLUMNS) no item in any tree yet."""
+    tree = np.zeros((items, COLUMNS), dtype=np.int32)
+    tree[:, LEFT] = tree[:, RIGHT] = tree[:, CELL] = NIL
+    tree[:, PRIORITY] = _priorities(items)
+    return tree
+
+
+def _priorities(items: int) -> Ints32:
+    """Fixed numbers without a pattern: the finalizer of SplitMix64 over 0, 1, 2 ..."""
+    mixed = np.arange(1, items + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return (mixed >> np.uint64(34)).astype(np.int32)
+
+
+@compiled
+def insert(tree: Ints32, cells: Ints32, at: int, item: int, path: Ints32) -> None:
+    """Put `item`, whose key and room are set, into the tree whose root is `cells[at, ROOT]`."""
+    depth = 0
+    node = cells[at, ROOT]
+    parent, side = NIL, LEFT
+    while node != NIL and _above(tree, node, item):
+        path[depth] = node
+        depth += 1
+        parent, side = node, LEFT if _before(tree, item, node) else RIGHT
+        node = tree[node, side]
+    _hang(tree, cells, at, parent, side, item)
+    path[depth] = item
+    depth = _split(tree, node, item, path, depth + 1)
+    _recount_path(tree, path, depth)
+
+
+@compiled
+def remove(tree: Ints32, cells: Ints32, at: int, item: int, path: Ints32) -> None:
+    """Take `item` out of the tree whose root is `cells[at, ROOT]`; it must be there."""
+    depth = 0
+    node = cells[at, ROOT]
+    parent, side = NIL, LEFT
+    while node != item:
+        path[depth] = node
+        depth += 1
+        parent, side = node, LEFT if _before(tree, item, node) else RIGHT
+        node = tree[node, side]
+    depth = _merge(tree, cells, at, parent, side, item, path, depth)
+    _recount_path(tree, path, depth)
+
+
+@compiled
+def change_room(tree: Ints32, root: int, item: int, need: Need, path: Ints32) -> None:
+    """Set what `item` has free; it must be in the tree of `root`."""
+    depth = 0
+    node = root
+    while node != item:
+        path[depth] = node
+        depth += 1
+        node = tree[node, LEFT if _before(tree, item, node) else RIGHT]
+    path[depth] = item
+    set_room(tree, item, need)
+    _recount_path(tree, path, depth + 1)
+
+
+@compiled
+def set_room(tree: Ints32, item: int, need: Need) -> None:
+    """Set what `item` has free, while it is in no tree."""
+    for each in range(AMOUNTS):
+        tree[item, ROOM + each] = need[each]
+
+
+@compiled
+def least(tree: Ints32, root: int) -> int:
+    """The first member, or `NIL`."""
+    node = root
+    while node != NIL and tree[node, LEFT] != NIL:
+        node = tree[node, LEFT]
+    return node
+
+
+@compiled
+def following(tree: Ints32, root: int, item: int) -> int:
+    """The member after `item`, or `NIL`."""
+    node, found = root, NIL
+    while node != NIL:
+        if _before(tree, item, node):
+            found, node = node, tree[node, LEFT]
+        else:
+            node = tree[node, RIGHT]
+    return found
+
+
+@compiled
+def first(tree: Ints32, root: int, key: int, need: Need, path: Ints32) -> int:
+    """The first member of at least `key` that has what is needed, or `NIL`."""
+    depth = 0
+    node = root
+    while True:
+        while node != NIL and _has(tree, node, MOST, need):
+            if tree[node, KEY] < key:
+                node = tree[node, RIGHT]
+            else:
+                path[depth] = node
+                depth += 1
+                node = tree[node, LEFT]
+        if depth == 0:
+            return NIL
+        depth -= 1
+        node = path[depth]
+        if _has(tree, node, ROOM, need):
+            return int(node)
+        node = tree[node, RIGHT]
+
+
+@compiled
+def _has(tree: Ints32, node: int, column: int, need: Need) -> bool:
+    return bool(
+        tree[node, column] >= need[0]
+        and tree[node, column + 1] >= need[1]
+        and tree[node, column + 2] >= need[2]
+        and tree[node, column + 3] >= need[3]
+    )
+
+
+@compiled
+def _before(tree: Ints32, item: int, other: int) -> bool:
+    """Order of the members."""
+    mine, theirs = tree[item, KEY], tree[other, KEY]
+    return item < other if mine == theirs else mine < theirs
+
+
+@compiled
+def _above(tree: Ints32, node: int, item: int) -> bool:
+    """Order of the heap."""
+    mine, theirs = tree[node, PRIORITY], tree[item, PRIORITY]
+    return node < item if mine == theirs else mine > theirs
+
+
+@compiled
+def _hang(tree: Ints32, cells: Ints32, at: int, parent: int, side: int, node: int) -> None:
+    if parent == NIL:
+        cells[at, ROOT] = node
+    else:
+        tree[parent, side] = node
+
+
+@compiled
+def _split(tree: Ints32, node: int, item: int, path: Ints32, depth: int) -> int:
+    """Hang the members of `node` that come before `item` on its left, the others on its right."""
+    left, left_side = item, LEFT
+    right, right_side = item, RIGHT
+    while node != NIL:
+        path[depth] = node
+        depth += 1
+        if _before(tree, node, item):
+            tree[left, left_side] = node
+            left, left_side = node, RIGHT
+            node = tree[node, RIGHT]
+        else:
+            tree[right, right_side] = node
+            right, right_side = node, LEFT
+            node = tree[node, LEFT]
+    tree[left, left_side] = NIL
+    tree[right, right_side] = NIL
+    return depth
+
+
+@compiled
+def _merge(
+    tree: Ints32,
+    cells: Ints32,
+    at: int,
+    parent: int,
+    side: int,
+    item: int,
+    path: Ints32,
+    depth: int,
+) -> int:
+    """Put the two subtrees of `item` in its place."""
+    left, right = tree[item, LEFT], tree[item, RIGHT]
+    while left != NIL and right != NIL:
+        upper = left if _above(tree, left, right) else right
+        _hang(tree, cells, at, parent, side, upper)
+        path[depth] = upper
+        depth += 1
+        parent = upper
+        if upper == left:
+            side = RIGHT
+            left = tree[left, RIGHT]
+        else:
+            side = LEFT
+            right = tree[right, LEFT]
+    _hang(tree, cells, at, parent, side, right if left == NIL else left)
+    return depth
+
+
+@compiled
+def _recount_path(tree: Ints32, path: Ints32, depth: int) -> None:
+    """Bring the most of each subtree in step, the deepest first."""
+    for each in range(depth - 1, -1, -1):
+        _recount(tree, path[each])
+
+
+@compiled
+def _recount(tree: Ints32, node: int) -> None:
+    left, right = tree[node, LEFT], tree[node, RIGHT]
+    for each in range(AMOUNTS):
+        most = tree[node, ROOM + each]
+        if left != NIL:
+            most = max(most, tree[left, MOST + each])
+        if right != NIL:
+            most = max(most, tree[right, MOST + each])
+        tree[node, MOST + each] = most
