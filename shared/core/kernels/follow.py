@@ -15,6 +15,7 @@ from shared.core.kernels.arrays import (
     PATH,
     USABLE,
     WORKS,
+    Ints32,
     State,
 )
 from shared.core.kernels.cells import cell_of, line_of, move
@@ -22,6 +23,7 @@ from shared.core.kernels.indexes import (
     BITS,
     FREE_STEPS,
     GPU_WORDS,
+    GROUP,
     NODE_WORDS,
     NODES_OWNER,
     POOLS,
@@ -118,19 +120,25 @@ def count_room(state: State, index: Index, node: int, before: int) -> None:
 @compiled
 def add_room(state: State, index: Index, node: int, row: int, change: int) -> None:
     """Add to the rooms of all domains that hold `node`."""
+    rooms, most = index.rooms[row], index.most_room[row]
     for level in range(LEVELS):
         domain = state.nodes[node, PATH + level]
         if domain != NONE:
-            item, root = room_item(state, row, domain), row * LEVELS + level
-            remove(index.rooms, index.room_roots, root, item, index.path)
-            index.rooms[item, KEY] += change
-            insert(index.rooms, index.room_roots, root, item, index.path)
+            before, group = rooms[domain], domain // GROUP
+            rooms[domain] += change
+            if change > 0:
+                most[group] = max(most[group], rooms[domain])
+            elif before == most[group]:
+                most[group] = _most(rooms, group * GROUP)
 
 
 @compiled
-def room_item(state: State, row: int, domain: int) -> int:
-    """Item of `Index.rooms`; its row is pool x G + GPUs of a pod - 1."""
-    return row * (len(state.domains) - 1) + domain
+def _most(rooms: Ints32, begin: int) -> int:
+    """The most room in the group of domains that begins there."""
+    most = 0
+    for domain in range(begin, min(begin + GROUP, len(rooms))):
+        most = max(most, rooms[domain])
+    return most
 
 
 @compiled

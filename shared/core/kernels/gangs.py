@@ -10,7 +10,6 @@ from shared.core.kernels.arrays import (
     FREE,
     GPUS,
     KIND,
-    LEVELS,
     MEMORY,
     NODES_FROM,
     NODES_TO,
@@ -23,17 +22,14 @@ from shared.core.kernels.arrays import (
     State,
 )
 from shared.core.kernels.charge import hold, undo
-from shared.core.kernels.follow import add_room, bits, free_gpus, room_item
-from shared.core.kernels.indexes import LOG_ROWS, POOLS, Index
+from shared.core.kernels.follow import add_room, bits, free_gpus
+from shared.core.kernels.indexes import GROUP, LOG_ROWS, POOLS, Index
 from shared.core.kernels.jit import compiled
 from shared.core.kernels.single import pick, tightest
 from shared.core.kernels.sorting import position, sort
-from shared.core.kernels.tree import KEY, NIL, ROOT, first, following, insert
 
 PLACES_BY_DEVICES_MAX: Final = 4
 """As in core/gang.py."""
-NOTHING: Final = (0, 0, 0, 0)
-"""Needed of a tree of rooms, beside the key."""
 MANY: Final = 1 << 60
 NO_PART: Final = -(1 << 60)
 
@@ -101,18 +97,15 @@ def _at_level(
 ) -> bool:
     """The domain with the least room that holds the gang; by devices, then exactly."""
     row, mark = _row(state, shape), index.sizes[LOG_ROWS]
-    root = index.room_roots[row * LEVELS + level, ROOT]
-    item = first(index.rooms, root, pods, NOTHING, index.path)
-    if item == NIL:
+    domain = _next_tightest(state, index, row, level, pods, NONE)
+    if domain == NONE:
         return False
     for _ in range(PLACES_BY_DEVICES_MAX):
-        if item != NIL:
-            domain = item - room_item(state, row, 0)
+        if domain != NONE:
             if _fill(state, index, domain, slot, shape, team, pods, False) == pods:
                 return True
             undo(state, index, mark)
-            root = index.room_roots[row * LEVELS + level, ROOT]
-            item = following(index.rooms, root, item)
+            domain = _next_tightest(state, index, row, level, pods, domain)
     domain = _tightest_exactly(state, index, shape, level, pods)
     if domain == NONE:
         return False
@@ -127,21 +120,39 @@ def _row(state: State, shape: int) -> int:
 
 
 @compiled
+def _next_tightest(state: State, index: Index, row: int, level: int, pods: int, after: int) -> int:
+    """The domain with the least room for `pods`, of those that come after `after` in that order.
+
+    Groups without room are left out; without `after` nothing is tighter than a perfect fit.
+    """
+    rooms, begin, end = index.rooms[row], state.levels[level], state.levels[level + 1]
+    room = pods - 1 if after == NONE else rooms[after]
+    found, least = NONE, MANY
+    for group in range(begin // GROUP, (end + GROUP - 1) // GROUP):
+        if index.most_room[row, group] < pods:
+            continue
+        for each in range(max(begin, group * GROUP), min(end, (group + 1) * GROUP)):
+            here = rooms[each]
+            if pods <= here < least and (here > room or (here == room and each > after)):
+                found, least = each, here
+        if after == NONE and least == pods:
+            break
+    return found
+
+
+@compiled
 def _tightest_exactly(state: State, index: Index, shape: int, level: int, pods: int) -> int:
     """The domain with the least room, CPU and memory counted, that has enough.
 
     Only those are looked at that have enough by devices.
     """
-    row = _row(state, shape)
-    root = index.room_roots[row * LEVELS + level, ROOT]
-    item = first(index.rooms, root, pods, NOTHING, index.path)
+    rooms = index.rooms[_row(state, shape)]
     found, least = NONE, MANY
-    while item != NIL:
-        domain = item - room_item(state, row, 0)
-        here = _room_exactly(state, shape, domain)
-        if pods <= here and (here < least or (here == least and domain < found)):
-            found, least = domain, here
-        item = following(index.rooms, root, item)
+    for each in range(state.levels[level], state.levels[level + 1]):
+        if rooms[each] >= pods:
+            here = _room_exactly(state, shape, each)
+            if pods <= here < least:
+                found, least = each, here
     return found
 
 
@@ -180,7 +191,7 @@ def _room_of(state: State, index: Index, shape: int, place: int, exactly: bool) 
     if exactly:
         return _room_exactly(state, shape, place)
     if place >= 0:
-        return int(index.rooms[room_item(state, _row(state, shape), place), KEY])
+        return int(index.rooms[_row(state, shape), place])
     return _node_room_by_devices(state, shape, -1 - place)
 
 
@@ -263,11 +274,6 @@ def begin_pool(state: State, index: Index, shape: int) -> int:
     gpus = state.gpus.shape[1]
     for kind in range(len(state.kinds)):
         index.pool_kinds[pool, kind] = state.allowed[shape, kind]
-    for row in range(pool * gpus, (pool + 1) * gpus):
-        for level in range(LEVELS):
-            for domain in range(state.levels[level], state.levels[level + 1]):
-                item, root = room_item(state, row, domain), row * LEVELS + level
-                insert(index.rooms, index.room_roots, root, item, index.path)
     index.sizes[POOLS] += 1
     for node in range(len(state.nodes)):
         if index.pool_kinds[pool, state.nodes[node, KIND]]:

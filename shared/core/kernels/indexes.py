@@ -75,6 +75,8 @@ FREE_STEPS: Final = GPU_MILLI // MILLI_STEP + 1
 """Conditions of the free part of a shared GPU."""
 NODES_OWNER: Final = 0
 """Owner of all nodes; team t is owner t + 1."""
+GROUP: Final = 64
+"""Domains that a search for room leaves out at once."""
 LINES_ROOM: Final = 1024
 LOG_ROOM: Final = 1024
 
@@ -99,11 +101,9 @@ class Index(NamedTuple):
     epochs: Ints
     """(S,) the tables that `scores` were made by."""
     rooms: Ints32
-    """(pools x G x D, COLUMNS) trees of domains by `KEY`: pods that they have room for.
-
-    Item (pool x G + GPUs of a pod - 1) x D + domain."""
-    room_roots: Ints32
-    """(pools x G x LEVELS, 1) a tree for each size of pod and level."""
+    """(pools x G, D) pods that a domain has room for; row pool x G + GPUs of a pod - 1."""
+    most_room: Ints32
+    """(pools x G, D / GROUP) the most room in each group of `GROUP` domains in a row."""
     pool_kinds: Bools
     """(pools, K) kinds of node that count in the pool."""
     log: Ints
@@ -141,8 +141,8 @@ def new_index(
         tree=new_tree(nodes * (2 + gpus)),
         scores=np.zeros((shapes, lines * BITS), dtype=np.int32),
         epochs=np.zeros(shapes, dtype=np.int64),
-        rooms=new_tree(gpus * domains),
-        room_roots=np.full((gpus * LEVELS, 1), NIL, dtype=np.int32),
+        rooms=np.zeros((gpus, domains), dtype=np.int32),
+        most_room=np.zeros((gpus, -(-domains // GROUP)), dtype=np.int32),
         pool_kinds=np.zeros((1, kinds), dtype=np.bool_),
         log=np.zeros((LOG_ROOM, LOG_COLUMNS), dtype=np.int64),
         sizes=np.zeros(SIZES, dtype=np.int64),
@@ -186,10 +186,9 @@ def with_pool(index: Index) -> Index:
     """Room for one more pool."""
     if index.sizes[POOLS] < len(index.pool_kinds):
         return index
-    roots = np.full_like(index.room_roots, NIL)
     return index._replace(
-        rooms=np.concatenate((index.rooms, new_tree(len(index.rooms)))),
-        room_roots=np.concatenate((index.room_roots, roots)),
+        rooms=np.concatenate((index.rooms, np.zeros_like(index.rooms))),
+        most_room=np.concatenate((index.most_room, np.zeros_like(index.most_room))),
         pool_kinds=np.concatenate((index.pool_kinds, np.zeros_like(index.pool_kinds))),
     )
 
@@ -211,7 +210,7 @@ def with_more_cells(state: State, index: Index) -> Index:
     else:
         used_lines *= 2
     anew = new_index(state, len(index.words) - 1, lines=lines, used_lines=used_lines)
-    kept = {name: getattr(index, name) for name in ("rooms", "room_roots", "pool_kinds", "log")}
+    kept = {name: getattr(index, name) for name in ("rooms", "most_room", "pool_kinds", "log")}
     anew.sizes[[POOLS, LOG_ROWS, KEEPING, EPOCH]] = index.sizes[[POOLS, LOG_ROWS, KEEPING, EPOCH]]
     return anew._replace(**kept)
 

@@ -117,18 +117,6 @@ def least(tree: Ints32, root: int) -> int:
 
 
 @compiled
-def following(tree: Ints32, root: int, item: int) -> int:
-    """The member after `item`, or `NIL`."""
-    node, found = root, NIL
-    while node != NIL:
-        if _before(tree, item, node):
-            found, node = node, tree[node, LEFT]
-        else:
-            node = tree[node, RIGHT]
-    return found
-
-
-@compiled
 def first(tree: Ints32, root: int, key: int, need: Need, path: Ints32) -> int:
     """The first member of at least `key` that has what is needed, or `NIL`."""
     depth = 0

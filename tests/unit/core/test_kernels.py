@@ -1,0 +1,208 @@
+"""The parts of the kernels, each against something simpler."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from shared.core.cells import REFUSED, TIE
+from shared.core.demand import gang_of
+from shared.core.kernels import BackEnd, back_end, jit
+from shared.core.kernels import scores as kernel_scores
+from shared.core.kernels.arrays import (
+    ANYWHERE,
+    GANG,
+    HELD_NODE,
+    NONE,
+    PLACE,
+    PODS,
+    REQUEST_COLUMNS,
+    SHAPE,
+    SLOT,
+    WHAT,
+    WIDEST,
+)
+from shared.core.kernels.cells import lowest
+from shared.core.kernels.compiled import Compiled
+from shared.core.kernels.fleet import Fleet
+from shared.core.kernels.indexes import BITS
+from shared.core.kernels.reference import Reference
+from shared.core.kernels.sorting import position, sort
+from shared.core.kernels.tree import (
+    DEPTH_MAX,
+    KEY,
+    NIL,
+    change_room,
+    first,
+    insert,
+    new_tree,
+    remove,
+    set_room,
+)
+from shared.core.market import score_gpus, score_nodes
+from shared.core.mix import DemandMix
+from shared.core.waste import waste_of
+from tests.support import placing
+from tests.support.kernel_story import any_workload
+
+FLAVOR = "a100"
+
+
+def learned_fleet(*nodes: object, seed: int = 1) -> Fleet:
+    """A fleet with the tables of some mix."""
+    fleet = Fleet(placing.cluster(*nodes), FLAVOR)  # type: ignore[arg-type]
+    draw, mix = Random(seed), DemandMix()
+    for _ in range(200):
+        mix.note(gang_of(any_workload(draw)), placed=True)
+    fleet.learn(waste_of(mix.counts, fleet.kinds))
+    return fleet
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_tree_is_a_sorted_list(seed: int) -> None:
+    draw, items = Random(seed), 60
+    tree, roots = new_tree(items), np.full((2, 1), NIL, dtype=np.int32)
+    path, inside = np.zeros(DEPTH_MAX, dtype=np.int32), dict[int, tuple[int, ...]]()
+    for _ in range(600):
+        item, room = draw.randrange(items), tuple(draw.randrange(5) for _ in range(4))
+        if item not in inside:
+            tree[item, KEY] = draw.randrange(10)
+            set_room(tree, item, room)  # type: ignore[arg-type]
+            insert(tree, roots, 1, item, path)
+            inside[item] = room
+        elif draw.random() < 0.5:
+            change_room(tree, roots[1, 0], item, room, path)  # type: ignore[arg-type]
+            inside[item] = room
+        else:
+            remove(tree, roots, 1, item, path)
+            del inside[item]
+        order = sorted(inside, key=lambda each: (tree[each, KEY], each))
+        need, key = tuple(draw.randrange(5) for _ in range(4)), draw.randrange(10)
+        fitting = (
+            each
+            for each in order
+            if tree[each, KEY] >= key
+            and all(have >= ask for have, ask in zip(inside[each], need, strict=True))
+        )
+        assert first(tree, roots[1, 0], key, need, path) == next(fitting, NIL)  # type: ignore[arg-type]
+    assert roots[0, 0] == NIL
+
+
+def test_every_bit_of_a_word_is_found() -> None:
+    assert list(range(BITS)) == [lowest(1 << bit) for bit in range(BITS)]
+    assert lowest((1 << 62) + (1 << 7)) == 7
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 50, 3000])
+def test_sorting_and_searching(size: int) -> None:
+    draw = Random(size)
+    keys = np.array([draw.randrange(1000) for _ in range(size)], dtype=np.int64)
+    expected = sorted(keys.tolist())
+
+    sort(keys, size)
+
+    assert expected == keys.tolist()
+    for key in (-1, 0, 500, 1001):
+        assert int(np.searchsorted(keys, key)) == position(keys, size, key)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_scores_are_those_of_the_market_on_every_condition(seed: int) -> None:
+    draw = Random(seed)
+    nodes = [
+        placing.node("a", cpu_milli=64_000),
+        placing.node("b", product="V100", cpu_milli=96_000),
+        placing.node("c", gpus=0, cpu_milli=32_000),
+    ]
+    fleet = learned_fleet(*nodes, seed=seed)
+    assert fleet.waste is not None
+    for _ in range(12):
+        (demand,) = gang_of(any_workload(draw)).demands
+        pod = fleet.state.shapes[fleet.shape(demand, fleet.kinds)]
+        allowed = np.ones(3, dtype=np.bool_)
+        for rule, kernel, frees, rests, steps in (
+            (score_nodes, kernel_scores.node_score, 9, 17, 49),
+            (score_gpus, kernel_scores.gpu_score, 101, 5, 25),
+        ):
+            if rule is score_gpus and not demand.milli:
+                continue
+            rows = np.array(
+                [
+                    (draw.randrange(3), draw.randrange(frees), rest, draw.randrange(steps))
+                    for rest in range(rests)
+                    for _ in range(20)
+                ],
+                dtype=np.int64,
+            )
+            wanted = rule(fleet.waste, allowed, rows, demand)
+            found = [kernel(fleet.tables, pod, *map(int, row)) for row in rows]
+            for want, score in zip(wanted.tolist(), found, strict=True):
+                refused = want == REFUSED
+                assert (kernel_scores.REFUSED if refused else want // TIE) == score
+
+
+def test_without_numba_the_reference_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = learned_fleet(placing.node("a"))
+    assert isinstance(back_end(fleet), Compiled)
+
+    monkeypatch.setattr("shared.core.kernels.IS_COMPILED", False)
+
+    assert isinstance(back_end(fleet), Reference)
+
+
+def test_other_code_is_another_edition() -> None:
+    before = jit.edition()
+
+    jit._compiled.append(lambda: 1)
+    try:
+        assert before != jit.edition()
+    finally:
+        jit._compiled.pop()
+    assert before == jit.edition()
+
+
+def test_nodes_with_too_many_gpus_are_refused() -> None:
+    with pytest.raises(ValueError, match="16 GPUs"):
+        Fleet(placing.cluster(placing.node("a", gpus=16)), FLAVOR)
+
+
+@pytest.mark.parametrize("back_end_class", [Compiled, Reference])
+def test_a_gang_that_does_not_fit_leaves_nothing(
+    back_end_class: type[Compiled | Reference],
+) -> None:
+    nodes = [placing.node(f"n{at}", rack=f"r{at // 2}") for at in range(4)]
+    fleet = learned_fleet(*nodes)
+    decider = back_end_class(fleet)
+    (demand,) = gang_of(placing.workload(placing.pods(placing.whole(8), 5))).demands
+    before = fleet.state.nodes.copy()
+    request = np.zeros((1, REQUEST_COLUMNS), dtype=np.int64)
+    request[0, [WHAT, SLOT, SHAPE]] = GANG, 0, fleet.shape(demand, fleet.kinds)
+    request[0, [PODS, WIDEST, ANYWHERE]] = 5, NONE, 1
+
+    decider.run(request)
+
+    assert np.array_equal(before, fleet.state.nodes)
+    assert (fleet.state.held[:5, HELD_NODE] == NONE).all()
+
+
+def test_more_shapes_teams_cells_and_slots_than_there_was_room_for() -> None:
+    nodes = [placing.node(f"n{at}", cpu_milli=256_000) for at in range(40)]
+    fleets = [learned_fleet(*nodes) for _ in range(2)]
+    deciders: list[BackEnd] = [Compiled(fleets[0]), Reference(fleets[1])]
+    draw = Random(3)
+    for slot in range(1100):
+        milli = draw.randint(1, 400)
+        asked = placing.pods(placing.share(milli), cpu_milli=draw.choice((0, 100, 2000)))
+        (demand,) = gang_of(placing.workload(asked)).demands
+        team = f"team-{draw.randrange(60)}"
+        for fleet, decider in zip(fleets, deciders, strict=True):
+            fleet.make_slots(slot + 1)
+            request = np.zeros((1, REQUEST_COLUMNS), dtype=np.int64)
+            request[0, :5] = PLACE, slot, fleet.shape(demand, fleet.kinds), fleet.team(team), 1
+            decider.run(request)
+
+    assert len(fleets[0].shapes) > 256
+    assert np.array_equal(fleets[0].state.held[:1100], fleets[1].state.held[:1100])
+    assert (fleets[0].state.held[:1100, HELD_NODE] != NONE).sum() > 700
