@@ -45,6 +45,8 @@ from tests.support import placing
 
 FLAVOR = "a100"
 UTILISATION = 0.85
+FULL = 0.99
+"""Of the utilisation: the next gang is often too large for the last percent."""
 TEAMS = 20
 GPUS = 8
 
@@ -119,6 +121,8 @@ class Churn:
     decided: int = 0
     took: list[float] = field(default_factory=list)
     """Of each call, if there are few decisions in one."""
+    _leaving: list[tuple[int, Gang]] = field(default_factory=list)
+    """Released in the call at work: their slots are not given again in it."""
     _free_slots: dict[int, list[int]] = field(default_factory=dict)
     _slots: int = 0
     _version: int = 0
@@ -129,8 +133,8 @@ class Churn:
         return GPU_MILLI * GPUS * len(self.fleet.nodes)
 
     def full(self) -> bool:
-        """Whether something has to go first."""
-        return self.used_milli >= UTILISATION * self.capacity_milli
+        """Whether nothing large comes in unless something goes."""
+        return self.used_milli >= FULL * UTILISATION * self.capacity_milli
 
     def learn(self, workloads: Sequence[Workload]) -> None:
         """Note demand until there is a mix to go by."""
@@ -141,9 +145,13 @@ class Churn:
     def step(self, workloads: Sequence[Workload]) -> None:
         """Decide all of `workloads` in one call, after what has to go first."""
         gangs = [gang_of(workload) for workload in workloads]
-        rows = self._releases()
-        slots = [self._slot(gang.pods) for gang in gangs]
-        rows += [self._request(slot, gang) for slot, gang in zip(slots, gangs, strict=True)]
+        rows: list[list[int]] = []
+        slots = []
+        for gang in gangs:
+            rows += self._releases(_milli(gang))
+            slots.append(self._slot(gang.pods))
+            rows.append(self._request(slots[-1], gang))
+            self.used_milli += _milli(gang)
         self.fleet.make_slots(self._slots)
         requests: Ints = np.array(rows, dtype=np.int64)
         start = time.thread_time()
@@ -154,6 +162,9 @@ class Churn:
         self.decided += len(gangs)
         for slot, gang in zip(slots, gangs, strict=True):
             self._settle(slot, gang)
+        for slot, gang in self._leaving:
+            self._free_slots.setdefault(gang.pods, []).append(slot)
+        self._leaving.clear()
         self._refresh()
 
     def reset(self) -> None:
@@ -161,14 +172,15 @@ class Churn:
         self.seconds, self.placed, self.decided = 0.0, 0, 0
         self.took.clear()
 
-    def _releases(self) -> list[list[int]]:
+    def _releases(self, coming_milli: int) -> list[list[int]]:
+        """What was there before this call makes room for what comes, if that finds a place."""
         rows = []
-        while self.full() and self.live:
+        while self.live and self.used_milli + coming_milli > UTILISATION * self.capacity_milli:
             at = self.draw.randrange(len(self.live))
             self.live[at], self.live[-1] = self.live[-1], self.live[at]
             slot, gang = self.live.pop()
             self.used_milli -= _milli(gang)
-            self._free_slots.setdefault(gang.pods, []).append(slot)
+            self._leaving.append((slot, gang))
             rows.append([RELEASE, slot, 0, 0, gang.pods, 0, 0])
         return rows
 
@@ -193,9 +205,9 @@ class Churn:
         self.mix.note(gang, placed=placed)
         if placed:
             self.placed += 1
-            self.used_milli += _milli(gang)
             self.live.append((slot, gang))
         else:
+            self.used_milli -= _milli(gang)
             self._free_slots.setdefault(gang.pods, []).append(slot)
 
     def _refresh(self) -> None:

@@ -47,8 +47,11 @@ Devices = list[tuple[str, int]]
 
 
 def any_fleet(draw: Random, nodes: int) -> Cluster:
-    """Machines of several kinds, some of them ill, in MIG mode, cordoned or outside the fabric."""
-    reports = []
+    """Machines of several kinds, some of them ill, in MIG mode, cordoned or outside the fabric.
+
+    A kind with a cordoned node has one that takes work: the market counts only kinds it has seen.
+    """
+    reports = [placing.node("first"), placing.node("cordoned", cordoned=True, rack="r0")]
     for number in range(nodes):
         gpus = draw.choice((0, 4, 8, 8, 8))
         reports.append(
@@ -65,7 +68,6 @@ def any_fleet(draw: Random, nodes: int) -> Cluster:
                 rack=f"r{number // 4}" if draw.random() < 0.9 else "",
                 block=f"b{number // 12}",
                 zone=draw.choice(("y", "z", "z", "")),
-                cordoned=draw.random() < 0.05,
             )
         )
     return placing.cluster(*reports, seed=draw.randrange(100))
