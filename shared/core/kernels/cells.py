@@ -9,6 +9,7 @@ from shared.core.kernels.indexes import (
     CELL_LINE,
     CELL_OWNER,
     CELLS_USED,
+    CONDITIONS_USED,
     FIRST_CELL,
     HEAD,
     LINE_FREE,
@@ -73,7 +74,20 @@ def cell_of(index: Index, owner: int, line: int, step: int) -> int:
         for cell in range(first, first + BITS):
             index.cells[cell, CELL_OWNER] = owner
             index.cells[cell, CELL_LINE] = line
-    return first + step
+    return first + step if _has_number(index, line, step) else NIL
+
+
+@compiled
+def _has_number(index: Index, line: int, step: int) -> bool:
+    """Whether a condition has a number, now or before; not if there is no room for it."""
+    if index.condition_ids[line, step] == NIL:
+        condition = index.sizes[CONDITIONS_USED]
+        if condition == index.scores.shape[1]:
+            index.sizes[OVERFLOW] = 1
+            return False
+        index.sizes[CONDITIONS_USED] += 1
+        index.condition_ids[line, step] = condition
+    return True
 
 
 @compiled

@@ -58,18 +58,19 @@ LOG_COLUMNS: Final = 6
 # Places in `sizes`
 CELLS_USED: Final = 0
 LINES_USED: Final = 1
-OVERFLOW: Final = 2
-"""1 when there was no room for a cell or line: the cells are to be made anew with more."""
-POOLS: Final = 3
-LOG_ROWS: Final = 4
-KEEPING: Final = 5
+CONDITIONS_USED: Final = 2
+OVERFLOW: Final = 3
+"""1 when there was no room for a cell, line or condition: they are to be made anew with more."""
+POOLS: Final = 4
+LOG_ROWS: Final = 5
+KEEPING: Final = 6
 """1 while the caller wants to be able to roll back."""
-EPOCH: Final = 6
+EPOCH: Final = 7
 """Number of the tables in force, from 1 on."""
-NODE_WORDS: Final = 7
+NODE_WORDS: Final = 8
 """Words for all steps of a condition of nodes."""
-GPU_WORDS: Final = 8
-SIZES: Final = 9
+GPU_WORDS: Final = 9
+SIZES: Final = 10
 
 FREE_STEPS: Final = GPU_MILLI // MILLI_STEP + 1
 """Conditions of the free part of a shared GPU."""
@@ -78,6 +79,7 @@ NODES_OWNER: Final = 0
 GROUP: Final = 64
 """Domains that a search for room leaves out at once."""
 LINES_ROOM: Final = 1024
+CONDITIONS_ROOM: Final = 8192
 LOG_ROOM: Final = 1024
 
 
@@ -96,8 +98,10 @@ class Index(NamedTuple):
     """(cells, CELL_COLUMNS); the first K x (G + 1) are the shelves."""
     tree: Ints32
     """(items, COLUMNS), see kernels/tree.py."""
+    condition_ids: Ints32
+    """(lines, BITS) number of each condition, or `NIL`: close together in memory, as used."""
     scores: Ints32
-    """(S, lines x BITS) score of each cell + `SCORE_SHIFT`, or 0 while not known."""
+    """(S, conditions) score + `SCORE_SHIFT`, or 0 while not known."""
     epochs: Ints
     """(S,) the tables that `scores` were made by."""
     rooms: Ints32
@@ -117,7 +121,12 @@ class Index(NamedTuple):
 
 
 def new_index(
-    state: State, teams: int, *, lines: int = LINES_ROOM, used_lines: int = LINES_ROOM
+    state: State,
+    teams: int,
+    *,
+    lines: int = LINES_ROOM,
+    used_lines: int = LINES_ROOM,
+    conditions: int = CONDITIONS_ROOM,
 ) -> Index:
     """Indexes that hold nothing yet, with room for so many lines, and cells for `used_lines`.
 
@@ -128,18 +137,19 @@ def new_index(
     node_words, gpu_words = (
         words_of(state, step) for step in (CPU_STEP_MILLI, SHARED_CPU_STEP_MILLI)
     )
-    conditions = kinds * (
+    possible = kinds * (
         (gpus + 1) * (2 * gpus + 1) * node_words + FREE_STEPS * (gpus // 2 + 1) * gpu_words
     )
     parts = int(np.diff(state.domains[:, CHILDREN]).max(initial=0))
     index = Index(
-        line_ids=np.full(conditions, NIL, dtype=np.int32),
+        line_ids=np.full(possible, NIL, dtype=np.int32),
         lines=np.zeros((lines, LINE_COLUMNS), dtype=np.int32),
         busy=np.zeros((teams + 1, -(-lines // BITS)), dtype=np.int64),
         words=_no_words(teams + 1, lines),
         cells=np.full((kinds * (gpus + 1) + used_lines * BITS, CELL_COLUMNS), NIL, dtype=np.int32),
         tree=new_tree(nodes * (2 + gpus)),
-        scores=np.zeros((shapes, lines * BITS), dtype=np.int32),
+        condition_ids=np.full((lines, BITS), NIL, dtype=np.int32),
+        scores=np.zeros((shapes, conditions), dtype=np.int32),
         epochs=np.zeros(shapes, dtype=np.int64),
         rooms=np.zeros((gpus, domains), dtype=np.int32),
         most_room=np.zeros((gpus, -(-domains // GROUP)), dtype=np.int32),
@@ -203,13 +213,22 @@ def with_log(index: Index, rows: int) -> Index:
 
 
 def with_more_cells(state: State, index: Index) -> Index:
-    """Twice the lines or cells, whatever ran out, and none of them in use; all else stays."""
+    """Twice of whatever ran out, and no cell, line or condition in use; all else stays."""
     lines, used_lines = len(index.lines), len(index.cells) // BITS
+    conditions = index.scores.shape[1]
     if index.sizes[LINES_USED] == lines:
         lines *= 2
+    elif index.sizes[CONDITIONS_USED] == conditions:
+        conditions *= 2
     else:
         used_lines *= 2
-    anew = new_index(state, len(index.words) - 1, lines=lines, used_lines=used_lines)
+    anew = new_index(
+        state,
+        len(index.words) - 1,
+        lines=lines,
+        used_lines=used_lines,
+        conditions=conditions,
+    )
     kept = {name: getattr(index, name) for name in ("rooms", "most_room", "pool_kinds", "log")}
     anew.sizes[[POOLS, LOG_ROWS, KEEPING, EPOCH]] = index.sizes[[POOLS, LOG_ROWS, KEEPING, EPOCH]]
     return anew._replace(**kept)

@@ -20,12 +20,12 @@ from shared.core.kernels.cells import lowest
 from shared.core.kernels.charge import hold
 from shared.core.kernels.indexes import (
     BITS,
+    CONDITIONS_USED,
     EPOCH,
     FIRST_CELL,
     HEAD,
     LINE_FREE,
     LINE_KIND,
-    LINES_USED,
     NODES_OWNER,
     WORD,
     Index,
@@ -83,9 +83,11 @@ def best(
                 step = lowest(steps)
                 steps &= steps - 1
                 score = _known_score(tables, state, index, shape, line, step)
+                if score < found_score or score == REFUSED:
+                    continue
                 cell = index.words[owner, line, FIRST_CELL] + step
                 head = index.cells[cell, HEAD]
-                if score > found_score or (score == found_score and head < found_head):
+                if score > found_score or head < found_head:
                     item = first(index.tree, index.cells[cell, ROOT], 0, need, index.path)
                     if item != NIL:
                         found, found_head, found_score = item, head, score
@@ -96,11 +98,12 @@ def best(
 def _known_score(
     tables: Tables, state: State, index: Index, shape: int, line: int, step: int
 ) -> int:
-    """Score of a cell, worked out once for each shape and mix."""
-    known: int = index.scores[shape, line * BITS + step]
+    """Score of a cell, worked out once for each condition, shape and mix."""
+    condition = index.condition_ids[line, step]
+    known: int = index.scores[shape, condition]
     if known == 0:
         known = SCORE_SHIFT + score_of(tables, state.shapes[shape], index.lines[line], step)
-        index.scores[shape, line * BITS + step] = known
+        index.scores[shape, condition] = known
     return known - SCORE_SHIFT
 
 
@@ -109,8 +112,8 @@ def forget_scores(index: Index, shape: int) -> None:
     """The tables changed since scores of `shape` were asked for."""
     if index.epochs[shape] != index.sizes[EPOCH]:
         index.epochs[shape] = index.sizes[EPOCH]
-        for cell in range(index.sizes[LINES_USED] * BITS):
-            index.scores[shape, cell] = 0
+        for condition in range(index.sizes[CONDITIONS_USED]):
+            index.scores[shape, condition] = 0
 
 
 @compiled

@@ -67,8 +67,8 @@ def insert(tree: Ints32, cells: Ints32, at: int, item: int, path: Ints32) -> Non
         node = tree[node, side]
     _hang(tree, cells, at, parent, side, item)
     path[depth] = item
-    depth = _split(tree, node, item, path, depth + 1)
-    _recount_path(tree, path, depth)
+    end = _split(tree, node, item, path, depth + 1)
+    _recount_path(tree, path, depth, end)
 
 
 @compiled
@@ -82,8 +82,8 @@ def remove(tree: Ints32, cells: Ints32, at: int, item: int, path: Ints32) -> Non
         depth += 1
         parent, side = node, LEFT if _before(tree, item, node) else RIGHT
         node = tree[node, side]
-    depth = _merge(tree, cells, at, parent, side, item, path, depth)
-    _recount_path(tree, path, depth)
+    end = _merge(tree, cells, at, parent, side, item, path, depth)
+    _recount_path(tree, path, depth, end)
 
 
 @compiled
@@ -97,7 +97,7 @@ def change_room(tree: Ints32, root: int, item: int, need: Need, path: Ints32) ->
         node = tree[node, LEFT if _before(tree, item, node) else RIGHT]
     path[depth] = item
     set_room(tree, item, need)
-    _recount_path(tree, path, depth + 1)
+    _recount_path(tree, path, depth, depth + 1)
 
 
 @compiled
@@ -221,19 +221,29 @@ def _merge(
 
 
 @compiled
-def _recount_path(tree: Ints32, path: Ints32, depth: int) -> None:
-    """Bring the most of each subtree in step, the deepest first."""
-    for each in range(depth - 1, -1, -1):
+def _recount_path(tree: Ints32, path: Ints32, depth: int, end: int) -> None:
+    """Bring the most of each subtree on a path in step, the deepest first.
+
+    From `depth` on the tree changed its form. Above it nothing changes any more once one stays.
+    """
+    for each in range(end - 1, depth - 1, -1):
         _recount(tree, path[each])
+    for each in range(depth - 1, -1, -1):
+        if not _recount(tree, path[each]):
+            break
 
 
 @compiled
-def _recount(tree: Ints32, node: int) -> None:
-    left, right = tree[node, LEFT], tree[node, RIGHT]
+def _recount(tree: Ints32, node: int) -> bool:
+    """Whether the most of `node` is another than before."""
+    left, right, changed = tree[node, LEFT], tree[node, RIGHT], False
     for each in range(AMOUNTS):
         most = tree[node, ROOM + each]
         if left != NIL:
             most = max(most, tree[left, MOST + each])
         if right != NIL:
             most = max(most, tree[right, MOST + each])
-        tree[node, MOST + each] = most
+        if most != tree[node, MOST + each]:
+            tree[node, MOST + each] = most
+            changed = True
+    return changed
