@@ -206,3 +206,25 @@ def test_more_shapes_teams_cells_and_slots_than_there_was_room_for() -> None:
     assert len(fleets[0].shapes) > 256
     assert np.array_equal(fleets[0].state.held[:1100], fleets[1].state.held[:1100])
     assert (fleets[0].state.held[:1100, HELD_NODE] != NONE).sum() > 700
+
+
+def test_the_tightest_of_many_racks_is_found() -> None:
+    draw = Random(5)
+    nodes = [placing.node(f"n{at}", rack=f"r{at // 2}") for at in range(400)]
+    fleets = [learned_fleet(*nodes) for _ in range(2)]
+    deciders: list[BackEnd] = [Compiled(fleets[0]), Reference(fleets[1])]
+    slot = 0
+    for _ in range(260):
+        pods, gpus = draw.randint(2, 9), draw.choice((1, 2, 3))
+        (demand,) = gang_of(placing.workload(placing.pods(placing.whole(gpus), pods))).demands
+        for fleet, decider in zip(fleets, deciders, strict=True):
+            fleet.make_slots(slot + pods)
+            request = np.zeros((1, REQUEST_COLUMNS), dtype=np.int64)
+            request[0, [WHAT, SLOT, SHAPE]] = GANG, slot, fleet.shape(demand, fleet.kinds)
+            request[0, [PODS, WIDEST]] = pods, 2
+            decider.run(request)
+        slot += pods
+
+    first, second = (fleet.state.held[:slot] for fleet in fleets)
+    assert np.array_equal(first[:, :2], second[:, :2])
+    assert len(fleets[0].domains) == 200
