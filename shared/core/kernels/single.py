@@ -26,6 +26,7 @@ from shared.core.kernels.indexes import (
     HEAD,
     LINE_FREE,
     LINE_KIND,
+    LINE_WORD,
     NODES_OWNER,
     WORD,
     Index,
@@ -33,6 +34,7 @@ from shared.core.kernels.indexes import (
 from shared.core.kernels.jit import compiled
 from shared.core.kernels.scores import REFUSED, SCORE_SHIFT, score_of
 from shared.core.kernels.tree import NIL, ROOT, Need, first
+from shared.core.market import CPU_STEP_MILLI, SHARED_CPU_STEP_MILLI
 from shared.core.waste import MILLI_STEP
 
 
@@ -65,10 +67,12 @@ def best(
 ) -> tuple[int, int]:
     """(item, score) of the highest score among the cells of `owner`; `NIL` if nothing fits.
 
-    Cells with less than `free` are passed over. Between cells of one score the least head decides,
-    whether it fits or not: as in core/cells.py.
+    Cells with less than `free`, or too little CPU, are passed over. Between cells of one score the
+    least head decides, whether it fits or not: as in core/cells.py.
     """
     found, found_head, found_score = NIL, NIL, REFUSED
+    step_milli = CPU_STEP_MILLI if owner == NODES_OWNER else SHARED_CPU_STEP_MILLI
+    least_step = need[0] // step_milli
     for at in range(index.busy.shape[1]):
         lines = index.busy[owner, at]
         while lines:
@@ -78,7 +82,10 @@ def best(
                 continue
             if not state.allowed[shape, index.lines[line, LINE_KIND]]:
                 continue
+            too_low = least_step - index.lines[line, LINE_WORD] * BITS
             steps = index.words[owner, line, WORD]
+            if too_low > 0:
+                steps = (steps >> min(too_low, BITS)) << min(too_low, BITS)
             while steps:
                 step = lowest(steps)
                 steps &= steps - 1

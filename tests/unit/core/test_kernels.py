@@ -227,4 +227,4 @@ def test_the_tightest_of_many_racks_is_found() -> None:
 
     first, second = (fleet.state.held[:slot] for fleet in fleets)
     assert np.array_equal(first[:, :2], second[:, :2])
-    assert len(fleets[0].domains) == 200
+    assert len(fleets[0].state.domains) == 201
