@@ -90,7 +90,7 @@ class Cluster:
 
     def charge(self, team: str, pods: Sequence[PodPlacement], pod_sets: Sequence[PodSet]) -> None:
         """Hold what `pods` were given. An overlap is a programmer's error (AssertionError)."""
-        sizes = {pod_set.name: _size(pod_set) for pod_set in pod_sets}
+        sizes = {pod_set.name: pod_size(pod_set) for pod_set in pod_sets}
         for pod in pods:
             cpu_milli, memory_mib, media = sizes[pod.pod_set]
             state = self._state(pod.node)
@@ -99,7 +99,7 @@ class Cluster:
     def release(self, team: str, pods: Sequence[PodPlacement], pod_sets: Sequence[PodSet]) -> None:
         """Give back what `charge` took with the same arguments."""
         del team
-        sizes = {pod_set.name: _size(pod_set) for pod_set in pod_sets}
+        sizes = {pod_set.name: pod_size(pod_set) for pod_set in pod_sets}
         for pod in pods:
             cpu_milli, memory_mib, media = sizes[pod.pod_set]
             self.free(self._state(pod.node), pod.shares, cpu_milli, memory_mib, media=media)
@@ -249,6 +249,7 @@ class Cluster:
             self.nodes.pop(state.name, None)
 
 
-def _size(pod_set: PodSet) -> tuple[int, int, bool]:
+def pod_size(pod_set: PodSet) -> tuple[int, int, bool]:
+    """What a pod holds beside its GPUs: (milli-CPU, MiB, whether it has media engines)."""
     media = "+me" in pod_set.gpu.mig_profile
     return pod_set.cpu_milli or 0, pod_set.memory_mib or 0, media

@@ -44,7 +44,7 @@ def place(cluster: Cluster, request: PlacementRequest) -> Placement | Refusal:
         statement = attempt(cluster, gang, flavor, headroom)
         if statement is not None:
             cluster.market(flavor).mix.note(gang, placed=True)
-            return _placement(flavor, statement)
+            return placement_of(flavor, statement)
     for flavor in request.flavors[:1]:
         cluster.market(flavor).mix.note(gang, placed=False)
     return explain(cluster, request)
@@ -106,7 +106,8 @@ def _permitted_on(kind: Kind, gang: Gang) -> list[PodDemand]:
     ]
 
 
-def _placement(flavor: str, statement: Statement) -> Placement:
+def placement_of(flavor: str, statement: Statement) -> Placement:
+    """What `statement` charged, as a value."""
     return Placement(
         flavor=flavor,
         pods=_pods(statement),

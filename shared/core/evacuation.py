@@ -1,0 +1,256 @@
+"""Which workloads must leave which nodes, so that a gang finds room there: counting, no moving.
+
+The gang is laid out pod by pod, the hungriest first, always on the node that costs the fewest
+moves for each pod that it then holds; nodes with room cost none. What one node costs is found from
+the other end: all that may leave is thought away, then taken back one by one while a pod still
+fits, first what frees the least GPU. A workload on several nodes is counted once.
+Works on copies of the nodes it changes; the cluster is not touched. O(nodes x pods of a node).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from copy import copy
+from dataclasses import dataclass
+from typing import Final
+
+from shared.core.cluster import Cluster
+from shared.core.demand import Gang, PodDemand
+from shared.core.devices import node_room, shares_on
+from shared.core.kind import Kind
+from shared.core.model import GpuShare, Spread
+from shared.core.node_state import NodeState
+from shared.core.tenants import Running, Tenants
+
+FRACTION: Final = 1 << 20
+"""Moves for each pod are compared as integers with this denominator."""
+
+MayLeave = Callable[[Running], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What the gang is to have on one node: GPUs by index, CPU and memory."""
+
+    node: str
+    gpus: frozenset[int]
+    cpu_milli: int
+    memory_mib: int
+
+    def __add__(self, pod: Room) -> Room:
+        """Room for both, on the same node."""
+        return Room(
+            self.node,
+            self.gpus | pod.gpus,
+            self.cpu_milli + pod.cpu_milli,
+            self.memory_mib + pod.memory_mib,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Evacuation:
+    """Who must leave, and the room that the gang then has."""
+
+    movers: tuple[Running, ...]
+    rooms: tuple[Room, ...]
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Moves, and their cost."""
+        return len(self.movers), sum(mover.cost for mover in self.movers)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Room on one node for `pods` (>= 1) pods, once `movers` have left."""
+
+    pods: int
+    movers: tuple[Running, ...] = ()
+    cost: int = 0
+
+
+class Offers:
+    """What each node of the cluster, as it is now, offers to the pods of one gang."""
+
+    def __init__(
+        self, cluster: Cluster, tenants: Tenants, gang: Gang, may_leave: MayLeave
+    ) -> None:
+        self.cluster = cluster
+        self.tenants = tenants
+        self.gang = gang
+        self._may_leave = may_leave
+        self._known: dict[str, dict[PodDemand, Offer | None]] = {}
+
+    def of(self, node: NodeState, demand: PodDemand) -> Offer | None:
+        """The offer of a node for pods of `demand`; None if no moves make room."""
+        known = self._known.setdefault(node.name, {})
+        if demand not in known:
+            known[demand] = self.work_out(node, demand, ())
+        return known[demand]
+
+    def forget(self, tenant: Running) -> None:
+        """Whether `tenant` may leave has changed."""
+        for name in tenant.nodes:
+            self._known.pop(name, None)
+
+    def work_out(self, node: NodeState, demand: PodDemand, left: Iterable[str]) -> Offer | None:
+        """The same for a node that may be a copy, which those in `left` have left already."""
+        if not node.schedulable:
+            return None
+        team = self.gang.team
+        room = node_room(node, demand, team)
+        if room:
+            return Offer(room)
+        assert node.kind is not None
+        if demand.gpus > node.kind.key.gpus or demand.cpu_milli > node.kind.key.cpu_milli:
+            return None
+        tenants = [
+            each
+            for each in self.tenants.on(node.name)
+            if each.id not in left and self._may_leave(each)
+        ]
+        trial = copy_of(node)
+        movers = _fewest(self.tenants, tenants, trial, demand, team)
+        room = node_room(trial, demand, team)
+        return Offer(room, tuple(movers), sum(each.cost for each in movers)) if room else None
+
+
+def choose(
+    offers: Offers, nodes: Iterable[NodeState], kinds: tuple[frozenset[Kind], ...]
+) -> Evacuation | None:
+    """The whole gang on `nodes`, each pod set on its `kinds`; None if there is no way."""
+    choice = _Choice(offers, nodes)
+    for demand, allowed in zip(offers.gang.demands, kinds, strict=True):
+        if not choice.lay_out(demand, allowed):
+            return None
+    return Evacuation(tuple(choice.movers.values()), tuple(choice.rooms.values()))
+
+
+class _Choice:
+    """One way to lay the gang out, as far as it is thought out."""
+
+    def __init__(self, offers: Offers, nodes: Iterable[NodeState]) -> None:
+        self._offers = offers
+        self._nodes = {node.name: node for node in nodes}
+        self._copies: dict[str, NodeState] = {}
+        self._apart = offers.gang.spread is Spread.REQUIRED
+        self.movers: dict[str, Running] = {}
+        self.rooms: dict[str, Room] = {}
+
+    def lay_out(self, demand: PodDemand, kinds: frozenset[Kind]) -> bool:
+        """Put all pods of `demand` where they cost fewest moves; whether there is a way."""
+        offered = {
+            node: self._offer(node, demand) for node in self._nodes.values() if node.kind in kinds
+        }
+        found = {node: offer for node, offer in offered.items() if offer is not None}
+        pods = demand.count
+        while pods and found:
+            node = min(found, key=lambda node: _rank(found[node], pods, node))
+            offer = found[node]
+            put = min(offer.pods, pods)
+            for changed in self._take(node, offer, demand, put):
+                again = self._offer(changed, demand) if changed.kind in kinds else None
+                found.pop(changed, None)
+                if again is not None:
+                    found[changed] = again
+            pods -= put
+        return not pods
+
+    def _offer(self, node: NodeState, demand: PodDemand) -> Offer | None:
+        if self._apart and node.name in self.rooms:
+            return None
+        changed = self._copies.get(node.name)
+        if changed is None:
+            offer = self._offers.of(node, demand)
+        else:
+            offer = self._offers.work_out(changed, demand, self.movers)
+        if offer is not None and self._apart:
+            return Offer(1, offer.movers, offer.cost)
+        return offer
+
+    def _take(
+        self, node: NodeState, offer: Offer, demand: PodDemand, pods: int
+    ) -> list[NodeState]:
+        """Let the movers leave and put `pods` on `node`; the nodes here that changed."""
+        team = self._offers.gang.team
+        names = {node.name: None}
+        for mover in offer.movers:
+            self.movers[mover.id] = mover
+            for name in sorted(mover.nodes):
+                self._offers.tenants.leave(mover, self._copy(name))
+                names[name] = None
+        state = self._copy(node.name)
+        for _ in range(pods):
+            shares = shares_on(state, demand, team)
+            state.hold(team, shares, demand.cpu_milli, demand.memory_mib, media=demand.media)
+            room = room_of(node.name, shares, demand)
+            known = self.rooms.get(node.name)
+            self.rooms[node.name] = room if known is None else known + room
+        return [self._nodes[name] for name in names if name in self._nodes]
+
+    def _copy(self, name: str) -> NodeState:
+        if name not in self._copies:
+            self._copies[name] = copy_of(self._offers.cluster.nodes[name])
+        return self._copies[name]
+
+
+def _rank(offer: Offer, pods: int, node: NodeState) -> tuple[int, int, int, int]:
+    """Fewest moves for each pod put there, then the least cost, the tightest room, the rank."""
+    put = min(offer.pods, pods)
+    moves = FRACTION * len(offer.movers) // put
+    return moves, FRACTION * offer.cost // put, offer.pods, node.rank
+
+
+def room_of(node: str, shares: Iterable[GpuShare], demand: PodDemand) -> Room:
+    """The room of one pod of `demand`."""
+    gpus = frozenset(share.index for share in shares)
+    return Room(node, gpus, demand.cpu_milli, demand.memory_mib)
+
+
+# ── one node ─────────────────────────────────────────────────────────────────
+
+
+def copy_of(node: NodeState) -> NodeState:
+    """A node of its own to try things on, on no shelf and in no domain."""
+    twin = NodeState(node.name, node.rank)
+    twin.inventory, twin.healthy, twin.kind = node.inventory, node.healthy, node.kind
+    twin.uses = {index: copy(use) for index, use in node.uses.items()}
+    twin.cpu_used_milli, twin.memory_used_mib = node.cpu_used_milli, node.memory_used_mib
+    twin.count()
+    return twin
+
+
+def _fewest(
+    index: Tenants, tenants: list[Running], trial: NodeState, demand: PodDemand, team: str
+) -> list[Running]:
+    """Those who must leave `trial`, which is left without them; none if even all do not help."""
+    frees = {each.id: index.frees_milli(each, trial) for each in tenants}
+    for tenant in tenants:
+        index.leave(tenant, trial)
+    if not node_room(trial, demand, team):
+        return []
+
+    def stays(tenant: Running) -> bool:
+        index.come_back(tenant, trial)
+        if node_room(trial, demand, team):
+            return True
+        index.leave(tenant, trial)
+        return False
+
+    # Who frees least stays first; of those who free as much, the one who costs most.
+    tenants.sort(key=lambda each: (frees[each.id], -each.cost, each.id))
+    movers = {each.id: each for each in tenants if not stays(each)}
+    for mover in list(movers.values()):
+        # A cheaper one in its place, if one alone does.
+        for other in sorted(tenants, key=lambda each: (each.cost, each.id)):
+            if other.cost >= mover.cost:
+                break
+            if other.id in movers:
+                continue
+            index.leave(other, trial)
+            if stays(mover):
+                del movers[mover.id]
+                movers[other.id] = other
+                break
+            index.come_back(other, trial)
+    return list(movers.values())
