@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -46,7 +44,7 @@ from tests.benchmarks.openb import (
     permuted,
     published,
 )
-from tests.benchmarks.options import numbers
+from tests.benchmarks.options import data_folder, machine, numbers
 
 POINTS = (80, 90, 95, 100, 110, 130)
 PUBLISHED = {
@@ -174,15 +172,14 @@ def main() -> None:
             name: _published(options.published, workload, name)
             for name in options.policies.split(",")
         },
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "python": platform.python_version(),
+        **machine(),
     }
     if options.json:
         options.json.write_text(json.dumps(result, indent=1))
 
 
 def _options() -> argparse.Namespace:
-    data = Path(os.environ.get("MUSTER_DATA", "../shared/data")) / "openb"
+    data = data_folder() / "openb"
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--nodes", type=Path, default=data / "openb_node_list_gpu_node.csv.gz")
     parser.add_argument("--pods", type=Path, default=data / "openb_pod_list_default.csv.gz")

@@ -36,13 +36,13 @@ class Muster:
         self._requests: dict[TracePod, PlacementRequest] = {}
         self.cluster = Cluster(seed=seed)
         for node in nodes:
-            self.cluster.put_node(_node(node))
+            self.cluster.put_node(node_of(node))
 
     def place(self, pod: TracePod) -> tuple[int, Sequence[int]] | None:
         """As `Scan.place`."""
         request = self._requests.get(pod)
         if request is None:
-            request = self._requests[pod] = _request(pod)
+            request = self._requests[pod] = request_of(pod)
         answer = place(self.cluster, request)
         if not isinstance(answer, Placement):
             return None
@@ -58,7 +58,8 @@ class Muster:
             learn(self.cluster, _request(pod).workload, FLAVOR)
 
 
-def _node(node: TraceNode) -> Node:
+def node_of(node: TraceNode) -> Node:
+    """A machine of the trace as an agent would report it."""
     return Node(
         name=node.name,
         flavor=FLAVOR,
@@ -72,7 +73,8 @@ def _node(node: TraceNode) -> Node:
     )
 
 
-def _request(pod: TracePod) -> PlacementRequest:
+def request_of(pod: TracePod) -> PlacementRequest:
+    """A pod of the trace as a workload with all the quota there is."""
     gpu = GpuRequest(count=pod.gpus)
     if pod.gpus == 1 and pod.milli < GPU_MILLI:
         gpu = GpuRequest(milli=pod.milli, memory_mib=1)
