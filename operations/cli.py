@@ -1,4 +1,4 @@
-"""The `muster-ops` command line: check, replay, dlq."""
+"""The `muster-ops` command line: check, defragment, replay, dlq."""
 
 from __future__ import annotations
 
@@ -73,6 +73,38 @@ def check(  # noqa: PLR0917  # typer's form
         if not continuous:
             return
         time.sleep(every)
+
+
+@app.command("defragment")
+def defragment(  # noqa: PLR0917  # typer's form
+    workload: Annotated[str, typer.Argument(help="Id of a workload that waits.")],
+    moves: Annotated[int, typer.Option(help="The most moves a plan may have.")] = 64,
+    cell: Annotated[int, typer.Option(help="Cell that the workload is in.")] = 0,
+    seed: Annotated[int, typer.Option(help="MUSTER_SEED of placement.")] = 0,
+    database: DatabaseOption = None,
+    kafka: KafkaOption = None,
+    prefix: PrefixOption = None,
+    output: OutputOption = "table",
+) -> None:
+    """Plan the fewest moves of running work that would let a waiting workload start.
+
+    Reads placement's ledger and changes nothing. Exit 0 with a plan, 1 when there is none.
+
+    Example: muster-ops defragment 0191f0a2-... -o json
+    """
+    import json
+
+    from operations.defragment import lines_of, report
+    from services.placement.defragmentation import NotWaiting
+
+    url = configuration.find(database, kafka, prefix).database
+    try:
+        answer = asyncio.run(report(url, workload, cell=cell, seed=seed, moves=moves))
+    except NotWaiting as error:
+        raise _Failure(str(error)) from error
+    print(json.dumps(answer, indent=2) if output == "json" else "\n".join(lines_of(answer)))
+    if answer["plan"] is None:
+        raise typer.Exit(1)
 
 
 replay_app = typer.Typer(

@@ -1,0 +1,74 @@
+"""What it would take to let a waiting workload start: moves, planned from the tables, not made.
+
+Reads placement's own rows as the service does at its start (store.py) and asks the same core
+(core/defragment.py). Nothing is written, and the running service is not asked: a read-only role
+is enough. The answer is true of the ledger at the moment of reading.
+"""
+
+from __future__ import annotations
+
+from services.placement import store
+from services.placement.desk import Desk
+from services.placement.fleet import Fleet
+from services.placement.records import Record
+from shared.core.cluster import Cluster
+from shared.core.defragment import Limits, NoPlan, Obstacle, Plan, Running, defragment
+from shared.core.lifecycle import State
+from shared.core.placement import PlacementRequest
+from shared.ports.reader import Reader
+
+
+class NotWaiting(Exception):  # noqa: N818  # says what happened
+    """There is no such workload, or it does not wait for a place."""
+
+
+async def plan_for(
+    reader: Reader, workload_id: str, *, cell: int = 0, seed: int = 0, limits: Limits | None = None
+) -> Plan | NoPlan:
+    """Moves after which the workload could be placed.
+
+    Args:
+        reader: of placement's tables.
+        workload_id: which must be queued.
+        cell: whose ledger.
+        seed: of the service (`MUSTER_SEED`), which decides ties.
+        limits: of the plan and of the search.
+
+    Raises:
+        NotWaiting: see there.
+    """
+    desk = Desk(cell=cell, cluster=Cluster(seed=seed))
+    await store.load(desk, Fleet(), reader, f"cell-{cell}")
+    record = desk.records.alive.get(workload_id)
+    if record is None:
+        raise NotWaiting(f"placement knows no workload {workload_id} that is not over")
+    if record.state is not State.QUEUED:
+        raise NotWaiting(f"workload {workload_id} does not wait: it is {record.state.value}")
+    if record.nomination is None:
+        message = "Quota has not permitted it to be tried; moves free no quota."
+        return NoPlan(obstacle=Obstacle.QUOTA, message=message)
+    running = [_running(each) for each in desk.records.alive.values() if each.placement]
+    return defragment(desk.cluster, running, _request(desk, record), limits)
+
+
+def _request(desk: Desk, record: Record) -> PlacementRequest:
+    assert record.nomination is not None
+    queue, usage = record.workload.queue, desk.usage
+    headroom = {
+        flavor: usage.headroom(queue, flavor)
+        for flavor in record.nomination.flavors
+        if (queue, flavor) in usage.limits
+    }
+    return PlacementRequest(workload=record.workload, flavors=tuple(headroom), headroom=headroom)
+
+
+def _running(record: Record) -> Running:
+    """Only what runs and may be preempted is moved; a move costs the GPU it holds."""
+    placement = record.placement
+    assert placement is not None
+    return Running(
+        workload=record.workload,
+        placement=placement,
+        cost=placement.charge.gpu_milli,
+        movable=record.state is State.RUNNING and record.workload.spec.preemptible,
+    )
