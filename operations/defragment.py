@@ -44,16 +44,11 @@ def lines_of(answer: Mapping[str, Any]) -> list[str]:
         f"{_nodes(move['to_pods'])}"
         for number, move in enumerate(plan["moves"], 1)
     ]
+    size = f"{plan['pods_moved']} pods, {plan['gpu_milli_moved'] / 1000:g} GPUs"
     return [
-        (
-            f"{answer['workload']} could start after {len(moves)} moves ({plan['pods_moved']} pods, "
-            f"{plan['gpu_milli_moved'] / 1000:g} GPUs):"
-        ),
+        f"{answer['workload']} could start after {len(moves)} moves ({size}):",
         *moves,
-        (
-            f"then {answer['workload']} fits on {_nodes(plan['placement']['pods'])}. "
-            "Nothing was changed."
-        ),
+        f"then it fits on {_nodes(plan['placement']['pods'])}. Nothing was changed.",
     ]
 
 
