@@ -44,6 +44,8 @@ FIRST_MAX: Final = 1000
 SECOND_MAX: Final = 255
 WITHOUT_GPU: Final = FIRST_KEY >> 1
 """Bonus, below one bin, of nodes that have no GPU at all: CPU work goes there first."""
+KINDS_MAX: Final = 64
+"""Kinds numbered before it is asked whether most of them are gone."""
 SCORES_MAX: Final = 2048
 """Classes whose scores are kept; more are worked out again."""
 
@@ -68,6 +70,13 @@ class Market:
         self.mix = DemandMix()
         self.pools = MigPools(self.mix.profiles)
         """Its GPUs in MIG mode."""
+        self._version = 0
+        self._changed: dict[NodeState, None] = {}
+        """Nodes whose cells are out of step."""
+        self._empty()
+
+    def _empty(self) -> None:
+        """No kinds, no cells."""
         self._nodes = Cells()
         self._conditions = Conditions()
         self._shared: dict[str, Cells] = {}
@@ -77,12 +86,10 @@ class Market:
         self._numbers: dict[Kind, int] = {}
         self._steps: list[int] = []
         """By kind: the largest step of free CPU."""
+        self._kinds_max = KINDS_MAX
         self._places: dict[NodeState, dict[int, tuple[Cells, int, Member]]] = {}
         """By node, and by shared GPU or -1 for the node itself: where it is."""
-        self._changed: dict[NodeState, None] = {}
-        """Nodes whose cells are out of step."""
         self._waste: Waste | None = None
-        self._version = 0
         self._scores: dict[ScoreKey, Scores] = {}
 
     # ── the index ──
@@ -101,6 +108,8 @@ class Market:
         """Bring the cells in step with the nodes that changed. O(GPUs) for each."""
         if not self.learned:
             return
+        if len(self._kinds) > self._kinds_max:
+            self._forget_kinds()
         for node in self._changed:
             places = self._places.setdefault(node, {})
             now = self._places_of(node)
@@ -118,6 +127,14 @@ class Market:
                 cells.put(number, member)
                 places[index] = (cells, number, member)
         self._changed.clear()
+
+    def _forget_kinds(self) -> None:
+        """Number the kinds anew if most of those numbered have no node left. O(nodes), rarely."""
+        living = sum(kind.nodes > 0 for kind in self._kinds)
+        if 2 * living < len(self._kinds):
+            self._changed |= dict.fromkeys(self._places)
+            self._empty()
+        self._kinds_max = max(KINDS_MAX, 2 * living)
 
     def _places_of(self, node: NodeState) -> dict[int, tuple[Cells, int]]:
         """By shared GPU, or -1 for the node: where it belongs now."""

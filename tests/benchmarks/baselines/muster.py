@@ -55,7 +55,7 @@ class Muster:
     def learn(self, pods: Iterable[TracePod]) -> None:
         """Know these as earlier requests."""
         for pod in pods:
-            learn(self.cluster, _request(pod).workload, FLAVOR)
+            learn(self.cluster, request_of(pod).workload, FLAVOR)
 
 
 def node_of(node: TraceNode) -> Node:

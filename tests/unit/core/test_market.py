@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 from shared.core.cluster import Cluster
 from shared.core.demand import gang_of
+from shared.core.market import KINDS_MAX
 from shared.core.mix import CLASSES_MAX, LEARNED_MIN, TOTAL_MAX, DemandMix
 from shared.core.model import GpuChoice, Placement, Workload
 from shared.core.placement import learn, place
@@ -142,6 +145,31 @@ def test_a_node_that_changes_its_flavor_leaves_its_market() -> None:
     fleet.put_node(node("a", flavor="other"))
 
     assert {where(fleet, one_gpu()) for _ in range(6)} == {"b"}
+
+
+def test_kinds_that_came_and_went_are_forgotten_and_change_no_decision() -> None:
+    fleet = cluster(*(node(f"n{number}", gpus=4) for number in range(6)))
+    small = workload(pods(share(300), cpu_milli=2000))
+    held = [one_gpu(4000), one_gpu(30_000), small, small]
+    teach(fleet, *held)
+    live = [(each, place(fleet, request(each))) for each in held]
+    for upgrade in range(4 * KINDS_MAX):
+        fleet.put_node(node(f"n{upgrade % 6}", gpus=4, driver=f"535.{upgrade}"))
+        tried = place(fleet, request(small))
+        assert isinstance(tried, Placement)
+        fleet.release(small.team, tried.pods, small.spec.pod_sets)
+    market = fleet.market("a100")
+
+    assert len(market._kinds) <= KINDS_MAX + 1
+
+    rebuilt = cluster(*(state.inventory for state in fleet.nodes.values() if state.inventory))
+    for each, answer in live:
+        assert isinstance(answer, Placement)
+        rebuilt.charge(each.team, answer.pods, each.spec.pod_sets)
+    rebuilt.market("a100").mix = deepcopy(market.mix)
+    market._waste = None  # the tables of both speak of the fleet as it is now
+    for each in (small, one_gpu(8000), small, one_gpu(8000), one_gpu(40_000), small):
+        assert place(rebuilt, request(each)) == place(fleet, request(each))
 
 
 def test_a_workload_placed_before_a_restart_is_part_of_the_mix() -> None:
