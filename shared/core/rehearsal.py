@@ -7,7 +7,7 @@ still held, then the old one is given back. After `rollback` the cluster is as i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from shared.core.attempt import attempt
@@ -20,6 +20,7 @@ from shared.core.node_state import GpuUse, NodeState
 from shared.core.placement import placement_of
 from shared.core.tenants import Running, Tenants
 from shared.core.units import GPU_MILLI, Resources
+from shared.core.value import replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

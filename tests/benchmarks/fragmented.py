@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
+import msgspec
+
 from shared.core.cluster import Cluster
 from shared.core.defragment import Plan
 from shared.core.model import Placement, PodSet, Workload, WorkloadKind, WorkloadSpec
@@ -42,7 +44,7 @@ class Fragmented:
             team, pod_sets = old.workload.team, old.workload.spec.pod_sets
             self.cluster.charge(team, move.to_pods, pod_sets)
             self.cluster.release(team, move.from_pods, pod_sets)
-            placement = replace(old.placement, pods=move.to_pods)
+            placement = msgspec.structs.replace(old.placement, pods=move.to_pods)
             self.running[move.workload_id] = replace(old, placement=placement)
 
 
@@ -59,7 +61,7 @@ def fragmented(
         if asked_milli > arrived * found.cluster.gpu_milli_total():
             break
         request = request_of(pod)
-        workload = replace(request.workload, id=f"pod-{number:05d}")
+        workload = msgspec.structs.replace(request.workload, id=f"pod-{number:05d}")
         answer = place(found.cluster, replace(request, workload=workload))
         if isinstance(answer, Placement):
             found.start(workload, answer)

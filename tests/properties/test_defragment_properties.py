@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import replace
 from random import Random
 
 from hypothesis import given, settings
@@ -15,6 +14,7 @@ from shared.core.model import Level, Placement, Spread, TopologyRequest, Workloa
 from shared.core.placement import place
 from shared.core.rehearsal import Move
 from shared.core.tenants import Running
+from shared.core.value import replace
 from tests.properties.test_placement_properties import Run, any_history, any_workload
 from tests.support import placing
 from tests.support.brute_force import Ledger, feasible

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from shared.core.cluster import Cluster
 from shared.core.defragment import Limits, NoPlan, Obstacle, Plan, defragment
@@ -19,6 +18,7 @@ from shared.core.model import (
 from shared.core.placement import PlacementRequest, place
 from shared.core.tenants import Running
 from shared.core.units import Resources
+from shared.core.value import replace
 from tests.support import placing
 
 
