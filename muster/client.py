@@ -242,6 +242,12 @@ class AsyncClient:
         """Make a key useless at once."""
         await self._send("DELETE", f"/v1/teams/{_segment(team)}/keys/{_segment(prefix)}")
 
+    async def create_kafka_password(self, team: str) -> Json:
+        """How the team connects to Kafka, with a new password that is told nowhere else."""
+        path = f"/v1/teams/{_segment(team)}/kafka-password"
+        _, answer, _ = await self._send("POST", path, body={}, tries_max=1)
+        return dict(answer)
+
     # ── one request ──────────────────────────────────────────────────────────
 
     async def _json(

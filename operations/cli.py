@@ -15,6 +15,7 @@ from muster.errors import MusterError
 from operations import configuration
 from operations.dlq.commands import app as dlq_app
 from operations.options import DatabaseOption, KafkaOption, OutputOption, PrefixOption
+from shared.ports.errors import Transient
 
 app = typer.Typer(
     name="muster-ops",
@@ -55,10 +56,13 @@ def check(  # noqa: PLR0917  # typer's form
     from operations.check.model import CannotCheck
     from operations.check.runner import gather, judge
     from operations.check.view import as_json, print_table
+    from shared.adapters.kafka_client import login
 
     found = configuration.find(database, kafka, prefix)
     ledger = frozenset(line.strip() for line in acknowledged or () if line.strip())
-    reader = LogReader(bootstrap=found.kafka, prefix=found.prefix)
+    reader = LogReader(
+        bootstrap=found.kafka.bootstrap, prefix=found.prefix, login=login(found.kafka)
+    )
     while True:
         try:
             results = judge(asyncio.run(gather(found.database, reader, ledger)))
@@ -146,13 +150,14 @@ def replay_openb(  # noqa: PLR0917  # typer's form
     from operations.replay.openb import read_trace
     from operations.replay.report import lines_of
     from operations.replay.runner import Plan, replay
+    from shared.events.grants import OPERATOR
 
     if submit not in ("kafka", "http"):
         raise _Failure("--submit must be kafka or http")
     trace = read_trace(nodes, pods)
     trace = replace(trace, specs=trace.specs[:limit] if limit else trace.specs)
     plan = Plan(team=team, door=submit, per_second=_per_second(rate), run=run)
-    addresses = configuration.find(database, kafka, prefix)
+    addresses = configuration.find(database, kafka, prefix, role=OPERATOR)
 
     async def work() -> dict[str, Any]:
         async with AsyncClient(address, key) as client:
@@ -184,6 +189,13 @@ def main() -> None:
     """Run the command line; exit 2 when nothing can be said."""
     try:
         app(prog_name="muster-ops")
-    except (_Failure, configuration.NotConfigured, MusterError, OSError, ValueError) as error:
+    except (
+        _Failure,
+        configuration.NotConfigured,
+        MusterError,
+        Transient,
+        OSError,
+        ValueError,
+    ) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(CANNOT)

@@ -1,4 +1,8 @@
-"""Where database and broker are: options, environment, or the local system near by."""
+"""Where database and broker are, and as whom: options, environment, or the local system near by.
+
+Kafka's user and password come from the environment (docs/settings.md), never from an option:
+everybody on a machine can read the arguments of its processes.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from shared.events.grants import READER
+from shared.ports.kafka_access import KafkaAccess, access_of
 
 STATE_FILE: Final = Path(".muster/state.json")
 
@@ -21,7 +28,7 @@ class Addresses:
     """Where to read: PostgreSQL URL, Kafka bootstrap, prefix of the topics."""
 
     database: str
-    kafka: str
+    kafka: KafkaAccess
     prefix: str
 
 
@@ -30,27 +37,35 @@ def find(
     kafka: str | None = None,
     prefix: str | None = None,
     *,
+    role: str = READER,
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> Addresses:
     """Addresses from options, `MUSTER_*` variables, or the nearest `.muster/state.json`.
+
+    `role` says whose login of a local system is taken: that of the reader, or the operator's.
 
     Raises:
         NotConfigured: one of them is nowhere.
     """
     environment = os.environ if environment is None else environment
     local = local_state(environment, folder or Path.cwd())
-    found = Addresses(
-        database=database or environment.get("MUSTER_DATABASE_URL") or local.get("database", ""),
-        kafka=kafka or environment.get("MUSTER_KAFKA_BOOTSTRAP") or local.get("kafka", ""),
-        prefix=prefix or environment.get("MUSTER_TOPIC_PREFIX") or "muster",
+    found_database = (
+        database or environment.get("MUSTER_DATABASE_URL") or local.get("database", "")
     )
-    if not found.database or not found.kafka:
+    told = kafka or environment.get("MUSTER_KAFKA_BOOTSTRAP")
+    variables = environment if told else local.get("kafka_logins", {}).get(role, {})
+    bootstrap = told or local.get("kafka", "")
+    if not found_database or not bootstrap:
         raise NotConfigured(
             "Give --database and --kafka, set MUSTER_DATABASE_URL and MUSTER_KAFKA_BOOTSTRAP, or "
             "start a local system with `make up`."
         )
-    return found
+    return Addresses(
+        database=found_database,
+        kafka=access_of({**variables, "MUSTER_KAFKA_BOOTSTRAP": bootstrap}),
+        prefix=prefix or environment.get("MUSTER_TOPIC_PREFIX") or "muster",
+    )
 
 
 def local_state(environment: Mapping[str, str], folder: Path) -> dict[str, Any]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final, Self
 
+from shared.adapters.kafka_client import options, start
 from shared.events.codec import Malformed, decode
 from shared.events.envelope import Received
+from shared.ports.kafka_access import KafkaAccess
 
 POLL_MS: Final = 200
 BATCH_MAX: Final = 2_000
@@ -15,14 +17,14 @@ BATCH_MAX: Final = 2_000
 class TopicTail:
     """Every event on `topics` (names without prefix) from when it was entered."""
 
-    def __init__(self, bootstrap: str, prefix: str, topics: Sequence[str]) -> None:
+    def __init__(self, access: KafkaAccess, prefix: str, topics: Sequence[str]) -> None:
         from aiokafka import AIOKafkaConsumer
 
         self._prefix = prefix
         self._topics = topics
-        self._bootstrap = bootstrap
+        self._access = access
         self._consumer = AIOKafkaConsumer(
-            bootstrap_servers=bootstrap,
+            **options(access),
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             max_partition_fetch_bytes=4 << 20,
@@ -30,7 +32,7 @@ class TopicTail:
 
     async def __aenter__(self) -> Self:
         """Stand at the end of every partition."""
-        await self._consumer.start()
+        await start(self._consumer, self._access)
         partitions = await self._partitions()
         self._consumer.assign(partitions)
         for one, end in (await self._consumer.end_offsets(partitions)).items():
@@ -55,9 +57,9 @@ class TopicTail:
         from aiokafka import TopicPartition
         from aiokafka.admin import AIOKafkaAdminClient
 
-        admin = AIOKafkaAdminClient(bootstrap_servers=self._bootstrap)
-        await admin.start()
+        admin = AIOKafkaAdminClient(**options(self._access))
         try:
+            await start(admin, self._access)
             names = [f"{self._prefix}.{topic}" for topic in self._topics]
             described = await admin.describe_topics(names)
         finally:

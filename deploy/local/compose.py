@@ -8,21 +8,32 @@ import sys
 from typing import Any
 
 import yaml
+from pydantic import SecretStr
 
 from deploy.local.cache import CHECKOUT
 from deploy.local.kafka_jars import VERSION
+from deploy.local.kafka_properties import (
+    ADMIN,
+    broker_properties,
+    client_properties,
+    first_user,
+)
 from deploy.local.roles import OWNER, role_name, role_sql
 from deploy.local.services import (
     CLUSTER,
     GATEWAY,
     KAFKA,
+    KAFKA_ROLES,
     POSTGRES,
     ROLES,
     SERVICES,
+    TOPIC_PREFIX,
     Addresses,
     Service,
     environment,
 )
+from shared.events.grants import TEAMS, principal_of
+from shared.ports.kafka_access import KafkaAccess, SecurityProtocol
 
 FILE = CHECKOUT / "docker-compose.yml"
 HEADER = """\
@@ -31,7 +42,8 @@ HEADER = """\
 """
 PASSWORD = "local"  # noqa: S105  # says the header
 HTTP_PORT = 8080
-BROKER = f"{KAFKA}:9092"
+CLUSTER_ID = "bXVzdGVyLWNvbXBvc2UtMQ"
+KAFKA_PORT = 9092
 Document = dict[str, Any]
 
 
@@ -52,7 +64,7 @@ def rendered() -> str:
     document = {
         "name": "muster",
         "services": services,
-        "configs": {"roles": {"content": _roles()}, "key": {"content": f"{PASSWORD}\n"}},
+        "configs": {name: {"content": text} for name, text in _contents().items()},
         "volumes": {name: {} for name in (KAFKA, POSTGRES, "data")},
     }
     return HEADER + yaml.safe_dump(document, sort_keys=False, width=99)
@@ -60,13 +72,15 @@ def rendered() -> str:
 
 def _process(service: Service) -> Document:
     addresses = Addresses(
-        kafka=BROKER,
+        kafka=_access(principal_of(service.role)),
         database=_database_url(role_name(service.role)),
         cluster=f"http://{CLUSTER}:{HTTP_PORT}",
         http_host="0.0.0.0",  # noqa: S104  # inside a container
         http_port=HTTP_PORT,
         data_folder="/data",
         admin_key_file="/run/admin.key",
+        kafka_admin_user=principal_of(TEAMS),
+        kafka_admin_password=PASSWORD,
     )
     waits = {need: {"condition": "service_started"} for need in service.needs}
     entry = _image() | {
@@ -81,28 +95,50 @@ def _process(service: Service) -> Document:
 
 
 def _kafka() -> Document:
-    listeners = "PLAINTEXT://:9092,CONTROLLER://:9093"
+    tools, settings = "/opt/kafka/bin", "/run/server.properties"
+    format_once = (
+        f"{tools}/kafka-storage.sh format --ignore-formatted -t {CLUSTER_ID} -c {settings}"
+        f" --add-scram '{first_user(PASSWORD)}'"
+    )
+    asks = f"cluster-id -b {KAFKA}:{KAFKA_PORT} --config /run/admin.properties"
     return {
         "image": f"apache/kafka:{VERSION}",
-        "environment": {
-            "KAFKA_NODE_ID": "1",
-            "KAFKA_PROCESS_ROLES": "broker,controller",
-            "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@localhost:9093",
-            "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
-            "KAFKA_LISTENERS": listeners,
-            "KAFKA_ADVERTISED_LISTENERS": f"PLAINTEXT://{BROKER}",
-            "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-            "KAFKA_AUTO_CREATE_TOPICS_ENABLE": "false",
-            "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
-            "KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR": "1",
-            "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1",
-            "KAFKA_SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR": "1",
-            "KAFKA_SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR": "1",
-            "KAFKA_LOG_DIRS": "/var/lib/kafka/data",
-        },
+        "command": ["sh", "-c", f"{format_once} && exec {tools}/kafka-server-start.sh {settings}"],
+        "configs": [
+            {"source": "kafka", "target": settings},
+            {"source": "kafka-admin", "target": "/run/admin.properties"},
+        ],
         "volumes": [f"{KAFKA}:/var/lib/kafka/data"],
-        "healthcheck": _check("/opt/kafka/bin/kafka-cluster.sh cluster-id -b localhost:9092"),
+        "healthcheck": _check(f"{tools}/kafka-cluster.sh {asks}"),
     }
+
+
+def _contents() -> dict[str, str]:
+    """Files that containers are given."""
+    broker = broker_properties(
+        host=KAFKA,
+        listen="0.0.0.0",  # noqa: S104  # inside a container
+        port=KAFKA_PORT,
+        controller=KAFKA_PORT + 1,
+        data="/var/lib/kafka/data",
+        password=PASSWORD,
+    )
+    return {
+        "roles": _roles(),
+        "key": f"{PASSWORD}\n",
+        "kafka": broker,
+        "kafka-admin": client_properties(PASSWORD),
+        "kafka-users": "".join(f"{role}={PASSWORD}\n" for role in KAFKA_ROLES),
+    }
+
+
+def _access(user: str) -> KafkaAccess:
+    return KafkaAccess(
+        bootstrap=f"{KAFKA}:{KAFKA_PORT}",
+        protocol=SecurityProtocol.SASL_PLAINTEXT,
+        user=user,
+        password=SecretStr(PASSWORD),
+    )
 
 
 def _postgres() -> Document:
@@ -123,12 +159,14 @@ def _postgres() -> Document:
 def _prepare() -> Document:
     migrate = "python -m alembic -c migrations/alembic.ini upgrade head"
     topics = "python -m shared.adapters.kafka_topics create"
+    admit = "python -m shared.adapters.kafka_administration apply < /run/kafka-users"
     return _image() | {
-        "command": ["sh", "-c", f"{migrate} && {topics}"],
+        "command": ["sh", "-c", f"{migrate} && {topics} && {admit}"],
+        "configs": [{"source": "kafka-users", "target": "/run/kafka-users"}],
         "environment": {
             "MUSTER_DATABASE_URL": _database_url(OWNER),
-            "MUSTER_KAFKA_BOOTSTRAP": BROKER,
-            "MUSTER_TOPIC_PREFIX": "muster",
+            "MUSTER_TOPIC_PREFIX": TOPIC_PREFIX,
+            **_access(ADMIN).variables(),
         },
         "depends_on": {name: {"condition": "service_healthy"} for name in (KAFKA, POSTGRES)},
     }

@@ -7,19 +7,26 @@ seconds more, because the controller lets the old registration time out first.
 import base64
 import contextlib
 import hashlib
+import secrets
 import socket
-import struct
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+
+from pydantic import SecretStr
 
 from deploy.local.cache import locked
 from deploy.local.kafka_jars import fetched_jars
+from deploy.local.kafka_properties import ADMIN, broker_properties, first_user
 from deploy.local.processes import LocalError, Program, free_ports, wait_ready
+from shared.adapters.kafka_administration import broker_count
+from shared.events.grants import principal_of
+from shared.ports.kafka_access import KafkaAccess, SecurityProtocol
 
 START_SECONDS = 90
 STOP_SECONDS = 30
+ANSWER_SECONDS = 2.0
 JVM = (
     "-Xms64m",
     "-Xmx512m",
@@ -27,43 +34,30 @@ JVM = (
     "-XX:TieredStopAtLevel=1",
     "-Dfile.encoding=UTF-8",
 )
-PROPERTIES = """\
-process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:{controller}
-controller.listener.names=CONTROLLER
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
-log.dirs={data}
-auto.create.topics.enable=false
-num.partitions=1
-default.replication.factor=1
-min.insync.replicas=1
-offsets.topic.num.partitions=1
-offsets.topic.replication.factor=1
-transaction.state.log.num.partitions=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-share.coordinator.state.topic.num.partitions=1
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
-group.initial.rebalance.delay.ms=0
-log.segment.bytes=67108864
-log.cleaner.dedupe.buffer.size=16777216
-message.max.bytes=2097152
-broker.session.timeout.ms=9000
-"""
 
 
 class LocalKafka:
-    """One broker; every method returns when it is done."""
+    """One broker; every method returns when it is done.
+
+    Args:
+        folder: everything of it.
+        port: where clients find it; a free one by default.
+        environment: variables of the process.
+        secured: every client needs a user, and may do what a rule allows it; otherwise everybody
+            may do everything.
+    """
 
     name = "kafka"
 
     def __init__(
-        self, folder: Path, port: int = 0, environment: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        port: int = 0,
+        environment: Mapping[str, str] | None = None,
+        *,
+        secured: bool = False,
     ) -> None:
+        self._secured = secured
         self.folder = folder.resolve()
         ports = free_ports(2)
         self.port, self._controller_port = port or ports[0], ports[1]
@@ -74,6 +68,19 @@ class LocalKafka:
     def bootstrap(self) -> str:
         """The address for clients."""
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def administrator(self) -> KafkaAccess:
+        """The login of the super user."""
+        return self._access(ADMIN)
+
+    def access(self, role: str) -> KafkaAccess:
+        """The login of a service, or of another who has a row in the table of grants."""
+        return self._access(principal_of(role))
+
+    def passwords(self, roles: Iterable[str]) -> dict[str, SecretStr]:
+        """What each of these logs in with."""
+        return {role: self._password(principal_of(role)) for role in roles}
 
     @property
     def pid(self) -> int | None:
@@ -119,7 +126,7 @@ class LocalKafka:
         java = ["java", *JVM, f"-Dlog4j2.configurationFile={jars / 'log4j2.properties'}"]
         command = [*java, *options, "-cp", f"{jars / 'lib'}/*"]
         if not (self.folder / "data" / "meta.properties").exists():
-            _format(command, properties, self.folder)
+            _format(command, properties, self.folder, self._first_users())
         self._program = Program(
             name="kafka",
             command=[*command, "kafka.Kafka", str(properties)],
@@ -132,29 +139,62 @@ class LocalKafka:
 
     def _configure(self) -> Path:
         self.folder.mkdir(parents=True, exist_ok=True)
-        path = self.folder / "server.properties"
-        path.write_text(
-            PROPERTIES.format(
-                port=self.port, controller=self._controller_port, data=self.folder / "data"
-            )
+        if self._secured:
+            self._make_secret()
+        text = broker_properties(
+            host="127.0.0.1",
+            listen="127.0.0.1",
+            port=self.port,
+            controller=self._controller_port,
+            data=str(self.folder / "data"),
+            password=self._password(ADMIN).get_secret_value() if self._secured else "",
         )
+        path = self.folder / "server.properties"
+        path.touch(mode=0o600)
+        path.write_text(text)
         return path
 
     def answers(self) -> bool:
-        """Whether the broker is registered: it names itself in an answer to Metadata (v1)."""
-        request = struct.pack(">hhih6si", 3, 1, 7, 6, b"muster", 0)
-        with contextlib.suppress(OSError, struct.error):
-            with socket.create_connection(("127.0.0.1", self.port), timeout=2) as connection:
-                connection.sendall(struct.pack(">i", len(request)) + request)
-                _, correlation, brokers = struct.unpack(">iii", connection.recv(12))
-            return bool(correlation == 7 and brokers > 0)  # noqa: PLR2004  # as sent above
+        """Whether the broker is registered."""
+        with contextlib.suppress(OSError):
+            socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+            return broker_count(self.administrator, ANSWER_SECONDS) > 0
         return False
 
+    def _access(self, user: str) -> KafkaAccess:
+        if not self._secured:
+            return KafkaAccess(bootstrap=self.bootstrap)
+        return KafkaAccess(
+            bootstrap=self.bootstrap,
+            protocol=SecurityProtocol.SASL_PLAINTEXT,
+            user=user,
+            password=self._password(user),
+        )
 
-def _format(command: list[str], properties: Path, folder: Path) -> None:
+    def _make_secret(self) -> None:
+        """The one secret, from which every password follows; made with the broker's data."""
+        secret = self.folder / "password"
+        if secret.exists():
+            return
+        if (self.folder / "data" / "meta.properties").exists():
+            raise LocalError(f"the broker in {self.folder} has no users: begin anew (make purge)")
+        secret.touch(mode=0o600)
+        secret.write_text(secrets.token_hex(16))
+
+    def _password(self, user: str) -> SecretStr:
+        secret = (self.folder / "password").read_text()
+        return SecretStr(hashlib.sha256(f"{secret}:{user}".encode()).hexdigest()[:32])
+
+    def _first_users(self) -> list[str]:
+        if not self._secured:
+            return []
+        return ["--add-scram", first_user(self._password(ADMIN).get_secret_value())]
+
+
+def _format(command: list[str], properties: Path, folder: Path, users: list[str]) -> None:
     identity = hashlib.sha256(str(folder).encode()).digest()[:16]
     cluster = base64.urlsafe_b64encode(identity).decode().rstrip("=").replace("-", "_")
-    tool = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
+    tool = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties), *users]
     done = subprocess.run([*command, *tool], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise LocalError(f"Kafka's storage could not be formatted:\n{done.stdout}{done.stderr}")

@@ -1,17 +1,20 @@
-"""What must stand before the services start: the database's tables and the broker's topics."""
+"""What must stand before the services: tables in the database, topics and users on the broker."""
 
 import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from pathlib import Path
+
+from pydantic import SecretStr
 
 from deploy.local.cache import CHECKOUT
 from deploy.local.processes import LocalError
 from deploy.local.services import TOPIC_PREFIX
+from shared.ports.kafka_access import KafkaAccess
 
 MIGRATE = ("alembic", "-c", "migrations/alembic.ini", "upgrade", "head")
 CREATE_TOPICS = ("shared.adapters.kafka_topics", "create")
+ADMIT = ("shared.adapters.kafka_administration", "apply")
 SECONDS_MAX = 120
 
 
@@ -25,24 +28,35 @@ def migrate(database_url: str) -> None:
         _run_module(MIGRATE, {"MUSTER_DATABASE_URL": database_url})
 
 
-def create_topics(bootstrap: str, prefix: str = TOPIC_PREFIX) -> None:
+def create_topics(administrator: KafkaAccess) -> None:
     """Make the topics that are missing.
 
     Raises:
         LocalError: the broker refused.
     """
-    if (CHECKOUT / "shared" / "adapters" / "kafka_topics.py").exists():
-        variables = {"MUSTER_KAFKA_BOOTSTRAP": bootstrap, "MUSTER_TOPIC_PREFIX": prefix}
-        _run_module(CREATE_TOPICS, variables)
+    variables = {**administrator.variables(), "MUSTER_TOPIC_PREFIX": TOPIC_PREFIX}
+    _run_module(CREATE_TOPICS, variables)
+
+
+def admit(administrator: KafkaAccess, passwords: Mapping[str, SecretStr]) -> None:
+    """Make users and their grants so.
+
+    Raises:
+        LocalError: the broker refused.
+    """
+    variables = {**administrator.variables(), "MUSTER_TOPIC_PREFIX": TOPIC_PREFIX}
+    lines = [f"{role}={password.get_secret_value()}\n" for role, password in passwords.items()]
+    _run_module(ADMIT, variables, "".join(lines))
 
 
 def _run_module(
-    arguments: tuple[str, ...], variables: Mapping[str, str], folder: Path = CHECKOUT
+    arguments: tuple[str, ...], variables: Mapping[str, str], standard_input: str = ""
 ) -> None:
     done = subprocess.run(
         [sys.executable, "-m", *arguments],
-        cwd=folder,
+        cwd=CHECKOUT,
         env={**os.environ, **variables},
+        input=standard_input,
         capture_output=True,
         text=True,
         timeout=SECONDS_MAX,

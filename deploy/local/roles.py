@@ -3,8 +3,11 @@
 The time-outs bound what a stuck service can hold; migrations, as the owner, have none.
 """
 
+from shared.events.grants import READER as READING_SERVICE
+from shared.events.grants import principal_of
+
 OWNER = "muster"
-READER = "muster_operations"
+READER = principal_of(READING_SERVICE)
 LIMITS = {
     "idle_in_transaction_session_timeout": "2s",
     "statement_timeout": "5s",
@@ -14,7 +17,7 @@ LIMITS = {
 
 def role_name(service: str) -> str:
     """The role of a service: `node-agent` has `muster_node_agent`."""
-    return f"muster_{service.replace('-', '_')}"
+    return principal_of(service)
 
 
 def role_sql(role: str, password: str) -> list[str]:

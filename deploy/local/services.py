@@ -7,6 +7,9 @@ one needs stands in its row.
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
+from shared.events.grants import OPERATOR, READER, TEAMS
+from shared.ports.kafka_access import KafkaAccess
+
 KAFKA = "kafka"
 POSTGRES = "postgres"
 CLUSTER = "simulated-cluster"
@@ -33,13 +36,15 @@ class Service:
 class Addresses:
     """What a process must know of the others, and its own place."""
 
-    kafka: str
+    kafka: KafkaAccess
     database: str
     cluster: str
     http_host: str
     http_port: int
     data_folder: str
     admin_key_file: str
+    kafka_admin_user: str
+    kafka_admin_password: str
 
 
 def _service(name: str, **others: str) -> Service:
@@ -66,7 +71,12 @@ SERVICES = (
         name="binder", role="binder", module="services.binder", needs=(KAFKA, POSTGRES, CLUSTER)
     ),
     _service("monitoring"),
-    _service(GATEWAY, MUSTER_GATEWAY_ROLES="http"),
+    _service(
+        GATEWAY,
+        MUSTER_GATEWAY_ROLES="http",
+        MUSTER_KAFKA_ADMIN_USER="{kafka_admin_user}",
+        MUSTER_KAFKA_ADMIN_PASSWORD="{kafka_admin_password}",  # noqa: S106  # a place to fill in
+    ),
     Service(
         name="gateway-projection",
         role=GATEWAY,
@@ -75,14 +85,22 @@ SERVICES = (
     ),
     Service(name="fleet", role="fleet", module="shared.simulator.fleet", needs=(KAFKA, CLUSTER)),
 )
-ROLES = (*dict.fromkeys(service.role for service in SERVICES), "operations")
+ROLES = (*dict.fromkeys(service.role for service in SERVICES), READER)
+"""Users of the database."""
+KAFKA_ROLES = (
+    *dict.fromkeys(service.role for service in SERVICES if KAFKA in service.needs),
+    READER,
+    OPERATOR,
+    TEAMS,
+)
+"""Users of the broker; a simulated cluster has no business there."""
 
 
 def environment(service: Service, addresses: Addresses) -> dict[str, str]:
     """The settings a process is started with."""
     own = {name: text.format_map(asdict(addresses)) for name, text in service.environment.items()}
     return {
-        "MUSTER_KAFKA_BOOTSTRAP": addresses.kafka,
+        **(addresses.kafka.variables() if KAFKA in service.needs else {}),
         "MUSTER_DATABASE_URL": addresses.database,
         "MUSTER_CLUSTER_URL": addresses.cluster,
         "MUSTER_TOPIC_PREFIX": TOPIC_PREFIX,

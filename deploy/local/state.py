@@ -11,7 +11,10 @@ CLIENT_FILE = "client.json"  # by which `muster` finds its address and key
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """Process ids and addresses of a running system; `started` once every process is."""
+    """Process ids and addresses of a running system; `started` once every process is.
+
+    `kafka_logins`: for each role of `muster-ops` the variables by which it logs in to the broker.
+    """
 
     supervisor: int
     started: bool
@@ -20,12 +23,13 @@ class State:
     probes: dict[str, str]
     gateway: str
     kafka: str
+    kafka_logins: dict[str, dict[str, str]]
     database: str
     admin_key_file: str
 
 
 def write(folder: Path, state: State) -> None:
-    """Replace the files, readable by their owner alone: they hold a password and a key."""
+    """Replace the files, readable by their owner alone: they hold passwords and a key."""
     _replace(folder / FILE, asdict(state))
     key = Path(state.admin_key_file)
     if state.gateway and key.exists():

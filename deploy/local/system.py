@@ -21,12 +21,13 @@ from deploy.local.health import is_ready, wait_all_ready
 from deploy.local.kafka import LocalKafka
 from deploy.local.keeper import Keepable, Keeper
 from deploy.local.postgres import LocalPostgres
-from deploy.local.prepare import create_topics, migrate
+from deploy.local.prepare import admit, create_topics, migrate
 from deploy.local.processes import MARK, Program, end_orphans, free_ports
 from deploy.local.services import (
     CLUSTER,
     GATEWAY,
     KAFKA,
+    KAFKA_ROLES,
     POSTGRES,
     ROLES,
     SERVICES,
@@ -34,9 +35,11 @@ from deploy.local.services import (
     Service,
     environment,
 )
+from shared.events.grants import OPERATOR, READER, TEAMS
 
 SERVICE_STOP_SECONDS = 10
 DATABASE = "muster"
+TOOLS = (READER, OPERATOR)
 
 
 def print_line(line: str) -> None:
@@ -72,7 +75,7 @@ class LocalSystem:
         self._started = False
         self._writing = threading.Lock()
         marked = {MARK: str(self.folder)}
-        self.kafka = LocalKafka(self.folder / KAFKA, environment=marked)
+        self.kafka = LocalKafka(self.folder / KAFKA, environment=marked, secured=True)
         self.postgres = LocalPostgres(self.folder / POSTGRES, environment=marked)
 
     def start(self) -> None:
@@ -160,7 +163,8 @@ class LocalSystem:
         if not self.postgres.has_database(DATABASE):
             self.postgres.create_database(DATABASE)
         migrate(self.postgres.url(database=DATABASE))
-        create_topics(self.kafka.bootstrap)
+        create_topics(self.kafka.administrator)
+        admit(self.kafka.administrator, self.kafka.passwords(KAFKA_ROLES))
 
     def _start_services(self) -> None:
         key = self.folder / "admin.key"
@@ -187,14 +191,17 @@ class LocalSystem:
     def _environment(self, service: Service) -> dict[str, str]:
         data = self.folder / "data" / service.name
         data.mkdir(parents=True, exist_ok=True)
+        teams = self.kafka.access(TEAMS)
         addresses = Addresses(
-            kafka=self.kafka.bootstrap,
+            kafka=self.kafka.access(service.role),
             database=self.postgres.url(service.role, DATABASE),
             cluster=self.url(CLUSTER) if CLUSTER in self._ports else "",
             http_host="127.0.0.1",
             http_port=self._ports[service.name],
             data_folder=str(data),
             admin_key_file=str(self.folder / "admin.key"),
+            kafka_admin_user=teams.user,
+            kafka_admin_password=teams.password.get_secret_value(),
         )
         return {
             MARK: str(self.folder),
@@ -225,7 +232,8 @@ class LocalSystem:
             probes=self._probes() if self._ports else {},
             gateway=self.url(GATEWAY) if GATEWAY in self._ports else "",
             kafka=self.kafka.bootstrap,
-            database=self.postgres.url("operations", DATABASE),
+            kafka_logins={role: self.kafka.access(role).variables() for role in TOOLS},
+            database=self.postgres.url(READER, DATABASE),
             admin_key_file=str(self.folder / "admin.key"),
         )
 

@@ -13,7 +13,7 @@ import typer
 
 from muster.cli.documents import read_documents
 from muster.cli.failures import Exit, UsageError, exit_code_of, show
-from muster.cli.output import Column, Format, age, field, note, show_items
+from muster.cli.output import Column, Format, age, field, note, show_items, show_value
 from muster.cli.session import call, now_ms
 from muster.errors import MusterError, Unreachable
 
@@ -52,7 +52,8 @@ def apply(
 ) -> None:
     """Apply documents of kind Team, Queue, Cohort, Flavor, PriorityClass, ApiKey.
 
-    A new team comes with a queue of its name and a member's key, which is shown this once.
+    A new team comes with a queue of its name, a member's key and a Kafka user; key and password
+    are shown this once.
 
     Example: muster admin apply -f organisation.yaml
     """
@@ -61,6 +62,9 @@ def apply(
     show_items(results, output, _RESULT_COLUMNS, name="document")
     if any(one.get("key") for one in results):
         note(KEEP_HINT)
+    for one in results:
+        if one.get("kafka_user"):
+            note(_connecting(one["document"], one["kafka_user"]))
     sys.exit(worst)
 
 
@@ -113,8 +117,8 @@ async def apply_document(client: AsyncClient, document: Json) -> Json:
 
 
 def _first_key(created: Json) -> Json:
-    """A new team comes with a member's key."""
-    return {"key": created["key"]} if created.get("key") else {}
+    """A new team comes with a member's key, and with a user on the broker."""
+    return {name: created[name] for name in ("key", "kafka_user") if created.get(name)}
 
 
 async def _apply_key(client: AsyncClient, label: str, body: Json) -> Json:
@@ -130,6 +134,45 @@ async def _apply_key(client: AsyncClient, label: str, body: Json) -> Json:
 
 
 Team = Annotated[str, typer.Option("--team", "-t", help="Team of the key.")]
+
+
+@app.command("kafka-password")
+def kafka_password(
+    team: Team,
+    output: Annotated[Format, typer.Option("--output", "-o", help="Format.")] = Format.TABLE,
+) -> None:
+    """Give a team's Kafka user a new password, and show how it connects; shown once.
+
+    Example: muster admin kafka-password -t vision
+    """
+    user = call(lambda client: client.create_kafka_password(team))
+    if output in (Format.JSON, Format.YAML):
+        show_value(user, output)
+        return
+    note(f"Keep this; the password is not shown again. What the team {team} connects with:")
+    print(_properties(user))
+
+
+def _connecting(document: str, user: Json) -> str:
+    """How a new team connects, beside the table: its password is shown this once."""
+    hint = f"{document} connects to Kafka with this; it is not shown again:"
+    return f"{hint}\n{_properties(user)}"
+
+
+def _properties(user: Json) -> str:
+    """In the form of a client's properties, which every client of Kafka knows."""
+    login = f'username="{user["user"]}" password="{user["password"]}"'
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    return "\n".join(
+        (
+            f"bootstrap.servers={user['bootstrap']}",
+            f"security.protocol={user['security_protocol']}",
+            f"sasl.mechanism={user['mechanism']}",
+            f"sasl.jaas.config={module} required {login};",
+            f"group.id={user['consumer_group']}",
+            f"# writes to {user['submissions_topic']}, reads {user['results_topic']}",
+        )
+    )
 
 
 @keys_app.command("create")

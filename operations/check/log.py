@@ -6,7 +6,7 @@ joined, so reading never disturbs a service.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -63,6 +63,8 @@ class LogReader:
 
     bootstrap: str
     prefix: str
+    login: Mapping[str, Any] = field(default_factory=dict)
+    """How to connect, as keyword arguments of a client of aiokafka."""
     records: list[Record] = field(default_factory=list)
     unreadable: int = 0
     complete: bool = True
@@ -76,7 +78,7 @@ class LogReader:
             CannotCheck: the broker does not answer, or has no such topic.
         """
         partitions = await self._partitions()
-        async with _Consumer(self.bootstrap) as consumer:
+        async with _Consumer(self.bootstrap, self.login) as consumer:
             consumer.kafka.assign(partitions)  # else each topic waits for its own metadata
             ends = await consumer.kafka.end_offsets(partitions)
         return {(self._short(one.topic), one.partition): end for one, end in ends.items()}
@@ -84,7 +86,7 @@ class LogReader:
     async def extend(self, ends_before: dict[tuple[str, int], int]) -> Log:
         """Everything up to the end as it is now; raises CannotCheck as `ends` does."""
         partitions = await self._partitions()
-        async with _Consumer(self.bootstrap) as consumer:
+        async with _Consumer(self.bootstrap, self.login) as consumer:
             await self._read_on(consumer.kafka, partitions)
         return Log(
             records=self.records,
@@ -131,7 +133,7 @@ class LogReader:
         from aiokafka.admin import AIOKafkaAdminClient
         from aiokafka.errors import KafkaError
 
-        admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap)
+        admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap, **self.login)
         try:
             await admin.start()
             names = [name for name in await admin.list_topics() if self._wanted(name)]
@@ -158,11 +160,12 @@ class LogReader:
 class _Consumer:
     """A consumer without a group, stopped at the end of the block."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, login: Mapping[str, Any]) -> None:
         from aiokafka import AIOKafkaConsumer
 
         self.kafka = AIOKafkaConsumer(
             bootstrap_servers=bootstrap,
+            **login,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             fetch_max_bytes=64 << 20,

@@ -29,6 +29,7 @@ from operations.replay.tracker import Tracker
 from operations.topic_tail import TopicTail
 from shared.core.units import GPU_MILLI
 from shared.events.envelope import workload_id
+from shared.events.grants import OPERATOR
 
 KEYS_FILE: Final = "demo-keys.json"
 FLEET_SECONDS_MAX: Final = 60.0
@@ -39,7 +40,7 @@ RUN_BYTES: Final = 2
 
 async def demo() -> int:
     """Run it on the local system; 0 when nothing was lost or doubled."""
-    addresses = configuration.find()
+    addresses = configuration.find(role=OPERATOR)
     home, state = _home()
     run = f"d{secrets.token_hex(RUN_BYTES)}"
     async with AsyncClient(state["gateway"], _admin_key(state)) as operator:

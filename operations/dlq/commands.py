@@ -12,6 +12,7 @@ import typer
 from operations import configuration
 from operations.dlq.letters import Letter, pick, read_letters, send_back
 from operations.options import DatabaseOption, KafkaOption, OutputOption, PrefixOption
+from shared.events.grants import OPERATOR
 
 app = typer.Typer(help="Dead letters.", no_args_is_help=True, rich_markup_mode=None)
 TopicOption = Annotated[str, typer.Option(help="Only those of this source topic.")]
@@ -77,7 +78,7 @@ def replay(  # noqa: PLR0917  # typer's form
     """
     if bool(place) == everything:
         raise typer.BadParameter("name places, or give --all")
-    found = configuration.find(database, kafka, prefix)
+    found = configuration.find(database, kafka, prefix, role=OPERATOR)
     letters = asyncio.run(read_letters(found.kafka, found.prefix, topic))
     chosen = letters if everything else pick(letters, place or [])
     asyncio.run(send_back(found.kafka, found.prefix, chosen))

@@ -12,6 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from shared.adapters.kafka_client import options, start
+from shared.ports.kafka_access import KafkaAccess
+
 SUFFIX: Final = ".dlq"
 OWN_HEADERS: Final = frozenset(
     ("source_topic", "source_partition", "source_offset", "source_consumer", "error_message")
@@ -68,30 +71,30 @@ def letter_of(topic: str, record: Any) -> Letter:  # noqa: ANN401  # aiokafka is
     )
 
 
-async def read_letters(bootstrap: str, prefix: str, topic: str = "") -> list[Letter]:
+async def read_letters(access: KafkaAccess, prefix: str, topic: str = "") -> list[Letter]:
     """All dead letters, or those of one source topic (without prefix), the oldest first."""
     from aiokafka import AIOKafkaConsumer
 
-    partitions = await _partitions(bootstrap, prefix, topic)
+    partitions = await _partitions(access, prefix, topic)
     if not partitions:
         return []
     consumer = AIOKafkaConsumer(
-        bootstrap_servers=bootstrap, enable_auto_commit=False, auto_offset_reset="earliest"
+        **options(access), enable_auto_commit=False, auto_offset_reset="earliest"
     )
-    await consumer.start()
     try:
+        await start(consumer, access)
         return await _read(consumer, partitions, prefix)
     finally:
         await consumer.stop()
 
 
-async def _partitions(bootstrap: str, prefix: str, topic: str) -> list[Any]:
+async def _partitions(access: KafkaAccess, prefix: str, topic: str) -> list[Any]:
     from aiokafka import TopicPartition
     from aiokafka.admin import AIOKafkaAdminClient
 
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-    await admin.start()
+    admin = AIOKafkaAdminClient(**options(access))
     try:
+        await start(admin, access)
         names = [
             name
             for name in await admin.list_topics()
@@ -134,13 +137,13 @@ def pick(letters: Sequence[Letter], places: Sequence[str]) -> list[Letter]:
     return [by_place[place] for place in places]
 
 
-async def send_back(bootstrap: str, prefix: str, letters: Sequence[Letter]) -> None:
+async def send_back(access: KafkaAccess, prefix: str, letters: Sequence[Letter]) -> None:
     """Publish each to its source topic and partition, in order, as it was read."""
     from aiokafka import AIOKafkaProducer
 
-    producer = AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all", enable_idempotence=True)
-    await producer.start()
+    producer = AIOKafkaProducer(**options(access), acks="all", enable_idempotence=True)
     try:
+        await start(producer, access)
         sent = [
             await producer.send(
                 f"{prefix}.{one.source_topic}",

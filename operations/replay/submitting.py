@@ -15,12 +15,14 @@ from typing import Any, Final
 import msgspec
 
 from muster.client import AsyncClient
+from shared.adapters.kafka_client import options, start
 from shared.core.model import WorkloadSpec
 from shared.events.codec import encode_payload
 from shared.events.envelope import workload_id
 from shared.events.registry import NAME_BY_TYPE
 from shared.events.topics import team_submissions
 from shared.events.workloads import SubmitWorkload
+from shared.ports.kafka_access import KafkaAccess
 
 HTTP_BATCH: Final = 250
 HTTP_BATCHES_IN_FLIGHT: Final = 4
@@ -56,7 +58,7 @@ async def paced(
 
 
 async def by_kafka(
-    bootstrap: str,
+    access: KafkaAccess,
     prefix: str,
     team: str,
     submissions: AsyncIterator[Submission],
@@ -67,10 +69,10 @@ async def by_kafka(
 
     topic = team_submissions(team).on_broker(prefix)
     producer = AIOKafkaProducer(
-        bootstrap_servers=bootstrap, acks="all", enable_idempotence=True, linger_ms=5
+        **options(access), acks="all", enable_idempotence=True, linger_ms=5
     )
-    await producer.start()
     try:
+        await start(producer, access)
         flight: list[Any] = []
         async for one in submissions:
             value = encode_payload(SubmitWorkload(spec=one.spec, door="kafka"))

@@ -16,12 +16,14 @@ import msgspec
 
 from muster.client import AsyncClient
 from operations.replay.openb import FLAVOR, PRIORITY_CLASS, Trace, quota_of
+from shared.adapters.kafka_client import options, start
 from shared.core.model import Node
 from shared.events.codec import encode_headers, encode_payload
 from shared.events.envelope import Event, event_id
 from shared.events.nodes import NodeInventoryReported
 from shared.events.registry import NAME_BY_TYPE
 from shared.events.topics import NODE_FACTS, ORGANISATION_FACTS
+from shared.ports.kafka_access import KafkaAccess
 
 Document = tuple[str, str, dict[str, Any]]
 """(collection, name, body) of a PUT."""
@@ -72,13 +74,15 @@ def inventory_of(node: Node, now_ms: int) -> Event:
     )
 
 
-async def report_nodes(bootstrap: str, prefix: str, nodes: Sequence[Node], now_ms: int) -> None:
+async def report_nodes(
+    access: KafkaAccess, prefix: str, nodes: Sequence[Node], now_ms: int
+) -> None:
     """Publish the inventory of every node; returns when the log has all of them."""
     from aiokafka import AIOKafkaProducer
 
-    producer = AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all", linger_ms=5)
-    await producer.start()
+    producer = AIOKafkaProducer(**options(access), acks="all", linger_ms=5)
     try:
+        await start(producer, access)
         sent = []
         for node in nodes:
             event = inventory_of(node, now_ms)
@@ -96,7 +100,7 @@ async def report_nodes(bootstrap: str, prefix: str, nodes: Sequence[Node], now_m
         await producer.stop()
 
 
-async def wait_until_read(bootstrap: str, prefix: str, database: str) -> None:
+async def wait_until_read(access: KafkaAccess, prefix: str, database: str) -> None:
     """Return when every reader stands at the end of fleet and organisation.
 
     Raises:
@@ -105,9 +109,9 @@ async def wait_until_read(bootstrap: str, prefix: str, database: str) -> None:
     import asyncpg
     from aiokafka import AIOKafkaConsumer, TopicPartition
 
-    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap)
-    await consumer.start()
+    consumer = AIOKafkaConsumer(**options(access))
     try:
+        await start(consumer, access)
         topics = sorted({topic for _, topic in READERS})
         places = [TopicPartition(f"{prefix}.{topic}", 0) for topic in topics]
         consumer.assign(places)

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from services.gateway.views import KafkaUserView
 from shared.core.decision import FieldError
 from shared.core.model import WorkloadKind
 from shared.core.priority_classes import BUILT_IN
@@ -65,12 +66,11 @@ class Collection:
 
     @property
     def created(self) -> type[msgspec.Struct]:
-        """What the PUT that makes it shows: of a team its first key, too."""
+        """What the PUT that makes it shows: of a team its first key and Kafka user, too."""
         if self.payload is not TeamApplied:
             return self.view
-        return strict(
-            self.payload, name="CreatedTeam", suffix="View", add=(("key", NewKeyText, ""),)
-        )
+        shown_once = (("key", NewKeyText, ""), ("kafka_user", KafkaUserView | None, None))
+        return strict(self.payload, name="CreatedTeam", suffix="View", add=shown_once)
 
     def _left_out(self) -> frozenset[str]:
         return _IDENTITY | {"default_queue"} if self.payload is TeamApplied else _IDENTITY

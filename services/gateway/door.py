@@ -29,6 +29,7 @@ from services.gateway.rate import Rate
 from services.gateway.routes import Route
 from services.gateway.settings import GatewaySettings
 from services.gateway.submission_rows import Known
+from services.gateway.team_access import TeamAccess
 from shared.core.decision import FieldError
 from shared.events.written_out import written_out
 from shared.ports.clock import Clock
@@ -54,8 +55,7 @@ class Door:
     backlog: Backlog
     clock: Clock
     random_bytes: Callable[[int], bytes]
-    create_topics: Callable[[str], Any]
-    """Awaitable: makes the Kafka topics of a team."""
+    team_access: TeamAccess
     log: structlog.stdlib.BoundLogger
     prepared: bool = False
     """The operator's key and the default documents are there."""

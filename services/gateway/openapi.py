@@ -26,7 +26,7 @@ _PROBLEMS: Final = {
     "401": "No valid key.",
     "403": "The key's role does not allow it.",
     "404": "It does not exist, or belongs to another team.",
-    "409": "The workload has ended.",
+    "409": "What is asked for no longer fits its state.",
     "412": "The document is at another version.",
     "413": "The body is too large.",
     "415": "The body is not application/json.",

@@ -5,7 +5,7 @@ version that is meant, and two writers at once are told apart by the database. T
 again is no change, whatever the conditions say, because then what was asked for is so.
 
 A team can begin at once: with it come its default queue, without quota until somebody gives it
-one, its topics, and a first key (design.md 1). All is one unit of work.
+one, its topics and a user on the broker, and a first key (design.md 1). All is one unit of work.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ from services.gateway.documents import (
     problems_of,
 )
 from services.gateway.door import Call, Door, answer, bad_parameter
+from services.gateway.kafka_routes import RETRY_SECONDS, first_password
 from services.gateway.key_routes import insert_order
 from services.gateway.keys import NewKey, mint
 from services.gateway.problems import Problem, invalid, not_found, unavailable
 from services.gateway.submission_rows import cause_of
+from services.gateway.views import KafkaUserView
 from shared.events.organisation import QueueApplied
 from shared.events.topics import ORGANISATION_FACTS
 from shared.ports.errors import Stale, Transient
@@ -123,16 +125,24 @@ async def put_document(door: Door, call: Call) -> web.Response:
             continue
         if before is not None:
             return answer(view_of(collection, after), 200, etag(after))
-        return _created(collection, after, key)
+        has_kafka = collection.kind == "team" and after.kafka
+        user = await first_password(door, after.name) if has_kafka else None
+        return _created(collection, after, key, user)
     raise unavailable("others change the same document all the time")
 
 
-def _created(collection: Collection, after: Any, key: NewKey | None) -> web.Response:  # noqa: ANN401  # one of Applied
-    """201; a new team's first key is shown this once."""
+def _created(
+    collection: Collection,
+    after: Any,  # noqa: ANN401  # one of Applied
+    key: NewKey | None,
+    user: KafkaUserView | None,
+) -> web.Response:
+    """201; a new team's first key and its Kafka password are shown this once."""
     view = msgspec.to_builtins(view_of(collection, after))
     headers = etag(after)
     if key is not None:
         view["key"] = key.text
+        view["kafka_user"] = user
         headers["Cache-Control"] = "no-store"
     return answer(view, 201, headers)
 
@@ -189,11 +199,8 @@ async def apply_document(  # noqa: PLR0917  # a document, and what goes with it
     Raises:
         Stale: somebody else has changed it.
     """
-    if collection.kind == "team" and wanted.kafka:
-        try:
-            await door.create_topics(wanted.name)
-        except Transient as error:
-            raise unavailable("the topics of the team could not be made", 5) from error
+    if collection.kind == "team":
+        await _prepare_broker(door, wanted, before)
     order, after = _order(door, collection, wanted, before, actor)
     orders = (order, *others)
     await door.commit(
@@ -206,6 +213,20 @@ async def apply_document(  # noqa: PLR0917  # a document, and what goes with it
     )
     await door.organisation.refresh()
     return after
+
+
+async def _prepare_broker(door: Door, wanted: Any, before: Any) -> None:  # noqa: ANN401  # TeamApplied
+    """What the next version of a team needs on the broker, or may no longer have."""
+    try:
+        if wanted.kafka:
+            await door.team_access.prepare(wanted.name)
+        elif before is not None and before.kafka:
+            await door.team_access.withdraw(wanted.name)
+    except Transient as error:
+        door.log.warning("the broker is not ready for a team", team=wanted.name, error=str(error))
+        raise unavailable(
+            "the broker could not be made ready for the team", RETRY_SECONDS
+        ) from error
 
 
 def _order(

@@ -27,11 +27,10 @@ from services.gateway.projection import Projection
 from services.gateway.rate import Rate
 from services.gateway.server import application, check_table
 from services.gateway.settings import GatewaySettings
+from services.gateway.team_access import TeamAccess
 from services.gateway.trims import gateway_trims
 from shared.adapters.clock import SystemClock
-from shared.adapters.kafka_topics import create_topics
 from shared.adapters.postgres.pool import Database
-from shared.events.topics import team_results, team_submissions
 from shared.runtime.main import Parts, connect, loop_of, serve_handler
 from shared.runtime.trimming import trim_forever
 from shared.runtime.watchdog import Watchdog
@@ -46,15 +45,6 @@ KEEPALIVE_SECONDS: Final = 75.0
 def make_door(settings: GatewaySettings, parts: Parts, reader: Database) -> Door:
     """The parts of the HTTP process, wired."""
     clock = SystemClock()
-
-    async def topics_of_team(team: str) -> None:
-        await create_topics(
-            settings.kafka_bootstrap,
-            settings.topic_prefix,
-            (team_submissions(team), team_results(team)),
-            replication=settings.topic_replication,
-        )
-
     return Door(
         settings=settings,
         reader=reader,
@@ -68,7 +58,7 @@ def make_door(settings: GatewaySettings, parts: Parts, reader: Database) -> Door
         backlog=Backlog(reader, clock),
         clock=clock,
         random_bytes=os.urandom,
-        create_topics=topics_of_team,
+        team_access=TeamAccess(settings, os.urandom),
         log=parts.log,
     )
 

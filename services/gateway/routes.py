@@ -306,6 +306,16 @@ def _key_routes() -> Iterator[Route]:
         action=Action.MANAGE_KEYS,
         answers=((204, None),),
     )
+    yield Route(
+        method="POST",
+        path="/v1/teams/{name}/kafka-password",
+        name="create_kafka_password",
+        summary="Give the team's Kafka user a new password; it is shown this once.",
+        action=Action.MANAGE_KEYS,
+        request=views.EmptyRequest,
+        answers=((201, views.KafkaUserView),),
+        body_optional=True,
+    )
 
 
 ROUTES: Final = tuple(_routes())

@@ -20,6 +20,7 @@ from services.gateway import (
     bodies,
     commands,
     fleet_reads,
+    kafka_routes,
     key_routes,
     open_routes,
     organisation_routes,
@@ -74,6 +75,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "list_keys": key_routes.list_keys,
     "create_key": key_routes.create_key,
     "revoke_key": key_routes.revoke_key,
+    "create_kafka_password": kafka_routes.create_password,
 }
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pydantic import Field, SecretStr, field_validator
 
+from shared.ports.kafka_access import KafkaAccess
 from shared.runtime.settings import Settings
 from shared.runtime.trimming import RETENTION_DAYS_MIN
 
@@ -40,9 +43,22 @@ class GatewaySettings(Settings):
         description="events, and requests whose workload has ended, are kept so long",
     )
     streams_max: int = Field(default=1_000, ge=0, description="open event streams")
+    kafka_admin_user: str = Field(
+        default="",
+        description="Kafka principal that makes topics, users and rules for teams; empty: topics "
+        "only, as kafka_user",
+    )
+    kafka_admin_password: SecretStr = Field(default=SecretStr(""), description="its password")
     topic_replication: int = Field(
         default=1, ge=1, description="replicas of the topics that are made for a team"
     )
+
+    @property
+    def kafka_admin(self) -> KafkaAccess:
+        """The login that makes what teams need on the broker."""
+        if not self.kafka_admin_user:
+            return self.kafka
+        return replace(self.kafka, user=self.kafka_admin_user, password=self.kafka_admin_password)
 
     @field_validator("gateway_roles")
     @classmethod

@@ -339,3 +339,19 @@ class NewKeyView(View, frozen=True, kw_only=True):
     role: Role
     label: str
     expires_at_ms: int | None
+
+
+class KafkaUserView(View, frozen=True, kw_only=True):
+    """How a team connects to Kafka; `password` is shown this once."""
+
+    bootstrap: str
+    security_protocol: str
+    mechanism: str
+    user: str
+    password: str
+    submissions_topic: str
+    """Where it may write."""
+    results_topic: str
+    """Where it may read."""
+    consumer_group: str
+    """The one group that it may use."""

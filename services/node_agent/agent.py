@@ -19,7 +19,7 @@ async def run_agent() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     settings, clock = AgentSettings(), SystemClock()
-    publisher = KafkaPublisher(settings.kafka_bootstrap, settings.topic_prefix)
+    publisher = KafkaPublisher(settings.kafka, settings.topic_prefix)
     reporter = Reporter(
         probes=[DescribedProbe(settings.node_description, clock=clock, cell=settings.cell)],
         publisher=publisher,

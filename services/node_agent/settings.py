@@ -5,15 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from shared.ports.kafka_access import KafkaSettings
 
 
-class AgentSettings(BaseSettings):
+class AgentSettings(KafkaSettings):
     """What the process must be told."""
 
-    model_config = SettingsConfigDict(env_prefix="MUSTER_", extra="ignore", frozen=True)
-
-    kafka_bootstrap: str = Field(description="host:port of a Kafka broker")
     topic_prefix: str = Field(default="muster", description="first part of every topic name")
     cell: int = Field(default=0, ge=0, description="cell that the node belongs to")
     http_host: str = Field(default="127.0.0.1", description="address for health and metrics")

@@ -23,12 +23,15 @@ from shared.adapters.postgres.pool import Database
 from shared.events.codec import decode, encode_payload
 from shared.events.deadlines import deadline_message
 from shared.events.envelope import Received, time_of_id
+from shared.ports.kafka_access import KafkaAccess, KafkaSettings
 
 IDLE_SECONDS: Final = 2.0
 Place = tuple[str, int, int]
 
 
-async def replay(url: str, bootstrap: str, prefix: str, *, cell: int, seed: int) -> dict[str, int]:
+async def replay(
+    url: str, access: KafkaAccess, prefix: str, *, cell: int, seed: int
+) -> dict[str, int]:
     """Counts of units, inputs, emitted events and events that differ."""
     database = Database(url, name="muster-replay")
     shard = f"cell-{cell}"
@@ -43,7 +46,7 @@ async def replay(url: str, bootstrap: str, prefix: str, *, cell: int, seed: int)
         shard,
     )
     await database.close()
-    log = await _read_log(bootstrap, prefix, inbox)
+    log = await _read_log(access, prefix, inbox)
     emitted = _run(PlacementHandler(cell=cell, seed=seed), inbox, log)
     recorded = [bytes(row["value"]) for row in outbox]
     different = sum(a != b for a, b in itertools.zip_longest(emitted, recorded))
@@ -77,7 +80,7 @@ def _message(row: Mapping[str, Any], log: Mapping[Place, Received]) -> Received:
 
 
 async def _read_log(
-    bootstrap: str, prefix: str, inbox: Sequence[Mapping[str, Any]]
+    access: KafkaAccess, prefix: str, inbox: Sequence[Mapping[str, Any]]
 ) -> dict[Place, Received]:
     """The records that the inbox names, decoded."""
     wanted = {
@@ -85,7 +88,7 @@ async def _read_log(
         for row in inbox
         if row["log_offset"] >= 0
     }
-    subscription = KafkaSubscription(bootstrap, prefix)
+    subscription = KafkaSubscription(access, prefix)
     await subscription.assign({(topic, partition): 0 for topic, partition, _ in wanted})
     found: dict[Place, Received] = {}
     while len(found) < len(wanted):
@@ -107,13 +110,18 @@ def main() -> None:
     """Parse options, replay, print the counts as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--database", required=True, help="PostgreSQL URL, read-only is enough")
-    parser.add_argument("--kafka", required=True, help="host:port of a broker")
+    parser.add_argument(
+        "--kafka",
+        required=True,
+        help="host:port of a broker; MUSTER_KAFKA_USER and the like say as whom",
+    )
     parser.add_argument("--prefix", default="muster", help="first part of the topic names")
     parser.add_argument("--cell", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0, help="MUSTER_SEED of the service")
     given = parser.parse_args()
+    access = KafkaSettings(kafka_bootstrap=given.kafka).kafka
     counts = asyncio.run(
-        replay(given.database, given.kafka, given.prefix, cell=given.cell, seed=given.seed)
+        replay(given.database, access, given.prefix, cell=given.cell, seed=given.seed)
     )
     print(json.dumps(counts))  # noqa: T201  # the result of a command
     sys.exit(1 if counts["different"] else 0)

@@ -10,14 +10,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 from aiokafka.structs import ConsumerRecord
 
+from shared.adapters.kafka_client import options, start, stop
 from shared.ports.errors import Transient
+from shared.ports.kafka_access import KafkaAccess
 from shared.ports.publisher import RawMessage
 from shared.ports.store import OutboxRow
 
@@ -27,6 +29,7 @@ FETCH_WAIT_MS: Final = 500
 BUFFERED_MESSAGES_MAX: Final = 2_000
 PUBLISH_TIMEOUT_SECONDS: Final = 30.0
 POLL_RECORDS: Final = 500
+ACCESS_SECONDS: Final = 5.0
 CAREFUL_RECORDS: Final = 2_000
 """Records read one by one after one that could not be read."""
 
@@ -34,8 +37,8 @@ CAREFUL_RECORDS: Final = 2_000
 class KafkaPublisher:
     """`ports.Publisher`: batches of one partition are sent one after the other."""
 
-    def __init__(self, bootstrap: str, prefix: str) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, access: KafkaAccess, prefix: str) -> None:
+        self._access = access
         self._prefix = prefix
         self._producer: AIOKafkaProducer | None = None
 
@@ -56,7 +59,7 @@ class KafkaPublisher:
     async def _ready(self) -> AIOKafkaProducer:
         if self._producer is None:
             producer = AIOKafkaProducer(
-                bootstrap_servers=self._bootstrap,
+                **options(self._access),
                 enable_idempotence=True,
                 acks="all",
                 linger_ms=0,
@@ -65,7 +68,7 @@ class KafkaPublisher:
                 request_timeout_ms=REQUEST_TIMEOUT_MS,
             )
             try:
-                await producer.start()
+                await start(producer, self._access)
             except BaseException:
                 await producer.stop()
                 raise
@@ -94,7 +97,7 @@ class KafkaPublisher:
     async def _drop(self) -> None:
         producer, self._producer = self._producer, None
         if producer is not None:
-            await _stop(producer)
+            await stop(producer)
 
     async def close(self) -> None:
         """Flush what is in flight and disconnect."""
@@ -108,18 +111,11 @@ def _by_partition(rows: Sequence[OutboxRow]) -> dict[tuple[str, int], list[Outbo
     return groups
 
 
-async def _stop(client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
-    """Stop within two seconds; a dead broker must not hold up a shutdown."""
-    with contextlib.suppress(KafkaError, TimeoutError, OSError):
-        async with asyncio.timeout(2):
-            await client.stop()
-
-
 class KafkaSubscription:
     """`ports.Subscription`: one consumer and one pump task for each topic."""
 
-    def __init__(self, bootstrap: str, prefix: str) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, access: KafkaAccess, prefix: str) -> None:
+        self._access = access
         self._prefix = prefix
         self._consumers: dict[str, AIOKafkaConsumer] = {}
         self._pumps: dict[str, asyncio.Task[None]] = {}
@@ -141,7 +137,7 @@ class KafkaSubscription:
 
     async def _begin(self, topic: str, offsets: Mapping[int, int]) -> None:
         consumer = AIOKafkaConsumer(
-            bootstrap_servers=self._bootstrap,
+            **options(self._access),
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             fetch_max_wait_ms=FETCH_WAIT_MS,
@@ -150,18 +146,38 @@ class KafkaSubscription:
             isolation_level="read_uncommitted",
             check_crcs=False,
         )
-        try:
-            async with asyncio.timeout(10):
-                await consumer.start()
-        except (KafkaError, TimeoutError, OSError) as error:
-            await _stop(consumer)
-            raise Transient(f"consumer of {topic}: {error}") from error
         name = f"{self._prefix}.{topic}"
-        consumer.assign([TopicPartition(name, partition) for partition in offsets])
+        places = {partition: TopicPartition(name, partition) for partition in offsets}
+        try:
+            await start(consumer, self._access)
+            consumer.assign(list(places.values()))
+            await self._require_access(consumer, places.values())
+        except BaseException:
+            await stop(consumer)
+            raise
         for partition, offset in offsets.items():
-            consumer.seek(TopicPartition(name, partition), offset)
+            consumer.seek(places[partition], offset)
         self._consumers[topic] = consumer
         self._pumps[topic] = asyncio.create_task(self._pump(topic, consumer, offsets))
+
+    async def _require_access(
+        self, consumer: AIOKafkaConsumer, places: Collection[TopicPartition]
+    ) -> None:
+        """Whoever may not know of a topic would wait for its records for ever, and silently.
+
+        Raises:
+            Transient: its ends are not told.
+        """
+        try:
+            async with asyncio.timeout(ACCESS_SECONDS):
+                await consumer.end_offsets(places)
+        except (KafkaError, TimeoutError) as error:
+            (name,) = {place.topic for place in places}
+            who = self._access.user or "nobody"
+            raise Transient(
+                f"consumer: nothing is told of {name}: there is no such topic, or {who} may not"
+                f" read it ({type(error).__name__})"
+            ) from error
 
     async def _pump(
         self, topic: str, consumer: AIOKafkaConsumer, offsets: Mapping[int, int]
@@ -270,7 +286,7 @@ class KafkaSubscription:
             await asyncio.gather(pump, return_exceptions=True)
         consumer = self._consumers.pop(topic, None)
         if consumer is not None:
-            await _stop(consumer)
+            await stop(consumer)
 
     async def close(self) -> None:
         """Stop all consumers."""

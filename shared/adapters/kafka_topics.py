@@ -14,8 +14,10 @@ from typing import Final
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
+from shared.adapters.kafka_client import options, start
 from shared.events.topics import DEAD_LETTER_SUFFIX, TOPICS, Topic, team_of
 from shared.ports.errors import Transient
+from shared.ports.kafka_access import KafkaAccess, KafkaSettings
 
 ALREADY_EXISTS: Final = 36
 DEAD_LETTER_RETENTION_HOURS: Final = 24 * 14
@@ -27,7 +29,7 @@ SUBMISSION_BYTES_MAX: Final = 3 << 19
 
 
 async def create_topics(
-    bootstrap: str, prefix: str, topics: Sequence[Topic], *, replication: int = 1
+    access: KafkaAccess, prefix: str, topics: Sequence[Topic], *, replication: int = 1
 ) -> None:
     """Create `topics` and their dead-letter topics; idempotent.
 
@@ -35,9 +37,9 @@ async def create_topics(
         Transient: the broker refused one, with its error code (aiokafka does not raise).
     """
     wanted = [one for topic in topics for one in _with_dead_letters(topic, prefix, replication)]
-    client = AIOKafkaAdminClient(bootstrap_servers=bootstrap, request_timeout_ms=20_000)
-    await client.start()
+    client = AIOKafkaAdminClient(**options(access), request_timeout_ms=20_000)
     try:
+        await start(client, access)
         reply = await client.create_topics(wanted)
     finally:
         await client.close()
@@ -77,9 +79,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("action", choices=["create"])
     parser.parse_args()
-    bootstrap = os.environ["MUSTER_KAFKA_BOOTSTRAP"]
     prefix = os.environ.get("MUSTER_TOPIC_PREFIX", "muster")
-    asyncio.run(create_topics(bootstrap, prefix, TOPICS))
+    asyncio.run(create_topics(KafkaSettings().kafka, prefix, TOPICS))
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def connect(settings: Settings, service: str, shard: str) -> Parts:
         time_to_live_seconds=settings.lease_seconds,
     )
     store = PostgresStore(database, lease)
-    publisher = KafkaPublisher(settings.kafka_bootstrap, settings.topic_prefix)
+    publisher = KafkaPublisher(settings.kafka, settings.topic_prefix)
     session = Session(
         source=service,
         lease=lease,
@@ -89,7 +89,7 @@ def connect(settings: Settings, service: str, shard: str) -> Parts:
 def loop_of(parts: Parts, handler: Handler, watchdog: Watchdog) -> tuple[Loop, KafkaSubscription]:
     """The consumer loop of `handler` on the session of `parts`."""
     settings = parts.settings
-    subscription = KafkaSubscription(settings.kafka_bootstrap, settings.topic_prefix)
+    subscription = KafkaSubscription(settings.kafka, settings.topic_prefix)
     loop = Loop(
         handler=handler,
         session=parts.session,

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from shared.ports.kafka_access import KafkaSettings
 from shared.runtime.trimming import RETENTION_DAYS_MIN
 
 
-class Settings(BaseSettings):
+class Settings(KafkaSettings):
     """What a process must be told. docs/settings.md is generated from these descriptions."""
 
-    model_config = SettingsConfigDict(env_prefix="MUSTER_", extra="ignore", frozen=True)
-
-    kafka_bootstrap: str = Field(description="host:port of a Kafka broker")
     database_url: str = Field(description="PostgreSQL URL with the role of this service")
     slot: str = Field(default="local", description="stable name of this process as lease holder")
     cell: int = Field(default=0, ge=0, description="cell that this process serves")

@@ -25,6 +25,8 @@ from typing import Any
 import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from shared.adapters.kafka_client import options
+from shared.events.grants import READER
 from shared.events.topics import WORKLOAD_FACTS
 from tests.support.costs import cpu_seconds, family, memory_mib
 from tests.support.system import TEAM, Stage, launch, now_ms
@@ -134,7 +136,7 @@ async def _submit(stage: Stage, spec: Any, at: float, key: str) -> str:
 
 async def _placed_times(stage: Stage, ids: set[str], seconds: float) -> dict[str, int]:
     """Broker time of `WorkloadPlaced` for each id, Unix milliseconds."""
-    consumer = AIOKafkaConsumer(bootstrap_servers=f"127.0.0.1:{stage.system.kafka.port}")
+    consumer = AIOKafkaConsumer(**options(stage.system.kafka.access(READER)))
     await consumer.start()
     place = TopicPartition(WORKLOAD_FACTS.on_broker("muster"), 0)
     consumer.assign([place])

@@ -14,6 +14,7 @@ from shared.adapters.kafka_topics import create_topics
 from shared.adapters.memory_log import MemoryLog, MemoryPublisher, MemorySubscription
 from shared.events.topics import QUEUE_FACTS, SUBMISSION_COMMANDS
 from shared.ports.errors import Transient
+from shared.ports.kafka_access import KafkaAccess
 from tests.support.protocol import a_row
 
 TOPIC = SUBMISSION_COMMANDS.name
@@ -44,9 +45,11 @@ async def world(request, topic_prefix):
         yield World(MemoryPublisher(log), MemorySubscription(log), _breaker_of(log))
         return
     bootstrap = request.getfixturevalue("kafka")
-    await create_topics(bootstrap, topic_prefix, [SUBMISSION_COMMANDS, QUEUE_FACTS])
-    publisher = KafkaPublisher(bootstrap, topic_prefix)
-    subscription = KafkaSubscription(bootstrap, topic_prefix)
+    await create_topics(
+        KafkaAccess(bootstrap=bootstrap), topic_prefix, [SUBMISSION_COMMANDS, QUEUE_FACTS]
+    )
+    publisher = KafkaPublisher(KafkaAccess(bootstrap=bootstrap), topic_prefix)
+    subscription = KafkaSubscription(KafkaAccess(bootstrap=bootstrap), topic_prefix)
     yield World(publisher, subscription, lambda rows: _break_kafka(publisher, rows))
     await publisher.close()
     await subscription.close()

@@ -243,12 +243,11 @@ async def _verdict(stage: Stage, result: dict[str, Any], lasted: float) -> int:
 
 
 def _check(stage: Stage) -> str:
+    environment = {**os.environ, "MUSTER_HOME": str(stage.system.folder)}
     command = [
         *(sys.executable, "-m", "operations", "check", "-o", "json"),
-        *("--database", stage.system.postgres.url("operations", "muster")),
-        *("--kafka", f"127.0.0.1:{stage.system.kafka.port}"),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode == 0 and done.stdout.count('"id"') >= INVARIANTS_MIN:
         return "clean"
     print(done.stdout[-6000:], done.stderr[-3000:])

@@ -17,6 +17,7 @@ from shared.core.cluster import Cluster
 from shared.core.model import Workload
 from shared.core.placement import PlacementRequest, place
 from shared.core.units import UNBOUNDED
+from shared.events.grants import OPERATOR
 from tests.support.system import launch
 
 DATA = Path(os.environ.get("MUSTER_DATA", "../shared/data")) / "openb"
@@ -44,7 +45,7 @@ def run(system: LocalSystem, *arguments: str) -> str:
         "MUSTER_ADDRESS": client["address"],
         "MUSTER_KEY": client["key"],
         "MUSTER_DATABASE_URL": system.postgres.url("operations", "muster"),
-        "MUSTER_KAFKA_BOOTSTRAP": system.kafka.bootstrap,
+        **system.kafka.access(OPERATOR).variables(),
     }
     done = subprocess.run(
         [sys.executable, "-m", *arguments],

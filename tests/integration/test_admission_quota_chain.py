@@ -36,6 +36,7 @@ from shared.events.topics import (
     team_submissions,
 )
 from shared.events.workloads import SubmissionAnswered, SubmitWorkload, Wire, WorkloadQueued
+from shared.ports.kafka_access import KafkaAccess
 from tests.fixtures.servers import Database
 from tests.unit.admission.builders import TEAM, a_spec
 from tests.unit.admission.support import a_queue_document, a_team_document
@@ -123,7 +124,11 @@ class Chain:
 
 @pytest.fixture
 async def chain(kafka: str, database: Database, topic_prefix: str) -> AsyncIterator[Chain]:
-    await create_topics(kafka, topic_prefix, [*TOPICS, team_submissions(TEAM), team_results(TEAM)])
+    await create_topics(
+        KafkaAccess(bootstrap=kafka),
+        topic_prefix,
+        [*TOPICS, team_submissions(TEAM), team_results(TEAM)],
+    )
     chain = Chain(kafka, database, topic_prefix)
     for service in SERVICES:
         chain.start(service)

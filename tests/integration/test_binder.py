@@ -32,6 +32,7 @@ from shared.events.registry import NAME_BY_TYPE
 from shared.events.topics import POD_COMMANDS, POD_FACTS
 from shared.ports.cluster import Pod
 from shared.ports.errors import Transient
+from shared.ports.kafka_access import KafkaAccess
 from shared.ports.store import OutboxRow
 from tests.fixtures.servers import Database
 
@@ -54,7 +55,7 @@ class Stack:
             "MUSTER_CLUSTER_START_DELAY_SECONDS": "0.05",
         }
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        self.publisher = KafkaPublisher(kafka, prefix)
+        self.publisher = KafkaPublisher(KafkaAccess(bootstrap=kafka), prefix)
         self.sent = 0
 
     def start(self, module: str, slot: str = "a") -> None:
@@ -125,7 +126,7 @@ CLUSTER, BINDER = "shared.simulator.cluster", "services.binder"
 async def stack(
     kafka: str, database: Database, topic_prefix: str, tmp_path: Path
 ) -> AsyncIterator[Stack]:
-    await create_topics(kafka, topic_prefix, [POD_COMMANDS, POD_FACTS])
+    await create_topics(KafkaAccess(bootstrap=kafka), topic_prefix, [POD_COMMANDS, POD_FACTS])
     stack = Stack(kafka, database, topic_prefix, tmp_path)
     stack.start(CLUSTER)
     stack.start(BINDER)

@@ -16,6 +16,7 @@ from operations.check.model import CannotCheck, Evidence, Record
 from operations.check.runner import INVARIANTS, judge
 from shared.adapters.kafka_topics import create_topics
 from shared.events.topics import TOPICS
+from shared.ports.kafka_access import KafkaAccess
 from tests.fixtures.servers import Database
 from tests.unit.operations import world as w
 from tests.unit.operations.world import NO, ONE, TWO, World, healthy
@@ -430,7 +431,7 @@ def test_the_command_reads_the_real_log_and_exits_with_one_on_a_violation(
 ):
     world = healthy()
     database.execute("BEGIN", *world.sql, "COMMIT")
-    asyncio.run(create_topics(kafka, topic_prefix, TOPICS))
+    asyncio.run(create_topics(KafkaAccess(bootstrap=kafka), topic_prefix, TOPICS))
     asyncio.run(_produce(kafka, topic_prefix, world.records))
 
     clean = _command(database, kafka, topic_prefix)

@@ -18,6 +18,7 @@ from shared.events.codec import decode_payload
 from shared.events.nodes import GpuHealthReported, GpuUsageReported, NodeInventoryReported
 from shared.events.topics import NODE_FACTS, USAGE_FACTS, Topic
 from shared.events.workloads import Wire
+from shared.ports.kafka_access import KafkaAccess
 
 NODES = 1_200
 
@@ -53,7 +54,7 @@ async def ready(session: aiohttp.ClientSession) -> None:
 async def test_a_fleet_tells_all_its_nodes_its_use_and_its_failures(
     kafka: str, topic_prefix: str, tmp_path: Path
 ) -> None:
-    await create_topics(kafka, topic_prefix, [NODE_FACTS, USAGE_FACTS])
+    await create_topics(KafkaAccess(bootstrap=kafka), topic_prefix, [NODE_FACTS, USAGE_FACTS])
     port = free_port()
     environment = os.environ | {
         "MUSTER_KAFKA_BOOTSTRAP": kafka,

@@ -27,6 +27,7 @@ from shared.core.units import Resources
 from shared.events import topics, workloads
 from shared.events.envelope import Event, Received, event_id
 from shared.events.registry import NAME_BY_TYPE
+from shared.ports.kafka_access import KafkaAccess
 from shared.ports.store import Unit
 from tests.fixtures.servers import Database
 from tests.support.gateway import SPEC, free_port, until
@@ -68,7 +69,7 @@ class Process:
 
 @pytest.fixture
 async def process(kafka: str, database: Database, topic_prefix: str) -> AsyncIterator[Process]:
-    await create_topics(kafka, topic_prefix, topics.TOPICS)
+    await create_topics(KafkaAccess(bootstrap=kafka), topic_prefix, topics.TOPICS)
     made = Process(kafka, database, topic_prefix)
     made.start()
     yield made

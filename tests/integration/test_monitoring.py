@@ -22,6 +22,7 @@ from shared.core.cost import DAY_MS, Interval, Price, by_team_and_day
 from shared.events import topics, workloads
 from shared.events.codec import encode_headers, encode_payload
 from shared.events.topics import TOPICS
+from shared.ports.kafka_access import KafkaAccess
 from shared.ports.store import OutboxRow
 from tests.fixtures.servers import Database
 from tests.unit.monitoring import builders as b
@@ -141,14 +142,14 @@ class Service:
 
 @pytest.fixture
 def service(kafka: str, database: Database, topic_prefix: str) -> Iterator[Service]:
-    asyncio.run(create_topics(kafka, topic_prefix, TOPICS))
+    asyncio.run(create_topics(KafkaAccess(bootstrap=kafka), topic_prefix, TOPICS))
     one = Service(kafka, database, topic_prefix)
     yield one
     one.end()
 
 
 async def publish(kafka: str, prefix: str, rows: list[OutboxRow]) -> None:
-    publisher = KafkaPublisher(kafka, prefix)
+    publisher = KafkaPublisher(KafkaAccess(bootstrap=kafka), prefix)
     await publisher.publish(rows)
     await publisher.close()
 

@@ -27,6 +27,7 @@ from shared.events.pods import BindWorkload, PodFact, PodsFinished, PodsRunning
 from shared.events.registry import NAME_BY_TYPE
 from shared.events.topics import POD_COMMANDS, TOPICS, WORKLOAD_FACTS
 from shared.events.workloads import Wire, WorkloadFact
+from shared.ports.kafka_access import KafkaAccess
 from shared.ports.store import OutboxRow
 from tests.fixtures.servers import Database
 from tests.support.placement_driver import (
@@ -56,8 +57,8 @@ class Around:
     def __init__(self, kafka: str, database: Database, prefix: str) -> None:
         self.kafka, self.database, self.prefix = kafka, database, prefix
         self.pool = Pool(database.url("placement"))
-        self.publisher = KafkaPublisher(kafka, prefix)
-        self.commands = KafkaSubscription(kafka, prefix)
+        self.publisher = KafkaPublisher(KafkaAccess(bootstrap=kafka), prefix)
+        self.commands = KafkaSubscription(KafkaAccess(bootstrap=kafka), prefix)
         self.answered: set[tuple[str, int]] = set()
         self.process: subprocess.Popen[bytes] | None = None
         self.starts = 0
@@ -141,7 +142,7 @@ class Around:
 
     async def facts(self) -> dict[str, WorkloadFact]:
         """Facts in the log by event id; the same id must always say the same."""
-        subscription = KafkaSubscription(self.kafka, self.prefix)
+        subscription = KafkaSubscription(KafkaAccess(bootstrap=self.kafka), self.prefix)
         await subscription.assign({(WORKLOAD_FACTS.name, 0): 0})
         facts: dict[str, WorkloadFact] = {}
         while messages := await subscription.poll(500, 2):
@@ -155,7 +156,7 @@ class Around:
 
 @pytest.fixture
 async def around(kafka: str, database: Database, topic_prefix: str) -> AsyncIterator[Around]:
-    await create_topics(kafka, topic_prefix, TOPICS)
+    await create_topics(KafkaAccess(bootstrap=kafka), topic_prefix, TOPICS)
     around = Around(kafka, database, topic_prefix)
     await around.commands.assign({(POD_COMMANDS.name, 0): 0})
     yield around

@@ -26,6 +26,7 @@ from shared.events.envelope import Event, event_id
 from shared.events.registry import NAME_BY_TYPE
 from shared.events.topics import QUOTA_FACTS, SUBMISSION_COMMANDS, TOPICS
 from shared.events.workloads import CancelWorkload
+from shared.ports.kafka_access import KafkaAccess
 from shared.ports.store import OutboxRow
 from tests.fixtures.servers import Database
 
@@ -64,7 +65,7 @@ class Chain:
             process.wait()
 
     async def feed(self, first: int = 0, count: int = MESSAGES) -> None:
-        publisher = KafkaPublisher(self.kafka, self.prefix)
+        publisher = KafkaPublisher(KafkaAccess(bootstrap=self.kafka), self.prefix)
         await publisher.publish([_command(number) for number in range(first, first + count)])
         await publisher.close()
 
@@ -135,7 +136,7 @@ def _command(number: int) -> OutboxRow:
 
 @pytest.fixture
 async def chain(kafka: str, database: Database, topic_prefix: str) -> AsyncIterator[Chain]:
-    await create_topics(kafka, topic_prefix, TOPICS)
+    await create_topics(KafkaAccess(bootstrap=kafka), topic_prefix, TOPICS)
     chain = Chain(kafka, database, topic_prefix)
     yield chain
     chain.stop()

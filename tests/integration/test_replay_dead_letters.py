@@ -9,6 +9,7 @@ from operations.check.log import LogReader
 from operations.dlq.letters import NoSuchLetter, pick, read_letters, send_back
 from shared.adapters.kafka_topics import create_topics
 from shared.events.topics import QUEUE_FACTS, WORKLOAD_FACTS
+from shared.ports.kafka_access import KafkaAccess
 
 HEADERS = [
     ("ce_id", b"00000000-0000-0000-0000-000000000001"),
@@ -28,7 +29,7 @@ REASON = [
 
 @pytest.fixture
 async def dead(kafka: str, topic_prefix: str):
-    await create_topics(kafka, topic_prefix, [QUEUE_FACTS, WORKLOAD_FACTS])
+    await create_topics(KafkaAccess(bootstrap=kafka), topic_prefix, [QUEUE_FACTS, WORKLOAD_FACTS])
     producer = AIOKafkaProducer(bootstrap_servers=kafka)
     await producer.start()
     for value in (b"\xff{", b"second"):
@@ -40,7 +41,7 @@ async def dead(kafka: str, topic_prefix: str):
             headers=[*HEADERS, *REASON],
         )
     await producer.stop()
-    return kafka, topic_prefix
+    return KafkaAccess(bootstrap=kafka), topic_prefix
 
 
 async def test_letters_are_listed_with_their_place_and_reason(dead):
@@ -63,7 +64,7 @@ async def test_a_letter_goes_back_as_it_was_and_marked_as_sent_again(dead):
 
     await send_back(kafka, prefix, pick(letters, ["queue.facts.v1.dlq/2/0"]))
 
-    record = await _only_record(kafka, f"{prefix}.queue.facts.v1", 2)
+    record = await _only_record(kafka.bootstrap, f"{prefix}.queue.facts.v1", 2)
     assert (record.value, record.key) == (b"\xff{", b"w1")
     assert list(record.headers) == [*HEADERS, ("redriven_from", b"queue.facts.v1.dlq/2/0")]
 
@@ -73,7 +74,7 @@ async def test_the_checker_knows_dead_letters_and_what_was_sent_again(dead):
     letters = await read_letters(kafka, prefix)
     await send_back(kafka, prefix, [_readable(letters[1])])
 
-    log = await LogReader(bootstrap=kafka, prefix=prefix).extend({})
+    log = await LogReader(bootstrap=kafka.bootstrap, prefix=prefix).extend({})
 
     assert ("queue.facts.v1", 2, 41) in log.dead
     assert [(one.topic, one.redriven) for one in log.records] == [("queue.facts.v1", True)]

@@ -17,6 +17,7 @@ from shared.adapters.kafka_topics import create_topics
 from shared.adapters.postgres.pool import Database as Pool
 from shared.events.topics import TOPICS
 from shared.ports.errors import Transient
+from shared.ports.kafka_access import KafkaAccess
 from shared.runtime import trimming
 from shared.runtime.trimming import DAY_MS, trim
 from tests.fixtures.servers import Database
@@ -189,7 +190,7 @@ async def running(
     service: str, kafka: str, database: Database, prefix: str, **more: str
 ) -> AsyncIterator[None]:
     """A service as a process; killed at the end."""
-    await create_topics(kafka, prefix, TOPICS)
+    await create_topics(KafkaAccess(bootstrap=kafka), prefix, TOPICS)
     environment = os.environ | {
         "MUSTER_KAFKA_BOOTSTRAP": kafka,
         "MUSTER_DATABASE_URL": database.url(service),

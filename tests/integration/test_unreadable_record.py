@@ -11,6 +11,7 @@ from aiokafka.record.util import calc_crc32c
 from shared.adapters.kafka import KafkaSubscription
 from shared.adapters.kafka_topics import create_topics
 from shared.events.topics import team_submissions
+from shared.ports.kafka_access import KafkaAccess
 from shared.ports.publisher import RawMessage
 
 CRC_AT, CRC_FROM = 17, 21
@@ -38,12 +39,12 @@ async def _write(kafka: str, name: str, *marks: bytes) -> None:
 
 
 async def test_a_record_that_cannot_be_read_is_stepped_over(kafka: str, topic_prefix: str) -> None:
-    await create_topics(kafka, topic_prefix, [TOPIC])
+    await create_topics(KafkaAccess(bootstrap=kafka), topic_prefix, [TOPIC])
     name = TOPIC.on_broker(topic_prefix)
     await _write(kafka, name, b"one", b"two")
     await _write(kafka, name, b"three", b"bad", b"lost with its batch")
     await _write(kafka, name, b"four")
-    subscription = KafkaSubscription(kafka, topic_prefix)
+    subscription = KafkaSubscription(KafkaAccess(bootstrap=kafka), topic_prefix)
     await subscription.assign({(TOPIC.name, 0): 0})
 
     got: list[RawMessage] = []

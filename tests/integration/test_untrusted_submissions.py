@@ -25,6 +25,7 @@ from shared.events.topics import (
     team_submissions,
 )
 from shared.events.workloads import SubmissionAnswered, Wire
+from shared.ports.kafka_access import KafkaAccess
 from shared.runtime.main import connect, loop_of
 from shared.runtime.settings import Settings
 from shared.runtime.watchdog import Watchdog
@@ -54,7 +55,7 @@ async def running_admission(settings: Settings) -> AsyncIterator[None]:
 @pytest.fixture
 async def settings(kafka: str, database: Database, topic_prefix: str) -> AsyncIterator[Settings]:
     teams = [make(team) for team in ("red", "blue") for make in (team_submissions, team_results)]
-    await create_topics(kafka, topic_prefix, [*TOPICS, *teams])
+    await create_topics(KafkaAccess(bootstrap=kafka), topic_prefix, [*TOPICS, *teams])
     settings = Settings(
         kafka_bootstrap=kafka,
         database_url=database.url("admission"),

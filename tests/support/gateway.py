@@ -25,6 +25,7 @@ from shared.events.envelope import Event, event_id
 from shared.events.registry import NAME_BY_TYPE
 from shared.events.topics import TOPICS, Topic
 from shared.events.workloads import Wire
+from shared.ports.kafka_access import KafkaAccess
 from shared.ports.store import OutboxRow
 from shared.runtime.main import connect, loop_of
 from shared.runtime.settings import Settings
@@ -110,7 +111,7 @@ async def running_gateway(
         log_level="error",
         **settings,
     )
-    await create_topics(kafka, prefix, TOPICS)
+    await create_topics(KafkaAccess(bootstrap=kafka), prefix, TOPICS)
     async with http_server(chosen) as door, aiohttp.ClientSession() as http:
         await asyncio.wait(door.tasks, return_when=asyncio.FIRST_COMPLETED)  # it is prepared
         assert door.prepared
@@ -141,7 +142,7 @@ async def publish_facts(
     settings: Settings, facts: Sequence[tuple[Topic, Wire]], *, source: str, at_ms: int
 ) -> None:
     """Write facts to the log as another service would."""
-    publisher = KafkaPublisher(settings.kafka_bootstrap, settings.topic_prefix)
+    publisher = KafkaPublisher(settings.kafka, settings.topic_prefix)
     rows = []
     for number, (topic, payload) in enumerate(facts, 1):
         event = Event(

@@ -17,6 +17,7 @@ from deploy.local.services import SERVICES
 from deploy.local.system import LocalSystem
 from shared.adapters.kafka import KafkaPublisher
 from shared.core.model import Node, WorkloadSpec
+from shared.events.grants import OPERATOR
 from shared.ports.store import OutboxRow
 from tests.support.work import node_row, submission_row
 
@@ -63,7 +64,7 @@ class Stage:
         )
         url = self.system.postgres.url("operations", "muster")
         self.rows = await asyncpg.create_pool(url, min_size=1, max_size=2)
-        self.publisher = KafkaPublisher(self.system.kafka.bootstrap, "muster")
+        self.publisher = KafkaPublisher(self.system.kafka.access(OPERATOR), "muster")
 
     async def disconnect(self) -> None:
         """Close them."""

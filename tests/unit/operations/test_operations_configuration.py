@@ -4,10 +4,22 @@ import json
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from operations.configuration import Addresses, NotConfigured, find
+from shared.ports.kafka_access import KafkaAccess, SecurityProtocol
 
-STATE = {"database": "postgresql://local", "kafka": "local:9092"}
+READING = KafkaAccess(
+    bootstrap="local:9092",
+    protocol=SecurityProtocol.SASL_PLAINTEXT,
+    user="muster_operations",
+    password=SecretStr("secret"),
+)
+STATE = {
+    "database": "postgresql://local",
+    "kafka": "local:9092",
+    "kafka_logins": {"operations": READING.variables()},
+}
 
 
 def test_the_local_system_is_found_from_any_folder_below(tmp_path: Path):
@@ -18,7 +30,7 @@ def test_the_local_system_is_found_from_any_folder_below(tmp_path: Path):
 
     found = find(environment={}, folder=deep)
 
-    assert found == Addresses(database="postgresql://local", kafka="local:9092", prefix="muster")
+    assert found == Addresses(database="postgresql://local", kafka=READING, prefix="muster")
 
 
 def test_options_win_over_the_environment_and_that_over_the_local_system(tmp_path: Path):
@@ -27,7 +39,7 @@ def test_options_win_over_the_environment_and_that_over_the_local_system(tmp_pat
 
     found = find("postgresql://option", environment=environment, folder=tmp_path)
 
-    assert (found.database, found.kafka) == ("postgresql://option", "env:1")
+    assert (found.database, found.kafka) == ("postgresql://option", KafkaAccess(bootstrap="env:1"))
 
 
 def test_nothing_found_says_what_to_give(tmp_path: Path):

@@ -1,0 +1,77 @@
+"""What every aiokafka client begins with: address, login, and the reason when it is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from typing import Any, Final, Protocol
+
+from aiokafka.conn import create_conn
+from aiokafka.errors import KafkaConnectionError, KafkaError
+
+from shared.ports.errors import Transient
+from shared.ports.kafka_access import KafkaAccess
+
+MECHANISM: Final = "SCRAM-SHA-512"
+START_SECONDS: Final = 10.0
+STOP_SECONDS: Final = 2.0
+ASK_SECONDS: Final = 3.0
+
+
+class Client(Protocol):
+    """A producer, a consumer or an admin client."""
+
+    async def start(self) -> None:
+        """Connect."""
+
+
+def options(access: KafkaAccess) -> dict[str, Any]:
+    """Keyword arguments of every client of aiokafka."""
+    return {"bootstrap_servers": access.bootstrap, **login(access)}
+
+
+def login(access: KafkaAccess) -> dict[str, Any]:
+    """Those that say who connects, and how."""
+    found: dict[str, Any] = {"security_protocol": access.protocol.value}
+    if access.protocol.has_user:
+        found["sasl_mechanism"] = MECHANISM
+        found["sasl_plain_username"] = access.user
+        found["sasl_plain_password"] = access.password.get_secret_value()
+    if access.protocol.is_encrypted:
+        found["ssl_context"] = ssl.create_default_context(cafile=access.ca_file or None)
+    return found
+
+
+async def start(client: Client, access: KafkaAccess) -> None:
+    """Connect within `START_SECONDS`; a client that could not is left for the caller to stop.
+
+    Raises:
+        Transient: with the broker's reason, where it gives one.
+    """
+    try:
+        async with asyncio.timeout(START_SECONDS):
+            await client.start()
+    except KafkaConnectionError as error:
+        raise Transient(f"{error}{await _refusal(access)}") from error
+    except (KafkaError, TimeoutError, OSError) as error:
+        raise Transient(f"Kafka at {access.bootstrap}: {type(error).__name__} {error}") from error
+
+
+async def _refusal(access: KafkaAccess) -> str:
+    """Why the broker takes no connection of this user; aiokafka tells that to its log alone."""
+    host, _, port = access.bootstrap.split(",")[0].rpartition(":")
+    try:
+        async with asyncio.timeout(ASK_SECONDS):
+            connection = await create_conn(host, int(port), **login(access))
+    except (KafkaError, TimeoutError, OSError) as error:
+        return f" as {access.user or 'nobody'}: {error}"
+    connection.close()
+    return ""
+
+
+async def stop(client: Any) -> None:  # noqa: ANN401  # aiokafka is untyped
+    """Stop within two seconds; a dead broker must not hold up a shutdown."""
+    with contextlib.suppress(KafkaError, TimeoutError, OSError):
+        async with asyncio.timeout(STOP_SECONDS):
+            await client.stop()

@@ -1,0 +1,103 @@
+"""How a process reaches Kafka, and as whom: address, security protocol, user and password.
+
+`KafkaSettings` reads it from the environment; every client is made from a `KafkaAccess`. The
+password is a secret type: no log line, traceback or repr shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Self
+
+from pydantic import Field, SecretStr, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class SecurityProtocol(StrEnum):
+    """Kafka's own names: with TLS or without, with a user (SCRAM-SHA-512) or without."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @property
+    def has_user(self) -> bool:
+        """Whether a user logs in."""
+        return self.startswith("SASL_")
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether TLS is spoken."""
+        return self.endswith("SSL")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaAccess:
+    """An address (`host:port`) and a login; no user: anonymous."""
+
+    bootstrap: str
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    user: str = ""
+    password: SecretStr = field(default=SecretStr(""))
+    ca_file: str = ""
+
+    def variables(self) -> dict[str, str]:
+        """The environment by which a process is told this; the other way of `KafkaSettings`."""
+        return {
+            "MUSTER_KAFKA_BOOTSTRAP": self.bootstrap,
+            "MUSTER_KAFKA_SECURITY_PROTOCOL": self.protocol.value,
+            "MUSTER_KAFKA_USER": self.user,
+            "MUSTER_KAFKA_PASSWORD": self.password.get_secret_value(),
+            "MUSTER_KAFKA_CA_FILE": self.ca_file,
+        }
+
+
+def access_of(variables: Mapping[str, str]) -> KafkaAccess:
+    """What `KafkaAccess.variables` has told; what is missing has its default."""
+    return KafkaAccess(
+        bootstrap=variables["MUSTER_KAFKA_BOOTSTRAP"],
+        protocol=SecurityProtocol(
+            variables.get("MUSTER_KAFKA_SECURITY_PROTOCOL", SecurityProtocol.PLAINTEXT)
+        ),
+        user=variables.get("MUSTER_KAFKA_USER", ""),
+        password=SecretStr(variables.get("MUSTER_KAFKA_PASSWORD", "")),
+        ca_file=variables.get("MUSTER_KAFKA_CA_FILE", ""),
+    )
+
+
+class KafkaSettings(BaseSettings):
+    """What every process that talks to Kafka must be told."""
+
+    model_config = SettingsConfigDict(env_prefix="MUSTER_", extra="ignore", frozen=True)
+
+    kafka_bootstrap: str = Field(description="host:port of a Kafka broker")
+    kafka_security_protocol: SecurityProtocol = Field(
+        default=SecurityProtocol.PLAINTEXT,
+        description="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL; SASL is SCRAM-SHA-512",
+    )
+    kafka_user: str = Field(default="", description="Kafka principal of this process, with SASL")
+    kafka_password: SecretStr = Field(default=SecretStr(""), description="its password")
+    kafka_ca_file: str = Field(
+        default="", description="PEM file of who signed the brokers' certificates; empty: system's"
+    )
+
+    @model_validator(mode="after")
+    def _user_goes_with_sasl(self) -> Self:
+        """A password that would not be used, or that is missing, is told at the start."""
+        if self.kafka_security_protocol.has_user != bool(self.kafka_user):
+            raise ValueError("kafka_user is wanted with a SASL security protocol, and only then")
+        return self
+
+    @property
+    def kafka(self) -> KafkaAccess:
+        """What a client is made from."""
+        return KafkaAccess(
+            bootstrap=self.kafka_bootstrap,
+            protocol=self.kafka_security_protocol,
+            user=self.kafka_user,
+            password=self.kafka_password,
+            ca_file=self.kafka_ca_file,
+        )
