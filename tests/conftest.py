@@ -1,4 +1,4 @@
-"""What every test may use: real servers (`kafka`, `postgres`, `database`, `topic_prefix`)."""
+"""What every test may use: real servers."""
 
 import os
 

@@ -174,7 +174,7 @@ class Committer:
             outcome.emits.extend(order.emits)
             outcome.writes.extend(order.writes)
             outcome.changes.extend(order.changes)
-        if outcome.emits or outcome.writes:
+        if outcome.emits or outcome.writes or outcome.changes:
             await self._session.commit(outcome)
             GROUP_ITEMS.observe(sum(order.size for order in group))
         position = 0

@@ -11,9 +11,10 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import replace
 from time import monotonic, sleep
 from typing import Any, Final
 
@@ -33,7 +34,7 @@ from confluent_kafka.admin import (
 )
 from pydantic import SecretStr
 
-from shared.adapters.kafka_client import MECHANISM
+from shared.adapters.kafka_client import MECHANISM, refusal
 from shared.events.grants import (
     Grant,
     Resource,
@@ -50,6 +51,7 @@ ITERATIONS: Final = 4096
 CALL_SECONDS: Final = 10.0
 KNOWN_SECONDS: Final = 5.0
 POLL_SECONDS: Final = 0.02
+REASON_LENGTH_MAX: Final = 200
 EVERYWHERE: Final = "*"
 
 
@@ -77,8 +79,22 @@ async def dismiss_team(access: KafkaAccess, team: str, prefix: str) -> None:
 
 
 async def set_passwords(access: KafkaAccess, passwords: Mapping[str, SecretStr]) -> None:
-    """Make these users, or give them these passwords; raises Transient."""
+    """Make these users, or give them these passwords; they can log in when it returns.
+
+    Raises:
+        Transient: the broker cannot be reached, or refuses.
+    """
     await asyncio.to_thread(_set_passwords, access, passwords)
+    for user, password in passwords.items():
+        await _wait_until_admitted(replace(access, user=user, password=password))
+
+
+async def _wait_until_admitted(access: KafkaAccess) -> None:
+    deadline = monotonic() + KNOWN_SECONDS
+    while reason := await refusal(access):
+        if monotonic() > deadline:
+            raise Transient(f"the new password is not known in {KNOWN_SECONDS} s:{reason}")
+        await asyncio.sleep(POLL_SECONDS)
 
 
 def broker_count(access: KafkaAccess, seconds: float) -> int:
@@ -119,18 +135,15 @@ class _Administration:
         if filters:
             self._wait_all(self._client.delete_acls(filters, request_timeout=CALL_SECONDS))
 
-    def wait_until_known(self, rules: set[AclBinding]) -> None:
-        """The controller has accepted them; return when the broker itself goes by them.
-
-        Raises:
-            Transient: not in `KNOWN_SECONDS`.
-        """
-        names = {one.name for one in rules}
-        deadline = monotonic() + KNOWN_SECONDS
-        while not rules <= {one for name in names for one in self.found(name=name)}:
-            if monotonic() > deadline:
-                raise Transient(f"the broker does not know its new rules in {KNOWN_SECONDS} s")
-            sleep(POLL_SECONDS)
+    def has_user(self, user: str) -> bool:
+        """Whether the broker has a password of this user."""
+        answer = self._client.describe_user_scram_credentials([user])[user]
+        try:
+            return bool(self._wait(answer).scram_credential_infos)
+        except Transient as error:
+            if _is_unknown_user(error):
+                return False
+            raise
 
     def alter(self, changes: Sequence[Any]) -> None:
         """Set or forget passwords."""
@@ -142,13 +155,21 @@ class _Administration:
             self._wait(answer)
 
     def _wait(self, answer: Future[Any]) -> Any:  # noqa: ANN401  # what the call answers
+        deadline = monotonic() + 2 * CALL_SECONDS
+        while not answer.done() and not self._refusal and monotonic() < deadline:
+            self._client.poll(POLL_SECONDS)
         try:
-            return answer.result(timeout=2 * CALL_SECONDS)
+            return answer.result(timeout=0)
         except (KafkaException, FutureTimeoutError) as error:
-            self._client.poll(0)
-            reason = self._refusal or str(error)
+            reason = self._refusal or _reason(error)
             who = f"{self._access.user or 'nobody'} at {self._access.bootstrap}"
             raise Transient(f"administration of Kafka as {who}: {reason}") from error
+
+
+def _reason(error: Exception) -> str:
+    if not isinstance(error, KafkaException):
+        return "no answer in time"
+    return f"{error.args[0].name()}: {error.args[0].str()[:REASON_LENGTH_MAX]}"
 
 
 def _settings(access: KafkaAccess) -> dict[str, Any]:
@@ -168,14 +189,18 @@ def _settings(access: KafkaAccess) -> dict[str, Any]:
 
 def _make_grants_so(access: KafkaAccess, wanted: frozenset[Grant]) -> None:
     rules = {_rule(one) for one in wanted}
+    names = {one.name for one in rules}
     places = {_place(one) for one in rules if one.restype is ResourceType.TOPIC}
     administration = _Administration(access)
-    there = {
-        one for name in {one.name for one in rules} for one in administration.found(name=name)
-    }
+
+    def found() -> set[AclBinding]:
+        there = {one for name in names for one in administration.found(name=name)}
+        return {one for one in there if one in rules or _place(one) in places}
+
+    there = found()
     administration.create(rules - there)
-    administration.delete(one for one in there - rules if _place(one) in places)
-    administration.wait_until_known(rules)
+    administration.delete(there - rules)
+    _wait_until_known(lambda: found() == rules)
 
 
 def _place(rule: AclBinding) -> tuple[Any, ...]:
@@ -184,12 +209,29 @@ def _place(rule: AclBinding) -> tuple[Any, ...]:
 
 def _dismiss(access: KafkaAccess, user: str) -> None:
     administration = _Administration(access)
-    administration.delete(administration.found(principal=f"User:{user}"))
+    principal = f"User:{user}"
+    administration.delete(administration.found(principal=principal))
     try:
         administration.alter([UserScramCredentialDeletion(user, ScramMechanism.SCRAM_SHA_512)])
     except Transient as error:
         if not _is_unknown_user(error):
             raise
+    _wait_until_known(
+        lambda: not administration.found(principal=principal) and not administration.has_user(user)
+    )
+
+
+def _wait_until_known(is_so: Callable[[], bool]) -> None:
+    """The controller has accepted a change; return when the broker itself goes by it.
+
+    Raises:
+        Transient: not in `KNOWN_SECONDS`.
+    """
+    deadline = monotonic() + KNOWN_SECONDS
+    while not is_so():
+        if monotonic() > deadline:
+            raise Transient(f"the broker does not know its new rules in {KNOWN_SECONDS} s")
+        sleep(POLL_SECONDS)
 
 
 def _is_unknown_user(error: Transient) -> bool:

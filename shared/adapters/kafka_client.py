@@ -53,13 +53,16 @@ async def start(client: Client, access: KafkaAccess) -> None:
         async with asyncio.timeout(START_SECONDS):
             await client.start()
     except KafkaConnectionError as error:
-        raise Transient(f"{error}{await _refusal(access)}") from error
+        raise Transient(f"{error}{await refusal(access)}") from error
     except (KafkaError, TimeoutError, OSError) as error:
         raise Transient(f"Kafka at {access.bootstrap}: {type(error).__name__} {error}") from error
 
 
-async def _refusal(access: KafkaAccess) -> str:
-    """Why the broker takes no connection of this user; aiokafka tells that to its log alone."""
+async def refusal(access: KafkaAccess) -> str:
+    """Why the broker takes no connection of this user, or "".
+
+    aiokafka tells that to its log alone.
+    """
     host, _, port = access.bootstrap.split(",")[0].rpartition(":")
     try:
         async with asyncio.timeout(ASK_SECONDS):
@@ -67,7 +70,7 @@ async def _refusal(access: KafkaAccess) -> str:
     except (KafkaError, TimeoutError, OSError) as error:
         return f" as {access.user or 'nobody'}: {error}"
     connection.close()
-    return ""
+    return "" if access.user else ": it lets nobody in without a user (MUSTER_KAFKA_USER)"
 
 
 async def stop(client: Any) -> None:  # noqa: ANN401  # aiokafka is untyped

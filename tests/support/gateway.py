@@ -97,9 +97,17 @@ def free_port() -> int:
 
 @contextlib.asynccontextmanager
 async def running_gateway(
-    kafka: str, database_url: str, prefix: str, **settings: Any
+    kafka: str,
+    database_url: str,
+    prefix: str,
+    *,
+    administrator: KafkaAccess | None = None,
+    **settings: Any,
 ) -> AsyncIterator[Gateway]:
-    """Start a gateway's HTTP process inside the test; ends it gracefully."""
+    """Start a gateway's HTTP process inside the test; ends it gracefully.
+
+    On a broker with users the topics are made by its `administrator`.
+    """
     key = mint(os.urandom).text
     port = free_port()
     chosen = GatewaySettings(
@@ -111,7 +119,7 @@ async def running_gateway(
         log_level="error",
         **settings,
     )
-    await create_topics(KafkaAccess(bootstrap=kafka), prefix, TOPICS)
+    await create_topics(administrator or chosen.kafka, prefix, TOPICS)
     async with http_server(chosen) as door, aiohttp.ClientSession() as http:
         await asyncio.wait(door.tasks, return_when=asyncio.FIRST_COMPLETED)  # it is prepared
         assert door.prepared
