@@ -140,6 +140,7 @@ at least once; `ce_id` is the same on every copy.
 _SERVER: Final = {
     "host": "{bootstrap}",
     "protocol": "kafka",
+    "security": [{"type": "scramSha512", "description": "A team's user may use its own topics."}],
     "variables": {"bootstrap": {"default": "127.0.0.1:9092"}},
 }
 _STRING: Final = {"type": "string"}

@@ -26,6 +26,23 @@ def test_what_a_process_waits_for_is_in_it():
         assert set(entry.get("depends_on", {})) <= set(services)
 
 
+def test_whoever_talks_to_the_broker_has_a_user_there():
+    document = yaml.safe_load(compose.rendered())
+    users = dict(
+        line.split("=") for line in document["configs"]["kafka-users"]["content"].splitlines()
+    )
+
+    for row in SERVICES:
+        variables = document["services"][row.name]["environment"]
+        assert ("kafka" in row.needs) == ("MUSTER_KAFKA_USER" in variables)
+        if "kafka" in row.needs:
+            assert variables["MUSTER_KAFKA_SECURITY_PROTOCOL"] == "SASL_PLAINTEXT"
+            assert variables["MUSTER_KAFKA_PASSWORD"] == users[row.role]
+    broker = document["configs"]["kafka"]["content"]
+    assert "allow.everyone.if.no.acl.found=false" in broker
+    assert ":PLAINTEXT" not in broker
+
+
 def test_a_stale_file_is_noticed(monkeypatch, tmp_path):
     stale = tmp_path / "docker-compose.yml"
     stale.write_text(compose.rendered() + "# changed by hand\n")

@@ -54,6 +54,45 @@ def test_the_key_of_a_new_team_is_shown_once_with_what_to_do(muster, gateway, tm
     assert "Keep" not in again.err
 
 
+KAFKA_USER = {
+    "bootstrap": "broker:9093",
+    "security_protocol": "SASL_SSL",
+    "mechanism": "SCRAM-SHA-512",
+    "user": "muster-team-vision",
+    "password": "once",
+    "submissions_topic": "muster.submission-vision.commands.v1",
+    "results_topic": "muster.result-vision.facts.v1",
+    "consumer_group": "muster-team-vision",
+}
+
+
+def test_how_a_new_team_connects_to_kafka_is_shown_once(muster, gateway, tmp_path):
+    team = write(tmp_path, {"kind": "Team", "name": "vision"})
+    made = {"version": 1, "key": "mk_first", "kafka_user": KAFKA_USER}
+    gateway.on("PUT /v1/teams/vision", Answer(made, 201))
+
+    table = muster("admin", "apply", "-f", team)
+    document = muster("admin", "apply", "-f", team, "-o", "json")
+
+    assert 'username="muster-team-vision" password="once";' in table.err
+    assert "once" not in table.out
+    assert KAFKA_USER == json.loads(document.out)["items"][0]["kafka_user"]
+
+
+def test_a_new_kafka_password_comes_as_properties_of_a_client(muster, gateway):
+    gateway.on("POST /v1/teams/vision/kafka-password", Answer(KAFKA_USER, 201))
+
+    shown = muster("admin", "kafka-password", "-t", "vision")
+    document = muster("admin", "kafka-password", "-t", "vision", "-o", "json")
+
+    lines = dict(line.split("=", 1) for line in shown.out.splitlines() if line[0] != "#")
+    assert "broker:9093" == lines["bootstrap.servers"]
+    assert "SCRAM-SHA-512" == lines["sasl.mechanism"]
+    assert lines["sasl.jaas.config"].endswith('username="muster-team-vision" password="once";')
+    assert "not shown again" in shown.err
+    assert KAFKA_USER == json.loads(document.out)
+
+
 def test_apply_again_changes_nothing_and_says_so(muster, gateway, tmp_path):
     for path in ("teams", "queues"):
         gateway.on(f"GET /v1/{path}/vision", Answer({"version": 3}, 200, {"ETag": '"3"'}))
