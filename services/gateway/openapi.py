@@ -136,7 +136,7 @@ def _problem_statuses(route: Route) -> list[str]:
         statuses += ["413", "415"]
     if route.name == "submit":
         statuses.append("422")
-    if route.name.startswith("command_"):
+    if route.name.startswith("command_") or route.name == "create_kafka_password":
         statuses.append("409")
     if route.method == "PUT":
         statuses.append("412")

@@ -19,7 +19,7 @@ from shared.adapters.kafka_client import options
 from tests.support.kafka_access import team_access
 from tests.support.system import Stage, launch
 
-SECONDS_MAX = 5.0
+SECONDS_MAX = 10.0
 SPEC = {"name": "train", "kind": "training", "pod_sets": [{"gpu": {"count": 1}}]}
 
 
