@@ -139,7 +139,10 @@ class LogReader:
             names = [name for name in await admin.list_topics() if self._wanted(name)]
             topics = await admin.describe_topics(names) if names else []
         except (KafkaError, OSError) as error:
-            raise CannotCheck(f"Kafka at {self.bootstrap}: {error}; is it up?") from error
+            raise CannotCheck(
+                f"Kafka at {self.bootstrap}: {error}; is it up, and does it"
+                " know you (MUSTER_KAFKA_USER, MUSTER_KAFKA_PASSWORD)?"
+            ) from error
         finally:
             await admin.close()
         if not topics:

@@ -173,6 +173,15 @@ async def test_a_team_that_is_dismissed_can_do_nothing(secured_kafka: LocalKafka
         await publisher.publish([a_row(team_submissions("red"))])
 
 
+async def test_a_topic_without_rules_is_closed(secured_kafka: LocalKafka, prefix: str):
+    administrator, other = secured_kafka.administrator, replace(WORKLOAD_FACTS, name="other")
+    await create_topics(administrator, prefix, [other])
+    assert await may_write(administrator, [other.on_broker(prefix)])
+
+    for role in KAFKA_ROLES:
+        assert set() == await may_write(secured_kafka.access(role), [other.on_broker(prefix)])
+
+
 async def test_rules_that_nobody_wants_any_more_go(secured_kafka: LocalKafka, prefix: str):
     administration = _Administration(secured_kafka.administrator)
     elsewhere, here = f"{prefix}.other", WORKLOAD_FACTS.on_broker(prefix)
