@@ -174,12 +174,14 @@ async def test_a_team_that_is_dismissed_can_do_nothing(secured_kafka: LocalKafka
 
 
 async def test_a_topic_without_rules_is_closed(secured_kafka: LocalKafka, prefix: str):
-    administrator, other = secured_kafka.administrator, replace(WORKLOAD_FACTS, name="other")
-    await create_topics(administrator, prefix, [other])
-    assert await may_write(administrator, [other.on_broker(prefix)])
+    administrator, elsewhere = secured_kafka.administrator, f"{prefix}-elsewhere"
+    await create_topics(administrator, elsewhere, [WORKLOAD_FACTS])
+    names = [WORKLOAD_FACTS.on_broker(elsewhere)]
+    assert await may_write(administrator, names)
 
     for role in KAFKA_ROLES:
-        assert set() == await may_write(secured_kafka.access(role), [other.on_broker(prefix)])
+        assert set() == await may_write(secured_kafka.access(role), names), role
+        assert set() == await may_read(secured_kafka.access(role), names), role
 
 
 async def test_rules_that_nobody_wants_any_more_go(secured_kafka: LocalKafka, prefix: str):
