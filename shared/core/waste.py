@@ -113,14 +113,20 @@ def _node_table(counts: Mapping[PodClass, int], gpu: Floats) -> Floats:
 
 
 def _cpu_per_gpu(counts: Mapping[PodClass, int], fleet: list[Kind]) -> float:
-    """Mean CPU per GPU of what is asked; in all if the fleet has less than that."""
+    """Mean CPU per GPU of what is asked; in all if the fleet has less than that.
+
+    While nobody asks for GPUs, what the fleet has beside them: CPU work that comes first must not
+    leave the GPUs without CPU.
+    """
     gpus = sum(each.gpu_milli * count for each, count in counts.items()) / GPU_MILLI
     gpus_there = sum(kind.nodes * kind.key.gpus for kind in fleet)
-    if not gpus or not gpus_there:
+    if not gpus_there:
         return 0.0
+    there = sum(kind.nodes * kind.key.cpu_milli for kind in fleet) / gpus_there
+    if not gpus:
+        return there
     beside = sum(each.cpu_milli * count for each, count in counts.items() if each.gpu_milli)
     asked = sum(each.cpu_milli * count for each, count in counts.items()) / gpus
-    there = sum(kind.nodes * kind.key.cpu_milli for kind in fleet) / gpus_there
     return asked if asked > there else beside / gpus
 
 

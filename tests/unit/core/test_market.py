@@ -96,6 +96,16 @@ def test_cpu_work_goes_to_nodes_without_gpus_first() -> None:
     assert where(fleet, workload(pods(cpu_milli=4000))) == "bare"
 
 
+def test_cpu_work_that_comes_before_any_gpu_work_leaves_the_gpus_their_cpu() -> None:
+    poor = [node(f"poor-{number}", gpus=8, cpu_milli=96_000) for number in range(4)]
+    rich = [node(f"rich-{number}", gpus=2, cpu_milli=96_000) for number in range(2)]
+    fleet = cluster(*poor, *rich)
+    cpu_work = workload(pods(cpu_milli=8000))
+    teach(fleet, cpu_work)
+
+    assert {where(fleet, cpu_work)[:4] for _ in range(16)} == {"rich"}
+
+
 def test_a_share_fills_a_gpu_in_use_before_another_is_opened() -> None:
     fleet = cluster(*(node(f"n{number}") for number in range(6)))
     asked = workload(pods(share(500, 10), cpu_milli=1000))
