@@ -155,8 +155,11 @@ def candidates(kinds: Iterable[Kind], demand: PodDemand, team: str) -> Iterator[
 def _shelves(kind: Kind, demand: PodDemand, team: str) -> Iterator[tuple[Shelf, int]]:
     """(shelf, smallest amount) on which nodes with room may lie."""
     if demand.profile:
+        table = kind.table
+        assert table is not None
         for state in sorted(kind.mig, key=int):
-            yield kind.mig[state], 0
+            if table.room(int(state), demand.profile):
+                yield kind.mig[state], 0
         return
     if demand.milli and team in kind.shared:
         yield kind.shared[team], demand.milli
