@@ -103,6 +103,19 @@ def test_only_as_many_leave_as_the_gang_needs() -> None:
     assert moved(plan) == [("b", "n1")]
 
 
+def test_on_one_node_the_cheaper_of_two_that_would_do_leaves() -> None:
+    scene = Scene(
+        placing.node("n0", gpus=4, pool="n0", cpu_milli=8000),
+        placing.node("n1", gpus=4, pool="n1", cpu_milli=1000),
+    )
+    scene.put("large and dear", "n0", 2, cost=9)
+    scene.put("small and cheap", "n0", 1, cost=1)
+
+    plan = scene.plan(pod("gang", placing.whole(2), cpu_milli=4000))
+
+    assert moved(plan) == [("small and cheap", "n1")]
+
+
 def test_what_may_not_be_moved_stays() -> None:
     scene = Scene()
     scene.put("fixed", "n0", 2, movable=False)
