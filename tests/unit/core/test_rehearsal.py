@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from shared.core import value
 from shared.core.cluster import Cluster
 from shared.core.model import Placement, PodSet
 from shared.core.placement import place
@@ -37,7 +38,7 @@ def moved_once(kind: str) -> tuple[Cluster, Rehearsal, Move]:
     rehearsal = Rehearsal(fleet, Tenants([running]))
     held = fleet.nodes[answer.pods[0].node]
     assert held.inventory is not None
-    fleet.put_node(replace(held.inventory, cordoned=True))
+    fleet.put_node(value.replace(held.inventory, cordoned=True))
     move = rehearsal.move(running)
     assert move is not None
     rehearsal.rollback()
