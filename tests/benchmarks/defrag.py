@@ -172,6 +172,7 @@ def compared(samples: list[dict[str, Any]]) -> dict[str, Any]:
     """Moves in all over the instances that both solve, and how often only one does."""
     both = [row for row in samples if row["moves"] and row["cp_sat_moves"]]
     ours, best = sum(r["moves"] for r in both), sum(r["cp_sat_moves"] for r in both)
+    bound = sum(r["cp_sat_bound"] for r in both)
     return {
         "instances": len(samples),
         "solved_by_both": len(both),
@@ -180,7 +181,9 @@ def compared(samples: list[dict[str, Any]]) -> dict[str, Any]:
         "only_by_muster": sum(bool(r["moves"]) and not r["cp_sat_moves"] for r in samples),
         "moves": ours,
         "cp_sat_moves": best,
+        "cp_sat_bound": bound,
         "ratio": round(ours / best, 3) if best else None,
+        "ratio_to_bound": round(ours / bound, 3) if bound else None,
         "ratio_worst": max((round(r["moves"] / r["cp_sat_moves"], 2) for r in both), default=None),
     }
 

@@ -47,7 +47,7 @@ def test_the_optimum_is_not_above_our_plan_nor_below_what_counting_allows(
 
 
 def test_only_instances_that_both_solve_are_compared() -> None:
-    row = {"proven": True}
+    row = {"proven": True, "cp_sat_bound": 4}
     found = compared(
         [
             row | {"moves": 6, "cp_sat_moves": 5},
@@ -57,6 +57,7 @@ def test_only_instances_that_both_solve_are_compared() -> None:
     )
 
     assert found["ratio"] == 1.2
+    assert found["ratio_to_bound"] == 1.5
     assert (found["only_by_cp_sat"], found["only_by_muster"]) == (1, 1)
 
 
