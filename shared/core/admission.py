@@ -140,7 +140,7 @@ def admit(spec: WorkloadSpec, team_name: str, rules: Rules) -> AdmittedWorkload 
         return standing
     filled = _with_defaults(spec, standing)
     _check_maxima(filled, standing.team, errors)
-    if filled.model_parameters_billions is not None and not errors:
+    if not errors:
         too_small = model_error(filled, rules.fleet)
         errors.extend(() if too_small is None else (too_small,))
     if errors:

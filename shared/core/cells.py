@@ -106,12 +106,12 @@ class Cells:
     ) -> tuple[int, Member] | None:
         """(score, member) with the room: the highest score, then the least rank.
 
-        `scores` are multiples of `TIE`, or `REFUSED`.
+        `scores` are multiples of `TIE`, or `REFUSED`. There must have been a member.
         """
         size = len(self._members)
         fits = self._memory_max[:size] >= memory_mib
         left = np.where(fits, scores[:size] + self._tie[:size], REFUSED)
-        while size:
+        while True:
             number = int(left.argmax())
             if left[number] < REFUSED + TIE:
                 return None
@@ -131,7 +131,6 @@ class Cells:
                     return score, member
             self._tighten(number)
             left[number] = REFUSED
-        return None
 
     def _tighten(self, number: int) -> None:
         members = self._members[number]

@@ -89,10 +89,6 @@ class FleetShape:
         """Number of nodes known."""
         return len(self._nodes)
 
-    def get(self, name: str) -> NodeSummary | None:
-        """What is known of node `name`."""
-        return self._nodes.get(name)
-
     def put(self, name: str, summary: NodeSummary) -> bool:
         """Learn or replace a node; says whether anything changed. O(1)."""
         before = self._nodes.get(name)

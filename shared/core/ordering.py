@@ -38,7 +38,7 @@ M = TypeVar("M", bound=Member)
 class Lineup(Generic[M]):
     """Members in order, the first one at hand; `reverse` keeps the last one at hand instead.
 
-    Push and pop O(log n), membership and discard O(1).
+    Push and pop O(log n), discard O(1).
     """
 
     __slots__ = ("_heap", "_pushed", "_reverse", "_tickets")
@@ -52,10 +52,6 @@ class Lineup(Generic[M]):
     def __len__(self) -> int:
         """Members that stand here."""
         return len(self._tickets)
-
-    def __contains__(self, member: M) -> bool:
-        """Whether `member` stands here."""
-        return member.id in self._tickets
 
     def push(self, member: M) -> None:
         """Let `member` stand here; without effect if it does already."""

@@ -186,8 +186,8 @@ class Line:
         heads = []
         for members in self.classes.values():
             first = members.lineup.first()
-            if first is not None:
-                heads.append((first.key, first.id, members))
+            assert first is not None, "a class goes with the last of its members"
+            heads.append((first.key, first.id, members))
         heapq.heapify(heads)
         return heads
 

@@ -108,11 +108,9 @@ class WaitingIndex:
     def wake(self, can_help: Callable[[str], bool]) -> None:
         """Let resting classes be tried again for whose head `can_help(workload id)` is true."""
         for request_class, line in self._lines.items():
-            if line.resting:
-                head = self._head(line)
-                if head is not None and can_help(head[1]):
-                    line.resting = False
-                    self._offer(request_class, line)
+            if line.resting and can_help(self._head(line)[1]):
+                line.resting = False
+                self._offer(request_class, line)
 
     def behind(self, request_class: Hashable) -> Iterator[str]:
         """All workloads of a class, in no order."""
@@ -120,19 +118,15 @@ class WaitingIndex:
         yield from line.members if line else ()
 
     def _offer(self, request_class: Hashable, line: Line) -> None:
-        head = self._head(line)
-        if head is not None:
-            self._tickets += 1
-            heapq.heappush(self._ready, (*head, self._tickets, request_class))
+        self._tickets += 1
+        heapq.heappush(self._ready, (*self._head(line), self._tickets, request_class))
 
     def _is_head(self, line: Line, workload_id: str) -> bool:
-        head = self._head(line)
-        return head is not None and head[1] == workload_id
+        return self._head(line)[1] == workload_id
 
-    def _head(self, line: Line) -> tuple[OrderKey, str] | None:
-        while line.heap:
-            order_key, workload_id = line.heap[0]
-            if line.members.get(workload_id) == order_key:
-                return line.heap[0]
-            heapq.heappop(line.heap)
-        return None
+    def _head(self, line: Line) -> tuple[OrderKey, str]:
+        """The first who waits; a line goes with the last of its members."""
+        heap, members = line.heap, line.members
+        while members.get(heap[0][1]) != heap[0][0]:
+            heapq.heappop(heap)
+        return heap[0]

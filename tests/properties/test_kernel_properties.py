@@ -6,7 +6,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.kernel_story import Story, any_fleet
@@ -16,6 +16,7 @@ seeds = st.integers(0, 2**40)
 
 @settings(max_examples=30, deadline=None)
 @given(seeds)
+@example(1)
 def test_core_reference_and_kernels_decide_alike(seed: int) -> None:
     draw = Random(seed)
     story = Story(any_fleet(draw, draw.randint(1, 30)), draw)
@@ -37,6 +38,7 @@ def test_they_decide_alike_for_long(seed: int, nodes: int, steps: int) -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(seeds)
+@example(1)
 def test_back_ends_that_take_over_a_full_cluster_decide_as_it_would(seed: int) -> None:
     draw = Random(seed)
     story = Story(any_fleet(draw, draw.randint(1, 30)), draw)
@@ -50,6 +52,7 @@ def test_back_ends_that_take_over_a_full_cluster_decide_as_it_would(seed: int) -
 
 @settings(max_examples=30, deadline=None)
 @given(seeds)
+@example(1)
 def test_what_is_rolled_back_never_was(seed: int) -> None:
     draw = Random(seed)
     story = Story(any_fleet(draw, draw.randint(1, 30)), draw)

@@ -248,3 +248,10 @@ def test_the_message_names_the_first_rules_and_counts_the_others():
 
     assert answer.message.startswith("name: must be a DNS-1123 label")
     assert answer.message.endswith("; and 1 more")
+
+
+def test_a_team_whose_classes_are_all_unknown_is_refused_provisionally():
+    answer = refused(a_spec(), rules(priority_classes=("gone",)))
+
+    assert answer.doubt is Doubt.NAMES
+    assert "team fraud has no priority class to use" in answer.message

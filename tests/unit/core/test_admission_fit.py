@@ -349,3 +349,12 @@ def test_every_profile_that_is_known_has_a_size_in_quota():
     assert len(known_profiles()) > 50
     for name in known_profiles():
         assert 125 <= least_milli(name) <= 1000
+
+
+def test_a_fleet_counts_its_nodes_each_once():
+    fleet = a_fleet(a_node("n1"), a_node("n2"), a_node("n1", gpus=4))
+    assert len(fleet) == 2
+
+    fleet.remove("n1")
+
+    assert len(fleet) == 1

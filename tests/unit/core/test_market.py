@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from copy import deepcopy
 
+import pytest
+
 from shared.core.cluster import Cluster
 from shared.core.demand import gang_of
-from shared.core.market import KINDS_MAX
+from shared.core.market import KINDS_MAX, SCORES_MAX
 from shared.core.mix import CLASSES_MAX, LEARNED_MIN, TOTAL_MAX, DemandMix
 from shared.core.model import GpuChoice, Placement, Workload
 from shared.core.placement import learn, place
@@ -189,3 +191,36 @@ def test_a_workload_placed_before_a_restart_is_part_of_the_mix() -> None:
 
     assert fleet.market("a100").learned
     assert [LEARNED_MIN] == list(fleet.market("a100").mix.counts.values())
+
+
+def test_a_node_that_is_cordoned_is_no_place_until_it_is_back() -> None:
+    fleet = cluster(node("a"), node("b"))
+    teach(fleet, one_gpu())
+    assert {where(fleet, one_gpu()) for _ in range(3)} <= {"a", "b"}
+
+    fleet.put_node(node("a", cordoned=True))
+    assert {where(fleet, one_gpu()) for _ in range(4)} == {"b"}
+    fleet.put_node(node("b", cordoned=True))
+    assert not isinstance(place(fleet, request(one_gpu())), Placement)
+
+    fleet.put_node(node("a"))
+    assert where(fleet, one_gpu()) == "a"
+
+
+def test_a_flavor_of_cordoned_nodes_alone_has_no_place() -> None:
+    market = cluster(node("a", cordoned=True)).market("a100")
+    (demand,) = gang_of(one_gpu()).demands
+
+    assert market.find((), demand, "red", ()) is None
+
+
+def test_more_classes_than_are_kept_change_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = []
+    for scores_max in (SCORES_MAX, 3):
+        monkeypatch.setattr("shared.core.market.SCORES_MAX", scores_max)
+        fleet = cluster(*(node(f"n{number}", cpu_milli=50_000 + number) for number in range(6)))
+        teach(fleet, one_gpu())
+        answers.append([where(fleet, one_gpu(1000 * (each % 7))) for each in range(28)])
+        assert len(fleet.market("a100")._scores) <= min(scores_max, 7)
+
+    assert answers[0] == answers[1]

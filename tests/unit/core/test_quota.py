@@ -124,3 +124,18 @@ def test_a_tree_has_a_greatest_depth():
 
     assert problems[:31] == [""] * 31
     assert any("deeper than" in problem for problem in problems)
+
+
+def test_a_queue_that_leaves_its_cohort_takes_use_and_promises_along():
+    tree = a_tree(a_cohort("top"), a_cohort("c", parent="top"), a_queue(parent="c"))
+    tree.charge("q", "h100", gpus(3))
+    tree.promise("q", "h100", gpus(2))
+
+    changed, _ = tree.apply(a_queue(version=2))
+
+    assert [node.name for node in changed] == ["q", "c", "top"]
+    for name in ("c", "top"):
+        assert tree.node(name).taken("h100") == (0, 0, 0)
+        assert tree.node(name).ceilings == {}
+    assert tree.node("q").taken("h100") == (5000, 2, 2)
+    assert tree.node("q").root is tree.node("q")

@@ -334,3 +334,139 @@ def test_what_is_over_leaves_nothing_behind_and_takes_nothing_back():
     assert desk.core.open == 0
     assert desk.core.tree.node("q").taken("h100") == (0, 0, 0)
     assert {one.phase for one in (placed, offered, waits)} == {Phase.GONE}
+
+
+def test_a_nomination_is_taken_back_when_its_flavor_loses_the_product():
+    desk = Desk(a_queue())
+    desk.core.apply_flavor("h100", ("H100",))
+    desk.queue(a_pending("w1", products=("H100",)))
+
+    desk.core.apply_flavor("h100", ("H200",))
+
+    assert desk.settle() == ["-w1", "?w1:NoMatchingFlavor"]
+
+
+def test_a_flavor_that_is_told_again_unchanged_costs_nothing():
+    desk = Desk(a_queue())
+    desk.core.apply_flavor("h100", ("H100",))
+    desk.queue(a_pending("w1"))
+
+    desk.core.apply_flavor("h100", ("H100",))
+
+    assert not desk.core.unsettled
+
+
+def test_the_same_priority_again_changes_nothing():
+    desk = Desk(a_queue())
+    first = a_pending("w1", priority=3)
+    desk.queue(first)
+
+    desk.core.reprioritise(first, 3)
+
+    assert desk.settle() == []
+    assert first.nomination == 1
+
+
+def test_the_priority_of_what_runs_changes_without_another_nomination():
+    desk = Desk(a_queue())
+    first = a_pending("w1")
+    desk.queue(first)
+    place(desk, first)
+
+    desk.core.reprioritise(first, 9)
+
+    assert desk.settle() == []
+    assert (first.priority, first.key[0], first.phase) == (9, -9, Phase.PLACED)
+
+
+def test_a_placement_stands_although_quota_let_it_wait():
+    desk = Desk(a_queue(flavors={"h100": 4}))
+    late, next_one = a_pending("w1", 4, at=1), a_pending("w2", 4, at=2)
+    desk.queue(a_pending("w0", 4), late, next_one)
+
+    assert place(desk, late) == []
+
+    line = desk.core.line("q")
+    assert late.phase is Phase.PLACED
+    assert line.waiting() == 1
+    assert line.head() is next_one
+    assert desk.core.tree.node("q").taken("h100")[0] == 8000
+
+
+def test_freed_quota_does_not_wake_a_queue_of_another_tree():
+    desk = Desk(
+        a_cohort("c"),
+        a_queue("q", parent="c"),
+        a_cohort("d"),
+        a_queue("r", parent="d"),
+        a_queue("s", parent="d"),
+    )
+    holder, taken = a_pending("w0", 8), a_pending("x0", 8, queue="s")
+    desk.queue(holder, taken)
+    place(desk, holder)
+    place(desk, taken)
+    desk.core.apply(a_queue("s", parent="d", version=2, flavors={"h100": 1}))
+    assert desk.queue(a_pending("x1", 4, queue="r")) == ["?x1:WaitingForQuota"]
+
+    desk.core.released(holder)
+    assert not desk.core.unsettled
+
+    assert release(desk, taken) == ["+x1"]
+
+
+def restored(*stored, **options):
+    """A desk that is put back from (pending, phase, flavor, charge), as after a restart."""
+    desk = Desk(a_queue(), **options)
+    for one in stored:
+        desk.core.restore(*one)
+    desk.core.resume()
+    return desk
+
+
+def test_what_was_open_and_placed_before_a_restart_counts_after_it():
+    offered, refused = a_pending("w1", 3, at=1), a_pending("w2", 8, at=2)
+    running = a_pending("w3", 4, at=3)
+
+    desk = restored(
+        (offered, Phase.OFFERED, "h100", (0, 0, 0)),
+        (refused, Phase.REFUSED, "", (0, 0, 0)),
+        (running, Phase.PLACED, "h100", gpus(4)),
+    )
+
+    assert desk.settle() == []
+    assert desk.core.open == 2
+    assert desk.core.tree.node("q").taken("h100")[0] == 7000
+    assert (offered.offered, refused.offered) == (("h100",), ("h100",))
+    assert release(desk, running) == []
+    assert desk.core.tree.node("q").taken("h100")[0] == 3000
+
+
+def test_who_waited_before_a_restart_goes_on_waiting_in_order_after_it():
+    holder, second, first = a_pending("w0", 8), a_pending("w2", 8, at=2), a_pending("w1", 8, at=1)
+
+    desk = restored(
+        (holder, Phase.PLACED, "h100", gpus(8)),
+        (second, Phase.WAITING, "", (0, 0, 0)),
+        (first, Phase.WAITING, "", (0, 0, 0)),
+    )
+
+    assert desk.settle() == ["?w1:WaitingForQuota", "?w2:WaitingForQuota"]
+    assert release(desk, holder) == ["+w1"]
+
+
+def test_what_was_held_before_a_restart_stays_out_of_the_line():
+    asked_to_stop = a_pending("w1")
+
+    desk = restored((asked_to_stop, Phase.IDLE, "", (0, 0, 0)))
+
+    assert desk.settle() == []
+    assert (desk.core.open, asked_to_stop.phase) == (0, Phase.IDLE)
+
+
+def test_a_refused_one_from_before_a_restart_still_gives_up_its_turn():
+    refused = a_pending("w1", at=1)
+    desk = restored((refused, Phase.REFUSED, "", (0, 0, 0)), open_max=1, open_each=1)
+
+    said = desk.queue(a_pending("w2", at=2, priority=5))
+
+    assert said[:2] == ["-w1", "+w2"]
