@@ -58,11 +58,11 @@ def test_a_valid_body_is_decoded_with_its_defaults():
     ],
 )
 def test_what_would_poison_the_log_or_the_database_ends_here_and_fast(body):
-    started = time.perf_counter()
+    started = time.process_time()
 
     assert refused(body)
 
-    assert time.perf_counter() - started < 0.05
+    assert time.process_time() - started < 0.05
 
 
 def test_twenty_levels_are_enough_and_twenty_one_too_many():
