@@ -263,8 +263,6 @@ class Reference:
                 if self._fill(request, int(place), 0, rooms, in_domains) == request[PODS]:
                     return True
                 self.roll_back(mark)
-            if not len(places):
-                return False
         return False
 
     def _rooms(self, shape: int, *, exactly: bool) -> Ints:

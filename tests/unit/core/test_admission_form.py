@@ -73,6 +73,10 @@ BROKEN = [
     (a_spec(gpu_choice=GpuChoice(cuda="12.")), "gpu_choice.cuda"),
     (a_spec(gpu_choice=GpuChoice(node_pool="a b")), "gpu_choice.node_pool"),
     (
+        a_spec(gpu_choice=GpuChoice(preferred_products={"": 1})),
+        "gpu_choice.preferred_products",
+    ),
+    (
         a_spec(gpu_choice=GpuChoice(preferred_products={"H100": -1})),
         "gpu_choice.preferred_products.H100",
     ),

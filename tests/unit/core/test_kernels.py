@@ -18,16 +18,26 @@ from shared.core.kernels.arrays import (
     NONE,
     PLACE,
     PODS,
+    RELEASE,
     REQUEST_COLUMNS,
     SHAPE,
     SLOT,
     WHAT,
     WIDEST,
+    Ints,
 )
 from shared.core.kernels.cells import lowest
 from shared.core.kernels.compiled import Compiled
 from shared.core.kernels.fleet import Fleet
-from shared.core.kernels.indexes import BITS
+from shared.core.kernels.indexes import (
+    BITS,
+    CONDITIONS_USED,
+    EPOCH,
+    LINES_USED,
+    OVERFLOW,
+    new_index,
+    with_more_cells,
+)
 from shared.core.kernels.reference import Reference
 from shared.core.kernels.sorting import position, sort
 from shared.core.kernels.tree import (
@@ -228,3 +238,92 @@ def test_the_tightest_of_many_racks_is_found() -> None:
     first, second = (fleet.state.held[:slot] for fleet in fleets)
     assert np.array_equal(first[:, :2], second[:, :2])
     assert len(fleets[0].state.domains) == 201
+
+
+@pytest.mark.parametrize("back_end_class", [Compiled, Reference])
+def test_marks_stand_inside_each_other_and_a_long_log_is_rolled_back_whole(
+    back_end_class: type[Compiled | Reference],
+) -> None:
+    fleet = learned_fleet(placing.node("a"), placing.node("b", gpus=4))
+    decider = back_end_class(fleet)
+    (demand,) = gang_of(placing.workload(placing.pods(placing.whole(1)))).demands
+    shape = fleet.shape(demand, fleet.kinds)
+    fleet.make_slots(12)
+    decider.run(requests_of((PLACE, 0, shape)))
+    before = [array.copy() for array in (fleet.state.nodes, fleet.state.gpus, fleet.state.held)]
+
+    outer = decider.mark()
+    decider.run(requests_of(*((PLACE, slot, shape) for slot in range(1, 7))))
+    between, inner = fleet.state.nodes.copy(), decider.mark()
+    for _ in range(150):
+        decider.run(requests_of(*((RELEASE, slot, shape) for slot in range(1, 7))))
+        decider.run(requests_of(*((PLACE, slot, shape) for slot in range(1, 7))))
+    decider.roll_back(inner)
+    assert np.array_equal(between, fleet.state.nodes)
+    decider.roll_back(outer)
+
+    after = (fleet.state.nodes, fleet.state.gpus, fleet.state.held)
+    assert np.array_equal(before[0], after[0])
+    assert np.array_equal(before[1], after[1])
+    assert (after[2][1:, HELD_NODE] == NONE).all()
+    assert after[2][0, HELD_NODE] == before[2][0, HELD_NODE] != NONE
+
+
+@pytest.mark.parametrize("back_end_class", [Compiled, Reference])
+def test_what_is_not_held_is_not_given_back(
+    back_end_class: type[Compiled | Reference],
+) -> None:
+    fleet = learned_fleet(placing.node("a"))
+    decider = back_end_class(fleet)
+    (demand,) = gang_of(placing.workload(placing.pods(placing.whole(1)))).demands
+    shape = fleet.shape(demand, fleet.kinds)
+    before = fleet.state.nodes.copy()
+
+    decider.run(requests_of((PLACE, 0, shape)))
+    assert not np.array_equal(before, fleet.state.nodes)
+    decider.run(requests_of(*[(RELEASE, 0, shape)] * 2))
+
+    assert np.array_equal(before, fleet.state.nodes)
+
+
+@pytest.mark.parametrize("back_end_class", [Compiled, Reference])
+def test_a_gang_that_no_rack_has_the_cpu_for_goes_nowhere(
+    back_end_class: type[Compiled | Reference],
+) -> None:
+    nodes = [placing.node(f"n{at}", rack=f"r{at // 2}", cpu_milli=10_000) for at in range(4)]
+    fleet = learned_fleet(*nodes)
+    asked = placing.pods(placing.whole(1), 3, cpu_milli=6_000)
+    (demand,) = gang_of(placing.workload(asked)).demands
+    request = requests_of((GANG, 0, fleet.shape(demand, fleet.kinds)))
+    request[0, [PODS, WIDEST]] = 3, 2
+    before = fleet.state.nodes.copy()
+
+    back_end_class(fleet).run(request)
+
+    assert np.array_equal(before, fleet.state.nodes)
+    assert (fleet.state.held[:3, HELD_NODE] == NONE).all()
+
+
+@pytest.mark.parametrize(
+    ("size", "what"), [(LINES_USED, "lines"), (CONDITIONS_USED, "scores"), (OVERFLOW, "cells")]
+)
+def test_what_ran_out_is_there_twice_and_all_else_as_before(size: int, what: str) -> None:
+    state = learned_fleet(placing.node("a")).state
+    index = new_index(state, 1, lines=128, used_lines=32, conditions=256)
+    index.sizes[[size, EPOCH]] = {LINES_USED: 128, CONDITIONS_USED: 256, OVERFLOW: 1}[size], 3
+
+    more = with_more_cells(state, index)
+
+    sizes = {name: getattr(index, name).size for name in ("lines", "scores", "cells")}
+    grown = {name for name in sizes if getattr(more, name).size > sizes[name]}
+    assert grown == {what}
+    assert more.sizes[EPOCH] == 3
+    assert not more.sizes[[LINES_USED, CONDITIONS_USED, OVERFLOW]].any()
+
+
+def requests_of(*rows: tuple[int, int, int]) -> Ints:
+    """(what, slot, shape) of one pod each."""
+    requests = np.zeros((len(rows), REQUEST_COLUMNS), dtype=np.int64)
+    requests[:, [WHAT, SLOT, SHAPE]] = rows
+    requests[:, PODS] = 1
+    return requests

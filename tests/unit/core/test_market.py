@@ -224,3 +224,22 @@ def test_more_classes_than_are_kept_change_no_answer(monkeypatch: pytest.MonkeyP
         assert len(fleet.market("a100")._scores) <= min(scores_max, 7)
 
     assert answers[0] == answers[1]
+
+
+def test_without_any_gpu_work_is_placed_by_its_cpu() -> None:
+    fleet = cluster(node("a", gpus=0, cpu_milli=8000), node("b", gpus=0, cpu_milli=4000))
+    asked = workload(pods(cpu_milli=4000))
+    teach(fleet, asked)
+
+    assert sorted(where(fleet, asked) for _ in range(3)) == ["a", "a", "b"]
+    assert not isinstance(place(fleet, request(asked)), Placement)
+
+
+def test_demand_that_no_node_can_serve_has_no_price() -> None:
+    answers = []
+    for beside in ((), (one_gpu(8000, "B200"),)):
+        fleet = cluster(*(node(f"n{number}") for number in range(3)))
+        teach(fleet, one_gpu(), *beside)
+        answers.append([where(fleet, one_gpu()) for _ in range(12)])
+
+    assert answers[0] == answers[1]
