@@ -14,7 +14,7 @@ from shared.core.kernels import jit
 def a_function_without_a_file() -> Callable[[int], int]:
     """There is no folder for numba to keep what comes from no file."""
     names: dict[str, Callable[[int], int]] = {}
-    exec("def double(number):\n    return 2 * number\n", names)  # type: ignore[arg-type]
+    exec("def double(number):\n    return 2 * number\n", names)
     return names["double"]
 
 
