@@ -45,6 +45,16 @@ def test_a_member_that_leaves_is_not_found_again() -> None:
     assert cells.best(scores(5, 1), 0, 0) == (TIE, (9 << RANK_SHIFT, -1, cells._members[1][0][2]))
 
 
+def test_a_cell_is_as_early_as_the_first_of_those_who_are_left() -> None:
+    first, last, between = a_member(1), a_member(5), a_member(3)
+    cells = cells_of((0, first), (0, last), (1, between))
+    assert cells.best(scores(7, 7), 0, 0) == (7 * TIE, first)
+
+    cells.take(0, first)
+
+    assert cells.best(scores(7, 7), 0, 0) == (7 * TIE, between)
+
+
 def test_a_cell_whose_members_lost_memory_is_read_in_vain_only_once() -> None:
     lost, other = a_member(1), a_member(2)
     cells = cells_of((0, lost), (1, other))

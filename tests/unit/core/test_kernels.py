@@ -275,15 +275,16 @@ def test_what_is_not_held_is_not_given_back(
 ) -> None:
     fleet = learned_fleet(placing.node("a"))
     decider = back_end_class(fleet)
-    (demand,) = gang_of(placing.workload(placing.pods(placing.whole(1)))).demands
+    (demand,) = gang_of(placing.workload(placing.pods(placing.whole(1), cpu_milli=1000))).demands
     shape = fleet.shape(demand, fleet.kinds)
-    before = fleet.state.nodes.copy()
+    before, gpus = fleet.state.nodes.copy(), fleet.state.gpus.copy()
 
     decider.run(requests_of((PLACE, 0, shape)))
     assert not np.array_equal(before, fleet.state.nodes)
     decider.run(requests_of(*[(RELEASE, 0, shape)] * 2))
 
     assert np.array_equal(before, fleet.state.nodes)
+    assert np.array_equal(gpus, fleet.state.gpus)
 
 
 @pytest.mark.parametrize("back_end_class", [Compiled, Reference])

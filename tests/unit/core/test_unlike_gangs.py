@@ -118,5 +118,8 @@ def test_a_node_that_moved_counts_in_its_new_rack_alone(count: int) -> None:
     for _ in range(count):
         fleet.put_node(node("b"))
 
+    assert isinstance(answer_of(fleet, pods(whole(5), 3), topology=IN_RACK), Refusal)
+    for index in fleet.rooms.values():
+        assert [place.name for _, _, place in index.at_least(Level.RACK, 1, 9)] == ["s"]
     assert sorted(where(fleet, gang, topology=IN_RACK)) == ["a", "c"]
     assert isinstance(answer_of(fleet, gang, topology=IN_RACK), Refusal)
