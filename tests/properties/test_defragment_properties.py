@@ -226,11 +226,10 @@ def test_a_plan_keeps_within_its_limit_of_moves(seed: int, moves_max: int) -> No
 def test_a_gang_that_fits_gets_no_plan(seed: int) -> None:
     run, draw = any_history(seed)
     asked = any_workload(draw)
-    if not feasible(run.ledger, asked):
-        return
 
     answer = defragment(run.cluster, [], placing.request(asked))
 
     assert isinstance(answer, NoPlan)
-    assert answer.obstacle is Obstacle.FITS
-    assert isinstance(place(run.cluster, placing.request(asked)), Placement)
+    fits = answer.obstacle is Obstacle.FITS
+    # Not `feasible`: the search for gangs of unlike pods is bounded, and may give up.
+    assert fits == isinstance(place(run.cluster, placing.request(asked)), Placement)
