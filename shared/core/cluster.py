@@ -219,6 +219,11 @@ class Cluster:
             state.market = market
         if market is not None:
             market.change(state)
+        self.fabric.follow(state)
+        if self.fabric.reordered:
+            for each in self.markets.values():
+                each.reorder(self.fabric.reordered)
+            self.fabric.reordered.clear()
 
     def _kinds_changed(self) -> None:
         self.plans.clear()

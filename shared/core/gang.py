@@ -25,7 +25,8 @@ from shared.core.feasibility import Tiers
 from shared.core.kind import Kind
 from shared.core.model import Level, Spread
 from shared.core.node_state import NodeState
-from shared.core.room import RoomIndex, room_index
+from shared.core.room import Place as Part
+from shared.core.room import Ranked, RoomIndex, room_index
 from shared.core.search import Nodes, Place, candidates, find, find_by_mix
 from shared.core.statement import Statement
 from shared.core.topology import Domain, levels_to_try
@@ -34,6 +35,8 @@ PLACES_BY_DEVICES_MAX: Final = 4
 """Places tried at one level by a count that leaves CPU and memory out."""
 PLACES_MAX: Final = 64
 """Places tried at one level. Pods of one shape need one; unlike ones may need more."""
+COMPARED_MAX: Final = 4
+"""The tightest blocks or zones, of which the one is taken that is touched in the fewest parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,11 +198,29 @@ def _places(
         needs.append((index, pods))
     scarcest, pods = min(needs, key=lambda need: need[0].count_at_least(level, need[1]))
     places_max = PLACES_BY_DEVICES_MAX if layout.by_devices else PLACES_MAX
-    return [
+    places = [
         place
         for _, _, place in scarcest.at_least(level, pods, places_max)
         if all(index.room(place) >= pods for index, pods in needs)
     ]
+    if level in (Level.BLOCK, Level.ZONE):
+        places[:COMPARED_MAX] = sorted(
+            places[:COMPARED_MAX], key=lambda place: _parts(scarcest, place, pods)
+        )
+    return places
+
+
+def _parts(index: RoomIndex, place: Domain | NodeState, pods: int) -> int:
+    """How many parts of `place` it takes to hold `pods`, the largest first."""
+    if isinstance(place, NodeState):
+        return 1
+    parts = 0
+    for room, _, _ in reversed(index.children(place)):
+        if pods <= 0:
+            break
+        parts += 1
+        pods -= room
+    return parts
 
 
 def _shapes(
@@ -266,6 +287,11 @@ def _fill_all(
     return True
 
 
+def _next_part(parts: list[Ranked], pods: int) -> Part:
+    """Take out the tightest part that holds all `pods`, else the largest."""
+    return parts.pop(min(bisect_left(parts, (pods,)), len(parts) - 1))[2]
+
+
 class Fill:
     """Puts pods of one demand into a part of the fabric."""
 
@@ -290,11 +316,24 @@ class Fill:
         if isinstance(place, NodeState):
             return self._into_node(place, pods)
         parts = self._room().children(place)
+        if place.level is Level.ZONE:
+            parts = self._parts_of_blocks(parts, pods)
         placed = 0
         while placed < pods and parts:
-            at = min(bisect_left(parts, (pods - placed,)), len(parts) - 1)
-            placed += self.into(parts.pop(at)[2], pods - placed)
+            placed += self.into(_next_part(parts, pods - placed), pods - placed)
         return placed
+
+    def _parts_of_blocks(self, blocks: list[Ranked], pods: int) -> list[Ranked]:
+        """The racks of the fewest blocks that hold `pods`: across them, few racks count most."""
+        racks: list[Ranked] = []
+        while pods > 0 and blocks:
+            block = _next_part(blocks, pods)
+            pods -= self._room().room(block)
+            if isinstance(block, Domain):
+                racks += self._room().children(block)
+            else:
+                racks.append((self._room().room(block), block.rank, block))
+        return sorted(racks)
 
     def _into_node(self, node: NodeState, pods: int) -> int:
         room = min(node_room(node, self._demand, self._team), pods)

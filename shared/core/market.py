@@ -12,7 +12,7 @@ fit of core/search.py decides.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from typing import Final
 
 import numpy as np
@@ -21,10 +21,12 @@ from numpy.typing import NDArray
 from shared.core.cells import REFUSED, TIE, Cells, Conditions, Ints, Member
 from shared.core.demand import PodDemand
 from shared.core.devices import takes_share
+from shared.core.fill_order import fill_order
 from shared.core.kind import Kind
 from shared.core.mig_pool import MigPools
 from shared.core.mix import DemandMix
 from shared.core.node_state import NodeState
+from shared.core.topology import Domain
 from shared.core.units import GPU_MILLI
 from shared.core.waste import CORES, GPUS, MILLI_STEP, PART_MILLI, PARTS, Floats, Waste, waste_of
 
@@ -72,7 +74,9 @@ class Market:
         """Its GPUs in MIG mode."""
         self._version = 0
         self._changed: dict[NodeState, None] = {}
-        """Nodes whose cells are out of step."""
+        """Nodes whose cells are out of step ..."""
+        self._reordered: dict[Domain, None] = {}
+        """... and domains whose nodes come in another order in theirs."""
         self._empty()
 
     def _empty(self) -> None:
@@ -98,6 +102,10 @@ class Market:
         """A node changed; its cells follow when they are next needed."""
         self._changed[node] = None
 
+    def reorder(self, domains: Mapping[Domain, None]) -> None:
+        """The nodes of `domains` come in another order now; their cells follow as above."""
+        self._reordered.update(domains)
+
     def leave(self, node: NodeState) -> None:
         """Take a node out of its cells: it is gone, or of another flavor."""
         self._changed.pop(node, None)
@@ -116,17 +124,32 @@ class Market:
             for index in [index for index in places if index not in now]:
                 cells, number, member = places.pop(index)
                 cells.take(number, member)
+            order = fill_order(node)
             for index, (cells, number) in now.items():
+                member = (order, index, node)
                 old = places.get(index)
                 if old is not None:
-                    if old[0] is cells and old[1] == number:
+                    if old == (cells, number, member):
                         cells.raise_bounds(number, node)
                         continue
                     old[0].take(old[1], old[2])
-                member = (node.rank, index, node)
                 cells.put(number, member)
                 places[index] = (cells, number, member)
         self._changed.clear()
+        for domain in self._reordered:
+            for node in domain.nodes():
+                self._reorder(node)
+        self._reordered.clear()
+
+    def _reorder(self, node: NodeState) -> None:
+        order = fill_order(node)
+        places = self._places.get(node, {})
+        for index, (cells, number, member) in places.items():
+            if member[0] != order:
+                cells.take(number, member)
+                moved = (order, index, node)
+                cells.put(number, moved)
+                places[index] = (cells, number, moved)
 
     def _forget_kinds(self) -> None:
         """Number the kinds anew if most of those numbered have no node left. O(nodes), rarely."""

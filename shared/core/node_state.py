@@ -82,6 +82,8 @@ class NodeState:
         "rank",
         "unhealthy",
         "uses",
+        "whole",
+        "whole_count",
     )
 
     def __init__(self, name: str, rank: int) -> None:
@@ -106,7 +108,11 @@ class NodeState:
         self.entry: tuple[int, Entry] | None = None
         """Where `kind` has it: (free whole GPUs, entry)."""
         self.domain: Domain | None = None
-        """The tightest domain of the fabric that names it."""
+        """The tightest domain of the fabric that names it ..."""
+        self.whole = False
+        """... and whether it counts there as wholly free: takes work, and has ..."""
+        self.whole_count = -1
+        """... so many whole GPUs free; -1 if it never counts."""
         self.gpu_entries: dict[int, tuple[dict[str, Shelf], str, Entry]] = {}
         """By GPU: (shelves, name of the shelf, entry)."""
 
@@ -139,6 +145,7 @@ class NodeState:
         for index in gpus:
             self.use(index)
         takes_work = self.schedulable
+        self.whole_count = len(gpus) if takes_work and gpus else -1
         self.unhealthy = sum(not gpu.healthy for gpu in gpus.values()) if takes_work else 0
         for index, use in list(self.uses.items()):
             use.gpu = gpus.get(index)

@@ -16,12 +16,25 @@ from shared.core.ordering_ties import node_rank
 
 LEVELS: Final = (Level.NODE, Level.NVLINK_DOMAIN, Level.RACK, Level.BLOCK, Level.ZONE)
 """From the tightest to the widest."""
+WHOLE_MAX: Final = 127
+"""Wholly free nodes of a domain are told apart up to this many."""
 
 
 class Domain:
     """A part of the fabric; `children` are the domains and the unlabelled nodes in it."""
 
-    __slots__ = ("children", "level", "name", "parent", "path", "rank")
+    __slots__ = (
+        "children",
+        "fills",
+        "is_block",
+        "level",
+        "name",
+        "parent",
+        "path",
+        "rank",
+        "size",
+        "whole",
+    )
 
     def __init__(
         self, level: Level, path: tuple[str, ...], parent: Domain | None, rank: int
@@ -33,6 +46,13 @@ class Domain:
         self.rank = rank
         self.children: dict[str, Domain | NodeState] = {}
         """By a key that is unique in this domain."""
+        self.fills = level in (Level.RACK, Level.NVLINK_DOMAIN)
+        """Whether single pods fill such parts one after the other (core/fill_order.py)."""
+        self.is_block = level is Level.BLOCK
+        self.size = 0
+        """Nodes in it ..."""
+        self.whole = 0
+        """... and those that take new work and have all their GPUs free."""
 
     def __lt__(self, other: Domain) -> bool:
         """Only asked if two paths share a rank."""
@@ -53,6 +73,8 @@ class Fabric:
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self.domains: dict[tuple[Level, tuple[str, ...]], Domain] = {}
+        self.reordered: dict[Domain, None] = {}
+        """Domains whose nodes come in another fill order since the cluster last looked."""
 
     def put(self, state: NodeState, node: Node) -> None:
         """Hang `state` under the domains that `node` names."""
@@ -73,9 +95,14 @@ class Fabric:
                 domain.children[f"node {state.name}"] = state
             self.remove(state)
             state.domain = domain
+            self._count_size(state, 1)
 
     def remove(self, state: NodeState) -> None:
         """Take `state` out; domains that are empty then cease to be."""
+        self._count_size(state, -1)
+        if state.whole:
+            state.whole = False
+            self._count_whole(state, -1)
         domain = state.domain
         state.domain = None
         key = f"node {state.name}"
@@ -86,6 +113,28 @@ class Fabric:
             del self.domains[domain.level, domain.path]
             key = f"domain {'/'.join(domain.path)}"
             domain = domain.parent
+
+    def follow(self, state: NodeState) -> None:
+        """Count `state` as wholly free, or no longer, if that changed. O(levels)."""
+        whole = state.free_count == state.whole_count
+        if whole != state.whole:
+            state.whole = whole
+            self._count_whole(state, 1 if whole else -1)
+
+    def _count_whole(self, state: NodeState, change: int) -> None:
+        domain = state.domain
+        while domain is not None:
+            domain.whole += change
+            if domain.fills and domain.whole <= WHOLE_MAX:
+                self.reordered[domain] = None
+            domain = domain.parent
+
+    def _count_size(self, state: NodeState, change: int) -> None:
+        for domain in chain(state):
+            before = domain.size.bit_length()
+            domain.size += change
+            if domain.is_block and domain.size.bit_length() != before:
+                self.reordered[domain] = None
 
     def _domain(self, level: Level, path: tuple[str, ...], parent: Domain | None) -> Domain:
         domain = self.domains.get((level, path))

@@ -1,0 +1,50 @@
+"""Which of equally good nodes a single pod takes: the one that gangs miss least.
+
+Broken nodes go before whole ones. Of the broken, those of one block after the other, small blocks
+first; in a block, as of the whole ones everywhere: those of the NVLink domain, then of the rack,
+with the fewest wholly free nodes. Last decides the seeded rank. So whole nodes, leaves and blocks
+survive for gangs (placement.md 3.3; measured on Lingjun's fabric, tests/benchmarks/topology.py).
+Nodes outside the fabric come first, in order of rank alone.
+
+What the order is made of changes when a node breaks or heals; then only the nodes of its rack
+move.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from shared.core.node_state import NodeState
+from shared.core.topology import WHOLE_MAX
+
+COUNT_BITS: Final = WHOLE_MAX.bit_length()
+BLOCK_RANK_BITS: Final = 11
+"""For the rank of a block, which tells blocks of about one size apart ..."""
+BLOCK_BITS: Final = 5 + BLOCK_RANK_BITS
+"""... and for the power of two of its size before it."""
+RANK_BITS: Final = 63
+
+
+def fill_order(node: NodeState) -> int:
+    """63 bits; smaller goes first. O(levels)."""
+    domain = node.domain
+    if domain is None:
+        return node.rank >> 1
+    block = counts = position = 0
+    while domain is not None:
+        if domain.fills:
+            # The tightest comes first; a node without an NVLink domain has its rack there.
+            counts = counts << COUNT_BITS | min(domain.whole, WHOLE_MAX)
+            position += 1
+        elif domain.is_block:
+            block = domain.size.bit_length() << BLOCK_RANK_BITS
+            block |= domain.rank >> (RANK_BITS - BLOCK_RANK_BITS)
+        domain = domain.parent
+    fewest = counts << COUNT_BITS if position == 1 else counts
+    first = 2 | node.whole
+    if node.whole:
+        first = (first << 2 * COUNT_BITS | fewest) << BLOCK_BITS | block
+    else:
+        first = (first << BLOCK_BITS | block) << 2 * COUNT_BITS | fewest
+    bits = RANK_BITS - first.bit_length()
+    return first << bits | node.rank >> (RANK_BITS - bits)

@@ -1,0 +1,149 @@
+"""Single pods are put where gangs miss least, and the order keeps up with what changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.core.cluster import Cluster
+from shared.core.fill_order import fill_order
+from shared.core.model import WHOLE_MASK, GpuShare, Node, Placement, PodPlacement, Workload
+from shared.core.placement import learn, place
+from tests.support.placing import cluster, node, pods, request, whole, workload
+
+
+def job(gpus: int) -> Workload:
+    return workload(pods(whole(gpus)))
+
+
+def learned(*nodes: Node) -> Cluster:
+    """A fleet that knows a mix of one and of eight GPUs."""
+    fleet = cluster(*nodes)
+    for _ in range(64):
+        learn(fleet, job(1), "a100")
+        learn(fleet, job(8), "a100")
+    return fleet
+
+
+def put(fleet: Cluster, gpus: int) -> Placement:
+    answer = place(fleet, request(job(gpus)))
+    assert isinstance(answer, Placement), answer
+    return answer
+
+
+def where(fleet: Cluster, gpus: int) -> str:
+    return put(fleet, gpus).pods[0].node
+
+
+def hold(fleet: Cluster, name: str, gpus: int) -> None:
+    """Charge the first `gpus` GPUs of a node."""
+    shares = tuple(
+        GpuShare(index=index, mask=WHOLE_MASK, milli=1000, memory_mib=1) for index in range(gpus)
+    )
+    pod = PodPlacement(pod_set="main", rank=0, node=name, shares=shares)
+    fleet.charge("red", [pod], job(gpus).spec.pod_sets)
+
+
+def rack(name: str, size: int, block: str = "b", nvlink_domain: str = "") -> list[Node]:
+    return [
+        node(
+            f"{block}-{name}-{number}",
+            rack=name,
+            block=block,
+            zone="z",
+            nvlink_domain=nvlink_domain,
+        )
+        for number in range(size)
+    ]
+
+
+def test_single_pods_fill_one_rack_before_they_break_another() -> None:
+    fleet = learned(*rack("r1", 4), *rack("r2", 4), *rack("r3", 4))
+    first = where(fleet, 8)
+
+    filled = [where(fleet, 8) for _ in range(3)]
+
+    assert {name.split("-")[1] for name in filled} == {first.split("-")[1]}
+
+
+def test_a_broken_node_goes_before_a_whole_one_in_a_fuller_rack() -> None:
+    fleet = learned(*rack("r1", 1), *rack("r2", 3))
+    hold(fleet, "b-r2-1", 2)
+
+    assert where(fleet, 6) == "b-r2-1"
+    assert where(fleet, 8) == "b-r1-0"
+
+
+def test_an_nvlink_domain_survives_while_another_in_its_rack_is_broken() -> None:
+    nodes = [
+        node(f"{domain}-{number}", rack="r", nvlink_domain=domain)
+        for domain in ("v1", "v2", "v3")
+        for number in range(3)
+    ]
+    fleet = learned(*nodes)
+
+    assert len({where(fleet, 8)[:2] for _ in range(3)}) == 1
+    assert len({where(fleet, 8)[:2] for _ in range(3)}) == 1
+
+
+def test_broken_nodes_of_the_smaller_block_go_first() -> None:
+    fleet = learned(*rack("r", 2, "small"), *rack("r", 9, "large"))
+    for name in ("large-r-0", "small-r-1", "large-r-5"):
+        hold(fleet, name, 1)
+
+    orders = sorted(
+        (fill_order(each), each.name) for each in fleet.nodes.values() if 0 < each.free_count < 8
+    )
+
+    assert orders[0][1].startswith("small")
+
+
+def test_nodes_outside_the_fabric_come_in_order_of_rank() -> None:
+    fleet = learned(*(node(f"n{number}") for number in range(6)), *rack("r", 3))
+
+    found = [where(fleet, 8) for _ in range(6)]
+
+    by_rank = sorted(fleet.nodes.values(), key=lambda each: (each.domain is not None, each.rank))
+    assert found == [each.name for each in by_rank[:6]]
+
+
+@given(st.integers(0, 10**6))
+def test_counts_and_order_are_those_of_a_fleet_that_is_counted_anew(seed: int) -> None:
+    draw = Random(seed)
+    fleet = learned(*rack("r1", 3), *rack("r2", 2), *rack("r1", 3, "c", nvlink_domain="v"))
+    held: list[tuple[Workload, Placement]] = []
+    for _ in range(30):
+        change(fleet, draw, held)
+    market = fleet.market("a100")
+    market.follow()
+
+    for domain in fleet.fabric.domains.values():
+        members = list(domain.nodes())
+        assert len(members) == domain.size
+        assert sum(each.schedulable and each.free_count == 8 for each in members) == domain.whole
+    for each, places in market._places.items():
+        assert {member[0] for _, _, member in places.values()} <= {fill_order(each)}
+
+
+def change(fleet: Cluster, draw: Random, held: list[tuple[Workload, Placement]]) -> None:
+    """Place, release, move, cordon or lose a node."""
+    name = draw.choice(sorted(fleet.nodes))
+    known = fleet.node(name)
+    pick = draw.random()
+    if pick < 0.5:
+        asked = job(draw.choice((1, 4, 8)))
+        answer = place(fleet, request(asked))
+        if isinstance(answer, Placement):
+            held.append((asked, answer))
+    elif pick < 0.7 and held:
+        asked, placement = held.pop(draw.randrange(len(held)))
+        fleet.release("red", placement.pods, asked.spec.pod_sets)
+    elif pick < 0.8:
+        fleet.put_node(replace(known or node(name), rack=draw.choice(("r1", "r3", ""))))
+    elif pick < 0.9:
+        fleet.put_node(replace(known or node(name), cordoned=draw.random() < 0.5))
+    else:
+        fleet.remove_node(name)
