@@ -29,11 +29,18 @@ class PodDemand:
     instances: int
     cpu_milli: int
     memory_mib: int
+    aligned: bool = False
+    """Whether its `gpus` must be of one NUMA domain."""
 
     @property
     def wants_gpu(self) -> bool:
         """Whether the pod holds any part of a GPU."""
         return bool(self.gpus or self.milli or self.profile)
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether a node holds several exactly when it holds their sum."""
+        return not (self.milli or self.profile or self.aligned)
 
     @property
     def media(self) -> bool:
@@ -51,6 +58,7 @@ class PodDemand:
             self.instances,
             self.cpu_milli,
             self.memory_mib,
+            self.aligned,
         )
 
 
@@ -73,7 +81,7 @@ def gang_of(workload: Workload) -> Gang:
     demands: list[PodDemand] = []
     pods = 0
     for pod_set in spec.pod_sets:
-        demands.append(_demand(pod_set, pods))
+        demands.append(_demand(pod_set, pods, spec.topology))
         pods += pod_set.count
     if len(demands) > 1:
         demands.sort(key=_hunger)
@@ -105,7 +113,7 @@ def pod_set_shape(pod_set: PodSet) -> Hashable:
     return (pod_set.count, pod_set.gpu, pod_set.cpu_milli, pod_set.memory_mib)
 
 
-def _demand(pod_set: PodSet, first_rank: int) -> PodDemand:
+def _demand(pod_set: PodSet, first_rank: int, topology: TopologyRequest) -> PodDemand:
     gpu = pod_set.gpu
     return PodDemand(
         pod_set=pod_set.name,
@@ -118,6 +126,7 @@ def _demand(pod_set: PodSet, first_rank: int) -> PodDemand:
         instances=max(gpu.mig_count, 1) if gpu.mig_profile else 0,
         cpu_milli=pod_set.cpu_milli or 0,
         memory_mib=pod_set.memory_mib or 0,
+        aligned=topology.numa_aligned and gpu.count > 1,
     )
 
 

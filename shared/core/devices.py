@@ -29,6 +29,9 @@ def node_room(node: NodeState, demand: PodDemand, team: str) -> int:
 
 def gpu_room(node: NodeState, demand: PodDemand, team: str) -> int:
     """The same by GPUs alone; `UNLIMITED` for pods without one."""
+    if demand.aligned:
+        free = node.free_mask
+        return sum((free & domain).bit_count() // demand.gpus for domain in node.numa_masks)
     if demand.gpus:
         return node.free_count // demand.gpus
     if demand.milli:
@@ -49,7 +52,7 @@ def mig_room(node: NodeState, profile: str) -> int:
 def shares_on(node: NodeState, demand: PodDemand, team: str) -> tuple[GpuShare, ...]:
     """The ledger rows of one pod on a node that has room for it."""
     if demand.gpus:
-        return whole_shares(node, demand.gpus)
+        return whole_shares(node, demand)
     if demand.milli:
         return (share_of(_tightest_gpu(node, demand, team), demand),)
     if demand.profile:
@@ -60,15 +63,15 @@ def shares_on(node: NodeState, demand: PodDemand, team: str) -> tuple[GpuShare, 
 # ── whole GPUs ───────────────────────────────────────────────────────────────
 
 
-def whole_shares(node: NodeState, gpus: int) -> tuple[GpuShare, ...]:
-    """The ledger rows of `gpus` whole GPUs, each with all of its memory."""
-    if not gpus:
+def whole_shares(node: NodeState, demand: PodDemand) -> tuple[GpuShare, ...]:
+    """The ledger rows of the whole GPUs of a pod, each with all of its memory."""
+    if not demand.gpus:
         return ()
     return tuple(
         GpuShare(
             index=index, mask=WHOLE_MASK, milli=GPU_MILLI, memory_mib=node.gpu_memory_mib(index)
         )
-        for index in pick_gpus(node, gpus)
+        for index in pick_gpus(node, demand.gpus, aligned=demand.aligned)
     )
 
 

@@ -25,6 +25,7 @@ from shared.core.nearest import nearest_domain
 from shared.core.request import PlacementRequest
 from shared.core.survey import (
     Survey,
+    free_by_numa,
     free_gpus,
     free_shares,
     free_slices,
@@ -46,7 +47,7 @@ def explain(cluster: Cluster, request: PlacementRequest) -> Refusal:
         return refusal
     for demand in gang.demands:
         found = survey(cluster, gang, demand, request.flavors)
-        refusal = _no_node(found, gang, demand) or _no_room(found, gang, demand)
+        refusal = _no_node(found, gang, demand) or _no_room(cluster, found, gang, demand)
         if refusal is not None:
             return refusal
     return _gang(cluster, request, gang)
@@ -161,8 +162,8 @@ def _filter_evidence(found: Survey) -> dict[str, int]:
 # ── 4. not even one pod ──────────────────────────────────────────────────────
 
 
-def _no_room(found: Survey, gang: Gang, demand: PodDemand) -> Refusal | None:
-    if room_for(found.kinds, demand, gang.team, 1, distinct=False):
+def _no_room(cluster: Cluster, found: Survey, gang: Gang, demand: PodDemand) -> Refusal | None:
+    if room_for(cluster, found.kinds, demand, gang.team, 1, distinct=False):
         return None
     evidence = _filter_evidence(found)
     needs = pod_needs(demand, gang)
@@ -184,6 +185,8 @@ def _no_whole(found: Survey, demand: PodDemand, needs: str, evidence: dict[str, 
         "best_node_gpus_free": free.best_free,
     }
     head = f"One node must have {needs}"
+    if demand.aligned and free.with_cpu:
+        return _not_aligned(found, demand, head, evidence)
     if demand.gpus and not free.with_gpus:
         message = (
             f"{head}; the best of {found.open}, {free.best_node}, has {free.best_free} free "
@@ -196,6 +199,18 @@ def _no_whole(found: Survey, demand: PodDemand, needs: str, evidence: dict[str, 
         message = f"{head}; {have} {short_cpu} lack CPU and {free.with_cpu} memory."
         help_ = "Ask for less CPU or memory, or wait for pods to end."
     return Refusal(reason=Reason.NO_CAPACITY, message=message, next_step=help_, evidence=evidence)
+
+
+def _not_aligned(found: Survey, demand: PodDemand, head: str, evidence: dict[str, int]) -> Refusal:
+    best = free_by_numa(found.kinds, demand)
+    return Refusal(
+        reason=Reason.NO_CAPACITY,
+        message=f"{head}; {count(evidence['nodes_with_free_gpus'], 'node')} of {found.open} have "
+        f"{demand.gpus} GPUs free, but the best of them, {best.best_node}, "
+        f"has {best.best_gpus} in one NUMA domain.",
+        next_step="Wait for GPUs to come free, or leave topology.numa_aligned out.",
+        evidence=evidence | {"best_numa_domain_gpus_free": best.best_gpus},
+    )
 
 
 def _no_share(
@@ -266,7 +281,7 @@ def _no_slices(
 def _gang(cluster: Cluster, request: PlacementRequest, gang: Gang) -> Refusal:
     for demand in gang.demands:
         found = survey(cluster, gang, demand, request.flavors)
-        short = _short(found, gang, demand, request.flavors)
+        short = _short(cluster, found, gang, demand, request.flavors)
         if short is not None:
             return short
     if constrained(gang):
@@ -283,14 +298,14 @@ def _gang(cluster: Cluster, request: PlacementRequest, gang: Gang) -> Refusal:
 
 
 def _short(
-    found: Survey, gang: Gang, demand: PodDemand, flavors: tuple[str, ...]
+    cluster: Cluster, found: Survey, gang: Gang, demand: PodDemand, flavors: tuple[str, ...]
 ) -> Refusal | None:
     """A refusal if no single flavor has room for all pods of the set."""
     distinct = gang.spread is Spread.REQUIRED
     best_room, best_flavor = -1, ""
     for flavor in flavors:
         kinds = tuple(kind for kind in found.kinds if kind.key.flavor == flavor)
-        room = room_for(kinds, demand, gang.team, demand.count, distinct=distinct)
+        room = room_for(cluster, kinds, demand, gang.team, demand.count, distinct=distinct)
         if room > best_room:
             best_room, best_flavor = room, flavor
     if best_room >= demand.count:

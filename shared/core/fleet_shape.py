@@ -37,6 +37,8 @@ class NodeShape:
     mig_gpus: int
     gpu_memory_mib: int
     dedicated: bool = False
+    gpus_by_numa: tuple[int, ...] = ()
+    """GPUs outside MIG mode in each NUMA domain, the fewest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,7 @@ Composition = dict[NodeShape, int]
 def summary_of(node: Node) -> NodeSummary:
     """What admission keeps of a node."""
     mig_gpus = sum(gpu.mig for gpu in node.gpus)
+    by_numa = Counter(gpu.numa for gpu in node.gpus if not gpu.mig)
     shape = NodeShape(
         flavor=node.flavor,
         product=node.product,
@@ -65,6 +68,7 @@ def summary_of(node: Node) -> NodeSummary:
         gpus=len(node.gpus) - mig_gpus,
         mig_gpus=mig_gpus,
         gpu_memory_mib=max((gpu.memory_mib for gpu in node.gpus), default=0),
+        gpus_by_numa=tuple(sorted(by_numa.values())),
         dedicated=bool(node.pool) and any(_keeps_for(taint, node.pool) for taint in node.taints),
     )
     return NodeSummary(shape=shape, domains=(node.nvlink_domain, node.rack, node.block, node.zone))

@@ -116,10 +116,26 @@ def _each_at_its_best(layout: Layout) -> bool:
 
 def _best_place(layout: Layout, tiers: Tiers, demand: PodDemand, exclude: Nodes) -> Place | None:
     """By the learned mix for single pods; members of gangs sit tight, as do pods with MIG."""
+    if demand.aligned:
+        return _aligned_place(layout, tiers, demand, exclude)
     market = layout.cluster.market(layout.flavor)
     if layout.gang.pods == 1 and market.learned and not demand.profile:
         return find_by_mix(market, tiers, demand, layout.gang.team, exclude)
     return find(tiers, demand, layout.gang.team, exclude)
+
+
+def _aligned_place(
+    layout: Layout, tiers: Tiers, demand: PodDemand, exclude: Nodes
+) -> Place | None:
+    """The node with the least room of any for pods within one NUMA domain."""
+    team = layout.gang.team
+    for kinds in tiers:
+        index = room_index(layout.cluster, kinds, demand, team, distinct=False)
+        for _, _, node in index.at_least(Level.NODE, 1, layout.gang.pods):
+            assert isinstance(node, NodeState)
+            if node not in exclude:
+                return node, shares_on(node, demand, team)
+    return None
 
 
 def _each_set_alone(layout: Layout) -> bool:
@@ -153,7 +169,7 @@ def _at_level(
     if level is Level.NODE:
         if distinct:
             return False
-        if not any(demand.milli or demand.profile for demand in layout.gang.demands):
+        if all(demand.adds_up for demand in layout.gang.demands):
             return _on_one_node(layout, kinds)
     if all(demand.wants_gpu for demand in layout.gang.demands):
         by_devices = replace(layout, by_devices=True)
@@ -242,6 +258,7 @@ def _together(gang: Gang) -> PodDemand:
     """All pods as one: whole GPUs, CPU and memory in sum. What one node must have at least."""
     return replace(
         gang.demands[0],
+        aligned=False,
         gpus=sum(demand.gpus * demand.count for demand in gang.demands),
         milli=0,
         share_memory_mib=0,

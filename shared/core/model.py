@@ -84,10 +84,15 @@ class GpuChoice(Value, frozen=True, kw_only=True):
 
 
 class TopologyRequest(Value, frozen=True, kw_only=True):
-    """The widest level that the pods together may span; None for no constraint."""
+    """The widest level that the pods together may span; None for no constraint.
+
+    `numa_aligned`: the whole GPUs of each pod must be of one NUMA domain of their node; they are
+    taken so anyway where that can be.
+    """
 
     required: Level | None = None
     preferred: Level | None = None
+    numa_aligned: bool = False
 
 
 class WorkloadSpec(Value, frozen=True, kw_only=True):
@@ -161,6 +166,8 @@ class Node(Value, frozen=True, kw_only=True):
     ready: bool = True
     cordoned: bool = False
     taints: tuple[str, ...] = ()
+    links: str = ""
+    """Links between its GPUs, a character for each pair (core/node_links.py); empty: unknown."""
 
 
 class GpuShare(Value, frozen=True, kw_only=True):

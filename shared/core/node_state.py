@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from shared.core.mig import BEGIN_SHIFT, MEDIA_BIT, held
 from shared.core.model import Gpu, GpuShare, Node
+from shared.core.node_links import LinkTable, link_table, numa_masks
 from shared.core.units import GPU_MILLI
 
 if TYPE_CHECKING:
@@ -76,9 +77,11 @@ class NodeState:
         "in_mig_mode",
         "inventory",
         "kind",
+        "links",
         "market",
         "memory_used_mib",
         "name",
+        "numa_masks",
         "rank",
         "unhealthy",
         "uses",
@@ -102,6 +105,10 @@ class NodeState:
         self.free_count = 0
         self.in_mig_mode = False
         """Whether instances may be made on any of its GPUs."""
+        self.links: LinkTable | None = None
+        """Which of its free GPUs to give away; None for more than 16 (core/node_links.py)."""
+        self.numa_masks: tuple[int, ...] = ()
+        """The GPUs of each NUMA domain, as masks."""
         self.kind: Kind | None = None
         self.market: Market | None = None
         """That of its flavor, which has it in its cells (core/market.py)."""
@@ -142,6 +149,9 @@ class NodeState:
         """Replace the inventory; None when the node is gone."""
         self.inventory = inventory
         gpus = {gpu.index: gpu for gpu in inventory.gpus} if inventory else {}
+        numas = tuple(gpus[i].numa if i in gpus else -1 for i in range(max(gpus, default=-1) + 1))
+        self.links = link_table(inventory.links if inventory else "", numas)
+        self.numa_masks = numa_masks(numas)
         for index in gpus:
             self.use(index)
         takes_work = self.schedulable

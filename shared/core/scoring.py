@@ -6,6 +6,7 @@ Between nodes (the shelves answer in this order, see core/search.py):
 3. CPU that stays beside the GPUs left free, in the node's own proportion (placement.md 3.2, key 2:
    never create GPUs that lack CPU), then the tightest CPU;
 4. a fixed seeded rank.
+Between GPUs of a node: the best links, then one NUMA domain, then what is left for later.
 """
 
 from __future__ import annotations
@@ -18,8 +19,19 @@ def cpu_to_leave_milli(free_gpus_after: int, cpu_per_gpu_milli: int) -> int:
     return free_gpus_after * cpu_per_gpu_milli
 
 
-def pick_gpus(node: NodeState, count: int) -> list[int]:
-    """`count` free whole GPUs, in one NUMA domain if one has enough: the tightest such.
+def pick_gpus(node: NodeState, count: int, *, aligned: bool = False) -> list[int]:
+    """`count` free whole GPUs, which the node has: those with the best links between them.
+
+    `aligned`: all of one NUMA domain, which one of its domains has. See core/node_links.py.
+    """
+    if node.links is None:
+        return _fewest_domains(node, count)
+    mask = node.links.best(node.free_mask, count, aligned=aligned)
+    return [index for index in range(mask.bit_length()) if mask >> index & 1]
+
+
+def _fewest_domains(node: NodeState, count: int) -> list[int]:
+    """For machines with more GPUs than a table can hold: the tightest NUMA domain that suffices.
 
     Otherwise from the domains with most free ones, so that the fewest domains are touched.
     """

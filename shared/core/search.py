@@ -41,7 +41,7 @@ def find_by_mix(
         if found is not None:
             node, gpu = found
             if not demand.milli:
-                return node, whole_shares(node, demand.gpus)
+                return node, whole_shares(node, demand)
             return node, (share_of(gpu if gpu >= 0 else pick_gpus(node, 1)[0], demand),)
     return None
 
@@ -54,7 +54,7 @@ def _find_in(
     if demand.profile:
         return find_instances(kinds, demand, exclude)
     entry = _find_free(kinds, demand, demand.gpus, exclude)
-    return None if entry is None else (entry[3], whole_shares(entry[3], demand.gpus))
+    return None if entry is None else (entry[3], whole_shares(entry[3], demand))
 
 
 # ── whole GPUs, and pods without any ─────────────────────────────────────────

@@ -39,7 +39,7 @@ def fitting_flavors(
         return frozenset(), None
     flavors = None
     for index, pod_set in enumerate(spec.pod_sets):
-        usable, error = _usable(f"pod_sets[{index}]", pod_set, spec.gpu_choice, fleet.shapes)
+        usable, error = _usable(f"pod_sets[{index}]", pod_set, spec, fleet.shapes)
         if error is not None:
             return frozenset(), error
         here = {shape.flavor for shape in usable}
@@ -60,10 +60,10 @@ def fitting_flavors(
 
 
 def _usable(
-    path: str, pod_set: PodSet, choice: GpuChoice, shapes: Composition
+    path: str, pod_set: PodSet, spec: WorkloadSpec, shapes: Composition
 ) -> tuple[list[NodeShape], FieldError | None]:
     left = list(shapes)
-    for field, wanted, accepts, names in _wishes(pod_set, choice):
+    for field, wanted, accepts, names in _wishes(pod_set, spec.gpu_choice):
         kept = [shape for shape in left if accepts(shape)]
         if not kept:
             have = _named(names(shape) for shape in left)
@@ -71,9 +71,14 @@ def _usable(
             return [], FieldError(field=f"gpu_choice.{field}", value=wanted, rule=rule)
         left = kept
     fitting = [shape for shape in left if pods_per_node(pod_set, shape)]
-    if fitting:
+    if not fitting:
+        return [], _no_node(path, pod_set, left)
+    if not spec.topology.numa_aligned:
         return fitting, None
-    return [], _no_node(path, pod_set, left)
+    aligned = [shape for shape in fitting if pods_per_node(pod_set, shape, aligned=True)]
+    if aligned:
+        return aligned, None
+    return [], _not_aligned(path, pod_set, fitting)
 
 
 _Wish = tuple[str, str, Callable[[NodeShape], bool], Callable[[NodeShape], str]]
@@ -138,9 +143,14 @@ def _version(text: str) -> list[int]:
 _digits: Final = re.compile(r"\d+").findall
 
 
-def pods_per_node(pod_set: PodSet, shape: NodeShape) -> int:
-    """How many pods of `pod_set` one empty node of `shape` holds; O(1)."""
+def pods_per_node(pod_set: PodSet, shape: NodeShape, *, aligned: bool = False) -> int:
+    """How many pods of `pod_set` one empty node of `shape` holds; O(NUMA domains).
+
+    `aligned`: the GPUs of each in one NUMA domain.
+    """
     pods = gpu_pods_per_node(pod_set, shape)
+    if aligned and pod_set.gpu.count:
+        pods = sum(gpus // pod_set.gpu.count for gpus in shape.gpus_by_numa)
     if pod_set.cpu_milli:
         pods = min(pods, shape.cpu_milli // pod_set.cpu_milli)
     if pod_set.memory_mib:
@@ -212,6 +222,15 @@ def _no_gpu(path: str, pod_set: PodSet, shapes: list[NodeShape]) -> FieldError:
     return FieldError(field=f"{path}.gpu.mig_profile", value=gpu.mig_profile, rule=rule)
 
 
+def _not_aligned(path: str, pod_set: PodSet, shapes: list[NodeShape]) -> FieldError:
+    largest = max(max(shape.gpus_by_numa, default=0) for shape in shapes)
+    rule = (
+        f"must be at most {largest} with topology.numa_aligned: no NUMA domain of a node that "
+        "matches has more GPUs; ask for fewer, or leave numa_aligned out"
+    )
+    return FieldError(field=f"{path}.gpu.count", value=str(pod_set.gpu.count), rule=rule)
+
+
 def _offered(shapes: Iterable[NodeShape]) -> str:
     return _named(
         name
@@ -237,7 +256,7 @@ def _holds(spec: WorkloadSpec, flavor: str, nodes: Mapping[NodeShape, int]) -> b
     """Whether the nodes of `flavor` hold every pod set, and by sums all of them together."""
     gpus = cpu = memory = 0
     for pod_set in spec.pod_sets:
-        if _capacity(pod_set, spec.gpu_choice, flavor, nodes) < pod_set.count:
+        if _capacity(pod_set, spec, flavor, nodes) < pod_set.count:
             return False
         gpus += pod_gpu_milli(pod_set.gpu) * pod_set.count
         cpu += (pod_set.cpu_milli or 0) * pod_set.count
@@ -253,12 +272,13 @@ def _holds(spec: WorkloadSpec, flavor: str, nodes: Mapping[NodeShape, int]) -> b
 
 
 def _capacity(
-    pod_set: PodSet, choice: GpuChoice, flavor: str, nodes: Mapping[NodeShape, int]
+    pod_set: PodSet, spec: WorkloadSpec, flavor: str, nodes: Mapping[NodeShape, int]
 ) -> int:
     """Pods of `pod_set` that the nodes of `flavor` hold when nothing else runs."""
-    wishes = [accepts for _, _, accepts, _ in _wishes(pod_set, choice)]
+    wishes = [accepts for _, _, accepts, _ in _wishes(pod_set, spec.gpu_choice)]
+    aligned = spec.topology.numa_aligned
     return sum(
-        pods_per_node(pod_set, shape) * count
+        pods_per_node(pod_set, shape, aligned=aligned) * count
         for shape, count in nodes.items()
         if shape.flavor == flavor and all(accepts(shape) for accepts in wishes)
     )
@@ -281,7 +301,7 @@ def _short(
     domains = list(domains)
     for index, pod_set in enumerate(spec.pod_sets):
         best, flavor = max(
-            (_capacity(pod_set, spec.gpu_choice, one, domain), one)
+            (_capacity(pod_set, spec, one, domain), one)
             for one in sorted(flavors)
             for domain in domains
         )

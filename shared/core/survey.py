@@ -6,15 +6,24 @@ Nothing here walks all nodes: kinds are dozens, and a shelf knows how many lie a
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final
 
 from shared.core.cluster import Cluster
 from shared.core.demand import Gang, PodDemand
 from shared.core.devices import node_room
 from shared.core.feasibility import Filter, kind_obstacle
 from shared.core.kind import Kind
+from shared.core.model import Level
+from shared.core.node_state import NodeState
+from shared.core.room import room_index
 from shared.core.search import candidates
 from shared.core.units import GPU_MILLI, SLICES
+
+LOOKED_AT_MAX: Final = 64
+"""Nodes looked at one by one for a nearest miss."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,11 +68,23 @@ def survey(cluster: Cluster, gang: Gang, demand: PodDemand, flavors: tuple[str, 
 
 
 def room_for(
-    kinds: tuple[Kind, ...], demand: PodDemand, team: str, limit: int, *, distinct: bool
+    cluster: Cluster,
+    kinds: tuple[Kind, ...],
+    demand: PodDemand,
+    team: str,
+    limit: int,
+    *,
+    distinct: bool,
 ) -> int:
     """How many pods of `demand` find room on `kinds`, at most `limit`. O(limit)."""
     room = 0
-    for node in candidates(kinds, demand, team):
+    nodes: Iterable[NodeState] = candidates(kinds, demand, team)
+    if demand.aligned:
+        # Shelves do not tell whether free GPUs are of one NUMA domain.
+        index = room_index(cluster, kinds, demand, team, distinct=distinct)
+        places = index.at_least(Level.NODE, 1, limit)
+        nodes = (place for _, _, place in places if isinstance(place, NodeState))
+    for node in nodes:
         room += 1 if distinct else node_room(node, demand, team)
         if room >= limit:
             return limit
@@ -107,6 +128,25 @@ def free_gpus(kinds: tuple[Kind, ...], demand: PodDemand) -> FreeGpus:
         best_free=max(best_free, 0),
         best_node=best_node,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeByNuma:
+    """Of nodes with enough whole GPUs free, the one that has most of them in one NUMA domain."""
+
+    best_gpus: int
+    best_node: str
+
+
+def free_by_numa(kinds: tuple[Kind, ...], demand: PodDemand) -> FreeByNuma:
+    """Looks at `LOOKED_AT_MAX` nodes at most."""
+    best = FreeByNuma(best_gpus=0, best_node="")
+    unaligned = replace(demand, aligned=False)
+    for node in islice(candidates(kinds, unaligned, ""), LOOKED_AT_MAX):
+        gpus = max((node.free_mask & domain).bit_count() for domain in node.numa_masks)
+        if gpus > best.best_gpus:
+            best = FreeByNuma(best_gpus=gpus, best_node=node.name)
+    return best
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

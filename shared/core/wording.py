@@ -31,7 +31,8 @@ def pod_needs(demand: PodDemand, gang: Gang) -> str:
     products = "/".join(gang.choice.products)
     kind = f"{products} GPU" if products else "GPU"
     if demand.gpus:
-        parts.append(count(demand.gpus, f"free {kind}"))
+        apart = " in one NUMA domain" if demand.aligned else ""
+        parts.append(count(demand.gpus, f"free {kind}") + apart)
     elif demand.milli:
         parts.append(f"{demand.milli} milli of a {kind} with {demand.share_memory_mib} MiB")
     elif demand.profile:

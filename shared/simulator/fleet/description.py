@@ -31,6 +31,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     mig: bool = False
     nvswitch: bool = False
     """All GPUs of a machine are in one NVLink domain."""
+    links: str = ""
+    """Links between the GPUs of a machine (core/node_links.py); empty: unknown."""
     cpu_milli: int = 64_000
     memory_mib: int = 262_144
     pool: str = "default"
@@ -48,27 +50,28 @@ class FleetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     nodes: tuple[Node, ...] = ()
 
 
-def _sxm(name: str, count: int, flavor: str, product: str, memory_mib: int) -> Group:
-    """An eight-GPU machine with NVSwitch."""
+def _sxm(name: str, count: int, product: str, memory_mib: int, links: str) -> Group:
+    """An eight-GPU machine with NVSwitch: every pair has the same NVLinks."""
     return Group(
         name=name,
         count=count,
-        flavor=flavor,
+        flavor=name,
         product=product,
         gpus=8,
         gpu_memory_mib=memory_mib,
         nvswitch=True,
+        links=links,
         cpu_milli=192_000,
         memory_mib=2_064_384,
     )
 
 
-_H100 = _sxm("h100", 400, "h100", "NVIDIA-H100-80GB-HBM3", 81_559)
-_A100 = _sxm("a100", 250, "a100", "NVIDIA-A100-SXM4-80GB", 81_920)
+_H100 = _sxm("h100", 400, "NVIDIA-H100-80GB-HBM3", 81_559, "i")
+_A100 = _sxm("a100", 250, "NVIDIA-A100-SXM4-80GB", 81_920, "c")
 DEFAULT_GROUPS: Final = (
     _H100,
     _A100,
-    _sxm("h200", 150, "h200", "NVIDIA-H200", 143_771),
+    _sxm("h200", 150, "NVIDIA-H200", 143_771, "i"),
     msgspec.structs.replace(_H100, name="h100-mig", count=40, mig=True, pool="mig"),
     msgspec.structs.replace(_A100, name="a100-mig", count=60, mig=True, pool="mig"),
     Group(
@@ -78,6 +81,7 @@ DEFAULT_GROUPS: Final = (
         product="NVIDIA-L4",
         gpus=4,
         gpu_memory_mib=23_034,
+        links="HSSSSH",
         cpu_milli=96_000,
         memory_mib=393_216,
         pool="inference",
@@ -90,6 +94,7 @@ DEFAULT_GROUPS: Final = (
         product="Tesla-T4",
         gpus=4,
         gpu_memory_mib=15_360,
+        links="HSSSSH",
         cpu_milli=48_000,
         memory_mib=196_608,
         pool="inference",
@@ -163,6 +168,7 @@ def _node(group: Group, index: int, blocks_before: int, seed: int) -> Node:
         driver=group.driver,
         cuda=group.cuda,
         taints=group.taints,
+        links=group.links,
     )
 
 

@@ -19,10 +19,17 @@ def a_node(
     gpu_memory_mib=81_559,
     cpu_milli=128_000,
     memory_mib=1 << 20,
+    gpus_per_numa=8,
     **rest,
 ):
     devices = tuple(
-        Gpu(index=i, uuid=f"{name}-{i}", memory_mib=gpu_memory_mib, mig=i >= gpus)
+        Gpu(
+            index=i,
+            uuid=f"{name}-{i}",
+            memory_mib=gpu_memory_mib,
+            mig=i >= gpus,
+            numa=i // gpus_per_numa,
+        )
         for i in range(gpus + mig_gpus)
     )
     return Node(

@@ -358,3 +358,16 @@ def test_a_fleet_counts_its_nodes_each_once():
     fleet.remove("n1")
 
     assert len(fleet) == 1
+
+
+def test_gpus_that_no_numa_domain_holds_are_refused_at_once_when_alignment_is_required():
+    nodes = [a_node(f"n{i}", gpus_per_numa=4) for i in range(2)]
+    aligned = TopologyRequest(numa_aligned=True)
+
+    error = unfit(a_spec(gpus=5, topology=aligned), *nodes)
+
+    assert error.field == "pod_sets[0].gpu.count"
+    assert error.rule.startswith("must be at most 4 with topology.numa_aligned")
+    assert flavors(a_spec(gpus=4, count=4, topology=aligned), *nodes) == {"h100"}
+    assert "at most 4 such pods" in unfit(a_spec(gpus=4, count=5, topology=aligned), *nodes).rule
+    assert flavors(a_spec(gpus=5), *nodes) == {"h100"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 
 from hypothesis import given
@@ -12,6 +11,7 @@ from shared.core.cluster import Cluster
 from shared.core.fill_order import fill_order
 from shared.core.model import WHOLE_MASK, GpuShare, Node, Placement, PodPlacement, Workload
 from shared.core.placement import learn, place
+from shared.core.value import replace
 from tests.support.placing import cluster, node, pods, request, whole, workload
 
 
