@@ -7,7 +7,7 @@ from shared.core.demand import Gang
 from shared.core.feasibility import Tiers, cheapest, permitted
 from shared.core.gang import lay_out
 from shared.core.statement import Statement
-from shared.core.units import GPU_MILLI, Resources
+from shared.core.units import Resources
 
 
 def attempt(cluster: Cluster, gang: Gang, flavor: str, headroom: Resources) -> Statement | None:
@@ -29,7 +29,7 @@ def least_charge(gang: Gang) -> Resources:
     """What the gang is charged at least: MIG counts by the board, so not before it is placed."""
     gpu_milli = cpu_milli = memory_mib = 0
     for demand in gang.demands:
-        gpu_milli += (demand.gpus * GPU_MILLI + demand.milli) * demand.count
+        gpu_milli += demand.gpu_milli * demand.count
         cpu_milli += demand.cpu_milli * demand.count
         memory_mib += demand.memory_mib * demand.count
     return Resources(gpu_milli=gpu_milli, cpu_milli=cpu_milli, memory_mib=memory_mib)

@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from shared.core.model import GpuChoice, PodSet, Spread, TopologyRequest, Workload
+from shared.core.model import (
+    GpuChoice,
+    PodRole,
+    PodSet,
+    Slice,
+    Spread,
+    TopologyRequest,
+    Workload,
+)
+from shared.core.units import GPU_MILLI
 
 ChoiceKey = tuple[Hashable, ...]
 
@@ -31,6 +40,22 @@ class PodDemand:
     memory_mib: int
     aligned: bool = False
     """Whether its `gpus` must be of one NUMA domain."""
+    leader: bool = False
+    """Whether it goes beside the others, when these have their places."""
+    slices: tuple[Slice, ...] = ()
+    """From the outermost to the innermost."""
+    min_count: int = 0
+    """How many of `count` there must be at least."""
+
+    @property
+    def unit(self) -> int:
+        """Pods by which the set may shrink: whole slices of the outermost kind."""
+        return self.slices[0].pods if self.slices else 1
+
+    @property
+    def gpu_milli(self) -> int:
+        """What one pod holds of GPUs; without MIG, which counts by the board."""
+        return self.gpus * GPU_MILLI + self.milli
 
     @property
     def wants_gpu(self) -> bool:
@@ -48,7 +73,7 @@ class PodDemand:
         return self.profile.endswith("+me")
 
     @property
-    def shape(self) -> tuple[int | str, ...]:
+    def shape(self) -> Hashable:
         """Equal shapes are interchangeable."""
         return (
             self.gpus,
@@ -59,6 +84,7 @@ class PodDemand:
             self.cpu_milli,
             self.memory_mib,
             self.aligned,
+            self.slices,
         )
 
 
@@ -73,6 +99,11 @@ class Gang:
     topology: TopologyRequest
     spread: Spread
     pods: int
+
+    @property
+    def shaped(self) -> bool:
+        """Whether the pods ask for places near each other by slices or a leader."""
+        return any(demand.slices or demand.leader for demand in self.demands)
 
 
 def gang_of(workload: Workload) -> Gang:
@@ -110,7 +141,15 @@ def choice_key(choice: GpuChoice) -> ChoiceKey:
 
 def pod_set_shape(pod_set: PodSet) -> Hashable:
     """What of a pod set matters to placement; its image and command do not."""
-    return (pod_set.count, pod_set.gpu, pod_set.cpu_milli, pod_set.memory_mib)
+    return (
+        pod_set.count,
+        pod_set.min_count,
+        pod_set.role,
+        pod_set.slices,
+        pod_set.gpu,
+        pod_set.cpu_milli,
+        pod_set.memory_mib,
+    )
 
 
 def _demand(pod_set: PodSet, first_rank: int, topology: TopologyRequest) -> PodDemand:
@@ -127,12 +166,16 @@ def _demand(pod_set: PodSet, first_rank: int, topology: TopologyRequest) -> PodD
         cpu_milli=pod_set.cpu_milli or 0,
         memory_mib=pod_set.memory_mib or 0,
         aligned=topology.numa_aligned and gpu.count > 1,
+        leader=pod_set.role is PodRole.LEADER,
+        slices=pod_set.slices,
+        min_count=pod_set.count if pod_set.min_count is None else pod_set.min_count,
     )
 
 
 def _hunger(demand: PodDemand) -> tuple[int, ...]:
-    """Sort key: most GPUs, then the largest instances, shares, CPU; set order breaks ties."""
+    """Sort key: leaders last; most GPUs, largest instances, shares, CPU; then set order."""
     return (
+        demand.leader,
         -demand.gpus,
         -_compute_slices(demand.profile),
         -demand.instances,

@@ -11,10 +11,9 @@ Without a topology request each pod goes to its best place.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from shared.core.cluster import Cluster
@@ -22,11 +21,12 @@ from shared.core.demand import Gang, PodDemand
 from shared.core.devices import node_room, shares_on
 from shared.core.exact import Exhaustive, unlike
 from shared.core.feasibility import Tiers
+from shared.core.fill import Fill, Layout
 from shared.core.kind import Kind
 from shared.core.model import Level, Spread
 from shared.core.node_state import NodeState
-from shared.core.room import Place as Part
-from shared.core.room import Ranked, RoomIndex, room_index
+from shared.core.ranks import slices_hold
+from shared.core.room import RoomIndex, room_index
 from shared.core.search import Nodes, Place, candidates, find, find_by_mix
 from shared.core.statement import Statement
 from shared.core.topology import Domain, levels_to_try
@@ -37,28 +37,6 @@ PLACES_MAX: Final = 64
 """Places tried at one level. Pods of one shape need one; unlike ones may need more."""
 COMPARED_MAX: Final = 4
 """The tightest blocks or zones, of which the one is taken that is touched in the fewest parts."""
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """One attempt: the gang, and the kinds each of its pod sets may use, preferred first."""
-
-    cluster: Cluster
-    gang: Gang
-    tiers: tuple[Tiers, ...]
-    statement: Statement
-    exhaustive: Exhaustive
-    flavor: str
-    by_devices: bool = False
-    """Whether room is counted by devices alone: never less than the exact room."""
-
-    def counted(self, demand: PodDemand) -> PodDemand:
-        """The demand whose room is counted for `demand`."""
-        return replace(demand, cpu_milli=0, memory_mib=0) if self.by_devices else demand
-
-    def kinds(self, demand: PodDemand) -> tuple[Kind, ...]:
-        """All kinds on which a pod of `demand` may run."""
-        return sum(self.tiers[self.gang.demands.index(demand)], ())
 
 
 def lay_out(
@@ -72,13 +50,16 @@ def lay_out(
         return True
     if gang.spread is not Spread.REQUIRED and _in_smallest_span(layout, distinct=False):
         return True
-    return gang.topology.required is None and _anywhere(layout)
+    if gang.topology.required is not None:
+        return False
+    return _in_fleet(layout) if gang.shaped else _anywhere(layout)
 
 
 def constrained(gang: Gang) -> bool:
     """Whether the fabric matters: one pod is always together."""
     topology = gang.topology
-    return gang.pods > 1 and (topology.required or topology.preferred) is not None
+    level = topology.required or topology.preferred
+    return gang.pods > 1 and (level is not None or gang.shaped)
 
 
 # ── anywhere ─────────────────────────────────────────────────────────────────
@@ -163,6 +144,17 @@ def _in_smallest_span(layout: Layout, *, distinct: bool) -> bool:
     return False
 
 
+def _in_fleet(layout: Layout) -> bool:
+    """Pods that ask for places near each other, in no domain that holds them all."""
+    kinds = tuple(sum(tiers, ()) for tiers in layout.tiers)
+    apart = [True] if layout.gang.spread is not Spread.NONE else []
+    for distinct in (*apart, *([] if layout.gang.spread is Spread.REQUIRED else [False])):
+        if _fill_all(layout, kinds, None, distinct=distinct):
+            return True
+        layout.statement.rollback()
+    return False
+
+
 def _at_level(
     layout: Layout, kinds: tuple[tuple[Kind, ...], ...], level: Level, *, distinct: bool
 ) -> bool:
@@ -171,7 +163,8 @@ def _at_level(
             return False
         if all(demand.adds_up for demand in layout.gang.demands):
             return _on_one_node(layout, kinds)
-    if all(demand.wants_gpu for demand in layout.gang.demands):
+    # Slices are whole only where room is exact.
+    if all(demand.wants_gpu and not demand.slices for demand in layout.gang.demands):
         by_devices = replace(layout, by_devices=True)
         places = _places(by_devices, kinds, level, distinct=distinct)
         if not places:
@@ -197,7 +190,9 @@ def _at_level_exactly(
         if _fill_all(layout, kinds, place, distinct=distinct):
             return True
         layout.statement.rollback()
-        if unlike(layout.gang) and _exhaust(layout, kinds, place, distinct=distinct):
+        if layout.gang.shaped or not unlike(layout.gang):
+            continue
+        if _exhaust(layout, kinds, place, distinct=distinct):
             return True
     return False
 
@@ -243,7 +238,7 @@ def _shapes(
     gang: Gang, kinds: tuple[tuple[Kind, ...], ...], level: Level
 ) -> Iterator[tuple[PodDemand, int, tuple[Kind, ...]]]:
     """(demand, pods, kinds) of each shape; on one node, also all pods together as one."""
-    counts = Counter[tuple[int | str, ...]]()
+    counts = Counter[Hashable]()
     for demand in gang.demands:
         counts[demand.shape] += demand.count
     first = {demand.shape: at for at, demand in reversed(list(enumerate(gang.demands)))}
@@ -292,84 +287,20 @@ def _exhaust(
 def _fill_all(
     layout: Layout,
     kinds: tuple[tuple[Kind, ...], ...],
-    place: Domain | NodeState,
+    place: Domain | NodeState | None,
     *,
     distinct: bool,
 ) -> bool:
+    """The whole gang in `place`, or anywhere in the fleet."""
     used: set[NodeState] | None = set() if distinct else None
     for demand, allowed in zip(layout.gang.demands, kinds, strict=True):
         fill = Fill(layout, demand, allowed, used)
-        if fill.into(place, demand.count) < demand.count:
+        if demand.leader:
+            placed = fill.beside([node for _, node, _ in layout.statement.pods], place)
+        elif place is None:
+            placed = fill.anywhere(demand.count)
+        else:
+            placed = fill.into(place, demand.count)
+        if placed < demand.count:
             return False
-    return True
-
-
-def _next_part(parts: list[Ranked], pods: int) -> Part:
-    """Take out the tightest part that holds all `pods`, else the largest."""
-    return parts.pop(min(bisect_left(parts, (pods,)), len(parts) - 1))[2]
-
-
-class Fill:
-    """Puts pods of one demand into a part of the fabric."""
-
-    def __init__(
-        self,
-        layout: Layout,
-        demand: PodDemand,
-        kinds: tuple[Kind, ...],
-        used: set[NodeState] | None,
-    ) -> None:
-        self._demand = demand
-        self._team = layout.gang.team
-        self._statement = layout.statement
-        self._kinds = kinds
-        self._used = used
-        self._cluster = layout.cluster
-        self._counted = layout.counted(demand)
-        self._index: RoomIndex | None = None
-
-    def into(self, place: Domain | NodeState, pods: int) -> int:
-        """Charge up to `pods` pods in `place`; how many found room."""
-        if isinstance(place, NodeState):
-            return self._into_node(place, pods)
-        parts = self._room().children(place)
-        if place.level is Level.ZONE:
-            parts = self._parts_of_blocks(parts, pods)
-        placed = 0
-        while placed < pods and parts:
-            placed += self.into(_next_part(parts, pods - placed), pods - placed)
-        return placed
-
-    def _parts_of_blocks(self, blocks: list[Ranked], pods: int) -> list[Ranked]:
-        """The racks of the fewest blocks that hold `pods`: across them, few racks count most."""
-        racks: list[Ranked] = []
-        while pods > 0 and blocks:
-            block = _next_part(blocks, pods)
-            pods -= self._room().room(block)
-            if isinstance(block, Domain):
-                racks += self._room().children(block)
-            else:
-                racks.append((self._room().room(block), block.rank, block))
-        return sorted(racks)
-
-    def _into_node(self, node: NodeState, pods: int) -> int:
-        room = min(node_room(node, self._demand, self._team), pods)
-        if self._used is not None:
-            room = min(room, int(node not in self._used))
-            if room:
-                self._used.add(node)
-        for _ in range(room):
-            self._statement.charge(self._demand, node, shares_on(node, self._demand, self._team))
-        return room
-
-    def _room(self) -> RoomIndex:
-        """Brought up to date once for each fill: pods of earlier sets are in it."""
-        if self._index is None:
-            self._index = room_index(
-                self._cluster,
-                self._kinds,
-                self._counted,
-                self._team,
-                distinct=self._used is not None,
-            )
-        return self._index
+    return slices_hold(layout.statement.pods)

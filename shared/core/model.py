@@ -55,12 +55,33 @@ class GpuRequest(Value, frozen=True, kw_only=True):
     mig_count: int = 0
 
 
+class PodRole(StrEnum):
+    """What the pods of a set are to the others."""
+
+    WORKER = "worker"
+    LEADER = "leader"
+
+
+class Slice(Value, frozen=True, kw_only=True):
+    """Each run of `pods` consecutive ranks of a set lies within one domain of `level`."""
+
+    pods: int
+    level: Level
+
+
 class PodSet(Value, frozen=True, kw_only=True):
-    """Equal pods of a workload; `min_count` of them must run together (the gang)."""
+    """Equal pods of a workload; `min_count` of them must run together (the gang).
+
+    `slices` from the outermost to the innermost, at most three; a set of several slices is as
+    large as a whole number of the outermost, and shrinks by whole ones. The pod of a `leader` set
+    lies beside the first workers. Source: Kueue KEP-2724 (slices), LeaderWorkerSet.
+    """
 
     name: str = "main"
     count: int = 1
     min_count: int | None = None
+    role: PodRole = PodRole.WORKER
+    slices: tuple[Slice, ...] = ()
     gpu: GpuRequest = GpuRequest()
     cpu_milli: int | None = None
     memory_mib: int | None = None

@@ -7,7 +7,9 @@
 3. the pod sets, the hungriest first; each pod at its best place: a single pod where it leaves
    most that the learned mix of demand can use (core/market.py), a gang's pod by core/search.py:
    preferred products, fewest free GPUs that suffice, CPU kept for the GPUs left free, seeded rank;
+   A leader comes last, beside the others; slices lie whole in their domains (core/fill.py);
 4. if pods of different shapes get in each other's way, a bounded search over other orders.
+5. of an elastic gang the most that fits, down to its least (core/elastic.py).
 A pod that finds no place takes the gang back to where it stood (core/statement.py). When nothing
 worked, `core.explain` says what was missing, by how much, and what would help.
 
@@ -24,16 +26,18 @@ from shared.core.cluster import Cluster
 from shared.core.decision import Refusal
 from shared.core.demand import Gang, PodDemand, choice_key, gang_of, pod_set_shape
 from shared.core.devices import node_room
+from shared.core.elastic import attempt_most, grow, spare_units
 from shared.core.explain import explain
 from shared.core.feasibility import kind_obstacle
 from shared.core.kind import Kind
-from shared.core.model import Placement, PodPlacement, Workload
+from shared.core.model import Placement, Workload
+from shared.core.ranks import ranked
 from shared.core.request import PlacementRequest
 from shared.core.statement import Statement
 from shared.core.topology import span_of
 from shared.core.units import NOTHING
 
-__all__ = ["PlacementRequest", "explain", "helps", "helps_any", "place", "request_class"]
+__all__ = ["PlacementRequest", "explain", "grow", "helps", "helps_any", "place", "request_class"]
 
 
 def place(cluster: Cluster, request: PlacementRequest) -> Placement | Refusal:
@@ -42,6 +46,12 @@ def place(cluster: Cluster, request: PlacementRequest) -> Placement | Refusal:
     for flavor in request.flavors:
         headroom = request.headroom.get(flavor, NOTHING)
         statement = attempt(cluster, gang, flavor, headroom)
+        if statement is not None:
+            cluster.market(flavor).mix.note(gang, placed=True)
+            return placement_of(flavor, statement)
+    for flavor in request.flavors if spare_units(gang) else ():
+        headroom = request.headroom.get(flavor, NOTHING)
+        statement = attempt_most(cluster, gang, flavor, headroom)
         if statement is not None:
             cluster.market(flavor).mix.note(gang, placed=True)
             return placement_of(flavor, statement)
@@ -110,18 +120,7 @@ def placement_of(flavor: str, statement: Statement) -> Placement:
     """What `statement` charged, as a value."""
     return Placement(
         flavor=flavor,
-        pods=_pods(statement),
+        pods=ranked(statement.pods),
         charge=statement.charge_sum(),
         span=span_of(node for _, node, _ in statement.pods),
     )
-
-
-def _pods(statement: Statement) -> tuple[PodPlacement, ...]:
-    ranks: dict[str, int] = {}
-    pods = []
-    for demand, node, shares in statement.pods:
-        rank = ranks.get(demand.pod_set, demand.first_rank)
-        ranks[demand.pod_set] = rank + 1
-        pods.append(PodPlacement(pod_set=demand.pod_set, rank=rank, node=node.name, shares=shares))
-    pods.sort(key=lambda pod: pod.rank)
-    return tuple(pods)

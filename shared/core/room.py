@@ -2,7 +2,8 @@
 
 One index serves one shape of pod on one set of kinds. It is built when first asked for, then
 follows the nodes that changed since: a change costs its path to the root. Room is exact for pods
-of the shape alone, so for a gang of equal pods the first candidate is the answer.
+of the shape alone, so for a gang of equal pods the first candidate is the answer. Pods in slices
+are counted in whole ones, at every level.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from shared.core.cluster import Cluster
 from shared.core.demand import PodDemand
 from shared.core.devices import node_room
 from shared.core.kind import Kind
-from shared.core.model import Level
+from shared.core.model import Level, Slice
 from shared.core.node_state import NodeState
-from shared.core.topology import Domain, chain
+from shared.core.topology import LEVELS, Domain, chain
 
 Place = Domain | NodeState
 Ranked = tuple[int, int, Place]
@@ -40,6 +41,9 @@ class RoomIndex:
         self._team = team
         self._distinct = distinct
         self._seen: int | None = None
+        self._units = _Units(demand.slices)
+        self._raw: dict[Domain, int] = {}
+        """Room of the parts of a domain; what it can hold itself is a multiple of its slices."""
         self._room: dict[Place, int] = {}
         self._paths: dict[NodeState, tuple[Domain, ...]] = {}
         self._by_level: dict[Level, list[Ranked]] = {level: [] for level in Level}
@@ -83,7 +87,16 @@ class RoomIndex:
         ranked.sort()
         return ranked
 
+    def tops(self) -> list[Ranked]:
+        """Domains and nodes that are in no wider one, with any room, in order. O(nodes)."""
+        return sorted(
+            (room, place.rank, place)
+            for place, room in self._room.items()
+            if (place.parent if isinstance(place, Domain) else place.domain) is None
+        )
+
     def _build(self, cluster: Cluster) -> None:
+        raw = self._raw
         for node in cluster.nodes.values():
             room = self._node_room(node)
             path = tuple(chain(node))
@@ -92,11 +105,16 @@ class RoomIndex:
             if room:
                 self._room[node] = room
                 self._by_level[Level.NODE].append((room, node.rank, node))
-                for domain in path:
-                    self._room[domain] = self._room.get(domain, 0) + room
-        for place, room in self._room.items():
-            if isinstance(place, Domain):
-                self._by_level[place.level].append((room, place.rank, place))
+                if path:
+                    raw[path[0]] = raw.get(path[0], 0) + room
+        # The tightest first: a domain hands up what it can hold itself.
+        for domain in sorted(cluster.fabric.domains.values(), key=lambda each: -len(each.path)):
+            room = self._units.rounded(domain, raw.get(domain, 0))
+            if room:
+                self._room[domain] = room
+                self._by_level[domain.level].append((room, domain.rank, domain))
+                if domain.parent is not None:
+                    raw[domain.parent] = raw.get(domain.parent, 0) + room
         for ranked in self._by_level.values():
             ranked.sort()
 
@@ -107,16 +125,24 @@ class RoomIndex:
         old_path = self._paths.get(node, ())
         self._add(node, Level.NODE, room - before)
         if path == old_path:
-            for domain in path:
-                self._add(domain, domain.level, room - before)
+            self._hand_up(path, room - before)
             return
-        for domain in old_path:
-            self._add(domain, domain.level, -before)
-        for domain in path:
-            self._add(domain, domain.level, room)
+        self._hand_up(old_path, -before)
+        self._hand_up(path, room)
         self._paths.pop(node, None)
         if path:
             self._paths[node] = path
+
+    def _hand_up(self, path: tuple[Domain, ...], change: int) -> None:
+        """The parts of the first of `path` can hold `change` more."""
+        for domain in path:
+            if not change:
+                return
+            raw = self._raw[domain] = self._raw.get(domain, 0) + change
+            if not raw:
+                del self._raw[domain]
+            change = self._units.rounded(domain, raw) - self._room.get(domain, 0)
+            self._add(domain, domain.level, change)
 
     def _add(self, place: Place, level: Level, change: int) -> None:
         if not change:
@@ -133,8 +159,30 @@ class RoomIndex:
     def _node_room(self, node: NodeState) -> int:
         if node.kind not in self._kinds:
             return 0
-        room = node_room(node, self._demand, self._team)
-        return min(room, 1 if self._distinct else ROOM_MAX)
+        room = min(node_room(node, self._demand, self._team), 1 if self._distinct else ROOM_MAX)
+        return self._units.rounded(node, room)
+
+
+class _Units:
+    """Room in whole slices: a place holds so many of those that must lie within it.
+
+    These are the slices of its level and of those up to its parent's, which it has no other domain
+    for; sizes nest, so the largest of them decides.
+    """
+
+    def __init__(self, slices: tuple[Slice, ...]) -> None:
+        self._slices = [(LEVELS.index(each.level), each.pods) for each in slices]
+
+    def rounded(self, place: Place, room: int) -> int:
+        if not self._slices:
+            return room
+        if isinstance(place, NodeState):
+            level, parent = 0, place.domain
+        else:
+            level, parent = LEVELS.index(place.level), place.parent
+        above = len(LEVELS) if parent is None else LEVELS.index(parent.level)
+        unit = max((pods for at, pods in self._slices if level <= at < above), default=1)
+        return room // unit * unit
 
 
 def room_index(
