@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from shared.core.amounts import Amount
-from shared.core.model import Workload, WorkloadSpec, gpu_milli
+from shared.core.model import Workload, WorkloadSpec, gpu_milli, least_count
 from shared.core.nomination import Nominator
 from shared.core.pending import Pending, Phase
 from shared.ports.reader import Reader
@@ -248,12 +248,13 @@ def pending_of(workload: Workload, version: int) -> Pending:
 
 
 def request_of(spec: WorkloadSpec) -> Amount:
-    """What the whole gang would be charged; `model.workload_resources` as plain integers."""
+    """What the least of the gang is charged; `model.least_resources` as plain integers."""
     gpu = cpu = memory = 0
     for one in spec.pod_sets:
-        gpu += gpu_milli(one.gpu) * one.count
-        cpu += (one.cpu_milli or 0) * one.count
-        memory += (one.memory_mib or 0) * one.count
+        count = least_count(one)
+        gpu += gpu_milli(one.gpu) * count
+        cpu += (one.cpu_milli or 0) * count
+        memory += (one.memory_mib or 0) * count
     return gpu, cpu, memory
 
 

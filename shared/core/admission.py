@@ -24,8 +24,9 @@ from shared.core.model import (
     PodSet,
     WorkloadKind,
     WorkloadSpec,
+    least_count,
+    least_resources,
     pod_resources,
-    workload_resources,
 )
 from shared.core.priority_classes import PriorityClass, built_in, default_class, may_use, names
 from shared.core.static_fit import fitting_flavors, model_error
@@ -262,7 +263,7 @@ def _filled(pod_set: PodSet, kind: WorkloadKind, default_pod: Resources) -> PodS
     shm_mib = TRAINING_SHM_MIB if kind is WorkloadKind.TRAINING else OTHER_SHM_MIB
     return replace(
         pod_set,
-        min_count=pod_set.count if pod_set.min_count is None else pod_set.min_count,
+        min_count=least_count(pod_set),
         gpu=gpu,
         cpu_milli=default_pod.cpu_milli if pod_set.cpu_milli is None else pod_set.cpu_milli,
         memory_mib=default_pod.memory_mib if pod_set.memory_mib is None else pod_set.memory_mib,
@@ -285,7 +286,10 @@ def _check_maxima(spec: WorkloadSpec, team: TeamPolicy, errors: Errors) -> None:
 def _fit_key(spec: WorkloadSpec, queue: str) -> tuple[object, ...]:
     """Equal keys have equal fits. A `GpuChoice` holds a dictionary, so its parts are taken."""
     choice = spec.gpu_choice
-    pods = [(one.count, one.gpu, one.cpu_milli, one.memory_mib) for one in spec.pod_sets]
+    pods = [
+        (least_count(one), one.slices, one.gpu, one.cpu_milli, one.memory_mib)
+        for one in spec.pod_sets
+    ]
     return (
         queue,
         tuple(pods),
@@ -295,6 +299,7 @@ def _fit_key(spec: WorkloadSpec, queue: str) -> tuple[object, ...]:
         choice.cuda,
         choice.node_pool,
         spec.topology.required,
+        spec.topology.numa_aligned,
     )
 
 
@@ -304,7 +309,7 @@ def _fit_errors(
     flavors, error = fitting_flavors(spec, fleet)
     if error is not None:
         return (error,)
-    requested = amount(workload_resources(spec))
+    requested = amount(least_resources(spec))
     room = [
         name for name, limit in queue.nominal.items() if fits(requested, _NO_USE, amount(limit))
     ]

@@ -12,6 +12,7 @@ import math
 import re
 from typing import Final
 
+from shared.core.admission_gang import check_leader, check_slices
 from shared.core.decision import FieldError
 from shared.core.mig_profiles import is_profile
 from shared.core.model import GpuChoice, GpuRequest, PodSet, WorkloadSpec
@@ -143,6 +144,8 @@ def _check_pod_set(path: str, pod_set: PodSet, errors: Errors) -> None:
     elif pod_set.min_count is not None and not 1 <= pod_set.min_count <= pod_set.count:
         rule = f"must be 1 to count ({pod_set.count})"
         errors.add(f"{path}.min_count", pod_set.min_count, rule)
+    if pod_set.slices:
+        check_slices(f"{path}.slices", pod_set, errors)
     _check_gpu(f"{path}.gpu", pod_set.gpu, errors)
     _in_range(f"{path}.cpu_milli", pod_set.cpu_milli, 0, CPU_MILLI_MAX, errors)
     _in_range(f"{path}.memory_mib", pod_set.memory_mib, 0, MEMORY_MIB_MAX, errors)
@@ -297,6 +300,7 @@ _DURATIONS: Final = (
 
 
 def _check_topology(spec: WorkloadSpec, errors: Errors) -> None:
+    check_leader(spec, errors)
     required, preferred = spec.topology.required, spec.topology.preferred
     if required is None or preferred is None:
         return

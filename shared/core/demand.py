@@ -17,6 +17,7 @@ from shared.core.model import (
     Spread,
     TopologyRequest,
     Workload,
+    least_count,
 )
 from shared.core.units import GPU_MILLI
 
@@ -168,7 +169,7 @@ def _demand(pod_set: PodSet, first_rank: int, topology: TopologyRequest) -> PodD
         aligned=topology.numa_aligned and gpu.count > 1,
         leader=pod_set.role is PodRole.LEADER,
         slices=pod_set.slices,
-        min_count=pod_set.count if pod_set.min_count is None else pod_set.min_count,
+        min_count=least_count(pod_set),
     )
 
 

@@ -5,7 +5,8 @@
 3. all that pass are cordoned, not ready or unhealthy   NodesUnhealthy
 4. not even one pod finds room (nearest miss)           InsufficientCapacity, NoLegalMigPosition
 5. some pods find room, not all of them                 GangIncomplete
-6. all find room, but not close enough together         TopologyPlacementFailed
+6. all find room, but not close enough together, or not TopologyPlacementFailed
+   in whole slices
 7. each pod set finds room, but not beside the others   GangIncomplete
 
 Called when `place` found nothing, on the same state; changes nothing.
@@ -17,11 +18,12 @@ from shared.core.attempt import attempt, least_charge
 from shared.core.cluster import Cluster
 from shared.core.decision import Reason, Refusal
 from shared.core.demand import Gang, PodDemand, gang_of
+from shared.core.elastic import smallest
 from shared.core.feasibility import Filter
 from shared.core.gang import constrained
 from shared.core.kind import Kind
 from shared.core.model import Spread
-from shared.core.nearest import nearest_domain
+from shared.core.nearest import nearest_domain, nearest_slices
 from shared.core.request import PlacementRequest
 from shared.core.survey import (
     Survey,
@@ -40,8 +42,11 @@ Rooms = list[tuple[PodDemand, int, str]]
 
 
 def explain(cluster: Cluster, request: PlacementRequest) -> Refusal:
-    """The dominant reason why `request` cannot be placed now. About 0.1 ms, any fleet."""
-    gang = gang_of(request.workload)
+    """The dominant reason why `request` cannot be placed now. About 0.1 ms, any fleet.
+
+    An elastic gang is refused because of the least of it, and that is what is explained.
+    """
+    gang = smallest(gang_of(request.workload))
     refusal = _quota(cluster, request, gang)
     if refusal is not None:
         return refusal
@@ -286,6 +291,7 @@ def _gang(cluster: Cluster, request: PlacementRequest, gang: Gang) -> Refusal:
             return short
     if constrained(gang):
         near = nearest_domain(cluster, gang, request.flavors)
+        near = near or nearest_slices(cluster, gang, request.flavors)
         if near is not None:
             return near
     sets = listing([f"{each.count} x {pod_needs(each, gang)}" for each in gang.demands])

@@ -246,6 +246,19 @@ def pod_resources(pod_set: PodSet) -> Resources:
     )
 
 
+def least_count(pod_set: PodSet) -> int:
+    """Pods of the set that must run together."""
+    return pod_set.count if pod_set.min_count is None else pod_set.min_count
+
+
+def least_resources(spec: WorkloadSpec) -> Resources:
+    """What the least of an elastic gang is charged; O(pod sets)."""
+    total = Resources()
+    for pod_set in spec.pod_sets:
+        total += pod_resources(pod_set).times(least_count(pod_set))
+    return total
+
+
 def workload_resources(spec: WorkloadSpec) -> Resources:
     """What the whole gang is charged; O(pod sets)."""
     total = Resources()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from shared.core.cluster import Cluster
 from shared.core.decision import Reason, Refusal
 from shared.core.demand import Gang, PodDemand
@@ -24,6 +26,55 @@ def nearest_domain(cluster: Cluster, gang: Gang, flavors: tuple[str, ...]) -> Re
         if best is not None and best[0] < demand.count:
             return _refusal(gang, demand, kinds, best, required)
     return None
+
+
+def nearest_slices(cluster: Cluster, gang: Gang, flavors: tuple[str, ...]) -> Refusal | None:
+    """Why the slices of a pod set find no domains, even over all the fleet; None if they do."""
+    distinct = gang.spread is Spread.REQUIRED
+    for demand in gang.demands:
+        if not demand.slices:
+            continue
+        best_room, best_kinds = -1, tuple[Kind, ...]()
+        for flavor in flavors:
+            kinds = sum(permitted(cluster, gang, demand, flavor), ())
+            index = room_index(cluster, kinds, demand, gang.team, distinct=distinct)
+            room = sum(room for room, _, _ in index.tops())
+            if room > best_room:
+                best_room, best_kinds = room, kinds
+        if best_room < demand.count:
+            return _slices_refusal(cluster, gang, demand, best_kinds, best_room)
+    return None
+
+
+def _slices_refusal(
+    cluster: Cluster, gang: Gang, demand: PodDemand, kinds: tuple[Kind, ...], room: int
+) -> Refusal:
+    outer = demand.slices[0]
+    loose = replace(demand, slices=demand.slices[1:])
+    distinct = gang.spread is Spread.REQUIRED
+    index = room_index(cluster, kinds, loose, gang.team, distinct=distinct)
+    miss = index.below(outer.level, outer.pods)
+    next_best = (
+        f"; the best {outer.level.value} without room for one, {miss[2].name}, "
+        f"has room for {miss[0]} pods"
+        if miss
+        else ""
+    )
+    inner = "".join(
+        f", in slices of {each.pods} in one {each.level}" for each in demand.slices[1:]
+    )
+    return Refusal(
+        reason=Reason.TOPOLOGY,
+        message=f"Needs {demand.count // outer.pods} slices of {outer.pods} pods with "
+        f"{pod_needs(demand, gang)}, each in one {outer.level.value}{inner}; "
+        f"there is room for {room // outer.pods}{next_best}.",
+        next_step="Wait for room, or ask for smaller slices or a wider level for them.",
+        evidence={
+            "slices_needed": demand.count // outer.pods,
+            "slices_fit": room // outer.pods,
+            "best_domain_pods_fit": miss[0] if miss else 0,
+        },
+    )
 
 
 def _best(

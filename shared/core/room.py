@@ -72,6 +72,12 @@ class RoomIndex:
         first = bisect_left(ranked, (pods,))
         return ranked[first : first + places_max]
 
+    def below(self, level: Level, pods: int) -> Ranked | None:
+        """The place of `level` with most room of those with less than for `pods`, but some."""
+        ranked = self._by_level[level]
+        at = bisect_left(ranked, (pods,))
+        return ranked[at - 1] if at else None
+
     def largest(self, level: Level) -> Ranked | None:
         """The place of `level` with most room."""
         ranked = self._by_level[level]

@@ -15,7 +15,7 @@ from typing import Final
 from shared.core.decision import FieldError
 from shared.core.fleet_shape import Composition, FleetShape, NodeShape
 from shared.core.mig_profiles import instances_per_gpu, profile_gigabytes, profiles_of
-from shared.core.model import GpuChoice, PodSet, WorkloadKind, WorkloadSpec
+from shared.core.model import GpuChoice, PodSet, WorkloadKind, WorkloadSpec, least_count
 from shared.core.model import gpu_milli as pod_gpu_milli
 from shared.core.units import GPU_MILLI
 
@@ -56,7 +56,26 @@ def fitting_flavors(
         whole = {one for one in whole if any(_holds(spec, one, domain) for domain in domains)}
         if not whole:
             return frozenset(), _too_wide(spec, flavors, domains)
-    return frozenset(whole), None
+    return _with_slices(spec, whole, fleet)
+
+
+def _with_slices(
+    spec: WorkloadSpec, flavors: set[str], fleet: FleetShape
+) -> tuple[frozenset[str], FieldError | None]:
+    """Those of `flavors` with a domain for one slice of each kind, or what stands in the way."""
+    for index, pod_set in enumerate(spec.pod_sets):
+        for at, each in enumerate(pod_set.slices):
+            domains = fleet.compositions(each.level)
+            most = {
+                one: max(_capacity(pod_set, spec, one, domain) for domain in domains)
+                for one in flavors
+            }
+            flavors = {one for one in flavors if most[one] >= each.pods}
+            if not flavors:
+                rule = f"no {each.level} holds a slice: at most {max(most.values())} such pods fit"
+                path = f"pod_sets[{index}].slices[{at}].pods"
+                return frozenset(), FieldError(field=path, value=str(each.pods), rule=rule)
+    return frozenset(flavors), None
 
 
 def _usable(
@@ -256,11 +275,12 @@ def _holds(spec: WorkloadSpec, flavor: str, nodes: Mapping[NodeShape, int]) -> b
     """Whether the nodes of `flavor` hold every pod set, and by sums all of them together."""
     gpus = cpu = memory = 0
     for pod_set in spec.pod_sets:
-        if _capacity(pod_set, spec, flavor, nodes) < pod_set.count:
+        count = least_count(pod_set)
+        if _capacity(pod_set, spec, flavor, nodes) < count:
             return False
-        gpus += pod_gpu_milli(pod_set.gpu) * pod_set.count
-        cpu += (pod_set.cpu_milli or 0) * pod_set.count
-        memory += (pod_set.memory_mib or 0) * pod_set.count
+        gpus += pod_gpu_milli(pod_set.gpu) * count
+        cpu += (pod_set.cpu_milli or 0) * count
+        memory += (pod_set.memory_mib or 0) * count
     if len(spec.pod_sets) == 1:
         return True
     mine = [(shape, count) for shape, count in nodes.items() if shape.flavor == flavor]
@@ -305,11 +325,12 @@ def _short(
             for one in sorted(flavors)
             for domain in domains
         )
-        if best < pod_set.count:
+        least = least_count(pod_set)
+        if best < least:
             rule = f"the gang is larger than {where}: at most {best} such pods fit ({flavor})"
-            path = f"pod_sets[{index}].count"
-            return FieldError(field=path, value=str(pod_set.count), rule=rule)
-    pods = sum(pod_set.count for pod_set in spec.pod_sets)
+            name = "count" if least == pod_set.count else "min_count"
+            return FieldError(field=f"pod_sets[{index}].{name}", value=str(least), rule=rule)
+    pods = sum(map(least_count, spec.pod_sets))
     rule = f"the pod sets together are larger than {where}; ask for fewer pods"
     return FieldError(field="pod_sets", value=f"{pods} pods", rule=rule)
 

@@ -22,6 +22,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import heappop, heappush
 from pathlib import Path
 from typing import Protocol
@@ -72,6 +73,7 @@ Make = Callable[[Sequence[Host], int], Placer]
 
 POLICIES: dict[str, Make] = {
     "muster": MusterFabric,
+    "muster-shaped": partial(MusterFabric, shaped=True),
     "hierarchical": lambda hosts, seed: Arrays(hosts, seed, best_fit, hierarchical),
     "blind": lambda hosts, seed: Arrays(hosts, seed, best_fit, any_whole),
     "random": lambda hosts, seed: Arrays(hosts, seed, *random_rules(seed)),

@@ -12,6 +12,7 @@ from shared.core.model import (
     Node,
     Placement,
     PodSet,
+    Slice,
     TopologyRequest,
     Workload,
     WorkloadKind,
@@ -28,10 +29,11 @@ TEAM = "team"
 class MusterFabric:
     """The core itself; gangs ask for the smallest span and take any."""
 
-    def __init__(self, hosts: Sequence[Host], seed: int) -> None:
-        """`seed` decides ties only."""
+    def __init__(self, hosts: Sequence[Host], seed: int, *, shaped: bool = False) -> None:
+        """`shaped`: gangs ask that each of their pipelines lies in one leaf, if that can be."""
+        self._shaped = shaped
         self._index = {host.name: at for at, host in enumerate(hosts)}
-        self._requests: dict[tuple[int, int], PlacementRequest] = {}
+        self._requests: dict[tuple[int, int, int], PlacementRequest] = {}
         self._placed: dict[tuple[int, ...], list[Placement]] = {}
         self.cluster = Cluster(seed=seed)
         for host in hosts:
@@ -39,8 +41,9 @@ class MusterFabric:
 
     def place(self, job: Job) -> tuple[int, ...] | None:
         """The host of each pod by rank, charged; or None."""
-        request = self._request(job)
-        answer = place(self.cluster, request)
+        answer = place(self.cluster, self._request(job, shaped=self._shaped))
+        if self._shaped and not isinstance(answer, Placement):
+            answer = place(self.cluster, self._request(job))
         if not isinstance(answer, Placement):
             return None
         held = tuple(self._index[pod.node] for pod in answer.pods)
@@ -53,11 +56,12 @@ class MusterFabric:
         pod_sets = self._request(job).workload.spec.pod_sets
         self.cluster.release(TEAM, placement.pods, pod_sets)
 
-    def _request(self, job: Job) -> PlacementRequest:
-        key = (job.gpus, job.hosts)
+    def _request(self, job: Job, *, shaped: bool = False) -> PlacementRequest:
+        stages = job.stages if shaped else 1
+        key = (job.gpus, job.hosts, stages)
         request = self._requests.get(key)
         if request is None:
-            request = self._requests[key] = _request(job)
+            request = self._requests[key] = _request(job, stages)
         return request
 
 
@@ -77,9 +81,10 @@ def _node(host: Host) -> Node:
     )
 
 
-def _request(job: Job) -> PlacementRequest:
+def _request(job: Job, stages: int) -> PlacementRequest:
     pods = PodSet(
         count=job.hosts,
+        slices=(Slice(pods=stages, level=Level.RACK),) if stages > 1 else (),
         gpu=GpuRequest(count=job.gpus),
         cpu_milli=1000 * CPU_PER_GPU * job.gpus,
         memory_mib=1024 * job.gpus,

@@ -14,6 +14,7 @@ from shared.core.model import (
     GpuRequest,
     Level,
     PodSet,
+    Slice,
     TopologyRequest,
     WorkloadKind,
 )
@@ -371,3 +372,24 @@ def test_gpus_that_no_numa_domain_holds_are_refused_at_once_when_alignment_is_re
     assert flavors(a_spec(gpus=4, count=4, topology=aligned), *nodes) == {"h100"}
     assert "at most 4 such pods" in unfit(a_spec(gpus=4, count=5, topology=aligned), *nodes).rule
     assert flavors(a_spec(gpus=5), *nodes) == {"h100"}
+
+
+def test_the_least_of_an_elastic_gang_must_fit_and_no_more():
+    nodes = [a_node(f"n{i}") for i in range(3)]
+
+    assert flavors(a_spec(pod_sets=(a_pod_set(8, 9, min_count=3),)), *nodes) == {"h100"}
+    error = unfit(a_spec(pod_sets=(a_pod_set(8, 9, min_count=4),)), *nodes)
+    assert (error.field, error.value) == ("pod_sets[0].min_count", "4")
+
+
+def test_a_slice_that_no_domain_holds_is_refused_at_once():
+    nodes = [a_node(f"n{i}", rack=f"r{i // 3}") for i in range(6)]
+
+    def asked(pods):
+        slices = (Slice(pods=pods, level=Level.RACK),)
+        return a_spec(pod_sets=(a_pod_set(8, pods, slices=slices),))
+
+    assert flavors(asked(3), *nodes) == {"h100"}
+    error = unfit(asked(4), *nodes)
+    assert error.field == "pod_sets[0].slices[0].pods"
+    assert error.rule == "no rack holds a slice: at most 3 such pods fit"

@@ -3,7 +3,15 @@
 import pytest
 
 from shared.core.admission_form import ERRORS_MAX, Errors, check_form, shown
-from shared.core.model import GpuChoice, GpuRequest, Level, PodSet, TopologyRequest
+from shared.core.model import (
+    GpuChoice,
+    GpuRequest,
+    Level,
+    PodRole,
+    PodSet,
+    Slice,
+    TopologyRequest,
+)
 from shared.core.value import replace
 from tests.unit.admission.builders import a_pod_set, a_spec
 
@@ -169,3 +177,55 @@ def test_no_more_errors_than_the_bound_are_told():
     environment = {f"NVIDIA_{i}": "" for i in range(100)}
 
     assert len(fields(in_pod(environment=environment))) == ERRORS_MAX
+
+
+def gang_errors(*sets):
+    errors = Errors()
+    check_form(a_spec(pod_sets=sets), errors)
+    return {(each.field, each.rule) for each in errors}
+
+
+def test_slices_nest_and_divide_the_gang():
+    rack, block, zone = Level.RACK, Level.BLOCK, Level.ZONE
+    good = a_pod_set(
+        count=16,
+        min_count=8,
+        slices=(
+            Slice(pods=8, level=zone),
+            Slice(pods=4, level=block),
+            Slice(pods=2, level=rack),
+        ),
+    )
+    assert gang_errors(good) == set()
+
+    def fields(**changes):
+        return {field for field, _ in gang_errors(a_pod_set(**{"count": 8, **changes}))}
+
+    four, three = Slice(pods=4, level=rack), Slice(pods=3, level=block)
+    assert fields(slices=(four, Slice(pods=2, level=block))) == {"pod_sets[0].slices[1].level"}
+    assert fields(slices=(four, Slice(pods=2, level=rack))) == {"pod_sets[0].slices[1].level"}
+    assert fields(count=9, slices=(three, Slice(pods=2, level=rack))) == {
+        "pod_sets[0].slices[1].pods"
+    }
+    assert fields(slices=(three,)) == {"pod_sets[0].slices[0].pods"}
+    assert fields(min_count=6, slices=(four,)) == {"pod_sets[0].slices[0].pods"}
+    assert fields(slices=(Slice(pods=0, level=rack),)) == {"pod_sets[0].slices"}
+    assert fields(slices=(Slice(pods=9, level=rack),)) == {"pod_sets[0].slices"}
+    assert fields(slices=(four,) * 4) == {"pod_sets[0].slices"}
+
+
+def test_a_leader_is_one_pod_beside_others():
+    leader = a_pod_set(name="leader", role=PodRole.LEADER)
+    workers = a_pod_set(name="workers", count=4)
+    sliced = Slice(pods=1, level=Level.RACK)
+
+    assert gang_errors(leader, workers) == set()
+    assert gang_errors(leader) == {("pod_sets[0].role", "needs another set, of its workers")}
+    assert {field for field, _ in gang_errors(workers, replace(leader, count=2))} == {
+        "pod_sets[1].count"
+    }
+    assert {field for field, _ in gang_errors(workers, replace(leader, slices=(sliced,)))} == {
+        "pod_sets[1].slices"
+    }
+    two = (leader, replace(leader, name="other"), workers)
+    assert gang_errors(*two) == {("pod_sets", "must have at most one set with role leader")}

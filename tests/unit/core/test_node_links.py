@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.core.model import GpuRequest, Level, Node, Placement, TopologyRequest
+from shared.core.model import GpuRequest, Level, Node, Placement, Spread, TopologyRequest
 from shared.core.node_links import GPUS_MAX, LinkTable, link_table, link_value, numa_masks
 from shared.core.placement import place
 from tests.support.machines import FOLDER, Machine, from_facts, from_nccl, from_table
@@ -252,3 +252,18 @@ def test_a_gang_that_does_not_fit_aligned_is_told_how_many_pods_do() -> None:
 
     assert not isinstance(answer, Placement)
     assert answer.evidence["pods_fit"] == 4
+
+
+def test_aligned_replicas_lie_on_different_nodes_where_they_must() -> None:
+    asked = workload(
+        pods(whole(2), 3),
+        topology=TopologyRequest(numa_aligned=True),
+        spread=Spread.REQUIRED,
+    )
+    fleet = cluster(*(node(f"n{number}") for number in range(3)))
+
+    answer = place(fleet, request(asked))
+
+    assert isinstance(answer, Placement)
+    assert len({pod.node for pod in answer.pods}) == 3
+    assert not isinstance(place(cluster(node("a"), node("b")), request(asked)), Placement)
