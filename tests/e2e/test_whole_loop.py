@@ -15,11 +15,14 @@ from shared.core.model import (
     GpuChoice,
     GpuRequest,
     Level,
+    PodRole,
     PodSet,
+    Slice,
     TopologyRequest,
     WorkloadKind,
     WorkloadSpec,
 )
+from shared.core.value import replace
 from shared.events.envelope import workload_id
 from tests.support.system import TEAM, Stage, launch
 from tests.support.work import fleet
@@ -89,6 +92,41 @@ async def test_a_gang_is_placed_whole_in_one_rack(stage: Stage) -> None:
         one,
     )
     assert racks == 1
+
+
+async def test_a_gang_with_a_shape_runs_as_large_as_its_quota_allows(stage: Stage) -> None:
+    """Nominated for its least, charged for what was placed, and every pod of that runs."""
+    limits = {"gpu_milli": 60_000, "cpu_milli": 2**62, "memory_mib": 2**62}
+    queue = {"team": TEAM, "flavors": [{"flavor": "default", "nominal": limits}]}
+    await stage.put("queues/elastic", queue)
+    workers = PodSet(
+        name="workers",
+        count=10,
+        min_count=2,
+        gpu=GpuRequest(count=8),
+        cpu_milli=4_000,
+        memory_mib=8_192,
+        image="registry.local/train:1",
+        slices=(Slice(pods=2, level=Level.RACK),),
+    )
+    leader = replace(workers, name="leader", count=1, min_count=1, gpu=GpuRequest(), slices=())
+    spec = WorkloadSpec(
+        name="shaped",
+        kind=WorkloadKind.TRAINING,
+        queue="elastic",
+        pod_sets=(replace(leader, role=PodRole.LEADER), workers),
+        topology=TopologyRequest(numa_aligned=True),
+    )
+
+    one = await submit(stage, spec)
+    await stage.reaches(one, "running")
+
+    held = await stage.rows.fetchrow(
+        "SELECT count(*) AS gpus, count(DISTINCT node) AS nodes FROM placement.allocation"
+        " WHERE workload_id = $1 AND gpu >= 0",
+        one,
+    )
+    assert (48, 6) == (held["gpus"], held["nodes"])
 
 
 async def test_the_same_key_gives_one_workload_and_another_body_is_refused(stage: Stage) -> None:
