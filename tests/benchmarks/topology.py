@@ -169,12 +169,12 @@ def measure(policy: str, options: argparse.Namespace, load: float) -> dict[str, 
 def main() -> None:
     """Run the policies asked for, print a line for each load and policy."""
     options = _options()
-    rows: dict[str, list[dict[str, object]]] = {}
+    rows: dict[str, dict[str, dict[str, object]]] = {}
     print(f"{'load policy':<20} {' '.join(f'{name:>24}' for name in FIGURES)}")
     for load in map(float, options.loads.split(",")):
         for name in options.policies.split(","):
             row = measure(name, options, load)
-            rows.setdefault(name, []).append(row)
+            rows.setdefault(name, {})[f"{load:.2f}"] = row
             _print(f"{load:.2f} {name}", row)
     result = {
         "policies": rows,

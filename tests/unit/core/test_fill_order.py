@@ -101,6 +101,14 @@ def test_broken_nodes_of_the_smaller_block_go_first() -> None:
     assert orders[0][1].startswith("small")
 
 
+def test_the_rest_of_a_rack_goes_before_a_whole_rack_of_a_smaller_block() -> None:
+    fleet = learned(*rack("r", 4, "small"), *rack("r", 8, "large"))
+    for number in range(6):
+        hold(fleet, f"large-r-{number}", 8)
+
+    assert [where(fleet, 8)[:5] for _ in range(3)] == ["large", "large", "small"]
+
+
 def test_nodes_outside_the_fabric_come_in_order_of_rank() -> None:
     fleet = learned(*(node(f"n{number}") for number in range(6)), *rack("r", 3))
 
