@@ -1,10 +1,10 @@
 """Which of equally good nodes a single pod takes: the one that gangs miss least.
 
-Broken nodes go before whole ones. Then: nodes of remnants (racks of which no more than a quarter
-is wholly free) before those of racks that gangs can still use; one block after the other, small
-blocks first; the NVLink domain, then the rack with the fewest wholly free nodes; the seeded rank.
-So whole nodes, leaves and blocks survive for gangs (placement.md 3.3; measured on Lingjun's
-fabric, tests/benchmarks/topology.py). Nodes outside the fabric come first, by rank alone.
+Broken nodes go before whole ones. Of the broken, those of one block after the other, small blocks
+first; in a block, as of the whole ones everywhere: those of the NVLink domain, then of the rack,
+with the fewest wholly free nodes. Last decides the seeded rank. So whole nodes, leaves and blocks
+survive for gangs (placement.md 3.3; measured on Lingjun's fabric, tests/benchmarks/topology.py).
+Nodes outside the fabric come first, in order of rank alone.
 
 What the order is made of changes when a node breaks or heals; then only the nodes of its rack
 move.
@@ -23,8 +23,6 @@ BLOCK_RANK_BITS: Final = 11
 BLOCK_BITS: Final = 5 + BLOCK_RANK_BITS
 """... and for the power of two of its size before it."""
 RANK_BITS: Final = 63
-REMNANT: Final = 4
-"""A rack is a remnant when at most one node in so many is wholly free."""
 
 
 def fill_order(node: NodeState) -> int:
@@ -33,19 +31,20 @@ def fill_order(node: NodeState) -> int:
     if domain is None:
         return node.rank >> 1
     block = counts = position = 0
-    usable = True
     while domain is not None:
         if domain.fills:
             # The tightest comes first; a node without an NVLink domain has its rack there.
             counts = counts << COUNT_BITS | min(domain.whole, WHOLE_MAX)
             position += 1
-            usable = domain.whole * REMNANT > domain.size
         elif domain.is_block:
             block = domain.size.bit_length() << BLOCK_RANK_BITS
             block |= domain.rank >> (RANK_BITS - BLOCK_RANK_BITS)
         domain = domain.parent
     fewest = counts << COUNT_BITS if position == 1 else counts
-    first = (2 | node.whole) << 1 | usable
-    first = (first << BLOCK_BITS | block) << 2 * COUNT_BITS | fewest
+    first = 2 | node.whole
+    if node.whole:
+        first = (first << 2 * COUNT_BITS | fewest) << BLOCK_BITS | block
+    else:
+        first = (first << BLOCK_BITS | block) << 2 * COUNT_BITS | fewest
     bits = RANK_BITS - first.bit_length()
     return first << bits | node.rank >> (RANK_BITS - bits)

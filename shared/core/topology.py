@@ -133,7 +133,7 @@ class Fabric:
         for domain in chain(state):
             before = domain.size.bit_length()
             domain.size += change
-            if domain.fills or (domain.is_block and domain.size.bit_length() != before):
+            if domain.is_block and domain.size.bit_length() != before:
                 self.reordered[domain] = None
 
     def _domain(self, level: Level, path: tuple[str, ...], parent: Domain | None) -> Domain:

@@ -46,7 +46,7 @@ from tests.benchmarks.clos import (
     load_small,
     spread,
 )
-from tests.benchmarks.packing import _numbers
+from tests.benchmarks.options import numbers
 
 DAY = 86_400
 FIGURES = (
@@ -149,7 +149,7 @@ def measure(policy: str, options: argparse.Namespace, load: float) -> dict[str, 
     hosts = load_hosts(options.fabric)
     small, gangs = load_small(options.small), load_gangs(options.gangs)
     start, runs = time.process_time(), []
-    for seed in _numbers(options.seeds):
+    for seed in numbers(options.seeds):
         offered = load * GPUS * len(hosts)
         jobs = arrivals(small, gangs, offered, options.days * DAY, seed)
         tally = Tally(hosts, LeavesNeeded(hosts))
@@ -178,7 +178,7 @@ def main() -> None:
             _print(f"{load:.2f} {name}", row)
     result = {
         "policies": rows,
-        "seeds": _numbers(options.seeds),
+        "seeds": numbers(options.seeds),
         "bound": {"leaf_span_over_minimum": 1.0, "one_pod_percent": 100.0},
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "python": platform.python_version(),
