@@ -303,4 +303,4 @@ def _fill_all(
             placed = fill.into(place, demand.count)
         if placed < demand.count:
             return False
-    return slices_hold(layout.statement.pods)
+    return not layout.gang.shaped or slices_hold(layout.statement.pods)

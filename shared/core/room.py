@@ -141,6 +141,10 @@ class RoomIndex:
 
     def _hand_up(self, path: tuple[Domain, ...], change: int) -> None:
         """The parts of the first of `path` can hold `change` more."""
+        if not self._demand.slices:
+            for domain in path:
+                self._add(domain, domain.level, change)
+            return
         for domain in path:
             if not change:
                 return
@@ -166,7 +170,7 @@ class RoomIndex:
         if node.kind not in self._kinds:
             return 0
         room = min(node_room(node, self._demand, self._team), 1 if self._distinct else ROOM_MAX)
-        return self._units.rounded(node, room)
+        return self._units.rounded(node, room) if self._demand.slices else room
 
 
 class _Units:
