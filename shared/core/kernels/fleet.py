@@ -37,6 +37,7 @@ from shared.core.kernels.arrays import (
     Tables,
 )
 from shared.core.kind import Kind
+from shared.core.node_links import LinkTable
 from shared.core.node_state import GpuUse, NodeState
 from shared.core.scoring import pick_gpus
 from shared.core.topology import LEVELS as SPANS
@@ -163,7 +164,7 @@ class _Boards:
 
     def __init__(self, gpus: int) -> None:
         self._gpus = gpus
-        self._numbers: dict[tuple[tuple[int, int], ...], int] = {}
+        self._numbers: dict[tuple[str, tuple[tuple[int, int], ...]], int] = {}
         self._tables: list[Ints] = []
 
     def number(self, node: NodeState) -> int:
@@ -171,10 +172,11 @@ class _Boards:
         layout = tuple(
             sorted((index, use.gpu.numa) for index, use in node.uses.items() if use.gpu)
         )
-        number = self._numbers.get(layout)
+        key = (node.inventory.links if node.inventory else "", layout)
+        number = self._numbers.get(key)
         if number is None:
-            number = self._numbers[layout] = len(self._tables)
-            self._tables.append(self._picks(node.uses))
+            number = self._numbers[key] = len(self._tables)
+            self._tables.append(self._picks(node.uses, node.links))
         return number
 
     def table(self) -> Ints:
@@ -182,13 +184,13 @@ class _Boards:
         shape = (1 << self._gpus, self._gpus + 1)
         return np.stack(self._tables) if self._tables else np.zeros((1, *shape), dtype=np.int64)
 
-    def _picks(self, uses: dict[int, GpuUse]) -> Ints:
+    def _picks(self, uses: dict[int, GpuUse], links: LinkTable | None) -> Ints:
         table = np.zeros((1 << self._gpus, self._gpus + 1), dtype=np.int64)
         present = sum(1 << index for index, use in uses.items() if use.gpu)
         for mask in range(1 << self._gpus):
             if mask & ~present:
                 continue
-            node: Any = SimpleNamespace(uses=uses, free_mask=mask)
+            node: Any = SimpleNamespace(uses=uses, free_mask=mask, links=links)
             for count in range(1, mask.bit_count() + 1):
                 table[mask, count] = sum(1 << gpu for gpu in pick_gpus(node, count))
         return table
