@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Final
 
 from shared.core.node_state import NodeState
-from shared.core.topology import WHOLE_MAX
+from shared.core.topology import WHOLE_MAX, Domain
 
 COUNT_BITS: Final = WHOLE_MAX.bit_length()
 BLOCK_RANK_BITS: Final = 11
@@ -23,6 +23,12 @@ BLOCK_RANK_BITS: Final = 11
 BLOCK_BITS: Final = 5 + BLOCK_RANK_BITS
 """... and for the power of two of its size before it."""
 RANK_BITS: Final = 63
+
+
+def order_of_block(block: Domain) -> int:
+    """The order of a block among blocks: the power of two of its size, then its rank."""
+    rank = block.rank >> (RANK_BITS - BLOCK_RANK_BITS)
+    return block.size.bit_length() << BLOCK_RANK_BITS | rank
 
 
 def fill_order(node: NodeState) -> int:
@@ -37,8 +43,7 @@ def fill_order(node: NodeState) -> int:
             counts = counts << COUNT_BITS | min(domain.whole, WHOLE_MAX)
             position += 1
         elif domain.is_block:
-            block = domain.size.bit_length() << BLOCK_RANK_BITS
-            block |= domain.rank >> (RANK_BITS - BLOCK_RANK_BITS)
+            block = order_of_block(domain)
         domain = domain.parent
     fewest = counts << COUNT_BITS if position == 1 else counts
     first = 2 | node.whole

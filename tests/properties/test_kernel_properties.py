@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.support.kernel_story import Story, any_fleet
+from tests.support.kernel_story import Story, any_fleet, wide_fleet, wide_gang
 
 seeds = st.integers(0, 2**40)
 
@@ -34,6 +34,16 @@ def test_they_decide_alike_for_long(seed: int, nodes: int, steps: int) -> None:
         story.step()
 
     assert story.placed > steps // 4
+
+
+@settings(max_examples=30, deadline=None)
+@given(seeds)
+def test_they_decide_alike_across_racks_and_blocks(seed: int) -> None:
+    draw = Random(seed)
+    story = Story(wide_fleet(draw), draw, wide_gang)
+
+    for _ in range(30):
+        story.step()
 
 
 @settings(max_examples=20, deadline=None)

@@ -2,6 +2,7 @@
 
 A back-end takes the fleet of one flavor as arrays and works off requests: place a pod, place a
 gang, give back. `back_end` picks the compiled one if numba (extra `kernels`) is installed.
+`scope.decides` says which gangs it decides; the caller hands all others to `core.placement`.
 """
 
 from __future__ import annotations

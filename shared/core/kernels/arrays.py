@@ -22,6 +22,10 @@ NONE: Final = -1
 """No node, no team, no domain."""
 LEVELS: Final = 4
 """Levels of domains: NVLink domain, rack, block, zone (core/topology.py)."""
+FILLED: Final = 2
+"""The first levels, whose domains single pods fill one after the other (core/fill_order.py)."""
+BLOCK: Final = 2
+ZONE: Final = 3
 
 # Columns of `nodes`
 KIND: Final = 0
@@ -37,7 +41,13 @@ FREE: Final = 5
 """Bit g: GPU g is usable and nothing is held on it."""
 BOARD: Final = 6
 """Row of `picks`."""
-PATH: Final = 7
+WHOLE: Final = 7
+"""What `FREE` is while the node counts as wholly free (core/topology.py); `NONE` if never."""
+BLOCK_ORDER: Final = 8
+"""Order of its block (core/fill_order.py), 0 without one; `NONE` outside the fabric."""
+NODE_POSITION: Final = 9
+"""Where it is in `places`."""
+PATH: Final = 10
 """First of `LEVELS` columns: the domain at each level, the tightest first; or `NONE`."""
 NODE_COLUMNS: Final = PATH + LEVELS
 
@@ -73,7 +83,11 @@ CHILDREN: Final = 0
 NODES_FROM: Final = 1
 NODES_TO: Final = 2
 """Its nodes in `order`."""
-DOMAIN_COLUMNS: Final = 3
+POSITION: Final = 3
+"""Where it is in `places`."""
+OTHERS_WHOLE: Final = 4
+"""Wholly free nodes of other flavors in it."""
+DOMAIN_COLUMNS: Final = 5
 
 # Columns of `held`
 HELD_NODE: Final = 0
@@ -124,6 +138,8 @@ class State(NamedTuple):
     """Parts of domains by rank: a domain, or a node as -1 - its number."""
     order: Ints
     """(n,) nodes, those of one domain side by side."""
+    places: Ints
+    """(n + D,) all nodes and domains by rank, written as in `children`."""
     held: Ints
     """(slots, HELD_COLUMNS)"""
 

@@ -25,9 +25,11 @@ from shared.core.kernels.indexes import (
 from shared.core.kernels.jit import compiled
 from shared.core.kernels.tree import (
     CELL,
+    KEY,
     NIL,
     ROOT,
     Need,
+    before,
     change_room,
     insert,
     least,
@@ -44,17 +46,29 @@ BIT_OF: Final = tuple(
 
 
 @compiled
-def move(index: Index, item: int, cell: int, need: Need) -> None:
-    """Bring `item` with `need` free into `cell` (`NIL` for none) from wherever it is."""
+def move(index: Index, item: int, cell: int, need: Need, key: int) -> None:
+    """Bring `item` with `need` free into `cell` (`NIL` for none), there in the order of `key`."""
     old = index.tree[item, CELL]
-    if old == cell:
+    if old == cell and index.tree[item, KEY] == key:
         if cell != NIL:
             change_room(index.tree, index.cells[cell, ROOT], item, need, index.path)
         return
     if old != NIL:
         _take(index, old, item)
+    index.tree[item, KEY] = key
     if cell != NIL:
         set_room(index.tree, item, need)
+        _put(index, cell, item)
+
+
+@compiled
+def reorder(index: Index, item: int, key: int) -> None:
+    """Give `item` another order in its cell, if it is in one."""
+    cell = index.tree[item, CELL]
+    if cell != NIL:
+        _take(index, cell, item)
+    index.tree[item, KEY] = key
+    if cell != NIL:
         _put(index, cell, item)
 
 
@@ -120,7 +134,7 @@ def _put(index: Index, cell: int, item: int) -> None:
     insert(index.tree, index.cells, cell, item, index.path)
     index.tree[item, CELL] = cell
     head = index.cells[cell, HEAD]
-    if head == NIL or item < head:
+    if head == NIL or before(index.tree, item, head):
         _set_head(index, cell, head, item)
 
 

@@ -32,7 +32,7 @@ from shared.core.kernels.arrays import (
 from shared.core.kernels.charge import give_back, undo
 from shared.core.kernels.fleet import Fleet, no_tables
 from shared.core.kernels.follow import follow
-from shared.core.kernels.gangs import begin_pool, place_gang
+from shared.core.kernels.gangs import place_gang
 from shared.core.kernels.indexes import (
     EPOCH,
     KEEPING,
@@ -47,6 +47,7 @@ from shared.core.kernels.indexes import (
     with_teams,
 )
 from shared.core.kernels.jit import compiled, edition, entry
+from shared.core.kernels.rooms import begin_pool
 from shared.core.kernels.single import forget_scores, place_single
 
 DONE: Final = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Hashable
 from types import SimpleNamespace
 from typing import Any, Final
@@ -10,7 +11,9 @@ import numpy as np
 
 from shared.core.cluster import Cluster
 from shared.core.demand import PodDemand
+from shared.core.fill_order import order_of_block
 from shared.core.kernels.arrays import (
+    BLOCK_ORDER,
     BOARD,
     CHILDREN,
     CPU,
@@ -24,18 +27,23 @@ from shared.core.kernels.arrays import (
     MEMORY,
     MILLI,
     NODE_COLUMNS,
+    NODE_POSITION,
     NODES_FROM,
     NODES_TO,
     NONE,
+    OTHERS_WHOLE,
     OWNER,
     PATH,
+    POSITION,
     SHAPE_COLUMNS,
     USABLE,
+    WHOLE,
     WORKS,
     Ints,
     State,
     Tables,
 )
+from shared.core.kernels.scope import is_plain
 from shared.core.kind import Kind
 from shared.core.node_links import LinkTable
 from shared.core.node_state import GpuUse, NodeState
@@ -71,8 +79,11 @@ class Fleet:
         return self.teams.setdefault(name, len(self.teams))
 
     def shape(self, demand: PodDemand, kinds: Collection[Kind]) -> int:
-        """The number of pods like `demand` (without MIG) that may run on `kinds`, one tier."""
-        assert not demand.profile
+        """The number of pods like `demand` that may run on `kinds`, one tier.
+
+        That the back-ends decide for them (kernels/scope.py) is up to the caller.
+        """
+        assert is_plain(demand), demand
         key = (demand.shape, frozenset(map(id, kinds)))
         number = self.shapes.get(key)
         if number is None:
@@ -135,6 +146,7 @@ class Fleet:
             row[KIND], row[WORKS] = numbers[id(node.kind)], node.schedulable
             row[CPU], row[MEMORY] = node.free_cpu_milli, node.free_memory_mib
             row[USABLE], row[FREE], row[BOARD] = _usable(node), node.free_mask, boards.number(node)
+            row[WHOLE], row[BLOCK_ORDER] = _whole(node), _block_order(node)
             for index, use in node.uses.items():
                 uses[index, MILLI], uses[index, GPU_MEMORY] = use.milli, use.free_memory_mib
                 uses[index, OWNER] = self.team(use.team) if use.shared else NONE
@@ -142,6 +154,10 @@ class Fleet:
         table, order = _table(nodes[:, PATH:], len(domains))
         parts = _parts(self.nodes, domains)
         table[:, CHILDREN] = np.cumsum([0, *map(len, parts)])
+        table[:-1, OTHERS_WHOLE] = _others_whole(self.nodes, domains)
+        places = _places(self.nodes, domains)
+        nodes[-1 - places[places < 0], NODE_POSITION] = np.flatnonzero(places < 0)
+        table[places[places >= 0], POSITION] = np.flatnonzero(places >= 0)
         levels = [SPANS.index(domain.level) - 1 for domain in domains]
         kinds = [(kind.cpu_per_gpu, kind.key.cpu_milli) for kind in self.kinds]
         return State(
@@ -155,6 +171,7 @@ class Fleet:
             levels=np.searchsorted(levels, np.arange(LEVELS + 1)).astype(np.int64),
             children=np.array([part for each in parts for part in each], dtype=np.int64),
             order=order,
+            places=places,
             held=np.full((SLOTS, HELD_COLUMNS), NONE, dtype=np.int64),
         )
 
@@ -202,6 +219,31 @@ def _usable(node: NodeState) -> int:
         for index, use in node.uses.items()
         if use.usable and use.gpu is not None and not use.gpu.mig
     )
+
+
+def _whole(node: NodeState) -> int:
+    if node.whole_count < 0:
+        return NONE
+    return sum(1 << index for index, use in node.uses.items() if use.gpu)
+
+
+def _block_order(node: NodeState) -> int:
+    if node.domain is None:
+        return NONE
+    return next((order_of_block(domain) for domain in chain(node) if domain.is_block), 0)
+
+
+def _others_whole(nodes: list[NodeState], domains: list[Domain]) -> list[int]:
+    """By domain: its wholly free nodes that are not among `nodes`."""
+    ours = Counter(domain for node in nodes if node.whole for domain in chain(node))
+    return [domain.whole - ours[domain] for domain in domains]
+
+
+def _places(nodes: list[NodeState], domains: list[Domain]) -> Ints:
+    """All of them in order of rank, as `State.places` has them."""
+    ranks = [(node.rank, -1 - number) for number, node in enumerate(nodes)]
+    ranks += [(domain.rank, number) for number, domain in enumerate(domains)]
+    return np.array([place for _, place in sorted(ranks)], dtype=np.int64)
 
 
 def _domains(nodes: list[NodeState]) -> list[Domain]:

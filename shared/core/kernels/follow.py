@@ -19,6 +19,7 @@ from shared.core.kernels.arrays import (
     State,
 )
 from shared.core.kernels.cells import cell_of, line_of, move
+from shared.core.kernels.filling import fill_key
 from shared.core.kernels.indexes import (
     BITS,
     FREE_STEPS,
@@ -42,22 +43,23 @@ def follow(state: State, index: Index, node: int) -> None:
     row, gpus = state.nodes[node], state.gpus.shape[1]
     works = row[WORKS] and row[CPU] >= 0
     free, parts_milli = bits(row[FREE]), _parts_milli(state, node)
+    key = fill_key(state, index, node)
     _follow_shelf(state, index, node, row[KIND] * (gpus + 1) + free if works else NIL)
     cell = NIL
     if works:
         step = row[CPU] // CPU_STEP_MILLI
         line = _node_line(index, gpus, row[KIND], free, parts_milli // PART_MILLI, step // BITS)
         cell = cell_of(index, NODES_OWNER, line, step % BITS)
-    move(index, node, cell, (row[CPU], row[MEMORY], 0, 0))
+    move(index, node, cell, (row[CPU], row[MEMORY], 0, 0), key)
     for gpu in range(gpus):
         item = 2 * len(state.nodes) + node * gpus + gpu
         if state.gpus[node, gpu, OWNER] != NONE or index.tree[item, CELL] != NIL:
-            _follow_gpu(state, index, node, gpu, item, free * GPU_MILLI + parts_milli)
+            _follow_gpu(state, index, node, gpu, item, free * GPU_MILLI + parts_milli, key)
 
 
 @compiled
 def _follow_gpu(
-    state: State, index: Index, node: int, gpu: int, item: int, all_milli: int
+    state: State, index: Index, node: int, gpu: int, item: int, all_milli: int, key: int
 ) -> None:
     """Bring one GPU in step; `all_milli` is free on its node in all."""
     row, use = state.nodes[node], state.gpus[node, gpu]
@@ -67,7 +69,7 @@ def _follow_gpu(
         step = row[CPU] // SHARED_CPU_STEP_MILLI
         line = _gpu_line(state, index, row[KIND], free, rest, step // BITS)
         cell = cell_of(index, use[OWNER] + 1, line, step % BITS)
-    move(index, item, cell, (row[CPU], row[MEMORY], use[GPU_MEMORY], free_milli))
+    move(index, item, cell, (row[CPU], row[MEMORY], use[GPU_MEMORY], free_milli), key)
 
 
 @compiled

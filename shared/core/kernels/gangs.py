@@ -1,45 +1,25 @@
-"""A gang of equal pods with whole GPUs, all or none: the rules of core/gang.py in arrays."""
+"""A gang of equal pods with whole GPUs, all or none: the rules of core/gang.py in arrays.
+
+Not here: what `kernels/scope.py` leaves to the core.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
-from shared.core.kernels.arrays import (
-    CHILDREN,
-    CPU,
-    FREE,
-    GPUS,
-    KIND,
-    MEMORY,
-    NODES_FROM,
-    NODES_TO,
-    NONE,
-    POD_CPU,
-    POD_MEMORY,
-    POOL,
-    WORKS,
-    Ints,
-    State,
-)
+from shared.core.gang import COMPARED_MAX, PLACES_BY_DEVICES_MAX
+from shared.core.kernels.arrays import BLOCK, GPUS, NONE, POD_CPU, POD_MEMORY, Ints, State
 from shared.core.kernels.charge import hold, undo
-from shared.core.kernels.follow import add_room, bits, free_gpus
-from shared.core.kernels.indexes import GROUP, LOG_ROWS, POOLS, Index
+from shared.core.kernels.fill import fill, fill_node, parts_for
+from shared.core.kernels.indexes import GROUP, LOG_ROWS, Index
 from shared.core.kernels.jit import compiled
+from shared.core.kernels.rooms import room_exactly, room_row
 from shared.core.kernels.single import pick, tightest
-from shared.core.kernels.sorting import position, sort
+from shared.core.kernels.sorting import sort
 
-PLACES_BY_DEVICES_MAX: Final = 4
-"""As in core/gang.py."""
 MANY: Final = 1 << 60
-NO_PART: Final = -(1 << 60)
-
-# Columns of `scratch`
-PARTS_COUNT: Final = 0
-PARTS_BEGIN: Final = 1
-"""Where the parts of the domain begin in `State.children`, and how many it has."""
-PARTS_WIDTH: Final = 2
-PARTS_KEYS: Final = 3
-"""First of the keys: room x parts + place among them."""
+PLACES: Final = 3
+"""Row of `scratch` for the places to try: no part lies so deep."""
 
 
 @compiled
@@ -88,7 +68,7 @@ def _on_one_node(state: State, index: Index, slot: int, shape: int, team: int, p
     pod = state.shapes[shape]
     cpu_milli, memory_mib = pod[POD_CPU] * pods, pod[POD_MEMORY] * pods
     node = tightest(state, index, shape, pod[GPUS] * pods, cpu_milli, memory_mib)
-    return node != NONE and _fill_node(state, index, node, slot, shape, team, pods) == pods
+    return node != NONE and fill_node(state, index, node, slot, shape, team, pods) == pods
 
 
 @compiled
@@ -96,27 +76,65 @@ def _at_level(
     state: State, index: Index, slot: int, shape: int, team: int, pods: int, level: int
 ) -> bool:
     """The domain with the least room that holds the gang; by devices, then exactly."""
-    row, mark = _row(state, shape), index.sizes[LOG_ROWS]
+    if level >= BLOCK:
+        return _at_wide_level(state, index, slot, shape, team, pods, level)
+    row, mark = room_row(state, shape), index.sizes[LOG_ROWS]
     domain = _next_tightest(state, index, row, level, pods, NONE)
     if domain == NONE:
         return False
     for _ in range(PLACES_BY_DEVICES_MAX):
         if domain != NONE:
-            if _fill(state, index, domain, slot, shape, team, pods, False) == pods:
+            if fill(state, index, domain, slot, shape, team, pods, False) == pods:
                 return True
             undo(state, index, mark)
             domain = _next_tightest(state, index, row, level, pods, domain)
     domain = _tightest_exactly(state, index, shape, level, pods)
     if domain == NONE:
         return False
-    return _fill(state, index, domain, slot, shape, team, pods, True) == pods
+    return fill(state, index, domain, slot, shape, team, pods, True) == pods
 
 
 @compiled
-def _row(state: State, shape: int) -> int:
-    """The row of `Index.rooms` that counts pods of `shape`."""
-    row: int = state.shapes[shape, POOL] * state.gpus.shape[1] + state.shapes[shape, GPUS] - 1
-    return row
+def _at_wide_level(
+    state: State, index: Index, slot: int, shape: int, team: int, pods: int, level: int
+) -> bool:
+    """The tightest domains, the one whose parts are touched least first."""
+    mark, places = index.sizes[LOG_ROWS], index.scratch[PLACES]
+    for exactly in (False, True):
+        count = _list_places(state, index, shape, pods, level, exactly, places)
+        for at in range(count):
+            if fill(state, index, places[at], slot, shape, team, pods, exactly) == pods:
+                return True
+            undo(state, index, mark)
+        if count == 0:
+            return False
+    return False
+
+
+@compiled
+def _list_places(
+    state: State, index: Index, shape: int, pods: int, level: int, exactly: bool, places: Ints
+) -> int:
+    """Write the domains to try at a level; how many."""
+    rooms, width = index.rooms[room_row(state, shape)], len(state.domains)
+    count = 0
+    for each in range(state.levels[level], state.levels[level + 1]):
+        room = rooms[each]
+        if exactly and room >= pods:
+            room = room_exactly(state, shape, each)
+        if room >= pods:
+            places[count] = room * width + each
+            count += 1
+    sort(places, count)
+    count = min(count, COMPARED_MAX)
+    for at in range(count):
+        place = places[at] % width
+        parts = parts_for(state, index, shape, place, pods, exactly)
+        places[at] = (parts * COMPARED_MAX + at) * width + place
+    sort(places, count)
+    for at in range(count):
+        places[at] %= width
+    return count
 
 
 @compiled
@@ -146,139 +164,11 @@ def _tightest_exactly(state: State, index: Index, shape: int, level: int, pods: 
 
     Only those are looked at that have enough by devices.
     """
-    rooms = index.rooms[_row(state, shape)]
+    rooms = index.rooms[room_row(state, shape)]
     found, least = NONE, MANY
     for each in range(state.levels[level], state.levels[level + 1]):
         if rooms[each] >= pods:
-            here = _room_exactly(state, shape, each)
+            here = room_exactly(state, shape, each)
             if pods <= here < least:
                 found, least = each, here
     return found
-
-
-@compiled
-def _room_exactly(state: State, shape: int, place: int) -> int:
-    """Pods that a domain, or node -1 - `place`, can hold."""
-    if place < 0:
-        return _node_room(state, shape, -1 - place)
-    room = 0
-    for at in range(state.domains[place, NODES_FROM], state.domains[place, NODES_TO]):
-        room += _node_room(state, shape, state.order[at])
-    return room
-
-
-@compiled
-def _node_room(state: State, shape: int, node: int) -> int:
-    pod, row = state.shapes[shape], state.nodes[node]
-    room = _node_room_by_devices(state, shape, node)
-    if pod[POD_CPU]:
-        room = min(room, row[CPU] // pod[POD_CPU])
-    if pod[POD_MEMORY]:
-        room = min(room, row[MEMORY] // pod[POD_MEMORY])
-    return max(room, 0)
-
-
-@compiled
-def _node_room_by_devices(state: State, shape: int, node: int) -> int:
-    if not state.nodes[node, WORKS] or not state.allowed[shape, state.nodes[node, KIND]]:
-        return 0
-    return int(bits(state.nodes[node, FREE]) // state.shapes[shape, GPUS])
-
-
-@compiled
-def _room_of(state: State, index: Index, shape: int, place: int, exactly: bool) -> int:
-    """Pods that a part of the fabric has room for."""
-    if exactly:
-        return _room_exactly(state, shape, place)
-    if place >= 0:
-        return int(index.rooms[_row(state, shape), place])
-    return _node_room_by_devices(state, shape, -1 - place)
-
-
-@compiled
-def _fill(
-    state: State,
-    index: Index,
-    place: int,
-    slot: int,
-    shape: int,
-    team: int,
-    pods: int,
-    exactly: bool,
-) -> int:
-    """Hold up to `pods` pods in a domain; how many found room.
-
-    The tightest part that holds all that is left is taken, else the largest part and so on. The
-    parts of the domains that lead to where it stands are in `scratch`, by depth.
-    """
-    placed, depth = 0, 0
-    _list_parts(state, index, shape, place, exactly, index.scratch[0])
-    while placed < pods and depth >= 0:
-        part = _take_part(state, index.scratch[depth], pods - placed)
-        if part == NO_PART:
-            depth -= 1
-        elif part < 0:
-            left = pods - placed
-            placed += _fill_node(state, index, -1 - part, slot + placed, shape, team, left)
-        else:
-            depth += 1
-            _list_parts(state, index, shape, part, exactly, index.scratch[depth])
-    return placed
-
-
-@compiled
-def _list_parts(
-    state: State, index: Index, shape: int, place: int, exactly: bool, parts: Ints
-) -> None:
-    """Write the parts of `place` that have any room, in order of room and rank."""
-    begin, end = state.domains[place, CHILDREN], state.domains[place + 1, CHILDREN]
-    keys, count = parts[PARTS_KEYS:], 0
-    for at in range(begin, end):
-        room = _room_of(state, index, shape, state.children[at], exactly)
-        if room:
-            keys[count] = room * (end - begin) + at - begin
-            count += 1
-    sort(keys, count)
-    parts[PARTS_COUNT], parts[PARTS_BEGIN], parts[PARTS_WIDTH] = count, begin, end - begin
-
-
-@compiled
-def _take_part(state: State, parts: Ints, pods: int) -> int:
-    """Take out the tightest part with room for `pods`, else the largest; or `NO_PART`."""
-    keys, count, width = parts[PARTS_KEYS:], parts[PARTS_COUNT], parts[PARTS_WIDTH]
-    if count == 0:
-        return NO_PART
-    at = min(position(keys, count, pods * width), count - 1)
-    part: int = state.children[parts[PARTS_BEGIN] + keys[at] % width]
-    parts[PARTS_COUNT] = count - 1
-    for each in range(at, count - 1):
-        keys[each] = keys[each + 1]
-    return part
-
-
-@compiled
-def _fill_node(
-    state: State, index: Index, node: int, slot: int, shape: int, team: int, pods: int
-) -> int:
-    room = min(_node_room(state, shape, node), pods)
-    for pod in range(room):
-        gpus = pick(state, node, state.shapes[shape, GPUS])
-        hold(state, index, slot + pod, node, gpus, shape, team)
-    return room
-
-
-@compiled
-def begin_pool(state: State, index: Index, shape: int) -> int:
-    """Count the rooms of a new pool: the kinds on which pods of `shape` may run."""
-    pool: int = index.sizes[POOLS]
-    gpus = state.gpus.shape[1]
-    for kind in range(len(state.kinds)):
-        index.pool_kinds[pool, kind] = state.allowed[shape, kind]
-    index.sizes[POOLS] += 1
-    for node in range(len(state.nodes)):
-        if index.pool_kinds[pool, state.nodes[node, KIND]]:
-            for each in range(1, gpus + 1):
-                room = free_gpus(state, node) // each
-                if room:
-                    add_room(state, index, node, pool * gpus + each - 1, room)
-    return pool

@@ -15,7 +15,20 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from shared.core.kernels.arrays import CHILDREN, CPU_IN_ALL, LEVELS, Bools, Ints, Ints32, State
+from shared.core.kernels.arrays import (
+    CPU_IN_ALL,
+    FILLED,
+    FREE,
+    LEVELS,
+    NONE,
+    OTHERS_WHOLE,
+    PATH,
+    WHOLE,
+    Bools,
+    Ints,
+    Ints32,
+    State,
+)
 from shared.core.kernels.tree import DEPTH_MAX, NIL, new_tree
 from shared.core.market import CPU_STEP_MILLI, SHARED_CPU_STEP_MILLI
 from shared.core.units import GPU_MILLI
@@ -44,7 +57,7 @@ LINE_COLUMNS: Final = 5
 
 # Columns of `cells`, after ROOT
 HEAD: Final = 1
-"""First member by number, or `NIL`."""
+"""First member, or `NIL`."""
 CELL_OWNER: Final = 2
 CELL_LINE: Final = 3
 """`NIL` for a shelf."""
@@ -70,7 +83,16 @@ EPOCH: Final = 7
 NODE_WORDS: Final = 8
 """Words for all steps of a condition of nodes."""
 GPU_WORDS: Final = 9
-SIZES: Final = 10
+QUEUE_LENGTH: Final = 10
+SIZES: Final = 11
+
+# Columns of `whole`
+WHOLE_NODES: Final = 0
+QUEUED: Final = 1
+"""1 while the domain is in the queue of those whose nodes come in another order."""
+QUEUE: Final = 2
+"""The queue, in its first `QUEUE_LENGTH` rows."""
+WHOLE_COLUMNS: Final = 3
 
 FREE_STEPS: Final = GPU_MILLI // MILLI_STEP + 1
 """Conditions of the free part of a shared GPU."""
@@ -110,6 +132,8 @@ class Index(NamedTuple):
     """(pools x G, D / GROUP) the most room in each group of `GROUP` domains in a row."""
     pool_kinds: Bools
     """(pools, K) kinds of node that count in the pool."""
+    whole: Ints32
+    """(D, WHOLE_COLUMNS) wholly free nodes of racks and NVLink domains (kernels/filling.py)."""
     log: Ints
     """(rows, LOG_COLUMNS)"""
     sizes: Ints
@@ -117,7 +141,7 @@ class Index(NamedTuple):
     path: Ints32
     """Scratch for the trees."""
     scratch: Ints
-    """(LEVELS, 3 + most parts of a domain) scratch for the parts of domains, by depth."""
+    """(LEVELS, 1 + n + D) scratch for the parts of domains, by depth."""
 
 
 def new_index(
@@ -140,7 +164,6 @@ def new_index(
     possible = kinds * (
         (gpus + 1) * (2 * gpus + 1) * node_words + FREE_STEPS * (gpus // 2 + 1) * gpu_words
     )
-    parts = int(np.diff(state.domains[:, CHILDREN]).max(initial=0))
     index = Index(
         line_ids=np.full(possible, NIL, dtype=np.int32),
         lines=np.zeros((lines, LINE_COLUMNS), dtype=np.int32),
@@ -154,14 +177,24 @@ def new_index(
         rooms=np.zeros((gpus, domains), dtype=np.int32),
         most_room=np.zeros((gpus, -(-domains // GROUP)), dtype=np.int32),
         pool_kinds=np.zeros((1, kinds), dtype=np.bool_),
+        whole=np.zeros((domains, WHOLE_COLUMNS), dtype=np.int32),
         log=np.zeros((LOG_ROOM, LOG_COLUMNS), dtype=np.int64),
         sizes=np.zeros(SIZES, dtype=np.int64),
         path=np.zeros(DEPTH_MAX, dtype=np.int32),
-        scratch=np.zeros((LEVELS, 3 + parts), dtype=np.int64),
+        scratch=np.zeros((LEVELS, 1 + len(state.places)), dtype=np.int64),
     )
     index.sizes[[CELLS_USED, NODE_WORDS]] = kinds * (gpus + 1), node_words
     index.sizes[GPU_WORDS] = gpu_words
+    index.whole[:, WHOLE_NODES] = whole_nodes(state)
     return index
+
+
+def whole_nodes(state: State) -> Ints:
+    """(D,) wholly free nodes of each rack and NVLink domain. O(n)."""
+    whole = state.nodes[:, FREE] == state.nodes[:, WHOLE]
+    domains = state.nodes[whole, PATH : PATH + FILLED]
+    counts = np.bincount(domains[domains != NONE], minlength=len(state.domains) - 1)
+    return state.domains[:-1, OTHERS_WHOLE] + counts
 
 
 def words_of(state: State, step_milli: int) -> int:

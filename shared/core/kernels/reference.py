@@ -12,8 +12,12 @@ import numpy as np
 
 from shared.core.cells import REFUSED
 from shared.core.demand import PodDemand
+from shared.core.fill_order import BLOCK_BITS, COUNT_BITS
+from shared.core.gang import COMPARED_MAX
 from shared.core.kernels.arrays import (
     ANYWHERE,
+    BLOCK,
+    BLOCK_ORDER,
     BOARD,
     CHILDREN,
     CPU,
@@ -30,14 +34,17 @@ from shared.core.kernels.arrays import (
     KIND,
     MEMORY,
     MILLI,
+    NODE_POSITION,
     NODES_FROM,
     NODES_TO,
     NONE,
     OWNER,
+    PATH,
     PLACE,
     POD_CPU,
     POD_MEMORY,
     PODS,
+    POSITION,
     SHAPE,
     SHARE,
     SHARE_MEMORY,
@@ -45,12 +52,15 @@ from shared.core.kernels.arrays import (
     TEAM,
     USABLE,
     WHAT,
+    WHOLE,
     WIDEST,
     WORKS,
+    ZONE,
     Bools,
     Ints,
 )
 from shared.core.kernels.fleet import Fleet
+from shared.core.kernels.indexes import whole_nodes
 from shared.core.market import (
     CPU_STEP_MILLI,
     REST_MILLI,
@@ -58,11 +68,12 @@ from shared.core.market import (
     score_gpus,
     score_nodes,
 )
+from shared.core.topology import WHOLE_MAX
 from shared.core.units import GPU_MILLI
 from shared.core.waste import MILLI_STEP, PART_MILLI
 
-PLACES_BY_DEVICES_MAX: Final = 4
-"""As in core/gang.py."""
+Part = tuple[int, int, int]
+"""(room, place among all in order of rank, domain or -1 - node)."""
 KEY: Final = np.array([1 << 36, 1 << 24, 1 << 12, 1], dtype=np.int64)
 """Makes one number of a condition."""
 
@@ -139,7 +150,7 @@ class Reference:
                 nodes[:, CPU] // CPU_STEP_MILLI,
             )
         )
-        numbers = np.flatnonzero(works)
+        numbers = self._in_order(np.flatnonzero(works))
         scores = self._scores(shape, conditions[numbers], of_gpus=False)
         fits = self._has_room(shape, numbers)
         at = _first_of_best(conditions[numbers], scores, fits)
@@ -153,6 +164,8 @@ class Reference:
         works = (nodes[:, WORKS] > 0) & (nodes[:, CPU] >= 0)
         shared = works[:, None] & (parts_milli > 0) & (state.gpus[:, :, OWNER] == team)
         numbers, gpus = np.nonzero(shared)
+        order = np.argsort(self._fill_keys()[numbers], kind="stable")
+        numbers, gpus = numbers[order], gpus[order]
         free_milli = parts_milli[numbers, gpus]
         all_milli = _count(nodes[numbers, FREE]) * GPU_MILLI
         all_milli = all_milli + parts_milli[numbers].sum(axis=1)
@@ -171,6 +184,24 @@ class Reference:
         if at == NONE:
             return NONE, NONE, REFUSED
         return int(numbers[at]), int(gpus[at]), int(scores[at])
+
+    def _in_order(self, numbers: Ints) -> Ints:
+        """Nodes in the order in which single pods take them, if all else is equal."""
+        order: Ints = numbers[np.argsort(self._fill_keys()[numbers], kind="stable")]
+        return order
+
+    def _fill_keys(self) -> Ints:
+        """(n,) what goes before the rank in core/fill_order.py; `NONE` outside the fabric."""
+        nodes = self.fleet.state.nodes
+        # The last row is that of no domain.
+        counts = np.append(np.minimum(whole_nodes(self.fleet.state), WHOLE_MAX), 0)
+        tight, wide = counts[nodes[:, PATH]], counts[nodes[:, PATH + 1]]
+        tight, wide = np.where(nodes[:, PATH] == NONE, (wide, 0 * wide), (tight, wide))
+        fewest, block = tight << COUNT_BITS | wide, nodes[:, BLOCK_ORDER]
+        broken = block << 2 * COUNT_BITS | fewest
+        whole = 1 << (2 * COUNT_BITS + BLOCK_BITS) | fewest << BLOCK_BITS | block
+        keys = np.where(nodes[:, FREE] == nodes[:, WHOLE], whole, broken)
+        return np.where(block == NONE, NONE, keys)
 
     def _free_parts_milli(self) -> Ints:
         """(n, G) what is free of each GPU that is shared."""
@@ -252,18 +283,36 @@ class Reference:
 
     def _at_level(self, request: list[int], level: int) -> bool:
         """The domain with the least room that holds the gang; by devices, then exactly."""
-        for exactly, places_max in ((False, PLACES_BY_DEVICES_MAX), (True, 1)):
+        for exactly in (False, True):
             rooms = self._rooms(request[SHAPE], exactly=exactly)
             in_domains = self._rooms_of_domains(rooms)
-            first, last = self.fleet.state.levels[level : level + 2]
-            places = first + np.flatnonzero(in_domains[first:last] >= request[PODS])
-            order = np.lexsort((places, in_domains[places]))
-            for place in places[order][:places_max]:
+            places = self._tightest_domains(request, level, rooms, in_domains)
+            for place in places:
                 mark = len(self._log)
-                if self._fill(request, int(place), 0, rooms, in_domains) == request[PODS]:
+                parts = self._parts(place, request[PODS], rooms, in_domains)
+                if self._fill(request, parts, 0, rooms, in_domains) == request[PODS]:
                     return True
                 self.roll_back(mark)
         return False
+
+    def _tightest_domains(
+        self, request: list[int], level: int, rooms: Ints, in_domains: Ints
+    ) -> list[int]:
+        """Those to try; of blocks and zones the one first that is touched in the fewest parts."""
+        first, last = self.fleet.state.levels[level : level + 2]
+        places = first + np.flatnonzero(in_domains[first:last] >= request[PODS])
+        order = np.lexsort((places, in_domains[places]))
+        tightest: list[int] = places[order][:COMPARED_MAX].tolist()
+        if level >= BLOCK:
+            tightest.sort(
+                key=lambda place: self._parts_for(place, request[PODS], rooms, in_domains)
+            )
+        return tightest
+
+    def _parts_for(self, place: int, pods: int, rooms: Ints, in_domains: Ints) -> int:
+        """How many parts of a domain it takes to hold `pods`, the largest first."""
+        largest_first = [room for room, _, _ in self._children(place, rooms, in_domains)[::-1]]
+        return int((np.cumsum(largest_first) < pods).sum()) + 1
 
     def _rooms(self, shape: int, *, exactly: bool) -> Ints:
         """(n,) pods that each node has room for: by its free GPUs, or by everything."""
@@ -282,23 +331,43 @@ class Reference:
         so_far = np.concatenate(([0], np.cumsum(rooms[order])))
         return so_far[table[:, NODES_TO]] - so_far[table[:, NODES_FROM]]
 
-    def _fill(
-        self, request: list[int], place: int, placed: int, rooms: Ints, in_domains: Ints
-    ) -> int:
-        """Hold pods from number `placed` on in a part of the fabric; how many are placed then."""
-        if place < 0:
-            return self._fill_node(request, -1 - place, placed, request[PODS])
+    def _parts(self, place: int, pods: int, rooms: Ints, in_domains: Ints) -> list[Part]:
+        """Where to fill a domain; of a zone the racks of the fewest blocks that hold `pods`."""
+        levels = self.fleet.state.levels
+        parts = self._children(place, rooms, in_domains)
+        if place < levels[ZONE]:
+            return parts
+        across: list[Part] = []
+        while pods > 0 and parts:
+            part = _next_part(parts, pods)
+            pods -= part[0]
+            is_block = levels[BLOCK] <= part[2] < levels[ZONE]
+            across += self._children(part[2], rooms, in_domains) if is_block else [part]
+        return sorted(across)
+
+    def _children(self, place: int, rooms: Ints, in_domains: Ints) -> list[Part]:
+        """Parts of a domain with any room, in order of room and rank."""
         state = self.fleet.state
         begin, end = state.domains[place : place + 2, CHILDREN]
         parts = [
-            (int(in_domains[part] if part >= 0 else rooms[-1 - part]), at, part)
-            for at, part in enumerate(state.children[begin:end].tolist())
+            (int(in_domains[part]), int(state.domains[part, POSITION]), part)
+            if part >= 0
+            else (int(rooms[-1 - part]), int(state.nodes[-1 - part, NODE_POSITION]), part)
+            for part in state.children[begin:end].tolist()
         ]
-        parts = sorted(part for part in parts if part[0])
+        return sorted(part for part in parts if part[0])
+
+    def _fill(
+        self, request: list[int], parts: list[Part], placed: int, rooms: Ints, in_domains: Ints
+    ) -> int:
+        """Hold pods from number `placed` on in parts of a domain; how many are placed then."""
         while placed < request[PODS] and parts:
-            enough = (at for at, part in enumerate(parts) if part[0] >= request[PODS] - placed)
-            part = parts.pop(next(enough, len(parts) - 1))[2]
-            placed = self._fill(request, part, placed, rooms, in_domains)
+            part = _next_part(parts, request[PODS] - placed)[2]
+            if part < 0:
+                placed = self._fill_node(request, -1 - part, placed, request[PODS])
+            else:
+                inner = self._children(part, rooms, in_domains)
+                placed = self._fill(request, inner, placed, rooms, in_domains)
         return placed
 
     def _fill_node(self, request: list[int], node: int, placed: int, pods: int) -> int:
@@ -343,6 +412,12 @@ class Reference:
         state.nodes[node, FREE] = free
         if sign < 0:
             state.held[slot, HELD_NODE] = NONE
+
+
+def _next_part(parts: list[Part], pods: int) -> Part:
+    """Take out the tightest part that holds all `pods`, else the largest."""
+    enough = (at for at, part in enumerate(parts) if part[0] >= pods)
+    return parts.pop(next(enough, len(parts) - 1))
 
 
 def _first_of_best(conditions: Ints, scores: Ints, fits: Bools) -> int:

@@ -18,6 +18,7 @@ from shared.core.kernels.arrays import (
 )
 from shared.core.kernels.cells import lowest
 from shared.core.kernels.charge import hold
+from shared.core.kernels.filling import keep_order
 from shared.core.kernels.indexes import (
     BITS,
     CONDITIONS_USED,
@@ -33,7 +34,7 @@ from shared.core.kernels.indexes import (
 )
 from shared.core.kernels.jit import compiled
 from shared.core.kernels.scores import REFUSED, SCORE_SHIFT, score_of
-from shared.core.kernels.tree import NIL, ROOT, Need, first
+from shared.core.kernels.tree import NIL, ROOT, Need, before, first
 from shared.core.market import CPU_STEP_MILLI, SHARED_CPU_STEP_MILLI
 from shared.core.waste import MILLI_STEP
 
@@ -43,6 +44,7 @@ def place_single(
     tables: Tables, state: State, index: Index, slot: int, shape: int, team: int
 ) -> bool:
     """Place one pod; whether there was a place."""
+    keep_order(state, index)
     pod, gpus = state.shapes[shape], state.gpus.shape[1]
     opened = max(pod[GPUS], int(pod[SHARE] > 0))
     need = (pod[POD_CPU], pod[POD_MEMORY], 0, 0)
@@ -68,7 +70,7 @@ def best(
     """(item, score) of the highest score among the cells of `owner`; `NIL` if nothing fits.
 
     Cells with less than `free`, or too little CPU, are passed over. Between cells of one score the
-    least head decides, whether it fits or not: as in core/cells.py.
+    first head decides, whether it fits or not: as in core/cells.py.
     """
     found, found_head, found_score = NIL, NIL, REFUSED
     step_milli = CPU_STEP_MILLI if owner == NODES_OWNER else SHARED_CPU_STEP_MILLI
@@ -94,8 +96,8 @@ def best(
                     continue
                 cell = index.words[owner, line, FIRST_CELL] + step
                 head = index.cells[cell, HEAD]
-                if score > found_score or head < found_head:
-                    item = first(index.tree, index.cells[cell, ROOT], 0, need, index.path)
+                if score > found_score or before(index.tree, head, found_head):
+                    item = first(index.tree, index.cells[cell, ROOT], NONE, need, index.path)
                     if item != NIL:
                         found, found_head, found_score = item, head, score
     return found, found_score

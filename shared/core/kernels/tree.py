@@ -63,7 +63,7 @@ def insert(tree: Ints32, cells: Ints32, at: int, item: int, path: Ints32) -> Non
     while node != NIL and _above(tree, node, item):
         path[depth] = node
         depth += 1
-        parent, side = node, LEFT if _before(tree, item, node) else RIGHT
+        parent, side = node, LEFT if before(tree, item, node) else RIGHT
         node = tree[node, side]
     _hang(tree, cells, at, parent, side, item)
     path[depth] = item
@@ -80,7 +80,7 @@ def remove(tree: Ints32, cells: Ints32, at: int, item: int, path: Ints32) -> Non
     while node != item:
         path[depth] = node
         depth += 1
-        parent, side = node, LEFT if _before(tree, item, node) else RIGHT
+        parent, side = node, LEFT if before(tree, item, node) else RIGHT
         node = tree[node, side]
     end = _merge(tree, cells, at, parent, side, item, path, depth)
     _recount_path(tree, path, depth, end)
@@ -94,7 +94,7 @@ def change_room(tree: Ints32, root: int, item: int, need: Need, path: Ints32) ->
     while node != item:
         path[depth] = node
         depth += 1
-        node = tree[node, LEFT if _before(tree, item, node) else RIGHT]
+        node = tree[node, LEFT if before(tree, item, node) else RIGHT]
     path[depth] = item
     set_room(tree, item, need)
     _recount_path(tree, path, depth, depth + 1)
@@ -149,7 +149,7 @@ def _has(tree: Ints32, node: int, column: int, need: Need) -> bool:
 
 
 @compiled
-def _before(tree: Ints32, item: int, other: int) -> bool:
+def before(tree: Ints32, item: int, other: int) -> bool:
     """Order of the members."""
     mine, theirs = tree[item, KEY], tree[other, KEY]
     return item < other if mine == theirs else mine < theirs
@@ -178,7 +178,7 @@ def _split(tree: Ints32, node: int, item: int, path: Ints32, depth: int) -> int:
     while node != NIL:
         path[depth] = node
         depth += 1
-        if _before(tree, node, item):
+        if before(tree, node, item):
             tree[left, left_side] = node
             left, left_side = node, RIGHT
             node = tree[node, RIGHT]

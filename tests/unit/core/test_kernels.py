@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
 
 from shared.core.cells import REFUSED, TIE
 from shared.core.demand import gang_of
+from shared.core.feasibility import permitted
 from shared.core.kernels import BackEnd, back_end, jit
 from shared.core.kernels import scores as kernel_scores
 from shared.core.kernels.arrays import (
@@ -39,6 +42,7 @@ from shared.core.kernels.indexes import (
     with_more_cells,
 )
 from shared.core.kernels.reference import Reference
+from shared.core.kernels.scope import decides
 from shared.core.kernels.sorting import position, sort
 from shared.core.kernels.tree import (
     DEPTH_MAX,
@@ -53,6 +57,7 @@ from shared.core.kernels.tree import (
 )
 from shared.core.market import score_gpus, score_nodes
 from shared.core.mix import DemandMix
+from shared.core.model import Level, Slice, Spread
 from shared.core.waste import waste_of
 from tests.support import placing
 from tests.support.kernel_story import any_workload
@@ -160,6 +165,43 @@ def test_without_numba_the_reference_decides(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("shared.core.kernels.IS_COMPILED", False)
 
     assert isinstance(back_end(fleet), Reference)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"demands": 2},
+        {"spread": Spread.REQUIRED},
+        {"slices": (Slice(level=Level.RACK, pods=2),)},
+        {"leader": True},
+        {"aligned": True},
+        {"min_count": 3},
+        {"gpus": 0, "milli": 500},
+        {"gpus": 0},
+        {"gpus": 0, "profile": "1g.5gb", "instances": 1},
+    ],
+)
+def test_what_only_the_core_decides_is_told_apart(changes: dict[str, Any]) -> None:
+    gang = gang_of(placing.workload(placing.pods(placing.whole(2), 4)))
+    (kinds,) = permitted(placing.cluster(placing.node("a")), gang, gang.demands[0], FLAVOR)
+    assert decides(gang, (kinds,))
+    assert not decides(gang, (kinds, kinds))
+    assert not decides(gang, ())
+
+    if "spread" in changes:
+        changed = replace(gang, **changes)
+    elif "demands" in changes:
+        changed = replace(gang, demands=gang.demands * changes["demands"])
+    else:
+        changed = replace(gang, demands=(replace(gang.demands[0], **changes),))
+
+    assert not decides(changed, (kinds,))
+
+
+def test_a_single_pod_may_have_any_form_without_mig() -> None:
+    for gpu in (placing.whole(0), placing.whole(8), placing.share(300)):
+        gang = gang_of(placing.workload(placing.pods(gpu)))
+        assert decides(gang, ((),))
 
 
 def test_other_code_is_another_edition() -> None:
