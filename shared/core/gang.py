@@ -272,7 +272,7 @@ def _exhaust(
     distinct: bool,
 ) -> bool:
     gang = layout.gang
-    nodes = [place] if isinstance(place, NodeState) else list(place.nodes())
+    nodes = [place] if isinstance(place, NodeState) else sorted(place.nodes(), key=_rank)
     return layout.exhaustive.place(
         lambda demand: (
             node
@@ -282,6 +282,11 @@ def _exhaust(
         ),
         distinct=distinct,
     )
+
+
+def _rank(node: NodeState) -> int:
+    """Domains hold their nodes in the order of reports, on which nothing may depend."""
+    return node.rank
 
 
 def _fill_all(
