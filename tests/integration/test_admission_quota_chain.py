@@ -158,6 +158,7 @@ async def test_every_workload_is_queued_and_nominated_once_whatever_is_killed(
             ("", a_queue_document(gpus=100_000)),
         ],
     )
+    await chain.until("quota.quota_node", 1)  # or it would tell of an unknown queue first
     by_team = [(f"k-{i}", SubmitWorkload(spec=a_spec(name=f"kafka-{i}"))) for i in range(EACH)]
     await asyncio.gather(
         chain.send(team_submissions(TEAM), [*by_team, *by_team]),
