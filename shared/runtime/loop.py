@@ -35,7 +35,7 @@ BACKOFF_SECONDS: Final = 0.25
 OFFSETS_SECONDS: Final = 1.0
 BUSY_MESSAGES: Final = 20
 """After a batch so large, the next one is given a moment to grow."""
-BUSY_LINGER_SECONDS: Final = 0.01
+BUSY_LINGER_SECONDS: Final = 0.04
 
 
 class Beats(Protocol):
