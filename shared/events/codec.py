@@ -21,6 +21,21 @@ from shared.events.workloads import Wire
 Headers = list[tuple[str, bytes]]
 MAX_VALUE_BYTES: Final = 4 << 20
 SEQUENCE_DIGITS_MAX: Final = 18
+ATTRIBUTES: Final = frozenset(
+    {
+        "ce_type",
+        "ce_id",
+        "ce_source",
+        "ce_subject",
+        "ce_time",
+        "ce_partitionkey",
+        "ce_sequence",
+        "ce_causationid",
+        "ce_correlationid",
+        "traceparent",
+    }
+)
+"""Headers that are read; others belong to the producer and may hold any bytes."""
 
 _encoder = msgspec.json.Encoder()
 _decoders: Final[dict[str, msgspec.json.Decoder[Any]]] = {
@@ -89,24 +104,24 @@ def decode(  # noqa: PLR0917  # a record of the log is just this wide
     Raises:
         Malformed: an attribute is missing, the type is unknown, or the payload breaks its schema.
     """
-    fields = dict(headers)
     try:
-        type_name = _required(fields, "ce_type")
-        event = Event(
-            id=_required(fields, "ce_id"),
-            type=type_name,
-            source=_required(fields, "ce_source"),
-            subject=fields.get("ce_subject", b"").decode(),
-            time_ms=parse_time(_required(fields, "ce_time")),
-            key=fields.get("ce_partitionkey", b"").decode(),
-            payload=(payload_of or decode_payload)(type_name, value),
-            sequence=_sequence(fields.get("ce_sequence", b"0")),
-            causation_id=fields.get("ce_causationid", b"").decode(),
-            correlation_id=fields.get("ce_correlationid", b"").decode(),
-            traceparent=fields.get("traceparent", b"").decode(),
-        )
+        text = {name: each.decode() for name, each in headers if name in ATTRIBUTES}
     except (UnicodeDecodeError, AttributeError) as error:
         raise Malformed("headers: must be UTF-8 text") from error
+    type_name = _required(text, "ce_type")
+    event = Event(
+        id=_required(text, "ce_id"),
+        type=type_name,
+        source=_required(text, "ce_source"),
+        subject=text.get("ce_subject", ""),
+        time_ms=parse_time(_required(text, "ce_time")),
+        key=text.get("ce_partitionkey", ""),
+        payload=(payload_of or decode_payload)(type_name, value),
+        sequence=_sequence(text.get("ce_sequence", "0")),
+        causation_id=text.get("ce_causationid", ""),
+        correlation_id=text.get("ce_correlationid", ""),
+        traceparent=text.get("traceparent", ""),
+    )
     return Received(event=event, topic=topic, partition=partition, offset=offset)
 
 
@@ -134,11 +149,11 @@ def decode_payload(type_name: str, value: bytes | None) -> Wire:
     return payload
 
 
-def _required(fields: dict[str, bytes], name: str) -> str:
+def _required(fields: dict[str, str], name: str) -> str:
     value = fields.get(name)
     if not value:
         raise Malformed(f"{name}: header is missing")
-    return value.decode()
+    return value
 
 
 @lru_cache(maxsize=1024)
@@ -156,9 +171,9 @@ def parse_time(text: str) -> int:
     return time_ms
 
 
-def _sequence(text: bytes) -> int:
-    if not (text.isdigit() and len(text) <= SEQUENCE_DIGITS_MAX):
-        raise Malformed(f"ce_sequence: {text[:80].decode()!r} is not a number")
+def _sequence(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= SEQUENCE_DIGITS_MAX):
+        raise Malformed(f"ce_sequence: {text[:80]!r} is not a number")
     return int(text)
 
 

@@ -13,8 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
-import platform
 import statistics
 from pathlib import Path
 
@@ -23,7 +21,8 @@ import numpy as np
 from shared.core.kernels import back_end
 from shared.core.kernels.fleet import Fleet
 from tests.benchmarks.openb import load_nodes, load_pods
-from tests.benchmarks.throughput import STREAMS, filled, measure, numbers
+from tests.benchmarks.options import data_folder, machine, numbers
+from tests.benchmarks.throughput import STREAMS, filled, measure
 from tests.support.kernel_churn import FLAVOR, fleet_of
 
 
@@ -75,15 +74,14 @@ def main() -> None:
     result = {
         "streams": {name: measure_stream(options, name) for name in options.streams.split(",")},
         "seeds": options.seeds,
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "python": platform.python_version(),
+        **machine(),
     }
     if options.json:
         options.json.write_text(json.dumps(result, indent=1))
 
 
 def _options() -> argparse.Namespace:
-    data = Path(os.environ.get("MUSTER_DATA", "../shared/data")) / "openb"
+    data = data_folder() / "openb"
     parser = argparse.ArgumentParser(
         description=__doc__.partition("\n")[0],
         epilog="example: python -m tests.benchmarks growth --nodes 1000,10000 --short",

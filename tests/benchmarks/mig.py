@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +35,7 @@ from tests.benchmarks.baselines.mig_policies import (
     minimum_fragmentation,
     worst_fit,
 )
-from tests.benchmarks.options import numbers
+from tests.benchmarks.options import machine, numbers
 
 MIXES: Final = {
     "uniform": (1 / 6,) * 6,
@@ -204,8 +202,7 @@ def main() -> None:
         "seeds": seeds,
         "gpus": options.gpus,
         "requests": options.requests,
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "python": platform.python_version(),
+        **machine(),
     }
     if options.json:
         options.json.write_text(json.dumps(result, indent=1))

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import statistics
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -35,7 +33,7 @@ from tests.benchmarks.openb import (
     load_pods,
 )
 from tests.benchmarks.optimum import Packing, best_packing, gpu_milli
-from tests.benchmarks.options import numbers
+from tests.benchmarks.options import data_folder, machine, numbers
 
 NODES_MIN, NODES_MAX = 12, 24
 HISTORY_PODS: Final = 1_000
@@ -122,7 +120,7 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    data = Path(os.environ.get("MUSTER_DATA", "../shared/data")) / "openb"
+    data = data_folder() / "openb"
     parser = argparse.ArgumentParser(
         description=__doc__.partition("\n")[0],
         epilog="example: python -m tests.benchmarks optimality --instances 1-15 --seconds 30",
@@ -216,8 +214,7 @@ def _save(options: argparse.Namespace, rows: dict[str, Any]) -> None:
         result = {
             **_summary(list(rows.values())),
             "rows": rows,
-            "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-            "python": platform.python_version(),
+            **machine(),
         }
         options.json.write_text(json.dumps(result, indent=1))
 

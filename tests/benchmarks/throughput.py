@@ -15,8 +15,6 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import os
-import platform
 import resource
 import statistics
 import subprocess
@@ -32,6 +30,7 @@ from shared.core.kernels.reference import Reference
 from shared.core.model import Placement, Workload
 from shared.core.placement import place
 from tests.benchmarks.openb import TracePod, load_nodes, load_pods
+from tests.benchmarks.options import data_folder, machine, numbers
 from tests.support import placing
 from tests.support.kernel_churn import FLAVOR, UTILISATION, Churn, fleet_of, gang, single
 
@@ -222,15 +221,14 @@ def main() -> None:
         "runs": runs,
         "bounds": BOUNDS,
         "published_or_measured_earlier": PUBLISHED,
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "python": platform.python_version(),
+        **machine(),
     }
     if options.json:
         options.json.write_text(json.dumps(result, indent=1))
 
 
 def _options() -> argparse.Namespace:
-    data = Path(os.environ.get("MUSTER_DATA", "../shared/data")) / "openb"
+    data = data_folder() / "openb"
     parser = argparse.ArgumentParser(
         description=__doc__.partition("\n")[0],
         epilog="example: python -m tests.benchmarks throughput --nodes 2000 --short",
@@ -249,12 +247,6 @@ def _options() -> argparse.Namespace:
     if options.short:
         options.seeds, options.decisions, options.baseline = options.seeds[:1], 10_240, 300
     return options
-
-
-def numbers(text: str) -> list[int]:
-    """`1-3,7` as a list."""
-    parts = (part.partition("-") for part in text.split(","))
-    return [each for first, _, last in parts for each in range(int(first), int(last or first) + 1)]
 
 
 if __name__ == "__main__":

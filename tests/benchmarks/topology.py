@@ -16,8 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -46,7 +44,7 @@ from tests.benchmarks.clos import (
     load_small,
     spread,
 )
-from tests.benchmarks.options import numbers
+from tests.benchmarks.options import data_folder, machine, numbers
 
 DAY = 86_400
 FIGURES = (
@@ -180,15 +178,14 @@ def main() -> None:
         "policies": rows,
         "seeds": numbers(options.seeds),
         "bound": {"leaf_span_over_minimum": 1.0, "one_pod_percent": 100.0},
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "python": platform.python_version(),
+        **machine(),
     }
     if options.json:
         options.json.write_text(json.dumps(result, indent=1))
 
 
 def _options() -> argparse.Namespace:
-    data = Path(os.environ.get("MUSTER_DATA", "../shared/data"))
+    data = data_folder()
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
