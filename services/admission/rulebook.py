@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from shared.core.admission import QueuePolicy, Rules, TeamPolicy
+from shared.core.admission import QueueRules, Rules, TeamPolicy
 from shared.core.admission_form import CPU_MILLI_MAX, MEMORY_MIB_MAX
 from shared.core.fleet_shape import NodeSummary, summary_of
 from shared.core.priority_classes import PriorityClass
@@ -99,7 +99,7 @@ class Rulebook:
                 else:
                     self.kafka_teams.pop(document.name, None)
             case QueueApplied():
-                rules.queues[document.name] = QueuePolicy(
+                rules.queues[document.name] = QueueRules(
                     name=document.name,
                     team=document.team,
                     nominal={one.flavor: one.nominal for one in document.flavors},

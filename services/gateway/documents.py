@@ -18,6 +18,7 @@ from services.gateway.views import KafkaUserView
 from shared.core.decision import FieldError
 from shared.core.model import WorkloadKind
 from shared.core.priority_classes import BUILT_IN
+from shared.core.quota import WEIGHT_MAX
 from shared.events.organisation import (
     CohortApplied,
     FlavorApplied,
@@ -210,8 +211,8 @@ def _quota_errors(
             errors.append(_error(f"flavors[{index}].flavor", name, rule))
         elif name in names[:index]:
             errors.append(_error(f"flavors[{index}].flavor", name, "must be given once"))
-    if document.weight < 1:
-        errors.append(_error("weight", str(document.weight), "must be at least 1"))
+    if not 1 <= document.weight <= WEIGHT_MAX:
+        errors.append(_error("weight", str(document.weight), f"must be 1 to {WEIGHT_MAX}"))
     return errors
 
 

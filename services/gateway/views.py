@@ -11,6 +11,7 @@ from services.gateway.authorisation import Role
 from shared.core.decision import FieldError
 from shared.core.lifecycle import State
 from shared.core.model import WorkloadSpec
+from shared.core.queue_policy import QueuePolicy
 from shared.core.units import Resources
 from shared.events.strict import ITEMS_MAX, NAME_LENGTH_MAX, TEXT_LENGTH_MAX, strict
 
@@ -292,7 +293,9 @@ class QueueView(View, frozen=True, kw_only=True):
     cohort: str
     strict: bool
     held: bool
+    draining: bool
     weight: int
+    policy: QueuePolicy
     flavors: tuple[FlavorUse, ...]
     waiting: int
     waiting_gpu_milli: int

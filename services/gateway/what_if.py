@@ -9,7 +9,7 @@ import msgspec
 from services.gateway.documents import Organisation
 from services.gateway.door import Door
 from services.gateway.views import DryRun
-from shared.core.admission import QueuePolicy, Refused, Rules, TeamPolicy, admit
+from shared.core.admission import QueueRules, Refused, Rules, TeamPolicy, admit
 from shared.core.fleet_shape import FleetShape, summary_of
 from shared.core.lifecycle import State
 from shared.core.model import Node, WorkloadSpec
@@ -62,7 +62,7 @@ def rules_of(organisation: Organisation, fleet: FleetShape) -> Rules:
         )
     for queue in organisation.queues.values():
         nominal = {one.flavor: one.nominal for one in queue.flavors}
-        rules.queues[queue.name] = QueuePolicy(name=queue.name, team=queue.team, nominal=nominal)
+        rules.queues[queue.name] = QueueRules(name=queue.name, team=queue.team, nominal=nominal)
     for one in organisation.priority_classes.values():
         rules.classes[one.name] = PriorityClass(
             name=one.name, value=one.value, protected=one.protected, kinds=one.kinds

@@ -102,6 +102,9 @@ class Documents:
             weight=document.weight,
             version=document.version if queue else self._revisions[node.name],
             cell=cell,
+            draining=document.draining,
+            policy=document.policy,
+            team=document.team,
         )
 
     def writes(self) -> Sequence[Write]:
@@ -138,7 +141,9 @@ def document_of(applied: QueueApplied | CohortApplied) -> QuotaDocument:
             flavors=flavors,
             strict=applied.strict,
             held=applied.held,
+            draining=applied.draining,
             weight=applied.weight,
+            policy=applied.policy,
         )
     return QuotaDocument(
         name=applied.name,

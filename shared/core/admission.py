@@ -55,7 +55,7 @@ class TeamPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueuePolicy:
+class QueueRules:
     """A queue, its team and its nominal quota by flavor, in order of preference."""
 
     name: str
@@ -71,7 +71,7 @@ class Rules:
     """
 
     teams: dict[str, TeamPolicy] = field(default_factory=dict)
-    queues: dict[str, QueuePolicy] = field(default_factory=dict)
+    queues: dict[str, QueueRules] = field(default_factory=dict)
     classes: dict[str, PriorityClass] = field(default_factory=built_in)
     fleet: FleetShape = field(default_factory=FleetShape)
     _fits: dict[tuple[object, ...], tuple[FieldError, ...]] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Rules:
         """Forget what was remembered about fits."""
         self._fits.clear()
 
-    def fit_errors(self, spec: WorkloadSpec, queue: QueuePolicy) -> tuple[FieldError, ...]:
+    def fit_errors(self, spec: WorkloadSpec, queue: QueueRules) -> tuple[FieldError, ...]:
         """Broken rules of fleet and quota, remembered for equal requests."""
         if self._fits_version != self.fleet.version or len(self._fits) >= FIT_CACHE_MAX:
             self._fits.clear()
@@ -158,7 +158,7 @@ class _Standing:
     """Whose a submission is, and what that entitles it to."""
 
     team: TeamPolicy
-    queue: QueuePolicy
+    queue: QueueRules
     priority_class: PriorityClass
 
 
@@ -304,7 +304,7 @@ def _fit_key(spec: WorkloadSpec, queue: str) -> tuple[object, ...]:
 
 
 def _fit_errors(
-    spec: WorkloadSpec, queue: QueuePolicy, fleet: FleetShape
+    spec: WorkloadSpec, queue: QueueRules, fleet: FleetShape
 ) -> tuple[FieldError, ...]:
     flavors, error = fitting_flavors(spec, fleet)
     if error is not None:
@@ -327,7 +327,7 @@ def _fit_errors(
 _NO_USE: Final[Amount] = (0, 0, 0)
 
 
-def _over_quota(queue: QueuePolicy, requested: Amount) -> FieldError:
+def _over_quota(queue: QueueRules, requested: Amount) -> FieldError:
     """A7's words for the flavor with the most GPU quota: even alone it would not fit."""
     if not queue.nominal:
         rule = "has no quota in any flavor; an administrator must give it one"

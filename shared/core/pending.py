@@ -152,7 +152,8 @@ class Line:
     @property
     def held(self) -> bool:
         """Whether the queue takes nothing in."""
-        return self.node.document is not None and self.node.document.held
+        document = self.node.document
+        return document is not None and (document.held or document.draining)
 
     def enter(self, pending: Pending) -> RequestClass:
         """Let `pending` wait here. O(log n)."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from shared.core.amounts import Amount
+from shared.core.queue_policy import DEFAULT_POLICY, QueuePolicy, problem_of_policy
 from shared.core.units import UNLIMITED, saturating_add
 
 NOTHING: Final[Amount] = (0, 0, 0)
@@ -47,7 +48,9 @@ class QuotaDocument:
     flavors: Mapping[str, FlavorLimits] = field(default_factory=dict)
     strict: bool = False
     held: bool = False
+    draining: bool = False
     weight: int = 1
+    policy: QueuePolicy = DEFAULT_POLICY
 
 
 class QuotaNode:
@@ -251,6 +254,9 @@ def problem_of(document: QuotaDocument) -> str:
         return f"{name}: more than {FLAVORS_MAX} flavors"
     if not 0 <= document.weight <= WEIGHT_MAX:
         return f"{name}: weight {document.weight} is not 0 to {WEIGHT_MAX}"
+    policy = problem_of_policy(document.policy)
+    if policy:
+        return f"{name}: policy.{policy}"
     for flavor, limits in document.flavors.items():
         for kind in ("nominal", "borrowing_limit", "lending_limit"):
             amount: Amount | None = getattr(limits, kind)

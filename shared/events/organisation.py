@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shared.core.queue_policy import QueuePolicy
 from shared.core.units import Resources
 from shared.events.quotas import FlavorQuota
 from shared.events.workloads import Wire
@@ -53,8 +54,12 @@ class QueueApplied(Wire, frozen=True, kw_only=True):
     cohort: str = ""
     strict: bool = False
     held: bool = False
+    """Nothing of it is started; what runs stays."""
     weight: int = 1
     flavors: tuple[FlavorQuota, ...] = ()
+    draining: bool = False
+    """Held, and what runs is evicted with reason `drained`; it waits until the queue is opened."""
+    policy: QueuePolicy = QueuePolicy()
 
 
 class CohortApplied(Wire, frozen=True, kw_only=True):

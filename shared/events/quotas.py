@@ -6,6 +6,7 @@ import msgspec
 
 from shared.core.decision import Reason
 from shared.core.model import Workload
+from shared.core.queue_policy import QueuePolicy
 from shared.core.units import UNBOUNDED, Resources
 from shared.events.workloads import Wire
 
@@ -15,6 +16,8 @@ class PermittedFlavor(Wire, frozen=True, kw_only=True):
 
     flavor: str
     borrowable: Resources = Resources()
+    needs_eviction: bool = False
+    """It fits only once others have made room, which the policy of its queue allows."""
 
 
 class WorkloadNominated(Wire, frozen=True, kw_only=True):
@@ -80,3 +83,8 @@ class QuotaChanged(Wire, frozen=True, kw_only=True):
     weight: int = 1
     version: int = 1
     cell: int = 0
+    draining: bool = False
+    policy: QueuePolicy = QueuePolicy()
+    """Of a cohort the default, without effect."""
+    team: str = ""
+    """Whose the queue is; a cohort is nobody's."""

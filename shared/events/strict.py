@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
+from shared.core.queue_policy import POLICY_SECONDS_MAX
 from shared.core.units import UNBOUNDED, UNLIMITED
 
 INTEGER_MAX: Final = 2**53
@@ -25,6 +26,7 @@ NAME_LENGTH_MAX: Final = 253
 ITEMS_MAX: Final = 1000
 
 Amount = Annotated[int, Meta(ge=0, le=UNLIMITED)]
+_Wait = Annotated[int, Meta(ge=0, le=POLICY_SECONDS_MAX)]
 
 
 class ResourceLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,6 +48,9 @@ _BOUNDS: Final[dict[tuple[str, str], Any]] = {
     ("FlavorQuota", "nominal"): ResourceLimits,
     ("FlavorQuota", "borrowing_limit"): ResourceLimits | None,
     ("FlavorQuota", "lending_limit"): ResourceLimits | None,
+    ("QueuePolicy", "min_runtime_seconds"): _Wait,
+    ("QueuePolicy", "cooldown_seconds"): _Wait,
+    ("QueuePolicy", "preemption_delay_seconds"): _Wait,
     ("PodSet", "environment"): Annotated[
         dict[
             Annotated[str, Meta(max_length=NAME_LENGTH_MAX)],

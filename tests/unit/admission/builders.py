@@ -1,6 +1,6 @@
 """Valid objects that name only what matters to a test of admission or quota."""
 
-from shared.core.admission import QueuePolicy, Rules, TeamPolicy
+from shared.core.admission import QueueRules, Rules, TeamPolicy
 from shared.core.fleet_shape import summary_of
 from shared.core.model import Gpu, GpuRequest, Node, PodSet, WorkloadKind, WorkloadSpec
 from shared.core.units import UNLIMITED, Resources
@@ -63,7 +63,7 @@ def rules(nodes=(), quota=None, **team):
     made = Rules()
     made.teams[TEAM] = a_team(**team)
     nominal = quota if quota is not None else {"h100": gpu_quota()}
-    made.queues[QUEUE] = QueuePolicy(name=QUEUE, team=TEAM, nominal=nominal)
+    made.queues[QUEUE] = QueueRules(name=QUEUE, team=TEAM, nominal=nominal)
     for node in nodes:
         made.fleet.put(node.name, summary_of(node))
     return made

@@ -13,6 +13,7 @@ from services.gateway.documents import (
     organisation_of,
     problems_of,
 )
+from shared.core.queue_policy import QueuePolicy, Reclaim
 from shared.core.units import UNLIMITED
 from shared.events.organisation import (
     CohortApplied,
@@ -21,6 +22,7 @@ from shared.events.organisation import (
     QueueApplied,
     TeamApplied,
 )
+from shared.events.strict_reader import BadInput, read_strictly
 
 
 def applied(path: str, name: str, body: bytes):
@@ -72,6 +74,7 @@ def test_the_same_content_in_other_words_is_the_same():
             "flavors[1].flavor",
         ),
         ("queues", "q", b'{"team":"red","weight":0}', "weight"),
+        ("queues", "q", b'{"team":"red","weight":1000001}', "weight"),
         ("queues", "Bad_Name", b'{"team":"red"}', "name"),
         ("cohorts", "all", b'{"parent":"all"}', "parent"),
         ("cohorts", "c", b'{"parent":"none"}', "parent"),
@@ -126,3 +129,31 @@ def test_every_kind_has_a_default_class_that_any_team_may_use():
 
     kinds = {kind for one in open_classes for kind in one.kinds}
     assert kinds == {"training", "inference", "batch-inference", "notebook"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "field", "rule"),
+    [
+        (b'{"within_queue":"sometimes"}', "policy.within_queue", "sometimes"),
+        (b'{"reclaim":"always"}', "policy.reclaim", "always"),
+        (b'{"min_runtime_seconds":-1}', "policy.min_runtime_seconds", ">= 0"),
+        (b'{"cooldown_seconds":9999999999}', "policy.cooldown_seconds", "<= 2592000"),
+        (b'{"preemption_delay_seconds":1.5}', "policy.preemption_delay_seconds", "int"),
+        (b'{"reclaims":"any"}', "policy.reclaims", "reclaim"),
+    ],
+)
+def test_a_policy_that_cannot_hold_is_refused_with_field_and_rule(policy, field, rule):
+    decoder = msgspec.json.Decoder(BY_PATH["queues"].request)
+
+    with pytest.raises(BadInput) as refused:
+        read_strictly(b'{"team":"red","policy":' + policy + b"}", decoder)
+
+    error = refused.value.errors[0]
+    assert (field, True) == (error.field, rule in error.rule + error.value)
+
+
+def test_a_queue_that_names_no_policy_has_the_default_one():
+    queue = applied("queues", "q", b'{"team":"red","policy":{"reclaim":"never"}}')
+
+    assert queue.policy == QueuePolicy(reclaim=Reclaim.NEVER)
+    assert not queue.draining

@@ -6,7 +6,7 @@ import pytest
 
 from operations.demo.load import EVERYBODY, RECIPES, load
 from operations.demo.organisation import SHARES_PERCENT, Fleet, documents_of
-from shared.core.admission import AdmittedWorkload, QueuePolicy, Refused, Rules, TeamPolicy, admit
+from shared.core.admission import AdmittedWorkload, QueueRules, Refused, Rules, TeamPolicy, admit
 from shared.core.fleet_shape import FleetShape, summary_of
 from shared.core.model import WorkloadKind
 from shared.core.units import Resources
@@ -54,7 +54,7 @@ def rules(nodes, fleet: Fleet) -> Rules:
             )
         if collection == "queues":
             nominal = {one["flavor"]: Resources(**one["nominal"]) for one in body["flavors"]}
-            rules.queues[name] = QueuePolicy(name=name, team=body["team"], nominal=nominal)
+            rules.queues[name] = QueueRules(name=name, team=body["team"], nominal=nominal)
     return rules
 
 
