@@ -24,7 +24,10 @@ PROTOCOL: Final = (
 COLUMNS: Final[dict[str, str]] = {
     "outbox": "shard, seq, event_id::text AS event_id, topic, partition, key, epoch",
     "watermark": "shard, acked_seq",
-    "audit": "shard, seq, subject, version, before, after, epoch",
+    "audit": (
+        "shard, seq, event_id::text AS event_id, subject, version, kind, before, after, actor,"
+        " at_ms, epoch, digest"
+    ),
     "consumer_offset": "shard, topic, partition, next_offset",
 }
 OTHER: Final = {

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from operations.check.audit import check_chain
 from operations.check.causes import check_causes, check_outcomes
 from operations.check.database import read_rows
 from operations.check.history import check_epochs, check_states
@@ -35,6 +36,7 @@ INVARIANTS: Final = (
     Invariant(id="I3", what="a gang is whole or absent", checks=(_sql("I3"), check_gangs)),
     Invariant(id="I4", what="accepted work has one outcome", checks=(check_outcomes,)),
     Invariant(id="I5", what="nothing is held for nobody", checks=(_sql("I5"), check_pods_gone)),
+    Invariant(id="I7", what="the audit is whole and unchanged", checks=(check_chain,)),
     Invariant(id="I8", what="states follow the table", checks=(check_states,)),
     Invariant(id="I9", what="one writer at a time", checks=(check_epochs,)),
     Invariant(id="I10", what="the order of every producer holds", checks=(check_order,)),

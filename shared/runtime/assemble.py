@@ -146,14 +146,15 @@ def _audit_rows(
     rows = []
     digest = counters.last_digest
     for seq, change in enumerate(changes, counters.next_audit):
-        digest = audit_digest(digest, seq, change, now_ms)
+        kind = change.kind or source
+        digest = audit_digest(digest, seq, change, kind, now_ms)
         rows.append(
             AuditRow(
                 seq=seq,
                 event_id=change.cause.event.id,
                 subject=change.subject,
                 version=change.version,
-                kind=change.kind or source,
+                kind=kind,
                 before=change.before,
                 after=change.after,
                 actor=change.actor,
@@ -164,10 +165,13 @@ def _audit_rows(
     return rows
 
 
-def audit_digest(previous: bytes, seq: int, change: Change, at_ms: int) -> bytes:
-    """Hash chain over the audit rows: blake2b-128 of the one before and of this row's content."""
+def audit_digest(previous: bytes, seq: int, change: Change, kind: str, at_ms: int) -> bytes:
+    """Hash chain over the audit rows: blake2b-128 of the one before and of this row's content.
+
+    `muster-ops check` (I7) has its own copy of this rule.
+    """
     text = (
-        f"{seq}|{change.cause.event.id}|{change.subject}|{change.version}|"
+        f"{seq}|{change.cause.event.id}|{change.subject}|{change.version}|{kind}|"
         f"{change.before}|{change.after}|{change.actor}|{at_ms}"
     )
     return hashlib.blake2b(previous + text.encode(), digest_size=16).digest()

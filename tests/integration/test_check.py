@@ -148,6 +148,11 @@ SQL_PLANTS = {
         "I8",
         f"UPDATE admission.audit SET after = 'running' WHERE subject = '{ONE}'",
     ),
+    "one byte of an audit row was changed": (
+        "I7",
+        "UPDATE placement.audit SET actor = 'x' WHERE seq = 1",
+    ),
+    "an audit row was taken out": ("I7", "DELETE FROM placement.audit WHERE seq = 2"),
     "a state has no audit row": ("I8", f"DELETE FROM placement.audit WHERE subject = '{ONE}'"),
     "the row says another state than the audit": (
         "I8",

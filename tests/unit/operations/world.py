@@ -10,6 +10,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
+from operations.check.audit import digest_of
 from operations.check.model import Evidence, Log, Record
 
 ONE = "w" + "a" * 26
@@ -48,6 +49,7 @@ class World:
     _sequences: dict[str, Any] = field(default_factory=dict)
     _offsets: dict[str, Any] = field(default_factory=dict)
     _audits: dict[str, Any] = field(default_factory=dict)
+    _digests: dict[str, bytes] = field(default_factory=dict)
 
     def tell(
         self,
@@ -90,10 +92,23 @@ class World:
     def audit(self, schema: str, subject: str, version: int, before: str, after: str) -> None:
         """One state version."""
         seq = self._next(self._audits, schema)
+        row = {
+            "seq": seq,
+            "event_id": str(uuid.UUID(int=seq)),
+            "subject": subject,
+            "version": version,
+            "kind": schema,
+            "before": before,
+            "after": after,
+            "actor": "",
+            "at_ms": 0,
+        }
+        digest = self._digests[schema] = digest_of(self._digests.get(schema, b""), row)
         self.sql.append(
             f"INSERT INTO {schema}.audit (shard, seq, event_id, subject, version, kind, before,"
             f" after, actor, at_ms, epoch, digest) VALUES ('0', {seq}, '{uuid.UUID(int=seq)}',"
-            f" '{subject}', {version}, '{schema}', '{before}', '{after}', '', 0, 1, '')"
+            f" '{subject}', {version}, '{schema}', '{before}', '{after}', '', 0, 1,"
+            f" decode('{digest.hex()}', 'hex'))"
         )
 
     def log(self) -> Log:
