@@ -19,6 +19,7 @@ from shared.core.decision import FieldError
 from shared.core.model import WorkloadKind
 from shared.core.priority_classes import BUILT_IN
 from shared.core.quota import WEIGHT_MAX
+from shared.core.team_policy import budget_problems, idle_problems
 from shared.events.organisation import (
     CohortApplied,
     FlavorApplied,
@@ -169,6 +170,15 @@ def _team_errors(team: TeamApplied, organisation: Organisation) -> list[FieldErr
         errors.append(_error("default_queue", team.default_queue, NAME_RULE))
     if team.max_pending < 0:
         errors.append(_error("max_pending", str(team.max_pending), "must be at least 0"))
+    return errors + _policy_errors(team)
+
+
+def _policy_errors(team: TeamApplied) -> list[FieldError]:
+    errors = budget_problems(team.budget) if team.budget is not None else []
+    errors += idle_problems(team.idle) if team.idle is not None else []
+    loss = team.loss_gpu_seconds_per_hour
+    if loss is not None and loss < 0:
+        errors.append(_error("loss_gpu_seconds_per_hour", str(loss), "must be at least 0"))
     return errors
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from shared.core.queue_policy import QueuePolicy
+from shared.core.team_policy import Budget, IdlePolicy
 from shared.core.units import Resources
 from shared.events.quotas import FlavorQuota
 from shared.events.workloads import Wire
 
 
 class TeamApplied(Wire, frozen=True, kw_only=True):
-    """A team: its default queue, its ceilings and the maxima and defaults of a pod."""
+    """A team: its default queue, ceilings and budget, and the maxima and defaults of a pod."""
 
     name: str
     version: int
@@ -22,6 +23,12 @@ class TeamApplied(Wire, frozen=True, kw_only=True):
     max_pending: int = 1_000_000
     kafka: bool = True
     """Whether the team has a submissions topic of its own."""
+    budget: Budget | None = None
+    """What the team may spend in a month; None is no budget."""
+    loss_gpu_seconds_per_hour: int | None = None
+    """Work that preemption may destroy in an hour at most; None is no limit."""
+    idle: IdlePolicy | None = None
+    """What becomes of its idle work; None leaves it alone."""
 
 
 class PriorityClassApplied(Wire, frozen=True, kw_only=True):

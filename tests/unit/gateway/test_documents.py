@@ -14,6 +14,7 @@ from services.gateway.documents import (
     problems_of,
 )
 from shared.core.queue_policy import QueuePolicy, Reclaim
+from shared.core.team_policy import AtLimit, Budget, IdlePolicy
 from shared.core.units import UNLIMITED
 from shared.events.organisation import (
     CohortApplied,
@@ -81,6 +82,39 @@ def test_the_same_content_in_other_words_is_the_same():
         ("teams", "blue", b'{"default_queue":"red"}', "default_queue"),
         ("teams", "blue", b'{"priority_classes":["none"]}', "priority_classes[0]"),
         ("teams", "blue", b'{"max_pending":-1}', "max_pending"),
+        ("teams", "blue", b'{"loss_gpu_seconds_per_hour":-1}', "loss_gpu_seconds_per_hour"),
+        ("teams", "blue", b'{"budget":{}}', "budget"),
+        (
+            "teams",
+            "blue",
+            b'{"budget":{"gpu_hours_per_month":-1}}',
+            "budget.gpu_hours_per_month",
+        ),
+        (
+            "teams",
+            "blue",
+            b'{"budget":{"microdollars_per_month":-1}}',
+            "budget.microdollars_per_month",
+        ),
+        (
+            "teams",
+            "blue",
+            b'{"idle":{"utilisation_percent_below":0}}',
+            "idle.utilisation_percent_below",
+        ),
+        (
+            "teams",
+            "blue",
+            b'{"idle":{"utilisation_percent_below":101}}',
+            "idle.utilisation_percent_below",
+        ),
+        ("teams", "blue", b'{"idle":{"warn_after_seconds":-1}}', "idle.warn_after_seconds"),
+        (
+            "teams",
+            "blue",
+            b'{"idle":{"release_after_seconds":60}}',
+            "idle.release_after_seconds",
+        ),
         ("priority-classes", "p", b'{"value":1,"kinds":["none"]}', "kinds[0]"),
     ],
 )
@@ -88,6 +122,26 @@ def test_a_broken_rule_is_told_with_its_field(path, name, body, field):
     errors = problems_of(applied(path, name, body), an_organisation())
 
     assert [error.field for error in errors] == [field]
+
+
+def test_a_team_may_have_a_budget_a_loss_budget_and_an_idle_policy():
+    body = (
+        b'{"budget":{"gpu_hours_per_month":1000,"at_limit":"spot"},"idle":{},'
+        b'"loss_gpu_seconds_per_hour":7200}'
+    )
+
+    team = applied("teams", "blue", body)
+
+    assert problems_of(team, an_organisation()) == []
+    assert team.budget == Budget(gpu_hours_per_month=1000, at_limit=AtLimit.SPOT)
+    assert team.idle == IdlePolicy()
+    assert team.loss_gpu_seconds_per_hour == 7200
+    assert b"budget" not in content(applied("teams", "red", b"{}"))
+
+
+def test_a_budget_that_nobody_knows_how_to_enforce_is_refused_at_the_door():
+    with pytest.raises(msgspec.ValidationError, match="at_limit"):
+        applied("teams", "blue", b'{"budget":{"gpu_hours_per_month":1,"at_limit":"hope"}}')
 
 
 def test_a_queue_stays_with_its_team():
