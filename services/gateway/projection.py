@@ -18,7 +18,7 @@ from services.gateway.projection_sql import writes
 from shared.core.lifecycle import TERMINAL, State
 from shared.core.model import Placement, workload_resources
 from shared.core.units import NOTHING
-from shared.events import nodes, quotas, workloads
+from shared.events import nodes, plans, quotas, workloads
 from shared.events.envelope import Event, Received
 from shared.events.topics import (
     CELL_PARTITIONS,
@@ -223,6 +223,37 @@ def _refused(
     )
 
 
+def _planned(batch: Batch, event: Event, fact: plans.EvictionPlanAccepted) -> None:
+    """The whole record of a preemption, in the story of the one for whom it is."""
+    detail = _json.encode(
+        {"rule": fact.rule, "victims": fact.victims, "alternatives": fact.alternatives}
+    ).decode()
+    count = len(fact.victims)
+    message = f"room in {fact.flavor} is reserved, {count} workloads are evicted for it"
+    _told(batch, event, fact, (fact.rule, message, detail))
+
+
+def _plan_ended(
+    batch: Batch, event: Event, fact: plans.EvictionPlanRefused | plans.ReservationExpired
+) -> None:
+    _told(batch, event, fact, (fact.reason, fact.message, ""))
+
+
+def _told(batch: Batch, event: Event, fact: plans.PlanFact, text: tuple[str, str, str]) -> None:
+    """An event that changes no state; `text` is (reason, message, detail)."""
+    reason, message, detail = text
+    batch.note(
+        event,
+        fact.workload_id,
+        fact.team,
+        0,
+        State.QUEUED.value,
+        reason=reason,
+        message=message,
+        detail=detail,
+    )
+
+
 def _limits(batch: Batch, event: Event, fact: quotas.QuotaChanged) -> None:
     known = batch.limits.get(fact.name)
     if known is None or known[2] <= fact.version:
@@ -295,6 +326,9 @@ APPLY: Final[dict[type[Wire], Callable[[Batch, Event, Any], None]]] = {
     workloads.WorkloadReprioritised: _fact,
     workloads.PlacementRefused: _refused,
     quotas.QuotaRefused: _refused,
+    plans.EvictionPlanAccepted: _planned,
+    plans.EvictionPlanRefused: _plan_ended,
+    plans.ReservationExpired: _plan_ended,
     quotas.QuotaChanged: _limits,
     nodes.NodeInventoryReported: _node,
     nodes.NodeRemoved: _node_removed,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from shared.events import nodes, organisation, pods, quotas, topics, workloads
+from shared.events import nodes, organisation, plans, pods, quotas, topics, workloads
 from shared.events.topics import Topic
 from shared.events.workloads import Wire
 
@@ -59,7 +59,11 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
         workloads.WorkloadHeld,
         workloads.WorkloadReleased,
         workloads.WorkloadReprioritised,
+        plans.EvictionPlanAccepted,
+        plans.EvictionPlanRefused,
+        plans.ReservationExpired,
     ),
+    topics.PLAN_COMMANDS: (plans.ProposeEvictionPlan,),
     topics.POD_COMMANDS: (pods.BindWorkload, pods.EvictPods),
     topics.POD_FACTS: (
         pods.PodsBound,

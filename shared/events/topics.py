@@ -45,22 +45,47 @@ def _topic(name: str, key: str, hours: int, producer: str, *consumers: str) -> T
 
 SUBMISSION_COMMANDS: Final = _topic("submission.commands.v1", "cell", 96, "gateway", "admission")
 ORGANISATION_FACTS: Final = _topic(
-    "organisation.facts.v1", "team", -1, "gateway", "admission", "quota", "placement", "monitoring"
+    "organisation.facts.v1",
+    "team",
+    -1,
+    "gateway",
+    "admission",
+    "quota",
+    "placement",
+    "preemption",
+    "monitoring",
 )
 QUEUE_FACTS: Final = _topic(
-    "queue.facts.v1", "cell", 96, "admission", "quota", "placement", "gateway", "monitoring"
+    "queue.facts.v1",
+    "cell",
+    96,
+    "admission",
+    "quota",
+    "placement",
+    "preemption",
+    "gateway",
+    "monitoring",
 )
 QUOTA_FACTS: Final = _topic(
-    "quota.facts.v1", "cell", 96, "quota", "placement", "gateway", "monitoring"
+    "quota.facts.v1", "cell", 96, "quota", "placement", "preemption", "gateway", "monitoring"
 )
 TEAM_FACTS: Final = _topic("team.facts.v1", "cell", 96, "quota", "admission")
 WORKLOAD_FACTS: Final = _topic(
     "workload.facts.v1", "cell", 96, "placement", "quota", "gateway", "monitoring", "preemption"
 )
+PLAN_COMMANDS: Final = _topic("plan.commands.v1", "cell", 96, "preemption", "placement")
 POD_COMMANDS: Final = _topic("pod.commands.v1", "cell", 96, "placement", "binder")
 POD_FACTS: Final = _topic("pod.facts.v1", "cell", 96, "binder", "placement")
 NODE_FACTS: Final = _topic(
-    "node.facts.v1", "cell", 96, "node_agent", "admission", "placement", "gateway", "monitoring"
+    "node.facts.v1",
+    "cell",
+    96,
+    "node_agent",
+    "admission",
+    "placement",
+    "preemption",
+    "gateway",
+    "monitoring",
 )
 USAGE_FACTS: Final = _topic("usage.facts.v1", "cell", 6, "node_agent", "monitoring")
 
@@ -71,6 +96,7 @@ TOPICS: Final = (
     QUOTA_FACTS,
     TEAM_FACTS,
     WORKLOAD_FACTS,
+    PLAN_COMMANDS,
     POD_COMMANDS,
     POD_FACTS,
     NODE_FACTS,

@@ -180,8 +180,23 @@ class WorkloadReleased(WorkloadFact, frozen=True, kw_only=True):
     """Released from a hold: queued again."""
 
 
+class Preemption(Wire, frozen=True, kw_only=True):
+    """For whom a workload had to go, by which plan and rule."""
+
+    plan_id: str
+    rule: str
+    workload_id: str
+    team: str
+    queue: str
+
+
 class WorkloadEvicted(WorkloadFact, frozen=True, kw_only=True):
     """Pods are being stopped (`evicting`); `reason` says why, `message` by whom."""
+
+    preemption: Preemption | None = None
+    """Of a preempted one only."""
+    back_at_ms: int = 0
+    """When its room is expected to be free again; 0 when nobody knows."""
 
 
 class WorkloadCancelling(WorkloadFact, frozen=True, kw_only=True):

@@ -1,5 +1,6 @@
 """From facts to rows: one row for each workload of a batch, the newest state wins."""
 
+import json
 from itertools import permutations
 
 import pytest
@@ -17,7 +18,7 @@ from shared.core.model import (
     WorkloadSpec,
 )
 from shared.core.units import Resources
-from shared.events import nodes, topics, workloads
+from shared.events import nodes, plans, topics, workloads
 from shared.events.envelope import Event, Received, event_id
 from shared.events.registry import BY_TOPIC, NAME_BY_TYPE
 from shared.events.workloads import Wire
@@ -169,3 +170,22 @@ def test_the_same_facts_give_the_same_writes():
     facts = [told(queued(), 1), told(placed(), 2)]
 
     assert Projection().decide(facts, 1).writes == Projection().decide(facts, 2).writes
+
+
+def test_a_preemption_is_told_whole_in_the_story_of_its_preemptor():
+    victim = plans.PlannedVictim(workload_id="v", version=4, attempt=1, rule="reclaim")
+    accepted = plans.EvictionPlanAccepted(
+        plan_id="p",
+        workload_id="w1",
+        team="red",
+        queue="q",
+        flavor="h100",
+        rule="reclaim",
+        victims=(victim,),
+        expires_at_ms=9,
+    )
+
+    (row,) = rows_of(accepted)["event"]
+
+    assert ("w1", "red", "reclaim") == (row["workload_id"], row["team"], row["reason"])
+    assert ["v"] == [one["workload_id"] for one in json.loads(row["detail"])["victims"]]

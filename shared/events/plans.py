@@ -1,0 +1,90 @@
+"""Eviction plans: what the service preemption proposes, and what placement made of it.
+
+A plan names everybody with the version it was made for, so that placement can tell whether it
+still means the same. One accepted plan is one `EvictionPlanAccepted`, a `WorkloadEvicted` for each
+victim, and in the end either `WorkloadPlaced` of the preemptor or `ReservationExpired`.
+"""
+
+from __future__ import annotations
+
+from shared.events.workloads import Wire
+
+
+class PlannedVictim(Wire, frozen=True, kw_only=True):
+    """One attempt that is to go; `lost_gpu_ms` is what it would have to compute again."""
+
+    workload_id: str
+    version: int
+    attempt: int
+    rule: str = ""
+    """Which rule lets the preemptor take it."""
+    lost_gpu_ms: int = 0
+    """GPU-milliseconds since its last checkpoint, and those of its restart."""
+
+
+class RefusedAlternative(Wire, frozen=True, kw_only=True):
+    """Another way to make room, and why it was not taken."""
+
+    why: str
+    victims: tuple[str, ...] = ()
+    lost_gpu_ms: int = 0
+
+
+class ProposeEvictionPlan(Wire, frozen=True, kw_only=True):
+    """Let these victims go, and let the preemptor have the room.
+
+    `flavor` is the one in which the preemptor is to be placed.
+    """
+
+    plan_id: str
+    workload_id: str
+    """The preemptor."""
+    version: int
+    nomination: int
+    flavor: str
+    rule: str
+    victims: tuple[PlannedVictim, ...]
+    alternatives: tuple[RefusedAlternative, ...] = ()
+    team: str = ""
+    queue: str = ""
+    cell: int = 0
+
+
+class PlanFact(Wire, frozen=True, kw_only=True):
+    """What all answers to a plan share; team and queue are those of the preemptor."""
+
+    plan_id: str
+    workload_id: str
+    team: str
+    queue: str
+    cell: int = 0
+
+
+class EvictionPlanAccepted(PlanFact, frozen=True, kw_only=True):
+    """The victims are being evicted, and their room is reserved until `expires_at_ms`."""
+
+    flavor: str
+    rule: str
+    victims: tuple[PlannedVictim, ...]
+    expires_at_ms: int
+    alternatives: tuple[RefusedAlternative, ...] = ()
+    inline: bool = False
+    """Whether placement made the plan itself, after too many refused ones."""
+
+
+class EvictionPlanRefused(PlanFact, frozen=True, kw_only=True):
+    """Nothing was done: `reason` is victim-changed, preemptor-changed or no-longer-fits."""
+
+    reason: str
+    message: str
+
+
+class ReservationExpired(PlanFact, frozen=True, kw_only=True):
+    """The room is everybody's again although the preemptor did not start: the refund.
+
+    `reason` is timed-out, preemptor-left or no-longer-fits.
+    """
+
+    reason: str
+    message: str
+    expired_at_ms: int
