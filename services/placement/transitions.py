@@ -17,7 +17,6 @@ from shared.events.envelope import Received
 
 BIND_SECONDS: Final = 120
 """Placed but not running after so long: evicted and queued again (the binder gives up first)."""
-GRACE_SECONDS: Final = 30
 OWN_REASONS: Final = frozenset({"duration", "node-lost", "held"})
 """Reasons of an eviction that decide what follows; a request cannot use them."""
 BACKOFF: Final = "backoff"
@@ -200,7 +199,7 @@ def stop_pods(desk: Desk, record: Record, reason: str, cause: Received) -> None:
         attempt=record.attempt,
         epoch=desk.epoch,
         reason=reason,
-        grace_seconds=0 if reason == "node-lost" else GRACE_SECONDS,
+        grace_seconds=0 if reason == "node-lost" else record.workload.spec.grace_seconds,
         cell=record.workload.cell,
     )
     desk.command(record, command, cause)

@@ -35,6 +35,9 @@ LONG_TEXT_MAX: Final = 4096
 SPEC_TEXT_MAX: Final = 65_536
 """Characters of commands and environments of a workload together; the same through every door."""
 SECONDS_MAX: Final = 366 * 86_400
+GRACE_SECONDS_MAX: Final = 3_600
+"""Nobody's room is kept waiting for longer than an hour."""
+RESTART_SECONDS_MAX: Final = 86_400
 RETRIES_MAX: Final = 1000
 WEIGHT_MAX: Final = 1_000_000
 PARAMETERS_BILLIONS_MAX: Final = 1_000_000
@@ -288,6 +291,8 @@ def _check_times(spec: WorkloadSpec, errors: Errors) -> None:
         rule = f"must not be longer than max_duration_seconds ({shown(limit)})"
         errors.add("expected_duration_seconds", expected, rule)
     _in_range("max_retries", spec.max_retries, 0, RETRIES_MAX, errors)
+    _in_range("grace_seconds", spec.grace_seconds, 0, GRACE_SECONDS_MAX, errors)
+    _in_range("restart_seconds", spec.restart_seconds, 0, RESTART_SECONDS_MAX, errors)
 
 
 _DURATIONS: Final = (

@@ -131,6 +131,10 @@ class WorkloadSpec(Value, frozen=True, kw_only=True):
     expected_duration_seconds: int | None = None
     max_duration_seconds: int | None = None
     checkpoint_interval_seconds: int | None = None
+    grace_seconds: int = 30
+    """Between the signal to stop and the stop itself: time to write a checkpoint."""
+    restart_seconds: int = 0
+    """What a start from a checkpoint costs before it computes again."""
     preemptible: bool = True
     max_retries: int = 3
     idle_timeout_seconds: int | None = None

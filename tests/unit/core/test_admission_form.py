@@ -103,6 +103,9 @@ BROKEN = [
     (a_spec(idle_timeout_seconds=0), "idle_timeout_seconds"),
     (a_spec(time_to_live_seconds=0), "time_to_live_seconds"),
     (a_spec(max_retries=-1), "max_retries"),
+    (a_spec(grace_seconds=-1), "grace_seconds"),
+    (a_spec(grace_seconds=3_601), "grace_seconds"),
+    (a_spec(restart_seconds=86_401), "restart_seconds"),
     (
         a_spec(topology=TopologyRequest(required=Level.RACK, preferred=Level.ZONE)),
         "topology.preferred",

@@ -376,3 +376,12 @@ def test_an_unhealthy_gpu_lets_what_runs_there_go_on_and_takes_nothing_new():
 
     assert [] == facts
     assert State.QUEUED is driver.state("w2")
+
+
+def test_pods_are_stopped_with_the_grace_that_their_owner_asked_for():
+    driver = at(State.RUNNING, grace_seconds=77)
+
+    _, stop = driver.send(evict)
+
+    assert isinstance(stop, EvictPods)
+    assert stop.grace_seconds == 77
