@@ -49,7 +49,7 @@ class Try:
 class Search:
     """The moves rehearsed so far, and who stays whatever comes."""
 
-    def __init__(self, cluster: Cluster, tenants: Tenants, limits: Limits) -> None:
+    def __init__(self, cluster: Cluster, tenants: Tenants[Running], limits: Limits) -> None:
         self._cluster = cluster
         self._tenants = tenants
         self._limits = limits

@@ -73,7 +73,7 @@ class Offers:
     """What each node of the cluster, as it is now, offers to the pods of one gang."""
 
     def __init__(
-        self, cluster: Cluster, tenants: Tenants, gang: Gang, may_leave: MayLeave
+        self, cluster: Cluster, tenants: Tenants[Running], gang: Gang, may_leave: MayLeave
     ) -> None:
         self.cluster = cluster
         self.tenants = tenants
@@ -221,7 +221,7 @@ def copy_of(node: NodeState) -> NodeState:
 
 
 def _fewest(
-    index: Tenants, tenants: list[Running], trial: NodeState, demand: PodDemand, team: str
+    index: Tenants[Running], tenants: list[Running], trial: NodeState, demand: PodDemand, team: str
 ) -> list[Running]:
     """Those who must leave `trial`, which is left without them; none if even all do not help."""
     frees = {each.id: index.frees_milli(each, trial) for each in tenants}

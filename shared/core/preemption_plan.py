@@ -1,0 +1,116 @@
+"""What comes of looking for victims: a plan, or the reason why nobody is evicted.
+
+Amounts of lost work are GPU-milliseconds (`gpu_ms`): one GPU for one millisecond.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from shared.core.model import Placement, PodPlacement
+from shared.core.value import Value, field
+
+
+class Rule(StrEnum):
+    """What gives the preemptor the right to a victim's place."""
+
+    PRIORITY = "priority"
+    """Of its own queue, with a lower priority."""
+    RECLAIM = "reclaim"
+    """Of a queue above its nominal quota, for one within it."""
+    FAIR_SHARE = "fair-share"
+    """Of a queue that has a strictly larger weighted share, before and after."""
+
+
+class Limits(Value, frozen=True, kw_only=True):
+    """How long the search may take; the best so far counts when they are reached."""
+
+    trials_max: int = 256
+    """Questions to the placer: some tenths of a millisecond each."""
+    victims_max: int = 4_096
+    alternatives_max: int = 8
+
+
+class Victim(Value, frozen=True, kw_only=True):
+    """A workload that is to go, or (`kept_ranks` not empty) to give up `pods` of its pods."""
+
+    workload_id: str
+    version: int
+    attempt: int
+    rule: Rule
+    pods: tuple[PodPlacement, ...]
+    """Those that stop."""
+    kept_ranks: tuple[int, ...] = ()
+    """Ranks of those that go on: an elastic gang gives its surplus only."""
+    lost_gpu_ms: int = 0
+    cost_gpu_ms: int = 0
+    """What the search compares: lost work, and what policy adds to it."""
+
+
+class Alternative(Value, frozen=True, kw_only=True):
+    """Another way that was looked at, and why it was not taken."""
+
+    why: str
+    flavor: str
+    victims: tuple[str, ...] = ()
+    lost_gpu_ms: int = 0
+    cost_gpu_ms: int = 0
+
+
+class EvictionPlan(Value, frozen=True, kw_only=True):
+    """Let `victims` go; then the preemptor fits whole, at `placement` if nothing else changes."""
+
+    workload_id: str
+    """The preemptor."""
+    flavor: str
+    victims: tuple[Victim, ...]
+    placement: Placement
+    alternatives: tuple[Alternative, ...] = ()
+
+    @property
+    def rule(self) -> Rule:
+        """The furthest-reaching of the victims' rules."""
+        rules = {victim.rule for victim in self.victims}
+        return next(rule for rule in reversed(Rule) if rule in rules)
+
+    @property
+    def lost_gpu_ms(self) -> int:
+        """Work that is lost."""
+        return sum(victim.lost_gpu_ms for victim in self.victims)
+
+    @property
+    def cost_gpu_ms(self) -> int:
+        """What plans are compared by."""
+        return sum(victim.cost_gpu_ms for victim in self.victims)
+
+
+class Obstacle(StrEnum):
+    """Why nobody is evicted; of several, the one that spares most GPUs."""
+
+    FITS = "FitsNow"
+    DELAY = "PreemptionDelayed"
+    NOBODY = "NobodyToEvict"
+    PROTECTED = "VictimsProtected"
+    NOT_EVICTABLE = "VictimsNotEvictable"
+    PRIORITY = "NoLowerPriority"
+    NOMINAL = "WithinNominalQuota"
+    SHARE = "NoLargerShare"
+    POLICY = "PolicyForbids"
+    MIN_RUNTIME = "WithinMinimumRuntime"
+    COOLDOWN = "VictimsCoolDown"
+    LOSS_BUDGET = "LossBudgetUsedUp"
+    PROMISED = "VictimsPromised"
+    NO_ROOM = "NotEvenAfterEvictions"
+    QUOTA = "QuotaNotFreed"
+    LIMIT = "SearchLimitReached"
+
+
+class NoEviction(Value, frozen=True, kw_only=True):
+    """Nobody is to go: `evidence` holds counts by name, for programs."""
+
+    obstacle: Obstacle
+    message: str
+    retry_at_ms: int = 0
+    """When the first of those spared for a time may go; 0 if time alone helps nobody."""
+    evidence: dict[str, int] = field(default_factory=dict)
+    alternatives: tuple[Alternative, ...] = ()

@@ -1,0 +1,140 @@
+"""Full fleets with queues, for tests of evictions, in few words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shared.core.amounts import amount
+from shared.core.cluster import Cluster
+from shared.core.model import GpuRequest, Node, Placement, PodSet, Workload
+from shared.core.occupants import Occupant, Occupants
+from shared.core.placement import PlacementRequest, place
+from shared.core.preemption import EvictionPlan, Limits, NoEviction, Rules, choose_victims
+from shared.core.queue_policy import QueuePolicy
+from shared.core.quota import FlavorLimits, QuotaDocument, QuotaTree
+from shared.core.units import UNBOUNDED
+from shared.core.value import replace
+from tests.support import placing
+
+NOW_MS = 10_000_000
+PATIENT = QueuePolicy(min_runtime_seconds=0)
+ANYTHING = 1 << 40
+
+
+def gpus(count: int) -> tuple[int, int, int]:
+    """Quota of so many GPUs, and of CPU and memory without limit."""
+    return count * 1000, ANYTHING, ANYTHING
+
+
+class Scene:
+    """Nodes of GPUs, queues of one cohort, and what runs there."""
+
+    def __init__(self, *nodes: Node) -> None:
+        self.cluster: Cluster = placing.cluster(*nodes)
+        self.tree = QuotaTree()
+        self.occupants = Occupants()
+        self.queue("all", parent="")
+
+    def queue(
+        self,
+        name: str,
+        *,
+        parent: str = "all",
+        nominal: int = 0,
+        weight: int = 1,
+        policy: QueuePolicy = PATIENT,
+    ) -> None:
+        """A queue with `nominal` GPUs; with "" for `parent` an empty cohort."""
+        document = QuotaDocument(
+            name=name,
+            kind="queue" if parent else "cohort",
+            version=1,
+            parent=parent,
+            flavors={"a100": FlavorLimits(nominal=gpus(nominal))} if parent else {},
+            weight=weight,
+            policy=policy,
+        )
+        _, problem = self.tree.apply(document)
+        assert not problem, problem
+
+    def put(
+        self,
+        name: str,
+        gpu: int | GpuRequest = 1,
+        *,
+        queue: str = "q",
+        priority: int = 0,
+        ran_ms: int = 100_000,
+        node: str = "",
+        pods: int = 1,
+        **rest: object,
+    ) -> Occupant:
+        """A workload that runs, wherever the placer puts it (or on `node`, by its pool)."""
+        team = str(rest.pop("team", "red"))
+        work = waiting(name, gpu, queue=queue, priority=priority, pods=pods, team=team)
+        choice = replace(work.spec.gpu_choice, node_pool=node)
+        tied = replace(work, spec=replace(work.spec, gpu_choice=choice))
+        answer = place(self.cluster, placing.request(tied))
+        assert isinstance(answer, Placement), answer
+        self.tree.charge(queue, "a100", amount(answer.charge))
+        occupant = Occupant(
+            workload=work,
+            placement=answer,
+            priority=priority,
+            attempt=1,
+            version=7,
+            started_at_ms=NOW_MS - ran_ms,
+            **rest,  # type: ignore[arg-type]
+        )
+        self.occupants.put(occupant)
+        return occupant
+
+    def choose(
+        self, work: Workload, rules: Rules | None = None, limits: Limits | None = None
+    ) -> EvictionPlan | NoEviction:
+        """Whom to evict for `work`; nothing may be left changed."""
+        before = self.cluster.digest()
+        used = self._used()
+        found = choose_victims(
+            self.cluster,
+            self.tree,
+            self.occupants,
+            PlacementRequest(workload=work, flavors=("a100",), headroom={"a100": UNBOUNDED}),
+            rules or Rules(),
+            now_ms=NOW_MS,
+            limits=limits,
+        )
+        assert self.cluster.digest() == before
+        assert self._used() == used
+        return found
+
+    def _used(self) -> dict[tuple[str, str], list[int]]:
+        return {
+            (name, flavor): list(used)
+            for name, node in self.tree.nodes.items()
+            for flavor, used in node.used.items()
+            if any(used)
+        }
+
+
+def waiting(
+    name: str,
+    gpu: int | GpuRequest = 1,
+    *,
+    queue: str = "q",
+    priority: int = 0,
+    pods: int = 1,
+    pod_sets: Sequence[PodSet] = (),
+    **rest: object,
+) -> Workload:
+    """A workload of equal pods (or of `pod_sets`)."""
+    request = placing.whole(gpu) if isinstance(gpu, int) else gpu
+    sets = tuple(pod_sets) or (placing.pods(request, pods),)
+    work = placing.workload(*sets, **rest)  # type: ignore[arg-type]
+    return replace(work, id=name, queue=queue, priority=priority)
+
+
+def victims(found: EvictionPlan | NoEviction) -> list[str]:
+    """Ids of those who go, in order."""
+    assert isinstance(found, EvictionPlan), found
+    return sorted(victim.workload_id for victim in found.victims)
