@@ -21,6 +21,7 @@ class ClusterSettings(BaseSettings):
     port: int = Field(default=8090, ge=0, description="port to listen on; 0: any free one")
     start_delay_seconds: float = Field(default=0.5, ge=0, description="from bound to running")
     stop_delay_seconds: float = Field(default=0.5, ge=0, description="from deleted to gone")
+    speed: float = Field(default=1.0, gt=0, description="pods end so many times sooner")
     seed: int = Field(default=0, description="seed of uids and faults")
     window_events: int = Field(default=50_000, ge=1, description="events a watch can start from")
     heartbeat_seconds: float = Field(default=5.0, gt=0, description="between lines of a watch")
@@ -35,6 +36,7 @@ class ClusterSettings(BaseSettings):
         return Timing(
             start_delay_ms=round(self.start_delay_seconds * 1000),
             stop_delay_ms=round(self.stop_delay_seconds * 1000),
+            speed=self.speed,
         )
 
     def faults(self) -> Faults:

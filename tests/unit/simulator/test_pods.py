@@ -68,6 +68,17 @@ def test_a_bound_pod_runs_after_its_delay_and_ends_after_its_duration():
     assert pods.all_pods()[0].phase == "Succeeded"
 
 
+def test_a_fast_cluster_ends_pods_sooner():
+    pods = Pods(Timing(start_delay_ms=500, stop_delay_ms=300, speed=10.0), seed=7)
+    bind(pods, create(pods, a_pod(duration_seconds=2)).pod)
+
+    pods.tick(START + 699)
+    before = pods.all_pods()[0].phase
+    pods.tick(START + 700)
+
+    assert (before, pods.all_pods()[0].phase) == ("Running", "Succeeded")
+
+
 def test_without_start_delay_bound_and_running_are_one_change():
     pods = some_pods(start=0)
 
