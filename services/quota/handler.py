@@ -20,10 +20,12 @@ import structlog
 from services.quota import metrics
 from services.quota.documents import Documents
 from services.quota.ended import Ended
+from services.quota.history import History
 from services.quota.records import Early, Records
 from shared.core.amounts import amount
 from shared.core.nomination import Nominate, Nominator, Refuse, Withdraw
 from shared.core.pending import Pending, Phase
+from shared.core.usage_history import HALF_LIFE_MS
 from shared.events import organisation, workloads
 from shared.events.deadlines import DeadlinePassed, deadline_message
 from shared.events.envelope import Received
@@ -57,8 +59,9 @@ class QuotaHandler:
 
     name = "quota"
 
-    def __init__(self, *, cell: int = 0) -> None:
+    def __init__(self, *, cell: int = 0, half_life_ms: int = HALF_LIFE_MS) -> None:
         self._cell = cell
+        self._half_life_ms = half_life_ms
         self._actions: dict[type[Wire], Callable[[Received, Any], None]] = {
             workloads.WorkloadQueued: self._queued,
             workloads.CancelWorkload: self._with_record(self._cancel),
@@ -86,6 +89,7 @@ class QuotaHandler:
         self._documents = Documents(self._core)
         self._records = Records()
         self._ended = Ended()
+        self._history = History(self._half_life_ms)
         self._over_by_fact = self._fact(self._over)
         self._outcome = Outcome()
         self._counts: Counter[str] = Counter()
@@ -109,6 +113,7 @@ class QuotaHandler:
         await self._documents.load(reader)
         await self._records.load(reader, self._core)
         await self._ended.load(reader)
+        await self._history.load(reader, self._records.alive.values())
         self._core.resume()
         for pending in self._records.alive.values():
             if pending.phase is Phase.OFFERED:
@@ -134,6 +139,7 @@ class QuotaHandler:
         outcome.writes.extend(self._records.writes())
         outcome.writes.extend(self._documents.writes())
         outcome.writes.extend(self._ended.writes())
+        outcome.writes.extend(self._history.writes())
         self._measure()
         return outcome
 
@@ -141,25 +147,24 @@ class QuotaHandler:
         """Another turn after one that was cut short, overdue answers, and totals to tell."""
         self._begin_waiting(now_ms)
         messages = []
-        if self._core.unsettled:
-            self._turns += 1
-            messages.append(deadline_message("turn", self._place, self._turns, now_ms))
-        due_ms = self._answer_due_ms()
-        if due_ms is not None and due_ms <= now_ms:
-            self._turns += 1
-            messages.append(deadline_message("answers", self._place, self._turns, now_ms))
-        due_ms = self._ended.due_ms()
-        if due_ms is not None and due_ms <= now_ms:
-            self._turns += 1
-            messages.append(deadline_message("ended", self._place, self._turns, now_ms))
+        for kind, due_ms in self._dues():
+            if due_ms is not None and due_ms <= now_ms:
+                self._turns += 1
+                messages.append(deadline_message(kind, self._place, self._turns, now_ms))
         return messages
 
     def next_due_ms(self) -> int | None:
-        """At once when a turn is left, else when a nomination is overdue or totals are due."""
-        if self._core.unsettled:
-            return 0
-        due = (self._answer_due_ms(), self._ended.due_ms())
-        return min((one for one in due if one is not None), default=None)
+        """At once when a turn is left, else the first of what is due."""
+        return min((due_ms for _, due_ms in self._dues() if due_ms is not None), default=None)
+
+    def _dues(self) -> tuple[tuple[str, int | None], ...]:
+        """What is to be done without a message, and when."""
+        return (
+            ("turn", 0 if self._core.unsettled else None),
+            ("answers", self._answer_due_ms()),
+            ("ended", self._ended.due_ms()),
+            ("usage", self._history.due_ms()),
+        )
 
     @property
     def _place(self) -> str:
@@ -185,8 +190,13 @@ class QuotaHandler:
     def _overdue(self, message: Received, fact: DeadlinePassed) -> None:
         if fact.kind == "ended":
             self._tell_ended(message)
-        if fact.kind != "answers":
-            return
+        elif fact.kind == "usage":
+            for told in self._history.tell(self._now_ms, self._cell):
+                self._emit(told, told.queue, message)
+        elif fact.kind == "answers":
+            self._give_up_answers()
+
+    def _give_up_answers(self) -> None:
         for _ in range(ANSWERS_MAX):
             due_ms = self._answer_due_ms()
             if due_ms is None or due_ms > self._now_ms:
@@ -275,9 +285,10 @@ class QuotaHandler:
         pending.version = fact.version
         placement = fact.placement
         if pending.phase is Phase.PLACED:  # a gap in the facts: the attempt before is over
-            self._records.remember_use(pending, fact.placed_at_ms)
+            self._used(pending, fact.placed_at_ms)
         self._core.placed(pending, placement.flavor, amount(placement.charge), fact.attempt)
         pending.placed_at_ms = fact.placed_at_ms
+        self._history.change(pending.queue, pending.placed_at_ms, pending.charge[0])
 
     def _refused(self, message: Received, fact: workloads.PlacementRefused) -> None:  # noqa: ARG002
         pending = self._records.alive.get(fact.workload_id)
@@ -290,8 +301,14 @@ class QuotaHandler:
         if pending.phase is not Phase.PLACED:
             return
         ended_at_ms = getattr(fact, "released_at_ms", 0) or at_ms
-        self._records.remember_use(pending, ended_at_ms)
+        self._used(pending, ended_at_ms)
         self._core.released(pending)
+
+    def _used(self, pending: Pending, ended_at_ms: int) -> None:
+        """An attempt is over."""
+        ended_at_ms = max(ended_at_ms, pending.placed_at_ms)
+        self._records.remember_use(pending, ended_at_ms)
+        self._history.change(pending.queue, ended_at_ms, -pending.charge[0])
 
     def _requeued(self, pending: Pending, fact: workloads.WorkloadFact) -> None:  # noqa: ARG002
         pending.held = False

@@ -171,7 +171,7 @@ class Records:
                 pending.flavor,
                 *pending.charge,
                 pending.placed_at_ms,
-                max(ended_at_ms, pending.placed_at_ms),
+                ended_at_ms,
             )
         )
 

@@ -48,6 +48,19 @@ class EndedWorkloadsCounted(Wire, frozen=True, kw_only=True):
     cell: int = 0
 
 
+class QueueUsageTold(Wire, frozen=True, kw_only=True):
+    """What a queue used over time, older use counting less; told once a minute at most.
+
+    After `half_life_ms` without use, half of it is left.
+    """
+
+    queue: str
+    gpu_seconds: int
+    at_ms: int
+    half_life_ms: int
+    cell: int = 0
+
+
 class QuotaRefused(Wire, frozen=True, kw_only=True):
     """Why quota does not nominate a queued workload; told again only when the reason changes."""
 

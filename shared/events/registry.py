@@ -43,6 +43,7 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
         quotas.NominationWithdrawn,
         quotas.QuotaRefused,
         quotas.QuotaChanged,
+        quotas.QueueUsageTold,
     ),
     topics.TEAM_FACTS: (quotas.EndedWorkloadsCounted,),
     topics.WORKLOAD_FACTS: (
