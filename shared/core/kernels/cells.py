@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from shared.core.kernels.indexes import (
     BITS,
     CELL_LINE,
@@ -36,13 +34,6 @@ from shared.core.kernels.tree import (
     remove,
     set_room,
 )
-
-PRIME: Final = 67
-"""Powers of two up to 2**65 leave different rests when divided by it."""
-BIT_OF: Final = tuple(
-    {(1 << bit) % PRIME: bit for bit in range(PRIME - 1)}.get(rest, 0) for rest in range(PRIME)
-)
-"""Number of the bit, by the rest of its value."""
 
 
 @compiled
@@ -121,12 +112,6 @@ def line_of(
         row[OF_GPUS], row[LINE_KIND], row[LINE_FREE] = of_gpus, kind, free
         row[LINE_REST], row[LINE_WORD] = rest, word
     return line
-
-
-@compiled
-def lowest(word: int) -> int:
-    """Number of the lowest bit of a word that is not 0."""
-    return BIT_OF[(word & -word) % PRIME]
 
 
 @compiled

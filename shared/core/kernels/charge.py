@@ -26,7 +26,7 @@ from shared.core.kernels.arrays import (
     State,
 )
 from shared.core.kernels.filling import count_whole, is_whole
-from shared.core.kernels.follow import count_room, follow, free_gpus
+from shared.core.kernels.follow import note_change
 from shared.core.kernels.indexes import LOG_ROWS, SIGN, Index
 from shared.core.kernels.jit import compiled
 from shared.core.units import GPU_MILLI
@@ -82,7 +82,7 @@ def _note(index: Index, sign: int, slot: int, held: Ints) -> None:
 @compiled
 def _charge(state: State, index: Index, held: Ints, sign: int) -> None:
     node = held[HELD_NODE]
-    before, was_whole = free_gpus(state, node), is_whole(state, node)
+    was_whole = is_whole(state, node)
     pod, row = state.shapes[held[HELD_SHAPE]], state.nodes[node]
     row[CPU] -= sign * pod[POD_CPU]
     row[MEMORY] -= sign * pod[POD_MEMORY]
@@ -95,5 +95,4 @@ def _charge(state: State, index: Index, held: Ints, sign: int) -> None:
             free = row[USABLE] & (int(use[MILLI] == 0) << gpu)
             row[FREE] = (row[FREE] & ~(1 << gpu)) | free
     count_whole(state, index, node, was_whole)
-    follow(state, index, node)
-    count_room(state, index, node, before)
+    note_change(index, node)

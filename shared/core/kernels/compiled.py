@@ -31,7 +31,7 @@ from shared.core.kernels.arrays import (
 )
 from shared.core.kernels.charge import give_back, undo
 from shared.core.kernels.fleet import Fleet, no_tables
-from shared.core.kernels.follow import follow
+from shared.core.kernels.follow import follow_cells, note_change
 from shared.core.kernels.gangs import place_gang
 from shared.core.kernels.indexes import (
     EPOCH,
@@ -48,6 +48,7 @@ from shared.core.kernels.indexes import (
 )
 from shared.core.kernels.jit import compiled, edition, entry
 from shared.core.kernels.rooms import begin_pool
+from shared.core.kernels.shelves import follow_shelves
 from shared.core.kernels.single import forget_scores, place_single
 
 DONE: Final = 0
@@ -81,6 +82,8 @@ def answer_all(
 @compiled
 def _missing_for(state: State, index: Index, request: Ints) -> int:
     """What a request needs that only Python can give; or `DONE`."""
+    if request[WHAT] == PLACE:
+        follow_cells(state, index)
     if index.sizes[OVERFLOW]:
         return NEEDS_CELLS
     if index.sizes[LOG_ROWS] + request[PODS] > len(index.log):
@@ -108,7 +111,9 @@ def _answer(tables: Tables, state: State, index: Index, request: Ints) -> None:
 def _enter_all(state: State, index: Index) -> None:
     """Put every node into the cells and on the shelves."""
     for node in range(len(state.nodes)):
-        follow(state, index, node)
+        note_change(index, node)
+    follow_cells(state, index)
+    follow_shelves(state, index)
 
 
 def _entry() -> Run:
@@ -126,6 +131,7 @@ def _entry() -> Run:
         if what == ENTER:
             _enter_all(state, index)
         elif what == COUNT_POOL:
+            follow_shelves(state, index)
             return now, begin_pool(state, index, number)
         else:
             undo(state, index, number)

@@ -14,6 +14,7 @@ from shared.core.kernels.fill import fill, fill_node, parts_for
 from shared.core.kernels.indexes import GROUP, LOG_ROWS, Index
 from shared.core.kernels.jit import compiled
 from shared.core.kernels.rooms import room_exactly, room_row
+from shared.core.kernels.shelves import follow_shelves
 from shared.core.kernels.single import pick, tightest
 from shared.core.kernels.sorting import sort
 
@@ -38,6 +39,7 @@ def place_gang(
     In the smallest span up to `widest` (0 for one node, `NONE` if the fabric does not matter);
     `anywhere` says whether a wider span is better than none.
     """
+    follow_shelves(state, index)
     if widest == NONE:
         return _each_at_its_best(state, index, slot, shape, team, pods)
     if _on_one_node(state, index, slot, shape, team, pods):
@@ -59,6 +61,7 @@ def _each_at_its_best(
             undo(state, index, mark)
             return False
         hold(state, index, slot + each, node, pick(state, node, pod[GPUS]), shape, team)
+        follow_shelves(state, index)
     return True
 
 

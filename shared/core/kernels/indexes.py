@@ -84,7 +84,25 @@ NODE_WORDS: Final = 8
 """Words for all steps of a condition of nodes."""
 GPU_WORDS: Final = 9
 QUEUE_LENGTH: Final = 10
-SIZES: Final = 11
+CELLS_BEHIND: Final = 11
+"""Nodes that changed since the cells followed last ..."""
+SHELVES_BEHIND: Final = 12
+"""... and since shelves and rooms did."""
+SIZES: Final = 13
+
+# Columns of `behind`
+GPUS_IN_CELLS: Final = 0
+"""Mask of the GPUs of the node that are in cells."""
+ROOM_FREE: Final = 1
+"""Free GPUs of the node, as rooms count them."""
+CELLS_QUEUED: Final = 2
+"""1 while the node is in the queue of those ..."""
+CELLS_QUEUE: Final = 3
+"""... that are in its first `CELLS_BEHIND` rows."""
+SHELVES_QUEUED: Final = 4
+SHELVES_QUEUE: Final = 5
+"""Likewise, in the first `SHELVES_BEHIND` rows."""
+BEHIND_COLUMNS: Final = 6
 
 # Columns of `whole`
 WHOLE_NODES: Final = 0
@@ -124,6 +142,10 @@ class Index(NamedTuple):
     """(lines, BITS) number of each condition, or `NIL`: close together in memory, as used."""
     scores: Ints32
     """(S, conditions) score + `SCORE_SHIFT`, or 0 while not known."""
+    tops: Ints32
+    """(S, lines) the highest of those scores among the steps in `seen`, or 0 for none."""
+    seen: Ints
+    """(S, lines) bit s: step s counts in `tops`."""
     epochs: Ints
     """(S,) the tables that `scores` were made by."""
     rooms: Ints32
@@ -134,6 +156,8 @@ class Index(NamedTuple):
     """(pools, K) kinds of node that count in the pool."""
     whole: Ints32
     """(D, WHOLE_COLUMNS) wholly free nodes of racks and NVLink domains (kernels/filling.py)."""
+    behind: Ints32
+    """(n, BEHIND_COLUMNS) what cells, shelves and rooms know of the nodes, and which changed."""
     log: Ints
     """(rows, LOG_COLUMNS)"""
     sizes: Ints
@@ -173,11 +197,14 @@ def new_index(
         tree=new_tree(nodes * (2 + gpus)),
         condition_ids=np.full((lines, BITS), NIL, dtype=np.int32),
         scores=np.zeros((shapes, conditions), dtype=np.int32),
+        tops=np.zeros((shapes, lines), dtype=np.int32),
+        seen=np.zeros((shapes, lines), dtype=np.int64),
         epochs=np.zeros(shapes, dtype=np.int64),
         rooms=np.zeros((gpus, domains), dtype=np.int32),
         most_room=np.zeros((gpus, -(-domains // GROUP)), dtype=np.int32),
         pool_kinds=np.zeros((1, kinds), dtype=np.bool_),
         whole=np.zeros((domains, WHOLE_COLUMNS), dtype=np.int32),
+        behind=np.zeros((nodes, BEHIND_COLUMNS), dtype=np.int32),
         log=np.zeros((LOG_ROOM, LOG_COLUMNS), dtype=np.int64),
         sizes=np.zeros(SIZES, dtype=np.int64),
         path=np.zeros(DEPTH_MAX, dtype=np.int32),
@@ -219,8 +246,11 @@ def with_shapes(index: Index, shapes: int) -> Index:
     """Room for so many shapes; their scores are made again when asked for."""
     if shapes <= len(index.epochs):
         return index
+    lines = len(index.lines)
     return index._replace(
         scores=np.zeros((shapes, index.scores.shape[1]), dtype=np.int32),
+        tops=np.zeros((shapes, lines), dtype=np.int32),
+        seen=np.zeros((shapes, lines), dtype=np.int64),
         epochs=np.zeros(shapes, dtype=np.int64),
     )
 
@@ -261,6 +291,7 @@ def with_more_cells(state: State, index: Index) -> Index:
         conditions=conditions,
     )
     kept = {name: getattr(index, name) for name in ("rooms", "most_room", "pool_kinds", "log")}
+    anew.behind[:, ROOM_FREE] = index.behind[:, ROOM_FREE]
     anew.sizes[[POOLS, LOG_ROWS, KEEPING, EPOCH]] = index.sizes[[POOLS, LOG_ROWS, KEEPING, EPOCH]]
     return anew._replace(**kept)
 

@@ -7,17 +7,21 @@ from shared.core.kernels.arrays import (
     FREE,
     GPUS,
     KIND,
+    LEVELS,
     MEMORY,
     NODES_FROM,
     NODES_TO,
+    NONE,
+    PATH,
     POD_CPU,
     POD_MEMORY,
     POOL,
     WORKS,
+    Ints32,
     State,
 )
-from shared.core.kernels.follow import add_room, bits, free_gpus
-from shared.core.kernels.indexes import POOLS, Index
+from shared.core.kernels.bits import bits
+from shared.core.kernels.indexes import GROUP, POOLS, Index
 from shared.core.kernels.jit import compiled
 
 
@@ -81,5 +85,47 @@ def begin_pool(state: State, index: Index, shape: int) -> int:
             for each in range(1, gpus + 1):
                 room = free_gpus(state, node) // each
                 if room:
-                    add_room(state, index, node, pool * gpus + each - 1, room)
+                    _add_room(state, index, node, pool * gpus + each - 1, room)
     return pool
+
+
+@compiled
+def count_room(state: State, index: Index, node: int, before: int, after: int) -> None:
+    """Of `node` so many free GPUs were counted `before`; count those that it has `after`."""
+    gpus = state.gpus.shape[1]
+    for each in range(1, gpus + 1):
+        change = after // each - before // each
+        if change:
+            for pool in range(index.sizes[POOLS]):
+                if index.pool_kinds[pool, state.nodes[node, KIND]]:
+                    _add_room(state, index, node, pool * gpus + each - 1, change)
+
+
+@compiled
+def _add_room(state: State, index: Index, node: int, row: int, change: int) -> None:
+    """Add to the rooms of all domains that hold `node`."""
+    rooms, most = index.rooms[row], index.most_room[row]
+    for level in range(LEVELS):
+        domain = state.nodes[node, PATH + level]
+        if domain != NONE:
+            before, group = rooms[domain], domain // GROUP
+            rooms[domain] += change
+            if change > 0:
+                most[group] = max(most[group], rooms[domain])
+            elif before == most[group]:
+                most[group] = _most(rooms, group * GROUP)
+
+
+@compiled
+def _most(rooms: Ints32, begin: int) -> int:
+    """The most room in the group of domains that begins there."""
+    most = 0
+    for domain in range(begin, min(begin + GROUP, len(rooms))):
+        most = max(most, rooms[domain])
+    return most
+
+
+@compiled
+def free_gpus(state: State, node: int) -> int:
+    """Whole GPUs that may be given away; 0 where no work is taken."""
+    return bits(state.nodes[node, FREE]) if state.nodes[node, WORKS] else 0

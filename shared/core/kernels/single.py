@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from shared.core.kernels.arrays import (
     BOARD,
     CPU,
@@ -16,9 +18,8 @@ from shared.core.kernels.arrays import (
     State,
     Tables,
 )
-from shared.core.kernels.cells import lowest
+from shared.core.kernels.bits import lowest
 from shared.core.kernels.charge import hold
-from shared.core.kernels.filling import keep_order
 from shared.core.kernels.indexes import (
     BITS,
     CONDITIONS_USED,
@@ -27,7 +28,7 @@ from shared.core.kernels.indexes import (
     HEAD,
     LINE_FREE,
     LINE_KIND,
-    LINE_WORD,
+    LINES_USED,
     NODES_OWNER,
     WORD,
     Index,
@@ -35,8 +36,9 @@ from shared.core.kernels.indexes import (
 from shared.core.kernels.jit import compiled
 from shared.core.kernels.scores import REFUSED, SCORE_SHIFT, score_of
 from shared.core.kernels.tree import NIL, ROOT, Need, before, first
-from shared.core.market import CPU_STEP_MILLI, SHARED_CPU_STEP_MILLI
 from shared.core.waste import MILLI_STEP
+
+EVERY_STEP: Final = (1 << BITS) - 1
 
 
 @compiled
@@ -44,7 +46,6 @@ def place_single(
     tables: Tables, state: State, index: Index, slot: int, shape: int, team: int
 ) -> bool:
     """Place one pod; whether there was a place."""
-    keep_order(state, index)
     pod, gpus = state.shapes[shape], state.gpus.shape[1]
     opened = max(pod[GPUS], int(pod[SHARE] > 0))
     need = (pod[POD_CPU], pod[POD_MEMORY], 0, 0)
@@ -69,51 +70,112 @@ def best(
 ) -> tuple[int, int]:
     """(item, score) of the highest score among the cells of `owner`; `NIL` if nothing fits.
 
-    Cells with less than `free`, or too little CPU, are passed over. Between cells of one score the
-    first head decides, whether it fits or not: as in core/cells.py.
+    Lines with less than `free` are passed over, and after the most promising line all that cannot
+    do better. Between cells of one score the first head decides, whether it fits or not: as in
+    core/cells.py.
     """
+    top = _most_promising(tables, state, index, shape, owner, free)
     found, found_head, found_score = NIL, NIL, REFUSED
-    step_milli = CPU_STEP_MILLI if owner == NODES_OWNER else SHARED_CPU_STEP_MILLI
-    least_step = need[0] // step_milli
+    if top == NIL:
+        return found, found_score
+    tops = index.tops[shape]
+    found, found_head, found_score = _best_of(
+        index, shape, owner, top, need, found, found_head, found_score
+    )
     for at in range(index.busy.shape[1]):
         lines = index.busy[owner, at]
         while lines:
             line = at * BITS + lowest(lines)
             lines &= lines - 1
-            if index.lines[line, LINE_FREE] < free:
-                continue
-            if not state.allowed[shape, index.lines[line, LINE_KIND]]:
-                continue
-            too_low = least_step - index.lines[line, LINE_WORD] * BITS
-            steps = index.words[owner, line, WORD]
-            if too_low > 0:
-                steps = (steps >> min(too_low, BITS)) << min(too_low, BITS)
-            while steps:
-                step = lowest(steps)
-                steps &= steps - 1
-                score = _known_score(tables, state, index, shape, line, step)
-                if score < found_score or score == REFUSED:
-                    continue
-                cell = index.words[owner, line, FIRST_CELL] + step
-                head = index.cells[cell, HEAD]
-                if score > found_score or before(index.tree, head, found_head):
-                    item = first(index.tree, index.cells[cell, ROOT], NONE, need, index.path)
-                    if item != NIL:
-                        found, found_head, found_score = item, head, score
+            if tops[line] >= found_score + SCORE_SHIFT and line != top:
+                found, found_head, found_score = _best_of(
+                    index, shape, owner, line, need, found, found_head, found_score
+                )
     return found, found_score
+
+
+@compiled
+def _most_promising(
+    tables: Tables, state: State, index: Index, shape: int, owner: int, free: int
+) -> int:
+    """The line with the highest score of any step that it ever had; `NIL` if all are refused.
+
+    `Index.tops` covers all members of `owner` then.
+    """
+    tops, seen, words = index.tops[shape], index.seen[shape], index.words[owner]
+    top, top_score = NIL, SCORE_SHIFT + REFUSED
+    for at in range(index.busy.shape[1]):
+        lines = index.busy[owner, at]
+        while lines:
+            line = at * BITS + lowest(lines)
+            lines &= lines - 1
+            steps = words[line, WORD] & ~seen[line]
+            if steps:
+                _look_at(tables, state, index, shape, line, steps, free)
+            if tops[line] > top_score:
+                top, top_score = line, tops[line]
+    return top
+
+
+@compiled
+def _look_at(
+    tables: Tables, state: State, index: Index, shape: int, line: int, steps: int, free: int
+) -> None:
+    """Score steps of a line that were not seen yet."""
+    if (
+        index.lines[line, LINE_FREE] < free
+        or not state.allowed[shape, index.lines[line, LINE_KIND]]
+    ):
+        index.seen[shape, line] = EVERY_STEP
+        return
+    index.seen[shape, line] |= steps
+    top = index.tops[shape, line]
+    while steps:
+        step = lowest(steps)
+        steps &= steps - 1
+        top = max(top, _known_score(tables, state, index, shape, line, step))
+    index.tops[shape, line] = top
+
+
+@compiled
+def _best_of(
+    index: Index,
+    shape: int,
+    owner: int,
+    line: int,
+    need: Need,
+    found: int,
+    found_head: int,
+    found_score: int,
+) -> tuple[int, int, int]:
+    """(item, head of its cell, score): what was found, or better on this line."""
+    steps = index.words[owner, line, WORD]
+    while steps:
+        step = lowest(steps)
+        steps &= steps - 1
+        score = index.scores[shape, index.condition_ids[line, step]] - SCORE_SHIFT
+        if score < found_score or score == REFUSED:
+            continue
+        cell = index.words[owner, line, FIRST_CELL] + step
+        head = index.cells[cell, HEAD]
+        if score > found_score or before(index.tree, head, found_head):
+            item = first(index.tree, index.cells[cell, ROOT], NONE, need, index.path)
+            if item != NIL:
+                found, found_head, found_score = item, head, score
+    return found, found_head, found_score
 
 
 @compiled
 def _known_score(
     tables: Tables, state: State, index: Index, shape: int, line: int, step: int
 ) -> int:
-    """Score of a cell, worked out once for each condition, shape and mix."""
+    """`SCORE_SHIFT` + score of a cell, worked out once for each condition, shape and mix."""
     condition = index.condition_ids[line, step]
     known: int = index.scores[shape, condition]
     if known == 0:
         known = SCORE_SHIFT + score_of(tables, state.shapes[shape], index.lines[line], step)
         index.scores[shape, condition] = known
-    return known - SCORE_SHIFT
+    return known
 
 
 @compiled
@@ -123,6 +185,8 @@ def forget_scores(index: Index, shape: int) -> None:
         index.epochs[shape] = index.sizes[EPOCH]
         for condition in range(index.sizes[CONDITIONS_USED]):
             index.scores[shape, condition] = 0
+        for line in range(index.sizes[LINES_USED]):
+            index.tops[shape, line] = index.seen[shape, line] = 0
 
 
 @compiled

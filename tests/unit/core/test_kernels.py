@@ -29,7 +29,7 @@ from shared.core.kernels.arrays import (
     WIDEST,
     Ints,
 )
-from shared.core.kernels.cells import lowest
+from shared.core.kernels.bits import lowest
 from shared.core.kernels.compiled import Compiled
 from shared.core.kernels.fleet import Fleet
 from shared.core.kernels.indexes import (
