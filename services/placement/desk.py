@@ -12,6 +12,7 @@ from typing import Any
 
 from services.placement.allocations import LedgerRows
 from services.placement.records import Nomination, Record, Records
+from services.placement.reservations import Reservations
 from services.placement.usage import Usage
 from shared.core.cluster import Cluster
 from shared.core.decision import Refusal
@@ -33,6 +34,7 @@ class Desk:
     records: Records = field(default_factory=Records)
     usage: Usage = field(default_factory=Usage)
     waiting: WaitingIndex = field(default_factory=WaitingIndex)
+    reservations: Reservations = field(init=False)
     epoch: int = 0
     now_ms: int = 0
     outcome: Outcome = field(default_factory=Outcome)
@@ -46,6 +48,10 @@ class Desk:
     last_cause: Received | None = None
     nominated: dict[str, Received] = field(default_factory=dict)
     """Nominations of this batch: the cause of what is told about them in it, and only in it."""
+
+    def __post_init__(self) -> None:
+        """Reservations are held in this cluster and this quota."""
+        self.reservations = Reservations(self.cluster, self.usage, self.records)
 
     def begin(self, now_ms: int) -> None:
         """Start a batch."""
@@ -114,7 +120,11 @@ class Desk:
             evidence=refusal.evidence,
             cell=record.workload.cell,
         )
-        self._emit(payload, record.workload.id, cause, WORKLOAD_FACTS)
+        self.tell_about(payload, record.workload.id, cause)
+
+    def tell_about(self, payload: Wire, workload_id: str, cause: Received) -> None:
+        """Emit a fact that changes no state of the workload."""
+        self._emit(payload, workload_id, cause, WORKLOAD_FACTS)
 
     def _emit(self, payload: Wire, subject: str, cause: Received, topic: Any) -> None:  # noqa: ANN401
         self.outcome.emits.append(
@@ -137,6 +147,7 @@ class Desk:
         self.records.off_nodes(record)
         self.ledger.release(workload, placement)
         record.placement = None
+        self.reservations.released(workload.id)
         if self.last_cause is not None:
             for pod in placement.pods:
                 self.freed_nodes[pod.node] = self.last_cause
@@ -146,6 +157,7 @@ class Desk:
     def withdraw(self, record: Record) -> None:
         """Let it wait no more."""
         self.waiting.remove(record.workload.id)
+        self.reservations.withdrawn(record.workload.id)
         record.nomination = None
 
     def nominate(self, record: Record, nomination: Nomination, cause: Received) -> None:

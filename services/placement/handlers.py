@@ -15,6 +15,7 @@ from typing import Any
 from services.placement import store, transitions
 from services.placement.agreement import Agreement
 from services.placement.desk import Desk
+from services.placement.evictions import Evictions
 from services.placement.fleet import Fleet
 from services.placement.ledger import ledger_writes
 from services.placement.records import Nomination, Record
@@ -24,7 +25,7 @@ from services.placement.workload_rows import workload_writes
 from shared.core.cluster import Cluster
 from shared.core.lifecycle import State
 from shared.core.model import Workload
-from shared.events import nodes, pods, quotas, topics, workloads
+from shared.events import nodes, plans, pods, quotas, topics, workloads
 from shared.events.deadlines import DeadlinePassed
 from shared.events.envelope import Received
 from shared.events.workloads import Wire
@@ -49,6 +50,7 @@ class PlacementHandler:
             workloads.ReleaseWorkload: self._with_record(transitions.release),
             workloads.ReprioritiseWorkload: self._reprioritise,
             workloads.RequestEviction: self._evict,
+            plans.ProposeEvictionPlan: self._plan,
             quotas.WorkloadNominated: self._nominated,
             quotas.NominationWithdrawn: self._withdrawn,
             quotas.QuotaChanged: self._quota_changed,
@@ -69,16 +71,18 @@ class PlacementHandler:
         self.fleet = Fleet()
         self._quotas: set[str] = set()
         self._trials = Trials(self.desk)
+        self._evictions = Evictions(self.desk, self._trials)
         self._agreement = Agreement()
 
     def topics(self) -> Sequence[tuple[topics.Topic, Sequence[int]]]:
-        """Queue, quota, pod and node facts of the cell."""
+        """Queue, quota, pod and node facts of the cell, and eviction plans."""
         cell = (self._cell,)
         return [
             (topics.QUEUE_FACTS, cell),
             (topics.QUOTA_FACTS, cell),
             (topics.POD_FACTS, cell),
             (topics.NODE_FACTS, cell),
+            (topics.PLAN_COMMANDS, cell),
         ]
 
     def reads(self) -> Collection[type[Wire]]:
@@ -94,7 +98,7 @@ class PlacementHandler:
     async def prepare(self, messages: Sequence[Received], reader: Reader) -> None:
         """Everything is in memory; now and then it is compared with the database."""
         if messages:
-            await self._agreement.check(self.desk.cluster, reader)
+            await self._agreement.check(self.desk, reader)
 
     def decide(self, messages: Sequence[Received], now_ms: int) -> Outcome:
         """Apply the messages in order, then try what waits; deterministic."""
@@ -106,9 +110,12 @@ class PlacementHandler:
             action = self._actions.get(type(message.event.payload))
             if action is not None:
                 action(message, message.event.payload)
+                if desk.reservations.ready or desk.reservations.left:
+                    self._evictions.settle(message)
         self._trials.run()
         outcome = desk.outcome
         outcome.writes.extend(workload_writes(desk.records.take_touched(), now_ms))
+        outcome.writes.extend(desk.reservations.writes())
         outcome.writes.extend(ledger_writes(self.fleet, self._quotas, desk))
         return outcome
 
@@ -163,7 +170,9 @@ class PlacementHandler:
             strict=fact.strict,
         )
         self.desk.nominate(record, nomination, message)
-        if record.deadline_kind != transitions.BACKOFF:
+        if self.desk.reservations.of(record.workload.id) is not None:
+            self._evictions.nominated_again(record, message)
+        elif record.deadline_kind != transitions.BACKOFF:
             self._trials.add(record, message)
 
     def _withdrawn(self, _: Received, fact: quotas.NominationWithdrawn) -> None:
@@ -184,9 +193,16 @@ class PlacementHandler:
             reason = "operator" if command.reason in OWN_REASONS else command.reason
             transitions.evict(self.desk, record, reason, text, message)
 
+    def _plan(self, message: Received, plan: plans.ProposeEvictionPlan) -> None:
+        self._evictions.propose(message, plan)
+
     def _deadline(self, message: Received, fact: DeadlinePassed) -> None:
         record = self.desk.records.alive.get(fact.subject)
         if record is None or record.deadline_kind != fact.kind:
+            return
+        if fact.kind == transitions.RESERVATION:
+            text = "its victims did not leave in time"
+            self._evictions.expire(record, "timed-out", text, message)
             return
         if fact.kind != transitions.BACKOFF:
             transitions.deadline(self.desk, record, fact.kind, message)
@@ -232,11 +248,14 @@ class PlacementHandler:
             self._lost(fact.node, message)
 
     def _lost(self, node: str, cause: Received) -> None:
+        self._evictions.lost(node, cause)
         for record in list(self.desk.records.of_node(node)):
             transitions.evict(self.desk, record, "node-lost", f"node {node} is lost", cause)
 
     def _quota_changed(self, message: Received, fact: quotas.QuotaChanged) -> None:
+        self.desk.reservations.suspend()
         changed = self.desk.usage.put(fact)
+        self.desk.reservations.resume()
         if changed:
             self._quotas.update(changed)
             self.desk.freed_queues[fact.name] = message

@@ -6,7 +6,7 @@ record. Devices are given back only when the pods are seen gone (design.md 1, St
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from services.placement.desk import Desk
 from services.placement.records import Record
@@ -17,10 +17,13 @@ from shared.events.envelope import Received
 
 BIND_SECONDS: Final = 120
 """Placed but not running after so long: evicted and queued again (the binder gives up first)."""
-OWN_REASONS: Final = frozenset({"duration", "node-lost", "held"})
+PREEMPTED: Final = "preempted"
+OWN_REASONS: Final = frozenset({"duration", "node-lost", "held", PREEMPTED})
 """Reasons of an eviction that decide what follows; a request cannot use them."""
 BACKOFF: Final = "backoff"
 """Kind of the deadline before which a requeued workload is not tried."""
+RESERVATION: Final = "reservation"
+"""Kind of the deadline until which room is kept for a preemptor, which waits meanwhile."""
 BACKOFF_SECONDS_MAX: Final = 64
 HAS_PODS: Final = frozenset({State.PLACED, State.BOUND, State.RUNNING})
 
@@ -181,14 +184,21 @@ def end(
     )
 
 
-def evict(desk: Desk, record: Record, reason: str, message: str, cause: Received) -> None:
+def evict(
+    desk: Desk,
+    record: Record,
+    reason: str,
+    message: str,
+    cause: Received,
+    **more: Any,  # noqa: ANN401  # fields of the fact
+) -> None:
     """Stop its pods with grace; it is queued again when they are gone."""
     if record.state not in HAS_PODS:
         return
     record.reason, record.message = reason, message
     before = record.become(State.EVICTING)
     desk.deadline(record, "", 0)
-    desk.tell(record, before, workloads.WorkloadEvicted, cause)
+    desk.tell(record, before, workloads.WorkloadEvicted, cause, **more)
     stop_pods(desk, record, reason, cause)
 
 

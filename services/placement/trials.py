@@ -37,9 +37,11 @@ class Trials:
     def load(self) -> None:
         """Let every workload wait that has an open nomination."""
         for record in self._desk.records.alive.values():
-            resting = record.deadline_kind == transitions.BACKOFF
-            if record.nomination is not None and record.state is State.QUEUED and not resting:
+            waits = record.nomination is not None and record.state is State.QUEUED
+            if waits and record.deadline_kind != transitions.BACKOFF:
                 self._wait(record)
+                if self._reserved(record):
+                    self.reserve(record)
         self.unfinished = len(self._desk.waiting) > 0
 
     def add(self, record: Record, cause: Received) -> None:
@@ -50,6 +52,15 @@ class Trials:
             self._desk.refuse(record, self._reasons[request], cause)
         else:
             self._reasons.pop(request, None)
+
+    def reserve(self, record: Record) -> None:
+        """Room is kept for it: it is not tried, but in a strict queue nobody goes before it."""
+        assert record.nomination is not None
+        if not record.nomination.strict:
+            self._desk.waiting.remove(record.workload.id)
+
+    def _reserved(self, record: Record) -> bool:
+        return self._desk.reservations.of(record.workload.id) is not None
 
     def _wait(self, record: Record) -> None:
         assert record.nomination is not None
@@ -112,6 +123,9 @@ class Trials:
     def _try(self, record: Record) -> int:
         """Place it, or let its class rest with the reason; how many were placed."""
         nomination = record.nomination
+        if self._reserved(record):
+            self._rest(record)
+            return 0
         cause = self._desk.nominated.get(record.workload.id, self._desk.last_cause)
         assert nomination is not None
         assert cause is not None
@@ -138,18 +152,22 @@ class Trials:
 
     def _refused(self, record: Record, refusal: Refusal, cause: Received) -> None:
         assert record.nomination is not None
-        request = self._class(record)
-        self._desk.waiting.rest(
-            record.workload.id,
-            request,
-            record.nomination.order_key,
-            alike=not record.nomination.strict,
-        )
+        request = self._rest(record)
         known = self._reasons.get(request)
         self._reasons[request] = refusal
         self._desk.refuse(record, refusal, cause)
         if known is None or known.reason is not refusal.reason:
             self._tell_class(request, refusal, cause)
+
+    def _rest(self, record: Record) -> Hashable:
+        """Let its class wait until something frees up that can help it."""
+        nomination, request = record.nomination, self._class(record)
+        assert nomination is not None
+        order_key = nomination.order_key
+        self._desk.waiting.rest(
+            record.workload.id, request, order_key, alike=not nomination.strict
+        )
+        return request
 
     def _tell_class(self, request: Hashable, refusal: Refusal, cause: Received) -> None:
         for count, workload_id in enumerate(self._desk.waiting.behind(request)):

@@ -5,6 +5,7 @@ The same sums stand in placement.usage, where a CHECK is the last line.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from shared.core.units import NOTHING, UNBOUNDED, Resources
@@ -74,6 +75,15 @@ class Usage:
         """Undo `charge`."""
         for name in self.path(queue):
             self.used[name, flavor] = self._used(name, flavor) - amount
+
+    def keep(self, amounts: Mapping[tuple[str, str], Resources], sign: int) -> None:
+        """Count amounts at single (node, flavor) as used, or with `sign` -1 no longer.
+
+        What reservations hold; a change of the tree counts anew, so they let go before it.
+        """
+        for (name, flavor), amount in amounts.items():
+            used = self._used(name, flavor)
+            self.used[name, flavor] = used + amount if sign > 0 else used - amount
 
     def _used(self, name: str, flavor: str) -> Resources:
         return self.used.get((name, flavor), NOTHING)

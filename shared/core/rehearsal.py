@@ -92,7 +92,7 @@ class Rehearsal(Generic[Held]):
         charged: list[PodPlacement] = []
         for pod in move.to_pods:
             node = self._cluster.nodes[pod.node]
-            if not _takes(node, pod.shares, workload.team, sizes[pod.pod_set]):
+            if not takes(node, pod.shares, workload.team, sizes[pod.pod_set]):
                 self._cluster.release(workload.team, charged, workload.spec.pod_sets)
                 return False
             self._cluster.charge(workload.team, (pod,), workload.spec.pod_sets)
@@ -138,7 +138,7 @@ class Rehearsal(Generic[Held]):
             self._cluster.put_node(replace(node.inventory, gpus=changed))
 
 
-def _takes(
+def takes(
     node: NodeState, shares: tuple[GpuShare, ...], team: str, size: tuple[int, int, bool]
 ) -> bool:
     """Whether exactly these devices are free on `node`, with the CPU and memory."""

@@ -58,7 +58,7 @@ async def pool(database: Database) -> AsyncIterator[Pool]:
 @pytest.mark.parametrize("seed", range(6))
 async def test_memory_and_rows_agree_through_a_random_history(pool: Pool, seed: int) -> None:
     store = await _store(pool)
-    story, driver = Story(Random(seed)), Driver()
+    story, driver = Story(Random(seed), calm=seed % 2 == 1), Driver()
     written = 0
     for number in range(BATCHES):
         driver.send(*story.batch(driver))
@@ -76,7 +76,7 @@ async def test_memory_and_rows_agree_through_a_random_history(pool: Pool, seed: 
 @pytest.mark.parametrize("seed", range(100, 104))
 async def test_a_service_that_reloads_all_the_time_breaks_nothing(pool: Pool, seed: int) -> None:
     store = await _store(pool)
-    story, driver = Story(Random(seed)), Driver()
+    story, driver = Story(Random(seed), calm=seed % 2 == 1), Driver()
     written = 0
     for _ in range(BATCHES):
         driver.send(*story.batch(driver))

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from services.placement.handlers import PlacementHandler
+from services.placement.holds import hold
 from services.placement.records import Record
 from shared.core.cluster import Cluster
 from shared.core.lifecycle import TERMINAL, State, allowed
@@ -24,7 +25,7 @@ from shared.core.model import (
     WorkloadSpec,
 )
 from shared.core.units import NOTHING, UNLIMITED, Resources
-from shared.events import nodes, pods, quotas, topics, workloads
+from shared.events import nodes, plans, pods, quotas, topics, workloads
 from shared.events.envelope import Received
 from shared.ports.store import Unit
 from shared.runtime.assemble import Counters, assemble
@@ -150,6 +151,7 @@ TOPIC_OF: dict[type[Any], topics.Topic] = {
     pods.PodsFinished: topics.POD_FACTS,
     pods.PodsGone: topics.POD_FACTS,
     pods.BindRefused: topics.POD_FACTS,
+    plans.ProposeEvictionPlan: topics.PLAN_COMMANDS,
 }
 
 
@@ -259,8 +261,15 @@ def check(handler: PlacementHandler) -> None:
     waiting = {
         name
         for name, record in records.items()
-        if record.nomination is not None and record.deadline_kind != "backoff"
+        if record.nomination is not None and record.deadline_kind not in ("backoff", "reservation")
     }
+    reserved = {name for name, one in records.items() if one.deadline_kind == "reservation"}
+    assert reserved == {name for name in records if desk.reservations.of(name) is not None}
+    assert len(reserved) == len(desk.reservations)
+    for name in reserved:
+        nomination = records[name].nomination
+        if nomination is not None and nomination.strict:
+            waiting.add(name)
     assert waiting == {name for name in records if name in desk.waiting}
     assert len(waiting) == len(desk.waiting)
     assert all(records[name].state is State.QUEUED for name in waiting)
@@ -275,6 +284,7 @@ def cluster_of(handler: PlacementHandler) -> Cluster:
         if record.placement is not None:
             workload = record.workload
             cluster.charge(workload.team, record.placement.pods, workload.spec.pod_sets)
+    hold(cluster, list(handler.desk.reservations.pieces()))
     return cluster
 
 
@@ -286,4 +296,7 @@ def used_of(handler: PlacementHandler) -> dict[tuple[str, str], Resources]:
             for name in handler.desk.usage.path(record.workload.queue):
                 place = (name, record.placement.flavor)
                 used[place] = used.get(place, NOTHING) + record.placement.charge
+    for kept in handler.desk.reservations.quota():
+        for place, amount in kept.items():
+            used[place] = used.get(place, NOTHING) + amount
     return used

@@ -1,7 +1,11 @@
-"""Compares the memory of placement with the rows of its ledger."""
+"""Compares the memory of placement with the rows of its ledger.
+
+What is reserved is in memory alone: to the ledger it is free, or still a victim's.
+"""
 
 from __future__ import annotations
 
+from services.placement.agreement import compare
 from services.placement.handlers import PlacementHandler
 from shared.ports.reader import Reader
 
@@ -13,14 +17,22 @@ async def sums_agree(pool: Reader, handler: PlacementHandler) -> None:
         (row["quota_node"], row["flavor"]): row["gpu_milli"] for row in rows if row["gpu_milli"]
     }
     known = {(row["quota_node"], row["flavor"]) for row in rows}
+    usage = dict(handler.desk.usage.used)
+    for kept in handler.desk.reservations.quota():
+        for place, amount in kept.items():
+            usage[place] -= amount
     in_memory = {
-        place: used.gpu_milli
-        for place, used in handler.desk.usage.used.items()
-        if used.gpu_milli and place in known
+        place: used.gpu_milli for place, used in usage.items() if used.gpu_milli and place in known
     }
     assert in_memory == in_rows
     gpus = await pool.fetch("SELECT coalesce(sum(milli_used), 0) AS milli FROM placement.gpu")
-    assert handler.desk.cluster.gpu_milli_used() == gpus[0]["milli"]
+    reserved = sum(
+        share.milli for piece in handler.desk.reservations.pieces() for share in piece.shares
+    )
+    assert handler.desk.cluster.gpu_milli_used() - reserved == gpus[0]["milli"]
+    await compare(handler.desk, pool)
+    rows = await pool.fetch("SELECT workload_id FROM placement.reservation")
+    assert len(handler.desk.reservations) == len(rows)
     holders = await pool.fetch("SELECT DISTINCT workload_id FROM placement.allocation")
     held = {name for name, record in handler.desk.records.alive.items() if record.holds}
     assert held == {row["workload_id"] for row in holders}

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from services.placement.transitions import HAS_PODS
 from shared.core.model import GpuRequest, Node
-from shared.events import nodes, pods, quotas, workloads
+from shared.events import nodes, plans, pods, quotas, workloads
 from tests.support.placement_driver import (
     Driver,
     a_node,
@@ -27,6 +28,7 @@ from tests.support.placement_driver import (
 QUEUES = ("q0", "q1", "q2")
 COHORTS = ("c0", "c1")
 FLAVORS = ("h100", "a100")
+FLAVOR_SETS = (("h100",), ("h100", "a100"), ("a100",))
 NODES = ("n0", "n1", "n2")
 COMMANDS = (
     workloads.CancelWorkload,
@@ -46,22 +48,25 @@ REQUESTS = (
 
 
 class Story:
-    """One history of one cell."""
+    """One history of one cell; a `calm` one has quota and nodes enough for plans to work out."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, *, calm: bool = False) -> None:
         self._random = random
+        self._calm = calm
+        seldom = 0.2 if calm else 2
         self._born = 0
         self._nomination = 0
         self._versions: dict[str, int] = {}
-        self._plots: tuple[tuple[int, Callable[[Driver], Any]], ...] = (
-            (6, self._nominate),
+        self._plots: tuple[tuple[float, Callable[[Driver], Any]], ...] = (
+            (12 if calm else 6, self._nominate),
             (2, self._queue),
             (1, self._withdraw),
             (3, self._command),
             (2, self._reprioritise),
             (9, self._pods),
-            (2, self._node),
-            (2, self._quota),
+            (seldom, self._node),
+            (seldom, self._quota),
+            (6, self._plan),
         )
 
     def batch(self, driver: Driver) -> list[Any]:
@@ -112,7 +117,8 @@ class Story:
         self._nomination += 1
         record = driver.handler.desk.records.alive.get(self._some(driver))
         workload = record.workload if record else self._new()
-        flavors = self._random.choice((("h100",), ("a100",), ("h100", "a100"), ("h100", "none")))
+        sets = (("h100",), ("a100",), ("h100", "a100"), ("h100", "none"))
+        flavors = FLAVORS if self._calm else self._random.choice(sets)
         return nominated(
             workload,
             number=self._nomination,
@@ -154,12 +160,49 @@ class Story:
             more = {"reason": "Conflict", "message": "taken"}
         return pod_fact(kind, name, attempt, **more)
 
+    def _plan(self, driver: Driver) -> Any:
+        """To evict some of those that run, now and then by an old version, for one that waits."""
+        records = driver.handler.desk.records.alive
+        waiting = sorted(name for name, one in records.items() if one.nomination is not None)
+        name = self._random.choice(waiting) if waiting else self._some(driver)
+        nomination = records[name].nomination if name in records else None
+        permitted = nomination.flavors if nomination and self._random.random() < 0.9 else FLAVORS
+        flavor = self._random.choice(permitted)
+        running = sorted(
+            name
+            for name, one in records.items()
+            if one.placement is not None
+            and one.placement.flavor == flavor
+            and (one.state in HAS_PODS or self._random.random() < 0.1)
+        )
+        some = self._random.sample(running, min(len(running), self._random.choice((1, 2, 9, 9))))
+        victims = tuple(
+            plans.PlannedVictim(
+                workload_id=one,
+                version=records[one].version - self._random.choice((0, 0, 0, 0, 0, 0, 1)),
+                attempt=records[one].attempt,
+            )
+            for one in some
+        )
+        self._born += 1
+        return plans.ProposeEvictionPlan(
+            plan_id=f"plan-{self._born}",
+            workload_id=name,
+            version=records[name].version if name in records else 1,
+            nomination=self._nomination,
+            flavor=flavor,
+            rule="priority",
+            victims=victims,
+        )
+
     # ── nodes and quota ──
 
     def _inventory(self, name: str) -> Any:
         return reported(self._a_node(name), self._next(name))
 
     def _a_node(self, name: str) -> Node:
+        if self._calm:
+            return a_node(name, gpus=2, mig=1, flavor=FLAVORS[NODES.index(name) % 2])
         return a_node(
             name,
             gpus=self._random.choice((1, 2, 4)),
@@ -192,9 +235,9 @@ class Story:
         queue = name in QUEUES
         return a_quota(
             name,
-            choice((0, 2, 4, 8, 16)),
+            choice((8, 16) if self._calm else (0, 2, 4, 8, 16)),
             parent=choice(("", "c0", "c1")) if queue else ("", "c0")[name == "c1"],
             kind="queue" if queue else "cohort",
             version=self._next(name),
-            flavors=choice((("h100",), ("h100", "a100"), ("a100",))),
+            flavors=choice((("h100", "a100"),) if self._calm else FLAVOR_SETS),
         )

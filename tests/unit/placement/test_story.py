@@ -14,6 +14,7 @@ from msgspec.structs import astuple
 
 from shared.core.lifecycle import State
 from shared.core.units import NOTHING, UNBOUNDED
+from shared.events.plans import EvictionPlanAccepted, ReservationExpired
 from shared.events.workloads import WorkloadPlaced
 from tests.support.placement_driver import Driver
 from tests.support.placement_story import Story
@@ -21,9 +22,9 @@ from tests.support.placement_story import Story
 BATCHES = 25
 
 
-def tell(random, batches=BATCHES, *, twin=None):
+def tell(random, batches=BATCHES, *, calm=False, twin=None):
     """A driver after a whole story; a twin is given the same batches."""
-    story, driver = Story(random), Driver()
+    story, driver = Story(random, calm=calm), Driver()
     for _ in range(batches):
         payloads = story.batch(driver)
         seconds = story.seconds()
@@ -47,9 +48,9 @@ def _quota_was_kept(driver):
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
-@given(st.randoms(use_true_random=False))
-def test_no_history_breaks_what_must_always_hold(random):
-    tell(random)
+@given(st.randoms(use_true_random=False), st.booleans())
+def test_no_history_breaks_what_must_always_hold(random, calm):
+    tell(random, calm=calm)
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
@@ -76,3 +77,27 @@ def test_the_stories_reach_every_state():
             break
 
     assert {State.RECEIVED, State.REJECTED} == set(State) - reached
+
+
+def test_the_stories_carry_out_plans_and_give_some_of_them_up():
+    told: set[type] = set()
+    reserved: set[str] = set()
+    started: set[str] = set()
+    for seed in range(40):
+        if started and ReservationExpired in told:
+            break
+        driver, story = Driver(), Story(Random(seed), calm=True)
+        for _ in range(60):
+            payloads = [*driver.send(*story.batch(driver)), *driver.wait(story.seconds())]
+            told |= {type(one) for one in payloads}
+            expired = {one.workload_id for one in payloads if isinstance(one, ReservationExpired)}
+            placed = {one.workload_id for one in payloads if isinstance(one, WorkloadPlaced)}
+            started |= reserved & placed - expired
+            reserved = {
+                name
+                for name in driver.handler.desk.records.alive
+                if driver.handler.desk.reservations.of(name) is not None
+            }
+
+    assert {EvictionPlanAccepted, ReservationExpired} <= told
+    assert started

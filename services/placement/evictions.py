@@ -1,0 +1,260 @@
+"""Eviction plans: tried again on the ledger's own state, then carried out, or refused.
+
+Accepted, in one unit: the victims are evicted with their own grace and a reservation keeps the
+room. When the last victim's pods are gone, the unit that releases it places the preemptor just
+where it was promised. A preemptor that leaves, a node that is lost or the time that runs out
+gives the room back to all, and that is told (design.md 1, Preemption).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from services.placement import transitions
+from services.placement.desk import Desk
+from services.placement.records import Record
+from services.placement.reservations import Reservation
+from services.placement.transitions import HAS_PODS, RESERVATION
+from services.placement.trials import Trials
+from shared.core.lifecycle import State
+from shared.core.model import Placement
+from shared.core.placement import PlacementRequest, learn
+from shared.core.vacating import place_without, take
+from shared.events import plans
+from shared.events.envelope import Received
+from shared.events.workloads import Preemption, Wire
+
+SLACK_SECONDS: Final = 60
+"""What a reservation waits beyond the longest grace of its victims."""
+
+
+class Evictions:
+    """Plans and reservations of one cell."""
+
+    def __init__(self, desk: Desk, trials: Trials) -> None:
+        self._desk = desk
+        self._trials = trials
+
+    def propose(self, message: Received, plan: plans.ProposeEvictionPlan) -> None:
+        """Carry the plan out, or say why not."""
+        record = self._desk.records.alive.get(plan.workload_id)
+        problem = self._preemptor_changed(record, plan)
+        if record is None or problem:
+            self._refuse(plan, "preemptor-changed", problem, message)
+            return
+        problem = self._victim_changed(plan)
+        if problem:
+            self._refuse(plan, "victim-changed", problem, message)
+            return
+        victims = [self._desk.records.alive[one.workload_id] for one in plan.victims]
+        placement = self._try(record, plan.flavor, victims)
+        if placement is None:
+            text = f"even without {len(victims)} victims there is no room or quota for all of it"
+            self._refuse(plan, "no-longer-fits", text, message)
+        else:
+            self._accept(record, plan, placement, message)
+
+    def _preemptor_changed(self, record: Record | None, plan: plans.ProposeEvictionPlan) -> str:
+        if record is None or record.state is not State.QUEUED:
+            return f"{plan.workload_id} does not wait"
+        if record.version != plan.version:
+            return f"{plan.workload_id} is at version {record.version}, not {plan.version}"
+        if record.nomination is None or plan.flavor not in record.nomination.flavors:
+            return f"{plan.workload_id} may not be placed in {plan.flavor}"
+        if self._desk.reservations.of(plan.workload_id) is not None:
+            return f"{plan.workload_id} has a reservation already"
+        if record.deadline_kind == transitions.BACKOFF:
+            return f"{plan.workload_id} rests after an attempt that failed"
+        return ""
+
+    def _victim_changed(self, plan: plans.ProposeEvictionPlan) -> str:
+        for victim in plan.victims:
+            record = self._desk.records.alive.get(victim.workload_id)
+            if record is None or record.state not in HAS_PODS:
+                return f"{victim.workload_id} does not run any more"
+            if (record.version, record.attempt) != (victim.version, victim.attempt):
+                return f"{victim.workload_id} is at version {record.version}, not {victim.version}"
+        if len({victim.workload_id for victim in plan.victims}) < len(plan.victims):
+            return "a victim is named twice"
+        return ""
+
+    def _try(self, record: Record, flavor: str, victims: Sequence[Record]) -> Placement | None:
+        """Where the preemptor would go with the victims gone; nothing is changed."""
+        desk, queue = self._desk, record.workload.queue
+        if (queue, flavor) not in desk.usage.limits:
+            return None
+        leaving = [(one.workload, one.placement) for one in victims if one.placement is not None]
+        for workload, placement in leaving:
+            desk.usage.release(workload.queue, placement.flavor, placement.charge)
+        headroom = {flavor: desk.usage.headroom(queue, flavor)}
+        for workload, placement in leaving:
+            desk.usage.charge(workload.queue, placement.flavor, placement.charge)
+        request = PlacementRequest(workload=record.workload, flavors=(flavor,), headroom=headroom)
+        return place_without(desk.cluster, leaving, request)
+
+    def _accept(
+        self,
+        record: Record,
+        plan: plans.ProposeEvictionPlan,
+        placement: Placement,
+        message: Received,
+    ) -> None:
+        desk = self._desk
+        victims = [desk.records.alive[one.workload_id] for one in plan.victims]
+        grace_seconds = max((one.workload.spec.grace_seconds for one in victims), default=0)
+        expires_at_ms = desk.now_ms + (grace_seconds + SLACK_SECONDS) * 1000
+        self._tell_accepted(record, plan, expires_at_ms, message)
+        for victim, planned in zip(victims, plan.victims, strict=True):
+            self._evict(victim, record, (plan.plan_id, planned.rule or plan.rule), message)
+        self._trials.reserve(record)
+        desk.deadline(record, RESERVATION, expires_at_ms)
+        reservation = Reservation(
+            plan_id=plan.plan_id,
+            workload_id=plan.workload_id,
+            queue=record.workload.queue,
+            rule=plan.rule,
+            placement=placement,
+            victims=tuple((one.workload.id, one.attempt) for one in victims),
+            expires_at_ms=expires_at_ms,
+        )
+        desk.reservations.add(reservation)
+
+    def _evict(
+        self, victim: Record, preemptor: Record, plan: tuple[str, str], message: Received
+    ) -> None:
+        desk, workload = self._desk, preemptor.workload
+        plan_id, rule = plan
+        spec = workload.spec
+        limit = spec.expected_duration_seconds or spec.max_duration_seconds or 0
+        start_ms = desk.now_ms + victim.workload.spec.grace_seconds * 1000
+        back_at_ms = start_ms + limit * 1000 if limit else 0
+        back = f"about {_time(back_at_ms)}" if back_at_ms else "as soon as there is room"
+        text = (
+            f"preempted at {_time(desk.now_ms)} for workload {workload.id} of team {workload.team}"
+            f" (queue {workload.queue}, rule {rule}); it keeps its place and may come back {back}"
+        )
+        preemption = Preemption(
+            plan_id=plan_id,
+            rule=rule,
+            workload_id=workload.id,
+            team=workload.team,
+            queue=workload.queue,
+        )
+        more = {"preemption": preemption, "back_at_ms": back_at_ms}
+        transitions.evict(desk, victim, "preempted", text, message, **more)
+
+    # ── what becomes of a reservation ──
+
+    def settle(self, message: Received) -> None:
+        """Place those whose victims are gone; give up for those that wait no more."""
+        reservations = self._desk.reservations
+        for workload_id in list(reservations.left):
+            record = self._desk.records.alive[workload_id]
+            self.expire(record, "preemptor-left", f"it is {record.state.value}", message)
+        for workload_id in list(reservations.ready):
+            self._start(self._desk.records.alive[workload_id], message)
+
+    def _start(self, record: Record, message: Received) -> None:
+        """In the unit in which its last victim is released."""
+        desk, workload = self._desk, record.workload
+        reservation = desk.reservations.drop(workload.id)
+        placement = reservation.placement
+        headroom = desk.usage.headroom(workload.queue, placement.flavor)
+        if not placement.charge.fits_in(headroom) or not take(desk.cluster, workload, placement):
+            text = "its victims are gone, but room or quota changed meanwhile"
+            self._tell_expired(record, reservation, ("no-longer-fits", text), message)
+            return
+        desk.waiting.remove(workload.id)
+        learn(desk.cluster, workload, placement.flavor)
+        transitions.place(desk, record, placement, message)
+
+    def expire(self, record: Record, reason: str, text: str, message: Received) -> None:
+        """Give the room back to all."""
+        reservation = self._desk.reservations.drop(record.workload.id)
+        self._tell_expired(record, reservation, (reason, text), message)
+
+    def lost(self, node: str, message: Received) -> None:
+        """A node is gone, and the room with it."""
+        for reservation in self._desk.reservations.on(node):
+            record = self._desk.records.alive[reservation.workload_id]
+            self.expire(record, "no-longer-fits", f"node {node} is lost", message)
+
+    def nominated_again(self, record: Record, message: Received) -> None:
+        """Another nomination keeps the reservation as long as it permits its flavor."""
+        reservation = self._desk.reservations.of(record.workload.id)
+        assert reservation is not None
+        assert record.nomination is not None
+        if reservation.placement.flavor not in record.nomination.flavors:
+            self.expire(record, "preemptor-left", "it may not use the flavor any more", message)
+
+    # ── what is told ──
+
+    def _refuse(
+        self, plan: plans.ProposeEvictionPlan, reason: str, text: str, message: Received
+    ) -> None:
+        fact = plans.EvictionPlanRefused(
+            plan_id=plan.plan_id,
+            workload_id=plan.workload_id,
+            team=plan.team,
+            queue=plan.queue,
+            cell=plan.cell,
+            reason=reason,
+            message=text,
+        )
+        self._tell(fact, plan.workload_id, message)
+
+    def _tell_accepted(
+        self,
+        record: Record,
+        plan: plans.ProposeEvictionPlan,
+        expires_at_ms: int,
+        message: Received,
+    ) -> None:
+        workload = record.workload
+        fact = plans.EvictionPlanAccepted(
+            plan_id=plan.plan_id,
+            workload_id=workload.id,
+            team=workload.team,
+            queue=workload.queue,
+            cell=workload.cell,
+            flavor=plan.flavor,
+            rule=plan.rule,
+            victims=plan.victims,
+            alternatives=plan.alternatives,
+            expires_at_ms=expires_at_ms,
+        )
+        self._tell(fact, workload.id, message)
+
+    def _tell_expired(
+        self, record: Record, reservation: Reservation, why: tuple[str, str], message: Received
+    ) -> None:
+        """The refund; others, and the preemptor itself, may have the room."""
+        desk, workload = self._desk, record.workload
+        fact = plans.ReservationExpired(
+            plan_id=reservation.plan_id,
+            workload_id=workload.id,
+            team=workload.team,
+            queue=workload.queue,
+            cell=workload.cell,
+            reason=why[0],
+            message=why[1],
+            expired_at_ms=desk.now_ms,
+        )
+        self._tell(fact, workload.id, message)
+        for node in sorted(reservation.nodes):
+            desk.freed_nodes[node] = message
+        for name in desk.usage.path(workload.queue):
+            desk.freed_queues[name] = message
+        if record.deadline_kind == RESERVATION:
+            desk.deadline(record, "", 0)
+        if record.nomination is not None and record.state is State.QUEUED:
+            self._trials.add(record, message)
+
+    def _tell(self, fact: Wire, workload_id: str, message: Received) -> None:
+        self._desk.tell_about(fact, workload_id, message)
+
+
+def _time(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

@@ -1,0 +1,230 @@
+"""Room that is being vacated for a preemptor: who it is for, what of it is held, its row.
+
+A row is a promise, not a charge: devices and quota of the ledger stay with the victims until
+their pods are gone. In memory the rest of the placement is held at once (holds.py), and of the
+quota what the victims do not cover at each level, so that nobody else is given either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from services.placement.holds import Piece, hold, let_go, pieces_of
+from services.placement.records import Record, Records
+from services.placement.usage import Usage
+from shared.core.cluster import Cluster
+from shared.core.model import Placement
+from shared.core.units import NOTHING, Resources
+from shared.ports.reader import Reader
+from shared.ports.store import Write
+
+SAVE: Final = (
+    "INSERT INTO placement.reservation AS r (workload_id, plan_id, queue, flavor, expires_at_ms,"
+    " body, epoch) SELECT x.*, {epoch} FROM unnest({0}::text[], {1}::text[], {2}::text[],"
+    " {3}::text[], {4}::bigint[], {5}::text[]) AS x"
+    " ON CONFLICT (workload_id) DO UPDATE SET plan_id = excluded.plan_id, queue = excluded.queue,"
+    " flavor = excluded.flavor, expires_at_ms = excluded.expires_at_ms, body = excluded.body,"
+    " epoch = excluded.epoch RETURNING 1"
+)
+FORGET: Final = (
+    "DELETE FROM placement.reservation WHERE workload_id = ANY ({0}::text[]) RETURNING 1"
+)
+READ: Final = "SELECT body FROM placement.reservation ORDER BY workload_id"
+
+QuotaPlace = tuple[str, str]
+"""(node of the quota tree, flavor)."""
+
+
+class Reservation(msgspec.Struct, frozen=True, kw_only=True):
+    """One accepted plan. `victims` are (workload id, attempt)."""
+
+    plan_id: str
+    workload_id: str
+    queue: str
+    rule: str
+    placement: Placement
+    victims: tuple[tuple[str, int], ...]
+    expires_at_ms: int
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        """Nodes of the placement."""
+        return frozenset(pod.node for pod in self.placement.pods)
+
+
+@dataclass(slots=True)
+class _Held:
+    reservation: Reservation
+    pieces: list[Piece] = field(default_factory=list)
+    quota: dict[QuotaPlace, Resources] = field(default_factory=dict)
+
+
+_encoder: Final = msgspec.json.Encoder()
+_decoder: Final = msgspec.json.Decoder(Reservation)
+
+
+class Reservations:
+    """All reservations of one cell, each held in `cluster` and `usage`."""
+
+    def __init__(self, cluster: Cluster, usage: Usage, records: Records) -> None:
+        self._cluster, self._usage, self._records = cluster, usage, records
+        self._held: dict[str, _Held] = {}
+        self._of_victim: dict[str, str] = {}
+        self._touched: dict[str, None] = {}
+        self.ready: dict[str, None] = {}
+        """Preemptors whose last victim is gone."""
+        self.left: dict[str, None] = {}
+        """Preemptors that wait no more."""
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def of(self, workload_id: str) -> Reservation | None:
+        """The reservation for a workload."""
+        held = self._held.get(workload_id)
+        return held.reservation if held is not None else None
+
+    def on(self, node: str) -> list[Reservation]:
+        """Those with a pod on `node`. O(reservations)."""
+        return [one.reservation for one in self._held.values() if node in one.reservation.nodes]
+
+    def add(self, reservation: Reservation) -> None:
+        """Keep the room; the caller knows that it fits once the victims are gone."""
+        self._restore(reservation)
+        self._touched[reservation.workload_id] = None
+        self._settled(self._held[reservation.workload_id])
+
+    def drop(self, workload_id: str) -> Reservation:
+        """Keep it no longer."""
+        held = self._held.pop(workload_id)
+        self._let_go(held)
+        for victim, _ in held.reservation.victims:
+            self._of_victim.pop(victim, None)
+        self.ready.pop(workload_id, None)
+        self.left.pop(workload_id, None)
+        self._touched[workload_id] = None
+        return held.reservation
+
+    def withdrawn(self, workload_id: str) -> None:
+        """The workload may not be placed any more."""
+        if workload_id in self._held:
+            self.left[workload_id] = None
+
+    def released(self, victim_id: str) -> None:
+        """The ledger holds nothing for this workload any more: what it left is held now."""
+        workload_id = self._of_victim.pop(victim_id, None)
+        if workload_id is not None:
+            held = self._held[workload_id]
+            self._let_go(held)
+            self._hold(held)
+            self._settled(held)
+
+    def suspend(self) -> None:
+        """Hold no quota while the tree changes; `resume` does again."""
+        for held in self._held.values():
+            self._usage.keep(held.quota, -1)
+            held.quota = {}
+
+    def resume(self) -> None:
+        """Hold quota by the tree of now."""
+        for held in self._held.values():
+            held.quota = self._quota(held.reservation)
+            self._usage.keep(held.quota, 1)
+
+    def pieces(self) -> Iterator[Piece]:
+        """Everything held in the cluster."""
+        for held in self._held.values():
+            yield from held.pieces
+
+    def quota(self) -> Iterator[Mapping[QuotaPlace, Resources]]:
+        """Everything held of the quota."""
+        return (held.quota for held in self._held.values())
+
+    # ── inside ──
+
+    def _restore(self, reservation: Reservation) -> None:
+        held = self._held[reservation.workload_id] = _Held(reservation)
+        for victim, _ in reservation.victims:
+            self._of_victim[victim] = reservation.workload_id
+        self._hold(held)
+
+    def _settled(self, held: _Held) -> None:
+        if not any(True for _ in self._victims(held.reservation)):
+            self.ready[held.reservation.workload_id] = None
+
+    def _victims(self, reservation: Reservation) -> Iterator[Record]:
+        """Those that still hold what they held when the plan was made."""
+        for name, attempt in reservation.victims:
+            record = self._records.alive.get(name)
+            if record is not None and record.attempt == attempt and record.placement is not None:
+                yield record
+
+    def _hold(self, held: _Held) -> None:
+        reservation = held.reservation
+        workload = self._records.alive[reservation.workload_id].workload
+        victims = list(self._victims(reservation))
+        held.pieces = hold(self._cluster, pieces_of(workload, reservation.placement, victims))
+        held.quota = self._quota(reservation)
+        self._usage.keep(held.quota, 1)
+
+    def _let_go(self, held: _Held) -> None:
+        let_go(self._cluster, held.pieces)
+        self._usage.keep(held.quota, -1)
+        held.pieces, held.quota = [], {}
+
+    def _quota(self, reservation: Reservation) -> dict[QuotaPlace, Resources]:
+        """At each level, what the victims that are left do not cover."""
+        flavor, charge = reservation.placement.flavor, reservation.placement.charge
+        amounts = dict.fromkeys(self._usage.path(reservation.queue), charge)
+        for victim in self._victims(reservation):
+            assert victim.placement is not None
+            if victim.placement.flavor != flavor:
+                continue
+            for name in self._usage.path(victim.workload.queue):
+                if name in amounts:
+                    amounts[name] -= victim.placement.charge
+        return {
+            (name, flavor): _positive(amount)
+            for name, amount in amounts.items()
+            if _positive(amount) != NOTHING
+        }
+
+    # ── rows ──
+
+    async def load(self, reader: Reader) -> None:
+        """Hold everything again after a restart; records and quota are loaded already."""
+        for row in await reader.fetch(READ):
+            reservation = _decoder.decode(row["body"])
+            self._restore(reservation)
+            self._settled(self._held[reservation.workload_id])
+
+    def writes(self) -> list[Write]:
+        """The rows that changed since the last call."""
+        touched, self._touched = self._touched, {}
+        saved = [held.reservation for name in touched if (held := self._held.get(name))]
+        gone = [name for name in touched if name not in self._held]
+        writes = []
+        if saved:
+            columns = zip(*map(_row, saved), strict=True)
+            writes.append(Write(SAVE, tuple(list(column) for column in columns), len(saved)))
+        if gone:
+            writes.append(Write(FORGET, (gone,)))
+        return writes
+
+
+def _row(one: Reservation) -> tuple[Any, ...]:
+    body = _encoder.encode(one).decode()
+    place = (one.workload_id, one.plan_id, one.queue, one.placement.flavor)
+    return (*place, one.expires_at_ms, body)
+
+
+def _positive(amount: Resources) -> Resources:
+    return Resources(
+        gpu_milli=max(0, amount.gpu_milli),
+        cpu_milli=max(0, amount.cpu_milli),
+        memory_mib=max(0, amount.memory_mib),
+    )
