@@ -72,16 +72,21 @@ class Documents:
 
     def apply(self, applied: QueueApplied | CohortApplied) -> tuple[list[QuotaNode], str]:
         """Put a queue or cohort into force; the nodes that changed, or what is wrong with it."""
+        known = self._core.tree.nodes.get(applied.name)
+        left = known.parent if known is not None else None
         flavors = [one.flavor for one in applied.flavors]
         if len(set(flavors)) < len(flavors):
             return [], f"{applied.name}: names a flavor twice"
-        changed, problem = self._core.apply(document_of(applied))
-        if changed:
-            self._applied[applied.name] = applied
+        node, problem = self._core.apply(document_of(applied))
+        if node is None:
+            return [], problem
+        self._applied[applied.name] = applied
+        above = [*node.path(), *(left.path() if left is not None else ())]
+        changed = list({one.name: one for one in above if one.document is not None}.values())
         for node in changed:
             self._revisions[node.name] = self._revisions.get(node.name, 0) + 1
             self._fresh_nodes[node.name] = None
-        return changed, problem
+        return changed, ""
 
     def limits(self, node: QuotaNode, cell: int) -> QuotaChanged:
         """The limits of a node in force.
@@ -165,8 +170,8 @@ def _limits_of(one: FlavorQuota) -> FlavorLimits:
 
 def _sums(node: QuotaNode) -> tuple[FlavorQuota, ...]:
     return tuple(
-        FlavorQuota(flavor=flavor, nominal=_resources(ceiling))
-        for flavor, ceiling in node.ceilings.items()
+        FlavorQuota(flavor=flavor, nominal=_resources(limits.owned))
+        for flavor, limits in node.limits.items()
     )
 
 

@@ -79,6 +79,8 @@ class Nominator:
         self._open = 0
         self._dirty: dict[str, Line] = {}
         self._blocked_window: dict[str, Line] = {}
+        self._changed_trees: set[str] = set()
+        """Roots below which a document has changed."""
 
     @property
     def open(self) -> int:
@@ -88,7 +90,7 @@ class Nominator:
     @property
     def unsettled(self) -> bool:
         """Whether a turn is left to do."""
-        return bool(self._dirty)
+        return bool(self._dirty or self._changed_trees)
 
     def take(self) -> list[Decision]:
         """The decisions since the last call, in order."""
@@ -104,17 +106,18 @@ class Nominator:
 
     # ── what came in ─────────────────────────────────────────────────────────────────────────
 
-    def apply(self, document: QuotaDocument) -> tuple[list[QuotaNode], str]:
-        """A queue or cohort in force; the nodes that changed, or why it is refused."""
-        changed, problem = self.tree.apply(document)
-        if changed:
+    def apply(self, document: QuotaDocument) -> tuple[QuotaNode | None, str]:
+        """A queue or cohort in force: its node, or why it is refused.
+
+        All queues of the trees that it was and is in are looked at when the batch settles.
+        """
+        known = self.tree.nodes.get(document.name)
+        before = known.root.name if known is not None else document.name
+        node, problem = self.tree.apply(document)
+        if node is not None:
             self._permissions.changed()
-            for node in changed:
-                if node.name in self.lines:
-                    self._reconsider(self.lines[node.name])
-            self._dirty.update(self._permissions.blocked_above)
-            self._permissions.blocked_above.clear()
-        return changed, problem
+            self._changed_trees |= {before, node.root.name}
+        return node, problem
 
     def apply_flavor(self, name: str, products: tuple[str, ...]) -> None:
         """What a flavor is made of."""
@@ -241,6 +244,7 @@ class Nominator:
         At most `TURN_MAX` nominations and as many withdrawals; `unsettled` says that a turn is
         left.
         """
+        self._look_at_changed_trees()
         lines, self._dirty = list(self._dirty.values()), {}
         for line in lines:
             share = max(1, TURN_MAX // len(lines))
@@ -248,6 +252,13 @@ class Nominator:
             if line.suspects or (not line.held and self._turn(line, share)):
                 self._dirty[line.name] = line
             self._teller.tell_line(line, self._open)
+
+    def _look_at_changed_trees(self) -> None:
+        if self._changed_trees:
+            for line in self.lines.values():
+                if line.node.root.name in self._changed_trees:
+                    self._reconsider(line)
+            self._changed_trees.clear()
 
     def _recheck(self, line: Line, share: int) -> None:
         """Withdraw nominations that the rules would not give any more, or not like this."""

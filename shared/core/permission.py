@@ -6,7 +6,9 @@ each class of requests; room follows from what is used and promised, at every le
 
 from __future__ import annotations
 
-from shared.core.amounts import fits
+from collections.abc import Iterable
+
+from shared.core.amounts import Amount, fits
 from shared.core.pending import Line, Pending, RequestClass
 from shared.core.quota import NOTHING, QuotaTree
 
@@ -28,8 +30,12 @@ class Permissions:
 
     def room(self, line: Line, members: RequestClass) -> str:
         """The first permitted flavor with room at every level; "" for none."""
-        for flavor in self.permitted(line, members):
-            blocker = self.tree.blocked_by(line.node, flavor, members.request)
+        return self._first_with_room(line, self.permitted(line, members), members.request)
+
+    def _first_with_room(self, line: Line, flavors: Iterable[str], request: Amount) -> str:
+        """The first of `flavors` with room for `request`; notes who is kept from above."""
+        for flavor in flavors:
+            blocker = self.tree.blocked_by(line.node, flavor, request)
             if blocker is None:
                 return flavor
             if blocker is not line.node:
@@ -43,7 +49,7 @@ class Permissions:
             members.flavors = tuple(
                 flavor
                 for flavor in self.matching(line, members.products)
-                if fits(members.request, NOTHING, line.node.ceilings.get(flavor, NOTHING))
+                if fits(members.request, NOTHING, line.node.potential(flavor))
             )
         return members.flavors
 
@@ -68,7 +74,7 @@ class Permissions:
 
     def could_fit(self, line: Line) -> bool:
         """Whether any flavor has room for the least of all that wait, unit by unit."""
-        least = line.least
-        return least is not None and any(
-            line.node.allows(flavor, least) for flavor in line.node.ceilings
-        )
+        least, document = line.least, line.node.document
+        if least is None or document is None:
+            return False
+        return self._first_with_room(line, document.flavors, least) != ""

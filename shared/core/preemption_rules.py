@@ -186,7 +186,7 @@ def policy_of(queue: QuotaNode) -> QueuePolicy:
 
 def nominal_of(node: QuotaNode, flavor: str) -> Amount:
     """What it and all below it own in `flavor`."""
-    return node.ceilings.get(flavor, NOTHING)
+    return node.owned(flavor)
 
 
 def weighted_share(node: QuotaNode, flavor: str, more: Amount = NOTHING) -> Fraction:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shared.core.amounts import FIELDS, Amount, exceeded, text
 from shared.core.decision import Reason, Refusal
-from shared.core.quota import EVERYTHING, NOTHING, QuotaNode
+from shared.core.quota import NOTHING, QuotaNode
 from shared.core.units import UNLIMITED
 
 
@@ -29,7 +29,7 @@ def no_flavor(queue: str, products: tuple[str, ...]) -> Refusal:
 
 def exceeds(node: QuotaNode, flavor: str, request: Amount) -> Refusal:
     """More than the whole quota: it would wait for ever."""
-    limit = node.ceilings.get(flavor, NOTHING)
+    limit = node.potential(flavor)
     return Refusal(
         reason=Reason.EXCEEDS_QUOTA,
         message=f"{exceeded(node.name, request, NOTHING, limit)} (flavor {flavor})",
@@ -40,7 +40,7 @@ def exceeds(node: QuotaNode, flavor: str, request: Amount) -> Refusal:
 
 def waiting(node: QuotaNode, flavor: str, request: Amount) -> Refusal:
     """It fits once others of the queue (or of its cohort) have ended."""
-    limit, taken = node.ceilings.get(flavor, EVERYTHING), node.taken(flavor)
+    limit, taken = node.limits_in(flavor).ceiling, node.taken(flavor)
     missing = ", ".join(
         text(FIELDS[index].rpartition("_")[0], taken[index] + request[index] - limit[index])
         for index in range(len(FIELDS))

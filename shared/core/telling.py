@@ -12,7 +12,6 @@ from shared.core import quota_reasons
 from shared.core.decision import Refusal
 from shared.core.pending import TOLD_MAX, Line, Pending, RequestClass
 from shared.core.permission import Permissions
-from shared.core.quota import NOTHING
 
 Tell = Callable[[Pending, Refusal], None]
 
@@ -72,5 +71,5 @@ class Teller:
         matching = self._permissions.matching(line, members.products)
         if not matching:
             return quota_reasons.no_flavor(line.name, members.products)
-        largest = max(matching, key=lambda flavor: line.node.ceilings.get(flavor, NOTHING))
+        largest = max(matching, key=line.node.potential)
         return quota_reasons.exceeds(line.node, largest, members.request)

@@ -177,7 +177,7 @@ def memory(handler: QuotaHandler) -> Any:
         {
             node.name: (
                 node.document,
-                node.ceilings,
+                node.limits,
                 {flavor: sums for flavor, sums in node.used.items() if any(sums)},
                 {flavor: sums for flavor, sums in node.promised.items() if any(sums)},
             )

@@ -156,7 +156,7 @@ def test_fair_share_takes_from_a_strictly_larger_share_only() -> None:
         full.put(name, queue="other")
     full.put("d", queue="q")
 
-    first = full.tree.node("all").ceilings["a100"]
+    first = full.tree.node("all").owned("a100")
     found = full.choose(waiting("p", 1, queue="q"))
 
     assert first[0] == 4000

@@ -276,7 +276,7 @@ def test_a_document_that_makes_no_sense_leaves_the_old_in_force():
         assert (outcome.emits, outcome.writes) == ([], [])
     bad = FlavorApplied(name="h100", version=1, price_microdollars_per_gpu_hour=-1)
     assert ledger.apply(bad).writes == []
-    assert ledger.handler._core.tree.node("q").ceilings["h100"][0] == 8000
+    assert ledger.handler._core.tree.node("q").owned("h100")[0] == 8000
 
 
 def test_a_change_of_quota_takes_effect_in_the_same_batch():
