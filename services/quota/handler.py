@@ -90,6 +90,7 @@ class QuotaHandler:
         self._records = Records()
         self._ended = Ended()
         self._history = History(self._half_life_ms)
+        self._core.used = lambda queue: self._history.at(queue, self._now_ms)
         self._over_by_fact = self._fact(self._over)
         self._outcome = Outcome()
         self._counts: Counter[str] = Counter()

@@ -74,6 +74,10 @@ class History:
         self._fresh[queue] = self._untold[queue] = None
         self._changed_at_ms = max(self._changed_at_ms, at_ms)
 
+    def at(self, queue: str, at_ms: int) -> int:
+        """What counts against the queue in the order, in GPU-seconds."""
+        return self._core.at(queue, at_ms) // GPU_SECOND
+
     def due_ms(self) -> int | None:
         """When the next use is to be told."""
         return self._told_at_ms + TELL_INTERVAL_MS if self._untold else None
@@ -84,7 +88,7 @@ class History:
         told = [
             QueueUsageTold(
                 queue=queue,
-                gpu_seconds=self._core.at(queue, now_ms) // GPU_SECOND,
+                gpu_seconds=self.at(queue, now_ms),
                 at_ms=now_ms,
                 half_life_ms=half_life_ms,
                 cell=cell,

@@ -22,6 +22,7 @@ from shared.core.pending import Line, Pending, Phase, RequestClass
 from shared.core.permission import Permissions
 from shared.core.quota import NOTHING, QuotaDocument, QuotaNode, QuotaTree
 from shared.core.telling import Teller
+from shared.core.turns import Use, take_turns
 
 OPEN_MAX: Final = 20_000
 OPEN_EACH: Final = 64
@@ -77,6 +78,8 @@ class Nominator:
         self._open_max = open_max
         self._open_each = open_each
         self._open = 0
+        self.used: Use = lambda queue: 0  # noqa: ARG005  # until somebody counts it
+        """What a queue used over time."""
         self._dirty: dict[str, Line] = {}
         self._blocked_window: dict[str, Line] = {}
         self._changed_trees: set[str] = set()
@@ -139,7 +142,7 @@ class Nominator:
         if line.name in self._dirty:
             return
         passes = alone or (not line.strict and members.lineup.first() is pending)
-        if line.held or not self._window_open(line) or (line.strict and not alone):
+        if line.held or self._contended or (line.strict and not alone):
             self._dirty[line.name] = line
             return
         flavor = self._permissions.room(line, members) if passes else ""
@@ -246,12 +249,25 @@ class Nominator:
         """
         self._look_at_changed_trees()
         lines, self._dirty = list(self._dirty.values()), {}
+        share = max(1, TURN_MAX // max(1, len(lines)))
         for line in lines:
-            share = max(1, TURN_MAX // len(lines))
             self._recheck(line, share)
-            if line.suspects or (not line.held and self._turn(line, share)):
-                self._dirty[line.name] = line
+        if self._contended:
+            left = take_turns(lines, self.used, lambda line: self._go(line, 1), TURN_MAX)
+        else:
+            left = [line for line in lines if self._go(line, share)]
+        for line in lines:
             self._teller.tell_line(line, self._open)
+        for line in (*left, *(one for one in lines if one.suspects)):
+            self._dirty[line.name] = line
+
+    @property
+    def _contended(self) -> bool:
+        """Whether one turn could fill the window: then queues take it in their order."""
+        return self._open + TURN_MAX > self._open_max
+
+    def _go(self, line: Line, share: int) -> bool:
+        return not line.suspects and not line.held and self._turn(line, share)
 
     def _look_at_changed_trees(self) -> None:
         if self._changed_trees:

@@ -1,10 +1,15 @@
 """The open nominations that wait for room: by request class, in order within a class.
 
 Equal requests get the same answer, so each class is tried at its head only and rests after a
-refusal, until something frees up that can help it. Over all classes that do not rest, the
-smallest order key goes first. A strict FIFO queue is one class of unlike requests: nothing behind
-its refused head is tried, and it rests only as long as that one is its head. Sizes are bounded by
-quota's bound on open nominations (design.md 1).
+refusal, until something frees up that can help it. A strict FIFO queue is one class of unlike
+requests: nothing behind its refused head is tried, and it rests only as long as that one is its
+head. Sizes are bounded by quota's bound on open nominations (design.md 1).
+
+Over all classes that do not rest the order is priority, then the rank of the head (whose share is
+smallest now: core/fair_share.py), then age and identity. A rank moves with every placement, so a
+class stands in the heap under a key that is not larger than its own and is looked at again when
+it comes up: ranks only grow while work is placed. When something was given back, `rewind` sets
+all keys back. So nothing is sorted anew, and O(log n) stays true.
 """
 
 from __future__ import annotations
@@ -12,8 +17,12 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 OrderKey = tuple[int, ...]
+"""(-priority, submission in Unix milliseconds, ordinal): smaller is earlier."""
+Key = tuple[int, tuple[Any, ...], OrderKey, str]
+"""-priority, rank, order key, workload id."""
 
 
 @dataclass(slots=True)
@@ -25,15 +34,19 @@ class Line:
     resting: bool = False
     alike: bool = True
     """Whether the refusal of one speaks for all; not so in a strict queue."""
+    ticket: int = 0
+    """Of its entry among the ready; 0 for none. An entry with another ticket is stale."""
 
 
 class WaitingIndex:
-    """Order key x request class. O(log n) to add, take and remove."""
+    """Order x request class. O(log n) to add, take and remove."""
 
     def __init__(self) -> None:
+        self.rank: Callable[[str], tuple[Any, ...]] = _no_rank
+        """The rank of a workload now; grows only, but for what `rewind` follows."""
         self._lines: dict[Hashable, Line] = {}
         self._class_of: dict[str, Hashable] = {}
-        self._ready: list[tuple[OrderKey, str, int, Hashable]] = []
+        self._ready: list[tuple[Key, int, Hashable]] = []
         self._tickets = 0
 
     def __len__(self) -> int:
@@ -58,9 +71,10 @@ class WaitingIndex:
         line.members[workload_id] = order_key
         heapq.heappush(line.heap, (order_key, workload_id))
         self._class_of[workload_id] = request_class
-        if self._is_head(line, workload_id) and not line.alike:
+        is_head = self._is_head(line, workload_id)
+        if is_head and not line.alike:
             line.resting = False
-        if not line.resting:
+        if not line.resting and (is_head or not line.ticket):
             self._offer(request_class, line)
 
     def resting(self, request_class: Hashable) -> bool:
@@ -79,19 +93,31 @@ class WaitingIndex:
         del line.members[workload_id]
         if not line.members:
             del self._lines[request_class]
-        elif not line.resting:
+        elif not line.resting and not (line.ticket and line.alike):
             self._offer(request_class, line)
 
     def pop(self) -> str | None:
         """The first workload of all classes that do not rest, removed; None without one."""
-        while self._ready:
-            order_key, workload_id, _, request_class = heapq.heappop(self._ready)
+        ready, checked = self._ready, 0
+        while ready:
+            _, ticket, request_class = ready[0]
             line = self._lines.get(request_class)
-            if line is None or line.resting or line.members.get(workload_id) != order_key:
-                continue
-            self.remove(workload_id)
-            return workload_id
+            if line is None or line.resting or line.ticket != ticket:
+                heapq.heappop(ready)
+            elif checked == ticket or len(ready) == 1:
+                return self._take(line)
+            else:
+                heapq.heapreplace(ready, (self._key(line), ticket, request_class))
+                checked = ticket
         return None
+
+    def rewind(self) -> None:
+        """Ranks may have fallen: whoever is ready is ranked anew when he comes up. O(classes)."""
+        self._ready = []
+        for request_class, line in self._lines.items():
+            line.ticket = 0
+            if not line.resting:
+                self._offer(request_class, line)
 
     def rest(
         self,
@@ -103,7 +129,8 @@ class WaitingIndex:
     ) -> None:
         """Put a refused workload back; its class rests until `wake`."""
         self.add(workload_id, request_class, order_key, alike=alike)
-        self._lines[request_class].resting = True
+        line = self._lines[request_class]
+        line.resting, line.ticket = True, 0
 
     def wake(self, can_help: Callable[[str], bool]) -> None:
         """Let resting classes be tried again for whose head `can_help(workload id)` is true."""
@@ -118,8 +145,24 @@ class WaitingIndex:
         yield from line.members if line else ()
 
     def _offer(self, request_class: Hashable, line: Line) -> None:
+        """Let a class be ready, under a key that is not larger than that of its head."""
         self._tickets += 1
-        heapq.heappush(self._ready, (*self._head(line), self._tickets, request_class))
+        line.ticket = self._tickets
+        order_key, workload_id = self._head(line)
+        key = (order_key[0], (), order_key, workload_id)
+        heapq.heappush(self._ready, (key, line.ticket, request_class))
+
+    def _take(self, line: Line) -> str:
+        """The head of the class that came up, removed; the next of it is ready."""
+        heapq.heappop(self._ready)
+        line.ticket = 0
+        workload_id = self._head(line)[1]
+        self.remove(workload_id)
+        return workload_id
+
+    def _key(self, line: Line) -> Key:
+        order_key, workload_id = self._head(line)
+        return order_key[0], self.rank(workload_id), order_key, workload_id
 
     def _is_head(self, line: Line, workload_id: str) -> bool:
         return self._head(line)[1] == workload_id
@@ -130,3 +173,7 @@ class WaitingIndex:
         while members.get(heap[0][1]) != heap[0][0]:
             heapq.heappop(heap)
         return heap[0]
+
+
+def _no_rank(workload_id: str) -> tuple[Any, ...]:  # noqa: ARG001  # an order without shares
+    return ()

@@ -10,19 +10,24 @@ from shared.core.waiting import WaitingIndex
 NAMES = st.sampled_from([f"w{number}" for number in range(6)])
 CLASSES = st.sampled_from([("a", True), ("b", True), ("s", False)])
 STEPS = st.one_of(
-    st.tuples(st.just("add"), NAMES, CLASSES, st.integers(0, 5)),
+    st.tuples(st.just("add"), NAMES, CLASSES, st.tuples(st.integers(-1, 0), st.integers(0, 5))),
     st.tuples(st.just("remove"), NAMES),
     st.tuples(st.just("try"), st.booleans()),
     st.tuples(st.just("wake"), st.sets(NAMES)),
+    st.tuples(st.just("give back"), CLASSES),
 )
 
 
 class Model:
-    """Everything sorted on demand; a class rests as the index says it does."""
+    """Everything sorted on demand; what is placed makes the rank of its class larger."""
 
     def __init__(self):
         self.waiting = {}
         self.resting = {}
+        self.ranks = {"a": 0, "b": 0, "s": 0}
+
+    def rank(self, workload):
+        return (self.ranks[self.waiting[workload][0][0]],)
 
     def head(self, name):
         members = [(key, one) for one, (cls, key) in self.waiting.items() if cls[0] == name]
@@ -46,11 +51,11 @@ class Model:
 
     def first(self):
         ready = [
-            (key, workload)
+            (key[0], self.ranks[cls[0]], key, workload)
             for workload, (cls, key) in self.waiting.items()
             if not self.resting.get(cls[0]) and self.head(cls[0]) == workload
         ]
-        return min(ready)[1] if ready else None
+        return min(ready)[-1] if ready else None
 
     def wake(self, helped):
         for name in {cls[0] for cls, _ in self.waiting.values()}:
@@ -61,6 +66,7 @@ class Model:
 @given(st.lists(STEPS, max_size=40))
 def test_the_first_of_all_classes_that_do_not_rest_comes_next(steps):
     index, model = WaitingIndex(), Model()
+    index.rank = model.rank
     for step in steps:
         _apply(step, index, model)
 
@@ -75,14 +81,17 @@ def test_the_first_of_all_classes_that_do_not_rest_comes_next(steps):
 def _apply(step, index, model):
     match step:
         case ("add", workload, cls, key):
-            index.add(workload, cls[0], (key,), alike=cls[1])
-            model.add(workload, cls, (key,))
+            index.add(workload, cls[0], key, alike=cls[1])
+            model.add(workload, cls, key)
         case ("remove", workload):
             index.remove(workload)
             model.remove(workload)
         case ("wake", helped):
             index.wake(lambda workload: workload in helped)
             model.wake(helped)
+        case ("give back", cls):
+            model.ranks[cls[0]] = 0
+            index.rewind()
         case (_, refused):
             _try(index, model, refused)
         case _:
@@ -96,7 +105,33 @@ def _try(index, model, refused):
         return
     cls, key = model.waiting[expected]
     model.remove(expected)
-    if refused:
+    if not refused:
+        model.ranks[cls[0]] += 1
+    else:
         index.rest(expected, cls[0], key, alike=cls[1])
         model.add(expected, cls, key)
         model.resting[cls[0]] = True
+
+
+def test_an_index_without_ranks_goes_by_age():
+    index = WaitingIndex()
+    index.add("w2", "a", (0, 7))
+    index.add("w1", "b", (0, 5))
+    index.add("w0", "c", (-1, 9))
+
+    assert [index.pop() for _ in range(4)] == ["w0", "w1", "w2", None]
+
+
+def test_a_place_for_one_queue_lets_the_other_go_first():
+    index, placed = WaitingIndex(), {"a": 0, "b": 0}
+    index.rank = lambda workload: (placed[workload[0]],)
+    for number in range(3):
+        index.add(f"a{number}", "a", (0, number))
+        index.add(f"b{number}", "b", (0, 10 + number))
+
+    order = []
+    while (workload := index.pop()) is not None:
+        placed[workload[0]] += 1
+        order.append(workload)
+
+    assert order == ["a0", "b0", "a1", "b1", "a2", "b2"]
