@@ -24,7 +24,8 @@ POD_ENDS: Final = (
     "muster.pods.gone.v1",
     "muster.bind.refused.v1",
 )
-POD_FACTS: Final = ("muster.pods.bound.v1", "muster.pods.running.v1", *POD_ENDS)
+RESIZE_ENDS: Final = ("muster.pods.resized.v1", "muster.resize.refused.v1")
+POD_FACTS: Final = ("muster.pods.bound.v1", "muster.pods.running.v1", *POD_ENDS, *RESIZE_ENDS)
 
 
 def check_outcomes(evidence: Evidence) -> Findings:

@@ -7,11 +7,12 @@ keep is what is being checked.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
-from operations.check.causes import BIND, POD_ENDS
+from operations.check.causes import BIND, POD_ENDS, RESIZE_ENDS
 from operations.check.model import Evidence, Findings, Payload
-from operations.check.replay import closed
+from operations.check.replay import HOLDS, closed
 
 LEDGER_QUERIES: Final[dict[str, str]] = {
     "I1_count": "SELECT count(*) AS rows FROM placement.allocation",
@@ -92,7 +93,9 @@ LEDGER_QUERIES: Final[dict[str, str]] = {
             SELECT workload_id, attempt, count(DISTINCT rank) AS pods
             FROM placement.allocation GROUP BY workload_id, attempt
         ) s ON s.workload_id = b.workload_id AND s.attempt = b.attempt
-        WHERE b.active AND b.size <> coalesce(s.pods, b.size)""",
+        LEFT JOIN placement.workload w ON w.id = b.workload_id
+        WHERE b.active AND b.size <> coalesce(s.pods, b.size)
+          AND NOT coalesce((nullif(w.resize, '')::jsonb->>'open')::boolean, false)""",
     "I5_count": "SELECT count(*) AS rows FROM placement.allocation",
     "I5_orphan": """
         SELECT a.workload_id AS subject,
@@ -207,4 +210,30 @@ def check_pods_gone(evidence: Evidence) -> Findings:
                 findings.add(
                     holder[0], f"attempt {holder[1]} was released, but nobody saw its pods end"
                 )
+    _check_shrunk(findings, evidence)
     return findings
+
+
+def _check_shrunk(findings: Findings, evidence: Evidence) -> None:
+    """A gang gives devices back only when the binder has answered as many resizes."""
+    answers = Counter(
+        (record.payload["workload_id"], record.payload["attempt"])
+        for record in evidence.log.of(*RESIZE_ENDS)
+    )
+    pods: dict[tuple[str, int], int] = {}
+    shrunk: Counter[tuple[str, int]] = Counter()
+    for record in evidence.log.on("workload.facts.v1"):
+        if record.type not in HOLDS:
+            continue
+        holder = (record.payload["workload_id"], record.payload["attempt"])
+        count = len(record.payload["placement"]["pods"])
+        if count < pods.get(holder, 0):
+            findings.checked += 1
+            shrunk[holder] += 1
+            if shrunk[holder] > answers[holder] and evidence.log.covered(record):
+                findings.add(
+                    holder[0],
+                    f"attempt {holder[1]} gave up pods {shrunk[holder]} times, the binder saw "
+                    f"it {answers[holder]} times",
+                )
+        pods[holder] = count

@@ -1,8 +1,9 @@
 """I1 and I2 from the log: devices and quota replayed fact by fact, not only at the end.
 
 Placement is the single writer, so the order of `workload.facts` in a partition is the order of
-its commits. Each placement opens an interval on its devices and on its queue; the fact with the
-release closes it. An overlap, or use above the limit of the time, is a violation.
+its commits. Each placement opens an interval on its devices and on its queue; a resize replaces
+it, the fact with the release closes it. An overlap, or use above the limit of the time, is a
+violation.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from operations.check.limits import UNITS, Limits
 from operations.check.model import Evidence, Findings, Payload, Record
 
 WHOLE_MILLI: Final = 1000
+HOLDS: Final = frozenset({"muster.workload.placed.v1", "muster.workload.resized.v1"})
+"""Facts that say all that an attempt holds from then on."""
 Holder = tuple[str, int]
 """(workload, attempt)."""
 
@@ -49,9 +52,11 @@ def check_devices(evidence: Evidence) -> Findings:
         for holder in closed(record):
             for node, gpu, rank in open_.pop(holder, []):
                 devices[node, gpu].held.pop((holder, rank), None)
-        if record.type != "muster.workload.placed.v1":
+        if record.type not in HOLDS:
             continue
         holder = (record.payload["workload_id"], record.payload["attempt"])
+        for node, gpu, rank in open_.pop(holder, []):
+            devices[node, gpu].held.pop((holder, rank), None)
         open_[holder] = []
         for node, rank, share in _shares(record.payload):
             findings.checked += 1
@@ -103,18 +108,27 @@ def check_quota(evidence: Evidence) -> Findings:
         for holder in closed(record):
             if holder in open_:
                 _charge(used, open_.pop(holder), -1)
-        if record.type != "muster.workload.placed.v1":
+        if record.type not in HOLDS:
             continue
         payload = record.payload
         placement = payload["placement"]
         entry = (payload["queue"], placement["flavor"], placement["charge"])
         holder = (payload["workload_id"], payload["attempt"])
+        before = open_.pop(holder, None)
+        if before is not None:
+            _charge(used, before, -1)
         open_[holder] = entry
         _charge(used, entry, +1)
+        if before is not None and not _larger(entry[2], before[2]):
+            continue  # a gang that shrinks may do so above a limit that was lowered
         findings.checked += 1
         for problem in limits.broken(record.time_ms, used, entry):
             findings.add(payload["workload_id"], f"placed above quota: {problem}")
     return findings
+
+
+def _larger(charge: Payload, before: Payload) -> bool:
+    return any(charge.get(unit, 0) > before.get(unit, 0) for unit in UNITS)
 
 
 def _charge(
@@ -132,7 +146,7 @@ def check_gangs(evidence: Evidence) -> Findings:
         record.payload["workload"]["id"]: record.payload["workload"]["spec"]
         for record in evidence.log.of("muster.workload.queued.v1")
     }
-    for record in evidence.log.of("muster.workload.placed.v1", "muster.bind.workload.v1"):
+    for record in evidence.log.of(*HOLDS, "muster.bind.workload.v1", "muster.resize.pods.v1"):
         spec = specs.get(record.payload["workload_id"])
         if spec is not None:
             findings.checked += 1

@@ -28,6 +28,7 @@ ALLOWED: Final = frozenset(
         ("bound", "cancelling"),
         ("bound", "succeeded"),
         ("bound", "failed"),
+        ("running", "running"),
         ("running", "succeeded"),
         ("running", "failed"),
         ("running", "evicting"),

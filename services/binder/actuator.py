@@ -65,7 +65,7 @@ class Actuator:
         self._gangs = {gang.key: gang for gang in gangs}
         self._looks: dict[Key, Gang] = dict(self._gangs)
         self._settling: deque[Gang] = deque()
-        self._deadlines: deque[Gang] = deque()
+        self._deadlines: deque[tuple[int, Gang]] = deque()
         self._retries: list[tuple[int, Key]] = []
         self._orphans = Orphans()
         self._wake = asyncio.Event()
@@ -111,6 +111,14 @@ class Actuator:
         gang = self._gangs.get(key)
         if gang is not None and gang.goal is not Goal.CLOSE:
             gang.evict(grace_seconds)
+            self._look_at(gang)
+
+    def resize(self, key: Key, number: int, pods: tuple[Pod, ...], grace_seconds: int) -> None:
+        """Have these pods of an attempt that runs, and no others."""
+        gang = self._gangs.get(key)
+        if gang is not None and gang.goal is Goal.RUN:
+            gang.resize(number, pods, grace_seconds)
+            self._set_deadline(gang)
             self._look_at(gang)
 
     def settled(self, key: Key) -> None:
@@ -194,8 +202,8 @@ class Actuator:
             self._look_again(self._settling.popleft().key)
         while self._retries and self._retries[0][0] <= now_ms:
             self._look_again(heappop(self._retries)[1])
-        while self._deadlines and self._deadlines[0].deadline_ms <= now_ms:
-            gang = self._deadlines.popleft()
+        while self._deadlines and self._deadlines[0][0] <= now_ms:
+            gang = self._deadlines.popleft()[1]
             gang.expire(now_ms)
             self._look_again(gang.key)
 
@@ -333,9 +341,9 @@ class Actuator:
     # ── small things ─────────────────────────────────────────────────────────
 
     def _set_deadline(self, gang: Gang) -> None:
-        if not gang.told and gang.goal is Goal.RUN:
+        if gang.goal is Goal.RUN and (not gang.told or gang.resizing):
             gang.deadline_ms = self._clock.now_ms() + BIND_DEADLINE_MS
-            self._deadlines.append(gang)
+            self._deadlines.append((gang.deadline_ms, gang))
 
     def _look_at(self, gang: Gang) -> None:
         self._looks[gang.key] = gang

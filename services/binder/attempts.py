@@ -37,13 +37,23 @@ UPDATE: Final = (
     " FROM unnest({6}::text[], {7}::int[], {8}::text[]) AS r(w, n, o)"
     " WHERE x.workload_id = r.w AND x.attempt = r.n RETURNING 1"
 )
+RESIZE: Final = (
+    "UPDATE binder.attempt AS x SET state = {1}::text, active = {2}::bool, evicting = {3}::bool,"
+    " grace_seconds = {4}::int, succeeded = {5}::bool, reason = o, changed_at_ms = {0}::bigint,"
+    " size = z, resizing = i, pods_before = b, pods = p::json"
+    " FROM unnest({6}::text[], {7}::int[], {8}::text[], {9}::int[], {10}::int[], {11}::int[],"
+    " {12}::text[]) AS r(w, n, o, z, i, b, p)"
+    " WHERE x.workload_id = r.w AND x.attempt = r.n RETURNING 1"
+)
+"""As UPDATE, for a row whose resize was asked for or answered in this unit."""
 FENCE: Final = (
     "INSERT INTO binder.fence AS f (cell, epoch) VALUES ({0}::int, {1}::bigint)"
     " ON CONFLICT (cell) DO UPDATE SET epoch = greatest(f.epoch, excluded.epoch) RETURNING 1"
 )
 ACTIVE: Final = (
     "SELECT workload_id, attempt, cell, epoch, team, state, evicting, grace_seconds, succeeded,"
-    " size, CASE WHEN state = 'binding' THEN pods::text END AS pods"
+    " size, resizing, pods_before,"
+    " CASE WHEN state = 'binding' OR resizing > 0 THEN pods::text END AS pods"
     " FROM binder.attempt WHERE active ORDER BY accepted_at_ms, workload_id, attempt"
 )
 NEVER_BOUND: Final = (
@@ -77,6 +87,11 @@ class Attempt:
     grace_seconds: int = 0
     succeeded: bool = False
     reason: str = ""
+    resizing: int = 0
+    """Number of the resize that is not answered yet; `size` is then what is wanted."""
+    pods_before: int = 0
+    wanted: tuple[Pod, ...] | None = None
+    """Set when this unit changes the resize of the row: the pods it then has to have."""
 
     @property
     def key(self) -> Key:
@@ -115,21 +130,34 @@ def update(attempts: Iterable[Attempt], now_ms: int) -> list[Write]:
     """The present state of rows that exist, one statement for those that are alike."""
     groups: dict[tuple[object, ...], list[Attempt]] = {}
     for one in attempts:
-        groups.setdefault(_standing(one), []).append(one)
+        groups.setdefault((one.wanted is not None, *_standing(one)), []).append(one)
     return [
         Write(
-            UPDATE,
+            RESIZE if resized else UPDATE,
             (
                 now_ms,
                 *common,
                 [one.workload_id for one in group],
                 [one.attempt for one in group],
                 [one.reason for one in group],
+                *(_sizes(group) if resized else ()),
             ),
             expect=len(group),
         )
-        for common, group in groups.items()
+        for (resized, *common), group in groups.items()
     ]
+
+
+def _sizes(group: Sequence[Attempt]) -> tuple[list[object], ...]:
+    pods = [_encoder.encode(one.wanted).decode() for one in group]
+    for one in group:
+        one.wanted = None
+    return (
+        [one.size for one in group],
+        [one.resizing for one in group],
+        [one.pods_before for one in group],
+        [*pods],
+    )
 
 
 def _standing(one: Attempt) -> tuple[object, ...]:
@@ -176,12 +204,14 @@ def gang_of(attempt: Attempt, pods: tuple[Pod, ...], correlation_id: str = "") -
     gang = Gang(
         workload_id=attempt.workload_id,
         attempt=attempt.attempt,
-        size=attempt.size,
+        size=attempt.pods_before if attempt.resizing else attempt.size,
         pods=pods,
         cell=attempt.cell,
         told=Told(STATES.index(attempt.state)),
         correlation_id=correlation_id,
     )
+    if attempt.resizing:
+        gang.resize(attempt.resizing, pods, attempt.grace_seconds)
     if attempt.evicting:
         gang.evict(attempt.grace_seconds)
     if attempt.succeeded:

@@ -5,6 +5,7 @@ Pure: results, events, lists and the time come in; operations and facts come out
 or how often something was told. What is known of a pod only moves forward, by resource version.
 
     RUN    create all pods -> bind all -> wait until all ended           PodsBound/Running/Finished
+           of another size: create and bind more, or delete the highest  PodsResized, ResizeRefused
     CLEAR  delete what is left, because of an eviction, a refusal        PodsGone, BindRefused,
            or a failed pod -> wait until it is gone                      PodsFinished(failed)
     CLOSE  the last fact is committed: delete the pods that ended, forget the attempt
@@ -16,7 +17,16 @@ from collections.abc import Container, Iterator
 from enum import IntEnum
 from typing import Any, Final
 
-from shared.events.pods import BindRefused, PodFact, PodsBound, PodsFinished, PodsGone, PodsRunning
+from shared.events.pods import (
+    BindRefused,
+    PodFact,
+    PodsBound,
+    PodsFinished,
+    PodsGone,
+    PodsResized,
+    PodsRunning,
+    ResizeRefused,
+)
 from shared.ports.cluster import Operation, Pod, Result
 
 BIND_DEADLINE_MS: Final = 30_000
@@ -72,7 +82,8 @@ class Gang:
     __slots__ = (
         "cell", "correlation_id", "deadline_ms", "deleting", "ended_well", "goal",
         "grace_seconds", "in_flight", "key", "marks", "not_before_ms", "noted", "outcome", "pods",
-        "settle_at_ms", "told", "uids", "unknown_round", "versions",
+        "resizing", "setback", "settle_at_ms", "size", "size_before", "told", "uids",
+        "unknown_round", "versions",
     )  # fmt: skip
 
     def __init__(
@@ -95,6 +106,12 @@ class Gang:
         self.outcome: PodFact | None = None
         """In CLEAR, what to tell once it is done; None stands for PodsGone."""
         self.grace_seconds = 0
+        self.size = self.size_before = size
+        """Ranks from `size` on are to go; the lists below keep their length."""
+        self.resizing = 0
+        """Number of the resize that is not told yet."""
+        self.setback: tuple[str, str, str] | None = None
+        """Reason, message and node for which a growth was given up."""
         self.uids = [""] * size
         self.marks = [ABSENT if told is Told.NOTHING else BOUND] * size
         self.versions = [0] * size
@@ -116,9 +133,9 @@ class Gang:
         """The next operations with their ranks; empty while waiting for something."""
         if self.in_flight or self.unknown_round or now_ms < self.not_before_ms:
             return []
-        if self.goal is not Goal.RUN:
+        if self.goal is not Goal.RUN or self._surplus():
             return list(self._deletes())
-        low = min(self.marks)
+        low = self._low()
         if low >= BOUND:
             return []
         return self._creates() if low == ABSENT else self._binds()
@@ -142,11 +159,20 @@ class Gang:
         spared = keep if self.goal is Goal.CLEAR else _NOT_THERE
         if self._to_be_noted():
             return
-        for rank, mark in enumerate(self.marks):
+        first = self.size if self.goal is Goal.RUN else 0
+        for rank, mark in enumerate(self.marks[first:], first):
             if mark not in spared and self.uids[rank] and rank not in self.deleting:
                 name = pod_name(self.key, rank)
                 uid, grace = self.uids[rank], self.grace_seconds
                 yield rank, Operation(verb="delete", name=name, uid=uid, grace_seconds=grace)
+
+    def _surplus(self) -> bool:
+        """Whether a pod that is to go is still there."""
+        return any(mark not in _NOT_THERE for mark in self.marks[self.size :])
+
+    def _low(self) -> int:
+        """The mark of that pod which is furthest behind."""
+        return min(self.marks if len(self.marks) == self.size else self.marks[: self.size])
 
     def over(self) -> bool:
         """Whether nothing is left to do or to wait for, so that it can be forgotten."""
@@ -169,8 +195,10 @@ class Gang:
         return None
 
     def _fact_of_run(self, now_ms: int) -> PodFact | None:
-        low = min(self.marks)
-        if low == SUCCEEDED == max(self.marks):
+        if self.resizing:
+            return self._fact_of_resize(now_ms)
+        low = self._low()
+        if low == SUCCEEDED == max(self.marks[: self.size]):
             self.told = Told.END
             return PodsFinished(succeeded=True, **self._who(now_ms))
         if self.told < Told.RUNNING and low >= RUNNING:
@@ -181,9 +209,20 @@ class Gang:
             return PodsBound(**self._who(now_ms))
         return None
 
+    def _fact_of_resize(self, now_ms: int) -> PodFact | None:
+        if self.in_flight or self.unknown_round or self._surplus() or not self.bound():
+            return None
+        number, self.resizing = self.resizing, 0
+        if self.setback is None:
+            return PodsResized(number=number, pods=self.size, **self._who(now_ms))
+        reason, message, node = self.setback
+        return ResizeRefused(
+            number=number, reason=reason, message=message, node=node, **self._who(now_ms)
+        )
+
     def bound(self) -> bool:
         """Whether all pods are on their nodes."""
-        return min(self.marks) >= BOUND
+        return self._low() >= BOUND
 
     def _cleared(self) -> bool:
         if self.in_flight or self.unknown_round:
@@ -198,8 +237,8 @@ class Gang:
         return PodsGone(succeeded=self._all_well(), **self._who(now_ms))
 
     def _all_well(self) -> bool:
-        everybody = (1 << len(self.marks)) - 1
-        return everybody > 0 and self.ended_well == everybody
+        everybody = (1 << self.size) - 1
+        return everybody > 0 and self.ended_well & everybody == everybody
 
     def _to_be_noted(self) -> bool:
         evicted = self.goal is Goal.CLEAR and self.outcome is None
@@ -222,6 +261,20 @@ class Gang:
         self.grace_seconds = grace_seconds
         self.told = min(self.told, Told.RUNNING)
 
+    def resize(self, number: int, pods: tuple[Pod, ...], grace_seconds: int) -> None:
+        """Have `pods`, which are ranks 0..n-1, and none above; a rank may come back."""
+        self.resizing, self.setback = number, None
+        self.pods, self.grace_seconds = pods, grace_seconds
+        self.size_before, self.size = self.size, len(pods)
+        lacking = self.size - len(self.marks)
+        self.marks += [ABSENT] * lacking
+        self.uids += [""] * lacking
+        self.versions += [0] * lacking
+        for rank in range(self.size_before, self.size):
+            self.marks[rank], self.uids[rank] = ABSENT, ""
+            self.deleting.discard(rank)
+            self.ended_well &= ~(1 << rank)
+
     def note(self) -> None:
         """It is committed that all pods ended well."""
         self.ended_well = (1 << len(self.marks)) - 1
@@ -235,8 +288,21 @@ class Gang:
     def expire(self, now_ms: int) -> None:
         """Refuse the attempt if it is not bound by its deadline."""
         if self.goal is Goal.RUN and now_ms >= self.deadline_ms and not self.bound():
-            seconds = BIND_DEADLINE_MS // 1000
-            self.refuse("BindTimeout", f"not all pods were bound within {seconds} s", "", now_ms)
+            message = f"not all pods were bound within {BIND_DEADLINE_MS // 1000} s"
+            self._refuse(self.size - 1, "BindTimeout", message, "", now_ms)
+
+    def _refuse(self, rank: int, reason: str, message: str, node: str, now_ms: int) -> None:
+        """Give up the attempt, or only its growth if the pod came with that."""
+        if self.resizing and rank >= self.size_before:
+            self._set_back(reason, message, node)
+        else:
+            self.refuse(reason, message, node, now_ms)
+
+    def _set_back(self, reason: str, message: str, node: str) -> None:
+        """Delete the pods that were to be added, then tell ResizeRefused."""
+        if self.goal is Goal.RUN and self.setback is None:
+            self.setback = (reason, message, node)
+            self.size = self.size_before
 
     def refuse(self, reason: str, message: str, node: str, now_ms: int) -> None:
         """Give up binding: delete all pods, then tell BindRefused."""
@@ -262,12 +328,13 @@ class Gang:
     def _created(self, rank: int, result: Result, now_ms: int) -> None:
         pod = result.pod
         if pod is None:
-            self.refuse(result.reason, f"create answered {result.status}", "", now_ms)
+            self._refuse(rank, result.reason, f"create answered {result.status}", "", now_ms)
         elif result.status == _CREATED or self._is_ours(pod, rank):
             self.observed("ADDED", pod, now_ms)
         else:
             self._mark(rank, FOREIGN)
-            self.refuse("NameTaken", f"{pod.name} belongs to somebody else", pod.node, now_ms)
+            message = f"{pod.name} belongs to somebody else"
+            self._refuse(rank, "NameTaken", message, pod.node, now_ms)
 
     def _is_ours(self, pod: Pod, rank: int) -> bool:
         same = (pod.workload_id, pod.attempt, pod.rank) == (*self.key, rank)
@@ -284,7 +351,8 @@ class Gang:
                 self._mark(rank, GONE)
             place = f", it is on {pod.node}" if pod is not None and pod.node else ""
             message = f"bind of {operation.name} to {operation.node}: {result.reason}{place}"
-            self.refuse(result.reason or "BindFailed", message, operation.node, now_ms)
+            reason = result.reason or "BindFailed"
+            self._refuse(rank, reason, message, operation.node, now_ms)
 
     def observed(self, kind: str, pod: Pod, now_ms: int) -> bool:
         """Take in a pod as the cluster showed it; False when that is no news."""
@@ -295,7 +363,8 @@ class Gang:
         if known and known != pod.uid:
             if kind == "DELETED":
                 return False
-            self.refuse("UidChanged", f"{pod.name} was made anew by somebody else", "", now_ms)
+            message = f"{pod.name} was made anew by somebody else"
+            self._refuse(rank, "UidChanged", message, "", now_ms)
             self.marks[rank] = CREATED
             self.deleting.discard(rank)
         self.versions[rank] = pod.resource_version
@@ -306,28 +375,33 @@ class Gang:
         if kind == "DELETED":
             mark = GONE
         self._mark(rank, mark)
-        if self.goal is Goal.RUN:
+        if self.goal is Goal.RUN and rank < self.size:
             self._check(rank, pod, mark, now_ms)
         return True
 
     def _check(self, rank: int, pod: Pod, mark: int, now_ms: int) -> None:
         if self.pods and pod.node not in ("", self.pods[rank].node):
-            self.refuse("BoundElsewhere", f"{pod.name} is on {pod.node}", pod.node, now_ms)
+            message = f"{pod.name} is on {pod.node}"
+            self._refuse(rank, "BoundElsewhere", message, pod.node, now_ms)
         elif mark == GONE:
-            self._vanished(pod.name, pod.reason or "PodLost", pod.node, now_ms)
+            self._vanished(rank, pod.reason or "PodLost", pod.node, now_ms)
         elif mark == FAILED:
-            self._lose(pod.name, pod.reason or "PodFailed", now_ms)
+            self._lose(rank, pod.reason or "PodFailed", pod.node, now_ms)
 
-    def _vanished(self, name: str, reason: str, node: str, now_ms: int) -> None:
+    def _vanished(self, rank: int, reason: str, node: str, now_ms: int) -> None:
         """Before anything was told it is a bind that did not hold, later a run that was lost."""
         if self.told:
-            self._lose(name, reason, now_ms)
+            self._lose(rank, reason, node, now_ms)
         else:
+            name = pod_name(self.key, rank)
             self.refuse(reason, f"{name} vanished before it ran", node, now_ms)
 
-    def _lose(self, name: str, reason: str, now_ms: int) -> None:
+    def _lose(self, rank: int, reason: str, node: str, now_ms: int) -> None:
         """A pod failed or vanished: delete the rest, then tell PodsFinished(succeeded=False)."""
-        if self.goal is Goal.RUN:
+        name = pod_name(self.key, rank)
+        if self.resizing and rank >= self.size_before:
+            self._set_back(reason, f"pod {name}: {reason}", node)
+        elif self.goal is Goal.RUN:
             self.goal = Goal.CLEAR
             self.grace_seconds = FAILED_GRACE_SECONDS
             self.outcome = PodsFinished(
@@ -351,8 +425,8 @@ class Gang:
                 continue
             changed = True
             self._mark(rank, GONE)
-            if self.goal is Goal.RUN:
-                self._vanished(pod_name(self.key, rank), "PodLost", "", now_ms)
+            if self.goal is Goal.RUN and rank < self.size:
+                self._vanished(rank, "PodLost", "", now_ms)
         return changed
 
     def _mark(self, rank: int, mark: int) -> None:

@@ -43,7 +43,10 @@ from shared.events.pods import (
     PodsBound,
     PodsFinished,
     PodsGone,
+    PodsResized,
     PodsRunning,
+    ResizePods,
+    ResizeRefused,
 )
 from shared.events.registry import NAME_BY_TYPE
 from shared.events.topics import POD_COMMANDS, POD_FACTS, Topic
@@ -134,6 +137,8 @@ class BinderHandler:
                 batch.bind(payload, message)
             elif isinstance(payload, EvictPods):
                 batch.evict(payload, message)
+            elif isinstance(payload, ResizePods):
+                batch.resize(payload, message)
         return batch.finished(now_ms)
 
     def due(self, now_ms: int) -> Sequence[Received]:
@@ -156,7 +161,7 @@ class BinderHandler:
 def _observation(fact: PodFact, correlation_id: str) -> Received:
     """A local message; its id is the same for the same fact seen at the same time."""
     name = type(fact).__name__
-    place = f"{fact.workload_id}/{fact.attempt}/{name}"
+    place = f"{fact.workload_id}/{fact.attempt}/{name}{getattr(fact, 'number', '')}"
     event = Event(
         id=event_id(fact.at_ms, place, "binder", 0),
         type=NAME_BY_TYPE[type(fact)],
@@ -245,6 +250,23 @@ class _Batch:
         )
         self._emit(fact, cause)
 
+    def resize(self, command: ResizePods, cause: Received) -> None:
+        """Note the wanted size of an attempt that runs; one that is ending is left to end."""
+        key = (command.workload_id, command.attempt)
+        if not command.placement.pods:
+            self._outcome.dead.append((cause, "placement.pods: must not be empty"))
+            return
+        attempt = self._memory.attempts.get(key)
+        if not self._fresh(command.cell, command.epoch, key) or attempt is None:
+            return
+        if attempt.evicting:
+            return
+        pods, number, grace = pods_of(command), command.number, command.grace_seconds
+        attempt.resizing, attempt.pods_before = number, attempt.size
+        attempt.size, attempt.wanted, attempt.grace_seconds = len(pods), pods, grace
+        self._touch(attempt)
+        self._after_commit.append(lambda: self._actuator.resize(key, number, pods, grace))
+
     def _never_bound(self, command: EvictPods) -> None:
         attempt = Attempt(
             workload_id=command.workload_id,
@@ -268,6 +290,9 @@ class _Batch:
         if attempt.evicting and not isinstance(fact, PodsGone):
             self._note(attempt, fact)
             return
+        if isinstance(fact, (PodsResized, ResizeRefused)):
+            self._resized(attempt, fact, cause)
+            return
         after = _STATE_AFTER[type(fact)]
         if _ORDER.get(after, _LAST) <= _ORDER[attempt.state]:
             return
@@ -281,6 +306,19 @@ class _Batch:
             self._after_commit.append(lambda: self._actuator.close(key))
         else:
             self._after_commit.append(lambda: self._actuator.settled(key))
+        self._emit(fact, cause)
+
+    def _resized(
+        self, attempt: Attempt, fact: PodsResized | ResizeRefused, cause: Received
+    ) -> None:
+        if fact.number != attempt.resizing:
+            return
+        if isinstance(fact, ResizeRefused):
+            attempt.size = attempt.pods_before
+        attempt.resizing, attempt.wanted = 0, ()
+        self._touch(attempt)
+        key = attempt.key
+        self._after_commit.append(lambda: self._actuator.settled(key))
         self._emit(fact, cause)
 
     def _note(self, attempt: Attempt, fact: PodFact) -> None:
@@ -329,7 +367,7 @@ class _Batch:
         )
 
 
-def pods_of(command: BindWorkload) -> tuple[Pod, ...]:
+def pods_of(command: BindWorkload | ResizePods) -> tuple[Pod, ...]:
     """The pods to create, in order of rank; `rank` of a pod is dense from 0."""
     placed = sorted(command.placement.pods, key=lambda pod: pod.rank)
     images = {pod_set.name: pod_set.image for pod_set in command.pod_sets}

@@ -184,6 +184,14 @@ def _placed(batch: Batch, event: Event, fact: workloads.WorkloadPlaced) -> None:
     _note(batch, event, fact, detail)
 
 
+def _resized(batch: Batch, event: Event, fact: workloads.WorkloadResized) -> None:
+    row = _changed(batch, event, fact)
+    detail = _json.encode(fact.placement).decode()
+    if row is not None:
+        row.place(fact.placement, detail)
+    _note(batch, event, fact, detail)
+
+
 def _running(batch: Batch, event: Event, fact: workloads.WorkloadRunning) -> None:
     row = _changed(batch, event, fact)
     if row is not None:
@@ -315,6 +323,7 @@ APPLY: Final[dict[type[Wire], Callable[[Batch, Event, Any], None]]] = {
     workloads.WorkloadPlaced: _placed,
     workloads.WorkloadBound: _fact,
     workloads.WorkloadRunning: _running,
+    workloads.WorkloadResized: _resized,
     workloads.WorkloadSucceeded: _ended,
     workloads.WorkloadFailed: _ended,
     workloads.WorkloadCancelled: _ended,

@@ -153,6 +153,8 @@ class MonitoringHandler:
     def _changed(self, fact: workloads.WorkloadFact) -> None:
         if isinstance(fact, workloads.WorkloadPlaced):
             self._rows.placed(fact)
+        elif isinstance(fact, workloads.WorkloadResized):
+            self._rows.resized(fact)
         elif isinstance(fact, workloads.WorkloadReleasedDevices):
             self._rows.released(fact)
         if self._workloads.changed(fact):

@@ -1,5 +1,6 @@
 """Rows of the cost ledger: one for each attempt, filled by the fact that begins or ends it.
 
+An attempt that changes its size has a row for each size, numbered by the changes before it.
 A batch is one statement. Begin and end fill different columns of the row, and an end is taken
 only once, so the rows are the same in whatever order the facts come, and however often.
 """
@@ -9,16 +10,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from shared.core.model import Placement
 from shared.events.organisation import FlavorApplied
-from shared.events.workloads import WorkloadPlaced, WorkloadReleasedDevices
+from shared.events.workloads import (
+    WorkloadFact,
+    WorkloadPlaced,
+    WorkloadReleasedDevices,
+    WorkloadResized,
+)
 from shared.ports.store import Write
 
 INTERVALS: Final = (
-    "INSERT INTO monitoring.cost_interval AS i (workload_id, attempt, team, queue, flavor,"
-    " gpu_milli, started_at_ms, ended_at_ms, epoch) SELECT w, a, t, q, f, g, s, e, {epoch}"
-    " FROM unnest({0}::text[], {1}::int[], {2}::text[], {3}::text[], {4}::text[], {5}::bigint[],"
-    " {6}::bigint[], {7}::bigint[]) AS r(w, a, t, q, f, g, s, e)"
-    " ON CONFLICT (workload_id, attempt) DO UPDATE SET"
+    "INSERT INTO monitoring.cost_interval AS i (workload_id, attempt, resizes, team, queue,"
+    " flavor, gpu_milli, started_at_ms, ended_at_ms, epoch)"
+    " SELECT w, a, z, t, q, f, g, s, e, {epoch}"
+    " FROM unnest({0}::text[], {1}::int[], {2}::int[], {3}::text[], {4}::text[], {5}::text[],"
+    " {6}::bigint[], {7}::bigint[], {8}::bigint[]) AS r(w, a, z, t, q, f, g, s, e)"
+    " ON CONFLICT (workload_id, attempt, resizes) DO UPDATE SET"
     " flavor = coalesce(i.flavor, excluded.flavor),"
     " gpu_milli = coalesce(i.gpu_milli, excluded.gpu_milli),"
     " started_at_ms = coalesce(i.started_at_ms, excluded.started_at_ms),"
@@ -46,20 +54,28 @@ class _Row:
 class CostRows:
     """What one batch says about intervals and prices."""
 
-    rows: dict[tuple[str, int], _Row] = field(default_factory=dict)
+    rows: dict[tuple[str, int, int], _Row] = field(default_factory=dict)
     prices: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
 
     def placed(self, fact: WorkloadPlaced) -> None:
         """An attempt has its devices."""
-        row = self._row(fact.workload_id, fact.attempt, fact.team, fact.queue)
-        row.flavor = fact.placement.flavor
-        row.gpu_milli = fact.placement.charge.gpu_milli
-        row.started_at_ms = fact.placed_at_ms
+        self._begins(fact, fact.placement, fact.placed_at_ms, 0)
+
+    def resized(self, fact: WorkloadResized) -> None:
+        """An attempt has another size: what it had before ends."""
+        self._row(fact, fact.attempt, fact.resizes - 1).ended_at_ms = fact.resized_at_ms
+        self._begins(fact, fact.placement, fact.resized_at_ms, fact.resizes)
+
+    def _begins(self, fact: WorkloadFact, held: Placement, at_ms: int, resizes: int) -> None:
+        row = self._row(fact, fact.attempt, resizes)
+        row.flavor = held.flavor
+        row.gpu_milli = held.charge.gpu_milli
+        row.started_at_ms = at_ms
 
     def released(self, fact: WorkloadReleasedDevices) -> None:
         """An attempt has given its devices back; nothing when it held none."""
         if fact.released_attempt:
-            row = self._row(fact.workload_id, fact.released_attempt, fact.team, fact.queue)
+            row = self._row(fact, fact.released_attempt, fact.released_resizes)
             row.ended_at_ms = fact.released_at_ms
 
     def price(self, fact: FlavorApplied, applied_at_ms: int) -> None:
@@ -67,11 +83,11 @@ class CostRows:
         price = fact.price_microdollars_per_gpu_hour
         self.prices.setdefault((fact.name, fact.version), (applied_at_ms, price))
 
-    def _row(self, workload_id: str, attempt: int, team: str, queue: str) -> _Row:
-        key = (workload_id, attempt)
+    def _row(self, fact: WorkloadFact, attempt: int, resizes: int) -> _Row:
+        key = (fact.workload_id, attempt, resizes)
         row = self.rows.get(key)
         if row is None:
-            row = self.rows[key] = _Row(team, queue)
+            row = self.rows[key] = _Row(fact.team, fact.queue)
         return row
 
     def writes(self) -> list[Write]:
@@ -94,8 +110,9 @@ class CostRows:
         return Write(
             INTERVALS,
             (
-                [workload_id for workload_id, _ in self.rows],
-                [attempt for _, attempt in self.rows],
+                [workload_id for workload_id, _, _ in self.rows],
+                [attempt for _, attempt, _ in self.rows],
+                [resizes for _, _, resizes in self.rows],
                 [row.team for row in rows],
                 [row.queue for row in rows],
                 [row.flavor for row in rows],

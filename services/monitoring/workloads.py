@@ -19,6 +19,7 @@ from shared.events.workloads import (
     WorkloadPlaced,
     WorkloadQueued,
     WorkloadReleasedDevices,
+    WorkloadResized,
 )
 
 EARLY_MAX: Final = 100_000
@@ -61,20 +62,22 @@ class Workloads:
         if (
             one.flavor
             and one.held
-            and (fact.state not in HOLDING or isinstance(fact, WorkloadPlaced))
+            and (fact.state not in HOLDING or isinstance(fact, (WorkloadPlaced, WorkloadResized)))
         ):
             self._give_back(fact, one)
         one.state, one.version, one.reason = fact.state, fact.version, ""
         if isinstance(fact, WorkloadPlaced):
-            self._take(fact, one)
+            self._take(fact, fact.placed_at_ms, one)
+        elif isinstance(fact, WorkloadResized):
+            self._take(fact, fact.resized_at_ms, one)
         memory.count(one, 1)
         self._keep(fact.workload_id, one)
         return True
 
-    def _take(self, fact: WorkloadPlaced, one: Seen) -> None:
+    def _take(self, fact: WorkloadPlaced | WorkloadResized, at_ms: int, one: Seen) -> None:
         placement = fact.placement
         one.flavor, one.gpu_milli = placement.flavor, placement.charge.gpu_milli
-        one.placed_at_ms = fact.placed_at_ms
+        one.placed_at_ms = at_ms
         self._memory.begin(one)
         if one.gpu_milli:
             devices = tuple(
@@ -88,6 +91,8 @@ class Workloads:
     def _give_back(self, fact: WorkloadFact, one: Seen) -> None:
         if isinstance(fact, WorkloadReleasedDevices):
             self._memory.end(one, fact.released_at_ms)
+        elif isinstance(fact, WorkloadResized):
+            self._memory.end(one, fact.resized_at_ms)
         else:  # the end of the attempt before was never read: it counts nothing
             self._memory.end(one, 0)
         if self._memory.devices.pop(fact.workload_id, None) is not None:

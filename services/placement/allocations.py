@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from shared.core.model import Placement, PodPlacement, Workload, pod_resources
@@ -15,6 +16,8 @@ class LedgerRows:
 
     charged: list[AllocationRow] = field(default_factory=list)
     released: list[str] = field(default_factory=list)
+    shrunk: dict[str, int] = field(default_factory=dict)
+    """Pods kept, by workload."""
     released_rows: int = 0
 
     def charge(self, workload: Workload, attempt: int, placement: Placement) -> None:
@@ -35,6 +38,11 @@ class LedgerRows:
         """All rows of the workload."""
         self.released.append(workload.id)
         self.released_rows += sum(len(_shares(pod)) for pod in placement.pods)
+
+    def shrink(self, workload: Workload, pods_kept: int, gone: Iterable[PodPlacement]) -> None:
+        """The rows of the ranks from `pods_kept` on."""
+        self.shrunk[workload.id] = pods_kept
+        self.released_rows += sum(len(_shares(pod)) for pod in gone)
 
 
 def _shares(pod: PodPlacement) -> list[tuple[int, int, int, int]]:

@@ -7,6 +7,7 @@ arrays, the quota and the ledger rows; facts, commands and audit rows; deadlines
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,8 @@ from services.placement.usage import Usage
 from shared.core.cluster import Cluster
 from shared.core.decision import Refusal
 from shared.core.lifecycle import State
+from shared.core.model import Placement, PodPlacement
+from shared.core.resize import joined, shrunk_to, surplus
 from shared.core.waiting import WaitingIndex
 from shared.events.deadlines import deadline_message
 from shared.events.envelope import Received
@@ -46,6 +49,8 @@ class Desk:
     due: list[tuple[int, str, str, int]] = field(default_factory=list)
     """Heap of (due_ms, workload id, kind, version); stale entries are skipped."""
     last_cause: Received | None = None
+    below_size: dict[str, None] = field(default_factory=dict)
+    """Workloads that were seen to run with fewer pods than they ask for."""
     nominated: dict[str, Received] = field(default_factory=dict)
     """Nominations of this batch: the cause of what is told about them in it, and only in it."""
 
@@ -148,10 +153,35 @@ class Desk:
         self.ledger.release(workload, placement)
         record.placement = None
         self.reservations.released(workload.id)
+        self._freed(workload.queue, placement.pods)
+
+    def grow(self, record: Record, added: Placement) -> None:
+        """Write down that it holds `added` too, charged in the cluster arrays already."""
+        assert record.placement is not None
+        workload = record.workload
+        self.usage.charge(workload.queue, added.flavor, added.charge)
+        self.ledger.charge(workload, record.attempt, added)
+        record.placement = joined(record.placement, added)
+        self.records.on_nodes(record)
+
+    def shrink(self, record: Record, pods_kept: int) -> None:
+        """Give back what the ranks from `pods_kept` on hold."""
+        assert record.placement is not None
+        workload, before = record.workload, record.placement
+        gone = surplus(before, pods_kept)
+        self.records.off_nodes(record)
+        record.placement = shrunk_to(workload, before, pods_kept)
+        self.records.on_nodes(record)
+        self.cluster.release(workload.team, gone, workload.spec.pod_sets)
+        self.usage.release(workload.queue, before.flavor, before.charge - record.placement.charge)
+        self.ledger.shrink(workload, pods_kept, gone)
+        self._freed(workload.queue, gone)
+
+    def _freed(self, queue: str, pods: Iterable[PodPlacement]) -> None:
         if self.last_cause is not None:
-            for pod in placement.pods:
+            for pod in pods:
                 self.freed_nodes[pod.node] = self.last_cause
-            for name in self.usage.path(workload.queue):
+            for name in self.usage.path(queue):
                 self.freed_queues[name] = self.last_cause
 
     def withdraw(self, record: Record) -> None:

@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from services.placement import store, transitions
+from services.placement import resizing, store, transitions
 from services.placement.agreement import Agreement
 from services.placement.desk import Desk
 from services.placement.evictions import Evictions
 from services.placement.fleet import Fleet
+from services.placement.growth import Growth
 from services.placement.ledger import ledger_writes
 from services.placement.records import Nomination, Record
 from services.placement.transitions import OWN_REASONS
@@ -59,6 +60,8 @@ class PlacementHandler:
             pods.PodsFinished: self._of_attempt(transitions.finished),
             pods.PodsGone: self._of_attempt(transitions.pods_gone),
             pods.BindRefused: self._of_attempt(transitions.refused_by_cluster),
+            pods.PodsResized: self._of_attempt(resizing.resized),
+            pods.ResizeRefused: self._of_attempt(resizing.refused),
             nodes.NodeInventoryReported: self._inventory,
             nodes.GpuHealthReported: self._health,
             nodes.NodeRemoved: self._removed,
@@ -72,6 +75,7 @@ class PlacementHandler:
         self._quotas: set[str] = set()
         self._trials = Trials(self.desk)
         self._evictions = Evictions(self.desk, self._trials)
+        self._growth = Growth(self.desk, self._trials)
         self._agreement = Agreement()
 
     def topics(self) -> Sequence[tuple[topics.Topic, Sequence[int]]]:
@@ -94,6 +98,7 @@ class PlacementHandler:
         self._forget()
         await store.load(self.desk, self.fleet, reader, f"cell-{self._cell}")
         self._trials.load()
+        self._growth.load()
 
     async def prepare(self, messages: Sequence[Received], reader: Reader) -> None:
         """Everything is in memory; now and then it is compared with the database."""
@@ -113,6 +118,7 @@ class PlacementHandler:
                 if desk.reservations.ready or desk.reservations.left:
                     self._evictions.settle(message)
         self._trials.run()
+        self._growth.run()
         outcome = desk.outcome
         outcome.writes.extend(workload_writes(desk.records.take_touched(), now_ms))
         outcome.writes.extend(desk.reservations.writes())
@@ -121,13 +127,17 @@ class PlacementHandler:
 
     def due(self, now_ms: int) -> Sequence[Received]:
         """Deadlines that have passed, and the rest of trials that were cut short."""
-        return [*self.desk.passed(now_ms), *self._trials.rest(now_ms)]
+        rest = self._trials.rest(now_ms) or self._growth.rest(now_ms)
+        return [*self.desk.passed(now_ms), *rest]
 
     def next_due_ms(self) -> int | None:
         """The earliest deadline; 0 when trials were cut short."""
         if self._trials.unfinished:
             return 0
-        return self.desk.due[0][0] if self.desk.due else None
+        due_ms = self._growth.next_due_ms()
+        if self.desk.due and (due_ms is None or self.desk.due[0][0] < due_ms):
+            return self.desk.due[0][0]
+        return due_ms
 
     # ── workloads ──
 

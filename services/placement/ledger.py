@@ -15,10 +15,10 @@ from shared.ports.store import Write
 _encode = msgspec.json.Encoder().encode
 
 LEDGER = (
-    "SELECT placement.change_ledger({0}::text[], {1}::text[], {2}::text[], {3}::bigint,"
-    " {4}::text[], {5}::int[], {6}::int[], {7}::text[], {8}::int[], {9}::text[], {10}::text[],"
-    " {11}::text[], {12}::int[], {13}::int[], {14}::bigint[], {15}::bigint[], {16}::bigint[],"
-    " {epoch})"
+    "SELECT placement.change_ledger({0}::text[], {1}::text[], {2}::text[], {3}::text[],"
+    " {4}::int[], {5}::bigint, {6}::text[], {7}::int[], {8}::int[], {9}::text[], {10}::int[],"
+    " {11}::text[], {12}::text[], {13}::text[], {14}::int[], {15}::int[], {16}::bigint[],"
+    " {17}::bigint[], {18}::bigint[], {epoch})"
 )
 
 
@@ -30,11 +30,12 @@ def ledger_writes(fleet: Fleet, quota_names: set[str], desk: Desk) -> list[Write
     nodes = fleet.take_rows()
     quotas = [quota_row(name, desk.usage) for name in sorted(quota_names)]
     rows = desk.ledger
-    if not nodes and not quotas and not rows.charged and not rows.released:
+    if not nodes and not quotas and not rows.charged and not rows.released_rows:
         return []
     columns: Sequence[Any] = list(zip(*rows.charged, strict=True)) or [()] * 13
-    moved = (rows.released, rows.released_rows, *(list(column) for column in columns))
-    return [Write(LEDGER, (nodes, quotas, *moved))]
+    gone = (rows.released, list(rows.shrunk), list(rows.shrunk.values()), rows.released_rows)
+    charged = (list(column) for column in columns)
+    return [Write(LEDGER, (nodes, quotas, *gone, *charged))]
 
 
 def quota_row(name: str, usage: Usage) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from shared.core.lifecycle import HOLDING, TERMINAL, State, allowed
 from shared.core.model import Placement, Workload
@@ -21,6 +22,29 @@ class Nomination:
     order_key: OrderKey
     flavors: tuple[str, ...]
     strict: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resize:
+    """What became of the size of one attempt; `number` counts what the binder was asked for.
+
+    While it is `open` the binder has not answered. A gang that grows holds its new pods already;
+    one that shrinks still holds those that go.
+    """
+
+    number: int = 0
+    pods_before: int = 0
+    pods: int = 0
+    open: bool = False
+    changes: int = 0
+    """How often what the attempt holds has changed (`resizes` of the facts)."""
+    reason: str = ""
+    message: str = ""
+    rests_until_ms: int = 0
+    """It is not made larger before; it was just made smaller, or a pod of it was refused."""
+
+
+UNCHANGED: Final = Resize()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,6 +67,7 @@ class Record:
     refused_as: str = ""
     """Reason code that was told last; only a new one is told."""
     placement: Placement | None = None
+    resize: Resize = UNCHANGED
     stored_version: int = -1
 
     def become(self, state: State) -> State:

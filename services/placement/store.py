@@ -9,7 +9,7 @@ import msgspec
 
 from services.placement.desk import Desk
 from services.placement.fleet import Fleet
-from services.placement.records import TERMINAL_IDS_MAX, Nomination, Record
+from services.placement.records import TERMINAL_IDS_MAX, UNCHANGED, Nomination, Record, Resize
 from shared.core.decision import Reason
 from shared.core.lifecycle import State
 from shared.core.model import Node, Placement, Workload
@@ -23,6 +23,7 @@ _node: Final = msgspec.json.Decoder(Node)
 _workload: Final = msgspec.json.Decoder(Workload)
 _placement: Final = msgspec.json.Decoder(Placement)
 _nomination: Final = msgspec.json.Decoder(Nomination)
+_resize: Final = msgspec.json.Decoder(Resize)
 _quota: Final = msgspec.json.Decoder(QuotaChanged)
 
 
@@ -83,6 +84,7 @@ def _restore(desk: Desk, row: Mapping[str, Any]) -> None:
         message=row["message"],
         nomination=_nomination.decode(row["nominated"]) if row["nominated"] else None,
         placement=_placement.decode(row["placement"]) if row["placement"] else None,
+        resize=_resize.decode(row["resize"]) if row["resize"] else UNCHANGED,
         stored_version=row["version"],
     )
     record.refused_as = record.reason if record.reason in _REFUSALS else ""

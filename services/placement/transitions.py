@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from services.placement.desk import Desk
-from services.placement.records import Record
+from services.placement.records import UNCHANGED, Record
 from shared.core.lifecycle import State
 from shared.core.model import Placement
 from shared.events import pods, workloads
@@ -33,6 +33,7 @@ def place(desk: Desk, record: Record, placement: Placement, cause: Received) -> 
     before = record.become(State.PLACED)
     record.attempt += 1
     record.placement = placement
+    record.resize = UNCHANGED
     record.nomination = None
     record.refused_as = record.reason = record.message = ""
     desk.charge(record)
@@ -80,6 +81,8 @@ def running(desk: Desk, record: Record, _: pods.PodsRunning, cause: Received) ->
     limit = min((one for one in limits if one), default=0)
     desk.deadline(record, "duration" if limit else "", desk.now_ms + limit * 1000)
     desk.tell(record, before, workloads.WorkloadRunning, cause, running_at_ms=desk.now_ms)
+    if record.placement is not None and len(record.placement.pods) < record.workload.pods:
+        desk.below_size[record.workload.id] = None
 
 
 def finished(desk: Desk, record: Record, fact: pods.PodsFinished, cause: Received) -> None:
@@ -181,6 +184,7 @@ def end(
         cause,
         released_at_ms=desk.now_ms if held else 0,
         released_attempt=record.attempt if held else 0,
+        released_resizes=record.resize.changes if held else 0,
     )
 
 

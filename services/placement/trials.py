@@ -6,12 +6,12 @@ What frees a node or quota wakes the classes that it can help. A unit of work pl
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Final
 
 from services.placement import transitions
 from services.placement.desk import Desk
-from services.placement.records import Record
+from services.placement.records import Nomination, Record
 from shared.core.decision import Refusal
 from shared.core.lifecycle import State
 from shared.core.placement import PlacementRequest, helps_any, place, request_class
@@ -174,6 +174,14 @@ class Trials:
             if count == TOLD_MAX:
                 break
             self._desk.refuse(self._desk.records.alive[workload_id], refusal, cause)
+
+    def refused(self) -> Iterator[tuple[Nomination, Refusal]]:
+        """What was asked and answered, for the head of each class that rests."""
+        for workload_id in self._desk.waiting.resting_heads():
+            record = self._desk.records.alive[workload_id]
+            refusal = self._reasons.get(self._class(record))
+            if refusal is not None and record.nomination is not None:
+                yield record.nomination, refusal
 
     def rest(self, now_ms: int) -> list[Received]:
         """The message that lets cut-short trials go on; its id follows from the last cause."""

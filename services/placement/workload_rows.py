@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from services.placement.records import Record
+from services.placement.records import UNCHANGED, Record
 from shared.ports.store import Write
 
 _encode = msgspec.json.Encoder().encode
@@ -27,11 +27,12 @@ UPDATE_WORKLOADS = (
     " changed_at_ms = r.changed, deadline_kind = r.dkind, deadline_ms = r.dms,"
     " then_held = r.then_held, reason = r.reason, message = r.message,"
     " nomination = r.nomination, nominated = r.nominated, placement = r.placement,"
-    " epoch = {epoch} FROM unnest({0}::text[], {1}::text[], {2}::bigint[], {3}::int[],"
-    " {4}::bigint[], {5}::int[], {6}::bigint[], {7}::text[], {8}::bigint[], {9}::boolean[],"
-    " {10}::text[], {11}::text[], {12}::int[], {13}::text[], {14}::text[], {15}::bigint[])"
+    " resize = r.resize, epoch = {epoch} FROM unnest({0}::text[], {1}::text[], {2}::bigint[],"
+    " {3}::int[], {4}::bigint[], {5}::int[], {6}::bigint[], {7}::text[], {8}::bigint[],"
+    " {9}::boolean[], {10}::text[], {11}::text[], {12}::int[], {13}::text[], {14}::text[],"
+    " {15}::text[], {16}::bigint[])"
     " AS r(id, state, version, attempt, priority, failures, changed, dkind, dms, then_held,"
-    " reason, message, nomination, nominated, placement, seen)"
+    " reason, message, nomination, nominated, placement, resize, seen)"
     " WHERE w.id = r.id AND w.version = r.seen RETURNING 1"
 )
 
@@ -97,6 +98,7 @@ def _changed_row(record: Record, now_ms: int) -> tuple[Any, ...]:
         record.nomination.number if record.nomination else 0,
         _json(record.nomination),
         _json(record.placement),
+        "" if record.resize is UNCHANGED else _json(record.resize),
         record.stored_version,
     )
 

@@ -72,6 +72,7 @@ class QuotaHandler:
             organisation.CohortApplied: self._limits,
             organisation.FlavorApplied: self._flavor,
             workloads.WorkloadPlaced: self._with_record(self._placed),
+            workloads.WorkloadResized: self._with_record(self._resized),
             workloads.PlacementRefused: self._refused,
             workloads.WorkloadRequeued: self._fact(self._requeued),
             workloads.WorkloadReleased: self._fact(self._requeued),
@@ -281,14 +282,28 @@ class QuotaHandler:
             self._records.note_early(fact.workload_id, Early(fact.version, held, gone))
 
     def _placed(self, pending: Pending, fact: workloads.WorkloadPlaced) -> None:
+        """In a gap of the facts the attempt before is over as well."""
+        self._holds(pending, fact, fact.placed_at_ms, 0)
+
+    def _resized(self, pending: Pending, fact: workloads.WorkloadResized) -> None:
+        self._holds(pending, fact, fact.resized_at_ms, fact.resizes - 1)
+
+    def _holds(
+        self,
+        pending: Pending,
+        fact: workloads.WorkloadPlaced | workloads.WorkloadResized,
+        at_ms: int,
+        resizes_before: int,
+    ) -> None:
+        """From now on it is charged as `fact` says, and for nothing else."""
         if fact.version <= pending.version:
             return
         pending.version = fact.version
         placement = fact.placement
-        if pending.phase is Phase.PLACED:  # a gap in the facts: the attempt before is over
-            self._used(pending, fact.placed_at_ms)
+        if pending.phase is Phase.PLACED:
+            self._used(pending, at_ms, resizes_before)
         self._core.placed(pending, placement.flavor, amount(placement.charge), fact.attempt)
-        pending.placed_at_ms = fact.placed_at_ms
+        pending.placed_at_ms = at_ms
         self._history.change(pending.queue, pending.placed_at_ms, pending.charge[0])
 
     def _refused(self, message: Received, fact: workloads.PlacementRefused) -> None:  # noqa: ARG002
@@ -302,13 +317,13 @@ class QuotaHandler:
         if pending.phase is not Phase.PLACED:
             return
         ended_at_ms = getattr(fact, "released_at_ms", 0) or at_ms
-        self._used(pending, ended_at_ms)
+        self._used(pending, ended_at_ms, getattr(fact, "released_resizes", 0))
         self._core.released(pending)
 
-    def _used(self, pending: Pending, ended_at_ms: int) -> None:
-        """An attempt is over."""
+    def _used(self, pending: Pending, ended_at_ms: int, resizes: int) -> None:
+        """An attempt is over, or its size of that number."""
         ended_at_ms = max(ended_at_ms, pending.placed_at_ms)
-        self._records.remember_use(pending, ended_at_ms)
+        self._records.remember_use(pending, ended_at_ms, resizes)
         self._history.change(pending.queue, ended_at_ms, -pending.charge[0])
 
     def _requeued(self, pending: Pending, fact: workloads.WorkloadFact) -> None:  # noqa: ARG002

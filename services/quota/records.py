@@ -65,10 +65,11 @@ _UPDATE: Final = (
 _DELETE: Final = "DELETE FROM quota.pending WHERE workload_id = ANY({0}::text[]) RETURNING 1"
 _HISTORY: Final = (
     "INSERT INTO quota.usage_history (workload_id, attempt, team, queue, flavor, gpu_milli,"
-    " cpu_milli, memory_mib, started_at_ms, ended_at_ms, epoch)"
-    " SELECT w, a, t, q, f, g, c, m, s, e, {epoch} FROM unnest({0}::text[], {1}::int[],"
+    " cpu_milli, memory_mib, started_at_ms, ended_at_ms, resizes, epoch)"
+    " SELECT w, a, t, q, f, g, c, m, s, e, z, {epoch} FROM unnest({0}::text[], {1}::int[],"
     " {2}::text[], {3}::text[], {4}::text[], {5}::bigint[], {6}::bigint[], {7}::bigint[],"
-    " {8}::bigint[], {9}::bigint[]) AS r(w, a, t, q, f, g, c, m, s, e) RETURNING 1"
+    " {8}::bigint[], {9}::bigint[], {10}::int[]) AS r(w, a, t, q, f, g, c, m, s, e, z)"
+    " RETURNING 1"
 )
 _INSERT_EARLY: Final = (
     "INSERT INTO quota.early (workload_id, version, held, gone, epoch) SELECT w, v, h, g, {epoch}"
@@ -160,8 +161,8 @@ class Records:
             submitted_at_ms=found.submitted_at_ms,
         )
 
-    def remember_use(self, pending: Pending, ended_at_ms: int) -> None:
-        """An attempt's use is over: one row of exact history."""
+    def remember_use(self, pending: Pending, ended_at_ms: int, resizes: int = 0) -> None:
+        """The use of an attempt at one size is over: one row of exact history."""
         self._history.append(
             (
                 pending.id,
@@ -172,6 +173,7 @@ class Records:
                 *pending.charge,
                 pending.placed_at_ms,
                 ended_at_ms,
+                resizes,
             )
         )
 

@@ -3,7 +3,8 @@
 docs/lifecycle.md is drawn from `TRANSITIONS`; `muster-ops check` keeps its own copy. A version
 counts the states a workload went through: `received` is 0, each transition adds one.
 `queued -> queued` is a change of priority or a requeue told again; `placed -> running` happens
-when bound and running were seen together (docs/adr/0011).
+when bound and running were seen together (docs/adr/0011); `running -> running` is a gang that
+holds more or fewer pods than before (docs/adr/0028).
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ TRANSITIONS: Final[dict[State, frozenset[State]]] = {
     State.BOUND: frozenset(
         {State.RUNNING, State.EVICTING, State.CANCELLING, State.SUCCEEDED, State.FAILED}
     ),
-    State.RUNNING: frozenset({State.SUCCEEDED, State.FAILED, State.EVICTING, State.CANCELLING}),
+    State.RUNNING: frozenset(
+        {State.RUNNING, State.SUCCEEDED, State.FAILED, State.EVICTING, State.CANCELLING}
+    ),
     State.EVICTING: frozenset(
         {State.QUEUED, State.HELD, State.CANCELLING, State.FAILED, State.SUCCEEDED}
     ),

@@ -4,10 +4,14 @@ Ranks are dense over what was placed, pod set by pod set. Inside a set they run 
 depth first: all of one zone, block, rack, NVLink domain and node before the next, in the order in
 which these were first used; what holds the leader comes first. Collectives that are built on
 consecutive ranks stay in the tightest domain that way (Arnold, arXiv 2509.15940).
+
+What an elastic gang could do without has the highest ranks, so that it shrinks from the end and
+its ranks stay dense (core/resize.py).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from shared.core.demand import PodDemand
@@ -22,8 +26,24 @@ def ranked(pods: Sequence[Charged], first_rank: int = 0) -> tuple[PodPlacement, 
     """The pods with their ranks, which begin at `first_rank`."""
     return tuple(
         PodPlacement(pod_set=demand.pod_set, rank=rank, node=node.name, shares=shares)
-        for rank, (demand, node, shares) in enumerate(in_order(pods), first_rank)
+        for rank, (demand, node, shares) in enumerate(_surplus_last(in_order(pods)), first_rank)
     )
+
+
+def _surplus_last(pods: Sequence[Charged]) -> Sequence[Charged]:
+    """The least of every set, then what is beyond it, set by set; one set stays as it is."""
+    if all(demand is pods[0][0] for demand, _, _ in pods):
+        return pods
+    counts = Counter(demand.pod_set for demand, _, _ in pods)
+    seen: Counter[str] = Counter()
+    kept: list[Charged] = []
+    surplus: list[Charged] = []
+    for pod in pods:
+        demand, name = pod[0], pod[0].pod_set
+        least = counts[name] - (counts[name] - demand.min_count) // demand.unit * demand.unit
+        seen[name] += 1
+        (kept if seen[name] <= least else surplus).append(pod)
+    return [*kept, *surplus]
 
 
 def in_order(pods: Sequence[Charged]) -> Sequence[Charged]:

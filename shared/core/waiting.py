@@ -139,6 +139,12 @@ class WaitingIndex:
                 line.resting = False
                 self._offer(request_class, line)
 
+    def resting_heads(self) -> Iterator[str]:
+        """The first workload of each class that rests."""
+        for line in self._lines.values():
+            if line.resting:
+                yield self._head(line)[1]
+
     def behind(self, request_class: Hashable) -> Iterator[str]:
         """All workloads of a class, in no order."""
         line = self._lines.get(request_class)

@@ -34,6 +34,26 @@ class EvictPods(Wire, frozen=True, kw_only=True):
     cell: int = 0
 
 
+class ResizePods(Wire, frozen=True, kw_only=True):
+    """Have the pods of `placement`, ranks 0..n-1, of an attempt that runs, and no others.
+
+    More: create and bind those that lack; if one cannot be bound, go back to those before. Fewer:
+    stop those above with grace. Answered by `PodsResized` or `ResizeRefused` with its `number`.
+    """
+
+    workload_id: str
+    team: str
+    attempt: int
+    number: int
+    """Counts up within the attempt, from 1."""
+    epoch: int
+    placement: Placement
+    pod_sets: tuple[PodSet, ...]
+    grace_seconds: int = 30
+    expected_duration_seconds: int | None = None
+    cell: int = 0
+
+
 class PodFact(Wire, frozen=True, kw_only=True):
     """What all pod facts share."""
 
@@ -71,6 +91,22 @@ class PodsGone(PodFact, frozen=True, kw_only=True):
 class BindRefused(PodFact, frozen=True, kw_only=True):
     """The cluster refused a pod; every pod of the attempt has been deleted again."""
 
+    reason: str
+    message: str
+    node: str = ""
+
+
+class PodsResized(PodFact, frozen=True, kw_only=True):
+    """The attempt has the pods of resize `number`: all are bound, and none above is left."""
+
+    number: int
+    pods: int
+
+
+class ResizeRefused(PodFact, frozen=True, kw_only=True):
+    """The cluster would not take a new pod; none of the new ones is left, the others run on."""
+
+    number: int
     reason: str
     message: str
     node: str = ""

@@ -148,12 +148,26 @@ class WorkloadRunning(WorkloadFact, frozen=True, kw_only=True):
     running_at_ms: int
 
 
+class WorkloadResized(WorkloadFact, frozen=True, kw_only=True):
+    """A gang that runs holds more or fewer pods: `placement` is all that it holds from now on.
+
+    Grown: charged, its new pods are being started. Shrunk: the pods given up are seen gone. What
+    was held until `resized_at_ms` ends there. `resizes` counts the changes of this attempt.
+    """
+
+    placement: Placement
+    resized_at_ms: int
+    resizes: int
+
+
 class WorkloadReleasedDevices(WorkloadFact, frozen=True, kw_only=True):
     """Base of facts after which the ledger holds nothing for the attempt any more."""
 
     released_at_ms: int = 0
     """When the devices of the attempt were given back; 0 when it held none."""
     released_attempt: int = 0
+    released_resizes: int = 0
+    """How often what it held had changed: the interval that ends here began with the last."""
 
 
 class WorkloadSucceeded(WorkloadReleasedDevices, frozen=True, kw_only=True):

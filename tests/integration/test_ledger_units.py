@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from services.placement.ledger import LEDGER
 from shared.adapters.postgres.lease import PostgresLease
 from shared.adapters.postgres.store import PostgresStore
 from shared.ports.errors import MusterError, Rejected
@@ -13,25 +14,21 @@ from shared.ports.store import Write
 from tests.fixtures.ledger import Ledger, a_node, a_quota, pod
 from tests.support.protocol import a_message, a_row, a_unit, an_audit
 
-CHANGE = (
-    "SELECT placement.change_ledger({0}::text[], {1}::text[], {2}::text[], {3}::bigint,"
-    " {4}::text[], {5}::int[], {6}::int[], {7}::text[], {8}::int[], {9}::text[], {10}::text[],"
-    " {11}::text[], {12}::int[], {13}::int[], {14}::bigint[], {15}::bigint[], {16}::bigint[],"
-    " {epoch})"
-)
-
 
 def change(
     *charged: dict[str, Any],
     nodes: tuple[str, ...] = (),
     quotas: tuple[str, ...] = (),
     released: tuple[str, ...] = (),
+    shrunk: dict[str, int] | None = None,
     released_rows: int | None = None,
 ) -> Write:
     """The one write of a batch, as the service makes it."""
     columns = [[row[name] for row in charged] for name in pod()]
     count = len(released) if released_rows is None else released_rows
-    return Write(CHANGE, (list(nodes), list(quotas), list(released), count, *columns))
+    ranks = shrunk or {}
+    gone = (list(released), list(ranks), list(ranks.values()), count)
+    return Write(LEDGER, (list(nodes), list(quotas), *gone, *columns))
 
 
 @pytest.fixture
@@ -93,3 +90,31 @@ async def test_a_release_of_other_rows_than_were_seen_is_stale(ledger, store):
         await store.commit(a_unit(2, writes=[change(released=("w1",), released_rows=2)]))
 
     assert 1000 == (await ledger.usage("q"))[0]
+
+
+async def test_a_gang_gives_up_its_highest_ranks_and_keeps_the_others(ledger, store):
+    gang = [pod("w1", rank=rank, gpu=rank) for rank in range(3)]
+    await store.commit(a_unit(1, writes=[change(*gang, pod("w2", gpu=3))]))
+
+    await store.commit(a_unit(2, writes=[change(shrunk={"w1": 1}, released_rows=2)]))
+
+    rows = await ledger.run("SELECT workload_id, rank FROM placement.allocation ORDER BY 1")
+    assert [("w1", 0), ("w2", 0)] == [(row["workload_id"], row["rank"]) for row in rows]
+    assert 2000 == (await ledger.usage("q"))[0]
+
+
+async def test_a_workload_shrinks_and_ends_in_one_unit_and_each_row_counts_once(ledger, store):
+    gang = [pod("w1", rank=rank, gpu=rank) for rank in range(3)]
+    await store.commit(a_unit(1, writes=[change(*gang)]))
+
+    both = change(released=("w1",), shrunk={"w1": 1}, released_rows=3)
+    await store.commit(a_unit(2, writes=[both]))
+
+    assert 0 == (await ledger.usage("q"))[0]
+
+
+async def test_a_shrink_to_other_ranks_than_were_seen_is_stale(ledger, store):
+    await store.commit(a_unit(1, writes=[change(pod("w1"), pod("w1", rank=1, gpu=1))]))
+
+    with pytest.raises(MusterError, match="released allocations"):
+        await store.commit(a_unit(2, writes=[change(shrunk={"w1": 1}, released_rows=2)]))

@@ -89,11 +89,18 @@ def a_workload(
     priority: int = 0,
     cpu_milli: int = 1_000,
     memory_mib: int = 1_024,
+    min_count: int | None = None,
     **spec: Any,
 ) -> Workload:
-    """A workload of `pod_count` pods with `gpus` GPUs each."""
+    """A workload of `pod_count` pods with `gpus` GPUs each, at least `min_count` of them."""
     request = gpu if gpu is not None else GpuRequest(count=gpus)
-    pod_set = PodSet(count=pod_count, gpu=request, cpu_milli=cpu_milli, memory_mib=memory_mib)
+    pod_set = PodSet(
+        count=pod_count,
+        min_count=min_count,
+        gpu=request,
+        cpu_milli=cpu_milli,
+        memory_mib=memory_mib,
+    )
     return Workload(
         id=name,
         team=team,
@@ -152,6 +159,8 @@ TOPIC_OF: dict[type[Any], topics.Topic] = {
     pods.PodsGone: topics.POD_FACTS,
     pods.BindRefused: topics.POD_FACTS,
     plans.ProposeEvictionPlan: topics.PLAN_COMMANDS,
+    pods.PodsResized: topics.POD_FACTS,
+    pods.ResizeRefused: topics.POD_FACTS,
 }
 
 

@@ -1,18 +1,32 @@
 """Whatever is lost, refused or killed: the cluster comes to what the commands say, told once."""
 
 import asyncio
+from contextlib import suppress
 from random import Random
 
 import pytest
 
-from shared.events.pods import BindRefused, PodsFinished, PodsGone
+from shared.events.pods import (
+    BindRefused,
+    PodsFinished,
+    PodsGone,
+    PodsResized,
+    PodsRunning,
+    ResizeRefused,
+)
+from shared.ports.cluster import Operation, Pod
+from shared.ports.errors import Transient
 from shared.simulator.faults import Faults
-from tests.unit.binder.world import World, bind, evict, without_backoff
+from tests.unit.binder.world import World, bind, evict, resize, without_backoff
 
+RESIZED = (PodsResized, ResizeRefused)
 LAST = (PodsFinished, PodsGone, BindRefused)
 SEEDS = 40
 STEPS = 60
-ACTIONS = ("bind", "bind", "evict", "kill", "fail_pod", "lose_node", "faults", "wait", "watch")
+ACTIONS = (
+    "bind", "bind", "evict", "resize", "resize", "kill", "fail_pod", "lose_node", "faults", "wait",
+    "watch", "squat",
+)  # fmt: skip
 
 
 class Story:
@@ -23,6 +37,8 @@ class Story:
         self.world = World(start_ms=self.dice.choice([0, 400]), stop_ms=300, seed=seed)
         self.sent = []
         self.evicted = set()
+        self.nodes = {}
+        self.seconds = {}
         self.bound_uids = {}
 
     async def play(self):
@@ -55,13 +71,53 @@ class Story:
         name = f"w{len(self.sent)}"
         nodes = [f"n{self.dice.randrange(4)}" for _ in range(self.dice.choice([1, 1, 2, 4]))]
         self.sent.append(name)
-        await self.command(bind(name, nodes=nodes, seconds=self.dice.choice([None, None, 1, 3])))
+        self.nodes[name] = [nodes]
+        self.seconds[name] = self.dice.choice([None, None, 1, 3])
+        await self.command(bind(name, nodes=nodes, seconds=self.seconds[name]))
 
     async def evict(self):
         if self.sent:
             name = self.dice.choice(self.sent)
             self.evicted.add(name)
             await self.command(evict(name, grace=self.dice.choice([0, 30])))
+
+    async def resize(self):
+        """As placement does: of a gang that runs, and once the last resize was answered."""
+        running = [one for one in self.sent if self.size(one) is not None]
+        if not running:
+            return
+        name = self.dice.choice(running)
+        nodes = self.nodes[name][self.asked_of(name)[1]]
+        size = self.dice.choice([one for one in range(1, 7) if one != len(nodes)])
+        more = [f"n{self.dice.randrange(4)}" for _ in range(size - len(nodes))]
+        self.nodes[name].append([*nodes, *more][:size])
+        number = len(self.nodes[name]) - 1
+        await self.command(resize(self.nodes[name][-1], number, name, seconds=self.seconds[name]))
+
+    async def squat(self):
+        """Somebody else takes a name that a gang would need to grow; the binder clears it away."""
+        sizes = {one: size for one in self.sent if (size := self.size(one)) is not None}
+        if sizes:
+            name = self.dice.choice(list(sizes))
+            pod = f"{name}-1-{sizes[name]}"
+            other = Pod(name=pod, workload_id="other", attempt=1, rank=0, size=1, epoch=1)
+            with suppress(Transient):
+                await self.world.cluster.apply([Operation(verb="create", name=pod, pod=other)])
+
+    def asked_of(self, name):
+        """(number asked for last, number of the size that holds)."""
+        answers = [one for one in self.world.facts
+                   if one.workload_id == name and type(one) in RESIZED]  # fmt: skip
+        holds = [one.number for one in answers if type(one) is PodsResized]
+        return len(answers), max(holds, default=0)
+
+    def size(self, name):
+        """Pods of a gang that runs and has no resize open; None for any other."""
+        kinds = {type(one) for one in self.world.facts if one.workload_id == name}
+        if PodsRunning not in kinds or kinds & {*LAST} or name in self.evicted:
+            return None
+        answered, holds = self.asked_of(name)
+        return len(self.nodes[name][holds]) if answered == len(self.nodes[name]) - 1 else None
 
     async def kill(self):
         await self.world.start()
@@ -112,7 +168,9 @@ async def test_every_story_ends_well(seed, monkeypatch):
     assert alive == active, "pods exist exactly for the attempts that are not over"
     for name in story.sent:
         facts = [one for one in world.facts if one.workload_id == name]
-        kinds = [type(one) for one in facts]
+        kinds = [type(one) for one in facts if type(one) not in RESIZED]
+        numbers = [one.number for one in facts if type(one) in RESIZED]
+        assert numbers == list(range(1, len(numbers) + 1)), f"{name}: resizes {numbers}"
         ends = [kind for kind in kinds if kind in LAST]
         assert len(kinds) == len(set(kinds)), f"{name} was told {kinds}"
         assert ends in ([], [PodsFinished], [PodsGone], [BindRefused], [PodsFinished, PodsGone],
@@ -125,3 +183,6 @@ async def test_every_story_ends_well(seed, monkeypatch):
         ours = [pod for pod in world.pods().values() if (pod.workload_id, pod.attempt) == key]
         assert [pod.phase for pod in ours] == ["Running"] * row["size"]
         assert row["state"] == "running"
+        assert row["size"] == story.size(key[0]), "every resize was answered"
+        nodes = story.nodes[key[0]][story.asked_of(key[0])[1]]
+        assert [pod.node for pod in sorted(ours, key=lambda pod: pod.rank)] == nodes

@@ -12,7 +12,7 @@ from shared.adapters.memory_cluster import MemoryCluster
 from shared.core.model import GpuShare, Placement, PodPlacement, PodSet
 from shared.core.units import Resources
 from shared.events.envelope import Event, Received, event_id
-from shared.events.pods import BindWorkload, EvictPods
+from shared.events.pods import BindWorkload, EvictPods, ResizePods
 from shared.events.registry import NAME_BY_TYPE
 from shared.simulator.pods import Timing
 
@@ -41,6 +41,7 @@ class Tables:
         known: dict[str, Any] = {
             attempts.INSERT: self._insert,
             attempts.UPDATE: self._update,
+            attempts.RESIZE: self._resize,
             attempts.FENCE: self._fence,
         }
         for write in writes:
@@ -53,7 +54,7 @@ class Tables:
             assert (workload_id, attempt) not in self.rows
             self.rows[workload_id, attempt] = dict(zip(names, shared, strict=True)) | {
                 "workload_id": workload_id, "attempt": attempt, "team": team, "size": size,
-                "pods": pods, "accepted_at_ms": now_ms,
+                "pods": pods, "accepted_at_ms": now_ms, "resizing": 0, "pods_before": 0,
             }  # fmt: skip
 
     def _update(self, now_ms, *values):
@@ -62,6 +63,13 @@ class Tables:
         for workload_id, attempt, reason in zip(*columns, strict=True):
             changes = dict(zip(names, shared, strict=True)) | {"reason": reason}
             self.rows[workload_id, attempt] |= changes
+
+    def _resize(self, now_ms, *values):
+        names = ("size", "resizing", "pods_before", "pods")
+        rows = zip(*values[5:7], *values[8:], strict=True)
+        self._update(now_ms, *values[:8])
+        for workload_id, attempt, *changed in rows:
+            self.rows[workload_id, attempt] |= dict(zip(names, changed, strict=True))
 
     def _fence(self, cell, epoch):
         self.fences[cell] = max(self.fences.get(cell, 0), epoch)
@@ -80,7 +88,8 @@ class Tables:
                     if not one["active"] and not one["size"]]  # fmt: skip
         if sql == attempts.ACTIVE:
             return [
-                pick(one, *common) | {"pods": one["pods"] if one["state"] == "binding" else None}
+                pick(one, *common, "resizing", "pods_before")
+                | {"pods": one["pods"] if one["state"] == "binding" or one["resizing"] else None}
                 for one in rows
                 if one["active"]
             ]
@@ -187,16 +196,28 @@ class World:
 
 
 def bind(workload_id="w1", attempt=1, nodes=("n1",), epoch=1, seconds=None):
+    return BindWorkload(
+        workload_id=workload_id, team="red", attempt=attempt, epoch=epoch,
+        placement=placed_on(nodes), pod_sets=(PodSet(image="a/b:1"),),
+        expected_duration_seconds=seconds,
+    )  # fmt: skip
+
+
+def resize(nodes, number=1, workload_id="w1", *, seconds=None):
+    return ResizePods(
+        workload_id=workload_id, team="red", attempt=1, number=number, epoch=1,
+        placement=placed_on(nodes), pod_sets=(PodSet(image="a/b:1"),),
+        expected_duration_seconds=seconds,
+    )  # fmt: skip
+
+
+def placed_on(nodes):
     share = GpuShare(index=0, mask=255, milli=1000, memory_mib=81_920)
     pods = tuple(
         PodPlacement(pod_set="main", rank=rank, node=node, shares=(share,))
         for rank, node in enumerate(nodes)
     )
-    placement = Placement(flavor="h100", pods=pods, charge=Resources(gpu_milli=1000 * len(pods)))
-    return BindWorkload(
-        workload_id=workload_id, team="red", attempt=attempt, epoch=epoch, placement=placement,
-        pod_sets=(PodSet(image="a/b:1"),), expected_duration_seconds=seconds,
-    )  # fmt: skip
+    return Placement(flavor="h100", pods=pods, charge=Resources(gpu_milli=1000 * len(pods)))
 
 
 def evict(workload_id="w1", attempt=1, epoch=1, grace=30):

@@ -18,6 +18,7 @@ from shared.core.model import (
     Workload,
 )
 from shared.core.placement import PlacementRequest, grow, place, request_class
+from shared.core.resize import charge_of, joined, shrunk_to, sizes, surplus
 from shared.core.units import UNLIMITED, Resources
 from shared.core.value import replace
 from tests.support.placing import cluster, node, pods, request, whole, workload
@@ -235,6 +236,54 @@ def test_growth_stays_within_quota_and_on_nodes_of_its_own_where_asked() -> None
 
     assert added is not None
     assert len({pod.node for pod in (*kept.pods, *added.pods)}) == 3
+
+
+def test_a_gang_that_runs_may_shrink_to_its_least_by_whole_slices() -> None:
+    fleet = cluster(*racks(8))
+    plain = workload(elastic(4, 2, gpus=1))
+    in_pairs = workload(replace(elastic(6, 2), slices=(Slice(pods=2, level=Level.RACK),)))
+
+    assert sizes(plain, placed(fleet, plain)) == (3, 2)
+    assert sizes(in_pairs, placed(fleet, in_pairs)) == (4, 2)
+    assert sizes(workload(pods(whole(1), 3)), placed(fleet, workload(pods(whole(1), 3)))) == ()
+
+
+def test_what_a_gang_can_do_without_has_the_highest_ranks() -> None:
+    fleet = cluster(*racks(8))
+    servers = replace(pods(whole(1), 2), name="servers")
+    asked = workload(elastic(5, 3, gpus=1), servers)
+    running = placed(fleet, asked)
+
+    assert [pod.pod_set for pod in running.pods[3:]] == ["servers", "servers", "main", "main"]
+    assert sizes(asked, running) == (6, 5)
+    assert {pod.pod_set for pod in surplus(running, 5)} == {"main"}
+
+
+def test_a_gang_whose_last_rank_must_stay_gives_up_nothing() -> None:
+    """As one that was placed before ranks were given so."""
+    fleet = cluster(*racks(8))
+    servers = replace(pods(whole(1), 1), name="servers")
+    asked = workload(servers, elastic(2, 1, gpus=1))
+    running = placed(fleet, asked)
+    turned = tuple(replace(pod, rank=2 - pod.rank) for pod in running.pods)
+
+    assert sizes(asked, running) == (2,)
+    assert sizes(asked, replace(running, pods=turned)) == ()
+
+
+def test_what_stays_and_what_is_added_make_up_the_charge() -> None:
+    fleet = cluster(*racks(8))
+    asked = workload(elastic(4, 1, gpus=2))
+    running = placed(fleet, asked)
+
+    kept = shrunk_to(asked, running, 1)
+    fleet.release("red", surplus(running, 1), asked.spec.pod_sets)
+    added = grow(fleet, request(asked), kept)
+
+    assert added is not None
+    assert kept.charge == charge_of(asked, kept.pods)
+    assert joined(kept, added).charge == running.charge
+    assert [pod.rank for pod in joined(kept, added).pods] == [0, 1, 2, 3]
 
 
 def test_classes_tell_gangs_of_different_shape_apart() -> None:

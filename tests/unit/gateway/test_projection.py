@@ -18,6 +18,7 @@ from shared.core.model import (
     WorkloadSpec,
 )
 from shared.core.units import Resources
+from shared.core.value import replace
 from shared.events import nodes, plans, topics, workloads
 from shared.events.envelope import Event, Received, event_id
 from shared.events.registry import BY_TOPIC, NAME_BY_TYPE
@@ -124,6 +125,26 @@ def test_a_workload_that_waits_again_has_no_place_any_more():
         0,
     )
     assert row["reason"] == "preempted"
+
+
+def test_a_gang_that_grew_is_where_the_newest_size_says():
+    before = placed()
+    assert isinstance(before, workloads.WorkloadPlaced)
+    pod = before.placement.pods[0]
+    more = replace(before.placement, pods=(pod, replace(pod, rank=1, node="another")))
+    resized = fact(
+        workloads.WorkloadResized,
+        4,
+        State.RUNNING,
+        placement=more,
+        resized_at_ms=70,
+        resizes=1,
+    )
+
+    (row,) = rows_of(before, resized)["workload"]
+
+    assert row["nodes"].endswith(',"another"}')
+    assert (row["state"], row["version"]) == ("running", 4)
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,7 @@ def _state(fact: type[Wire]) -> State:
         workloads.WorkloadPlaced: State.PLACED,
         workloads.WorkloadBound: State.BOUND,
         workloads.WorkloadRunning: State.RUNNING,
+        workloads.WorkloadResized: State.RUNNING,
         workloads.WorkloadSucceeded: State.SUCCEEDED,
         workloads.WorkloadFailed: State.FAILED,
         workloads.WorkloadCancelled: State.CANCELLED,
@@ -106,6 +107,22 @@ def placed(version=2, workload_id="w1", team="vision", attempt=1, at_ms=START_MS
         placement=Placement(flavor=flavor, pods=(pod,), charge=Resources(gpu_milli=milli)),
         placed_at_ms=at_ms,
         submitted_at_ms=START_MS,
+    )
+
+
+def resized(version, gpus, resizes, at_ms):
+    shares = (GpuShare(index=0, mask=255, milli=1000, memory_mib=0),)
+    pods = tuple(
+        PodPlacement(pod_set="main", rank=rank, node=f"n{rank + 1}", shares=shares)
+        for rank in range(gpus)
+    )
+    charge = Resources(gpu_milli=1000 * gpus)
+    return a_fact(
+        workloads.WorkloadResized,
+        version,
+        placement=Placement(flavor="h100", pods=pods, charge=charge),
+        resized_at_ms=at_ms,
+        resizes=resizes,
     )
 
 
@@ -179,7 +196,7 @@ def a_flavor(price, version=1, name="h100"):
 class Tables:
     """The three tables as dictionaries, with the meaning of the service's own statements."""
 
-    intervals: dict[tuple[str, int], list[Any]] = field(default_factory=dict)
+    intervals: dict[tuple[Any, ...], list[Any]] = field(default_factory=dict)
     prices: dict[tuple[str, int], list[int]] = field(default_factory=dict)
     journal: dict[int, tuple[int, bytes]] = field(default_factory=dict)
 
@@ -194,8 +211,9 @@ class Tables:
             known[write.sql](*write.arguments)
 
     def _intervals(self, *columns):
-        for workload_id, attempt, *row in zip(*columns, strict=True):
-            known = self.intervals.setdefault((workload_id, attempt), row)
+        for workload_id, attempt, resizes, *row in zip(*columns, strict=True):
+            size = (resizes,) if resizes else ()
+            known = self.intervals.setdefault((workload_id, attempt, *size), row)
             for index in range(2, 6):
                 known[index] = row[index] if known[index] is None else known[index]
 

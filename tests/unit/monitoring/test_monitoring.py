@@ -85,6 +85,43 @@ def test_an_attempt_is_one_row_from_placed_to_released(monitoring: Monitoring):
     assert {("w1", 1): row} == monitoring.tables.intervals
 
 
+def test_a_gang_that_changes_its_size_has_an_interval_for_each_in_any_order():
+    facts = [
+        b.placed(2, at_ms=b.START_MS),
+        b.resized(4, 3, 1, b.START_MS + 100),
+        b.resized(5, 2, 2, b.START_MS + 150),
+        b.released(workloads.WorkloadSucceeded, 6, b.START_MS + 250, released_resizes=2),
+    ]
+    for order in itertools.permutations(facts):
+        one = Monitoring()
+        for fact in [*order, *order]:
+            one.read(fact)
+
+        held = {key[2:]: row[3:] for key, row in one.tables.intervals.items()}
+        assert held == {
+            (): [1000, b.START_MS, b.START_MS + 100],
+            (1,): [3000, b.START_MS + 100, b.START_MS + 150],
+            (2,): [2000, b.START_MS + 150, b.START_MS + 250],
+        }
+
+
+def test_gauges_follow_the_size_of_a_gang(monitoring: Monitoring):
+    monitoring.read(b.queued(), b.placed(2, at_ms=b.START_MS))
+    monitoring.read(b.resized(4, 3, 1, b.START_MS + 100))
+
+    memory = monitoring.handler.memory
+    assert {("vision", "vision-queue", "h100"): 3000} == memory.charged
+    assert ["n1", "n2", "n3"] == [node for node, _, _ in memory.devices["w1"]]
+
+    monitoring.read(
+        b.released(workloads.WorkloadSucceeded, 5, b.START_MS + 200, released_resizes=1)
+    )
+
+    total = memory.totals["vision", "h100"]
+    assert 1000 * 100 + 3000 * 100 == total.at(b.START_MS + 900)
+    assert {} == memory.devices
+
+
 def test_cost_rows_are_the_same_in_any_order_and_told_twice():
     facts = [
         b.placed(2, at_ms=b.START_MS + 5),

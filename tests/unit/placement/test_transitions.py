@@ -32,6 +32,7 @@ from tests.support.placement_driver import (
 )
 from tests.unit.placement.world import (
     PATHS,
+    a_gang_below_its_size,
     at,
     bound,
     cancel,
@@ -189,7 +190,10 @@ def test_every_transition_of_placement_is_taken_by_some_message():
     held_later.send(hold)
     held_later.send(gone)
 
-    taken |= over_time.rows | held_later.rows
+    smaller = a_gang_below_its_size()
+    smaller.send(pod_fact(PodsFinished, "full", succeeded=True))
+
+    taken |= over_time.rows | held_later.rows | smaller.rows
 
     of_admission = {(State.RECEIVED, State.QUEUED), (State.RECEIVED, State.REJECTED)}
     table = {(before, after) for before, afters in TRANSITIONS.items() for after in afters}

@@ -85,17 +85,30 @@ class Ledger:
             submitted_at_ms=1000,
         )
 
-    def end(self, kind, identifier, state, at_ms=30_000):
+    def resize(self, identifier, gpus, resizes, at_ms):
+        charge = Resources(gpu_milli=gpus * 1000, cpu_milli=0, memory_mib=0)
+        placement = Placement(flavor="h100", pods=(), charge=charge)
+        return self.fact(
+            workloads.WorkloadResized,
+            identifier,
+            State.RUNNING,
+            placement=placement,
+            resized_at_ms=at_ms,
+            resizes=resizes,
+        )
+
+    def end(self, kind, identifier, state, at_ms=30_000, resizes=0):
         return self.fact(
             kind,
             identifier,
             state,
             released_at_ms=at_ms,
             released_attempt=self.attempts.get(identifier, 0),
+            released_resizes=resizes,
         )
 
-    def succeed(self, identifier, at_ms=30_000):
-        return self.end(workloads.WorkloadSucceeded, identifier, State.SUCCEEDED, at_ms)
+    def succeed(self, identifier, at_ms=30_000, resizes=0):
+        return self.end(workloads.WorkloadSucceeded, identifier, State.SUCCEEDED, at_ms, resizes)
 
 
 def short(outcome):

@@ -53,10 +53,30 @@ def test_a_life_costs_one_row_and_leaves_one_row_of_history():
     assert writes(last, "DELETE", "pending") == [(["w1"],)]
     (history,) = writes(last, "INSERT", "usage_history")
     assert [column[0] for column in history] == [
-        *("w1", 1, "t", "q", "h100", 2000, 0, 0, 20_000, 50_000)
+        *("w1", 1, "t", "q", "h100", 2000, 0, 0, 20_000, 50_000, 0)
     ]
     assert used(ledger) == 0
     assert ledger.handler._records.alive == {}
+
+
+def test_a_gang_that_changes_its_size_leaves_a_row_of_history_for_each():
+    ledger = Ledger(queue_document())
+    ledger.queue(a_workload("w1", gpus=2))
+    ledger.place("w1", gpus=2, at_ms=20_000)
+
+    grown = ledger.resize("w1", 6, 1, at_ms=30_000)
+    in_use = used(ledger)
+    last = ledger.succeed("w1", at_ms=50_000, resizes=1)
+
+    rows = [
+        [column[0] for column in writes(outcome, "INSERT", "usage_history")[0]]
+        for outcome in (grown, last)
+    ]
+    assert [(row[5], *row[8:]) for row in rows] == [
+        (2000, 20_000, 30_000, 0),
+        (6000, 30_000, 50_000, 1),
+    ]
+    assert (in_use, used(ledger)) == (6000, 0)
 
 
 def test_what_begins_and_ends_in_one_batch_has_no_row_at_all():

@@ -1,0 +1,144 @@
+"""A running gang holds more or fewer pods: one transaction for each change of what it holds.
+
+    grow    charge, WorkloadResized, ResizePods -> PodsResized: it stays so
+                                                -> ResizeRefused: give back, WorkloadResized
+    shrink  ResizePods -> PodsResized: the pods given up are gone; give back, WorkloadResized
+
+So `WorkloadResized` is told exactly when the ledger changes, and devices are given back only when
+their pods are seen gone. One resize of an attempt is open at a time; an eviction or the end of the
+attempt simply releases all that is held then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from services.placement.desk import Desk
+from services.placement.records import Record
+from shared.core.lifecycle import State
+from shared.core.model import Placement
+from shared.core.resize import joined, shrunk_to, sizes
+from shared.events import pods, workloads
+from shared.events.envelope import Received
+
+REST_SECONDS: Final = 60
+"""What was just made smaller, or whose growth was refused, is not made larger for so long."""
+
+
+def grow(desk: Desk, record: Record, added: Placement, cause: Received) -> None:
+    """Let it hold `added` too, which is charged in the cluster arrays, and start those pods."""
+    assert record.placement is not None
+    wanted = joined(record.placement, added)
+    _ask(desk, record, wanted, ("grown", "there is room for it"), cause)
+    desk.grow(record, added)
+    _tell(desk, record, cause)
+
+
+def shrink(
+    desk: Desk, record: Record, pods_kept: int, reason: str, cause: Received, *, message: str = ""
+) -> bool:
+    """Stop its pods from rank `pods_kept` on; false when it may not be of that size now.
+
+    `core.resize.sizes` gives the numbers that may be kept. What they hold is given back when they
+    are seen gone. `reason` and `message` are told then, in `WorkloadResized`.
+    """
+    placement = record.placement
+    if record.state is not State.RUNNING or record.resize.open or placement is None:
+        return False
+    if pods_kept not in sizes(record.workload, placement):
+        return False
+    kept = shrunk_to(record.workload, placement, pods_kept)
+    _ask(desk, record, kept, (reason, message), cause)
+    return True
+
+
+def resized(desk: Desk, record: Record, fact: pods.PodsResized, cause: Received) -> None:
+    """The binder has brought the pods to the size that was asked for."""
+    if not _answers(record, fact.number):
+        return
+    resize = record.resize
+    _close(desk, record)
+    if resize.pods < resize.pods_before:
+        _give_back(desk, record, resize.pods, cause)
+
+
+def refused(desk: Desk, record: Record, fact: pods.ResizeRefused, cause: Received) -> None:
+    """The cluster would not take a new pod: it runs on with those it had."""
+    if not _answers(record, fact.number):
+        return
+    message = f"{fact.node or 'the cluster'}: {fact.reason} {fact.message}".strip()
+    record.resize = replace(record.resize, reason="resize-refused", message=message)
+    pods_before = record.resize.pods_before
+    _close(desk, record)
+    _give_back(desk, record, pods_before, cause)
+
+
+def _answers(record: Record, number: int) -> bool:
+    """Whether the resize is the open one, of an attempt that is not being stopped."""
+    running = record.state is State.RUNNING
+    return running and record.resize.open and record.resize.number == number
+
+
+def _ask(
+    desk: Desk, record: Record, wanted: Placement, why: tuple[str, str], cause: Received
+) -> None:
+    """Open the next resize and command it."""
+    assert record.placement is not None
+    workload, known = record.workload, record.resize
+    record.resize = replace(
+        known,
+        number=known.number + 1,
+        pods_before=len(record.placement.pods),
+        pods=len(wanted.pods),
+        open=True,
+        reason=why[0],
+        message=why[1],
+    )
+    desk.records.touch(record)
+    command = pods.ResizePods(
+        workload_id=workload.id,
+        team=workload.team,
+        attempt=record.attempt,
+        number=record.resize.number,
+        epoch=desk.epoch,
+        placement=wanted,
+        pod_sets=workload.spec.pod_sets,
+        expected_duration_seconds=workload.spec.expected_duration_seconds,
+        cell=workload.cell,
+    )
+    desk.command(record, command, cause)
+
+
+def _close(desk: Desk, record: Record) -> None:
+    record.resize = replace(record.resize, open=False)
+    desk.records.touch(record)
+    desk.below_size[record.workload.id] = None
+
+
+def _give_back(desk: Desk, record: Record, pods_kept: int, cause: Received) -> None:
+    rests_until_ms = desk.now_ms + REST_SECONDS * 1000
+    record.resize = replace(record.resize, rests_until_ms=rests_until_ms)
+    desk.shrink(record, pods_kept)
+    _tell(desk, record, cause)
+
+
+def _tell(desk: Desk, record: Record, cause: Received) -> None:
+    """What it holds from now on."""
+    placement = record.placement
+    assert placement is not None
+    resize = record.resize = replace(record.resize, changes=record.resize.changes + 1)
+    before = record.become(State.RUNNING)
+    size = f"{len(placement.pods)} of {record.workload.pods} pods"
+    record.reason = resize.reason
+    record.message = f"{size}: {resize.message}" if resize.message else size
+    desk.tell(
+        record,
+        before,
+        workloads.WorkloadResized,
+        cause,
+        placement=placement,
+        resized_at_ms=desk.now_ms,
+        resizes=resize.changes,
+    )
+    record.reason = record.message = ""

@@ -1,0 +1,72 @@
+"""A gang that runs and changes its size: what it may give up, and what it then holds.
+
+An elastic gang gives up its highest ranks, so that those who stay are 0..n-1 (`core/ranks.py` put
+there what it could do without), by whole outermost slices, and never falls below `min_count` of
+any set. What can be added to it is found by `core/elastic.py grow`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from shared.core.demand import gang_of
+from shared.core.model import Placement, PodPlacement, Workload, pod_resources
+from shared.core.units import Resources
+from shared.core.value import replace
+
+
+def sizes(workload: Workload, placement: Placement) -> tuple[int, ...]:
+    """Numbers of pods that it may shrink to, the largest first; none for a gang at its least.
+
+    Each is reached by giving up the ranks from there on. O(pods).
+    """
+    demands = {demand.pod_set: demand for demand in gang_of(workload).demands}
+    left = Counter(pod.pod_set for pod in placement.pods)
+    names = [pod.pod_set for pod in sorted(placement.pods, key=_rank)]
+    found: list[int] = []
+    while names:
+        demand = demands[names[-1]]
+        unit = names[-demand.unit :]
+        if left[unit[0]] - demand.unit < demand.min_count or len({*unit}) > 1:
+            break
+        left[unit[0]] -= demand.unit
+        del names[-demand.unit :]
+        found.append(len(names))
+    return tuple(found)
+
+
+def surplus(placement: Placement, pods_kept: int) -> tuple[PodPlacement, ...]:
+    """The pods that go when `pods_kept` stay."""
+    return tuple(pod for pod in placement.pods if pod.rank >= pods_kept)
+
+
+def shrunk_to(workload: Workload, placement: Placement, pods_kept: int) -> Placement:
+    """What is held when the first `pods_kept` ranks stay."""
+    kept = tuple(pod for pod in placement.pods if pod.rank < pods_kept)
+    return replace(placement, pods=kept, charge=charge_of(workload, kept))
+
+
+def joined(placement: Placement, added: Placement) -> Placement:
+    """What is held with the pods that `grow` has found."""
+    return replace(
+        placement,
+        pods=(*placement.pods, *added.pods),
+        charge=placement.charge + added.charge,
+        span=added.span,
+    )
+
+
+def charge_of(workload: Workload, pods: Iterable[PodPlacement]) -> Resources:
+    """What quota counts for `pods` of the workload."""
+    sizes_by_set = {one.name: pod_resources(one) for one in workload.spec.pod_sets}
+    gpu_milli = cpu_milli = memory_mib = 0
+    for pod in pods:
+        gpu_milli += sum(share.milli for share in pod.shares)
+        cpu_milli += sizes_by_set[pod.pod_set].cpu_milli
+        memory_mib += sizes_by_set[pod.pod_set].memory_mib
+    return Resources(gpu_milli=gpu_milli, cpu_milli=cpu_milli, memory_mib=memory_mib)
+
+
+def _rank(pod: PodPlacement) -> int:
+    return pod.rank
