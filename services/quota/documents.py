@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from shared.core.amounts import Amount, amount
+from shared.core.flavor_choice import FlavorKind
 from shared.core.nomination import Nominator
 from shared.core.quota import FlavorLimits, QuotaDocument, QuotaNode
 from shared.core.units import Resources
@@ -48,7 +49,7 @@ class Documents:
         for row in await reader.fetch("SELECT body FROM quota.flavor ORDER BY name"):
             flavor = msgspec.json.decode(row["body"], type=FlavorApplied)
             self._flavors[flavor.name] = flavor
-            self._core.apply_flavor(flavor.name, flavor.products)
+            self._core.apply_flavor(flavor.name, kind_of(flavor))
         rows = await reader.fetch(
             "SELECT kind, revision, body FROM quota.quota_node ORDER BY name"
         )
@@ -67,7 +68,7 @@ class Documents:
             return f"{flavor.name}: its price is negative"
         self._flavors[flavor.name] = flavor
         self._fresh_flavors[flavor.name] = None
-        self._core.apply_flavor(flavor.name, flavor.products)
+        self._core.apply_flavor(flavor.name, kind_of(flavor))
         return ""
 
     def apply(self, applied: QueueApplied | CohortApplied) -> tuple[list[QuotaNode], str]:
@@ -158,6 +159,11 @@ def document_of(applied: QueueApplied | CohortApplied) -> QuotaDocument:
         flavors=flavors,
         weight=applied.weight,
     )
+
+
+def kind_of(flavor: FlavorApplied) -> FlavorKind:
+    """The core's noun for a flavor."""
+    return FlavorKind(products=flavor.products, spot=flavor.spot)
 
 
 def _limits_of(one: FlavorQuota) -> FlavorLimits:

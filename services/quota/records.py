@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from shared.core.amounts import Amount
+from shared.core.flavor_choice import choice_of
 from shared.core.model import Workload, WorkloadSpec, gpu_milli, least_count
 from shared.core.nomination import Nominator
 from shared.core.pending import Pending, Phase
@@ -244,7 +245,7 @@ def pending_of(workload: Workload, version: int) -> Pending:
         priority=workload.priority,
         submitted_at_ms=workload.submitted_at_ms,
         request=request_of(workload.spec),
-        products=workload.spec.gpu_choice.products,
+        choice=choice_of(workload.spec),
         version=version,
     )
 

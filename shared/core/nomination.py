@@ -17,6 +17,7 @@ from typing import Final
 
 from shared.core.amounts import Amount
 from shared.core.decision import Refusal
+from shared.core.flavor_choice import FlavorKind
 from shared.core.ordering import OrderKey, order_key
 from shared.core.pending import Line, Pending, Phase, RequestClass
 from shared.core.permission import Permissions
@@ -122,11 +123,11 @@ class Nominator:
             self._changed_trees |= {before, node.root.name}
         return node, problem
 
-    def apply_flavor(self, name: str, products: tuple[str, ...]) -> None:
+    def apply_flavor(self, name: str, kind: FlavorKind) -> None:
         """What a flavor is made of."""
-        if self._permissions.products.get(name) == products:
+        if self._permissions.kinds.get(name) == kind:
             return
-        self._permissions.products[name] = products
+        self._permissions.kinds[name] = kind
         self._permissions.changed()
         for line in self.lines.values():
             self._reconsider(line)

@@ -12,6 +12,7 @@ from typing import Final
 
 from shared.core.amounts import Amount
 from shared.core.decision import Reason
+from shared.core.flavor_choice import ANY, Choice
 from shared.core.ordering import Lineup, OrderKey, order_key
 from shared.core.quota import NOTHING, QuotaNode
 
@@ -41,6 +42,7 @@ class Pending:
         "attempt",
         "cancelled",
         "charge",
+        "choice",
         "flavor",
         "held",
         "hold_asked",
@@ -51,7 +53,6 @@ class Pending:
         "phase",
         "placed_at_ms",
         "priority",
-        "products",
         "queue",
         "request",
         "submitted_at_ms",
@@ -69,7 +70,7 @@ class Pending:
         priority: int,
         submitted_at_ms: int,
         request: Amount,
-        products: tuple[str, ...] = (),
+        choice: Choice = ANY,
         version: int = 1,
     ) -> None:
         self.id = identifier
@@ -78,7 +79,7 @@ class Pending:
         self.priority = priority
         self.submitted_at_ms = submitted_at_ms
         self.request = request
-        self.products = products
+        self.choice = choice
         self.version = version
         self.key: OrderKey = order_key(priority, submitted_at_ms, identifier)
         self.phase = Phase.IDLE
@@ -104,11 +105,11 @@ class Pending:
 class RequestClass:
     """Waiting workloads of one queue with equal requests."""
 
-    __slots__ = ("flavors", "flavors_version", "lineup", "products", "request")
+    __slots__ = ("choice", "flavors", "flavors_version", "lineup", "request")
 
-    def __init__(self, request: Amount, products: tuple[str, ...]) -> None:
+    def __init__(self, request: Amount, choice: Choice) -> None:
         self.request = request
-        self.products = products
+        self.choice = choice
         self.lineup: Lineup[Pending] = Lineup()
         self.flavors: tuple[str, ...] = ()
         self.flavors_version = -1
@@ -133,7 +134,7 @@ class Line:
     def __init__(self, node: QuotaNode) -> None:
         self.node = node
         self.name = node.name
-        self.classes: dict[tuple[Amount, tuple[str, ...]], RequestClass] = {}
+        self.classes: dict[tuple[Amount, Choice], RequestClass] = {}
         self.open: dict[str, Pending] = {}
         self.refused: Lineup[Pending] = Lineup(reverse=True)
         self.suspects: list[Pending] = []
@@ -157,10 +158,10 @@ class Line:
 
     def enter(self, pending: Pending) -> RequestClass:
         """Let `pending` wait here. O(log n)."""
-        key = (pending.request, pending.products)
+        key = (pending.request, pending.choice)
         members = self.classes.get(key)
         if members is None:
-            members = self.classes[key] = RequestClass(pending.request, pending.products)
+            members = self.classes[key] = RequestClass(pending.request, pending.choice)
         members.lineup.push(pending)
         self.untold.push(pending)
         pending.phase = Phase.WAITING
@@ -170,7 +171,7 @@ class Line:
 
     def leave(self, pending: Pending) -> None:
         """Take a waiting `pending` out. O(1)."""
-        key = (pending.request, pending.products)
+        key = (pending.request, pending.choice)
         members = self.classes[key]
         members.lineup.discard(pending)
         if not members.lineup:

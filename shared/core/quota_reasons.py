@@ -27,6 +27,15 @@ def no_flavor(queue: str, products: tuple[str, ...]) -> Refusal:
     )
 
 
+def only_spot(queue: str) -> Refusal:
+    """Only spot flavors would do, and the workload cannot live there."""
+    return Refusal(
+        reason=Reason.NO_MATCHING_NODE,
+        message=f"queue {queue} has only spot flavors for it, and it may not be interrupted",
+        next_step="set checkpoint_interval_seconds and preemptible, or ask for other quota",
+    )
+
+
 def exceeds(node: QuotaNode, flavor: str, request: Amount) -> Refusal:
     """More than the whole quota: it would wait for ever."""
     limit = node.potential(flavor)

@@ -55,7 +55,7 @@ class Teller:
         """Why a waiting workload is not nominated; `head` is the first of a strict queue."""
         if line.held:
             return quota_reasons.queue_held(line.name)
-        members = line.classes[pending.request, pending.products]
+        members = line.classes[pending.request, pending.choice]
         permitted = self._permissions.permitted(line, members)
         if not permitted:
             return self._never(line, members)
@@ -68,8 +68,11 @@ class Teller:
         return quota_reasons.window_full(open_count)
 
     def _never(self, line: Line, members: RequestClass) -> Refusal:
-        matching = self._permissions.matching(line, members.products)
+        choice = members.choice
+        matching = self._permissions.matching(line, choice)
+        if not matching and self._permissions.matching(line, choice._replace(interruptible=True)):
+            return quota_reasons.only_spot(line.name)
         if not matching:
-            return quota_reasons.no_flavor(line.name, members.products)
+            return quota_reasons.no_flavor(line.name, choice.products)
         largest = max(matching, key=line.node.potential)
         return quota_reasons.exceeds(line.node, largest, members.request)

@@ -1,6 +1,7 @@
 """The quota core alone on the shapes of the benchmark `admission`, in virtual time.
 
-No broker, database or placement: what is nominated is placed at once and ends after its run time.
+No broker or database, and of placement the order and the quota alone: what is nominated is placed
+at once if the ledger could charge it, waits in the index if not, and ends after its run time.
 Everything is created at once; `decided` is the time until each is nominated or told why not.
 """
 
@@ -13,7 +14,8 @@ from typing import Any, Final
 
 from shared.core.nomination import Nominate, Nominator
 from shared.core.pending import Pending
-from shared.core.quota import FlavorLimits, QuotaDocument
+from shared.core.quota import FlavorLimits, QuotaDocument, QuotaTree
+from shared.core.waiting import WaitingIndex
 from tests.benchmarks.admission_shapes import (
     BORROWED_CPU_MAX,
     FLAVOR,
@@ -56,46 +58,83 @@ def _pending(number: int, arrival: Arrival) -> Pending:
     )
 
 
+class _World:
+    """A core, and of placement its waiting index and its own quota tree, without promises."""
+
+    def __init__(self, core: Nominator, waiting: Sequence[tuple[Pending, Arrival]]) -> None:
+        self.core = core
+        self.running: list[tuple[int, str, Pending]] = []
+        self.waits: dict[str, list[int]] = {}
+        self._index = WaitingIndex()
+        self._ledger = QuotaTree()
+        for node in core.tree.nodes.values():
+            assert node.document is not None
+            self._ledger.apply(node.document)
+        self._known = {pending.id: pending for pending, _ in waiting}
+        self._work_of = {pending.id: one.work for pending, one in waiting}
+
+    def settle(self, now_ms: int) -> None:
+        """Draw conclusions; of what is nominated runs what there is quota for."""
+        while True:
+            self.core.settle()
+            chosen = [one.pending for one in self.core.take() if isinstance(one, Nominate)]
+            for pending in chosen:
+                self._index.add(pending.id, (pending.queue, pending.request), pending.key)
+            while (identifier := self._index.pop()) is not None:
+                self._try(self._known[identifier], now_ms)
+            if not chosen and not self.core.unsettled:
+                return
+
+    def _try(self, pending: Pending, now_ms: int) -> None:
+        if self._ledger.blocked_by(self._ledger.node(pending.queue), FLAVOR, pending.request):
+            self._index.rest(pending.id, (pending.queue, pending.request), pending.key)
+            self.core.refused(pending, pending.nomination)
+            return
+        self._ledger.charge(pending.queue, FLAVOR, pending.request)
+        self.core.placed(pending, FLAVOR, pending.request, 1)
+        work = self._work_of[pending.id]
+        self.waits.setdefault(work.name, []).append(now_ms)
+        heapq.heappush(self.running, (now_ms + work.run_ms, pending.id, pending))
+
+    def end(self) -> int:
+        """Let whatever ends next end; when that is."""
+        now_ms, freed = self.running[0][0], set()
+        while self.running and self.running[0][0] == now_ms:
+            over = heapq.heappop(self.running)[2]
+            self._ledger.charge(over.queue, FLAVOR, over.request, -1)
+            self.core.forget(over)
+            freed.add(self._root(over))
+        self._index.wake(lambda one: self._root(self._known[one]) in freed)
+        return now_ms
+
+    def _root(self, pending: Pending) -> str:
+        return self._ledger.node(pending.queue).root.name
+
+
 def measure(shape: Shape) -> dict[str, Any]:
     """Decided a second, whole lives a second, and what the rules alone would give."""
     core, waiting = prepared(shape)
-    running: list[tuple[int, str, Pending]] = []
-    work_of = {pending.id: one.work for pending, one in waiting}
-    waits: dict[str, list[int]] = {}
-
-    def settle(now_ms: int) -> None:
-        """Draw conclusions; what is nominated runs at once."""
-        while True:
-            core.settle()
-            chosen = [one.pending for one in core.take() if isinstance(one, Nominate)]
-            for pending in chosen:
-                core.placed(pending, pending.flavor, pending.request, 1)
-                work = work_of[pending.id]
-                waits.setdefault(work.name, []).append(now_ms)
-                heapq.heappush(running, (now_ms + work.run_ms, pending.id, pending))
-            if not chosen and not core.unsettled:
-                return
-
+    world = _World(core, waiting)
     begin = time.perf_counter()
     for start in range(0, len(waiting), BATCH):
         for pending, _ in waiting[start : start + BATCH]:
             core.enter(pending)
-        settle(0)
+        world.settle(0)
     decided = time.perf_counter() - begin
     now_ms = 0
-    while running:
-        now_ms = running[0][0]
-        while running and running[0][0] == now_ms:
-            core.forget(heapq.heappop(running)[2])
-        settle(now_ms)
+    while world.running:
+        now_ms = world.end()
+        world.settle(now_ms)
     seconds = time.perf_counter() - begin
-    assert sum(map(len, waits.values())) == len(waiting), "somebody was never nominated"
+    assert sum(map(len, world.waits.values())) == len(waiting), "somebody was never nominated"
     return {
         "workloads": len(waiting),
         "decided_per_second": round(len(waiting) / decided),
         "lives_per_second": round(len(waiting) / seconds),
         "useful_utilisation_percent": round(100 * shape.ideal_ms / now_ms, 1),
-        "mean_seconds_to_admission": {name: _mean(each) for name, each in sorted(waits.items())},
+        "mean_seconds_to_admission": {
+            name: _mean(each) for name, each in sorted(world.waits.items())
+        },
     }
 
 

@@ -1,6 +1,7 @@
 """Who is nominated, in which order, and what the others are told."""
 
 from shared.core.decision import Reason
+from shared.core.flavor_choice import FlavorKind
 from shared.core.nomination import TURN_MAX
 from shared.core.pending import TOLD_MAX, Phase
 from shared.core.units import UNLIMITED
@@ -185,8 +186,8 @@ def test_a_nomination_stands_when_only_the_amount_of_quota_changes():
 
 def test_a_flavor_without_the_product_is_not_permitted():
     desk = Desk(a_queue(flavors={"a100": 8, "h100": 8}))
-    desk.core.apply_flavor("a100", ("A100",))
-    desk.core.apply_flavor("h100", ("H100", "H100-NVL"))
+    desk.core.apply_flavor("a100", FlavorKind(("A100",)))
+    desk.core.apply_flavor("h100", FlavorKind(("H100", "H100-NVL")))
 
     desk.queue(a_pending("w1", products=("H100",)), a_pending("w2", products=("B200",)))
 
@@ -244,7 +245,11 @@ def test_a_second_flavor_is_used_when_the_first_is_full():
 
 
 def test_a_release_in_a_cohort_wakes_a_queue_that_the_cohort_blocked():
-    desk = Desk(a_cohort(), a_queue("q", parent="c"), a_queue("r", parent="c"))
+    desk = Desk(
+        a_cohort(flavors={"h100": 6}),
+        a_queue("q", parent="c", flavors={"h100": 2}),
+        a_queue("r", parent="c"),
+    )
     holders = [a_pending(f"w{i}", 4, queue="r") for i in range(2)]
     desk.queue(*holders)
     for one in holders:
@@ -338,20 +343,20 @@ def test_what_is_over_leaves_nothing_behind_and_takes_nothing_back():
 
 def test_a_nomination_is_taken_back_when_its_flavor_loses_the_product():
     desk = Desk(a_queue())
-    desk.core.apply_flavor("h100", ("H100",))
+    desk.core.apply_flavor("h100", FlavorKind(("H100",)))
     desk.queue(a_pending("w1", products=("H100",)))
 
-    desk.core.apply_flavor("h100", ("H200",))
+    desk.core.apply_flavor("h100", FlavorKind(("H200",)))
 
     assert desk.settle() == ["-w1", "?w1:NoMatchingFlavor"]
 
 
 def test_a_flavor_that_is_told_again_unchanged_costs_nothing():
     desk = Desk(a_queue())
-    desk.core.apply_flavor("h100", ("H100",))
+    desk.core.apply_flavor("h100", FlavorKind(("H100",)))
     desk.queue(a_pending("w1"))
 
-    desk.core.apply_flavor("h100", ("H100",))
+    desk.core.apply_flavor("h100", FlavorKind(("H100",)))
 
     assert not desk.core.unsettled
 
@@ -397,8 +402,8 @@ def test_freed_quota_does_not_wake_a_queue_of_another_tree():
     desk = Desk(
         a_cohort("c"),
         a_queue("q", parent="c"),
-        a_cohort("d"),
-        a_queue("r", parent="d"),
+        a_cohort("d", flavors={"h100": 4}),
+        a_queue("r", parent="d", flavors={"h100": 2}),
         a_queue("s", parent="d"),
     )
     holder, taken = a_pending("w0", 8), a_pending("x0", 8, queue="s")

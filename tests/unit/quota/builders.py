@@ -1,5 +1,6 @@
 """Valid objects that name only what matters to a test of quota."""
 
+from shared.core.flavor_choice import Choice
 from shared.core.nomination import Nominate, Nominator, Refuse, Withdraw
 from shared.core.pending import Pending
 from shared.core.quota import FlavorLimits, QuotaDocument
@@ -33,7 +34,9 @@ def a_cohort(name="c", **rest):
     return a_queue(name, kind="cohort", **({"flavors": {}} | rest))
 
 
-def a_pending(identifier, count=1, *, at=0, priority=0, queue="q", request=None, products=()):
+def a_pending(
+    identifier, count=1, *, at=0, priority=0, queue="q", request=None, products=(), choice=None
+):
     return Pending(
         identifier,
         team="t",
@@ -41,7 +44,7 @@ def a_pending(identifier, count=1, *, at=0, priority=0, queue="q", request=None,
         priority=priority,
         submitted_at_ms=at,
         request=request if request is not None else gpus(count),
-        products=products,
+        choice=choice or Choice(products=products),
     )
 
 

@@ -1,0 +1,70 @@
+"""What is nominated in which flavors, and what a queue owns while others hold it."""
+
+from shared.core.flavor_choice import Choice, FlavorKind
+from shared.core.queue_policy import QueuePolicy
+from tests.unit.quota.builders import Desk, a_cohort, a_pending, a_queue
+
+
+def place(desk, pending, flavor="h100"):
+    desk.core.placed(pending, flavor, pending.request, 1)
+    return desk.settle()
+
+
+def test_what_a_queue_owns_may_be_tried_while_others_hold_it():
+    """Placement refuses it, and that is what asks for it back."""
+    desk = Desk(a_cohort(), a_queue("q", parent="c"), a_queue("r", parent="c"))
+    desk.queue(borrower := a_pending("w0", 16, queue="r"))
+    place(desk, borrower)
+
+    assert desk.queue(a_pending("x", 8), a_pending("y", 8)) == ["+x", "?y:WaitingForQuota"]
+    assert desk.queue(a_pending("z", 1, queue="r")) == ["?z:WaitingForQuota"]
+
+
+def test_flavors_are_offered_as_the_queue_says():
+    flavors = {"h100": 8, "spot": 8, "a100": 8}
+    desk = Desk(
+        a_queue(flavors=flavors, policy=QueuePolicy(spot_first=True)),
+        a_queue("r", flavors=flavors),
+    )
+    desk.core.apply_flavor("spot", FlavorKind(("H100",), spot=True))
+    desk.core.apply_flavor("a100", FlavorKind(("A100",)))
+    checkpoints = Choice(interruptible=True)
+    prefers = Choice(preferred=(("A100", 5), ("H100", 3)), interruptible=True)
+
+    desk.queue(
+        a_pending("w", choice=checkpoints),
+        a_pending("x", queue="r", choice=checkpoints),
+        a_pending("y", queue="r", choice=prefers),
+        a_pending("z"),
+    )
+
+    assert desk.offers["w"] == ("spot", "h100", "a100")
+    assert desk.offers["x"] == ("h100", "spot", "a100")
+    assert desk.offers["y"] == ("a100", "spot", "h100")
+    assert desk.offers["z"] == ("h100", "a100")
+
+
+def test_work_that_may_not_be_interrupted_is_told_that_there_is_only_spot():
+    desk = Desk(a_queue(flavors={"spot": 8}))
+    desk.core.apply_flavor("spot", FlavorKind(spot=True))
+
+    assert desk.queue(a_pending("w")) == ["?w:NoMatchingFlavor"]
+    assert "checkpoint_interval_seconds" in desk.refusals["w"].next_step
+    assert desk.queue(a_pending("v", choice=Choice(interruptible=True))) == ["+v"]
+
+
+def test_a_queue_that_does_not_borrow_before_it_reclaims_waits_for_its_own():
+    def counted(policy):
+        flavors = {"h100": 8, "a100": 0}
+        desk = Desk(
+            a_cohort(flavors={"a100": 8}),
+            a_queue("q", parent="c", flavors=flavors, policy=policy),
+            a_queue("r", parent="c"),
+        )
+        desk.queue(borrower := a_pending("w0", 16, queue="r"))
+        place(desk, borrower)
+        desk.queue(one := a_pending("x", 4))
+        return one.flavor
+
+    assert counted(QueuePolicy(borrow_before_preempt=True)) == "a100"
+    assert counted(QueuePolicy(borrow_before_preempt=False)) == "h100"
