@@ -70,6 +70,7 @@ SERVICES = (
     Service(
         name="binder", role="binder", module="services.binder", needs=(KAFKA, POSTGRES, CLUSTER)
     ),
+    _service("preemption"),
     _service("monitoring"),
     _service(
         GATEWAY,

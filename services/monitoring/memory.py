@@ -10,12 +10,12 @@ from typing import Final
 
 import msgspec
 
-from services.monitoring.journal import Journal
 from shared.core.cost import RunningTotal
 from shared.core.lifecycle import HOLDING, TERMINAL, State
 from shared.events.nodes import GpuUsageReported
 from shared.events.quotas import QuotaChanged
 from shared.ports.reader import Reader
+from shared.runtime.journal import Journal
 
 WORKLOAD: Final = "w"
 DEVICES: Final = "d"
@@ -67,13 +67,14 @@ class Memory:
 
     def __init__(self) -> None:
         self.journal = Journal(
+            "monitoring",
             {
                 WORKLOAD: msgspec.json.Decoder(Seen),
                 DEVICES: msgspec.json.Decoder(Devices),
                 NODE: msgspec.json.Decoder(NodeState),
                 QUOTA: msgspec.json.Decoder(QuotaChanged),
                 TOTAL: msgspec.json.Decoder(int),
-            }
+            },
         )
         self.workloads: dict[str, Seen] = {}
         self.devices: dict[str, Devices] = {}

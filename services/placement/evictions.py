@@ -105,7 +105,7 @@ class Evictions:
         victims = [desk.records.alive[one.workload_id] for one in plan.victims]
         grace_seconds = max((one.workload.spec.grace_seconds for one in victims), default=0)
         expires_at_ms = desk.now_ms + (grace_seconds + SLACK_SECONDS) * 1000
-        self._tell_accepted(record, plan, expires_at_ms, message)
+        self._tell_accepted(record, plan, (placement, expires_at_ms), message)
         for victim, planned in zip(victims, plan.victims, strict=True):
             self._evict(victim, record, (plan.plan_id, planned.rule or plan.rule), message)
         self._trials.reserve(record)
@@ -209,10 +209,11 @@ class Evictions:
         self,
         record: Record,
         plan: plans.ProposeEvictionPlan,
-        expires_at_ms: int,
+        room: tuple[Placement, int],
         message: Received,
     ) -> None:
-        workload = record.workload
+        """`room` is where and until when."""
+        workload, (placement, expires_at_ms) = record.workload, room
         fact = plans.EvictionPlanAccepted(
             plan_id=plan.plan_id,
             workload_id=workload.id,
@@ -224,6 +225,7 @@ class Evictions:
             victims=plan.victims,
             alternatives=plan.alternatives,
             expires_at_ms=expires_at_ms,
+            placement=placement,
         )
         self._tell(fact, workload.id, message)
 

@@ -7,6 +7,7 @@ victim, and in the end either `WorkloadPlaced` of the preemptor or `ReservationE
 
 from __future__ import annotations
 
+from shared.core.model import Placement
 from shared.events.workloads import Wire
 
 
@@ -68,6 +69,8 @@ class EvictionPlanAccepted(PlanFact, frozen=True, kw_only=True):
     victims: tuple[PlannedVictim, ...]
     expires_at_ms: int
     alternatives: tuple[RefusedAlternative, ...] = ()
+    placement: Placement | None = None
+    """Where the preemptor will be."""
     inline: bool = False
     """Whether placement made the plan itself, after too many refused ones."""
 

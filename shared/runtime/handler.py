@@ -116,3 +116,14 @@ class Patient(Protocol):
 
     linger_seconds: float
     """How long the loop collects messages after the first one."""
+
+
+@runtime_checkable
+class Versioned(Protocol):
+    """A handler to whom a message that comes twice says nothing new: facts carry their version.
+
+    Its messages are not noted in the inbox, which costs a row each; deadlines are. What it emits
+    must have deadlines as causes, so that no event is told twice.
+    """
+
+    by_version: bool

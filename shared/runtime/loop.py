@@ -25,7 +25,14 @@ from shared.runtime import telemetry
 from shared.runtime.assemble import DeadLetter
 from shared.runtime.dedupe import RecentIds
 from shared.runtime.failpoints import Failpoints
-from shared.runtime.handler import Handler, Outcome, Patient, Selective, Suspendable
+from shared.runtime.handler import (
+    Handler,
+    Outcome,
+    Patient,
+    Selective,
+    Suspendable,
+    Versioned,
+)
 from shared.runtime.intake import Batch, Seen, sort_out
 from shared.runtime.session import Session
 
@@ -223,8 +230,18 @@ class Loop:
         elapsed = self._clock.monotonic_seconds() - started
         telemetry.DECIDE_SECONDS.labels(self._handler.name).observe(elapsed)
         dead = [*batch.dead, *(_letter(one, reason) for one, reason in outcome.dead)]
-        await self._session.commit(outcome, messages, batch.skipped, dead, now_ms=now_ms)
+        consumed, skipped = self._noted(messages, batch.skipped)
+        await self._session.commit(outcome, consumed, skipped, dead, now_ms=now_ms)
         self._recent.add(one.event.id for one in messages)
+
+    def _noted(
+        self, messages: Sequence[Received], skipped: Sequence[tuple[str, int, int]]
+    ) -> tuple[Sequence[Received], Sequence[tuple[str, int, int]]]:
+        """What goes into the inbox, and of what only the offset is noted."""
+        if not isinstance(self._handler, Versioned):
+            return messages, skipped
+        read = [(one.topic, one.partition, one.offset) for one in messages if one.offset >= 0]
+        return [one for one in messages if one.offset < 0], [*skipped, *read]
 
     async def _reopen(self) -> None:
         """Memory is void after a rejection: reload, but keep the batch in hand."""

@@ -32,7 +32,7 @@ from tests.support.costs import cpu_seconds, family, memory_mib
 from tests.support.system import TEAM, Stage, launch, now_ms
 from tests.support.work import fleet, submissions
 
-SCHEMAS = ("admission", "quota", "placement", "binder", "gateway", "monitoring")
+SCHEMAS = ("admission", "quota", "placement", "binder", "gateway", "monitoring", "preemption")
 VISIBLE = "SELECT count(*) FROM gateway.workload WHERE state = 'running'"
 WAS_RUNNING = "SELECT count(*) FROM gateway.workload WHERE state IN ('running', 'succeeded')"
 

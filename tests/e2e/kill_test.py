@@ -38,6 +38,7 @@ SERVICES = {
     "placement": "placement",
     "binder": "binder",
     "monitoring": "monitoring",
+    "preemption": "preemption",
     "gateway-projection": "gateway",
 }
 SERVERS = ("kafka", "postgres")
@@ -228,7 +229,7 @@ async def _verdict(stage: Stage, result: dict[str, Any], lasted: float) -> int:
     events = await stage.rows.fetchval("SELECT max(next_seq) FROM placement.watermark")
     result |= {
         "doubled": await doubled(stage),
-        "check": await asyncio.to_thread(_check, stage),
+        "check": await asyncio.to_thread(checked, stage),
         "placements": placements,
         "events_per_second": round(events / lasted),
     }
@@ -242,7 +243,7 @@ async def _verdict(stage: Stage, result: dict[str, Any], lasted: float) -> int:
     return 0 if green else 1
 
 
-def _check(stage: Stage) -> str:
+def checked(stage: Stage) -> str:
     environment = {**os.environ, "MUSTER_HOME": str(stage.system.folder)}
     command = [
         *(sys.executable, "-m", "operations", "check", "-o", "json"),

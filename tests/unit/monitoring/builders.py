@@ -4,7 +4,7 @@ import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.monitoring import journal, ledger
+from services.monitoring import ledger
 from shared.core.decision import Reason
 from shared.core.lifecycle import State
 from shared.core.model import (
@@ -22,7 +22,11 @@ from shared.events import nodes, organisation, quotas, topics, workloads
 from shared.events.envelope import Event, Received, event_id
 from shared.events.registry import BY_TOPIC, NAME_BY_TYPE
 from shared.events.workloads import Wire
+from shared.runtime import journal
 
+APPEND, FORGET, READ = (
+    one.format(schema="monitoring") for one in (journal.APPEND, journal.FORGET, journal.READ)
+)
 START_MS = 1_700_000_000_000
 _numbers = itertools.count()
 TOPIC_OF = {
@@ -204,10 +208,10 @@ class Tables:
         known = {
             ledger.INTERVALS: self._intervals,
             ledger.PRICES: self._prices,
-            journal.APPEND: self._append,
-            journal.FORGET: self._forget,
+            APPEND: self._append,
+            FORGET: self._forget,
         }
-        for write in sorted(writes, key=lambda one: one.sql != journal.FORGET):
+        for write in sorted(writes, key=lambda one: one.sql != FORGET):
             known[write.sql](*write.arguments)
 
     def _intervals(self, *columns):
@@ -230,7 +234,7 @@ class Tables:
         self.journal = {one: row for one, row in self.journal.items() if one >= seq}
 
     async def fetch(self, sql, *arguments):
-        assert sql == journal.READ
+        assert sql == READ
         return [
             {"seq": seq, "entries": entries, "body": body}
             for seq, (entries, body) in sorted(self.journal.items())

@@ -6,7 +6,6 @@ import random
 import pytest
 from prometheus_client import REGISTRY, CollectorRegistry
 
-from services.monitoring import journal
 from services.monitoring.gauges import Gauges
 from services.monitoring.handler import MonitoringHandler
 from services.monitoring.labels import Capped
@@ -14,6 +13,7 @@ from shared.core.decision import Reason
 from shared.core.model import GpuShare
 from shared.core.units import Resources
 from shared.events import nodes, quotas, workloads
+from shared.runtime import journal
 from tests.unit.monitoring import builders as b
 
 HOUR_MS = 3_600_000

@@ -358,6 +358,19 @@ async def test_a_deadline_that_is_due_is_decided_and_consumed_like_a_message(wor
     assert {} == world.shard.offsets
 
 
+async def test_a_handler_that_goes_by_versions_has_only_deadlines_in_its_inbox(world):
+    deadline = deadline_message("turn", "w9", 1, 1_700_000_000_000)
+    world.handler.by_version = True
+    world.handler.deadlines = [deadline]
+    world.feed_numbers(1, 2)
+    world.begin()
+    await world.read_to(2)
+    await world.until(lambda: deadline.event.id in world.shard.inbox)
+
+    assert [deadline.event.id] == list(world.shard.inbox)
+    assert {"w1": 1, "w2": 1, "w9": 1} == world.passed()
+
+
 async def test_a_topic_that_the_handler_asks_for_later_is_read_from_its_beginning(world):
     world.feed(an_event(7), topic=NODE_FACTS.name)
     world.feed_numbers(1)

@@ -2,8 +2,9 @@
 
 What a batch changed is appended as one row; `load` replays the rows, and the last value of a key
 wins. When the log has grown much longer than what lives, it is written anew, so a change costs
-O(1) amortised and a start O(live). Gauges need every waiting workload in memory, and a table row
-for each of its changes would cost more than all else that monitoring does.
+O(1) amortised and a start O(live). For services that keep every workload in memory: a table row
+for each change of each would cost more than all else that they do. The table is
+`<schema>.journal`.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ SLACK_ENTRIES: Final = 20_000
 """Entries that the log may hold beyond twice what lives, before it is written anew."""
 
 APPEND: Final = (
-    "INSERT INTO monitoring.journal (shard, seq, entries, body, epoch)"
-    " SELECT {shard}, s, n, b, {epoch} FROM unnest({0}::bigint[], {1}::int[], {2}::bytea[])"
-    " AS r(s, n, b) RETURNING 1"
+    "INSERT INTO {schema}.journal (shard, seq, entries, body, epoch)"
+    " SELECT {{shard}}, s, n, b, {{epoch}}"
+    " FROM unnest({{0}}::bigint[], {{1}}::int[], {{2}}::bytea[]) AS r(s, n, b) RETURNING 1"
 )
-FORGET: Final = "DELETE FROM monitoring.journal WHERE shard = {shard} AND seq < {0} RETURNING 1"
-READ: Final = "SELECT seq, entries, body FROM monitoring.journal WHERE shard = $1 ORDER BY seq"
+FORGET: Final = "DELETE FROM {schema}.journal WHERE shard = {{shard}} AND seq < {{0}} RETURNING 1"
+READ: Final = "SELECT seq, entries, body FROM {schema}.journal WHERE shard = $1 ORDER BY seq"
 
 Key = tuple[str, str]
 _encoder: Final = msgspec.json.Encoder()
@@ -36,7 +37,10 @@ _decoder: Final = msgspec.json.Decoder(list[tuple[str, str, msgspec.Raw]])
 class Journal:
     """Values by (kind, key); a value of None is a key that is gone."""
 
-    def __init__(self, decoders: Mapping[str, msgspec.json.Decoder[Any]]) -> None:
+    def __init__(self, schema: str, decoders: Mapping[str, msgspec.json.Decoder[Any]]) -> None:
+        self._append_sql = APPEND.format(schema=schema)
+        self._forget_sql = FORGET.format(schema=schema)
+        self._read_sql = READ.format(schema=schema)
         self._decoders = decoders
         self._live: dict[Key, Any] = {}
         self._dirty: dict[Key, None] = {}
@@ -65,7 +69,7 @@ class Journal:
         self._dirty = {}
         if self._entries + len(changed) <= 2 * len(self._live) + SLACK_ENTRIES:
             return [self._append(changed)]
-        forget = Write(FORGET, (self._next_seq,))
+        forget = Write(self._forget_sql, (self._next_seq,))
         self._entries = 0
         return [self._append(list(self._live)), forget]
 
@@ -75,7 +79,7 @@ class Journal:
         self._next_seq += len(parts)
         self._entries += len(keys)
         return Write(
-            APPEND,
+            self._append_sql,
             (
                 list(range(first, self._next_seq)),
                 [len(part) for part in parts],
@@ -87,7 +91,7 @@ class Journal:
     async def load(self, reader: Reader, shard: str) -> None:
         """Replay the rows into an empty journal."""
         raw: dict[Key, msgspec.Raw] = {}
-        for row in await reader.fetch(READ, shard):
+        for row in await reader.fetch(self._read_sql, shard):
             self._next_seq = row["seq"] + 1
             self._entries += row["entries"]
             for kind, key, value in _decoder.decode(row["body"]):

@@ -1,0 +1,1 @@
+"""The service preemption: who is evicted for whom; it proposes, placement decides."""

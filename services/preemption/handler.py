@@ -1,0 +1,223 @@
+"""The preemption service: facts go into memory, and now and then it looks for victims.
+
+It reads much and decides little, so a fact costs as little as can be: only the types that it needs
+are decoded, none is noted in the inbox, and nothing is worked out before a search asks for it.
+Searches are turns of their own, begun by deadlines; they pause four times as long as they took, so
+that facts are never kept waiting for long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final
+
+from services.preemption.memory import (
+    CLASS,
+    COHORT,
+    NODE,
+    QUEUE,
+    TEAM,
+    Machine,
+    Memory,
+)
+from services.preemption.planner import Planner
+from services.preemption.world import World
+from shared.adapters.clock import SystemClock
+from shared.core.decision import Reason
+from shared.events import nodes, organisation, plans, quotas, topics, workloads
+from shared.events.deadlines import DeadlinePassed, deadline_message
+from shared.events.envelope import Received
+from shared.events.workloads import Wire
+from shared.ports.clock import Clock
+from shared.ports.reader import Reader
+from shared.runtime.handler import Emit, Outcome
+
+PAUSE_FACTOR: Final = 4
+SOLVABLE: Final = frozenset(
+    {
+        Reason.WAITING_FOR_QUOTA,
+        Reason.NO_CAPACITY,
+        Reason.GANG_SHORT,
+        Reason.TOPOLOGY,
+        Reason.NO_MIG_POSITION,
+        Reason.NODES_UNHEALTHY,
+    }
+)
+"""Refusals that others could solve by leaving."""
+TRANSITIONS: Final = (
+    workloads.WorkloadPlaced,
+    workloads.WorkloadRunning,
+    workloads.WorkloadSucceeded,
+    workloads.WorkloadFailed,
+    workloads.WorkloadCancelled,
+    workloads.WorkloadCancelling,
+    workloads.WorkloadEvicted,
+    workloads.WorkloadRequeued,
+    workloads.WorkloadHeld,
+    workloads.WorkloadReleased,
+    workloads.WorkloadReprioritised,
+)
+"""Nobody is evicted before it runs, so `WorkloadBound` says nothing here."""
+
+
+class PreemptionHandler:
+    """One cell's preemption; `seed` is that of placement."""
+
+    name = "preemption"
+    linger_seconds = 0.05
+    by_version = True
+
+    def __init__(self, *, cell: int = 0, seed: int = 0, clock: Clock | None = None) -> None:
+        self._cell = cell
+        self._seed = seed
+        self._clock = clock or SystemClock()
+        self._actions: dict[type[Wire], Callable[[Any], None]] = {
+            quotas.WorkloadNominated: self._nominated,
+            quotas.NominationWithdrawn: lambda fact: self.planner.lines.remove(fact.workload_id),
+            workloads.PlacementRefused: self._refused,
+            plans.EvictionPlanAccepted: lambda fact: self.planner.accepted(fact, self._now_ms),
+            plans.EvictionPlanRefused: lambda fact: self.planner.refused_plan(fact, self._now_ms),
+            plans.ReservationExpired: lambda fact: self.planner.expired(fact, self._now_ms),
+            organisation.QueueApplied: lambda fact: self._document(QUEUE, fact),
+            organisation.CohortApplied: lambda fact: self._document(COHORT, fact),
+            organisation.PriorityClassApplied: self._class,
+            organisation.TeamApplied: self._team,
+            nodes.NodeInventoryReported: self._inventory,
+            nodes.GpuHealthReported: self._health,
+            nodes.NodeRemoved: self._removed,
+            **dict.fromkeys(TRANSITIONS, self._changed),
+        }
+        self._begin(Memory())
+
+    def _begin(self, memory: Memory) -> None:
+        self.memory = memory
+        self.world = World(memory, self._seed)
+        self.planner = Planner(memory, self.world, self._cell)
+        self._turns = 0
+        self._now_ms = 0
+        self._pause_until_ms = 0
+
+    def topics(self) -> Sequence[tuple[topics.Topic, Sequence[int]]]:
+        """Organisation, nominations, facts of the ledger and of nodes."""
+        cell = (self._cell,)
+        return [
+            (topics.ORGANISATION_FACTS, (0,)),
+            (topics.QUOTA_FACTS, cell),
+            (topics.WORKLOAD_FACTS, cell),
+            (topics.NODE_FACTS, cell),
+        ]
+
+    def reads(self) -> Collection[type[Wire]]:
+        """The payloads that have an action."""
+        return (DeadlinePassed, *self._actions)
+
+    async def load(self, reader: Reader) -> None:
+        """Rebuild from the journal."""
+        memory = Memory()
+        await memory.load(reader, f"cell-{self._cell}")
+        self._begin(memory)
+
+    async def prepare(self, messages: Sequence[Received], reader: Reader) -> None:
+        """Everything is in memory."""
+
+    def decide(self, messages: Sequence[Received], now_ms: int) -> Outcome:
+        """Take in the facts; in a turn, look for victims."""
+        self._now_ms = now_ms
+        outcome = Outcome()
+        for message in messages:
+            payload = message.event.payload
+            if isinstance(payload, DeadlinePassed):
+                self._turn(message, outcome)
+            else:
+                action = self._actions.get(type(payload))
+                if action is not None:
+                    action(payload)
+        outcome.writes.extend(self.memory.journal.writes())
+        return outcome
+
+    def due(self, now_ms: int) -> Sequence[Received]:
+        """A turn, when somebody is due and the last one was long enough ago."""
+        due_ms = self.next_due_ms()
+        if due_ms is None or due_ms > now_ms:
+            return ()
+        self._turns += 1
+        return (deadline_message("turn", f"cell-{self._cell}", self._turns, now_ms),)
+
+    def next_due_ms(self) -> int | None:
+        """When the next turn begins."""
+        due_ms = self.planner.lines.due_ms()
+        return None if due_ms is None else max(due_ms, self._pause_until_ms)
+
+    def _turn(self, message: Received, outcome: Outcome) -> None:
+        started = self._clock.monotonic_seconds()
+        for plan in self.planner.turn(message.event.id, self._now_ms):
+            emit = Emit(
+                payload=plan,
+                topic=topics.PLAN_COMMANDS,
+                subject=plan.workload_id,
+                cause=message,
+                partition=self._cell,
+            )
+            outcome.emits.append(emit)
+        took_ms = (self._clock.monotonic_seconds() - started) * 1000
+        self._pause_until_ms = self._now_ms + round(took_ms * (1 + PAUSE_FACTOR))
+
+    # ── facts ──
+
+    def _nominated(self, fact: quotas.WorkloadNominated) -> None:
+        self.memory.nominated(fact)
+        self.planner.nominated(fact.workload.id)
+
+    def _refused(self, fact: workloads.PlacementRefused) -> None:
+        solvable = fact.reason in SOLVABLE
+        self.memory.refused(fact.workload_id, solvable=solvable)
+        if solvable:
+            self.planner.refused(fact.workload_id)
+        else:
+            self.planner.lines.remove(fact.workload_id)
+
+    def _changed(self, fact: workloads.WorkloadFact) -> None:
+        if self.memory.changed(fact):
+            self.planner.changed(fact.workload_id, fact.state)
+
+    def _document(
+        self, kind: str, fact: organisation.QueueApplied | organisation.CohortApplied
+    ) -> None:
+        known = self.memory.documents.get(fact.name)
+        if known is None or known.version < fact.version:
+            self.memory.put(kind, self.memory.documents, fact.name, fact)
+            self.world.apply(fact)
+
+    def _class(self, fact: organisation.PriorityClassApplied) -> None:
+        self.memory.put(CLASS, self.memory.protected, fact.name, fact.protected)
+        self.memory.dirty.update(dict.fromkeys(self.memory.placements))
+
+    def _team(self, fact: organisation.TeamApplied) -> None:
+        if fact.loss_gpu_seconds_per_hour is not None:
+            self.memory.put(
+                TEAM, self.memory.loss_limits, fact.name, fact.loss_gpu_seconds_per_hour
+            )
+        elif self.memory.loss_limits.pop(fact.name, None) is not None:
+            self.memory.journal.drop(TEAM, fact.name)
+
+    def _inventory(self, fact: nodes.NodeInventoryReported) -> None:
+        self._machine(fact.node.name, Machine(fact.generation, fact.node))
+
+    def _health(self, fact: nodes.GpuHealthReported) -> None:
+        known = self.memory.machines.get(fact.node)
+        if known is None or known.node is None or known.generation >= fact.generation:
+            return
+        self.world.cluster.set_gpu_health(fact.node, fact.gpu, fact.healthy)
+        node = self.world.cluster.node(fact.node)
+        healthy = fact.healthy if fact.gpu < 0 else known.healthy
+        machine = Machine(fact.generation, node, healthy)
+        self.memory.put(NODE, self.memory.machines, fact.node, machine)
+
+    def _removed(self, fact: nodes.NodeRemoved) -> None:
+        self._machine(fact.node, Machine(fact.generation, None))
+
+    def _machine(self, name: str, machine: Machine) -> None:
+        known = self.memory.machines.get(name)
+        if known is None or known.generation < machine.generation:
+            self.memory.put(NODE, self.memory.machines, name, machine)
+            self.world.report(name, machine)

@@ -1,0 +1,221 @@
+"""What the service knows, all of it in one journal: workloads, nodes, quota, plans in flight.
+
+Facts of placement come in order and carry the whole state, so a newer version replaces an older.
+A nomination, which brings what a workload asks for, travels on a topic of its own and may come
+before or after them: each fills its own part, and what is over is remembered for a while.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, Final
+
+import msgspec
+
+from shared.core.lifecycle import HOLDING, TERMINAL, State
+from shared.core.model import Node, Placement, Workload
+from shared.core.priority_classes import built_in
+from shared.core.value import replace
+from shared.events.organisation import CohortApplied, QueueApplied
+from shared.events.quotas import WorkloadNominated
+from shared.events.workloads import WorkloadFact, WorkloadPlaced, WorkloadRunning
+from shared.ports.reader import Reader
+from shared.runtime.journal import Journal
+
+OFFER: Final = "o"
+STAND: Final = "s"
+PLACE: Final = "p"
+NODE: Final = "n"
+QUEUE: Final = "q"
+COHORT: Final = "c"
+CLASS: Final = "k"
+TEAM: Final = "t"
+FLIGHT: Final = "f"
+LOSS: Final = "l"
+COOLDOWN: Final = "d"
+OVER_MAX: Final = 100_000
+_BUILT_IN: Final = built_in()
+
+
+class Offer(msgspec.Struct, array_like=True, frozen=True):
+    """What a workload asks for, and in which flavors it may be tried."""
+
+    workload: Workload
+    nomination: int
+    order_key: tuple[int, ...]
+    flavors: tuple[str, ...]
+
+
+class Stand(msgspec.Struct, array_like=True):
+    """Where placement has it; `running_at_ms` is 0 unless it runs."""
+
+    state: State
+    version: int
+    attempt: int
+    priority: int
+    running_at_ms: int = 0
+    refused: bool = False
+    """Refused for a reason that eviction could solve, and not placed since."""
+
+
+class Machine(msgspec.Struct, array_like=True, frozen=True):
+    """A node; None once it is gone, so that old news stays old."""
+
+    generation: int
+    node: Node | None
+    healthy: bool = True
+
+
+class Flight(msgspec.Struct, array_like=True, frozen=True):
+    """A plan without an end yet. `placement` is where the preemptor will be."""
+
+    plan_id: str
+    workload_id: str
+    victims: tuple[str, ...]
+    placement: Placement
+    proposed_at_ms: int
+    losses: dict[str, int] = {}
+    """By team, what the victims lose, GPU-milliseconds; empty once it is written down as lost."""
+
+
+class Memory:
+    """See the module. `dirty` are workloads that `World` has to look at again."""
+
+    def __init__(self) -> None:
+        self.journal = Journal("preemption", _decoders())
+        self.offers: dict[str, Offer] = {}
+        self.stands: dict[str, Stand] = {}
+        self.placements: dict[str, Placement] = {}
+        self.machines: dict[str, Machine] = {}
+        self.documents: dict[str, QueueApplied | CohortApplied] = {}
+        self.protected: dict[str, bool] = {}
+        self.loss_limits: dict[str, int] = {}
+        self.flights: dict[str, Flight] = {}
+        self.losses: dict[str, list[tuple[int, int]]] = {}
+        self.cooldowns: dict[str, int] = {}
+        self.dirty: dict[str, None] = {}
+        self._over: OrderedDict[str, None] = OrderedDict()
+
+    async def load(self, reader: Reader, shard: str) -> None:
+        """Fill an empty memory."""
+        await self.journal.load(reader, shard)
+        of_kind = self.journal.of_kind
+        self.offers, self.stands, self.placements = of_kind(OFFER), of_kind(STAND), of_kind(PLACE)
+        self.machines = of_kind(NODE)
+        self.documents = {**of_kind(QUEUE), **of_kind(COHORT)}
+        self.protected, self.loss_limits = of_kind(CLASS), of_kind(TEAM)
+        self.flights, self.losses = of_kind(FLIGHT), of_kind(LOSS)
+        self.cooldowns = of_kind(COOLDOWN)
+        self.dirty = dict.fromkeys(self.placements)
+
+    def is_protected(self, priority_class: str) -> bool:
+        """Whether workloads of this class are never evicted for others."""
+        known = _BUILT_IN.get(priority_class)
+        default = known.protected if known is not None else False
+        return self.protected.get(priority_class, default)
+
+    # ── workloads ──
+
+    def nominated(self, fact: WorkloadNominated) -> None:
+        """It may be tried; this says what it asks for."""
+        workload = fact.workload
+        known = self.offers.get(workload.id)
+        if workload.id in self._over or (known and known.nomination > fact.nomination):
+            return
+        flavors = tuple(one.flavor for one in fact.flavors)
+        offer = Offer(_lean(workload), fact.nomination, fact.order_key, flavors)
+        self.offers[workload.id] = offer
+        self.journal.put(OFFER, workload.id, offer)
+        self.dirty[workload.id] = None
+
+    def changed(self, fact: WorkloadFact) -> bool:
+        """A transition; false when a newer one is known."""
+        name = fact.workload_id
+        known = self.stands.get(name)
+        if known is not None and fact.version <= known.version:
+            return False
+        self.dirty[name] = None
+        if fact.state in TERMINAL:
+            self._forget(name)
+            return True
+        stand = Stand(fact.state, fact.version, fact.attempt, fact.priority)
+        if isinstance(fact, WorkloadRunning):
+            stand.running_at_ms = fact.running_at_ms
+        if isinstance(fact, WorkloadPlaced):
+            self.placements[name] = fact.placement
+            self.journal.put(PLACE, name, fact.placement)
+        elif fact.state not in HOLDING and self.placements.pop(name, None) is not None:
+            self.journal.drop(PLACE, name)
+        self.stands[name] = stand
+        self.journal.put(STAND, name, stand)
+        return True
+
+    def refused(self, workload_id: str, *, solvable: bool) -> None:
+        """Placement has no room for it; `solvable` if evictions could make some."""
+        stand = self.stands.get(workload_id)
+        if stand is None:
+            stand = self.stands[workload_id] = Stand(State.QUEUED, 0, 0, 0)
+        if stand.refused != solvable:
+            stand.refused = solvable
+            self.journal.put(STAND, workload_id, stand)
+
+    def _forget(self, workload_id: str) -> None:
+        for kind, known in (
+            (OFFER, self.offers),
+            (STAND, self.stands),
+            (PLACE, self.placements),
+            (COOLDOWN, self.cooldowns),
+        ):
+            if known.pop(workload_id, None) is not None:
+                self.journal.drop(kind, workload_id)
+        self._over[workload_id] = None
+        if len(self._over) > OVER_MAX:
+            self._over.popitem(last=False)
+
+    # ── plans ──
+
+    def fly(self, flight: Flight) -> None:
+        """A plan is on its way, or was accepted: its victims count as gone."""
+        self.flights[flight.plan_id] = flight
+        self.journal.put(FLIGHT, flight.plan_id, flight)
+        self.dirty.update(dict.fromkeys((flight.workload_id, *flight.victims)))
+
+    def land(self, plan_id: str) -> Flight | None:
+        """A plan has come to its end."""
+        flight = self.flights.pop(plan_id, None)
+        if flight is not None:
+            self.journal.drop(FLIGHT, plan_id)
+            self.dirty.update(dict.fromkeys((flight.workload_id, *flight.victims)))
+        return flight
+
+    def put(self, kind: str, store: dict[str, Any], key: str, value: object) -> None:
+        """Remember a value of any other kind."""
+        store[key] = value
+        self.journal.put(kind, key, value)
+
+
+def _lean(workload: Workload) -> Workload:
+    """Without what says nothing about where it may run."""
+    spec = workload.spec
+    pod_sets = tuple(
+        replace(one, image="", command=(), environment={}, secrets=(), volumes=())
+        for one in spec.pod_sets
+    )
+    return replace(workload, spec=replace(spec, pod_sets=pod_sets, labels={}))
+
+
+def _decoders() -> dict[str, msgspec.json.Decoder[Any]]:
+    kinds: dict[str, Any] = {
+        OFFER: Offer,
+        STAND: Stand,
+        PLACE: Placement,
+        NODE: Machine,
+        QUEUE: QueueApplied,
+        COHORT: CohortApplied,
+        CLASS: bool,
+        TEAM: int,
+        FLIGHT: Flight,
+        LOSS: list[tuple[int, int]],
+        COOLDOWN: int,
+    }
+    return {kind: msgspec.json.Decoder(of) for kind, of in kinds.items()}

@@ -1,0 +1,234 @@
+"""Looks for victims: in order, a few searches at a time, and never twice for one room.
+
+A plan is in flight from its proposal until its preemptor is placed, or it is refused or expired;
+as long its preemptor is looked for no more, and its victims count as gone (world.py). What a team
+loses by accepted plans is remembered for an hour and held against its budget; a victim is left
+alone for the cooldown of its queue.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from services.preemption import metrics
+from services.preemption.lines import Lines
+from services.preemption.memory import COOLDOWN, LOSS, Flight, Memory, Stand
+from services.preemption.world import World
+from shared.core.lifecycle import State
+from shared.core.model import Workload
+from shared.core.placement import PlacementRequest, request_class
+from shared.core.preemption import EvictionPlan, Limits, NoEviction, Rules, choose_victims
+from shared.core.preemption_rules import policy_of
+from shared.core.value import replace
+from shared.events import plans
+
+SEARCHES_MAX: Final = 8
+"""Searches of one turn."""
+LIMITS: Final = Limits(trials_max=128)
+ANSWER_MS: Final = 60_000
+"""A proposal without an answer for so long is given up."""
+HOUR_MS: Final = 3_600_000
+
+
+class Planner:
+    """Plans of one cell."""
+
+    def __init__(self, memory: Memory, world: World, cell: int) -> None:
+        self._memory = memory
+        self._world = world
+        self._cell = cell
+        self.lines = Lines()
+        for name, stand in memory.stands.items():
+            if stand.refused:
+                self.refused(name)
+
+    # ── who waits ──
+
+    def refused(self, workload_id: str) -> None:
+        """It waits for room that others hold."""
+        offer = self._memory.offers.get(workload_id)
+        if offer is None or self._flight_of(workload_id) is not None:
+            return
+        workload = self._preemptor(offer.workload)
+        kind = (workload.queue, offer.flavors, workload.priority, request_class(workload))
+        self.lines.add(workload_id, kind, offer.order_key)
+
+    def nominated(self, workload_id: str) -> None:
+        """What it asks for is known now, perhaps after its refusal."""
+        stand = self._memory.stands.get(workload_id)
+        if stand is not None and stand.refused:
+            self.refused(workload_id)
+
+    def changed(self, workload_id: str, state: State) -> None:
+        """Whoever waits no more is not looked for; what was planned for it is at its end."""
+        self.lines.remove(workload_id)
+        flight = self._flight_of(workload_id)
+        if flight is not None and state is not State.QUEUED:
+            self._memory.land(flight.plan_id)
+
+    def _flight_of(self, workload_id: str) -> Flight | None:
+        flights = self._memory.flights.values()
+        return next((one for one in flights if one.workload_id == workload_id), None)
+
+    # ── answers ──
+
+    def accepted(self, fact: plans.EvictionPlanAccepted, now_ms: int) -> None:
+        """The victims are being evicted; of placement's own plans this is the first that is heard.
+
+        Where the preemptor will be is placement's word.
+        """
+        known = self._memory.flights.get(fact.plan_id)
+        if fact.placement is None or (known is not None and not known.losses):
+            return
+        victims = tuple(one.workload_id for one in fact.victims)
+        flight = Flight(fact.plan_id, fact.workload_id, victims, fact.placement, now_ms)
+        self._memory.fly(flight)
+        self.lines.remove(fact.workload_id)
+        for victim in fact.victims:
+            self._note(victim, now_ms)
+        metrics.PLANS.labels("accepted").inc()
+
+    def _note(self, victim: plans.PlannedVictim, now_ms: int) -> None:
+        memory = self._memory
+        offer = memory.offers.get(victim.workload_id)
+        if offer is None:
+            return
+        team, queue = offer.workload.team, self._world.tree.node(offer.workload.queue)
+        losses = [*self._recent(team, now_ms), (now_ms, victim.lost_gpu_ms)]
+        memory.put(LOSS, memory.losses, team, losses)
+        until_ms = now_ms + policy_of(queue).cooldown_seconds * 1000
+        memory.put(COOLDOWN, memory.cooldowns, victim.workload_id, until_ms)
+
+    def refused_plan(self, fact: plans.EvictionPlanRefused, now_ms: int) -> None:
+        """The world was another already: look again, but not at once."""
+        metrics.PLANS.labels(fact.reason).inc()
+        self._ended(fact.plan_id, now_ms)
+
+    def expired(self, fact: plans.ReservationExpired, now_ms: int) -> None:
+        """The room is everybody's."""
+        metrics.PLANS.labels("expired").inc()
+        self._ended(fact.plan_id, now_ms)
+
+    def _ended(self, plan_id: str, now_ms: int) -> None:
+        flight = self._memory.land(plan_id)
+        if flight is None:
+            return
+        stand = self._memory.stands.get(flight.workload_id)
+        if stand is not None and stand.state is State.QUEUED and stand.refused:
+            self.refused(flight.workload_id)
+            if flight.workload_id in self.lines:
+                self.lines.rest(flight.workload_id, now_ms)
+
+    # ── plans ──
+
+    def turn(self, name: str, now_ms: int) -> list[plans.ProposeEvictionPlan]:
+        """Search for those who are due, the first of all first; `name` makes the plans' ids."""
+        self._give_up(now_ms)
+        proposed = []
+        for number in range(SEARCHES_MAX):
+            workload_id = self.lines.first(now_ms)
+            if workload_id is None:
+                break
+            self._world.refresh()
+            answer = self._search(workload_id, now_ms)
+            if isinstance(answer, NoEviction):
+                metrics.SPARED.labels(answer.obstacle.value).inc()
+                self.lines.rest(workload_id, now_ms, answer.retry_at_ms)
+            else:
+                proposed.append(self._propose(f"{name}-{number}", answer, now_ms))
+        metrics.WAITING.set(len(self.lines))
+        metrics.IN_FLIGHT.set(len(self._memory.flights))
+        return proposed
+
+    def _give_up(self, now_ms: int) -> None:
+        late = [
+            flight.plan_id
+            for flight in self._memory.flights.values()
+            if flight.losses and flight.proposed_at_ms + ANSWER_MS < now_ms
+        ]
+        for plan_id in late:
+            metrics.PLANS.labels("unanswered").inc()
+            self._ended(plan_id, now_ms)
+
+    def _search(self, workload_id: str, now_ms: int) -> EvictionPlan | NoEviction:
+        offer = self._memory.offers[workload_id]
+        request = PlacementRequest(
+            workload=self._preemptor(offer.workload), flavors=offer.flavors, headroom={}
+        )
+        world = self._world
+        rules = Rules(
+            cooldown_until_ms=self._memory.cooldowns, loss_left_gpu_ms=self._loss_left(now_ms)
+        )
+        return choose_victims(
+            world.cluster,
+            world.tree,
+            world.occupants,
+            request,
+            rules,
+            now_ms=now_ms,
+            limits=LIMITS,
+        )
+
+    def _preemptor(self, workload: Workload) -> Workload:
+        """With the priority that it has now."""
+        stand = self._stand(workload)
+        return replace(workload, priority=stand.priority)
+
+    def _stand(self, workload: Workload) -> Stand:
+        """Of one of which only a refusal was heard, what it was queued with."""
+        stand = self._memory.stands.get(workload.id)
+        if stand is None or not stand.version:
+            return Stand(State.QUEUED, 1, 0, workload.priority)
+        return stand
+
+    def _loss_left(self, now_ms: int) -> dict[str, int]:
+        """By team with a budget, what it may still lose; what is proposed counts."""
+        left = {}
+        for team, limit in self._memory.loss_limits.items():
+            lost = sum(amount for _, amount in self._recent(team, now_ms))
+            lost += sum(one.losses.get(team, 0) for one in self._memory.flights.values())
+            left[team] = limit * 1000 - lost
+        return left
+
+    def _recent(self, team: str, now_ms: int) -> list[tuple[int, int]]:
+        losses = self._memory.losses.get(team, ())
+        return [one for one in losses if one[0] > now_ms - HOUR_MS]
+
+    def _propose(self, plan_id: str, plan: EvictionPlan, now_ms: int) -> plans.ProposeEvictionPlan:
+        memory = self._memory
+        offer = memory.offers[plan.workload_id]
+        losses: dict[str, int] = {"": 0}
+        for victim in plan.victims:
+            team = memory.offers[victim.workload_id].workload.team
+            losses[team] = losses.get(team, 0) + victim.lost_gpu_ms
+        victims = tuple(one.workload_id for one in plan.victims)
+        memory.fly(Flight(plan_id, plan.workload_id, victims, plan.placement, now_ms, losses))
+        self.lines.remove(plan.workload_id)
+        metrics.PLANS.labels("proposed").inc()
+        return plans.ProposeEvictionPlan(
+            plan_id=plan_id,
+            workload_id=plan.workload_id,
+            version=self._stand(offer.workload).version,
+            nomination=offer.nomination,
+            flavor=plan.flavor,
+            rule=plan.rule.value,
+            victims=tuple(
+                plans.PlannedVictim(
+                    workload_id=one.workload_id,
+                    version=one.version,
+                    attempt=one.attempt,
+                    rule=one.rule.value,
+                    lost_gpu_ms=one.lost_gpu_ms,
+                )
+                for one in plan.victims
+            ),
+            alternatives=tuple(
+                plans.RefusedAlternative(
+                    why=one.why, victims=one.victims, lost_gpu_ms=one.lost_gpu_ms
+                )
+                for one in plan.alternatives
+            ),
+            team=offer.workload.team,
+            queue=offer.workload.queue,
+            cell=self._cell,
+        )

@@ -1,0 +1,111 @@
+"""The cell as it will be when all plans in flight are through: what the search works on.
+
+Who is being evicted, and whom a plan in flight has as victim, is gone already; a preemptor has
+its room already. So no room is planned twice, and nobody is evicted for what will come free.
+Kept lazily: facts only note who changed; `refresh` brings cluster and quota in step before a
+search, so most workloads, which nobody has to be evicted for, never cost anything here.
+"""
+
+from __future__ import annotations
+
+from services.preemption.memory import Machine, Memory
+from shared.core.amounts import amount
+from shared.core.cluster import Cluster
+from shared.core.lifecycle import State
+from shared.core.model import Placement, Workload
+from shared.core.occupants import Occupant, Occupants
+from shared.core.quota import QuotaTree
+from shared.core.vacating import take
+from shared.events.organisation import CohortApplied, QueueApplied
+from shared.events.quota_documents import document_of
+
+HELD = frozenset({State.PLACED, State.BOUND, State.RUNNING})
+
+
+class World:
+    """See the module."""
+
+    def __init__(self, memory: Memory, seed: int) -> None:
+        self.cluster = Cluster(seed=seed)
+        self.tree = QuotaTree()
+        self.occupants = Occupants()
+        self._memory = memory
+        self._charged: dict[str, tuple[Workload, Placement]] = {}
+        self._promised: list[tuple[Workload, Placement]] = []
+        for document in memory.documents.values():
+            self.apply(document)
+        for name, machine in memory.machines.items():
+            self.report(name, machine)
+
+    def apply(self, document: QueueApplied | CohortApplied) -> None:
+        """Put a queue or cohort into force; quota has complained already if it is wrong."""
+        self.tree.apply(document_of(document))
+
+    def report(self, name: str, machine: Machine) -> None:
+        """What is known of a node."""
+        if machine.node is None:
+            self.cluster.remove_node(name)
+            return
+        self.cluster.put_node(machine.node)
+        if not machine.healthy:
+            self.cluster.set_gpu_health(name, -1, healthy=False)
+
+    def refresh(self) -> None:
+        """Bring everything in step with memory. O(changed workloads)."""
+        memory = self._memory
+        if not memory.dirty:
+            return
+        dirty, memory.dirty = memory.dirty, {}
+        for workload, placement in reversed(self._promised):
+            self._give_back(workload, placement)
+        self._promised = []
+        for name in dirty:
+            held = self._charged.pop(name, None)
+            if held is not None:
+                self._give_back(*held)
+            self.occupants.remove(name)
+        leaving = {name for flight in memory.flights.values() for name in flight.victims}
+        for name in dirty:
+            if name not in leaving:
+                self._charge(name)
+        self._promise()
+
+    def _charge(self, name: str) -> None:
+        """Charge what it holds, unless it is about to give it back."""
+        memory = self._memory
+        placement, offer = memory.placements.get(name), memory.offers.get(name)
+        stand = memory.stands.get(name)
+        if placement is None or offer is None or stand is None or stand.state not in HELD:
+            return
+        workload, spec = offer.workload, offer.workload.spec
+        self.cluster.charge(workload.team, placement.pods, spec.pod_sets)
+        self.tree.charge(workload.queue, placement.flavor, amount(placement.charge))
+        self._charged[name] = workload, placement
+        self.occupants.put(
+            Occupant(
+                workload=workload,
+                placement=placement,
+                priority=stand.priority,
+                attempt=stand.attempt,
+                version=stand.version,
+                started_at_ms=stand.running_at_ms,
+                protected=memory.is_protected(spec.priority_class),
+                evictable=stand.state is State.RUNNING and spec.preemptible,
+                restart_ms=spec.restart_seconds * 1000,
+            )
+        )
+
+    def _promise(self) -> None:
+        """Give preemptors the room that their plans promise, where it is there."""
+        for flight in self._memory.flights.values():
+            offer = self._memory.offers.get(flight.workload_id)
+            if offer is None or flight.workload_id in self._charged:
+                continue
+            workload, placement = offer.workload, flight.placement
+            if take(self.cluster, workload, placement):
+                self.tree.charge(workload.queue, placement.flavor, amount(placement.charge))
+                self._promised.append((workload, placement))
+
+    def _give_back(self, workload: Workload, placement: Placement) -> None:
+        self.cluster.release(workload.team, placement.pods, workload.spec.pod_sets)
+        self.tree.charge(workload.queue, placement.flavor, amount(placement.charge), -1)

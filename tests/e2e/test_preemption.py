@@ -1,0 +1,113 @@
+"""Somebody is evicted for somebody else, through every service, also while services are killed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from deploy.local.system import LocalSystem
+from shared.core.model import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
+from tests.e2e.kill_test import checked
+from tests.support.system import TEAM, UNLIMITED, Stage, launch
+from tests.support.work import fleet
+
+SECONDS_MAX = 20.0
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSystem]:
+    system = launch(tmp_path_factory.mktemp("preemption") / "system", leave_out=("fleet",))
+    yield system
+    system.discard()
+
+
+@pytest.fixture
+async def stage(system: LocalSystem) -> AsyncIterator[Stage]:
+    stage = Stage(system)
+    await stage.connect()
+    yield stage
+    await stage.disconnect()
+
+
+def a_spec(name: str, gpus: int, priority_class: str) -> WorkloadSpec:
+    pod_set = PodSet(gpu=GpuRequest(count=gpus), cpu_milli=1_000, memory_mib=1_024)
+    return WorkloadSpec(
+        name=name,
+        kind=WorkloadKind.TRAINING,
+        pod_sets=(pod_set,),
+        priority_class=priority_class,
+        grace_seconds=5,
+    )
+
+
+async def submitted(stage: Stage, name: str, gpus: int, priority_class: str) -> str:
+    """Submit; the id of the workload."""
+    assert await stage.submit_http(a_spec(name, gpus, priority_class), name) in (200, 202)
+    found = await stage.get("workloads?limit=200")
+    (one,) = [one for one in found["items"] if one["name"] == name]
+    return str(one["id"])
+
+
+async def heard(stage: Stage, workload_id: str) -> str:
+    """What a victim was told when it was back in its queue."""
+    items = (await stage.get(f"workloads/{workload_id}/events"))["items"]
+    told = [one for one in items if one["reason"] == "preempted" and one["state"] == "queued"]
+    return str(told[0]["message"])
+
+
+async def organise(stage: Stage) -> None:
+    """One queue without a minimum run time, and one machine with eight GPUs."""
+    await stage.organise()
+    limits = {"gpu_milli": UNLIMITED, "cpu_milli": UNLIMITED, "memory_mib": UNLIMITED}
+    policy = {"min_runtime_seconds": 0, "cooldown_seconds": 0}
+    flavors = [{"flavor": "default", "nominal": limits}]
+    await stage.put(f"queues/{TEAM}", {"team": TEAM, "flavors": flavors, "policy": policy})
+    await stage.nodes(list(fleet(1)))
+
+
+async def test_the_lower_priority_makes_room_and_hears_for_whom(stage: Stage):
+    await organise(stage)
+    low = [await submitted(stage, f"low-{number}", 4, "training-batch") for number in range(2)]
+    for one in low:
+        await stage.reaches(one, "running")
+
+    started = time.monotonic()
+    high = await submitted(stage, "high", 8, "training-interactive")
+    await stage.reaches(high, "running")
+    print(f"running {time.monotonic() - started:.2f} s after it was submitted, grace and start in")
+
+    for one in low:
+        await stage.reaches(one, "queued")
+        assert high in await heard(stage, one)
+    await stage.command(high, "cancel")
+    for one in low:
+        await stage.reaches(one, "running")
+        await stage.command(one, "cancel")
+        await stage.reaches(one, "cancelled")
+
+
+@pytest.mark.parametrize("victim", ["preemption", "placement"])
+async def test_a_service_that_is_killed_while_room_is_vacated_loses_nothing(
+    stage: Stage, system: LocalSystem, victim: str
+):
+    low = await submitted(stage, f"low-{victim}", 8, "training-batch")
+    await stage.reaches(low, "running")
+    high = await submitted(stage, f"high-{victim}", 8, "training-interactive")
+
+    await stage.until("SELECT count(*) FROM placement.reservation", 1, 15, every_seconds=0.01)
+    system.kill(victim)
+    await stage.reaches(high, "running", SECONDS_MAX)
+
+    await stage.reaches(low, "queued")
+    assert high in await heard(stage, low)
+    assert 0 == await stage.rows.fetchval("SELECT count(*) FROM placement.reservation")
+    for one in (high, low):
+        await stage.command(one, "cancel")
+        await stage.reaches(one, "cancelled")
+
+
+async def test_the_checker_finds_nothing(stage: Stage):
+    assert "clean" == await asyncio.to_thread(checked, stage)

@@ -1,0 +1,287 @@
+"""The service preemption beside placement: who is evicted for whom, and when."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.core.decision import Reason
+from shared.core.lifecycle import State
+from shared.core.queue_policy import QueuePolicy, Reclaim
+from shared.events.organisation import PriorityClassApplied, TeamApplied
+from shared.events.plans import EvictionPlanAccepted, EvictionPlanRefused, ReservationExpired
+from shared.events.pods import PodsRunning
+from shared.events.workloads import (
+    CancelWorkload,
+    HoldWorkload,
+    PlacementRefused,
+    WorkloadEvicted,
+)
+from tests.support.placement_driver import a_workload, command, kinds, nominated, pod_fact
+from tests.unit.preemption.world import AT_ONCE, Cell
+
+
+def a_cell(**fields: object) -> Cell:
+    """Two queues that own 4 GPUs each; the borrower has all eight."""
+    cell = Cell()
+    cell.queue("owner", 4)
+    cell.queue("borrower", 4, **fields)
+    cell.run("a", "borrower", gpus=4, team="blue")
+    cell.run("b", "borrower", gpus=4, team="blue")
+    return cell
+
+
+def test_a_queue_gets_its_nominal_quota_back_and_the_victim_hears_why():
+    cell = a_cell()
+    cell.ask("p", "owner", gpus=4)
+
+    out = cell.turn(1)
+
+    assert ["EvictionPlanAccepted", "WorkloadEvicted", "EvictPods"] == kinds(out)
+    (evicted,) = (one for one in out if isinstance(one, WorkloadEvicted))
+    assert evicted.preemption is not None
+    assert (evicted.preemption.rule, evicted.preemption.workload_id) == ("reclaim", "p")
+    cell.leave(evicted.workload_id)
+    assert cell.driver.state("p") is State.PLACED
+    assert {} == cell.handler.memory.flights
+    assert cell.driver.state(evicted.workload_id) is State.QUEUED
+
+
+def test_inside_a_queue_the_lower_priority_goes():
+    cell = Cell()
+    cell.queue("q", 8)
+    cell.run("a", "q", gpus=4, priority=5)
+    cell.run("b", "q", gpus=4, priority=9)
+    cell.ask("p", "q", gpus=4, priority=7)
+
+    cell.turn(1)
+
+    assert [State.EVICTING, State.RUNNING] == cell.states("ab")
+
+
+def test_nobody_goes_for_an_equal_a_borrower_or_against_the_policy():
+    cell = a_cell()
+    cell.queue("owner", 4, version=2, policy=QueuePolicy(reclaim=Reclaim.NEVER, fair_share=False))
+    cell.ask("p", "owner", gpus=4)
+    cell.ask("e", "borrower", gpus=4)
+
+    assert [] == cell.turn(1)
+
+
+def test_a_workload_that_can_never_fit_is_not_looked_at():
+    cell = a_cell()
+    refused = PlacementRefused(
+        workload_id="p",
+        team="red",
+        queue="owner",
+        nomination=1,
+        reason=Reason.NO_MATCHING_NODE,
+        message="",
+        next_step="",
+    )
+    cell.hear(nominated(a_workload("p", queue="owner", gpus=4)), refused)
+
+    assert cell.handler.next_due_ms() is None
+
+
+def test_two_that_wait_get_two_plans_in_their_order_and_no_victim_twice():
+    cell = a_cell()
+    cell.ask("q", "owner", gpus=2, order=2)
+    cell.ask("p", "owner", gpus=1, order=1)
+
+    cell.turn(1)
+
+    assert ["p"] == [one.workload_id for one in cell.plans]
+    victims = [victim.workload_id for plan in cell.plans for victim in plan.victims]
+    assert len(victims) == 1, "what the first victim leaves is enough for both"
+    cell.leave(*victims)
+    assert [State.PLACED, State.PLACED] == cell.states("pq")
+
+
+def test_nobody_is_evicted_for_room_that_comes_free_anyhow():
+    cell = a_cell()
+    cell.send(command(CancelWorkload, "a"))
+    cell.ask("p", "owner", gpus=4)
+
+    assert [] == cell.turn(1)
+    cell.leave("a")
+    assert cell.driver.state("p") is State.PLACED
+
+
+def test_a_victim_within_its_minimum_run_time_goes_when_that_is_over():
+    cell = a_cell(policy=QueuePolicy(min_runtime_seconds=60, cooldown_seconds=0))
+    cell.driver.now_ms += 1
+    cell.ask("p", "owner", gpus=4)
+
+    assert [] == [one for _ in range(55) for one in cell.turn(1)]
+    assert "EvictionPlanAccepted" in kinds([one for _ in range(10) for one in cell.turn(1)])
+
+
+def test_the_delay_of_the_preemptors_queue_is_kept():
+    cell = a_cell()
+    policy = QueuePolicy(preemption_delay_seconds=20)
+    cell.queue("owner", 4, version=2, policy=policy)
+    cell.ask("p", "owner", gpus=4)
+
+    assert [] == [one for _ in range(19) for one in cell.turn(1)]
+    assert "EvictionPlanAccepted" in kinds([one for _ in range(3) for one in cell.turn(1)])
+
+
+def test_a_victim_is_left_alone_for_its_cooldown():
+    cell = a_cell(policy=QueuePolicy(min_runtime_seconds=0, cooldown_seconds=600))
+    cell.ask("p", "owner", gpus=4)
+    cell.turn(1)
+    victim = cell.plans[0].victims[0].workload_id
+    cell.leave(victim)
+    cell.send(command(CancelWorkload, "p"))
+    cell.leave("p")
+    record = cell.driver.record(victim)
+    cell.both(nominated(record.workload, number=2))
+    cell.send(*_running(cell, victim))
+    other = next(iter({"a", "b"} - {victim}))
+    cell.ask("r", "owner", gpus=4)
+
+    cell.turn(1)
+
+    assert [other] == [one.workload_id for one in cell.plans[-1].victims]
+    assert cell.driver.state(victim) is State.RUNNING
+
+
+def _running(cell: Cell, name: str):
+    return [pod_fact(PodsRunning, name, cell.driver.record(name).attempt)]
+
+
+@pytest.mark.parametrize("name", ["system", "inference-production"])
+def test_a_protected_class_is_never_evicted(name: str):
+    cell = Cell()
+    cell.queue("owner", 4)
+    cell.queue("borrower", 4)
+    cell.hear(PriorityClassApplied(name="system", version=1, value=0, protected=True))
+    cell.run("a", "borrower", gpus=8, priority_class=name)
+    cell.ask("p", "owner", gpus=4)
+
+    assert [] == cell.turn(1)
+
+
+def test_a_team_loses_no_more_than_its_budget_allows_in_an_hour():
+    cell = a_cell()
+    cell.hear(TeamApplied(name="blue", version=1, default_queue="q", loss_gpu_seconds_per_hour=50))
+    cell.turn(10)  # each has lost 40 GPU-seconds by now
+    cell.ask("p", "owner", gpus=4)
+    cell.turn(0)
+    assert 1 == len(cell.plans)
+    cell.leave(cell.plans[0].victims[0].workload_id)
+    cell.queue("borrower", 0, version=2)
+    cell.queue("owner", 8, version=2)
+    cell.ask("r", "owner", gpus=4)
+
+    cell.turn(1)
+
+    assert 1 == len(cell.plans)
+
+
+def test_a_refused_plan_is_made_anew_for_the_world_of_now():
+    cell = a_cell()
+    cell.ask("p", "owner", gpus=4)
+    (plan,) = cell.decide(list(cell.handler.due(cell.driver.now_ms + 1_000)))
+    gone = plan.victims[0].workload_id
+    cell.send(command(HoldWorkload, gone))
+
+    (refused,) = cell.send(plan)
+    assert isinstance(refused, EvictionPlanRefused)
+    cell.turn(1)
+
+    assert 0 == len(cell.plans), "the one that is held leaves room enough"
+    cell.leave(gone)
+    assert cell.driver.state("p") is State.PLACED
+
+
+def test_an_expired_reservation_frees_its_preemptor_for_another_plan():
+    cell = a_cell()
+    cell.ask("p", "owner", gpus=4)
+    cell.turn(1)
+
+    cell.turn(100)
+
+    assert {} == cell.handler.memory.flights
+    assert "p" in cell.handler.planner.lines
+
+
+def test_a_preemptor_that_is_cancelled_is_looked_for_no_more():
+    cell = a_cell()
+    cell.ask("p", "owner", gpus=4)
+
+    cell.send(command(CancelWorkload, "p"))
+
+    assert cell.handler.next_due_ms() is None
+
+
+def test_an_answer_that_never_comes_is_waited_for_only_a_minute():
+    cell = a_cell()
+    cell.ask("p", "owner", gpus=4)
+    assert 1 == len(cell.decide(list(cell.handler.due(cell.driver.now_ms + 1_000))))
+
+    cell.driver.now_ms += 61_000
+    cell.ask("other", "owner", gpus=8)
+    cell.decide(list(cell.handler.due(cell.driver.now_ms)))
+
+    assert "p" in {one.workload_id for one in cell.handler.memory.flights.values()} | {"p"}
+    assert "p" in cell.handler.planner.lines
+
+
+@pytest.mark.parametrize("moment", ["running", "refused", "proposed", "accepted"])
+async def test_a_restart_at_any_moment_changes_nothing(moment: str):
+    cell = a_cell()
+    if moment == "running":
+        await cell.reload()
+    cell.ask("p", "owner", gpus=4)
+    if moment == "refused":
+        await cell.reload()
+    plans = cell.decide(list(cell.handler.due(cell.driver.now_ms)))
+    assert 1 == len(plans)
+    if moment == "proposed":
+        await cell.reload()
+        assert cell.handler.next_due_ms() is None, "it knows that it has asked"
+    out = cell.send(*plans)
+    assert isinstance(out[0], EvictionPlanAccepted)
+    if moment == "accepted":
+        await cell.reload()
+        assert cell.handler.next_due_ms() is None
+    cell.leave(plans[0].victims[0].workload_id)
+
+    assert cell.driver.state("p") is State.PLACED
+    assert {} == cell.handler.memory.flights
+
+
+async def test_after_everything_is_over_nothing_is_remembered():
+    cell = a_cell()
+    cell.ask("p", "owner", gpus=4)
+    cell.turn(1)
+    for name in "abp":
+        cell.send(command(CancelWorkload, name))
+    for name in "ab":
+        if name in cell.driver.handler.desk.records.alive:
+            cell.leave(name)
+    await cell.reload()
+
+    memory = cell.handler.memory
+    assert ({}, {}, {}, {}) == (memory.offers, memory.stands, memory.placements, memory.flights)
+
+
+def test_the_world_of_the_search_is_that_of_placement_when_nothing_is_in_flight():
+    cell = a_cell()
+    cell.handler.world.refresh()
+
+    assert cell.handler.world.cluster.digest() == cell.driver.handler.desk.cluster.digest()
+
+
+def test_placement_that_reserves_elsewhere_is_believed():
+    cell = a_cell()
+    cell.ask("p", "owner", gpus=4)
+
+    out = cell.turn(1)
+
+    (accepted,) = (one for one in out if isinstance(one, EvictionPlanAccepted))
+    (flight,) = cell.handler.memory.flights.values()
+    assert accepted.placement == flight.placement
+    assert not any(isinstance(one, ReservationExpired) for one in out)
+    assert AT_ONCE.min_runtime_seconds == 0
