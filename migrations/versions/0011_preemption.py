@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from migrations.protocol import create_schema, execute
 
-revision = "0010"
-down_revision = "0009"
+revision = "0011"
+down_revision = "0010"
 
 TABLES_SQL = """
 CREATE TABLE preemption.journal (
