@@ -10,15 +10,12 @@ from typing import Final
 from shared.core.cluster import Cluster
 from shared.core.defragment_plan import Limits, NoPlan, Obstacle, Plan, no_plan
 from shared.core.demand import Gang, gang_of
-from shared.core.evacuation import Evacuation, MayLeave, Offers, Room, choose, room_of
+from shared.core.evacuation import Evacuation, MayLeave, Offers, Room, choose, parts_of, room_of
 from shared.core.feasibility import permitted
-from shared.core.gang import constrained
 from shared.core.model import Placement
-from shared.core.node_state import NodeState
 from shared.core.placement import request_class
 from shared.core.rehearsal import Move, Rehearsal
 from shared.core.tenants import Running, Tenants
-from shared.core.topology import LEVELS, Domain, chain
 from shared.core.units import Resources
 
 PARTS_MAX: Final = 4
@@ -94,7 +91,7 @@ class Search:
         offers = Offers(self._cluster, self._tenants, gang, may_leave)
         chosen = [
             (found.size, number, part, found)
-            for number, part in enumerate(_parts(self._cluster, gang))
+            for number, part in enumerate(parts_of(self._cluster, gang))
             if (found := choose(offers, part, kinds)) is not None and found.movers
         ]
         if not chosen:
@@ -231,20 +228,6 @@ class Search:
         self._rehearsal.rollback(checkpoint)
         del self._moves[moves:]
         self._staying = set(staying)
-
-
-def _parts(cluster: Cluster, gang: Gang) -> list[list[NodeState]]:
-    """The widest parts of the fabric that may hold the gang, each with its nodes. O(nodes)."""
-    nodes = list(cluster.nodes.values())
-    required = gang.topology.required if constrained(gang) else None
-    if required is None:
-        return [nodes]
-    allowed = LEVELS[: LEVELS.index(required) + 1]
-    parts: dict[Domain | NodeState, list[NodeState]] = {}
-    for node in sorted(nodes, key=lambda each: (each.rank, each.name)):
-        within = [domain for domain in chain(node) if domain.level in allowed]
-        parts.setdefault(within[-1] if within else node, []).append(node)
-    return list(parts.values())
 
 
 def _hunger(mover: Running) -> tuple[int, int, str]:

@@ -17,10 +17,12 @@ from typing import Final
 from shared.core.cluster import Cluster
 from shared.core.demand import Gang, PodDemand
 from shared.core.devices import node_room, shares_on
+from shared.core.gang import constrained
 from shared.core.kind import Kind
 from shared.core.model import GpuShare, Spread
 from shared.core.node_state import NodeState
 from shared.core.tenants import Running, Tenants
+from shared.core.topology import LEVELS, Domain, chain
 
 FRACTION: Final = 1 << 20
 """Moves for each pod are compared as integers with this denominator."""
@@ -205,6 +207,20 @@ def room_of(node: str, shares: Iterable[GpuShare], demand: PodDemand) -> Room:
     """The room of one pod of `demand`."""
     gpus = frozenset(share.index for share in shares)
     return Room(node, gpus, demand.cpu_milli, demand.memory_mib)
+
+
+def parts_of(cluster: Cluster, gang: Gang) -> list[list[NodeState]]:
+    """The widest parts of the fabric that may hold the gang, each with its nodes. O(nodes)."""
+    nodes = list(cluster.nodes.values())
+    required = gang.topology.required if constrained(gang) else None
+    if required is None:
+        return [nodes]
+    allowed = LEVELS[: LEVELS.index(required) + 1]
+    parts: dict[Domain | NodeState, list[NodeState]] = {}
+    for node in sorted(nodes, key=lambda each: (each.rank, each.name)):
+        within = [domain for domain in chain(node) if domain.level in allowed]
+        parts.setdefault(within[-1] if within else node, []).append(node)
+    return list(parts.values())
 
 
 # ── one node ─────────────────────────────────────────────────────────────────

@@ -3,11 +3,13 @@
 Inside a queue only a strictly lower priority. Across queues, let a and b be the children of the
 lowest common ancestor above the preemptor's and the victim's queue (for a flat cohort, the queues
 themselves):
-- reclaim: a stays within its nominal quota with the preemptor, b and every node from it down to
-  the victim's queue is above its own, and not pushed below it;
+- reclaim: a stays within its nominal quota with the preemptor; b and every node from it down to
+  the victim's queue is above its own, and is not pushed below it;
 - fair share: the weighted share of a with the preemptor is strictly less than that of b as it is,
   and b is not pushed below its nominal quota either. So the sorted shares only ever fall, and
   rounds of evictions end (docs/adr/0023).
+A gang that runs partly on borrowed quota could not run without it. When nobody else can give it
+back, reclaim may take such a gang although its queue is then below nominal (`straddling`).
 Source: Kueue's preemption (`withinClusterQueue`, `reclaimWithinCohort`, fair sharing); KAI's
 reclaim strategies.
 """
@@ -18,9 +20,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from shared.core.amounts import Amount, amount
-from shared.core.attempt import least_charge
-from shared.core.demand import gang_of
+from shared.core.amounts import Amount
 from shared.core.model import Workload
 from shared.core.occupants import Occupant
 from shared.core.preemption_plan import Obstacle, Rule
@@ -53,6 +53,19 @@ class Spared:
     until_ms: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """On what terms a queue may lose workloads to the preemptor."""
+
+    rule: Rule | None
+    obstacle: Obstacle = Obstacle.NOBODY
+    """Why it may not, when there is no rule."""
+    below_priority: bool = False
+    """Whether only those of a lower priority."""
+    nodes: tuple[QuotaNode, ...] = ()
+    """Whose nominal quota must stay used."""
+
+
 class Judge:
     """The rules for one preemptor in one flavor, with those taken so far gone from the tree."""
 
@@ -61,127 +74,126 @@ class Judge:
         tree: QuotaTree,
         rules: Rules,
         preemptor: Workload,
+        charge: Amount,
         *,
         flavor: str,
         now_ms: int,
+        straddling: bool = False,
     ) -> None:
-        self._tree = tree
-        self._rules = rules
-        self._preemptor = preemptor
+        self.tree = tree
+        self.rules = rules
+        self.preemptor = preemptor
+        self.charge = charge
         self.flavor = flavor
         self.now_ms = now_ms
-        self._charge = amount(least_charge(gang_of(preemptor)))
-        self._queue = tree.node(preemptor.queue)
-        self._path = list(self._queue.path())
+        self._straddling = straddling
+        self.queue = tree.node(preemptor.queue)
+        self._path = list(self.queue.path())
         self._lost: dict[str, int] = {}
-        self.taken: dict[str, Rule] = {}
 
-    def cost_gpu_ms(self, occupant: Occupant, gpu_milli: int | None = None) -> int:
-        """What evicting it costs: lost work and policy."""
-        held = occupant.placement.charge.gpu_milli if gpu_milli is None else gpu_milli
-        policy_ms = self._rules.eviction_ms + self._rules.priority_ms * max(occupant.priority, 0)
-        return occupant.lost_gpu_ms(self.now_ms, held) + held * policy_ms // GPU_MILLI
+    def terms(self, queue: str) -> Terms:
+        """On what terms workloads of `queue` may go, as things are. O(depth)."""
+        policy = policy_of(self.queue)
+        if queue == self.preemptor.queue:
+            if policy.within_queue is WithinQueue.NEVER:
+                return Terms(None, Obstacle.POLICY)
+            return Terms(Rule.PRIORITY, below_priority=True)
+        mine, theirs = self._branches(queue)
+        if not all(any(self.above(node)) for node in theirs):
+            return Terms(None, Obstacle.NOMINAL)
+        if self._within_nominal(mine) and policy.reclaim is not Reclaim.NEVER:
+            lower = policy.reclaim is Reclaim.LOWER_PRIORITY
+            return Terms(Rule.RECLAIM, below_priority=lower, nodes=tuple(theirs))
+        return self._by_share(policy, mine, theirs)
 
-    def spared(self, occupant: Occupant) -> Spared | None:
-        """Why it may not go by itself, whatever its queue; None if it may."""
-        if occupant.protected:
-            return Spared(Obstacle.PROTECTED)
-        if not occupant.evictable or occupant.id == self._preemptor.id:
-            return Spared(Obstacle.NOT_EVICTABLE)
-        if occupant.id in self._rules.promised:
-            return Spared(Obstacle.PROMISED)
-        min_runtime_ms = policy_of(self._tree.node(occupant.queue)).min_runtime_seconds * 1000
-        if self.now_ms < occupant.started_at_ms + min_runtime_ms:
-            return Spared(Obstacle.MIN_RUNTIME, occupant.started_at_ms + min_runtime_ms)
-        until_ms = self._rules.cooldown_until_ms.get(occupant.id, 0)
-        if self.now_ms < until_ms:
-            return Spared(Obstacle.COOLDOWN, until_ms)
-        return None
+    def _by_share(self, policy: QueuePolicy, mine: QuotaNode, theirs: list[QuotaNode]) -> Terms:
+        if not policy.fair_share or mine.parent is None:
+            return Terms(None, Obstacle.POLICY)
+        share = weighted_share(mine, self.flavor, self.charge)
+        if share < weighted_share(theirs[-1], self.flavor):
+            return Terms(Rule.FAIR_SHARE, nodes=tuple(theirs))
+        return Terms(None, Obstacle.SHARE)
 
     def rule(self, occupant: Occupant, charge: Amount) -> Rule | Spared:
-        """By which rule it may go, beside those taken; or why not."""
-        left = self._rules.loss_left_gpu_ms.get(occupant.team)
-        if left is not None:
-            lost = occupant.lost_gpu_ms(self.now_ms, charge[0])
-            if self._lost.get(occupant.team, 0) + lost > left:
-                return Spared(Obstacle.LOSS_BUDGET)
-        if occupant.queue == self._preemptor.queue:
-            return self._inside(occupant)
-        return self._across(occupant, charge)
+        """By which rule it may lose `charge`, beside those taken; or why not."""
+        left = self.rules.loss_left_gpu_ms.get(occupant.team)
+        if left is not None and self._lost.get(occupant.team, 0) + self._loss(
+            occupant, charge
+        ) > max(left, 0):
+            return Spared(Obstacle.LOSS_BUDGET)
+        terms = self.terms(occupant.queue)
+        if terms.rule is None:
+            return Spared(terms.obstacle)
+        if terms.below_priority and occupant.priority >= self.preemptor.priority:
+            return Spared(Obstacle.PRIORITY)
+        straddles = self._straddling and terms.rule is Rule.RECLAIM
+        if not straddles and not all(self._stays(node, charge) for node in terms.nodes):
+            return Spared(Obstacle.NOMINAL)
+        return terms.rule
 
-    def allows(self, charge: Amount) -> bool:
-        """Whether quota allows the preemptor `charge`, at every level of the tree."""
-        return self._tree.blocked_by(self._queue, self.flavor, charge) is None
+    def may_straddle(self, rule: Rule) -> bool:
+        """Whether `rule` may now push a queue below its nominal quota."""
+        return self._straddling and rule is Rule.RECLAIM
 
-    def take(self, occupant: Occupant, charge: Amount, rule: Rule) -> None:
-        """Let it go: from now on it is judged as if it were gone."""
-        self.taken[occupant.id] = rule
-        lost = occupant.lost_gpu_ms(self.now_ms, charge[0])
-        self._lost[occupant.team] = self._lost.get(occupant.team, 0) + lost
-        self._tree.charge(occupant.queue, self.flavor, charge, -1)
+    def take(self, occupant: Occupant, charge: Amount) -> None:
+        """Let it go: from now on others are judged as if it were gone."""
+        loss = self._loss(occupant, charge)
+        self._lost[occupant.team] = self._lost.get(occupant.team, 0) + loss
+        self.tree.charge(occupant.queue, self.flavor, charge, -1)
 
     def give_back(self, occupant: Occupant, charge: Amount) -> None:
         """Undo `take`."""
-        del self.taken[occupant.id]
-        self._lost[occupant.team] -= occupant.lost_gpu_ms(self.now_ms, charge[0])
-        self._tree.charge(occupant.queue, self.flavor, charge)
+        self._lost[occupant.team] -= self._loss(occupant, charge)
+        self.tree.charge(occupant.queue, self.flavor, charge)
 
-    def _inside(self, occupant: Occupant) -> Rule | Spared:
-        if policy_of(self._queue).within_queue is WithinQueue.NEVER:
-            return Spared(Obstacle.POLICY)
-        if occupant.priority >= self._preemptor.priority:
-            return Spared(Obstacle.PRIORITY)
-        return Rule.PRIORITY
+    def blocked_at(self, charge: Amount) -> QuotaNode | None:
+        """The first level of the tree that has no quota for `charge`."""
+        return self.tree.blocked_by(self.queue, self.flavor, charge)
 
-    def _across(self, occupant: Occupant, charge: Amount) -> Rule | Spared:
-        mine, theirs = self._branches(occupant)
-        policy = policy_of(self._queue)
-        if not all(self._stays_above_nominal(node, charge) for node in theirs):
-            return Spared(Obstacle.NOMINAL)
-        if self._within_nominal(mine) and policy.reclaim is not Reclaim.NEVER:
-            if policy.reclaim is Reclaim.ANY or occupant.priority < self._preemptor.priority:
-                return Rule.RECLAIM
-            return Spared(Obstacle.PRIORITY)
-        if not policy.fair_share or mine.parent is None:
-            return Spared(Obstacle.POLICY)
-        share = weighted_share(mine, self.flavor, self._charge)
-        larger = share < weighted_share(theirs[-1], self.flavor)
-        return Rule.FAIR_SHARE if larger else Spared(Obstacle.SHARE)
-
-    def _within_nominal(self, node: QuotaNode) -> bool:
-        used, nominal = _used(node, self.flavor), nominal_of(node, self.flavor)
-        return all(
-            not asked or held + asked <= own
-            for asked, held, own in zip(self._charge, used, nominal, strict=True)
+    def above(self, node: QuotaNode) -> tuple[int, int, int]:
+        """By how much `node` is above its nominal quota, in the units that are asked for."""
+        used, nominal = used_of(node, self.flavor), nominal_of(node, self.flavor)
+        return (
+            max(used[0] - nominal[0], 0) if self.charge[0] else 0,
+            max(used[1] - nominal[1], 0) if self.charge[1] else 0,
+            max(used[2] - nominal[2], 0) if self.charge[2] else 0,
         )
 
-    def _branches(self, occupant: Occupant) -> tuple[QuotaNode, list[QuotaNode]]:
-        """My child of the common ancestor, and the nodes from the victim's queue to his."""
+    def _branches(self, queue: str) -> tuple[QuotaNode, list[QuotaNode]]:
+        """My child of the common ancestor, and the nodes from `queue` up to his."""
         theirs: list[QuotaNode] = []
-        for node in self._tree.node(occupant.queue).path():
+        for node in self.tree.node(queue).path():
             if node in self._path:
                 at = self._path.index(node)
                 return self._path[max(at - 1, 0)], theirs
             theirs.append(node)
         return self._path[-1], theirs
 
-    def _stays_above_nominal(self, node: QuotaNode, charge: Amount) -> bool:
-        """In one of the units that are asked for, it is above and does not fall below."""
-        return any(
-            asked and gone and used > nominal and used - gone >= nominal
-            for asked, gone, used, nominal in zip(
-                self._charge,
-                charge,
-                _used(node, self.flavor),
-                nominal_of(node, self.flavor),
-                strict=True,
-            )
+    def _within_nominal(self, node: QuotaNode) -> bool:
+        used, nominal = used_of(node, self.flavor), nominal_of(node, self.flavor)
+        return all(
+            not asked or held + asked <= own
+            for asked, held, own in zip(self.charge, used, nominal, strict=True)
         )
+
+    def _stays(self, node: QuotaNode, charge: Amount) -> bool:
+        """In one of the units that are asked for, it is above and does not fall below."""
+        above = self.above(node)
+        return any(over and 0 < gone <= over for over, gone in zip(above, charge, strict=True))
+
+    def _loss(self, occupant: Occupant, charge: Amount) -> int:
+        return occupant.lost_gpu_ms(self.now_ms, charge[0])
 
 
 def policy_of(queue: QuotaNode) -> QueuePolicy:
     """The policy of a queue; the usual one before its document is known."""
     return queue.document.policy if queue.document is not None else DEFAULT_POLICY
+
+
+def used_of(node: QuotaNode, flavor: str) -> Amount:
+    """What it and all below it use of `flavor`."""
+    used = node.used.get(flavor, NOTHING)
+    return used[0], used[1], used[2]
 
 
 def nominal_of(node: QuotaNode, flavor: str) -> Amount:
@@ -196,7 +208,7 @@ def weighted_share(node: QuotaNode, flavor: str, more: Amount = NOTHING) -> Frac
     weight = node.document.weight if node.document is not None else 1
     share = Fraction(0)
     for used, asked, nominal, whole in zip(
-        _used(node, flavor), more, nominal_of(node, flavor), total, strict=True
+        used_of(node, flavor), more, nominal_of(node, flavor), total, strict=True
     ):
         borrowed = used + asked - nominal
         if borrowed > 0 and 0 < whole < UNLIMITED:
@@ -204,11 +216,11 @@ def weighted_share(node: QuotaNode, flavor: str, more: Amount = NOTHING) -> Frac
     return share / weight if weight else share * UNLIMITED
 
 
-def charge_of(occupant: Occupant) -> Amount:
-    """What all of it is charged."""
-    return amount(occupant.placement.charge)
+def rate_ms(rules: Rules, lost_ms: int, priority: int) -> int:
+    """What stopping one GPU costs: the time that it loses, and what policy adds."""
+    return lost_ms + rules.eviction_ms + rules.priority_ms * max(priority, 0)
 
 
-def _used(node: QuotaNode, flavor: str) -> Amount:
-    used = node.used.get(flavor, NOTHING)
-    return used[0], used[1], used[2]
+def cost_gpu_ms(rate: int, weight_milli: int) -> int:
+    """What stopping so much costs at `rate`."""
+    return rate * weight_milli // GPU_MILLI

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic
 
 from shared.core.attempt import attempt
 from shared.core.cluster import Cluster, pod_size
@@ -19,7 +18,7 @@ from shared.core.mig import MEDIA_BIT
 from shared.core.model import WHOLE_MASK, GpuShare, Placement, PodPlacement
 from shared.core.node_state import GpuUse, NodeState
 from shared.core.placement import placement_of
-from shared.core.tenants import Held, Tenants
+from shared.core.tenants import Running, Tenants
 from shared.core.units import GPU_MILLI, Resources
 from shared.core.value import replace
 
@@ -33,10 +32,10 @@ class Move:
     to_pods: tuple[PodPlacement, ...]
 
 
-class Rehearsal(Generic[Held]):
+class Rehearsal:
     """One series of moves; `steps` counts what was asked of the placer in all."""
 
-    def __init__(self, cluster: Cluster, tenants: Tenants[Held]) -> None:
+    def __init__(self, cluster: Cluster, tenants: Tenants[Running]) -> None:
         self._cluster = cluster
         self._tenants = tenants
         self._undo: list[Callable[[], None]] = []
@@ -74,7 +73,7 @@ class Rehearsal(Generic[Held]):
         statement.rollback()
         return placement
 
-    def move(self, running: Held) -> Move | None:
+    def move(self, running: Running) -> Move | None:
         """Move a workload to the best other place in its flavor, for no larger a charge."""
         old = running.placement
         found = self.fits(gang_of(running.workload), old.flavor, old.charge)
@@ -101,7 +100,7 @@ class Rehearsal(Generic[Held]):
         self._carry_out(move)
         return True
 
-    def stop(self, running: Held) -> None:
+    def stop(self, running: Running) -> None:
         """Give back what a workload holds."""
         workload, pods = running.workload, running.placement.pods
         self._cluster.release(workload.team, pods, workload.spec.pod_sets)

@@ -79,15 +79,23 @@ class Tenants(Generic[Held]):
         """Its pods on `node`."""
         return self._on[node][tenant.id]
 
-    def leave(self, tenant: Held, copy: NodeState) -> None:
-        """Take the pods of `tenant` off a copy of a node."""
-        for pod in self._on[copy.name][tenant.id]:
+    def size(self, tenant: Held, pod: PodPlacement) -> tuple[int, int, bool]:
+        """What `pod` holds beside its GPUs: (milli-CPU, MiB, whether it has media engines)."""
+        return self._sizes[tenant.id][pod.pod_set]
+
+    def leave(
+        self, tenant: Held, copy: NodeState, pods: Iterable[PodPlacement] | None = None
+    ) -> None:
+        """Take `pods` (all by default) of `tenant` off a copy of a node."""
+        for pod in self._on[copy.name][tenant.id] if pods is None else pods:
             cpu_milli, memory_mib, media = self._sizes[tenant.id][pod.pod_set]
             copy.free(pod.shares, cpu_milli, memory_mib, media=media)
 
-    def come_back(self, tenant: Held, copy: NodeState) -> None:
+    def come_back(
+        self, tenant: Held, copy: NodeState, pods: Iterable[PodPlacement] | None = None
+    ) -> None:
         """Undo `leave`."""
-        for pod in self._on[copy.name][tenant.id]:
+        for pod in self._on[copy.name][tenant.id] if pods is None else pods:
             cpu_milli, memory_mib, media = self._sizes[tenant.id][pod.pod_set]
             copy.hold(tenant.workload.team, pod.shares, cpu_milli, memory_mib, media=media)
 

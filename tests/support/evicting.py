@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 from shared.core.amounts import amount
 from shared.core.cluster import Cluster
-from shared.core.model import GpuRequest, Node, Placement, PodSet, Workload
+from shared.core.model import GpuRequest, Node, Placement, PodPlacement, PodSet, Workload
 from shared.core.occupants import Occupant, Occupants
 from shared.core.placement import PlacementRequest, place
 from shared.core.preemption import EvictionPlan, Limits, NoEviction, Rules, choose_victims
@@ -74,13 +75,22 @@ class Scene:
         work = waiting(name, gpu, queue=queue, priority=priority, pods=pods, team=team)
         choice = replace(work.spec.gpu_choice, node_pool=node)
         tied = replace(work, spec=replace(work.spec, gpu_choice=choice))
-        answer = place(self.cluster, placing.request(tied))
-        assert isinstance(answer, Placement), answer
-        self.tree.charge(queue, "a100", amount(answer.charge))
+        occupant = self.try_to_put(work, ran_ms=ran_ms, tied=tied, **rest)
+        assert occupant is not None
+        return occupant
+
+    def try_to_put(
+        self, work: Workload, *, ran_ms: int, tied: Workload | None = None, **rest: object
+    ) -> Occupant | None:
+        """The same for any workload; None if it finds no place."""
+        answer = place(self.cluster, placing.request(tied or work))
+        if not isinstance(answer, Placement):
+            return None
+        self.tree.charge(work.queue, "a100", amount(answer.charge))
         occupant = Occupant(
             workload=work,
             placement=answer,
-            priority=priority,
+            priority=work.priority,
             attempt=1,
             version=7,
             started_at_ms=NOW_MS - ran_ms,
@@ -88,6 +98,38 @@ class Scene:
         )
         self.occupants.put(occupant)
         return occupant
+
+    def evict(self, name: str, pods: Sequence[PodPlacement]) -> None:
+        """Let these pods go, and give back their quota; it stays known as an occupant."""
+        occupant = self.occupants.tenants.running[name]
+        self.cluster.release(occupant.team, pods, occupant.workload.spec.pod_sets)
+        self.tree.charge(occupant.queue, "a100", self._charge(occupant, pods), -1)
+
+    def come_back(self, occupant: Occupant) -> None:
+        """Undo `evict` of all its pods."""
+        pods = occupant.placement.pods
+        self.cluster.charge(occupant.team, pods, occupant.workload.spec.pod_sets)
+        self.tree.charge(occupant.queue, "a100", self._charge(occupant, pods))
+
+    def freeze(self, name: str) -> None:
+        """It may not be evicted."""
+        occupant = self.occupants.tenants.running[name]
+        self.occupants.put(dataclasses.replace(occupant, evictable=False))
+
+    def cost(self, occupant: Occupant) -> int:
+        """What evicting all of it costs by the usual rules."""
+        rules = Rules()
+        policy_ms = rules.eviction_ms + rules.priority_ms * occupant.priority
+        gpu_milli = occupant.placement.charge.gpu_milli
+        return occupant.lost_gpu_ms(NOW_MS) + gpu_milli * policy_ms // 1000
+
+    def _charge(self, occupant: Occupant, pods: Sequence[PodPlacement]) -> tuple[int, int, int]:
+        sizes = [self.occupants.tenants.size(occupant, pod) for pod in pods]
+        return (
+            sum(share.milli for pod in pods for share in pod.shares),
+            sum(size[0] for size in sizes),
+            sum(size[1] for size in sizes),
+        )
 
     def choose(
         self, work: Workload, rules: Rules | None = None, limits: Limits | None = None

@@ -1,0 +1,334 @@
+"""The search for victims in one flavor: what core/preemption.py tells, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from shared.core.amounts import amount
+from shared.core.attempt import attempt
+from shared.core.cluster import Cluster
+from shared.core.demand import Gang, PodDemand
+from shared.core.evacuation import parts_of
+from shared.core.exact import unlike
+from shared.core.feasibility import permitted
+from shared.core.model import Placement, PodPlacement, Spread
+from shared.core.node_state import NodeState
+from shared.core.occupants import Occupant, Occupants, gpu_milli_of
+from shared.core.placement import placement_of
+from shared.core.preemption_choice import Choice, Leavers, Out, Part, Scope, Vacancy, smaller
+from shared.core.preemption_plan import Limits, Rule
+from shared.core.preemption_rules import Judge
+from shared.core.preemption_screen import Screen
+from shared.core.quota import QuotaNode
+from shared.core.units import GPU_MILLI, UNBOUNDED
+
+PARTS_MAX: Final = 4
+"""Parts of the fabric in which victims are chosen, those that may be cheapest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """Who leaves, what it costs, and where the gang goes then."""
+
+    out: Out
+    rules: dict[str, Rule]
+    cost_gpu_ms: int
+    placement: Placement
+    dearer: tuple[tuple[Out, int, str], ...] = ()
+    """Others who might have left: who, at what cost, and where."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Failure:
+    """How near it came."""
+
+    quota: QuotaNode | None = None
+    """Where quota was still short."""
+    limited: bool = False
+    """Whether the search was given up."""
+    demand: PodDemand | None = None
+    place: str = ""
+    pods: int = -1
+    """Pods of `demand` for which there would be room in `place` if all who may go went."""
+
+
+class Search:
+    """One preemptor in one flavor. The tree and the cluster are as they were after each call."""
+
+    def __init__(
+        self, cluster: Cluster, occupants: Occupants, gang: Gang, judge: Judge, limits: Limits
+    ) -> None:
+        self._cluster = cluster
+        self._occupants = occupants
+        self._gang = gang
+        self._judge = judge
+        self._trials_left = limits.trials_max
+        self.alternatives_max = limits.alternatives_max
+        self.screen = Screen(occupants, judge)
+        self.failure = Failure()
+        self._scope = Scope(cluster, occupants, judge, self.screen, gang.team)
+        self._kinds = {
+            demand.pod_set: sum(permitted(cluster, gang, demand, judge.flavor), ())
+            for demand in gang.demands
+        }
+
+    @property
+    def now_ms(self) -> int:
+        """The time of the decision."""
+        return self._judge.now_ms
+
+    @property
+    def flavor(self) -> str:
+        """Where it is tried."""
+        return self._judge.flavor
+
+    def occupant(self, workload_id: str) -> Occupant:
+        """Who it is."""
+        return self._occupants.tenants.running[workload_id]
+
+    def cost_gpu_ms(self, occupant: Occupant, ranks: frozenset[int]) -> int:
+        """What it costs that these pods of it go."""
+        return Leavers(self._scope).cost(occupant, ranks)
+
+    def lost_gpu_ms(self, workload_id: str, ranks: frozenset[int]) -> int:
+        """The work that it loses then."""
+        occupant = self.occupant(workload_id)
+        pods = _pods(occupant, ranks)
+        return occupant.lost_gpu_ms(self.now_ms, gpu_milli_of(pods))
+
+    def fits(self) -> Placement | None:
+        """Where the gang would go now, by devices and by quota; nothing stays charged."""
+        if self._judge.blocked_at(self._judge.charge) is not None:
+            return None
+        self._trials_left -= 1
+        statement = attempt(self._cluster, self._gang, self._judge.flavor, UNBOUNDED)
+        if statement is None:
+            return None
+        placement = placement_of(self._judge.flavor, statement)
+        statement.rollback()
+        blocked = self._judge.blocked_at(amount(placement.charge))
+        return None if blocked is not None else placement
+
+    def find(self) -> Found | None:
+        """The cheapest that was found; None with `failure` told."""
+        if not all(self._kinds.values()) or not self.screen.allowed.any():
+            return None
+        for scope in self._scopes():
+            for out, dearer in self._choices(scope):
+                found = self._carry_out(scope, out, dearer)
+                if found is not None:
+                    return found
+            if unlike(self._gang) or self._gang.shaped:
+                found = self._from_all(scope)
+                if found is not None:
+                    return found
+        return None
+
+    def _scopes(self) -> Iterator[Scope]:
+        """Where quota is short, first only those whose going frees it."""
+        short = self._judge.blocked_at(self._judge.charge)
+        if short is not None:
+            allowed = self.screen.allowed
+            self.screen.allowed = allowed & self.screen.below(short)
+            yield self._scope
+            self.screen.allowed = allowed
+        yield self._scope
+
+    # ── choosing by counts ──
+
+    def _choices(self, scope: Scope) -> Iterator[tuple[Out, tuple[tuple[Out, int, str], ...]]]:
+        """Sets that make room in one part each, the cheapest first."""
+        chosen: list[tuple[int, int, Out, tuple[tuple[Out, int, str], ...]]] = []
+        gangs = self._gang.pods > 1 and self.screen.on_several_nodes()
+        for _, number, part in sorted(self._worth_a_look(), key=lambda each: each[:2])[:PARTS_MAX]:
+            for amortised in (False, True) if gangs else (False,):
+                leavers = Vacancy(scope)
+                dearer = self._choose(leavers, part, amortised=amortised)
+                if dearer is not None:
+                    chosen.append((leavers.total_cost, number, dict(leavers.out), dearer))
+                leavers.clear()
+        chosen.sort(key=lambda each: each[:2])
+        for at, (_, _, out, dearer) in enumerate(chosen):
+            rest = tuple(
+                (other, cost, "") for cost, _, other, _ in chosen[at + 1 :] if other != out
+            )
+            yield out, (*dearer, *rest)
+
+    def _choose(
+        self, leavers: Vacancy, part: Part, *, amortised: bool
+    ) -> tuple[tuple[Out, int, str], ...] | None:
+        """Let the cheapest leave `part` for the whole gang; the next nodes, or None for no way."""
+        one = len(self._gang.demands) == 1
+        dearer: tuple[tuple[Out, int, str], ...] = ()
+        for demand in self._gang.demands:
+            choice = Choice(
+                leavers,
+                part,
+                demand,
+                demand.count,
+                kinds=self._kinds[demand.pod_set],
+                apart=self._gang.spread is Spread.REQUIRED,
+                amortised=amortised,
+            )
+            if not choice.reach():
+                self._missed(demand, choice.pods, part.name)
+                return None
+            choice.trim()
+            if one and len(leavers.out) > 1:
+                choice.improve()
+            if one and demand.count == 1:
+                dearer = tuple(
+                    ({way.occupant.id: way.ranks for way in offer.ways}, price, node)
+                    for price, node, offer in choice.dearer
+                )
+            if not one:
+                choice.occupy()
+        return dearer
+
+    def _worth_a_look(self) -> Iterator[tuple[int, int, Part]]:
+        """(least cost for each pod, number, part) of those parts that may have room at all."""
+        codes = self._occupants.nodes
+        potential = self.screen.gpu_milli_by_node()
+        for number, nodes in enumerate(parts_of(self._cluster, self._gang)):
+            by_name = {node.name: node for node in nodes}
+            known = [code for name in by_name if (code := codes.find(name)) > 0]
+            part = Part(_name(nodes), by_name, np.array(known, dtype=np.int64))
+            short = next(
+                (d for d in self._gang.demands if self._room_max(d, nodes, potential) < d.count),
+                None,
+            )
+            if short is None:
+                yield self.screen.least_rate_ms(part.codes), number, part
+            else:
+                self._missed(short, self._room_max(short, nodes, potential), part.name)
+
+    def _room_max(
+        self, demand: PodDemand, nodes: Iterable[NodeState], potential: dict[str, int]
+    ) -> int:
+        """No more pods find room in `nodes`, whoever goes."""
+        if not demand.gpus:
+            return demand.count
+        kinds = set(self._kinds[demand.pod_set])
+        apart = self._gang.spread is Spread.REQUIRED
+        room = 0
+        for node in nodes:
+            if node.kind in kinds and node.schedulable:
+                whole = node.free_count + potential.get(node.name, 0) // GPU_MILLI
+                fits = min(whole, node.kind.key.gpus) // demand.gpus
+                room += min(fits, 1) if apart else fits
+        return room
+
+    def _missed(self, demand: PodDemand, pods: int, place: str) -> None:
+        if pods > self.failure.pods:
+            self.failure.demand, self.failure.pods, self.failure.place = demand, pods, place
+
+    # ── trying it on the cluster ──
+
+    def _carry_out(
+        self, scope: Scope, out: Out, dearer: tuple[tuple[Out, int, str], ...]
+    ) -> Found | None:
+        """Let them go in fact, and more where quota is short; trim; and take it all back."""
+        leavers = Leavers(scope)
+        for name, ranks in out.items():
+            self._stop(leavers, self._occupants.tenants.running[name], ranks)
+        try:
+            if not self._free_quota(leavers):
+                return None
+            placement = self.fits()
+            if placement is None:
+                return None
+            placement = self._trim(leavers, placement)
+            rules = leavers.settle()
+            if rules is None:
+                return None
+            return Found(
+                out=dict(leavers.out),
+                rules=rules,
+                cost_gpu_ms=leavers.total_cost,
+                placement=placement,
+                dearer=dearer,
+            )
+        finally:
+            for name in list(leavers.out):
+                self._stop(leavers, self._occupants.tenants.running[name], frozenset())
+
+    def _from_all(self, scope: Scope) -> Found | None:
+        """Where counting finds no way (unlike pods, slices): all go, and most come back."""
+        running = self._occupants.tenants.running
+        leavers = Leavers(scope)
+        for name in self.screen.ids():
+            every = frozenset(pod.rank for pod in running[name].placement.pods)
+            if leavers.admits(running[name], every):
+                self._stop(leavers, running[name], every)
+        placement = self.fits()
+        out = dict(leavers.out)
+        for name in out:
+            self._stop(leavers, running[name], frozenset())
+        if placement is None:
+            return None
+        nodes = {pod.node for pod in placement.pods}
+        needed = {name: ranks for name, ranks in out.items() if running[name].nodes & nodes}
+        return self._carry_out(scope, needed, ())
+
+    def _free_quota(self, leavers: Leavers) -> bool:
+        """Let the cheapest go until quota allows the gang; whether it does."""
+        refused: set[str] = set()
+        while (short := self._judge.blocked_at(self._judge.charge)) is not None:
+            name = self.screen.cheapest_below(short, {*refused, *leavers.out})
+            if name is None:
+                self.failure.quota = short
+                return False
+            occupant = self._occupants.tenants.running[name]
+            every = frozenset(pod.rank for pod in occupant.placement.pods)
+            if leavers.admits(occupant, every):
+                self._stop(leavers, occupant, every)
+            else:
+                refused.add(name)
+        return True
+
+    def _trim(self, leavers: Leavers, placement: Placement) -> Placement:
+        """Without whom it fits as well, the dearest first; as far as the limit allows."""
+        running = self._occupants.tenants.running
+        order = sorted(
+            (running[name] for name in leavers.out),
+            key=lambda each: (-leavers.cost(each, leavers.out[each.id]), each.id),
+        )
+        if len(order) == 1 and not order[0].spare_ranks:
+            return placement
+        for occupant in order:
+            for ranks in smaller(occupant, leavers.out[occupant.id]):
+                before = leavers.out[occupant.id]
+                if not ranks < before:
+                    continue
+                if self._trials_left <= 0:
+                    self.failure.limited = True
+                    return placement
+                self._stop(leavers, occupant, ranks)
+                without = self.fits()
+                if without is None:
+                    self._stop(leavers, occupant, before)
+                else:
+                    placement = without
+                    if not ranks:
+                        break
+        return placement
+
+    def _stop(self, leavers: Leavers, occupant: Occupant, ranks: frozenset[int]) -> None:
+        """Let exactly `ranks` of it be gone, from the cluster and for quota."""
+        before = leavers.out.get(occupant.id, frozenset())
+        team, pod_sets = occupant.team, occupant.workload.spec.pod_sets
+        self._cluster.release(team, _pods(occupant, ranks - before), pod_sets)
+        self._cluster.charge(team, _pods(occupant, before - ranks), pod_sets)
+        leavers.set(occupant, ranks)
+
+
+def _pods(occupant: Occupant, ranks: frozenset[int]) -> list[PodPlacement]:
+    return [pod for pod in occupant.placement.pods if pod.rank in ranks]
+
+
+def _name(nodes: list[NodeState]) -> str:
+    return nodes[0].name if len(nodes) == 1 else f"{len(nodes)} nodes"

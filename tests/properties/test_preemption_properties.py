@@ -1,0 +1,259 @@
+"""What must hold for every eviction plan; the rules are told again here, in plain words."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.core.amounts import amount
+from shared.core.attempt import attempt
+from shared.core.demand import gang_of
+from shared.core.elastic import smallest
+from shared.core.model import Level, Placement, PodSet, Spread, TopologyRequest, Workload
+from shared.core.occupants import Occupant
+from shared.core.placement import place
+from shared.core.preemption import EvictionPlan, NoEviction, Obstacle, Rule, Rules
+from shared.core.queue_policy import QueuePolicy, Reclaim, WithinQueue
+from shared.core.units import UNBOUNDED
+from shared.core.value import replace
+from tests.support import placing
+from tests.support.evicting import NOW_MS, Scene, waiting
+
+seeds = st.integers(0, 2**40)
+MINUTE_MS = 60_000
+
+
+def any_scene(seed: int, queues: tuple[str, ...] = ("a", "b", "c")) -> tuple[Scene, Random]:
+    """A few nodes, full of work of several queues, some of it protected or young."""
+    draw = Random(seed)
+    scene = Scene(
+        *(
+            placing.node(
+                f"n{at}",
+                gpus=draw.choice((2, 4)),
+                cpu_milli=draw.choice((4000, 64_000)),
+                rack=draw.choice(("r1", "r2")),
+                zone="z",
+            )
+            for at in range(draw.randint(1, 4))
+        )
+    )
+    scene.queue("org", parent="")
+    for name in queues:
+        policy = QueuePolicy(
+            min_runtime_seconds=draw.choice((0, 0, 60)),
+            within_queue=draw.choice((WithinQueue.LOWER_PRIORITY, WithinQueue.NEVER))
+            if draw.random() < 0.2
+            else WithinQueue.LOWER_PRIORITY,
+            reclaim=draw.choice(tuple(Reclaim)) if draw.random() < 0.3 else Reclaim.ANY,
+            fair_share=draw.random() < 0.8,
+        )
+        parent = draw.choice(("all", "all", "org"))
+        scene.queue(
+            name,
+            parent=parent,
+            nominal=draw.randint(0, 6),
+            weight=draw.choice((1, 2)),
+            policy=policy,
+        )
+    for at in range(draw.randint(2, 16)):
+        put(scene, draw, f"w{at:02}", draw.choice(queues))
+    return scene, draw
+
+
+def put(scene: Scene, draw: Random, name: str, queue: str) -> None:
+    pods = draw.choice((1, 1, 1, 2, 3))
+    count = draw.choice((1, 1, 2))
+    pod_set = PodSet(
+        name="main",
+        count=pods,
+        min_count=draw.choice((None, 1)) if pods > 1 else None,
+        gpu=placing.share(500) if draw.random() < 0.1 else placing.whole(count),
+        cpu_milli=draw.choice((0, 500, 1000)),
+        memory_mib=0,
+    )
+    scene.try_to_put(
+        waiting(
+            name, queue=queue, priority=draw.choice((0, 1, 2)), pod_sets=(pod_set,), team=queue
+        ),
+        ran_ms=draw.choice((10_000, 90_000, 500_000, 5_000_000)) + draw.randrange(1000),
+        protected=draw.random() < 0.1,
+        evictable=draw.random() < 0.9,
+    )
+
+
+def any_preemptor(draw: Random, queues: tuple[str, ...] = ("a", "b", "c")) -> Workload:
+    pods = draw.choice((1, 1, 1, 2, 3))
+    gpu = placing.whole(draw.choice((1, 1, 2, 4)))
+    if draw.random() < 0.1:
+        gpu = placing.share(draw.choice((300, 600)))
+    sets = [placing.pods(gpu, pods, cpu_milli=draw.choice((0, 1000)))]
+    if draw.random() < 0.1:
+        sets.append(placing.pods(placing.whole(1), 1, name="other"))
+    return waiting(
+        "p",
+        queue=draw.choice(queues),
+        priority=draw.choice((0, 1, 2, 3)),
+        pod_sets=sets,
+        spread=draw.choice((Spread.NONE, Spread.NONE, Spread.REQUIRED)),
+        topology=TopologyRequest(required=draw.choice((None, None, Level.NODE, Level.RACK))),
+        team="p",
+    )
+
+
+def any_rules(draw: Random, scene: Scene) -> Rules:
+    names = sorted(scene.occupants.tenants.running)
+    return Rules(
+        cooldown_until_ms={name: NOW_MS + 1 for name in names if draw.random() < 0.1},
+        promised=[name for name in names if draw.random() < 0.1],
+        loss_left_gpu_ms={"a": draw.choice((0, 1_000_000, 1 << 50))},
+    )
+
+
+def gone(scene: Scene, plan: EvictionPlan, keep: str = "") -> None:
+    """Evict the victims in fact, but for one."""
+    for victim in plan.victims:
+        if victim.workload_id != keep:
+            scene.evict(victim.workload_id, victim.pods)
+
+
+def fits(scene: Scene, work: Workload) -> bool:
+    """Whether the least of it finds a place and quota now."""
+    statement = attempt(scene.cluster, smallest(gang_of(work)), "a100", UNBOUNDED)
+    if statement is None:
+        return False
+    charge = amount(statement.charge_sum())
+    statement.rollback()
+    return scene.tree.blocked_by(scene.tree.node(work.queue), "a100", charge) is None
+
+
+@settings(max_examples=300, deadline=None)
+@given(seeds)
+def test_the_preemptor_fits_whole_after_a_plan_and_nobody_goes_in_vain(seed: int) -> None:
+    scene, draw = any_scene(seed)
+    work = any_preemptor(draw)
+
+    plan = scene.choose(work, any_rules(draw, scene))
+
+    if isinstance(plan, NoEviction):
+        assert (plan.obstacle is Obstacle.FITS) == fits(scene, work)
+        return
+    assert plan.victims
+    for victim in plan.victims:
+        again, _ = any_scene(seed)
+        gone(again, plan, keep=victim.workload_id)
+        assert not fits(again, work), victim.workload_id
+    gone(scene, plan)
+    assert fits(scene, work)
+    answer = place(scene.cluster, placing.request(work))
+    assert isinstance(answer, Placement)
+
+
+@settings(max_examples=300, deadline=None)
+@given(seeds)
+def test_every_victim_is_one_that_the_rules_give(seed: int) -> None:
+    scene, draw = any_scene(seed)
+    work, rules = any_preemptor(draw), any_rules(draw, scene)
+
+    plan = scene.choose(work, rules)
+
+    if isinstance(plan, NoEviction):
+        return
+    lost: dict[str, int] = {}
+    for victim in plan.victims:
+        each = scene.occupants.of(victim.workload_id)
+        assert each is not None
+        policy = scene.tree.node(each.queue).document.policy  # type: ignore[union-attr]
+        assert not each.protected
+        assert each.evictable
+        assert NOW_MS >= each.started_at_ms + policy.min_runtime_seconds * 1000
+        assert victim.workload_id not in rules.promised
+        assert victim.workload_id not in rules.cooldown_until_ms
+        assert (each.queue == work.queue) == (victim.rule is Rule.PRIORITY)
+        if victim.rule is Rule.PRIORITY:
+            assert each.priority < work.priority
+        whole_or_surplus(each, victim.kept_ranks)
+        lost[each.team] = lost.get(each.team, 0) + victim.lost_gpu_ms
+    for team, left in rules.loss_left_gpu_ms.items():
+        assert lost.get(team, 0) <= left
+    nominal_is_kept(scene, plan, work)
+
+
+def whole_or_surplus(each: Occupant, kept: tuple[int, ...]) -> None:
+    (pod_set,) = each.workload.spec.pod_sets
+    if kept:
+        assert pod_set.min_count is not None
+        assert len(kept) >= pod_set.min_count
+
+
+def nominal_is_kept(scene: Scene, plan: EvictionPlan, work: Workload) -> None:
+    """A queue is above its nominal quota when it loses one, and not below it then.
+
+    Unless it is one gang that could run only on borrowed quota, and nobody else could give it.
+    """
+    charge = amount(plan.placement.charge)
+    own = scene.tree.node(work.queue)
+    for victim in plan.victims:
+        each = scene.occupants.of(victim.workload_id)
+        assert each is not None
+        if victim.rule is Rule.PRIORITY:
+            continue
+        queue = scene.tree.node(each.queue)
+        used = queue.used["a100"][0]
+        assert used > queue.ceilings["a100"][0]
+        if victim.rule is Rule.RECLAIM and own.parent is queue.parent:
+            inside = sum(
+                sum(share.milli for pod in other.pods for share in pod.shares)
+                for other in plan.victims
+                if other.rule is Rule.PRIORITY
+            )
+            own_used = own.used.get("a100", [0])[0]
+            assert own_used - inside + charge[0] <= own.ceilings["a100"][0]
+
+
+@settings(max_examples=150, deadline=None)
+@given(seeds)
+def test_inside_one_queue_a_plan_is_found_exactly_when_there_is_one_and_one_pod_costs_least(
+    seed: int,
+) -> None:
+    scene, draw = any_scene(seed, queues=("a",))
+    names = sorted(scene.occupants.tenants.running)[:9]
+    for name in sorted(scene.occupants.tenants.running)[9:]:
+        scene.freeze(name)
+    work = replace(any_preemptor(draw, ("a",)), priority=3)
+
+    plan = scene.choose(work)
+
+    best = cheapest_by_force(scene, work, names)
+    assert isinstance(plan, EvictionPlan) == (best is not None), plan
+    if isinstance(plan, EvictionPlan) and best is not None and work.pods == 1:
+        assert plan.cost_gpu_ms <= best
+
+
+def cheapest_by_force(scene: Scene, work: Workload, names: list[str]) -> int | None:
+    """The least cost of any set of whole workloads that makes room, by trying all of them."""
+    policy = scene.tree.node("a").document.policy  # type: ignore[union-attr]
+    if policy.within_queue is WithinQueue.NEVER or fits(scene, work):
+        return None
+    may = [
+        each
+        for name in names
+        if (each := scene.occupants.of(name)) is not None
+        and not each.protected
+        and each.evictable
+        and NOW_MS >= each.started_at_ms + policy.min_runtime_seconds * 1000
+    ]
+    best: int | None = None
+    for count in range(1, len(may) + 1):
+        for chosen in combinations(may, count):
+            for each in chosen:
+                scene.evict(each.id, each.placement.pods)
+            if fits(scene, work):
+                cost = sum(scene.cost(each) for each in chosen)
+                best = cost if best is None else min(best, cost)
+            for each in chosen:
+                scene.come_back(each)
+    return best
