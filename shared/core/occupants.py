@@ -39,6 +39,8 @@ class Occupant(Tenant):
     started_at_ms: int
     protected: bool = False
     evictable: bool = True
+    restart_ms: int = 0
+    """From the start of its next attempt until it is where its last checkpoint was."""
 
     @property
     def queue(self) -> str:
@@ -49,11 +51,6 @@ class Occupant(Tenant):
     def team(self) -> str:
         """Whose it is."""
         return self.workload.team
-
-    @property
-    def restart_ms(self) -> int:
-        """From the start of its next attempt until it is where its last checkpoint was."""
-        return self.workload.spec.restart_seconds * 1000
 
     @property
     def spare_ranks(self) -> tuple[int, ...]:
@@ -177,7 +174,7 @@ class Occupants:
     def __init__(self, occupants: Iterable[Occupant] = ()) -> None:
         self.tenants: Tenants[Occupant] = Tenants()
         self.workloads = Rows(*WORKLOAD_COLUMNS)
-        self.holdings = Rows("workload", "node", "gpu", "weight")
+        self.holdings = Rows("workload", "node", "gpu", "gpus", "weight")
         self.ids: dict[int, str] = {}
         """By row of `workloads`."""
         self.row_of: dict[str, int] = {}
@@ -216,6 +213,7 @@ class Occupants:
                 workload=row,
                 node=self.nodes.of(node),
                 gpu=gpu_milli_of(pods),
+                gpus=sum(len(pod.shares) for pod in pods),
                 weight=self.weight_milli(occupant, pods),
             )
             for node, pods in held.items()

@@ -3,191 +3,37 @@
 Nodes are taken in order of price for each further pod; a lower bound from the columns of the
 screen says which are worth a closer look (core/preemption_offers.py). A gang that goes makes room
 on all its nodes. Then everyone who can come back does, the dearest first; then one at a time is
-replaced by others if that is cheaper. Idea: weighted set cover, greedy, reverse delete (placement.md
-3.5). Works on copies of nodes; only the quota tree knows, through the judge, who has left.
+replaced by others if that is cheaper. Idea: weighted set cover, greedy, then reverse delete (see
+placement.md 3.5). Works on copies of nodes; only the quota tree knows, through the judge, who
+has left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from heapq import heappop, heappush
 from typing import Final
 
-import numpy as np
-
-from shared.core.amounts import Amount
-from shared.core.cluster import Cluster
 from shared.core.demand import PodDemand
 from shared.core.devices import node_room, shares_on
 from shared.core.evacuation import copy_of
 from shared.core.kind import Kind
 from shared.core.model import Level, PodPlacement
 from shared.core.node_state import NodeState
-from shared.core.occupants import Column, Occupant, Occupants, gpu_milli_of
+from shared.core.occupants import Occupant, gpu_milli_of
+from shared.core.preemption_bounds import FRACTION, lower_bounds
+from shared.core.preemption_leavers import Part, Vacancy, smaller
 from shared.core.preemption_offers import Offer, Way, by_counting, by_search
-from shared.core.preemption_plan import Rule
-from shared.core.preemption_rules import Judge, cost_gpu_ms
-from shared.core.preemption_screen import Screen
 from shared.core.room import ROOM_MAX, room_index
 from shared.core.units import GPU_MILLI
 
-Out = dict[str, frozenset[int]]
-"""Ranks that leave, by workload."""
-FRACTION: Final = 1 << 10
-"""Prices for each pod are compared as integers with this denominator."""
 SWAPS_MAX: Final = 16
 """Victims for whom cheaper ones are looked for, the dearest first."""
 OTHERS_MAX: Final = 3
 """Dearer nodes that are told."""
 SWAP_NODES_MAX: Final = 2_048
 """Nodes looked at by all swaps together."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """What one search looks at."""
-
-    cluster: Cluster
-    occupants: Occupants
-    judge: Judge
-    screen: Screen
-    team: str
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A part of the fabric: its nodes by name, and their numbers in the columns."""
-
-    name: str
-    nodes: Mapping[str, NodeState]
-    codes: Column
-
-
-class Leavers:
-    """Who has left, pod by pod, as the judge knows it."""
-
-    def __init__(self, scope: Scope) -> None:
-        self.scope = scope
-        self.out: Out = {}
-        """Ranks that have left, by workload."""
-
-    def cost(self, occupant: Occupant, ranks: Collection[int]) -> int:
-        """What it costs that these pods leave."""
-        scope = self.scope
-        row = scope.occupants.row_of[occupant.id]
-        if len(ranks) == len(occupant.placement.pods):
-            weight = int(scope.occupants.workloads["weight"][row])
-        elif not ranks:
-            return 0
-        else:
-            pods = [pod for pod in occupant.placement.pods if pod.rank in ranks]
-            weight = scope.occupants.weight_milli(occupant, pods)
-        return cost_gpu_ms(int(scope.screen.rate_ms[row]), weight)
-
-    @property
-    def total_cost(self) -> int:
-        """What all who have left cost."""
-        running = self.scope.occupants.tenants.running
-        return sum(self.cost(running[name], ranks) for name, ranks in self.out.items())
-
-    def admits(self, occupant: Occupant, ranks: frozenset[int]) -> bool:
-        """Whether so much of it may go by the rules, beside the others who have left."""
-        judge, before = self.scope.judge, self.out.get(occupant.id)
-        if before:
-            judge.give_back(occupant, self.charge(occupant, before))
-        verdict = judge.rule(occupant, self.charge(occupant, ranks))
-        if before:
-            judge.take(occupant, self.charge(occupant, before))
-        return isinstance(verdict, Rule)
-
-    def charge(self, occupant: Occupant, ranks: Collection[int]) -> Amount:
-        """What these pods of it are charged."""
-        if len(ranks) == len(occupant.placement.pods):
-            whole = occupant.placement.charge
-            return whole.gpu_milli, whole.cpu_milli, whole.memory_mib
-        pods = [pod for pod in occupant.placement.pods if pod.rank in ranks]
-        sizes = [self.scope.occupants.tenants.size(occupant, pod) for pod in pods]
-        return (
-            gpu_milli_of(pods),
-            sum(cpu_milli for cpu_milli, _, _ in sizes),
-            sum(memory_mib for _, memory_mib, _ in sizes),
-        )
-
-    def set(self, occupant: Occupant, ranks: frozenset[int]) -> None:
-        """Let exactly `ranks` of it be gone."""
-        before = self.out.get(occupant.id)
-        judge = self.scope.judge
-        if before:
-            judge.give_back(occupant, self.charge(occupant, before))
-        if ranks:
-            judge.take(occupant, self.charge(occupant, ranks))
-            self.out[occupant.id] = ranks
-        else:
-            self.out.pop(occupant.id, None)
-
-    def settle(self) -> dict[str, Rule] | None:
-        """The rule of each when they leave one after the other; None if there is no such order.
-
-        Those of its own queue first, which may bring the preemptor within its nominal quota; then
-        the largest last, as a queue must be above its own until then.
-        """
-        running, judge = self.scope.occupants.tenants.running, self.scope.judge
-        mine = judge.preemptor.queue
-        leaving = [
-            (running[name].queue != mine, self.charge(running[name], ranks), name)
-            for name, ranks in self.out.items()
-        ]
-        for _, charge, name in leaving:
-            judge.give_back(running[name], charge)
-        rules: dict[str, Rule] = {}
-        for _, charge, name in sorted(leaving):
-            verdict = judge.rule(running[name], charge)
-            if isinstance(verdict, Rule):
-                rules[name] = verdict
-            judge.take(running[name], charge)
-        return rules if len(rules) == len(leaving) else None
-
-
-class Vacancy(Leavers):
-    """The same with what they leave: on copies of the nodes, never on the cluster."""
-
-    def __init__(self, scope: Scope) -> None:
-        super().__init__(scope)
-        self._copies: dict[str, NodeState] = {}
-
-    def node(self, name: str) -> NodeState:
-        """The node as it is with them gone; not to be changed."""
-        return self._copies.get(name) or self.scope.cluster.nodes[name]
-
-    def copy(self, name: str) -> NodeState:
-        """The same, to be changed."""
-        copy = self._copies.get(name)
-        if copy is None:
-            copy = self._copies[name] = copy_of(self.scope.cluster.nodes[name])
-        return copy
-
-    def changed(self) -> Collection[str]:
-        """Nodes that are not as in the cluster."""
-        return self._copies.keys()
-
-    def vacate(self, occupant: Occupant, ranks: frozenset[int]) -> None:
-        """Let exactly `ranks` of it be gone, from the copies too."""
-        before = self.out.get(occupant.id, frozenset())
-        self.set(occupant, ranks)
-        tenants = self.scope.occupants.tenants
-        for pod in occupant.placement.pods:
-            if pod.rank in ranks and pod.rank not in before:
-                tenants.leave(occupant, self.copy(pod.node), (pod,))
-            elif pod.rank in before and pod.rank not in ranks:
-                tenants.come_back(occupant, self.copy(pod.node), (pod,))
-
-    def clear(self) -> None:
-        """All are back, and nothing was tried."""
-        running = self.scope.occupants.tenants.running
-        for name in list(self.out):
-            self.set(running[name], frozenset())
-        self._copies.clear()
 
 
 class Choice:
@@ -495,66 +341,3 @@ def _price(offer: Offer, missing: int) -> int:
 
 def _best(offers: list[Offer], missing: int) -> Offer | None:
     return min(offers, key=lambda each: (_price(each, missing), each.pods), default=None)
-
-
-def smaller(occupant: Occupant, out: frozenset[int]) -> list[frozenset[int]]:
-    """Fewer of its pods that could leave instead: none; its surplus only; then pod by pod."""
-    found: list[frozenset[int]] = [frozenset()]
-    spare = [rank for rank in occupant.spare_ranks if rank in out]
-    found += [frozenset(spare[at + 1 :]) for at in range(len(spare))]
-    if len(out) == len(occupant.placement.pods) and spare:
-        found.insert(1, frozenset(spare))
-    return found
-
-
-def lower_bounds(
-    scope: Scope, part: Part, demand: PodDemand, pods: int
-) -> list[tuple[int, int, str]]:
-    """(least price of one further pod, rank, node) for nodes of `part` with occupants, in order.
-
-    Where whole GPUs have one holder each, a pod costs the GPUs that it lacks, the cheapest of the
-    node first, as if these could go by parts; several pods cost no less for each. Elsewhere it is
-    the smallest piece that could go there, for up to `pods` pods.
-    """
-    occupants, screen = scope.occupants, scope.screen
-    holdings = occupants.holdings
-    row = holdings["workload"]
-    mine = np.flatnonzero((holdings["node"] > 0) & screen.allowed[row])
-    mine = mine[np.lexsort((screen.rate_ms[row[mine]], holdings["node"][mine]))]
-    row, at, weight = row[mine], holdings["node"][mine], holdings["weight"][mine]
-    rate = screen.rate_ms[row]
-    codes, first = np.unique(at, return_index=True)
-    piece = np.minimum(weight, np.maximum(occupants.workloads["least"][row], 1))
-    known = np.isin(codes, part.codes)
-    if not known.any():
-        return []
-    least = np.minimum.reduceat(rate * piece // GPU_MILLI, first)
-    shared = np.maximum.reduceat(holdings["gpu"][mine] % GPU_MILLI, first) > 0
-    bound = least // pods
-    names = [occupants.nodes.names[code] for code in codes.tolist()]
-    nodes = [scope.cluster.nodes[name] for name in names]
-    if demand.gpus:
-        free = np.fromiter((node.free_count for node in nodes), np.int64, len(nodes))
-        lacks = (demand.gpus - free % demand.gpus) * GPU_MILLI
-        bound = np.where(shared, bound, _cheapest_parts(rate, weight, first, lacks))
-    ranks = np.fromiter((node.rank for node in nodes), np.int64, len(nodes))
-    order = np.lexsort((ranks, bound))
-    bounds = (bound * FRACTION).tolist()
-    return [
-        (bounds[index], nodes[index].rank, names[index]) for index in order[known[order]].tolist()
-    ]
-
-
-def _cheapest_parts(rate: Column, weight: Column, first: Column, lacks: Column) -> Column:
-    """What `lacks` of each node cost when its holdings, in order of rate, can go by parts.
-
-    `rate` and `weight` by holding, those of one node together from its `first` on.
-    """
-    weights = np.concatenate([[0], np.cumsum(weight)])
-    prices = np.concatenate([[0], np.cumsum(rate * weight // GPU_MILLI)])
-    last = np.append(first[1:], len(rate)) - 1
-    wanted = weights[first] + lacks
-    at = np.minimum(np.searchsorted(weights, wanted, side="right") - 1, last)
-    rest = np.minimum(wanted, weights[last + 1]) - weights[at]
-    found: Column = prices[at] - prices[first] + rate[at] * rest // GPU_MILLI
-    return found

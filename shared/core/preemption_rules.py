@@ -18,15 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
 
 from shared.core.amounts import Amount
+from shared.core.fair_share import share
 from shared.core.model import Workload
 from shared.core.occupants import Occupant
 from shared.core.preemption_plan import Obstacle, Rule
 from shared.core.queue_policy import DEFAULT_POLICY, QueuePolicy, Reclaim, WithinQueue
 from shared.core.quota import NOTHING, QuotaNode, QuotaTree
-from shared.core.units import GPU_MILLI, UNLIMITED
+from shared.core.units import GPU_MILLI
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +90,8 @@ class Judge:
         self.queue = tree.node(preemptor.queue)
         self._path = list(self.queue.path())
         self._lost: dict[str, int] = {}
+        self._shares: dict[str, int] = {}
+        """With the preemptor, as things are now."""
 
     def terms(self, queue: str) -> Terms:
         """On what terms workloads of `queue` may go, as things are. O(depth)."""
@@ -109,8 +111,7 @@ class Judge:
     def _by_share(self, policy: QueuePolicy, mine: QuotaNode, theirs: list[QuotaNode]) -> Terms:
         if not policy.fair_share or mine.parent is None:
             return Terms(None, Obstacle.POLICY)
-        share = weighted_share(mine, self.flavor, self.charge)
-        if share < weighted_share(theirs[-1], self.flavor):
+        if self._share_then(mine) < share(theirs[-1]):
             return Terms(Rule.FAIR_SHARE, nodes=tuple(theirs))
         return Terms(None, Obstacle.SHARE)
 
@@ -140,23 +141,25 @@ class Judge:
         loss = self._loss(occupant, charge)
         self._lost[occupant.team] = self._lost.get(occupant.team, 0) + loss
         self.tree.charge(occupant.queue, self.flavor, charge, -1)
+        self._shares.clear()
 
     def give_back(self, occupant: Occupant, charge: Amount) -> None:
         """Undo `take`."""
         self._lost[occupant.team] -= self._loss(occupant, charge)
         self.tree.charge(occupant.queue, self.flavor, charge)
+        self._shares.clear()
 
     def blocked_at(self, charge: Amount) -> QuotaNode | None:
         """The first level of the tree that has no quota for `charge`."""
         return self.tree.blocked_by(self.queue, self.flavor, charge)
 
-    def above(self, node: QuotaNode) -> tuple[int, int, int]:
+    def above(self, node: QuotaNode) -> Amount:
         """By how much `node` is above its nominal quota, in the units that are asked for."""
-        used, nominal = used_of(node, self.flavor), nominal_of(node, self.flavor)
+        borrowed = node.borrowed(self.flavor)
         return (
-            max(used[0] - nominal[0], 0) if self.charge[0] else 0,
-            max(used[1] - nominal[1], 0) if self.charge[1] else 0,
-            max(used[2] - nominal[2], 0) if self.charge[2] else 0,
+            borrowed[0] if self.charge[0] else 0,
+            borrowed[1] if self.charge[1] else 0,
+            borrowed[2] if self.charge[2] else 0,
         )
 
     def _branches(self, queue: str) -> tuple[QuotaNode, list[QuotaNode]]:
@@ -170,11 +173,21 @@ class Judge:
         return self._path[-1], theirs
 
     def _within_nominal(self, node: QuotaNode) -> bool:
-        used, nominal = used_of(node, self.flavor), nominal_of(node, self.flavor)
+        """Whether `node` owns enough for the preemptor beside what it uses."""
+        used = node.used.get(self.flavor, NOTHING)
         return all(
             not asked or held + asked <= own
-            for asked, held, own in zip(self.charge, used, nominal, strict=True)
+            for asked, held, own in zip(self.charge, used, node.owned(self.flavor), strict=True)
         )
+
+    def _share_then(self, node: QuotaNode) -> int:
+        """The weighted share of `node` with the preemptor."""
+        known = self._shares.get(node.name)
+        if known is None:
+            self.tree.charge(self.queue.name, self.flavor, self.charge)
+            known = self._shares[node.name] = share(node)
+            self.tree.charge(self.queue.name, self.flavor, self.charge, -1)
+        return known
 
     def _stays(self, node: QuotaNode, charge: Amount) -> bool:
         """In one of the units that are asked for, it is above and does not fall below."""
@@ -188,37 +201,6 @@ class Judge:
 def policy_of(queue: QuotaNode) -> QueuePolicy:
     """The policy of a queue; the usual one before its document is known."""
     return queue.document.policy if queue.document is not None else DEFAULT_POLICY
-
-
-def used_of(node: QuotaNode, flavor: str) -> Amount:
-    """What it and all below it use of `flavor`."""
-    used = node.used.get(flavor, NOTHING)
-    return used[0], used[1], used[2]
-
-
-def nominal_of(node: QuotaNode, flavor: str) -> Amount:
-    """What it and all below it own in `flavor`."""
-    return node.owned(flavor)
-
-
-def weighted_share(node: QuotaNode, flavor: str, more: Amount = NOTHING) -> Fraction:
-    """Its dominant share of its cohort's quota above nominal, with `more`, by its weight."""
-    above = node.parent
-    total = nominal_of(above, flavor) if above is not None else NOTHING
-    weight = node.document.weight if node.document is not None else 1
-    share = Fraction(0)
-    for used, asked, nominal, whole in zip(
-        used_of(node, flavor), more, nominal_of(node, flavor), total, strict=True
-    ):
-        borrowed = used + asked - nominal
-        if borrowed > 0 and 0 < whole < UNLIMITED:
-            share = max(share, Fraction(borrowed, whole))
-    return share / weight if weight else share * UNLIMITED
-
-
-def rate_ms(rules: Rules, lost_ms: int, priority: int) -> int:
-    """What stopping one GPU costs: the time that it loses, and what policy adds."""
-    return lost_ms + rules.eviction_ms + rules.priority_ms * max(priority, 0)
 
 
 def cost_gpu_ms(rate: int, weight_milli: int) -> int:

@@ -89,13 +89,12 @@ class Screen:
         found = np.flatnonzero(mask & (price == price[mask].min()))
         return min(self._occupants.ids[row] for row in found.tolist())
 
-    def gpu_milli_by_node(self) -> dict[str, int]:
-        """What may go from each node."""
+    def gpus_by_node(self) -> dict[str, int]:
+        """How many GPUs of each node, at most, those who may go leave free."""
         holdings, names = self._occupants.holdings, self._occupants.nodes.names
         mine = (holdings["node"] > 0) & self.allowed[holdings["workload"]]
-        held = np.bincount(
-            holdings["node"][mine], weights=holdings["gpu"][mine], minlength=len(names)
-        )
+        held = np.zeros(len(names), dtype=np.int64)
+        np.add.at(held, holdings["node"][mine], holdings["gpus"][mine])
         codes = np.flatnonzero(held)
         return {names[code]: int(held[code]) for code in codes.tolist()}
 

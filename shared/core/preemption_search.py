@@ -19,13 +19,16 @@ from shared.core.model import Placement, PodPlacement, Spread
 from shared.core.node_state import NodeState
 from shared.core.occupants import Occupant, Occupants, gpu_milli_of
 from shared.core.placement import placement_of
-from shared.core.preemption_choice import Choice, Leavers, Out, Part, Scope, Vacancy, smaller
+from shared.core.preemption_choice import Choice
+from shared.core.preemption_leavers import Leavers, Out, Part, Scope, Vacancy, smaller
 from shared.core.preemption_plan import Limits, Rule
 from shared.core.preemption_rules import Judge
 from shared.core.preemption_screen import Screen
 from shared.core.quota import QuotaNode
-from shared.core.units import GPU_MILLI, UNBOUNDED
+from shared.core.units import UNBOUNDED
 
+Dearer = tuple[tuple[Out, int, str], ...]
+"""Others who might have left: who, at what cost, and on which node."""
 PARTS_MAX: Final = 4
 """Parts of the fabric in which victims are chosen, those that may be cheapest first."""
 
@@ -38,8 +41,7 @@ class Found:
     rules: dict[str, Rule]
     cost_gpu_ms: int
     placement: Placement
-    dearer: tuple[tuple[Out, int, str], ...] = ()
-    """Others who might have left: who, at what cost, and where."""
+    dearer: Dearer = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -118,14 +120,19 @@ class Search:
         if not all(self._kinds.values()) or not self.screen.allowed.any():
             return None
         for scope in self._scopes():
-            for out, dearer in self._choices(scope):
-                found = self._carry_out(scope, out, dearer)
-                if found is not None:
-                    return found
-            if unlike(self._gang) or self._gang.shaped:
-                found = self._from_all(scope)
-                if found is not None:
-                    return found
+            best: Found | None = None
+            for cost, out, dearer in self._choices(scope):
+                # The first is the cheapest by counting; quota may ask for more of it.
+                if best is None or cost < best.cost_gpu_ms:
+                    found = self._carry_out(scope, out, dearer)
+                    if found is not None and (
+                        best is None or found.cost_gpu_ms < best.cost_gpu_ms
+                    ):
+                        best = found
+            if best is None and (unlike(self._gang) or self._gang.shaped):
+                best = self._from_all(scope)
+            if best is not None:
+                return best
         return None
 
     def _scopes(self) -> Iterator[Scope]:
@@ -140,9 +147,9 @@ class Search:
 
     # ── choosing by counts ──
 
-    def _choices(self, scope: Scope) -> Iterator[tuple[Out, tuple[tuple[Out, int, str], ...]]]:
+    def _choices(self, scope: Scope) -> Iterator[tuple[int, Out, Dearer]]:
         """Sets that make room in one part each, the cheapest first."""
-        chosen: list[tuple[int, int, Out, tuple[tuple[Out, int, str], ...]]] = []
+        chosen: list[tuple[int, int, Out, Dearer]] = []
         gangs = self._gang.pods > 1 and self.screen.on_several_nodes()
         for _, number, part in sorted(self._worth_a_look(), key=lambda each: each[:2])[:PARTS_MAX]:
             for amortised in (False, True) if gangs else (False,):
@@ -152,18 +159,16 @@ class Search:
                     chosen.append((leavers.total_cost, number, dict(leavers.out), dearer))
                 leavers.clear()
         chosen.sort(key=lambda each: each[:2])
-        for at, (_, _, out, dearer) in enumerate(chosen):
+        for at, (own, _, out, dearer) in enumerate(chosen):
             rest = tuple(
                 (other, cost, "") for cost, _, other, _ in chosen[at + 1 :] if other != out
             )
-            yield out, (*dearer, *rest)
+            yield own, out, (*dearer, *rest)
 
-    def _choose(
-        self, leavers: Vacancy, part: Part, *, amortised: bool
-    ) -> tuple[tuple[Out, int, str], ...] | None:
+    def _choose(self, leavers: Vacancy, part: Part, *, amortised: bool) -> Dearer | None:
         """Let the cheapest leave `part` for the whole gang; the next nodes, or None for no way."""
         one = len(self._gang.demands) == 1
-        dearer: tuple[tuple[Out, int, str], ...] = ()
+        dearer: Dearer = ()
         for demand in self._gang.demands:
             choice = Choice(
                 leavers,
@@ -192,7 +197,7 @@ class Search:
     def _worth_a_look(self) -> Iterator[tuple[int, int, Part]]:
         """(least cost for each pod, number, part) of those parts that may have room at all."""
         codes = self._occupants.nodes
-        potential = self.screen.gpu_milli_by_node()
+        potential = self.screen.gpus_by_node()
         for number, nodes in enumerate(parts_of(self._cluster, self._gang)):
             by_name = {node.name: node for node in nodes}
             known = [code for name in by_name if (code := codes.find(name)) > 0]
@@ -217,7 +222,7 @@ class Search:
         room = 0
         for node in nodes:
             if node.kind in kinds and node.schedulable:
-                whole = node.free_count + potential.get(node.name, 0) // GPU_MILLI
+                whole = node.free_count + potential.get(node.name, 0)
                 fits = min(whole, node.kind.key.gpus) // demand.gpus
                 room += min(fits, 1) if apart else fits
         return room
@@ -228,9 +233,7 @@ class Search:
 
     # ── trying it on the cluster ──
 
-    def _carry_out(
-        self, scope: Scope, out: Out, dearer: tuple[tuple[Out, int, str], ...]
-    ) -> Found | None:
+    def _carry_out(self, scope: Scope, out: Out, dearer: Dearer) -> Found | None:
         """Let them go in fact, and more where quota is short; trim; and take it all back."""
         leavers = Leavers(scope)
         for name, ranks in out.items():
@@ -276,18 +279,17 @@ class Search:
 
     def _free_quota(self, leavers: Leavers) -> bool:
         """Let the cheapest go until quota allows the gang; whether it does."""
-        refused: set[str] = set()
+        tried: set[str] = set()
         while (short := self._judge.blocked_at(self._judge.charge)) is not None:
-            name = self.screen.cheapest_below(short, {*refused, *leavers.out})
+            name = self.screen.cheapest_below(short, tried)
             if name is None:
                 self.failure.quota = short
                 return False
+            tried.add(name)
             occupant = self._occupants.tenants.running[name]
             every = frozenset(pod.rank for pod in occupant.placement.pods)
-            if leavers.admits(occupant, every):
+            if leavers.out.get(name) != every and leavers.admits(occupant, every):
                 self._stop(leavers, occupant, every)
-            else:
-                refused.add(name)
         return True
 
     def _trim(self, leavers: Leavers, placement: Placement) -> Placement:

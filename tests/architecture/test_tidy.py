@@ -12,8 +12,6 @@ SHIPPED = ("services", "shared", "muster", "operations", "deploy")
 ALL = (*SHIPPED, "migrations", "tests")
 ENTRIES = {"muster.cli", "operations.cli", *(service.module for service in SERVICES)}
 
-AHEAD = {"shared.core.preemption"}
-"""Landed before the service that calls it."""
 FAKES = "shared.adapters.memory"  # stand in for the real adapters in tests
 
 
@@ -24,7 +22,7 @@ def test_every_module_is_tidy():
 
 
 def test_every_module_is_used():
-    unused = orphans(_sources(SHIPPED), ENTRIES | AHEAD)
+    unused = orphans(_sources(SHIPPED), ENTRIES)
 
     assert [name for name in unused if not name.startswith(FAKES)] == []
 
