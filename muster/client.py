@@ -127,9 +127,13 @@ class AsyncClient:
         """Change its priority class."""
         return await self._act(workload_id, "reprioritise", {"priority_class": priority_class})
 
-    async def why(self, workload_id: str) -> Json:
-        """Why it stands where it stands: reason, message, next step, evidence."""
-        return await self._json("GET", f"/v1/workloads/{_segment(workload_id)}/why")
+    async def why(self, workload_id: str, *, at_ms: int | None = None) -> Json:
+        """Why it stands where it stands: reason, message, next step, evidence, place, limits.
+
+        `at_ms` asks why it was so at a moment in the past, Unix milliseconds.
+        """
+        query = {"at": str(at_ms)} if at_ms is not None else None
+        return await self._json("GET", f"/v1/workloads/{_segment(workload_id)}/why", query=query)
 
     async def wait(
         self,

@@ -78,9 +78,9 @@ class Client:
         """Change its priority class."""
         return self._runner.run(self._client.reprioritise(workload_id, priority_class))
 
-    def why(self, workload_id: str) -> Json:
-        """Why it stands where it stands."""
-        return self._runner.run(self._client.why(workload_id))
+    def why(self, workload_id: str, *, at_ms: int | None = None) -> Json:
+        """Why it stands where it stands, or stood at `at_ms`."""
+        return self._runner.run(self._client.why(workload_id, at_ms=at_ms))
 
     def wait(
         self,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from muster.cli import admin, cluster, control, submission, workloads
+from muster.cli import admin, cluster, control, submission, why, workloads
 from muster.cli.failures import Exit, UsageError, exit_code_of, show
 from muster.cli.session import OPTIONS
 from muster.errors import MusterError
@@ -52,7 +52,7 @@ def common(
 app.command("submit")(submission.submit)
 app.command("status")(workloads.status)
 app.command("queue")(workloads.queue)
-app.command("why")(workloads.why)
+app.command("why")(why.why)
 app.command("events")(workloads.events)
 app.command("cancel")(control.cancel)
 app.command("hold")(control.hold)

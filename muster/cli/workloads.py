@@ -1,4 +1,4 @@
-"""`muster status | queue | why | events`: what stands where, and why."""
+"""`muster status | queue | events`: what stands where, and what happened."""
 
 from __future__ import annotations
 
@@ -171,39 +171,6 @@ def _clear() -> None:
 
     if sys.stdout.isatty():
         print("\x1b[H\x1b[2J", end="")
-
-
-def why(workload: WorkloadArgument, output: OutputOption = Format.TABLE) -> None:
-    """Say why a workload stands where it stands, and what would help.
-
-    Example: muster why train-7
-    """
-
-    async def get(client: AsyncClient) -> tuple[str, Json]:
-        identifier = await resolve(client, workload)
-        return identifier, await client.why(identifier)
-
-    identifier, answer = call(get)
-    if output is Format.NAME:
-        print(answer.get("reason", ""))
-    elif output in (Format.JSON, Format.YAML):
-        show_value(answer, output)
-    else:
-        _show_why(identifier, answer)
-
-
-def _show_why(identifier: str, answer: Json) -> None:
-    since = age(answer.get("since"), now_ms()) if isinstance(answer.get("since"), int) else ""
-    print(f"{identifier} is {answer.get('state', 'unknown')}{f' for {since}' if since else ''}.")
-    if answer.get("reason"):
-        print(f"{answer['reason']}: {answer.get('message', '')}")
-    elif answer.get("message"):
-        print(answer["message"])
-    if answer.get("next_step"):
-        print(f"Next: {answer['next_step']}")
-    evidence = answer.get("evidence") or {}
-    if evidence and answer.get("state") != "rejected":  # there it is the message once more
-        print("Evidence: " + ", ".join(f"{name} {value}" for name, value in evidence.items()))
 
 
 def events(

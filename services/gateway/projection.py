@@ -95,6 +95,8 @@ def _queued(batch: Batch, event: Event, fact: workloads.WorkloadQueued) -> None:
     row.labels = _json.encode(spec.labels).decode() if spec.labels else None
     row.pods = workload.pods
     row.gpu_milli = workload_resources(spec).gpu_milli
+    seconds = spec.expected_duration_seconds or spec.max_duration_seconds
+    row.expected_ms = seconds * 1000 if seconds else None
     row.cell = workload.cell
     row.queued_at_ms = max(row.queued_at_ms or 0, event.time_ms)
     if fact.version > row.version:
@@ -172,6 +174,15 @@ def _note(batch: Batch, event: Event, fact: workloads.WorkloadFact, detail: str 
 def _fact(batch: Batch, event: Event, fact: workloads.WorkloadFact) -> None:
     _changed(batch, event, fact)
     _note(batch, event, fact)
+
+
+def _evicted(batch: Batch, event: Event, fact: workloads.WorkloadEvicted) -> None:
+    _changed(batch, event, fact)
+    detail = ""
+    if fact.preemption is not None:
+        story = {"preemption": fact.preemption, "back_at_ms": fact.back_at_ms}
+        detail = _json.encode(story).decode()
+    _note(batch, event, fact, detail)
 
 
 def _placed(batch: Batch, event: Event, fact: workloads.WorkloadPlaced) -> None:
@@ -269,6 +280,13 @@ def _limits(batch: Batch, event: Event, fact: quotas.QuotaChanged) -> None:
         batch.limits[fact.name] = (fact.name, fact.kind, fact.version, body, event.time_ms)
 
 
+def _usage(batch: Batch, event: Event, fact: quotas.QueueUsageTold) -> None:  # noqa: ARG001  # the fact has its own time
+    known = batch.usage.get(fact.queue)
+    if known is None or known[2] <= fact.at_ms:
+        row = (fact.queue, fact.gpu_seconds, fact.at_ms, fact.half_life_ms)
+        batch.usage[fact.queue] = row
+
+
 def _node(batch: Batch, event: Event, fact: nodes.NodeInventoryReported) -> None:
     node = fact.node
     known = batch.nodes.get(node.name)
@@ -328,7 +346,7 @@ APPLY: Final[dict[type[Wire], Callable[[Batch, Event, Any], None]]] = {
     workloads.WorkloadFailed: _ended,
     workloads.WorkloadCancelled: _ended,
     workloads.WorkloadCancelling: _fact,
-    workloads.WorkloadEvicted: _fact,
+    workloads.WorkloadEvicted: _evicted,
     workloads.WorkloadRequeued: _back,
     workloads.WorkloadHeld: _back,
     workloads.WorkloadReleased: _back,
@@ -339,6 +357,7 @@ APPLY: Final[dict[type[Wire], Callable[[Batch, Event, Any], None]]] = {
     plans.EvictionPlanRefused: _plan_ended,
     plans.ReservationExpired: _plan_ended,
     quotas.QuotaChanged: _limits,
+    quotas.QueueUsageTold: _usage,
     nodes.NodeInventoryReported: _node,
     nodes.NodeRemoved: _node_removed,
     nodes.GpuHealthReported: _health,

@@ -15,6 +15,8 @@ HealthRow = tuple[str, int, int, bool, str, int]
 """node, gpu, generation, healthy, reason, changed_at_ms."""
 LimitRow = tuple[str, str, int, str, int]
 """name, kind, version, body, changed_at_ms."""
+UsageRow = tuple[str, int, int, int]
+"""queue, gpu_seconds, at_ms, half_life_ms."""
 
 
 class WorkloadRow:
@@ -29,6 +31,7 @@ class WorkloadRow:
         "charge_gpu_milli",
         "charge_memory_mib",
         "ended_at_ms",
+        "expected_ms",
         "flavor",
         "gpu_milli",
         "id",
@@ -68,6 +71,7 @@ class WorkloadRow:
         self.labels: str | None = None
         self.pods: int | None = None
         self.gpu_milli: int | None = None
+        self.expected_ms: int | None = None
         self.cell: int | None = None
         self.priority: int | None = None
         self.attempt: int | None = None
@@ -110,7 +114,7 @@ class WorkloadRow:
 class Batch:
     """The rows that one batch of facts comes to."""
 
-    __slots__ = ("events", "health", "limits", "next_seq", "nodes", "specs", "workloads")
+    __slots__ = ("events", "health", "limits", "next_seq", "nodes", "specs", "usage", "workloads")
 
     def __init__(self, next_seq: int) -> None:
         self.next_seq = next_seq
@@ -120,6 +124,7 @@ class Batch:
         self.nodes: dict[str, NodeRow] = {}
         self.health: dict[tuple[str, int], HealthRow] = {}
         self.limits: dict[str, LimitRow] = {}
+        self.usage: dict[str, UsageRow] = {}
 
     def workload(self, identifier: str, team: str, at_ms: int) -> WorkloadRow:
         """The one row of the workload in this batch."""
@@ -179,6 +184,7 @@ COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("labels", "jsonb"),
     ("pods", "integer"),
     ("gpu_milli", "bigint"),
+    ("expected_ms", "bigint"),
     ("cell", "integer"),
     ("priority", "bigint"),
     ("attempt", "integer"),
@@ -197,7 +203,9 @@ COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("ended_at_ms", "bigint"),
 )
 """Columns of `gateway.workload` with their types, in the order of the upsert."""
-ONCE: Final = frozenset(("name", "kind", "body_hash", "labels", "pods", "gpu_milli", "cell"))
+ONCE: Final = frozenset(
+    ("name", "kind", "body_hash", "labels", "pods", "gpu_milli", "expected_ms", "cell")
+)
 """Never change: taken from whichever fact has them."""
 TIMES: Final = frozenset(("queued_at_ms", "placed_at_ms", "running_at_ms", "ended_at_ms"))
 """Only grow, in whatever order the facts come."""

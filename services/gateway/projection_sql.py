@@ -29,6 +29,8 @@ def writes(batch: Batch) -> list[Write]:
         result.append(Write(HEALTH, _columns(list(batch.health.values()))))
     if batch.limits:
         result.append(Write(LIMITS, _columns(list(batch.limits.values()))))
+    if batch.usage:
+        result.append(Write(USAGE, _columns(list(batch.usage.values()))))
     return result
 
 
@@ -126,4 +128,13 @@ _LIMIT_COLUMNS: Final = (
 )
 LIMITS: Final = _plain_upsert(
     "quota_limit", _LIMIT_COLUMNS, ("name",), "excluded.version >= w.version"
+)
+_USAGE_COLUMNS: Final = (
+    ("queue", "text"),
+    ("gpu_seconds", "bigint"),
+    ("at_ms", "bigint"),
+    ("half_life_ms", "bigint"),
+)
+USAGE: Final = _plain_upsert(
+    "queue_usage", _USAGE_COLUMNS, ("queue",), "excluded.at_ms >= w.at_ms"
 )

@@ -33,7 +33,7 @@ async def list_queues(door: Door, call: Call) -> web.Response:
         for name, queue in sorted(organisation.queues.items())
         if team is None or queue.team == team
     ]
-    use = await _use(door)
+    use = await use_by_queue(door)
     limits = await _in_force(door)
     items = tuple(_view(queue, use.get(queue.name, ()), limits, {}) for queue in queues)
     return answer(QueuePage(items=items, next_cursor=""))
@@ -42,7 +42,7 @@ async def list_queues(door: Door, call: Call) -> web.Response:
 async def get_queue(door: Door, call: Call) -> web.Response:
     """One queue, with the reasons of those that wait in it."""
     queue = await document_of(door, call, collection_of(call))
-    use = await _use(door)
+    use = await use_by_queue(door)
     rows = await door.reader.fetch(
         f"{_REASONS} FROM gateway.workload w{REFUSAL}{_QUEUED_HERE} GROUP BY 1",
         queue.team,
@@ -59,7 +59,7 @@ async def _in_force(door: Door) -> dict[str, QuotaChanged]:
     return {row["name"]: _limits.decode(row["body"]) for row in rows}
 
 
-async def _use(door: Door) -> dict[str, list[Any]]:
+async def use_by_queue(door: Door) -> dict[str, list[Any]]:
     """Live workloads by queue, state and flavor with their sums, at most `USE_SECONDS` old."""
     now = door.clock.monotonic_seconds()
     known = door.cache.get("queues")

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from services.gateway import views
+from services.gateway import views, why_views
 from services.gateway.authorisation import Action
 from services.gateway.bodies import BATCH_BYTES_MAX, BODY_BYTES_MAX
 from services.gateway.documents import COLLECTIONS
@@ -62,6 +62,9 @@ IDEMPOTENCY_KEY: Final = Parameter(
     place="header",
     length_max=200,
     text="The same key gives the same workload, however often; 1 to 200 printable characters.",
+)
+AT: Final = Parameter(
+    name="at", kind="integer", text="A moment in the past, Unix milliseconds: why it was so then."
 )
 DRY_RUN: Final = Parameter(
     name="dryRun", kind="boolean", text="Only say what would become of it; change nothing."
@@ -170,7 +173,8 @@ def _workload_routes() -> Iterator[Route]:
         name="why",
         summary="Why a workload stands where it stands.",
         action=Action.READ_WORKLOAD,
-        answers=((200, views.Why),),
+        answers=((200, why_views.Why),),
+        parameters=(AT,),
     )
     for path, name in (("/v1/workloads/{id}/events", "workload_events"), ("/v1/events", "events")):
         yield Route(

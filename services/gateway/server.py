@@ -27,6 +27,7 @@ from services.gateway import (
     queue_reads,
     streams,
     submissions,
+    why,
     workload_reads,
 )
 from services.gateway.authorisation import Action, Role, Subject
@@ -53,7 +54,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "submit_batch": submissions.submit_batch,
     "list_workloads": workload_reads.list_workloads,
     "get_workload": workload_reads.get_workload,
-    "why": workload_reads.why,
+    "why": why.why,
     "workload_events": streams.workload_events,
     "events": streams.events,
     **{f"command_{verb}": commands.command for verb in COMMANDS},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -198,29 +198,6 @@ class EventPage(View, frozen=True, kw_only=True):
 
     items: tuple[EventView, ...]
     next_after: int
-
-
-class WhyEntry(View, frozen=True, kw_only=True):
-    """One recorded reason."""
-
-    reason: str
-    message: str
-    next_step: str
-    evidence: dict[str, Any]
-    at_ms: int
-
-
-class Why(View, frozen=True, kw_only=True):
-    """Why a workload stands where it stands: the reason, in words, and what would unblock it."""
-
-    id: str
-    state: State
-    reason: str
-    message: str
-    next_step: str
-    evidence: dict[str, Any]
-    since: int
-    history: tuple[WhyEntry, ...]
 
 
 class GpuView(View, frozen=True, kw_only=True):

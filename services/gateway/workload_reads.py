@@ -1,4 +1,4 @@
-"""GET of workloads: one, a page of them, and why one stands where it stands."""
+"""GET of workloads: one, and a page of them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from aiohttp import web
 from services.gateway.door import Call, Door, answer, bad_parameter
 from services.gateway.problems import not_found
 from services.gateway.views import (
-    Why,
-    WhyEntry,
     WorkloadPage,
     WorkloadSummary,
     WorkloadView,
@@ -22,9 +20,6 @@ from shared.core.lifecycle import State
 from shared.core.model import WorkloadSpec
 from shared.core.units import Resources
 
-HISTORY_MAX: Final = 50
-REFUSAL_SLACK_MS: Final = 1_000
-"""A refusal counts as of this wait even if clocks differ by so much (also in `REFUSAL`)."""
 _STATES: Final = frozenset(State)
 _specs: Final = msgspec.json.Decoder(WorkloadSpec)
 REFUSAL: Final = (
@@ -36,20 +31,6 @@ REFUSAL: Final = (
 SUMMARY_COLUMNS: Final = (
     "w.*, w.labels::text AS labels_text, r.reason AS refusal, r.message AS refusal_message"
 )
-_ANSWERS: Final = {
-    State.RECEIVED: ("Received", "it is durable and waits for admission", "wait a moment"),
-    State.QUEUED: ("Pending", "it is queued and was not tried yet", "wait for its turn"),
-    State.HELD: ("Held", "it is on hold", "release it"),
-    State.PLACED: ("Placed", "its devices are charged and its pods are being made", ""),
-    State.BOUND: ("Bound", "its pods are written to the cluster and start", ""),
-    State.RUNNING: ("Running", "all of its pods run", ""),
-    State.EVICTING: ("Evicting", "its pods are being stopped", "it queues again by itself"),
-    State.CANCELLING: ("Cancelling", "its pods are being stopped", ""),
-    State.SUCCEEDED: ("Succeeded", "all of its pods ended well", ""),
-    State.FAILED: ("Failed", "it failed", "look at its pods and submit it again"),
-    State.CANCELLED: ("Cancelled", "it was cancelled", ""),
-    State.REJECTED: ("Rejected", "it can never run as it is", "mend it and submit it again"),
-}
 
 
 async def list_workloads(door: Door, call: Call) -> web.Response:
@@ -79,12 +60,19 @@ def _filters(call: Call) -> dict[str, str]:
     return filters
 
 
-async def row_of(door: Door, call: Call, columns: str, joins: str = "") -> Mapping[str, Any]:
-    """The row of the workload in the path, if the caller may see it."""
+async def row_of(
+    door: Door,
+    call: Call,
+    columns: str,
+    joins: str = "",
+    *others: Any,  # noqa: ANN401  # any SQL values
+) -> Mapping[str, Any]:
+    """The row of the workload in the path ($1), if the caller may see it; `others` from $2."""
     identifier = call.part("id")
     rows = await door.reader.fetch(
         f"SELECT {columns} FROM gateway.workload w{joins} WHERE w.id = $1",  # noqa: S608  # constants
         identifier,
+        *others,
     )
     what = f"workload {identifier}"
     if not rows:
@@ -154,69 +142,3 @@ def summary_fields(row: Mapping[str, Any]) -> dict[str, Any]:
         "running_at_ms": row["running_at_ms"],
         "ended_at_ms": row["ended_at_ms"],
     }
-
-
-async def why(door: Door, call: Call) -> web.Response:
-    """The recorded reason, in words with numbers, and what would unblock it."""
-    row = await row_of(door, call, "w.*")
-    rows = await door.reader.fetch(
-        "SELECT reason, message, detail, at_ms, version, state FROM gateway.event"
-        " WHERE workload_id = $1 AND reason <> '' ORDER BY seq DESC LIMIT $2",
-        row["id"],
-        HISTORY_MAX,
-    )
-    history = tuple(_entry(one) for one in rows)
-    current = _current(row, rows, history)
-    state = State(row["state"] or State.RECEIVED.value)
-    view = Why(
-        id=row["id"],
-        state=state,
-        reason=current.reason,
-        message=current.message,
-        next_step=current.next_step,
-        evidence=current.evidence,
-        since=current.at_ms,
-        history=history,
-    )
-    return answer(view)
-
-
-def _entry(row: Mapping[str, Any]) -> WhyEntry:
-    detail = msgspec.json.decode(row["detail"]) if row["detail"] else {}
-    evidence = detail.get("evidence") or {
-        one["field"]: f"{one['rule']} (got {one['value']})" for one in detail.get("errors", ())
-    }
-    return WhyEntry(
-        reason=row["reason"],
-        message=row["message"],
-        next_step=detail.get("next_step", ""),
-        evidence=evidence,
-        at_ms=row["at_ms"],
-    )
-
-
-def _current(row: Mapping[str, Any], rows: Any, history: tuple[WhyEntry, ...]) -> WhyEntry:  # noqa: ANN401  # rows
-    """The refusal of this wait, the reason of the last change, or what the state itself says."""
-    state = State(row["state"] or State.RECEIVED.value)
-    reason, message, next_step = _ANSWERS[state]
-    for one, entry in zip(rows, history, strict=True):
-        refusal = one["version"] == 0 and one["state"] == State.QUEUED.value
-        if state is State.QUEUED and refusal:
-            if entry.at_ms >= (row["queued_at_ms"] or 0) - REFUSAL_SLACK_MS:
-                return entry
-            break
-        if state is not State.QUEUED and one["version"] == row["version"]:
-            return WhyEntry(
-                reason=entry.reason,
-                message=entry.message or message,
-                next_step=entry.next_step or next_step,
-                evidence=entry.evidence,
-                at_ms=entry.at_ms,
-            )
-    return WhyEntry(
-        reason=row["reason"] or reason,
-        message=row["message"] or message,
-        next_step=next_step,
-        evidence={},
-        at_ms=row["changed_at_ms"],
-    )

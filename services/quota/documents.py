@@ -7,12 +7,13 @@ from typing import Final
 
 import msgspec
 
-from shared.core.amounts import Amount, amount
+from shared.core.amounts import Amount
 from shared.core.flavor_choice import FlavorKind
 from shared.core.nomination import Nominator
-from shared.core.quota import FlavorLimits, QuotaDocument, QuotaNode
+from shared.core.quota import QuotaNode
 from shared.core.units import Resources
 from shared.events.organisation import CohortApplied, FlavorApplied, QueueApplied
+from shared.events.quota_documents import document_of
 from shared.events.quotas import FlavorQuota, QuotaChanged
 from shared.ports.reader import Reader
 from shared.ports.store import Write
@@ -134,44 +135,9 @@ class Documents:
         return writes
 
 
-def document_of(applied: QueueApplied | CohortApplied) -> QuotaDocument:
-    """The core's noun for what was applied."""
-    flavors = {one.flavor: _limits_of(one) for one in applied.flavors}
-    if isinstance(applied, QueueApplied):
-        return QuotaDocument(
-            name=applied.name,
-            kind="queue",
-            version=applied.version,
-            parent=applied.cohort,
-            team=applied.team,
-            flavors=flavors,
-            strict=applied.strict,
-            held=applied.held,
-            draining=applied.draining,
-            weight=applied.weight,
-            policy=applied.policy,
-        )
-    return QuotaDocument(
-        name=applied.name,
-        kind="cohort",
-        version=applied.version,
-        parent=applied.parent,
-        flavors=flavors,
-        weight=applied.weight,
-    )
-
-
 def kind_of(flavor: FlavorApplied) -> FlavorKind:
     """The core's noun for a flavor."""
     return FlavorKind(products=flavor.products, spot=flavor.spot)
-
-
-def _limits_of(one: FlavorQuota) -> FlavorLimits:
-    return FlavorLimits(
-        nominal=amount(one.nominal),
-        borrowing_limit=None if one.borrowing_limit is None else amount(one.borrowing_limit),
-        lending_limit=None if one.lending_limit is None else amount(one.lending_limit),
-    )
 
 
 def _sums(node: QuotaNode) -> tuple[FlavorQuota, ...]:

@@ -133,6 +133,79 @@ def test_why_says_reason_numbers_and_the_next_step(muster, gateway):
     assert muster("why", ID, "-o", "name").out == "WaitingForQuota\n"
 
 
+def test_why_names_the_place_the_limit_who_ends_next_and_who_took_the_room(muster, gateway):
+    def amounts(gpu_milli: int) -> dict:
+        return {"gpu_milli": gpu_milli, "cpu_milli": 0, "memory_mib": 0}
+
+    def neighbour(name: str) -> dict:
+        return {"id": OTHER, "name": name, "team": "t", "priority": 1, "gpu_milli": 8000}
+
+    level = {
+        "name": "research",
+        "kind": "cohort",
+        "flavor": "h100",
+        "nominal": amounts(32_000),
+        "used": amounts(28_000),
+        "available": amounts(4_000),
+        "borrowed": amounts(2_000),
+        "lent": amounts(0),
+        "blocks": True,
+    }
+    ending = {"flavor": "h100", "charge": amounts(2000), "ends_at_ms": 1}
+    answer = {
+        "state": "queued",
+        "reason": "WaitingForQuota",
+        "message": "m",
+        "place": {
+            "queue": "vision",
+            "place": 3,
+            "waiting": 42,
+            "gpu_milli_ahead": 16_000,
+            "first": [neighbour("a"), neighbour("b")],
+        },
+        "limits": [level, level | {"name": "all", "available": amounts(2**62), "blocks": False}],
+        "frees_next": [
+            {**ending, "workload": neighbour("train-3")},
+            {**ending, "workload": neighbour("") | {"id": ""}},
+        ],
+        "promised_start_ms": 1,
+        "preempted_by": {
+            "workload_id": OTHER,
+            "team": "blue",
+            "rule": "reclaim",
+            "message": "m",
+            "at_ms": 1,
+            "back_at_ms": 2,
+        },
+    }
+    gateway.on(f"GET /v1/workloads/{ID}/why", answer)
+
+    out = muster("why", ID).out
+
+    place = "Place: 3 of 42 that wait in queue vision; 16 GPUs ahead of it, first a, b\n"
+    used = "uses 28 GPUs, may take 4 more, borrowed 2  <- the limit\n"
+    assert place in out
+    assert f"Quota: cohort research (h100) {used}" in out
+    assert "cohort all (h100) uses 28 GPUs, may take any number more, borrowed 2\n" in out
+    assert "2 GPUs at about 1970-01-01" in out
+    assert "(train-3)" in out
+    assert "(a workload of another team)" in out
+    assert "Promised start: 1970-01-01" in out
+    assert f"for {OTHER} of team blue (reclaim): m; room back at about 1970" in out
+
+
+def test_why_asks_about_the_past(muster, gateway):
+    gateway.on(f"GET /v1/workloads/{ID}/why", {"state": "running", "at_ms": 5})
+
+    out = muster("why", ID, "--at", "1970-01-02T00:00:05+00:00").out
+    bad = muster("why", ID, "--at", "yesterday")
+
+    assert "was running" in out
+    assert gateway.requests(f"GET /v1/workloads/{ID}/why")[-1].query == {"at": "86405000"}
+    assert bad.code == 2
+    assert "--at" in bad.err
+
+
 @pytest.mark.parametrize("verb", ["cancel", "hold", "release"])
 def test_a_command_acts_on_each_and_goes_on_after_a_failure(muster, gateway, verb: str):
     gateway.on(f"POST /v1/workloads/{OTHER}/{verb}", Answer({"id": OTHER}, 202))

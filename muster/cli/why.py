@@ -1,0 +1,145 @@
+"""`muster why`: the reason, the numbers behind it, and what would help; now or in the past."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from muster.cli.failures import UsageError
+from muster.cli.output import Format, age, gpus, show_value
+from muster.cli.session import call, now_ms
+from muster.cli.workloads import OutputOption, WorkloadArgument, resolve
+
+if TYPE_CHECKING:
+    from muster.client import AsyncClient
+
+Json = dict[str, Any]
+UNLIMITED: Final = 2**62
+AGO: Final = re.compile(r"(\d{1,6})([smhd])")
+UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def why(
+    workload: WorkloadArgument,
+    at: Annotated[
+        str, typer.Option(help="Then, not now: 10m (ago), or a time such as 2026-11-21T14:05.")
+    ] = "",
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Say why a workload stands where it stands, and what would help.
+
+    Examples:
+      muster why train-7
+
+      muster why train-7 --at 10m
+
+      muster why train-7 -o json | jq .place
+    """
+    at_ms = moment_of(at, now_ms()) if at else None
+
+    async def get(client: AsyncClient) -> tuple[str, Json]:
+        identifier = await resolve(client, workload)
+        return identifier, await client.why(identifier, at_ms=at_ms)
+
+    identifier, answer = call(get)
+    if output is Format.NAME:
+        print(answer.get("reason", ""))
+    elif output in (Format.JSON, Format.YAML):
+        show_value(answer, output)
+    else:
+        print("\n".join(lines_of(identifier, answer, at_ms or now_ms())))
+
+
+def moment_of(text: str, now: int) -> int:
+    """Unix milliseconds of "10m" (ago) or of a local ISO time.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    ago = AGO.fullmatch(text)
+    if ago:
+        return now - int(ago[1]) * UNIT_MS[ago[2]]
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1_000)
+    except ValueError as error:
+        raise UsageError(
+            f"--at must be like 10m, 2h or 2026-11-21T14:05 (given: {text})"
+        ) from error
+
+
+def lines_of(identifier: str, answer: Json, now: int) -> list[str]:
+    """The answer for people; what is not known has no line."""
+    past = answer.get("at_ms") is not None
+    since = age(answer.get("since"), now) if isinstance(answer.get("since"), int) else ""
+    stood = f"{'was' if past else 'is'} {answer.get('state', 'unknown')}"
+    lines = [f"{identifier} {stood}{f' for {since}' if since else ''}."]
+    if answer.get("reason"):
+        lines.append(f"{answer['reason']}: {answer.get('message', '')}")
+    elif answer.get("message"):
+        lines.append(answer["message"])
+    if answer.get("next_step"):
+        lines.append(f"Next: {answer['next_step']}")
+    evidence = answer.get("evidence") or {}
+    if evidence and answer.get("state") != "rejected":  # there it is the message once more
+        told = (f"{name} {value}" for name, value in evidence.items())
+        lines.append("Evidence: " + ", ".join(told))
+    return lines + _place(answer.get("place")) + _limits(answer) + _future(answer) + _past(answer)
+
+
+def _place(place: Json | None) -> list[str]:
+    if not place:
+        return []
+    line = f"Place: {place['place']} of {place['waiting']} that wait in queue {place['queue']}"
+    if place["first"]:
+        ahead = ", ".join(one["name"] or one["id"] for one in place["first"])
+        line += f"; {gpus(place['gpu_milli_ahead'])} GPUs ahead of it, first {ahead}"
+    return [line]
+
+
+def _limits(answer: Json) -> list[str]:
+    """One line for each level; CPUs where the flavor has no GPUs to share."""
+    levels = answer.get("limits") or ()
+    by_gpu = any(one[kind]["gpu_milli"] for one in levels for kind in ("nominal", "used"))
+    unit, words = ("gpu_milli", "GPUs") if by_gpu else ("cpu_milli", "CPUs")
+    return [_level(one, unit, words) for one in levels]
+
+
+def _level(one: Json, unit: str, words: str) -> str:
+    parts = [f"uses {gpus(one['used'][unit])} {words}"]
+    parts.append(f"may take {_left(one['available'][unit])} more")
+    more = [name for name in ("borrowed", "lent") if one[name][unit]]
+    parts += [f"{name} {gpus(one[name][unit])}" for name in more]
+    mark = "  <- the limit" if one["blocks"] else ""
+    return f"Quota: {one['kind']} {one['name']} ({one['flavor']}) {', '.join(parts)}{mark}"
+
+
+def _left(milli: int) -> str:
+    return "any number" if milli >= UNLIMITED else gpus(max(milli, 0))
+
+
+def _future(answer: Json) -> list[str]:
+    lines = []
+    for one in answer.get("frees_next") or ():
+        who = one["workload"]["name"] or one["workload"]["id"] or "a workload of another team"
+        amount = gpus(one["charge"]["gpu_milli"])
+        lines.append(f"Frees next: {amount} GPUs at about {_clock(one['ends_at_ms'])} ({who})")
+    if answer.get("promised_start_ms"):
+        lines.append(f"Promised start: {_clock(answer['promised_start_ms'])}")
+    return lines
+
+
+def _past(answer: Json) -> list[str]:
+    one = answer.get("preempted_by")
+    if not one:
+        return []
+    line = f"Preempted at {_clock(one['at_ms'])} for {one['workload_id']} of team {one['team']}"
+    back = f"; room back at about {_clock(one['back_at_ms'])}" if one["back_at_ms"] else ""
+    return [f"{line} ({one['rule']}): {one['message']}{back}"]
+
+
+def _clock(moment_ms: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment_ms / 1_000))

@@ -1,0 +1,111 @@
+"""Who stands ahead of a workload, and who is expected to end next, from the read model.
+
+Both are read when somebody asks and cost no message anything: an index finds the live workloads
+of a team, and who ends next is read for all at most every `ENDS_SECONDS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from services.gateway.authorisation import Action, Verdict, authorise
+from services.gateway.door import Call, Door
+from services.gateway.why_views import Freeing, Neighbour, QueuePlace
+from shared.core.units import Resources
+
+FIRST_MAX: Final = 3
+"""Workloads that are named in an answer."""
+ENDS_SECONDS: Final = 1.0
+ENDS_MAX: Final = 20_000
+"""Expected ends that are kept, the earliest."""
+_WAITING: Final = (
+    " FROM gateway.workload w WHERE w.live AND w.team = $1 AND w.queue = $2 AND w.state = 'queued'"
+)
+_AHEAD: Final = (
+    " (w.priority, -w.submitted_at_ms) > ($3::bigint, -$4::bigint)"
+    ' OR (w.priority = $3 AND w.submitted_at_ms = $4 AND w.id COLLATE "C" < $5)'
+)
+_PLACE: Final = (
+    f"SELECT count(*) AS waiting, count(*) FILTER (WHERE {_AHEAD}) AS ahead,"  # constants
+    f" coalesce(sum(w.gpu_milli) FILTER (WHERE {_AHEAD}), 0)::bigint AS gpu_milli{_WAITING}"
+)
+_FIRST: Final = (
+    f"SELECT w.id, w.name, w.team, w.priority, w.gpu_milli{_WAITING} AND ({_AHEAD})"  # constants
+    f' ORDER BY w.priority DESC, w.submitted_at_ms, w.id COLLATE "C" LIMIT {FIRST_MAX}'
+)
+_ENDS: Final = (
+    "SELECT w.id, w.name, w.team, w.priority, w.gpu_milli, w.queue, w.flavor,"  # noqa: S608  # constants
+    " w.charge_gpu_milli, w.charge_cpu_milli, w.charge_memory_mib,"
+    " w.running_at_ms + w.expected_ms AS ends_at_ms FROM gateway.workload w"
+    " WHERE w.live AND w.state = 'running' AND w.running_at_ms + w.expected_ms > $1"
+    f" ORDER BY ends_at_ms LIMIT {ENDS_MAX}"
+)
+
+
+async def place_in_queue(door: Door, row: Mapping[str, Any]) -> QueuePlace:
+    """The place of a queued workload: priority, then age, then identity. O(live of the team)."""
+    me = (row["team"], row["queue"], row["priority"], row["submitted_at_ms"], row["id"])
+    counted = (await door.reader.fetch(_PLACE, *me))[0]
+    first = await door.reader.fetch(_FIRST, *me) if counted["ahead"] else ()
+    return QueuePlace(
+        queue=row["queue"],
+        place=counted["ahead"] + 1,
+        waiting=counted["waiting"],
+        gpu_milli_ahead=counted["gpu_milli"],
+        first=tuple(_neighbour(one) for one in first),
+    )
+
+
+async def frees_next(
+    door: Door, call: Call, flavors: Collection[str], queues: Collection[str] | None
+) -> tuple[Freeing, ...]:
+    """The first expected ends in `flavors`, of `queues` or of all."""
+    found: list[Freeing] = []
+    now_ms = door.clock.now_ms()
+    for one in await _ends(door):
+        if len(found) == FIRST_MAX:
+            break
+        meant = one["flavor"] in flavors and (queues is None or one["queue"] in queues)
+        if meant and one["ends_at_ms"] > now_ms:
+            found.append(_freeing(one, call))
+    return tuple(found)
+
+
+async def _ends(door: Door) -> list[Mapping[str, Any]]:
+    """Running workloads by expected end; who is overdue is left out. O(live), then remembered."""
+    now = door.clock.monotonic_seconds()
+    known = door.cache.get("ends")
+    if known is not None and now - known[0] < ENDS_SECONDS:
+        remembered: list[Mapping[str, Any]] = known[1]
+        return remembered
+    rows = list(await door.reader.fetch(_ENDS, door.clock.now_ms()))
+    door.cache["ends"] = (now, rows)
+    return rows
+
+
+def _freeing(one: Mapping[str, Any], call: Call) -> Freeing:
+    seen = authorise(call.subject, Action.READ_WORKLOAD, one["team"]) is Verdict.ALLOWED
+    return Freeing(
+        workload=_neighbour(one) if seen else _SOMEBODY,
+        flavor=one["flavor"],
+        charge=Resources(
+            gpu_milli=one["charge_gpu_milli"] or 0,
+            cpu_milli=one["charge_cpu_milli"] or 0,
+            memory_mib=one["charge_memory_mib"] or 0,
+        ),
+        ends_at_ms=one["ends_at_ms"],
+    )
+
+
+def _neighbour(one: Mapping[str, Any]) -> Neighbour:
+    return Neighbour(
+        id=one["id"],
+        name=one["name"] or "",
+        team=one["team"],
+        priority=one["priority"] or 0,
+        gpu_milli=one["gpu_milli"] or 0,
+    )
+
+
+_SOMEBODY: Final = Neighbour(id="", name="", team="", priority=0, gpu_milli=0)

@@ -1,0 +1,49 @@
+"""The quota tree as the read model knows it: documents of now, and what the ledger holds.
+
+The same algebra by which quota decides (core.quota), so a reader is told the same levels. Made
+anew at most every `FRESH_SECONDS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from services.gateway.door import Door
+from services.gateway.queue_reads import use_by_queue
+from shared.core.lifecycle import HOLDING
+from shared.core.quota import QuotaNode, QuotaTree
+from shared.events.quota_documents import document_of
+
+FRESH_SECONDS: Final = 1.0
+_HOLDING: Final = frozenset(state.value for state in HOLDING)
+
+
+async def quota_tree(door: Door) -> QuotaTree:
+    """All queues and cohorts with their use, at most `FRESH_SECONDS` old."""
+    now = door.clock.monotonic_seconds()
+    known = door.cache.get("tree")
+    if known is not None and now - known[0] < FRESH_SECONDS:
+        remembered: QuotaTree = known[1]
+        return remembered
+    organisation = await door.organisation.current()
+    tree = QuotaTree()
+    for cohort in organisation.cohorts.values():
+        tree.apply(document_of(cohort))
+    for queue in organisation.queues.values():
+        tree.apply(document_of(queue))
+    for name, rows in (await use_by_queue(door)).items():
+        for row in rows:
+            if row["state"] in _HOLDING and row["flavor"]:
+                amount = (row["gpu_milli"], row["cpu_milli"], row["memory_mib"])
+                tree.charge(name, row["flavor"], amount)
+    door.cache["tree"] = (now, tree)
+    return tree
+
+
+def queues_below(node: QuotaNode) -> Iterator[str]:
+    """Names of the queues of a subtree, its own when it is one."""
+    if node.is_queue:
+        yield node.name
+    for child in node.children.values():
+        yield from queues_below(child)

@@ -1,0 +1,205 @@
+"""GET of why a workload stands where it stands, now or at a moment in the past.
+
+The reason is what was recorded, and recorded only when it changed; so the past is told by the same
+rows. What people ask next is read beside it: the place in the queue, the limits up the tree, who
+is expected to end next, who took its room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from services.gateway.door import Call, Door, answer, bad_parameter
+from services.gateway.neighbours import frees_next, place_in_queue
+from services.gateway.quota_tree import queues_below, quota_tree
+from services.gateway.why_views import Freeing, LimitLevel, Preemptor, QueuePlace, Why, WhyEntry
+from services.gateway.workload_reads import row_of
+from shared.core.amounts import Amount, amount
+from shared.core.lifecycle import State
+from shared.core.model import WorkloadSpec, least_resources
+from shared.core.quota import NOTHING, QuotaNode
+from shared.core.units import Resources
+
+HISTORY_MAX: Final = 50
+FLAVORS_MAX: Final = 8
+"""Flavors of a queue whose levels are told."""
+REFUSAL_SLACK_MS: Final = 1_000
+"""A refusal counts as of this wait even if clocks differ by so much (also in `REFUSAL`)."""
+TIME_MAX: Final = 1 << 53
+_specs: Final = msgspec.json.Decoder(WorkloadSpec)
+_TOLD: Final = (
+    "(SELECT json_agg(h) FROM (SELECT e.reason, e.message, e.detail, e.at_ms, e.version, e.state"  # noqa: S608  # constants
+    " FROM gateway.event e WHERE e.workload_id = w.id AND e.reason <> '' AND e.at_ms <= $2"
+    f" ORDER BY e.seq DESC LIMIT {HISTORY_MAX}) h)::text AS told"
+)
+_SPEC: Final = " LEFT JOIN gateway.workload_spec s ON s.id = w.id"
+_CHANGES: Final = (
+    "SELECT state, version, at_ms, reason, message FROM gateway.event WHERE workload_id = $1"
+    " AND version > 0 AND at_ms <= $2 ORDER BY version DESC LIMIT 50"
+)
+_ANSWERS: Final = {
+    State.RECEIVED: ("Received", "it is durable and waits for admission", "wait a moment"),
+    State.QUEUED: ("Pending", "it is queued and was not tried yet", "wait for its turn"),
+    State.HELD: ("Held", "it is on hold", "release it"),
+    State.PLACED: ("Placed", "its devices are charged and its pods are being made", ""),
+    State.BOUND: ("Bound", "its pods are written to the cluster and start", ""),
+    State.RUNNING: ("Running", "all of its pods run", ""),
+    State.EVICTING: ("Evicting", "its pods are being stopped", "it queues again by itself"),
+    State.CANCELLING: ("Cancelling", "its pods are being stopped", ""),
+    State.SUCCEEDED: ("Succeeded", "all of its pods ended well", ""),
+    State.FAILED: ("Failed", "it failed", "look at its pods and submit it again"),
+    State.CANCELLED: ("Cancelled", "it was cancelled", ""),
+    State.REJECTED: ("Rejected", "it can never run as it is", "mend it and submit it again"),
+}
+
+
+async def why(door: Door, call: Call) -> web.Response:
+    """The recorded reason, in words with numbers, and what would unblock it."""
+    at_ms = call.whole_number("at", 0, 1, TIME_MAX) or None
+    row = await row_of(door, call, f"w.*, s.spec, {_TOLD}", _SPEC, at_ms or TIME_MAX)
+    told = msgspec.json.decode(row["told"] or "[]")
+    stood = row if at_ms is None else await _stood(door, row, at_ms)
+    history = tuple(_entry(one) for one in told)
+    current = _current(stood, told, history)
+    state = State(stood["state"] or State.RECEIVED.value)
+    waits = at_ms is None and state is State.QUEUED and row["priority"] is not None
+    place, limits, frees = await _around(door, call, row) if waits else (None, (), ())
+    view = Why(
+        id=row["id"],
+        state=state,
+        reason=current.reason,
+        message=current.message,
+        next_step=current.next_step,
+        evidence=current.evidence,
+        since=current.at_ms,
+        history=history,
+        at_ms=at_ms,
+        place=place,
+        limits=limits,
+        frees_next=frees,
+        promised_start_ms=current.evidence.get("promised_start_ms") if waits else None,
+        preempted_by=_preemptor(told),
+    )
+    return answer(view)
+
+
+async def _stood(door: Door, row: Mapping[str, Any], at_ms: int) -> dict[str, Any]:
+    """The columns that `_current` reads, as they were at `at_ms`."""
+    if at_ms < row["submitted_at_ms"]:
+        rule = f"must not be before the submission, {row['submitted_at_ms']}"
+        bad_parameter("at", str(at_ms), rule)
+    changes = await door.reader.fetch(_CHANGES, row["id"], at_ms)
+    received = {"state": State.RECEIVED.value, "version": 0, "reason": "", "message": ""}
+    if not changes:
+        return {**received, "changed_at_ms": row["submitted_at_ms"], "queued_at_ms": None}
+    queued = (one["at_ms"] for one in changes if one["state"] == State.QUEUED.value)
+    last = dict(changes[0])
+    return {**last, "changed_at_ms": last["at_ms"], "queued_at_ms": next(queued, None)}
+
+
+async def _around(
+    door: Door, call: Call, row: Mapping[str, Any]
+) -> tuple[QueuePlace, tuple[LimitLevel, ...], tuple[Freeing, ...]]:
+    """What stands around a workload that waits."""
+    place = await place_in_queue(door, row)
+    tree = await quota_tree(door)
+    queue = tree.node(row["queue"])
+    flavors = list(queue.document.flavors)[:FLAVORS_MAX] if queue.document is not None else []
+    request = amount(least_resources(_specs.decode(row["spec"]))) if row["spec"] else NOTHING
+    blockers = {one: tree.blocked_by(queue, one, request) for one in flavors}
+    levels = tuple(
+        _level(node, flavor, blocks=node is blockers[flavor])
+        for flavor in flavors
+        for node in queue.path()
+    )
+    if flavors and all(blockers.values()):  # quota decides: only what it counts can help
+        below = {name for node in blockers.values() if node for name in queues_below(node)}
+        return place, levels, await frees_next(door, call, flavors, below)
+    return place, levels, await frees_next(door, call, flavors, None)
+
+
+def _level(node: QuotaNode, flavor: str, *, blocks: bool) -> LimitLevel:
+    used = node.used.get(flavor, NOTHING)
+    return LimitLevel(
+        name=node.name,
+        kind="queue" if node.is_queue else "cohort",
+        flavor=flavor,
+        nominal=_resources(node.nominal(flavor)),
+        used=_resources((used[0], used[1], used[2])),
+        available=_resources(node.available(flavor)),
+        borrowed=_resources(node.borrowed(flavor)),
+        lent=_resources(node.lent(flavor)),
+        blocks=blocks,
+    )
+
+
+def _resources(one: Amount) -> Resources:
+    return Resources(gpu_milli=one[0], cpu_milli=one[1], memory_mib=one[2])
+
+
+def _preemptor(told: Sequence[Mapping[str, Any]]) -> Preemptor | None:
+    """Who took its room the last time, of what its evictions recorded."""
+    for one in told:
+        detail = _detail(one)
+        preemption = detail.get("preemption")
+        if preemption and one["state"] == State.EVICTING.value:
+            return Preemptor(
+                plan_id=preemption["plan_id"],
+                rule=preemption["rule"],
+                workload_id=preemption["workload_id"],
+                team=preemption["team"],
+                queue=preemption["queue"],
+                message=one["message"],
+                at_ms=one["at_ms"],
+                back_at_ms=detail.get("back_at_ms") or None,
+            )
+    return None
+
+
+def _detail(row: Mapping[str, Any]) -> dict[str, Any]:
+    return msgspec.json.decode(row["detail"], type=dict) if row["detail"] else {}
+
+
+def _entry(row: Mapping[str, Any]) -> WhyEntry:
+    detail = _detail(row)
+    evidence = detail.get("evidence") or {
+        one["field"]: f"{one['rule']} (got {one['value']})" for one in detail.get("errors", ())
+    }
+    return WhyEntry(
+        reason=row["reason"],
+        message=row["message"],
+        next_step=detail.get("next_step", ""),
+        evidence=evidence,
+        at_ms=row["at_ms"],
+    )
+
+
+def _current(row: Mapping[str, Any], rows: Any, history: tuple[WhyEntry, ...]) -> WhyEntry:  # noqa: ANN401  # rows
+    """The refusal of this wait, the reason of the last change, or what the state itself says."""
+    state = State(row["state"] or State.RECEIVED.value)
+    reason, message, next_step = _ANSWERS[state]
+    for one, entry in zip(rows, history, strict=True):
+        refusal = one["version"] == 0 and one["state"] == State.QUEUED.value
+        if state is State.QUEUED and refusal:
+            if entry.at_ms >= (row["queued_at_ms"] or 0) - REFUSAL_SLACK_MS:
+                return entry
+            break
+        if state is not State.QUEUED and one["version"] == row["version"]:
+            return WhyEntry(
+                reason=entry.reason,
+                message=entry.message or message,
+                next_step=entry.next_step or next_step,
+                evidence=entry.evidence,
+                at_ms=entry.at_ms,
+            )
+    return WhyEntry(
+        reason=row["reason"] or reason,
+        message=row["message"] or message,
+        next_step=next_step,
+        evidence={},
+        at_ms=row["changed_at_ms"],
+    )

@@ -1,0 +1,101 @@
+"""What `why` answers: the reason, and everything that a person asks next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from services.gateway.views import View
+from shared.core.lifecycle import State
+from shared.core.units import Resources
+
+
+class WhyEntry(View, frozen=True, kw_only=True):
+    """One recorded reason."""
+
+    reason: str
+    message: str
+    next_step: str
+    evidence: dict[str, Any]
+    at_ms: int
+
+
+class Neighbour(View, frozen=True, kw_only=True):
+    """Another workload; of another team's neither id nor name are told."""
+
+    id: str
+    name: str
+    team: str
+    priority: int
+    gpu_milli: int
+
+
+class QueuePlace(View, frozen=True, kw_only=True):
+    """The place among those that wait in the queue, from 1; `first` are those at its head."""
+
+    queue: str
+    place: int
+    waiting: int
+    gpu_milli_ahead: int
+    """What those ahead ask for."""
+    first: tuple[Neighbour, ...]
+
+
+class LimitLevel(View, frozen=True, kw_only=True):
+    """The queue or a cohort above it in one flavor."""
+
+    name: str
+    kind: str
+    flavor: str
+    nominal: Resources
+    used: Resources
+    available: Resources
+    """What may still be taken here; less than nothing where a quota was lowered."""
+    borrowed: Resources
+    lent: Resources
+    blocks: bool
+    """Whether this is what keeps the workload from being tried in the flavor."""
+
+
+class Freeing(View, frozen=True, kw_only=True):
+    """A running workload that is expected to end, and what it then gives back."""
+
+    workload: Neighbour
+    flavor: str
+    charge: Resources
+    ends_at_ms: int
+
+
+class Preemptor(View, frozen=True, kw_only=True):
+    """For whom the workload had to go the last time, and by which rule."""
+
+    plan_id: str
+    rule: str
+    workload_id: str
+    team: str
+    queue: str
+    message: str
+    at_ms: int
+    back_at_ms: int | None
+    """When its room is expected to be free again."""
+
+
+class Why(View, frozen=True, kw_only=True):
+    """Why a workload stands where it stands: the reason, in words, and what would unblock it."""
+
+    id: str
+    state: State
+    reason: str
+    message: str
+    next_step: str
+    evidence: dict[str, Any]
+    since: int
+    history: tuple[WhyEntry, ...]
+    at_ms: int | None
+    """The moment in the past that was asked about; null for now. Then only what was recorded is
+    told: place, limits and who ends next are those of now, or null and empty."""
+    place: QueuePlace | None
+    limits: tuple[LimitLevel, ...]
+    """From the queue to the root of its tree, in each flavor of the queue."""
+    frees_next: tuple[Freeing, ...]
+    promised_start_ms: int | None
+    preempted_by: Preemptor | None
