@@ -10,7 +10,7 @@ and lowered when a cell was read in vain; they never change an answer.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from typing import Final
 
 import numpy as np
@@ -131,6 +131,11 @@ class Cells:
                     return score, member
             self._tighten(number)
             left[number] = REFUSED
+
+    def of_score(self, scores: Ints, score: int) -> Iterator[Member]:
+        """Members whose cell has `score`, cell by cell."""
+        for number in np.flatnonzero(scores[: len(self._members)] == score):
+            yield from self._members[number]
 
     def _tighten(self, number: int) -> None:
         members = self._members[number]

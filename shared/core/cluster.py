@@ -192,6 +192,10 @@ class Cluster:
         state.report(inventory)
         gpus.update(state.uses)
         kind = self._kind(inventory) if inventory else None
+        if state.kind is not None and before is not None and before.images:
+            state.kind.images.take(state, before.images)
+        if kind is not None and inventory is not None and inventory.images:
+            kind.images.put(state, inventory.images)
         if state.kind is not None and state.kind is not kind:
             self._leave(state, gpus)
         if kind is not None:
@@ -233,7 +237,8 @@ class Cluster:
         key = kind_key(inventory)
         kind = self.kinds.get(key)
         if kind is None:
-            kind = self.kinds[key] = Kind(key, self.market(key.flavor).pools)
+            market = self.market(key.flavor)
+            kind = self.kinds[key] = Kind(key, market.pools, market.images)
             self._kinds_changed()
         return kind
 

@@ -47,6 +47,8 @@ class PodDemand:
     """From the outermost to the innermost."""
     min_count: int = 0
     """How many of `count` there must be at least."""
+    image: str = ""
+    """A wish, no part of the shape: a node that has it is preferred to its equals."""
 
     @property
     def unit(self) -> int:
@@ -170,6 +172,7 @@ def _demand(pod_set: PodSet, first_rank: int, topology: TopologyRequest) -> PodD
         leader=pod_set.role is PodRole.LEADER,
         slices=pod_set.slices,
         min_count=least_count(pod_set),
+        image=pod_set.image,
     )
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from shared.core.images import ImageIndex
 from shared.core.mig import MigTable
 from shared.core.mig_pool import MigPool, MigPools
 from shared.core.mig_tables import table_for
@@ -59,6 +60,7 @@ class Kind:
     __slots__ = (
         "by_free",
         "cpu_per_gpu",
+        "images",
         "key",
         "mig",
         "nodes",
@@ -69,8 +71,10 @@ class Kind:
         "unhealthy",
     )
 
-    def __init__(self, key: KindKey, pools: MigPools) -> None:
+    def __init__(self, key: KindKey, pools: MigPools, images: ImageIndex) -> None:
         self.key = key
+        self.images = images
+        """Of all kinds of the flavor."""
         self.table: MigTable | None = (
             table_for(key.product, key.gpu_memory_mib) if key.gpus else None
         )

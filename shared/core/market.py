@@ -4,7 +4,8 @@ Of all conditions that nodes (or shared GPUs of the team) are in, the best is
 1. the one whose useless GPU grows least, in bins of 500 milli: fragments (FGD, ATC'23) and the
    price of room that scarce classes need, which counts only when it is a whole bin;
 2. the one whose CPU deficit grows least, in bins of 2 cores: no GPU is left without CPU;
-3. the node of the least seeded rank.
+3. a node that has the image already (core/images.py), if one is asked for and any has it;
+4. the node of the least seeded rank.
 Bins and keys: placement.md 3.2 (rule X); prices and the choice of the CPU mean make it adapt
 (core/waste.py). Until the mix is known (`learned`, core/mix.py) nobody asks here: the tightest
 fit of core/search.py decides.
@@ -13,6 +14,7 @@ fit of core/search.py decides.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -22,6 +24,7 @@ from shared.core.cells import REFUSED, TIE, Cells, Conditions, Ints, Member
 from shared.core.demand import PodDemand
 from shared.core.devices import takes_share
 from shared.core.fill_order import fill_order
+from shared.core.images import LOOKED_MAX, ImageIndex, has_image
 from shared.core.kind import Kind
 from shared.core.mig_pool import MigPools
 from shared.core.mix import DemandMix
@@ -72,6 +75,7 @@ class Market:
         self.mix = DemandMix()
         self.pools = MigPools(self.mix.profiles)
         """Its GPUs in MIG mode."""
+        self.images = ImageIndex()
         self._version = 0
         self._changed: dict[NodeState, None] = {}
         """Nodes whose cells are out of step ..."""
@@ -194,7 +198,9 @@ class Market:
             return None
         waste = self._waste_now()
         scores = self._scores_of(waste, self._conditions, kinds, demand)
-        on_node = self._nodes.best(scores, demand.cpu_milli, demand.memory_mib, exclude)
+        best = self._nodes.best(scores, demand.cpu_milli, demand.memory_mib, exclude)
+        if best is not None and demand.image in self.images:
+            best = self._having_image((self._nodes, scores), best, demand, team, exclude)
         cells = self._shared.get(team) if demand.milli else None
         if cells is not None:
             scores = self._scores_of(waste, self._shared_conditions, kinds, demand)
@@ -205,9 +211,41 @@ class Market:
                 exclude,
                 lambda node, gpu: takes_share(node.uses[gpu], demand, team),
             )
-            if on_gpu is not None and (on_node is None or on_gpu[0] >= on_node[0]):
-                return on_gpu[1][2], on_gpu[1][1]
-        return None if on_node is None else (on_node[1][2], -1)
+            if on_gpu is not None and demand.image in self.images:
+                on_gpu = self._having_image((cells, scores), on_gpu, demand, team, exclude)
+            if on_gpu is not None and (best is None or on_gpu[0] >= best[0]):
+                best = on_gpu
+        return None if best is None else (best[1][2], best[1][1])
+
+    def _having_image(
+        self,
+        where: tuple[Cells, Ints],
+        best: tuple[int, Member],
+        demand: PodDemand,
+        team: str,
+        exclude: Container[NodeState],
+    ) -> tuple[int, Member]:
+        """A member as good as the best whose node has the image, or the best itself."""
+        (cells, scores), (score, first) = where, best
+
+        def suits(member: Member) -> bool:
+            _, gpu, node = member
+            return (
+                has_image(node, demand.image)
+                and node.whole == first[2].whole
+                and node.free_cpu_milli >= demand.cpu_milli
+                and node.free_memory_mib >= demand.memory_mib
+                and node not in exclude
+                and (gpu < 0 or takes_share(node.uses[gpu], demand, team))
+            )
+
+        looked = list(islice(cells.of_score(scores, score), LOOKED_MAX))
+        for node in self.images.holders(demand.image):
+            for at, number, member in self._places.get(node, {}).values():
+                if at is cells and scores[number] == score:
+                    looked.append(member)
+        found = min(filter(suits, looked), default=first)
+        return score, found
 
     @property
     def learned(self) -> bool:

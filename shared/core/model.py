@@ -193,6 +193,8 @@ class Node(Value, frozen=True, kw_only=True):
     taints: tuple[str, ...] = ()
     links: str = ""
     """Links between its GPUs, a character for each pair (core/node_links.py); empty: unknown."""
+    images: tuple[str, ...] = ()
+    """References of images and weights that need not be pulled any more; bounded by its agent."""
 
 
 class GpuShare(Value, frozen=True, kw_only=True):

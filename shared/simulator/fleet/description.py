@@ -41,6 +41,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     nodes_per_rack: int = 4
     racks_per_block: int = 8
     taints: tuple[str, ...] = ()
+    images: tuple[str, ...] = ()
+    """What every machine of the group has pulled already."""
 
 
 class FleetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -169,6 +171,7 @@ def _node(group: Group, index: int, blocks_before: int, seed: int) -> Node:
         cuda=group.cuda,
         taints=group.taints,
         links=group.links,
+        images=group.images,
     )
 
 
