@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from shared.core.lifecycle import HOLDING, TERMINAL, State
-from shared.core.model import Node, Placement, Workload
+from shared.core.model import Node, Placement, PodSet, Workload
 from shared.core.priority_classes import built_in
 from shared.core.value import replace
 from shared.events.organisation import CohortApplied, QueueApplied
@@ -197,11 +197,17 @@ class Memory:
 def _lean(workload: Workload) -> Workload:
     """Without what says nothing about where it may run."""
     spec = workload.spec
+    if not spec.labels and not any(map(_is_rich, spec.pod_sets)):
+        return workload
     pod_sets = tuple(
         replace(one, image="", command=(), environment={}, secrets=(), volumes=())
         for one in spec.pod_sets
     )
     return replace(workload, spec=replace(spec, pod_sets=pod_sets, labels={}))
+
+
+def _is_rich(one: PodSet) -> bool:
+    return bool(one.image or one.command or one.environment or one.secrets or one.volumes)
 
 
 def _decoders() -> dict[str, msgspec.json.Decoder[Any]]:

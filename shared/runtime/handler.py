@@ -122,8 +122,9 @@ class Patient(Protocol):
 class Versioned(Protocol):
     """A handler to whom a message that comes twice says nothing new: facts carry their version.
 
-    Its messages are not noted in the inbox, which costs a row each; deadlines are. What it emits
-    must have deadlines as causes, so that no event is told twice.
+    Its messages are not noted in the inbox, which costs a row each, and come with their type and
+    payload only; deadlines are noted. What it emits must have deadlines as causes, so that no
+    event is told twice.
     """
 
     by_version: bool

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from shared.core.decision import FieldError
-from shared.events.codec import Malformed, decode, type_of
+from shared.events.codec import Malformed, decode, decode_payload, type_of
 from shared.events.envelope import Event, Received, event_id
 from shared.events.malformed import SubmissionMalformed
 from shared.events.submission_reader import decode_submission
@@ -77,6 +77,43 @@ async def sort_out(
             known.add(one.event.id)
             batch.fresh.append(one)
     return batch
+
+
+def payloads_of(raw: Sequence[RawMessage], passed_over: Collection[bytes]) -> Batch:
+    """For a handler that goes by versions: payloads with their type, duplicates among them.
+
+    The attributes of the envelope, which cost most of the decoding, are left where they are; the
+    place in the log stands for the id.
+    """
+    batch = Batch()
+    for message in raw:
+        kind = type_of(message.headers)
+        place = (message.topic, message.partition, message.offset)
+        if kind in passed_over:
+            batch.skipped.append(place)
+            continue
+        try:
+            batch.fresh.append(_bare(message, kind))
+        except Malformed as error:
+            batch.dead.append(dead_letter(message, str(error)))
+            batch.skipped.append(place)
+    return batch
+
+
+def _bare(message: RawMessage, kind: bytes | None) -> Received:
+    name = (kind or b"").decode(errors="replace")
+    event = Event(
+        id=f"{message.topic}/{message.partition}/{message.offset}",
+        type=name,
+        source="",
+        subject="",
+        time_ms=message.timestamp_ms,
+        key="",
+        payload=decode_payload(name, message.value),
+    )
+    return Received(
+        event=event, topic=message.topic, partition=message.partition, offset=message.offset
+    )
 
 
 def dead_letter(message: RawMessage, error: str) -> DeadLetter:

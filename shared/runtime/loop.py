@@ -33,7 +33,7 @@ from shared.runtime.handler import (
     Suspendable,
     Versioned,
 )
-from shared.runtime.intake import Batch, Seen, sort_out
+from shared.runtime.intake import Batch, Seen, payloads_of, sort_out
 from shared.runtime.session import Session
 
 POLL_SECONDS: Final = 0.2
@@ -159,7 +159,7 @@ class Loop:
         await self._session.relay.room()
         raw = await self._gather()
         await self._failpoints.reach("loop.polled")
-        batch = await sort_out(raw, self._recent, self._seen, self._passed_over)
+        batch = await self._sort_out(raw)
         due = self._handler.due(self._clock.now_ms())
         batch.fresh.extend(one for one in due if one.event.id not in self._recent)
         if not self._worth_a_unit(batch):
@@ -169,6 +169,11 @@ class Loop:
         await self._process(batch.fresh, batch)
         await self._assign()
         return True
+
+    async def _sort_out(self, raw: Sequence[RawMessage]) -> Batch:
+        if isinstance(self._handler, Versioned):
+            return payloads_of(raw, self._passed_over)
+        return await sort_out(raw, self._recent, self._seen, self._passed_over)
 
     async def _gather(self) -> list[RawMessage]:
         """What has arrived; under load it waits a moment more, as few large units cost less."""
