@@ -8,6 +8,8 @@ themselves):
 - fair share: the weighted share of a with the preemptor is strictly less than that of b as it is,
   and b is not pushed below its nominal quota either. So the sorted shares only ever fall, and
   rounds of evictions end (docs/adr/0023).
+Free devices may be used besides, but nobody is evicted so that a queue or cohort which holds both
+borrows more than before: what it won so, others would take back, for ever.
 A gang that runs partly on borrowed quota could not run without it. When nobody else can give it
 back, reclaim may take such a gang although its queue is then below nominal (`straddling`).
 Source: Kueue's preemption (`withinClusterQueue`, `reclaimWithinCohort`, fair sharing); KAI's
@@ -16,6 +18,7 @@ reclaim strategies.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -89,6 +92,9 @@ class Judge:
         self._straddling = straddling
         self.queue = tree.node(preemptor.queue)
         self._path = list(self.queue.path())
+        self._borrowed_before = {each.name: each.borrowed(flavor) for each in self._path}
+        self._gone_below: Counter[str] = Counter()
+        """How many of those taken were below each node of the preemptor's path."""
         self._lost: dict[str, int] = {}
         self._shares: dict[str, int] = {}
         """With the preemptor, as things are now."""
@@ -141,17 +147,38 @@ class Judge:
         loss = self._loss(occupant, charge)
         self._lost[occupant.team] = self._lost.get(occupant.team, 0) + loss
         self.tree.charge(occupant.queue, self.flavor, charge, -1)
+        self._gone_below.update(self._common(occupant.queue))
         self._shares.clear()
 
     def give_back(self, occupant: Occupant, charge: Amount) -> None:
         """Undo `take`."""
         self._lost[occupant.team] -= self._loss(occupant, charge)
         self.tree.charge(occupant.queue, self.flavor, charge)
+        self._gone_below.subtract(self._common(occupant.queue))
         self._shares.clear()
 
-    def blocked_at(self, charge: Amount) -> QuotaNode | None:
-        """The first level of the tree that has no quota for `charge`."""
-        return self.tree.blocked_by(self.queue, self.flavor, charge)
+    def short(self, charge: Amount) -> tuple[QuotaNode, Amount] | None:
+        """The first node that may not have `charge` beside its use, and what it lacks.
+
+        For want of quota; or because somebody else below it goes, and it would borrow more than
+        before: nobody is evicted so that those who share a queue or cohort borrow more.
+        """
+        blocked = self.tree.blocked_by(self.queue, self.flavor, charge)
+        if blocked is not None:
+            return blocked, _lacking(charge, blocked.available(self.flavor))
+        if not self._gone_below:
+            return None
+        self.tree.charge(self.queue.name, self.flavor, charge)
+        found = next(filter(None, map(self._grown, self._path)), None)
+        self.tree.charge(self.queue.name, self.flavor, charge, -1)
+        return found
+
+    def _grown(self, node: QuotaNode) -> tuple[QuotaNode, Amount] | None:
+        """By how much `node` borrows more than before, if some of those below it have gone."""
+        if not self._gone_below.get(node.name):
+            return None
+        more = _lacking(node.borrowed(self.flavor), self._borrowed_before[node.name])
+        return (node, more) if any(more) else None
 
     def above(self, node: QuotaNode) -> Amount:
         """By how much `node` is above its nominal quota, in the units that are asked for."""
@@ -171,6 +198,11 @@ class Judge:
                 return self._path[max(at - 1, 0)], theirs
             theirs.append(node)
         return self._path[-1], theirs
+
+    def _common(self, queue: str) -> list[str]:
+        """Nodes of the preemptor's path that are above `queue` too, or are it."""
+        names = {node.name for node in self._path}
+        return [node.name for node in self.tree.node(queue).path() if node.name in names]
 
     def _within_nominal(self, node: QuotaNode) -> bool:
         """Whether `node` owns enough for the preemptor beside what it uses."""
@@ -201,6 +233,15 @@ class Judge:
 def policy_of(queue: QuotaNode) -> QueuePolicy:
     """The policy of a queue; the usual one before its document is known."""
     return queue.document.policy if queue.document is not None else DEFAULT_POLICY
+
+
+def _lacking(wanted: Amount, have: Amount) -> Amount:
+    """By unit, what is wanted beyond what there is."""
+    return (
+        max(wanted[0] - have[0], 0) if wanted[0] else 0,
+        max(wanted[1] - have[1], 0) if wanted[1] else 0,
+        max(wanted[2] - have[2], 0) if wanted[2] else 0,
+    )
 
 
 def cost_gpu_ms(rate: int, weight_milli: int) -> int:

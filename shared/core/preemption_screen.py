@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from shared.core.amounts import Amount
 from shared.core.occupants import Column, Occupants
 from shared.core.preemption_plan import Obstacle
 from shared.core.preemption_rules import Judge, policy_of
@@ -71,14 +72,11 @@ class Screen:
         ]
         return np.isin(self._occupants.workloads["queue"], codes)
 
-    def cheapest_below(self, node: QuotaNode, excluded: Collection[str]) -> str | None:
+    def cheapest_below(
+        self, node: QuotaNode, lacks: Amount, excluded: Collection[str]
+    ) -> str | None:
         """Who frees most of what `node` lacks for its cost; None if nobody is left."""
         rows = self._occupants.workloads
-        left = node.available(self._judge.flavor)
-        lacks = [
-            asked - have if asked else 0
-            for asked, have in zip(self._judge.charge, left, strict=True)
-        ]
         unit = next(at for at, lack in enumerate(lacks) if lack > 0)
         frees = np.minimum(rows[("gpu", "cpu", "memory")[unit]], lacks[unit])
         mask = self.allowed & self.below(node) & (frees > 0)

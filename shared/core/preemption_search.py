@@ -104,7 +104,7 @@ class Search:
 
     def fits(self) -> Placement | None:
         """Where the gang would go now, by devices and by quota; nothing stays charged."""
-        if self._judge.blocked_at(self._judge.charge) is not None:
+        if self._judge.short(self._judge.charge) is not None:
             return None
         self._trials_left -= 1
         statement = attempt(self._cluster, self._gang, self._judge.flavor, UNBOUNDED)
@@ -112,8 +112,7 @@ class Search:
             return None
         placement = placement_of(self._judge.flavor, statement)
         statement.rollback()
-        blocked = self._judge.blocked_at(amount(placement.charge))
-        return None if blocked is not None else placement
+        return placement if self._judge.short(amount(placement.charge)) is None else None
 
     def find(self) -> Found | None:
         """The cheapest that was found; None with `failure` told."""
@@ -137,10 +136,10 @@ class Search:
 
     def _scopes(self) -> Iterator[Scope]:
         """Where quota is short, first only those whose going frees it."""
-        short = self._judge.blocked_at(self._judge.charge)
+        short = self._judge.short(self._judge.charge)
         if short is not None:
             allowed = self.screen.allowed
-            self.screen.allowed = allowed & self.screen.below(short)
+            self.screen.allowed = allowed & self.screen.below(short[0])
             yield self._scope
             self.screen.allowed = allowed
         yield self._scope
@@ -280,10 +279,10 @@ class Search:
     def _free_quota(self, leavers: Leavers) -> bool:
         """Let the cheapest go until quota allows the gang; whether it does."""
         tried: set[str] = set()
-        while (short := self._judge.blocked_at(self._judge.charge)) is not None:
-            name = self.screen.cheapest_below(short, tried)
+        while (short := self._judge.short(self._judge.charge)) is not None:
+            name = self.screen.cheapest_below(*short, tried)
             if name is None:
-                self.failure.quota = short
+                self.failure.quota = short[0]
                 return False
             tried.add(name)
             occupant = self._occupants.tenants.running[name]

@@ -7,7 +7,15 @@ from collections.abc import Sequence
 
 from shared.core.amounts import amount
 from shared.core.cluster import Cluster
-from shared.core.model import GpuRequest, Node, Placement, PodPlacement, PodSet, Workload
+from shared.core.model import (
+    GpuRequest,
+    Node,
+    Placement,
+    PodPlacement,
+    PodSet,
+    Workload,
+    workload_resources,
+)
 from shared.core.occupants import Occupant, Occupants
 from shared.core.placement import PlacementRequest, place
 from shared.core.preemption import EvictionPlan, Limits, NoEviction, Rules, choose_victims
@@ -34,7 +42,7 @@ class Scene:
         self.cluster: Cluster = placing.cluster(*nodes)
         self.tree = QuotaTree()
         self.occupants = Occupants()
-        self.queue("all", parent="")
+        self.cohort("all")
 
     def queue(
         self,
@@ -45,16 +53,22 @@ class Scene:
         weight: int = 1,
         policy: QueuePolicy = PATIENT,
     ) -> None:
-        """A queue with `nominal` GPUs; with "" for `parent` an empty cohort."""
+        """A queue with `nominal` GPUs."""
         document = QuotaDocument(
             name=name,
-            kind="queue" if parent else "cohort",
+            kind="queue",
             version=1,
             parent=parent,
-            flavors={"a100": FlavorLimits(nominal=gpus(nominal))} if parent else {},
+            flavors={"a100": FlavorLimits(nominal=gpus(nominal))},
             weight=weight,
             policy=policy,
         )
+        _, problem = self.tree.apply(document)
+        assert not problem, problem
+
+    def cohort(self, name: str, parent: str = "") -> None:
+        """A cohort without a pool of its own."""
+        document = QuotaDocument(name=name, kind="cohort", version=1, parent=parent)
         _, problem = self.tree.apply(document)
         assert not problem, problem
 
@@ -98,6 +112,19 @@ class Scene:
         )
         self.occupants.put(occupant)
         return occupant
+
+    def place(self, work: Workload) -> Occupant | None:
+        """Where devices and quota allow it; it starts now. None if they do not."""
+        charge = amount(workload_resources(work.spec))
+        if self.tree.blocked_by(self.tree.node(work.queue), "a100", charge) is not None:
+            return None
+        return self.try_to_put(work, ran_ms=0)
+
+    def leave(self, name: str) -> None:
+        """It holds nothing any more."""
+        occupant = self.occupants.tenants.running[name]
+        self.evict(name, occupant.placement.pods)
+        self.occupants.remove(name)
 
     def evict(self, name: str, pods: Sequence[PodPlacement]) -> None:
         """Let these pods go, and give back their quota; it stays known as an occupant."""

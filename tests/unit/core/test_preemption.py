@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+from shared.core.model import Level, TopologyRequest
 from shared.core.preemption import EvictionPlan, NoEviction, Obstacle, Rule, Rules
 from shared.core.queue_policy import QueuePolicy
+from shared.core.value import replace
 from tests.support import placing
 from tests.support.evicting import NOW_MS, Scene, victims, waiting
 
@@ -147,18 +151,186 @@ def test_who_cools_down_or_is_promised_stays() -> None:
     assert promised.obstacle is Obstacle.PROMISED
 
 
-def test_fair_share_takes_from_a_strictly_larger_share_only() -> None:
+def test_a_gang_that_frees_two_nodes_is_counted_once() -> None:
+    full = scene(nodes=2)
+    full.put("gang", 2, pods=2, ran_ms=100_000)
+    cheap = Scene(
+        placing.node("n0", gpus=2), placing.node("n1", gpus=2), placing.node("n2", gpus=2)
+    )
+    cheap.queue("q", nominal=100)
+    cheap.put("gang", 2, pods=2, ran_ms=100_000)
+    cheap.put("single", 2, ran_ms=150_000)
+
+    both = cheap.choose(waiting("p", 2, pods=2, priority=5))
+    one = cheap.choose(waiting("p", 2, pods=1, priority=5))
+
+    assert victims(full.choose(waiting("p", 2, pods=2, priority=5))) == ["gang"]
+    assert victims(both) == ["gang"]
+    assert victims(one) == ["single"]
+
+
+def test_an_elastic_gang_gives_its_surplus_and_goes_on() -> None:
+    full = Scene(placing.node("n0", gpus=4))
+    full.queue("q", nominal=100)
+    pod_set = replace(placing.pods(placing.whole(1), 4), min_count=2)
+    elastic = full.try_to_put(waiting("e", pod_sets=(pod_set,)), ran_ms=100_000)
+
+    two = full.choose(waiting("p", 1, pods=2, priority=5))
+    three = full.choose(waiting("p", 1, pods=3, priority=5))
+
+    assert elastic is not None
+    assert isinstance(two, EvictionPlan)
+    assert two.victims[0].kept_ranks == (0, 1)
+    assert [pod.rank for pod in two.victims[0].pods] == [2, 3]
+    assert two.lost_gpu_ms == 200_000
+    assert isinstance(three, EvictionPlan)
+    assert three.victims[0].kept_ranks == ()
+    assert three.lost_gpu_ms == 400_000
+
+
+def test_only_the_work_since_the_last_checkpoint_is_lost() -> None:
+    full = scene()
+    saves = waiting("saves")
+    saves = replace(saves, spec=replace(saves.spec, checkpoint_interval_seconds=60))
+    full.try_to_put(saves, ran_ms=600_010, restart_ms=30_000)
+    full.put("young", ran_ms=100_000)
+
+    found = full.choose(waiting("p", 1, priority=5))
+
+    assert victims(found) == ["saves"]
+    assert isinstance(found, EvictionPlan)
+    assert found.lost_gpu_ms == 30_010
+
+
+def test_where_quota_alone_is_short_one_of_the_queue_goes_although_devices_are_free() -> None:
+    full = Scene(placing.node("n0", gpus=8))
+    full.queue("q", nominal=2)
+    full.queue("other", nominal=6)
+    full.put("mine", 2, ran_ms=900_000)
+    full.put("theirs", 4, queue="other", ran_ms=1000)
+    full.tree.charge("other", "a100", (2000, 0, 0))
+
+    found = full.choose(waiting("p", 1, priority=5))
+
+    assert victims(found) == ["mine"]
+
+
+def test_a_gang_that_needs_borrowed_quota_gives_it_back_whole_if_nobody_else_can() -> None:
+    full = Scene(placing.node("n0", gpus=8))
+    full.queue("q", nominal=4)
+    full.queue("other", nominal=4)
+    full.put("wide", 8, queue="other")
+
+    found = full.choose(waiting("p", 1))
+
+    assert victims(found) == ["wide"]
+    assert isinstance(found, EvictionPlan)
+    assert found.rule is Rule.RECLAIM
+
+
+def test_nobody_of_the_queue_goes_so_that_it_borrows_more() -> None:
     full = Scene(placing.node("n0", gpus=4))
     full.queue("q", nominal=1)
-    full.queue("other", nominal=1)
-    full.queue("rest", nominal=2)
+    full.queue("other", nominal=3)
+    full.put("low", 1)
+    full.put("theirs", 1, queue="other")
+
+    grown = full.choose(waiting("p", 3, priority=5))
+
+    assert isinstance(grown, NoEviction)
+    assert grown.obstacle is Obstacle.QUOTA
+
+
+def test_who_cannot_fit_even_so_hears_how_near_it_came() -> None:
+    full = Scene(*(placing.node(f"n{at}", gpus=4, rack=f"r{at % 2}") for at in range(4)))
+    full.queue("q", nominal=100)
+    for at in range(4):
+        full.put(f"w{at}", 4, protected=at == 0)
+    rack = TopologyRequest(required=Level.RACK)
+
+    found = full.choose(waiting("p", 4, pods=3, priority=5, topology=rack))
+
+    assert isinstance(found, NoEviction)
+    assert found.obstacle is Obstacle.NO_ROOM
+    assert "2 of 3 pods" in found.message
+    assert "4 GPUs are of a protected class" in found.message
+    assert found.evidence["best_part_pods_fit"] == 2
+    assert found.evidence["evictable_gpu_milli"] == 12_000
+
+
+def test_victims_are_of_one_rack_where_one_is_required() -> None:
+    full = Scene(*(placing.node(f"n{at}", gpus=4, rack=f"r{at % 2}") for at in range(4)))
+    full.queue("q", nominal=100)
+    for at in range(4):
+        full.put(f"w{at}", 4, node="", ran_ms=1000 * (1 + at))
+    rack = TopologyRequest(required=Level.RACK)
+
+    found = full.choose(waiting("p", 4, pods=2, priority=5, topology=rack))
+
+    assert isinstance(found, EvictionPlan)
+    racks = {full.cluster.nodes[pod.node].inventory.rack for pod in found.placement.pods}  # type: ignore[union-attr]
+    assert len(found.victims) == 2
+    assert len(racks) == 1
+
+
+def test_the_next_nodes_are_told_with_what_they_would_cost() -> None:
+    full = scene(nodes=3, gpus=1)
+    for at in range(3):
+        full.put(f"w{at}", 1, ran_ms=1000 * (1 + at))
+
+    found = full.choose(waiting("p", 1, priority=5))
+
+    assert isinstance(found, EvictionPlan)
+    assert victims(found) == ["w0"]
+    assert [each.victims for each in found.alternatives] == [("w1",), ("w2",)]
+    assert "costs 122000 GPU-ms instead of 121000, on node n" in found.alternatives[0].why
+
+
+def test_unlike_pods_of_a_gang_find_their_places() -> None:
+    full = scene(nodes=2, gpus=4)
+    for at in range(8):
+        full.put(f"w{at}", 1, ran_ms=1000 * (1 + at))
+    sets = (
+        placing.pods(placing.whole(3), 1, name="large"),
+        placing.pods(placing.whole(1), 2, name="small"),
+    )
+
+    found = full.choose(waiting("p", pod_sets=sets, priority=5))
+
+    assert len(victims(found)) == 5
+
+
+def test_fair_share_takes_from_a_strictly_larger_share_only() -> None:
+    full = Scene(placing.node("n0", gpus=4))
+    full.queue("q")
+    full.queue("other")
+    full.queue("rest", nominal=4)
     for name in ("a", "b", "c"):
         full.put(name, queue="other")
     full.put("d", queue="q")
 
-    first = full.tree.node("all").owned("a100")
-    found = full.choose(waiting("p", 1, queue="q"))
+    one = full.choose(waiting("p", 1))
+    two = full.choose(waiting("p", 2))
 
-    assert first[0] == 4000
-    # q would be one above its nominal, other is two above.
-    assert isinstance(found, NoEviction) or found.rule is Rule.FAIR_SHARE
+    # With one more q has 2 of other's 3; with two more it would have as many as other has now.
+    assert isinstance(one, EvictionPlan)
+    assert one.rule is Rule.FAIR_SHARE
+    assert isinstance(two, NoEviction)
+    assert two.obstacle is Obstacle.SHARE
+
+
+def test_an_occupant_can_be_replaced_and_forgotten() -> None:
+    full = scene()
+    known = full.put("a", 2)
+    full.occupants.put(dataclasses.replace(known, protected=True))
+
+    kept = full.choose(waiting("p", 1, priority=5))
+    full.occupants.remove("a")
+    full.occupants.remove("nobody")
+
+    assert isinstance(kept, NoEviction)
+    assert kept.obstacle is Obstacle.PROTECTED
+    nobody = full.choose(waiting("p", 1, priority=5))
+    assert isinstance(nobody, NoEviction)
+    assert nobody.obstacle is Obstacle.NOBODY
+    assert full.occupants.of("a") is None
