@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from shared.core.mig_reported import Reported, reported_by
 from shared.core.model import Level, Node
 
 LEVELS: Final = (Level.NVLINK_DOMAIN, Level.RACK, Level.BLOCK, Level.ZONE)
@@ -39,6 +40,8 @@ class NodeShape:
     dedicated: bool = False
     gpus_by_numa: tuple[int, ...] = ()
     """GPUs outside MIG mode in each NUMA domain, the fewest first."""
+    mig: Reported = ()
+    """Its MIG profiles, where they are reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +72,7 @@ def summary_of(node: Node) -> NodeSummary:
         mig_gpus=mig_gpus,
         gpu_memory_mib=max((gpu.memory_mib for gpu in node.gpus), default=0),
         gpus_by_numa=tuple(sorted(by_numa.values())),
+        mig=reported_by(node) if mig_gpus else (),
         dedicated=bool(node.pool) and any(_keeps_for(taint, node.pool) for taint in node.taints),
     )
     return NodeSummary(shape=shape, domains=(node.nvlink_domain, node.rack, node.block, node.zone))

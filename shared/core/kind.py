@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from shared.core.images import ImageIndex
 from shared.core.mig import MigTable
 from shared.core.mig_pool import MigPool, MigPools
-from shared.core.mig_tables import table_for
+from shared.core.mig_reported import Reported, reported_by, table_of
 from shared.core.model import Node
 from shared.core.node_state import NodeState
 from shared.core.shelf import Shelf
@@ -37,6 +37,8 @@ class KindKey:
     gpus: int
     cpu_milli: int
     taints: tuple[str, ...]
+    mig: Reported = ()
+    """Its MIG profiles, where they are reported."""
 
 
 def kind_key(node: Node) -> KindKey:
@@ -51,6 +53,7 @@ def kind_key(node: Node) -> KindKey:
         len(node.gpus),
         node.cpu_milli,
         tuple(sorted(node.taints)),
+        reported_by(node),
     )
 
 
@@ -76,7 +79,7 @@ class Kind:
         self.images = images
         """Of all kinds of the flavor."""
         self.table: MigTable | None = (
-            table_for(key.product, key.gpu_memory_mib) if key.gpus else None
+            table_of(key.product, key.gpu_memory_mib, key.mig) if key.gpus else None
         )
         self.pool: MigPool | None = pools.pool(self.table) if self.table else None
         """The GPUs in MIG mode of all kinds of this product in the flavor."""

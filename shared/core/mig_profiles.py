@@ -1,4 +1,4 @@
-"""MIG profiles as admission needs them: which names exist, what an empty GPU holds of each.
+"""MIG profiles as admission needs them: which names exist, and what quota counts for each.
 
 Tables are in `core.mig_tables`, positions in `core.mig`; here are the questions that a submission
 raises before any position is looked for.
@@ -44,14 +44,6 @@ def profiles_of(product: str, memory_mib: int) -> tuple[str, ...]:
     """Names of the profiles of one product; none where it has no MIG."""
     table = table_for(product, memory_mib)
     return tuple(table.profiles) if table is not None else ()
-
-
-def instances_per_gpu(name: str, product: str, memory_mib: int) -> int:
-    """How many instances of profile `name` fit on one empty GPU; 0 where it has none."""
-    table = table_for(product, memory_mib)
-    if table is None or name not in table.profiles:
-        return 0
-    return table.room(0, name)
 
 
 def profile_gigabytes(name: str) -> int:

@@ -161,6 +161,29 @@ class Workload(Value, frozen=True, kw_only=True):
         return sum(pod_set.count for pod_set in self.spec.pod_sets)
 
 
+class MigPlacements(Value, frozen=True, kw_only=True):
+    """Where instances of one MIG profile may begin on a board, in its memory slices.
+
+    As nvmlDeviceGetGpuInstancePossiblePlacements_v2 tells it; `compute` is the number before "g".
+    """
+
+    profile: str
+    compute: int
+    size: int
+    starts: tuple[int, ...]
+    profile_id: int = -1
+    """NVML's number of the profile; -1 unknown."""
+
+
+class MigInstance(Value, frozen=True, kw_only=True):
+    """A GPU instance that exists now, in memory slices of its board."""
+
+    profile: str
+    start: int
+    size: int
+    uuid: str = ""
+
+
 class Gpu(Value, frozen=True, kw_only=True):
     """One device of a node. `healthy` false keeps new work away; `mig` says MIG mode is on."""
 
@@ -170,6 +193,11 @@ class Gpu(Value, frozen=True, kw_only=True):
     mig: bool = False
     healthy: bool = True
     numa: int = 0
+    pci: str = ""
+    """Address on the PCI bus."""
+    mig_placements: tuple[MigPlacements, ...] = ()
+    """Empty: not reported; the product's name decides then (core/mig_reported.py)."""
+    mig_instances: tuple[MigInstance, ...] = ()
 
 
 class Node(Value, frozen=True, kw_only=True):

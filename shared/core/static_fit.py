@@ -14,7 +14,9 @@ from typing import Final
 
 from shared.core.decision import FieldError
 from shared.core.fleet_shape import Composition, FleetShape, NodeShape
-from shared.core.mig_profiles import instances_per_gpu, profile_gigabytes, profiles_of
+from shared.core.mig import MigTable
+from shared.core.mig_profiles import profile_gigabytes
+from shared.core.mig_reported import table_of
 from shared.core.model import GpuChoice, PodSet, WorkloadKind, WorkloadSpec, least_count
 from shared.core.model import gpu_milli as pod_gpu_milli
 from shared.core.units import GPU_MILLI
@@ -193,7 +195,19 @@ def gpu_pods_per_node(pod_set: PodSet, shape: NodeShape) -> int:
 def _instances(profile: str, shape: NodeShape) -> int:
     if not shape.mig_gpus:
         return 0
-    return instances_per_gpu(profile, shape.product, shape.gpu_memory_mib) * shape.mig_gpus
+    table = _table(shape)
+    if table is None or profile not in table.profiles:
+        return 0
+    return table.room(0, profile) * shape.mig_gpus
+
+
+def _table(shape: NodeShape) -> MigTable | None:
+    return table_of(shape.product, shape.gpu_memory_mib, shape.mig)
+
+
+def _profiles(shape: NodeShape) -> tuple[str, ...]:
+    table = _table(shape)
+    return tuple(table.profiles) if table is not None else ()
 
 
 def _no_node(path: str, pod_set: PodSet, shapes: list[NodeShape]) -> FieldError:
@@ -251,12 +265,7 @@ def _not_aligned(path: str, pod_set: PodSet, shapes: list[NodeShape]) -> FieldEr
 
 
 def _offered(shapes: Iterable[NodeShape]) -> str:
-    return _named(
-        name
-        for shape in shapes
-        if shape.mig_gpus
-        for name in profiles_of(shape.product, shape.gpu_memory_mib)
-    )
+    return _named(name for shape in shapes if shape.mig_gpus for name in _profiles(shape))
 
 
 def _nearest_profile(wanted: str, shapes: Iterable[NodeShape]) -> str:
@@ -265,7 +274,7 @@ def _nearest_profile(wanted: str, shapes: Iterable[NodeShape]) -> str:
         name
         for shape in shapes
         if shape.mig_gpus
-        for name in profiles_of(shape.product, shape.gpu_memory_mib)
+        for name in _profiles(shape)
         if profile_gigabytes(name) >= profile_gigabytes(wanted)
     }
     return min(names, key=lambda name: (profile_gigabytes(name), name), default="")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shared.core.inventory import problem_of
 from shared.core.model import Node
 from shared.events.workloads import Wire
 
@@ -13,6 +14,12 @@ class NodeInventoryReported(Wire, frozen=True, kw_only=True):
     generation: int
     """Counts up for each node; an older one is ignored."""
     cell: int = 0
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a node that cannot be: its message is a dead letter."""
+        problem = problem_of(self.node)
+        if problem:
+            raise ValueError(problem)
 
 
 class GpuHealthReported(Wire, frozen=True, kw_only=True):

@@ -4,11 +4,11 @@ import pytest
 
 from shared.core.fleet_shape import FleetShape, summary_of
 from shared.core.mig_profiles import (
-    instances_per_gpu,
     known_profiles,
     least_milli,
     profiles_of,
 )
+from shared.core.mig_reported import table_of
 from shared.core.model import (
     GpuChoice,
     GpuRequest,
@@ -338,11 +338,18 @@ def test_a_model_on_whole_gpus_is_not_judged_before_a_node_is_known():
 
 
 def test_what_an_empty_gpu_holds_is_its_products():
-    assert instances_per_gpu("1g.10gb", "NVIDIA-H100-80GB-HBM3", 81_559) == 7
-    assert instances_per_gpu("1g.10gb+me", "NVIDIA-H100-80GB-HBM3", 81_559) == 1
-    assert instances_per_gpu("1g.10gb", "NVIDIA-A100-SXM4-40GB", 40_536) == 4
-    assert instances_per_gpu("1g.6gb", "NVIDIA-A30", 24_576) == 4
-    assert instances_per_gpu("1g.10gb", "Tesla-T4", 15_360) == 0
+    held = {
+        (name, product): table.room(0, name)
+        for name, product, memory_mib in (
+            ("1g.10gb", "NVIDIA-H100-80GB-HBM3", 81_559),
+            ("1g.10gb+me", "NVIDIA-H100-80GB-HBM3", 81_559),
+            ("1g.10gb", "NVIDIA-A100-SXM4-40GB", 40_536),
+            ("1g.6gb", "NVIDIA-A30", 24_576),
+        )
+        if (table := table_of(product, memory_mib)) is not None
+    }
+    assert list(held.values()) == [7, 1, 4, 4]
+    assert table_of("Tesla-T4", 15_360) is None
     assert profiles_of("Tesla-T4", 15_360) == ()
 
 
