@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from shared.core.kernels.indexes import (
     BITS,
+    CELL_CPU,
     CELL_LINE,
+    CELL_MEMORY,
     CELL_OWNER,
     CELLS_USED,
     CONDITIONS_USED,
     FIRST_CELL,
     HEAD,
+    HEAD_KEY,
     LINE_FREE,
     LINE_KIND,
     LINE_REST,
@@ -24,13 +27,14 @@ from shared.core.kernels.jit import compiled
 from shared.core.kernels.tree import (
     CELL,
     KEY,
+    MOST,
     NIL,
     ROOT,
     Need,
-    before,
     change_room,
     insert,
     least,
+    precedes,
     remove,
     set_room,
 )
@@ -42,7 +46,8 @@ def move(index: Index, item: int, cell: int, need: Need, key: int) -> None:
     old = index.tree[item, CELL]
     if old == cell and index.tree[item, KEY] == key:
         if cell != NIL:
-            change_room(index.tree, index.cells[cell, ROOT], item, need, index.path)
+            change_room(index.tree, item, need)
+            _know_most(index, cell)
         return
     if old != NIL:
         _take(index, old, item)
@@ -116,31 +121,45 @@ def line_of(
 
 @compiled
 def _put(index: Index, cell: int, item: int) -> None:
-    insert(index.tree, index.cells, cell, item, index.path)
+    insert(index.tree, index.cells, cell, item)
     index.tree[item, CELL] = cell
-    head = index.cells[cell, HEAD]
-    if head == NIL or before(index.tree, item, head):
-        _set_head(index, cell, head, item)
+    _know_most(index, cell)
+    row, key = index.cells[cell], index.tree[item, KEY]
+    if row[HEAD] == NIL:
+        row[HEAD], row[HEAD_KEY] = item, key
+        _flip(index, cell)
+    elif precedes(key, item, row[HEAD_KEY], row[HEAD]):
+        row[HEAD], row[HEAD_KEY] = item, key
 
 
 @compiled
 def _take(index: Index, cell: int, item: int) -> None:
-    remove(index.tree, index.cells, cell, item, index.path)
+    remove(index.tree, index.cells, cell, item)
     index.tree[item, CELL] = NIL
-    if index.cells[cell, HEAD] == item:
-        _set_head(index, cell, item, least(index.tree, index.cells[cell, ROOT]))
+    row = index.cells[cell]
+    if row[ROOT] != NIL:
+        _know_most(index, cell)
+    if row[HEAD] == item:
+        row[HEAD] = least(index.tree, row[ROOT])
+        if row[HEAD] == NIL:
+            _flip(index, cell)
+        else:
+            row[HEAD_KEY] = index.tree[row[HEAD], KEY]
 
 
 @compiled
-def _set_head(index: Index, cell: int, old: int, head: int) -> None:
-    """The first member is `head`; where there was none or will be none, the word says so."""
-    line, owner = int(index.cells[cell, CELL_LINE]), index.cells[cell, CELL_OWNER]
-    if line == NIL:
-        return
-    index.cells[cell, HEAD] = head
-    if old == NIL or head == NIL:
-        words = index.words[owner, line]
-        words[WORD] ^= 1 << (cell - words[FIRST_CELL])
-        bit = 1 << (line % BITS)
-        busy = index.busy[owner]
-        busy[line // BITS] = (busy[line // BITS] & ~bit) | (bit if words[WORD] else 0)
+def _know_most(index: Index, cell: int) -> None:
+    """A cell with a member knows what its tree knows."""
+    row = index.cells[cell]
+    row[CELL_CPU], row[CELL_MEMORY] = index.tree[row[ROOT], MOST], index.tree[row[ROOT], MOST + 1]
+
+
+@compiled
+def _flip(index: Index, cell: int) -> None:
+    """A cell got its first member or lost its last: the word of its line says so."""
+    line, owner = index.cells[cell, CELL_LINE], index.cells[cell, CELL_OWNER]
+    words = index.words[owner, line]
+    words[WORD] ^= 1 << (cell - words[FIRST_CELL])
+    bit = 1 << (line % BITS)
+    busy = index.busy[owner]
+    busy[line // BITS] = (busy[line // BITS] & ~bit) | (bit if words[WORD] else 0)

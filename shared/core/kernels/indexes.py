@@ -58,10 +58,15 @@ LINE_COLUMNS: Final = 5
 # Columns of `cells`, after ROOT
 HEAD: Final = 1
 """First member, or `NIL`."""
-CELL_OWNER: Final = 2
-CELL_LINE: Final = 3
+HEAD_KEY: Final = 2
+"""Its key: what decides between cells is in the row of the cell."""
+CELL_OWNER: Final = 3
+CELL_LINE: Final = 4
 """`NIL` for a shelf."""
-CELL_COLUMNS: Final = 4
+CELL_CPU: Final = 5
+CELL_MEMORY: Final = 6
+"""The most that any member has free."""
+CELL_COLUMNS: Final = 8
 
 # Columns of `log`
 SIGN: Final = 0

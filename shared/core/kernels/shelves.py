@@ -13,7 +13,7 @@ from shared.core.kernels.indexes import (
 )
 from shared.core.kernels.jit import compiled
 from shared.core.kernels.rooms import count_room, free_gpus
-from shared.core.kernels.tree import CELL, KEY, NIL, ROOT, change_room, insert, remove, set_room
+from shared.core.kernels.tree import CELL, KEY, NIL, change_room, insert, remove, set_room
 
 
 @compiled
@@ -38,12 +38,12 @@ def _move(state: State, index: Index, node: int, shelf: int) -> None:
     row, item, tree = state.nodes[node], len(state.nodes) + node, index.tree
     old, need = tree[item, CELL], (row[CPU], row[MEMORY], 0, 0)
     if old == shelf and old != NIL and tree[item, KEY] == row[CPU]:
-        change_room(tree, index.cells[shelf, ROOT], item, need, index.path)
+        change_room(tree, item, need)
         return
     if old != NIL:
-        remove(tree, index.cells, old, item, index.path)
+        remove(tree, index.cells, old, item)
     if shelf != NIL:
         tree[item, KEY] = row[CPU]
         set_room(tree, item, need)
-        insert(tree, index.cells, shelf, item, index.path)
+        insert(tree, index.cells, shelf, item)
     tree[item, CELL] = shelf

@@ -22,20 +22,26 @@ from shared.core.kernels.bits import lowest
 from shared.core.kernels.charge import hold
 from shared.core.kernels.indexes import (
     BITS,
+    CELL_CPU,
+    CELL_MEMORY,
     CONDITIONS_USED,
     EPOCH,
     FIRST_CELL,
     HEAD,
+    HEAD_KEY,
     LINE_FREE,
     LINE_KIND,
+    LINE_WORD,
     LINES_USED,
     NODES_OWNER,
+    OF_GPUS,
     WORD,
     Index,
 )
 from shared.core.kernels.jit import compiled
 from shared.core.kernels.scores import REFUSED, SCORE_SHIFT, score_of
-from shared.core.kernels.tree import NIL, ROOT, Need, before, first
+from shared.core.kernels.tree import NIL, ROOT, Need, first, precedes
+from shared.core.market import CPU_STEP_MILLI, SHARED_CPU_STEP_MILLI
 from shared.core.waste import MILLI_STEP
 
 EVERY_STEP: Final = (1 << BITS) - 1
@@ -72,26 +78,41 @@ def best(
 
     Lines with less than `free` are passed over, and after the most promising line all that cannot
     do better. Between cells of one score the first head decides, whether it fits or not: as in
-    core/cells.py.
+    core/cells.py. By what a cell has at most, it is nearly always clear whether a member fits:
+    only if that was wrong every cell is searched.
     """
     top = _most_promising(tables, state, index, shape, owner, free)
-    found, found_head, found_score = NIL, NIL, REFUSED
     if top == NIL:
-        return found, found_score
+        return NIL, REFUSED
+    cell, score = _best_cell(index, shape, owner, top, need, False)
+    if cell == NIL:
+        return NIL, REFUSED
+    item = first(index.tree, index.cells[cell, ROOT], NONE, need, index.path)
+    if item == NIL:
+        cell, score = _best_cell(index, shape, owner, top, need, True)
+        if cell != NIL:
+            item = first(index.tree, index.cells[cell, ROOT], NONE, need, index.path)
+    return item, score
+
+
+@compiled
+def _best_cell(
+    index: Index, shape: int, owner: int, top: int, need: Need, search: bool
+) -> tuple[int, int]:
+    """(cell, score) of the best that has room by what it has at most, or by a `search`; or `NIL`.
+
+    The line `top` is looked at first.
+    """
     tops = index.tops[shape]
-    found, found_head, found_score = _best_of(
-        index, shape, owner, top, need, found, found_head, found_score
-    )
+    found, score = _best_of(index, shape, owner, top, need, search, NIL, REFUSED)
     for at in range(index.busy.shape[1]):
         lines = index.busy[owner, at]
         while lines:
             line = at * BITS + lowest(lines)
             lines &= lines - 1
-            if tops[line] >= found_score + SCORE_SHIFT and line != top:
-                found, found_head, found_score = _best_of(
-                    index, shape, owner, line, need, found, found_head, found_score
-                )
-    return found, found_score
+            if tops[line] >= score + SCORE_SHIFT and line != top:
+                found, score = _best_of(index, shape, owner, line, need, search, found, score)
+    return found, score
 
 
 @compiled
@@ -144,25 +165,32 @@ def _best_of(
     owner: int,
     line: int,
     need: Need,
+    search: bool,
     found: int,
-    found_head: int,
     found_score: int,
-) -> tuple[int, int, int]:
-    """(item, head of its cell, score): what was found, or better on this line."""
-    steps = index.words[owner, line, WORD]
+) -> tuple[int, int]:
+    """(cell, score): what was found, or a better one on this line."""
+    steps, scores, ids = index.words[owner, line, WORD], index.scores[shape], index.condition_ids
+    too_low = need[0] // (SHARED_CPU_STEP_MILLI if index.lines[line, OF_GPUS] else CPU_STEP_MILLI)
+    too_low = min(max(too_low - index.lines[line, LINE_WORD] * BITS, 0), BITS)
+    steps = (steps >> too_low) << too_low
     while steps:
         step = lowest(steps)
         steps &= steps - 1
-        score = index.scores[shape, index.condition_ids[line, step]] - SCORE_SHIFT
+        score = scores[ids[line, step]] - SCORE_SHIFT
         if score < found_score or score == REFUSED:
             continue
         cell = index.words[owner, line, FIRST_CELL] + step
-        head = index.cells[cell, HEAD]
-        if score > found_score or before(index.tree, head, found_head):
-            item = first(index.tree, index.cells[cell, ROOT], NONE, need, index.path)
-            if item != NIL:
-                found, found_head, found_score = item, head, score
-    return found, found_head, found_score
+        row = index.cells[cell]
+        if row[CELL_CPU] < need[0] or row[CELL_MEMORY] < need[1]:
+            continue
+        if score == found_score:
+            other = index.cells[found]
+            if not precedes(row[HEAD_KEY], row[HEAD], other[HEAD_KEY], other[HEAD]):
+                continue
+        if not search or first(index.tree, row[ROOT], NONE, need, index.path) != NIL:
+            found, found_score = cell, score
+    return found, found_score
 
 
 @compiled

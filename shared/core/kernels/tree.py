@@ -3,7 +3,8 @@
 A treap (Seidel and Aragon, 1996): a search tree by (key, item), a heap by a fixed pseudo-random
 priority, so its form depends on its members alone and undo restores it. Each item lies in at most
 one tree of its array. Every subtree knows the most that any member has free of each amount, and a
-search leaves out subtrees that cannot help.
+search leaves out subtrees that cannot help. Nothing is looked for to take it out: members know
+what they hang on.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from shared.core.kernels.jit import compiled
 
 LEFT: Final = 0
 RIGHT: Final = 1
-PRIORITY: Final = 2
-KEY: Final = 3
-ROOM: Final = 4
+PARENT: Final = 2
+PRIORITY: Final = 3
+KEY: Final = 4
+ROOM: Final = 5
 """First of `AMOUNTS` columns: what the item has free."""
 AMOUNTS: Final = 4
 """CPU, memory, GPU memory, milli of a GPU."""
@@ -41,7 +43,7 @@ Need = tuple[int, int, int, int]
 def new_tree(items: int) -> Ints32:
     """(items, COLUMNS) no item in any tree yet."""
     tree = np.zeros((items, COLUMNS), dtype=np.int32)
-    tree[:, LEFT] = tree[:, RIGHT] = tree[:, CELL] = NIL
+    tree[:, LEFT] = tree[:, RIGHT] = tree[:, PARENT] = tree[:, CELL] = NIL
     tree[:, PRIORITY] = _priorities(items)
     return tree
 
@@ -55,49 +57,36 @@ def _priorities(items: int) -> Ints32:
 
 
 @compiled
-def insert(tree: Ints32, cells: Ints32, at: int, item: int, path: Ints32) -> None:
+def insert(tree: Ints32, cells: Ints32, at: int, item: int) -> None:
     """Put `item`, whose key and room are set, into the tree whose root is `cells[at, ROOT]`."""
-    depth = 0
     node = cells[at, ROOT]
     parent, side = NIL, LEFT
     while node != NIL and _above(tree, node, item):
-        path[depth] = node
-        depth += 1
         parent, side = node, LEFT if before(tree, item, node) else RIGHT
         node = tree[node, side]
     _hang(tree, cells, at, parent, side, item)
-    path[depth] = item
-    end = _split(tree, node, item, path, depth + 1)
-    _recount_path(tree, path, depth, end)
+    left, right = _split(tree, node, item)
+    _recount_to(tree, left, item)
+    _recount_to(tree, right, item)
+    _recount(tree, item)
+    _recount_up(tree, parent)
 
 
 @compiled
-def remove(tree: Ints32, cells: Ints32, at: int, item: int, path: Ints32) -> None:
+def remove(tree: Ints32, cells: Ints32, at: int, item: int) -> None:
     """Take `item` out of the tree whose root is `cells[at, ROOT]`; it must be there."""
-    depth = 0
-    node = cells[at, ROOT]
-    parent, side = NIL, LEFT
-    while node != item:
-        path[depth] = node
-        depth += 1
-        parent, side = node, LEFT if before(tree, item, node) else RIGHT
-        node = tree[node, side]
-    end = _merge(tree, cells, at, parent, side, item, path, depth)
-    _recount_path(tree, path, depth, end)
+    parent = tree[item, PARENT]
+    side = RIGHT if parent != NIL and tree[parent, RIGHT] == item else LEFT
+    lowest = _merge(tree, cells, at, parent, side, item)
+    _recount_to(tree, lowest, parent)
+    _recount_up(tree, parent)
 
 
 @compiled
-def change_room(tree: Ints32, root: int, item: int, need: Need, path: Ints32) -> None:
-    """Set what `item` has free; it must be in the tree of `root`."""
-    depth = 0
-    node = root
-    while node != item:
-        path[depth] = node
-        depth += 1
-        node = tree[node, LEFT if before(tree, item, node) else RIGHT]
-    path[depth] = item
+def change_room(tree: Ints32, item: int, need: Need) -> None:
+    """Set what `item` has free; it must be in a tree."""
     set_room(tree, item, need)
-    _recount_path(tree, path, depth, depth + 1)
+    _recount_up(tree, item)
 
 
 @compiled
@@ -151,8 +140,13 @@ def _has(tree: Ints32, node: int, column: int, need: Need) -> bool:
 @compiled
 def before(tree: Ints32, item: int, other: int) -> bool:
     """Order of the members."""
-    mine, theirs = tree[item, KEY], tree[other, KEY]
-    return item < other if mine == theirs else mine < theirs
+    return precedes(tree[item, KEY], item, tree[other, KEY], other)
+
+
+@compiled
+def precedes(key: int, item: int, other_key: int, other: int) -> bool:
+    """Order of keys, then of numbers."""
+    return item < other if key == other_key else key < other_key
 
 
 @compiled
@@ -168,47 +162,39 @@ def _hang(tree: Ints32, cells: Ints32, at: int, parent: int, side: int, node: in
         cells[at, ROOT] = node
     else:
         tree[parent, side] = node
+    if node != NIL:
+        tree[node, PARENT] = parent
 
 
 @compiled
-def _split(tree: Ints32, node: int, item: int, path: Ints32, depth: int) -> int:
-    """Hang the members of `node` that come before `item` on its left, the others on its right."""
+def _split(tree: Ints32, node: int, item: int) -> tuple[int, int]:
+    """Hang the members of `node` that come before `item` on its left, the others on its right.
+
+    The lowest of either side that has other children than before; `item` if none.
+    """
     left, left_side = item, LEFT
     right, right_side = item, RIGHT
     while node != NIL:
-        path[depth] = node
-        depth += 1
         if before(tree, node, item):
-            tree[left, left_side] = node
+            tree[left, left_side], tree[node, PARENT] = node, left
             left, left_side = node, RIGHT
             node = tree[node, RIGHT]
         else:
-            tree[right, right_side] = node
+            tree[right, right_side], tree[node, PARENT] = node, right
             right, right_side = node, LEFT
             node = tree[node, LEFT]
     tree[left, left_side] = NIL
     tree[right, right_side] = NIL
-    return depth
+    return left, right
 
 
 @compiled
-def _merge(
-    tree: Ints32,
-    cells: Ints32,
-    at: int,
-    parent: int,
-    side: int,
-    item: int,
-    path: Ints32,
-    depth: int,
-) -> int:
-    """Put the two subtrees of `item` in its place."""
+def _merge(tree: Ints32, cells: Ints32, at: int, parent: int, side: int, item: int) -> int:
+    """Put the two subtrees of `item` in its place; the lowest with other children than before."""
     left, right = tree[item, LEFT], tree[item, RIGHT]
     while left != NIL and right != NIL:
         upper = left if _above(tree, left, right) else right
         _hang(tree, cells, at, parent, side, upper)
-        path[depth] = upper
-        depth += 1
         parent = upper
         if upper == left:
             side = RIGHT
@@ -217,20 +203,22 @@ def _merge(
             side = LEFT
             right = tree[right, LEFT]
     _hang(tree, cells, at, parent, side, right if left == NIL else left)
-    return depth
+    return parent
 
 
 @compiled
-def _recount_path(tree: Ints32, path: Ints32, depth: int, end: int) -> None:
-    """Bring the most of each subtree on a path in step, the deepest first.
+def _recount_to(tree: Ints32, node: int, end: int) -> None:
+    """Bring the most of each subtree in step, from `node` up to below `end`."""
+    while node != end:
+        _recount(tree, node)
+        node = tree[node, PARENT]
 
-    From `depth` on the tree changed its form. Above it nothing changes any more once one stays.
-    """
-    for each in range(end - 1, depth - 1, -1):
-        _recount(tree, path[each])
-    for each in range(depth - 1, -1, -1):
-        if not _recount(tree, path[each]):
-            break
+
+@compiled
+def _recount_up(tree: Ints32, node: int) -> None:
+    """From `node` up, until one stays as it was: then nothing above it changes."""
+    while node != NIL and _recount(tree, node):
+        node = tree[node, PARENT]
 
 
 @compiled

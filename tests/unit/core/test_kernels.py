@@ -85,13 +85,13 @@ def test_a_tree_is_a_sorted_list(seed: int) -> None:
         if item not in inside:
             tree[item, KEY] = draw.randrange(10)
             set_room(tree, item, room)  # type: ignore[arg-type]
-            insert(tree, roots, 1, item, path)
+            insert(tree, roots, 1, item)
             inside[item] = room
         elif draw.random() < 0.5:
-            change_room(tree, roots[1, 0], item, room, path)  # type: ignore[arg-type]
+            change_room(tree, item, room)  # type: ignore[arg-type]
             inside[item] = room
         else:
-            remove(tree, roots, 1, item, path)
+            remove(tree, roots, 1, item)
             del inside[item]
         order = sorted(inside, key=lambda each: (tree[each, KEY], each))
         need, key = tuple(draw.randrange(5) for _ in range(4)), draw.randrange(10)
