@@ -175,6 +175,7 @@ class Desk:
         self.cluster.release(workload.team, gone, workload.spec.pod_sets)
         self.usage.release(workload.queue, before.flavor, before.charge - record.placement.charge)
         self.ledger.shrink(workload, pods_kept, gone)
+        self.reservations.released(workload.id)
         self._freed(workload.queue, gone)
 
     def _freed(self, queue: str, pods: Iterable[PodPlacement]) -> None:

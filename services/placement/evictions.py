@@ -8,20 +8,19 @@ gives the room back to all, and that is told (design.md 1, Preemption).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from services.placement import transitions
+from services.placement import resizing, transitions
 from services.placement.desk import Desk
 from services.placement.records import Record
-from services.placement.reservations import Reservation
-from services.placement.transitions import HAS_PODS, RESERVATION
+from services.placement.reservations import Reservation, given_up
+from services.placement.transitions import HAS_PODS, PREEMPTED, RESERVATION
 from services.placement.trials import Trials
 from shared.core.lifecycle import State
 from shared.core.model import Placement
 from shared.core.placement import PlacementRequest, learn
-from shared.core.vacating import place_without, take
+from shared.core.vacating import Holder, place_without, take
 from shared.events import plans
 from shared.events.envelope import Received
 from shared.events.workloads import Preemption, Wire
@@ -48,10 +47,11 @@ class Evictions:
         if problem:
             self._refuse(plan, "victim-changed", problem, message)
             return
-        victims = [self._desk.records.alive[one.workload_id] for one in plan.victims]
-        placement = self._try(record, plan.flavor, victims)
+        placement = self._try(record, plan)
         if placement is None:
-            text = f"even without {len(victims)} victims there is no room or quota for all of it"
+            text = (
+                f"even without {len(plan.victims)} victims there is no room or quota for all of it"
+            )
             self._refuse(plan, "no-longer-fits", text, message)
         else:
             self._accept(record, plan, placement, message)
@@ -76,16 +76,23 @@ class Evictions:
                 return f"{victim.workload_id} does not run any more"
             if (record.version, record.attempt) != (victim.version, victim.attempt):
                 return f"{victim.workload_id} is at version {record.version}, not {victim.version}"
+            if victim.pods_kept and not resizing.may_shrink(record, victim.pods_kept):
+                return f"{victim.workload_id} cannot go on with {victim.pods_kept} pods now"
         if len({victim.workload_id for victim in plan.victims}) < len(plan.victims):
             return "a victim is named twice"
         return ""
 
-    def _try(self, record: Record, flavor: str, victims: Sequence[Record]) -> Placement | None:
+    def _try(self, record: Record, plan: plans.ProposeEvictionPlan) -> Placement | None:
         """Where the preemptor would go with the victims gone; nothing is changed."""
-        desk, queue = self._desk, record.workload.queue
+        desk, queue, flavor = self._desk, record.workload.queue, plan.flavor
         if (queue, flavor) not in desk.usage.limits:
             return None
-        leaving = [(one.workload, one.placement) for one in victims if one.placement is not None]
+        leaving: list[Holder] = []
+        for one in plan.victims:
+            victim = desk.records.alive[one.workload_id]
+            part = given_up(victim, one.pods_kept)
+            if part is not None:
+                leaving.append((victim.workload, part))
         for workload, placement in leaving:
             desk.usage.release(workload.queue, placement.flavor, placement.charge)
         headroom = {flavor: desk.usage.headroom(queue, flavor)}
@@ -106,8 +113,8 @@ class Evictions:
         grace_seconds = max((one.workload.spec.grace_seconds for one in victims), default=0)
         expires_at_ms = desk.now_ms + (grace_seconds + SLACK_SECONDS) * 1000
         self._tell_accepted(record, plan, (placement, expires_at_ms), message)
-        for victim, planned in zip(victims, plan.victims, strict=True):
-            self._evict(victim, record, (plan.plan_id, planned.rule or plan.rule), message)
+        for planned in plan.victims:
+            self._evict(planned, record, plan, message)
         self._trials.reserve(record)
         desk.deadline(record, RESERVATION, expires_at_ms)
         reservation = Reservation(
@@ -116,34 +123,42 @@ class Evictions:
             queue=record.workload.queue,
             rule=plan.rule,
             placement=placement,
-            victims=tuple((one.workload.id, one.attempt) for one in victims),
+            victims=tuple((one.workload_id, one.attempt, one.pods_kept) for one in plan.victims),
             expires_at_ms=expires_at_ms,
         )
         desk.reservations.add(reservation)
 
     def _evict(
-        self, victim: Record, preemptor: Record, plan: tuple[str, str], message: Received
+        self,
+        planned: plans.PlannedVictim,
+        preemptor: Record,
+        plan: plans.ProposeEvictionPlan,
+        message: Received,
     ) -> None:
-        desk, workload = self._desk, preemptor.workload
-        plan_id, rule = plan
-        spec = workload.spec
+        desk, workload, spec = self._desk, preemptor.workload, preemptor.workload.spec
+        victim, rule = desk.records.alive[planned.workload_id], planned.rule or plan.rule
         limit = spec.expected_duration_seconds or spec.max_duration_seconds or 0
         start_ms = desk.now_ms + victim.workload.spec.grace_seconds * 1000
         back_at_ms = start_ms + limit * 1000 if limit else 0
         back = f"about {_time(back_at_ms)}" if back_at_ms else "as soon as there is room"
         text = (
             f"preempted at {_time(desk.now_ms)} for workload {workload.id} of team {workload.team}"
-            f" (queue {workload.queue}, rule {rule}); it keeps its place and may come back {back}"
+            f" (queue {workload.queue}, rule {rule})"
         )
+        if planned.pods_kept:
+            text += f"; it may grow again {back}"
+            resizing.shrink(desk, victim, planned.pods_kept, PREEMPTED, message, message=text)
+            return
+        text += f"; it keeps its place and may come back {back}"
         preemption = Preemption(
-            plan_id=plan_id,
+            plan_id=plan.plan_id,
             rule=rule,
             workload_id=workload.id,
             team=workload.team,
             queue=workload.queue,
         )
         more = {"preemption": preemption, "back_at_ms": back_at_ms}
-        transitions.evict(desk, victim, "preempted", text, message, **more)
+        transitions.evict(desk, victim, PREEMPTED, text, message, **more)
 
     # ── what becomes of a reservation ──
 

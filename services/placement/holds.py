@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from services.placement.records import Record
 from shared.core.cluster import Cluster, pod_size
 from shared.core.model import GpuShare, Placement, Workload
 from shared.core.units import GPU_MILLI, SLICES
+from shared.core.vacating import Holder
 
 Place = tuple[str, int]
 """(node, GPU)."""
@@ -64,13 +64,12 @@ class _Sums:
                 gpu.media |= media
 
 
-def pieces_of(workload: Workload, placement: Placement, victims: Iterable[Record]) -> list[Piece]:
-    """What to hold for `workload` while `victims` are there. O(pods)."""
+def pieces_of(workload: Workload, placement: Placement, leaving: Iterable[Holder]) -> list[Piece]:
+    """What to hold for `workload` while `leaving` is still held by victims. O(pods)."""
     wanted, covered = _Sums(), _Sums()
     wanted.add(workload, placement)
-    for victim in victims:
-        assert victim.placement is not None
-        covered.add(victim.workload, victim.placement)
+    for victim, part in leaving:
+        covered.add(victim, part)
     return [*_of_nodes(workload.team, wanted, covered), *_of_gpus(wanted, covered)]
 
 

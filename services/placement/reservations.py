@@ -18,7 +18,10 @@ from services.placement.records import Record, Records
 from services.placement.usage import Usage
 from shared.core.cluster import Cluster
 from shared.core.model import Placement
+from shared.core.resize import charge_of, surplus
 from shared.core.units import NOTHING, Resources
+from shared.core.vacating import Holder
+from shared.core.value import replace
 from shared.ports.reader import Reader
 from shared.ports.store import Write
 
@@ -40,14 +43,14 @@ QuotaPlace = tuple[str, str]
 
 
 class Reservation(msgspec.Struct, frozen=True, kw_only=True):
-    """One accepted plan. `victims` are (workload id, attempt)."""
+    """One accepted plan. `victims` are (workload id, attempt, pods that it keeps)."""
 
     plan_id: str
     workload_id: str
     queue: str
     rule: str
     placement: Placement
-    victims: tuple[tuple[str, int], ...]
+    victims: tuple[tuple[str, int, int], ...]
     expires_at_ms: int
 
     @property
@@ -102,7 +105,7 @@ class Reservations:
         """Keep it no longer."""
         held = self._held.pop(workload_id)
         self._let_go(held)
-        for victim, _ in held.reservation.victims:
+        for victim, *_ in held.reservation.victims:
             self._of_victim.pop(victim, None)
         self.ready.pop(workload_id, None)
         self.left.pop(workload_id, None)
@@ -115,7 +118,7 @@ class Reservations:
             self.left[workload_id] = None
 
     def released(self, victim_id: str) -> None:
-        """The ledger holds nothing for this workload any more: what it left is held now."""
+        """The ledger holds nothing, or less, for this workload: what it left is held now."""
         workload_id = self._of_victim.pop(victim_id, None)
         if workload_id is not None:
             held = self._held[workload_id]
@@ -148,26 +151,30 @@ class Reservations:
 
     def _restore(self, reservation: Reservation) -> None:
         held = self._held[reservation.workload_id] = _Held(reservation)
-        for victim, _ in reservation.victims:
+        for victim, *_ in reservation.victims:
             self._of_victim[victim] = reservation.workload_id
         self._hold(held)
 
     def _settled(self, held: _Held) -> None:
-        if not any(True for _ in self._victims(held.reservation)):
+        if not self._leaving(held.reservation):
             self.ready[held.reservation.workload_id] = None
 
-    def _victims(self, reservation: Reservation) -> Iterator[Record]:
-        """Those that still hold what they held when the plan was made."""
-        for name, attempt in reservation.victims:
+    def _leaving(self, reservation: Reservation) -> list[Holder]:
+        """What its victims still hold of what they are to give up."""
+        found = []
+        for name, attempt, pods_kept in reservation.victims:
             record = self._records.alive.get(name)
-            if record is not None and record.attempt == attempt and record.placement is not None:
-                yield record
+            if record is not None and record.attempt == attempt:
+                part = given_up(record, pods_kept)
+                if part is not None:
+                    found.append((record.workload, part))
+        return found
 
     def _hold(self, held: _Held) -> None:
         reservation = held.reservation
         workload = self._records.alive[reservation.workload_id].workload
-        victims = list(self._victims(reservation))
-        held.pieces = hold(self._cluster, pieces_of(workload, reservation.placement, victims))
+        leaving = self._leaving(reservation)
+        held.pieces = hold(self._cluster, pieces_of(workload, reservation.placement, leaving))
         held.quota = self._quota(reservation)
         self._usage.keep(held.quota, 1)
 
@@ -180,13 +187,12 @@ class Reservations:
         """At each level, what the victims that are left do not cover."""
         flavor, charge = reservation.placement.flavor, reservation.placement.charge
         amounts = dict.fromkeys(self._usage.path(reservation.queue), charge)
-        for victim in self._victims(reservation):
-            assert victim.placement is not None
-            if victim.placement.flavor != flavor:
+        for workload, part in self._leaving(reservation):
+            if part.flavor != flavor:
                 continue
-            for name in self._usage.path(victim.workload.queue):
+            for name in self._usage.path(workload.queue):
                 if name in amounts:
-                    amounts[name] -= victim.placement.charge
+                    amounts[name] -= part.charge
         return {
             (name, flavor): _positive(amount)
             for name, amount in amounts.items()
@@ -214,6 +220,17 @@ class Reservations:
         if gone:
             writes.append(Write(FORGET, (gone,)))
         return writes
+
+
+def given_up(record: Record, pods_kept: int) -> Placement | None:
+    """What a victim is still to give up; None if that is nothing."""
+    placement = record.placement
+    if placement is None or not pods_kept:
+        return placement
+    pods = surplus(placement, pods_kept)
+    if not pods:
+        return None
+    return replace(placement, pods=pods, charge=charge_of(record.workload, pods))
 
 
 def _row(one: Reservation) -> tuple[Any, ...]:

@@ -44,13 +44,19 @@ def shrink(
     are seen gone. `reason` and `message` are told then, in `WorkloadResized`.
     """
     placement = record.placement
-    if record.state is not State.RUNNING or record.resize.open or placement is None:
-        return False
-    if pods_kept not in sizes(record.workload, placement):
+    if placement is None or not may_shrink(record, pods_kept):
         return False
     kept = shrunk_to(record.workload, placement, pods_kept)
     _ask(desk, record, kept, (reason, message), cause)
     return True
+
+
+def may_shrink(record: Record, pods_kept: int) -> bool:
+    """Whether it runs, no resize is open, and it can go on with its first `pods_kept` ranks."""
+    placement = record.placement
+    if record.state is not State.RUNNING or record.resize.open or placement is None:
+        return False
+    return pods_kept in sizes(record.workload, placement)
 
 
 def resized(desk: Desk, record: Record, fact: pods.PodsResized, cause: Received) -> None:

@@ -47,6 +47,7 @@ SOLVABLE: Final = frozenset(
 TRANSITIONS: Final = (
     workloads.WorkloadPlaced,
     workloads.WorkloadRunning,
+    workloads.WorkloadResized,
     workloads.WorkloadSucceeded,
     workloads.WorkloadFailed,
     workloads.WorkloadCancelled,

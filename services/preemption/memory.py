@@ -18,7 +18,12 @@ from shared.core.priority_classes import built_in
 from shared.core.value import replace
 from shared.events.organisation import CohortApplied, QueueApplied
 from shared.events.quotas import WorkloadNominated
-from shared.events.workloads import WorkloadFact, WorkloadPlaced, WorkloadRunning
+from shared.events.workloads import (
+    WorkloadFact,
+    WorkloadPlaced,
+    WorkloadResized,
+    WorkloadRunning,
+)
 from shared.ports.reader import Reader
 from shared.runtime.journal import Journal
 
@@ -71,7 +76,8 @@ class Flight(msgspec.Struct, array_like=True, frozen=True):
 
     plan_id: str
     workload_id: str
-    victims: tuple[str, ...]
+    victims: dict[str, int]
+    """By id, how many of its pods a victim keeps."""
     placement: Placement
     proposed_at_ms: int
     losses: dict[str, int] = {}
@@ -141,7 +147,9 @@ class Memory:
         stand = Stand(fact.state, fact.version, fact.attempt, fact.priority)
         if isinstance(fact, WorkloadRunning):
             stand.running_at_ms = fact.running_at_ms
-        if isinstance(fact, WorkloadPlaced):
+        elif known is not None and fact.state is State.RUNNING:
+            stand.running_at_ms = known.running_at_ms
+        if isinstance(fact, WorkloadPlaced | WorkloadResized):
             self.placements[name] = fact.placement
             self.journal.put(PLACE, name, fact.placement)
         elif fact.state not in HOLDING and self.placements.pop(name, None) is not None:

@@ -17,8 +17,16 @@ from services.preemption.world import World
 from shared.core.lifecycle import State
 from shared.core.model import Workload
 from shared.core.placement import PlacementRequest, request_class
-from shared.core.preemption import EvictionPlan, Limits, NoEviction, Rules, choose_victims
+from shared.core.preemption import (
+    EvictionPlan,
+    Limits,
+    NoEviction,
+    Rules,
+    Victim,
+    choose_victims,
+)
 from shared.core.preemption_rules import policy_of
+from shared.core.resize import sizes
 from shared.core.value import replace
 from shared.events import plans
 
@@ -80,7 +88,7 @@ class Planner:
         known = self._memory.flights.get(fact.plan_id)
         if fact.placement is None or (known is not None and not known.losses):
             return
-        victims = tuple(one.workload_id for one in fact.victims)
+        victims = {one.workload_id: one.pods_kept for one in fact.victims}
         flight = Flight(fact.plan_id, fact.workload_id, victims, fact.placement, now_ms)
         self._memory.fly(flight)
         self.lines.remove(fact.workload_id)
@@ -201,8 +209,9 @@ class Planner:
         for victim in plan.victims:
             team = memory.offers[victim.workload_id].workload.team
             losses[team] = losses.get(team, 0) + victim.lost_gpu_ms
-        victims = tuple(one.workload_id for one in plan.victims)
-        memory.fly(Flight(plan_id, plan.workload_id, victims, plan.placement, now_ms, losses))
+        victims = tuple(self._planned(one) for one in plan.victims)
+        kept = {one.workload_id: one.pods_kept for one in victims}
+        memory.fly(Flight(plan_id, plan.workload_id, kept, plan.placement, now_ms, losses))
         self.lines.remove(plan.workload_id)
         metrics.PLANS.labels("proposed").inc()
         return plans.ProposeEvictionPlan(
@@ -212,16 +221,7 @@ class Planner:
             nomination=offer.nomination,
             flavor=plan.flavor,
             rule=plan.rule.value,
-            victims=tuple(
-                plans.PlannedVictim(
-                    workload_id=one.workload_id,
-                    version=one.version,
-                    attempt=one.attempt,
-                    rule=one.rule.value,
-                    lost_gpu_ms=one.lost_gpu_ms,
-                )
-                for one in plan.victims
-            ),
+            victims=victims,
             alternatives=tuple(
                 plans.RefusedAlternative(
                     why=one.why, victims=one.victims, lost_gpu_ms=one.lost_gpu_ms
@@ -231,4 +231,20 @@ class Planner:
             team=offer.workload.team,
             queue=offer.workload.queue,
             cell=self._cell,
+        )
+
+    def _planned(self, victim: Victim) -> plans.PlannedVictim:
+        """A gang that may go on with its first ranks does; with others it cannot, and goes."""
+        memory, name = self._memory, victim.workload_id
+        kept = len(victim.kept_ranks)
+        whole = sorted(victim.kept_ranks) != list(range(kept))
+        if whole or kept not in sizes(memory.offers[name].workload, memory.placements[name]):
+            kept = 0
+        return plans.PlannedVictim(
+            workload_id=name,
+            version=victim.version,
+            attempt=victim.attempt,
+            pods_kept=kept,
+            rule=victim.rule.value,
+            lost_gpu_ms=victim.lost_gpu_ms,
         )

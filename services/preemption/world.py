@@ -15,6 +15,7 @@ from shared.core.lifecycle import State
 from shared.core.model import Placement, Workload
 from shared.core.occupants import Occupant, Occupants
 from shared.core.quota import QuotaTree
+from shared.core.resize import shrunk_to
 from shared.core.vacating import take
 from shared.events.organisation import CohortApplied, QueueApplied
 from shared.events.quota_documents import document_of
@@ -64,20 +65,25 @@ class World:
             if held is not None:
                 self._give_back(*held)
             self.occupants.remove(name)
-        leaving = {name for flight in memory.flights.values() for name in flight.victims}
+        leaving: dict[str, int] = {}
+        for flight in memory.flights.values():
+            leaving.update(flight.victims)
         for name in dirty:
-            if name not in leaving:
-                self._charge(name)
+            self._charge(name, leaving.get(name))
         self._promise()
 
-    def _charge(self, name: str) -> None:
-        """Charge what it holds, unless it is about to give it back."""
+    def _charge(self, name: str, pods_kept: int | None) -> None:
+        """Charge what it holds and is not about to give back; a victim keeps `pods_kept` pods."""
         memory = self._memory
         placement, offer = memory.placements.get(name), memory.offers.get(name)
         stand = memory.stands.get(name)
         if placement is None or offer is None or stand is None or stand.state not in HELD:
             return
+        if pods_kept == 0:
+            return
         workload, spec = offer.workload, offer.workload.spec
+        if pods_kept:
+            placement = shrunk_to(workload, placement, pods_kept)
         self.cluster.charge(workload.team, placement.pods, spec.pod_sets)
         self.tree.charge(workload.queue, placement.flavor, amount(placement.charge))
         self._charged[name] = workload, placement
@@ -90,7 +96,7 @@ class World:
                 version=stand.version,
                 started_at_ms=stand.running_at_ms,
                 protected=memory.is_protected(spec.priority_class),
-                evictable=stand.state is State.RUNNING and spec.preemptible,
+                evictable=stand.state is State.RUNNING and spec.preemptible and not pods_kept,
                 restart_ms=spec.restart_seconds * 1000,
             )
         )

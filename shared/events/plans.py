@@ -17,6 +17,8 @@ class PlannedVictim(Wire, frozen=True, kw_only=True):
     workload_id: str
     version: int
     attempt: int
+    pods_kept: int = 0
+    """An elastic gang that gives up its surplus goes on with its first so many ranks."""
     rule: str = ""
     """Which rule lets the preemptor take it."""
     lost_gpu_ms: int = 0

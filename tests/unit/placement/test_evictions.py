@@ -6,31 +6,25 @@ from typing import Any
 
 import pytest
 
-from services.placement.agreement import held_in_memory
-from services.placement.handlers import PlacementHandler
-from services.placement.reservations import SAVE
 from shared.core.lifecycle import State
-from shared.core.model import GpuRequest, Level, TopologyRequest
+from shared.core.model import Level, TopologyRequest
 from shared.events.nodes import NodeRemoved
 from shared.events.plans import (
     EvictionPlanAccepted,
     EvictionPlanRefused,
     PlannedVictim,
-    ProposeEvictionPlan,
     ReservationExpired,
 )
-from shared.events.pods import EvictPods, PodsFinished, PodsGone, PodsRunning
+from shared.events.pods import EvictPods, PodsFinished
 from shared.events.quotas import NominationWithdrawn
 from shared.events.workloads import (
     CancelWorkload,
     HoldWorkload,
     ReprioritiseWorkload,
     WorkloadEvicted,
-    WorkloadPlaced,
     WorkloadRequeued,
 )
 from tests.support.placement_driver import (
-    Driver,
     a_node,
     a_quota,
     a_workload,
@@ -40,68 +34,7 @@ from tests.support.placement_driver import (
     pod_fact,
     reported,
 )
-
-
-def a_world(*, gpus: int = 8, quota: int = 0, **node: Any) -> Driver:
-    """One node, and a cohort in which the borrower uses all that it may."""
-    driver = Driver()
-    quota = quota or gpus
-    driver.send(
-        reported(a_node(gpus=gpus, **node)),
-        a_quota("all", quota, kind="cohort"),
-        a_quota("borrower", quota, parent="all"),
-        a_quota("owner", quota, parent="all"),
-    )
-    return driver
-
-
-def run(driver: Driver, name: str, *, queue: str = "borrower", **spec: Any) -> None:
-    """Let a workload run."""
-    driver.send(nominated(a_workload(name, queue=queue, **spec)))
-    driver.send(pod_fact(PodsRunning, name))
-    assert driver.state(name) is State.RUNNING
-
-
-def ask(driver: Driver, name: str = "p", *, strict: bool = False, **spec: Any) -> list[Any]:
-    """Let a workload of the owner wait."""
-    spec.setdefault("queue", "owner")
-    out = driver.send(nominated(a_workload(name, **spec), strict=strict))
-    assert driver.state(name) is State.QUEUED
-    return out
-
-
-def a_plan(driver: Driver, *victims: str, name: str = "p", **changed: Any) -> ProposeEvictionPlan:
-    """The plan to evict `victims` for `name`."""
-    record = driver.record(name)
-    planned = tuple(
-        PlannedVictim(
-            workload_id=one, version=driver.record(one).version, attempt=1, rule="reclaim"
-        )
-        for one in victims
-    )
-    fields: dict[str, Any] = {
-        "plan_id": f"plan-{name}",
-        "workload_id": name,
-        "version": record.version,
-        "nomination": 1,
-        "flavor": "h100",
-        "rule": "reclaim",
-        "victims": planned,
-    }
-    return ProposeEvictionPlan(**(fields | changed))
-
-
-def gone(name: str, attempt: int = 1, **more: Any) -> Any:
-    return pod_fact(PodsGone, name, attempt, **more)
-
-
-def full_world(**preemptor: Any) -> Driver:
-    """Two workloads of 4 GPUs fill the node; `p` wants 8 and waits."""
-    driver = a_world()
-    run(driver, "a", gpus=4, team="blue")
-    run(driver, "b", gpus=4, team="blue")
-    ask(driver, **({"gpus": 8} | preemptor))
-    return driver
+from tests.unit.placement.evicting import a_plan, a_world, ask, full_world, gone, run
 
 
 def test_a_plan_evicts_reserves_and_places_when_the_last_victim_is_gone():
@@ -381,104 +314,3 @@ def test_behind_a_strict_head_with_a_reservation_nobody_is_placed():
     driver.send(gone("a"))
 
     assert [driver.state("p"), driver.state("second")] == [State.PLACED] * 2
-
-
-SHARE = GpuRequest(milli=600, memory_mib=40_000)
-SMALL = GpuRequest(milli=300, memory_mib=10_000)
-SLICE = GpuRequest(mig_profile="1g.10gb", mig_count=1)
-HALF = GpuRequest(mig_profile="3g.40gb", mig_count=1)
-
-
-@pytest.mark.parametrize(
-    ("running", "wanted", "team"),
-    [
-        (SHARE, SHARE, "red"),
-        (SHARE, SHARE, "blue"),
-        (SMALL, SHARE, "blue"),
-        (SHARE, GpuRequest(count=1), "red"),
-        (GpuRequest(count=1), SHARE, "red"),
-    ],
-)
-def test_shares_of_a_gpu_are_kept_from_all_others(running: Any, wanted: Any, team: str):
-    driver = a_world(gpus=1)
-    run(driver, "a", gpu=running, team="blue")
-    run(driver, "z", gpu=GpuRequest(), team="blue")
-    if running is SMALL:
-        run(driver, "b", gpu=SHARE, team="blue")
-    ask(driver, gpu=wanted, team=team)
-
-    out = driver.send(a_plan(driver, "b" if running is SMALL else "a"))
-    assert isinstance(out[0], EvictionPlanAccepted)
-    for number in range(3):
-        thief = a_workload(f"t{number}", gpu=SMALL, queue="borrower", team="blue")
-        driver.send(nominated(thief))
-    driver.send(gone("b" if running is SMALL else "a"))
-
-    assert driver.state("p") is State.PLACED
-
-
-@pytest.mark.parametrize("wanted", [SLICE, HALF])
-def test_slices_of_a_gpu_are_kept_from_all_others(wanted: Any):
-    driver = a_world(gpus=0, mig=1, quota=1)
-    for name in "abcdefg":
-        run(driver, name, gpu=SLICE, team="blue")
-    ask(driver, gpu=wanted)
-    record = driver.record("p")
-
-    for victims in (("a",), ("a", "b", "c", "d"), tuple("abcdefg")):
-        (*_, last) = driver.send(a_plan(driver, *victims))
-        if not isinstance(last, EvictionPlanRefused):
-            break
-    assert driver.handler.desk.reservations.of("p") is not None
-    thief = nominated(a_workload("thief", gpu=SLICE, queue="borrower", team="blue"))
-    for victim in victims:
-        driver.send(gone(victim), thief)
-
-    assert record.state is State.PLACED
-
-
-def test_what_memory_holds_beyond_the_ledger_is_what_is_reserved():
-    driver = a_world()
-    run(driver, "a", gpu=SHARE)
-    run(driver, "b", gpus=3)
-    before = held_in_memory(driver.handler.desk.cluster)
-    ask(driver, gpus=8)
-    driver.send(a_plan(driver, "a", "b"))
-    desk = driver.handler.desk
-
-    assert before != held_in_memory(desk.cluster)
-    assert before == held_in_memory(desk.cluster, list(desk.reservations.pieces()))
-
-
-def test_a_row_is_written_with_the_plan_and_removed_with_the_placing():
-    driver = full_world()
-    driver.send(a_plan(driver, "a", "b"))
-
-    saved = [one for one in driver.outcome.writes if one.sql == SAVE]
-    assert [["p"]] == [one.arguments[0] for one in saved]
-    driver.send(gone("a"))
-    assert not any("reservation" in one.sql for one in driver.outcome.writes)
-    driver.send(gone("b"))
-
-    deleted = [one for one in driver.outcome.writes if "DELETE FROM placement.res" in one.sql]
-    assert [(["p"],)] == [one.arguments for one in deleted]
-
-
-def test_the_same_history_gives_the_same_bytes():
-    def tell() -> list[bytes]:
-        driver = full_world()
-        driver.send(a_plan(driver, "a", "b"))
-        driver.send(gone("b"), gone("a"))
-        return [row.value for unit in driver.units for row in unit.outbox]
-
-    assert tell() == tell()
-    assert isinstance(full_world().handler, PlacementHandler)
-
-
-def test_a_workload_is_placed_only_once_when_victims_go_in_one_batch():
-    driver = full_world()
-    driver.send(a_plan(driver, "a", "b"))
-
-    out = driver.send(gone("a"), gone("b"))
-
-    assert 1 == sum(isinstance(one, WorkloadPlaced) for one in out)

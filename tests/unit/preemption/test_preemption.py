@@ -7,9 +7,10 @@ import pytest
 from shared.core.decision import Reason
 from shared.core.lifecycle import State
 from shared.core.queue_policy import QueuePolicy, Reclaim
+from shared.core.value import replace
 from shared.events.organisation import PriorityClassApplied, TeamApplied
 from shared.events.plans import EvictionPlanAccepted, EvictionPlanRefused, ReservationExpired
-from shared.events.pods import PodsRunning
+from shared.events.pods import PodsResized, PodsRunning
 from shared.events.workloads import (
     CancelWorkload,
     HoldWorkload,
@@ -285,3 +286,26 @@ def test_placement_that_reserves_elsewhere_is_believed():
     assert accepted.placement == flight.placement
     assert not any(isinstance(one, ReservationExpired) for one in out)
     assert AT_ONCE.min_runtime_seconds == 0
+
+
+@pytest.mark.parametrize("reloaded", [False, True])
+async def test_of_an_elastic_gang_only_the_surplus_goes(reloaded: bool):
+    cell = Cell()
+    cell.queue("owner", 4)
+    cell.queue("borrower", 4)
+    gang = a_workload("a", gpus=1, pod_count=8, queue="borrower", team="blue")
+    pod_set = replace(gang.spec.pod_sets[0], min_count=2)
+    cell.both(nominated(replace(gang, spec=replace(gang.spec, pod_sets=(pod_set,)))))
+    cell.send(*_running(cell, "a"))
+    cell.ask("p", "owner", gpus=2)
+
+    cell.turn(1)
+    if reloaded:
+        await cell.reload()
+    (victim,) = cell.plans[0].victims
+    assert 6 == victim.pods_kept
+    cell.send(pod_fact(PodsResized, "a", number=1, pods=6))
+
+    assert [State.RUNNING, State.PLACED] == cell.states("ap")
+    cell.handler.world.refresh()
+    assert cell.handler.world.cluster.digest() == cell.driver.handler.desk.cluster.digest()
