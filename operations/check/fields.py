@@ -104,6 +104,7 @@ class Fields(TypedDict, total=False):
     released_at_ms: int
     released_attempt: int
     name: str
+    kind: str
     parent: str
     flavors: list[FlavorQuota]
     node: Node | str

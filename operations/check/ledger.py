@@ -41,14 +41,20 @@ LEDGER_QUERIES: Final[dict[str, str]] = {
     "I2_count": "SELECT count(*) AS rows FROM placement.usage",
     "I2_sum": """
         SELECT u.quota_node || '/' || u.flavor AS subject,
-               format('usage says %s/%s/%s milli-GPU/milli-CPU/MiB, allocations sum to %s/%s/%s',
+               format('usage says %s/%s/%s milli-GPU/milli-CPU/MiB, allocations, and the members '
+                      'above what is guaranteed to them, sum to %s/%s/%s',
                       u.gpu_milli, u.cpu_milli, u.memory_mib,
                       coalesce(s.gpu, 0), coalesce(s.cpu, 0), coalesce(s.memory, 0)) AS detail
         FROM placement.usage u LEFT JOIN (
-            SELECT p.name, a.flavor, sum(a.milli) AS gpu, sum(a.cpu_milli) AS cpu,
-                   sum(a.memory_mib) AS memory
-            FROM placement.allocation a JOIN placement.quota_node q ON q.name = a.queue
-            CROSS JOIN LATERAL unnest(q.path) AS p(name) GROUP BY p.name, a.flavor
+            SELECT name, flavor, sum(gpu) AS gpu, sum(cpu) AS cpu, sum(memory) AS memory FROM (
+                SELECT queue AS name, flavor, milli AS gpu, cpu_milli AS cpu, memory_mib AS memory
+                FROM placement.allocation
+                UNION ALL
+                SELECT q.parent, m.flavor, greatest(0, m.gpu_milli - m.gpu_milli_guaranteed),
+                       greatest(0, m.cpu_milli - m.cpu_milli_guaranteed),
+                       greatest(0, m.memory_mib - m.memory_mib_guaranteed)
+                FROM placement.usage m JOIN placement.quota_node q ON q.name = m.quota_node
+            ) counted GROUP BY name, flavor
         ) s ON s.name = u.quota_node AND s.flavor = u.flavor
         WHERE (u.gpu_milli, u.cpu_milli, u.memory_mib) IS DISTINCT FROM
               (coalesce(s.gpu, 0), coalesce(s.cpu, 0), coalesce(s.memory, 0))""",

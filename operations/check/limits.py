@@ -1,8 +1,10 @@
 """The quota tree as the log tells it, and what may be used at a time.
 
-A queue may use its nominal quota and, in a cohort, borrow up to its limit; a cohort may use what
-its members lend it. A fact about quota and a placement travel on different topics, so for
-`GRACE_MS` around a change the more generous of both limits holds.
+A queue may use its nominal quota and, in a cohort, borrow up to its limit; a cohort has a pool of
+its own, may use what its members lend it, and borrows from the cohort above. A placement must fit
+every level at which it is counted: what a node never lends is nobody's business above it. A fact
+about quota and a placement travel on different topics, so for `GRACE_MS` around a change the more
+generous of both limits holds.
 """
 
 from __future__ import annotations
@@ -27,12 +29,15 @@ class _Tree:
 
     documents: dict[str, list[Payload]]
     children: dict[str, list[str]]
+    _capacities: dict[tuple[str, str, str], int] = field(default_factory=dict)
 
     def amount(self, name: str, flavor: str, unit: str, key: str) -> int | None:
         """Largest `key` (nominal, borrowing_limit, lending_limit) of a node; None: no limit."""
         best: int | None = 0
         for document in self.documents.get(name, []):
             quota = _of_flavor(document, flavor)
+            if quota is None and key != "nominal" and document.get("kind") == "cohort":
+                return None  # what a cohort does not name passes through it
             value = _limit(quota, key, unit)
             if value is None:
                 return None
@@ -47,10 +52,13 @@ class _Tree:
 
     def capacity(self, name: str, flavor: str, unit: str) -> int:
         """Nominal quota of a node and of what its members lend it."""
-        total = self.amount(name, flavor, unit, "nominal") or 0
-        for child in self.children.get(name, []):
-            total += self.capacity(child, flavor, unit) - self.kept(child, flavor, unit)
-        return min(total, UNLIMITED)
+        known = self._capacities.get((name, flavor, unit))
+        if known is None:
+            total = self.amount(name, flavor, unit, "nominal") or 0
+            for child in self.children.get(name, []):
+                total += self.capacity(child, flavor, unit) - self.kept(child, flavor, unit)
+            known = self._capacities[name, flavor, unit] = min(total, UNLIMITED)
+        return known
 
     def kept(self, name: str, flavor: str, unit: str) -> int:
         """Part of a node's quota that is never lent."""
@@ -104,18 +112,17 @@ class Limits:
             return
         for unit in UNITS:
             if charge.get(unit, 0) > 0:
-                yield from _broken_path(tree, queue, flavor, unit, used)
+                yield from _broken_path(tree, (queue, flavor, unit), charge[unit], used)
 
 
 def _broken_path(
     tree: _Tree,
-    queue: str,
-    flavor: str,
-    unit: str,
+    place: tuple[str, str, str],
+    more: int,
     used: Mapping[tuple[str, str, str], int],
 ) -> Iterator[str]:
-    name = queue
-    while name:
+    name, flavor, unit = place
+    while name and more > 0:
         parent = tree.parent(name)
         limit = tree.capacity(name, flavor, unit)
         if parent:
@@ -124,6 +131,8 @@ def _broken_path(
         taken = tree.used(name, flavor, unit, used)
         if taken > limit:
             yield f"{name} uses {taken} of {limit} {unit} in {flavor}"
+        kept = tree.kept(name, flavor, unit)
+        more = max(0, taken - kept) - max(0, taken - more - kept)
         name = parent
 
 

@@ -57,7 +57,7 @@ def _request(desk: Desk, record: Record) -> PlacementRequest:
     headroom = {
         flavor: usage.headroom(queue, flavor)
         for flavor in record.nomination.flavors
-        if (queue, flavor) in usage.limits
+        if usage.names(queue, flavor)
     }
     return PlacementRequest(workload=record.workload, flavors=tuple(headroom), headroom=headroom)
 

@@ -148,12 +148,12 @@ class Desk:
         assert record.placement is not None
         workload, placement = record.workload, record.placement
         self.cluster.release(workload.team, placement.pods, workload.spec.pod_sets)
-        self.usage.release(workload.queue, placement.flavor, placement.charge)
+        more = self.usage.release(workload.queue, placement.flavor, placement.charge)
         self.records.off_nodes(record)
         self.ledger.release(workload, placement)
         record.placement = None
         self.reservations.released(workload.id)
-        self._freed(workload.queue, placement.pods)
+        self._freed(more, placement.pods)
 
     def grow(self, record: Record, added: Placement) -> None:
         """Write down that it holds `added` too, charged in the cluster arrays already."""
@@ -173,16 +173,17 @@ class Desk:
         record.placement = shrunk_to(workload, before, pods_kept)
         self.records.on_nodes(record)
         self.cluster.release(workload.team, gone, workload.spec.pod_sets)
-        self.usage.release(workload.queue, before.flavor, before.charge - record.placement.charge)
+        less = before.charge - record.placement.charge
+        more = self.usage.release(workload.queue, before.flavor, less)
         self.ledger.shrink(workload, pods_kept, gone)
         self.reservations.released(workload.id)
-        self._freed(workload.queue, gone)
+        self._freed(more, gone)
 
-    def _freed(self, queue: str, pods: Iterable[PodPlacement]) -> None:
+    def _freed(self, queues: Iterable[str], pods: Iterable[PodPlacement]) -> None:
         if self.last_cause is not None:
             for pod in pods:
                 self.freed_nodes[pod.node] = self.last_cause
-            for name in self.usage.path(queue):
+            for name in queues:
                 self.freed_queues[name] = self.last_cause
 
     def withdraw(self, record: Record) -> None:

@@ -85,7 +85,7 @@ class Evictions:
     def _try(self, record: Record, plan: plans.ProposeEvictionPlan) -> Placement | None:
         """Where the preemptor would go with the victims gone; nothing is changed."""
         desk, queue, flavor = self._desk, record.workload.queue, plan.flavor
-        if (queue, flavor) not in desk.usage.limits:
+        if not desk.usage.names(queue, flavor):
             return None
         leaving: list[Holder] = []
         for one in plan.victims:

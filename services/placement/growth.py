@@ -113,7 +113,7 @@ class Growth:
             return
         queue, flavor = record.workload.queue, placement.flavor
         added = None
-        if wanted is not None and flavor not in wanted and (queue, flavor) in desk.usage.limits:
+        if wanted is not None and flavor not in wanted and desk.usage.names(queue, flavor):
             headroom = {flavor: desk.usage.headroom(queue, flavor)}
             request = PlacementRequest(
                 workload=record.workload, flavors=(flavor,), headroom=headroom

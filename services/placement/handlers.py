@@ -263,9 +263,6 @@ class PlacementHandler:
             transitions.evict(self.desk, record, "node-lost", f"node {node} is lost", cause)
 
     def _quota_changed(self, message: Received, fact: quotas.QuotaChanged) -> None:
-        self.desk.reservations.suspend()
         changed = self.desk.usage.put(fact)
-        self.desk.reservations.resume()
-        if changed:
-            self._quotas.update(changed)
-            self.desk.freed_queues[fact.name] = message
+        self._quotas.update(changed)
+        self.desk.freed_queues.update(dict.fromkeys(changed, message))

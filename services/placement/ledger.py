@@ -40,19 +40,15 @@ def ledger_writes(fleet: Fleet, quota_names: set[str], desk: Desk) -> list[Write
 
 def quota_row(name: str, usage: Usage) -> str:
     """The limits of one node of the quota tree; a flavor no longer named has the limit nothing."""
-    node = usage.nodes[name]
-    limits = [
-        (flavor, limit.gpu_milli, limit.cpu_milli, limit.memory_mib)
-        for (owner, flavor), limit in usage.limits.items()
-        if owner == name
-    ]
+    fact = usage.facts[name]
     row = {
         "name": name,
-        "kind": node.kind,
-        "parent": node.parent,
-        "path": usage.path(name),
-        "version": node.version,
-        "body": _encode(node).decode(),
-        "limits": limits,
+        "kind": fact.kind,
+        "parent": fact.parent,
+        "version": fact.version,
+        "body": _encode(fact).decode(),
+        "limits": [
+            (flavor, *ceiling, *guaranteed) for flavor, ceiling, guaranteed in usage.rows(name)
+        ],
     }
     return _encode(row).decode()

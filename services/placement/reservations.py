@@ -1,13 +1,14 @@
 """Room that is being vacated for a preemptor: who it is for, what of it is held, its row.
 
 A row is a promise, not a charge: devices and quota of the ledger stay with the victims until
-their pods are gone. In memory the rest of the placement is held at once (holds.py), and of the
-quota what the victims do not cover at each level, so that nobody else is given either.
+their pods are gone. In memory the rest of the placement is held at once (holds.py), and quota is
+counted as if victims and preemptor had changed places already, so that nobody else is given
+either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,11 +16,11 @@ import msgspec
 
 from services.placement.holds import Piece, hold, let_go, pieces_of
 from services.placement.records import Record, Records
-from services.placement.usage import Usage
+from services.placement.usage import Shift, Usage
+from shared.core.amounts import amount
 from shared.core.cluster import Cluster
 from shared.core.model import Placement
 from shared.core.resize import charge_of, surplus
-from shared.core.units import NOTHING, Resources
 from shared.core.vacating import Holder
 from shared.core.value import replace
 from shared.ports.reader import Reader
@@ -37,9 +38,6 @@ FORGET: Final = (
     "DELETE FROM placement.reservation WHERE workload_id = ANY ({0}::text[]) RETURNING 1"
 )
 READ: Final = "SELECT body FROM placement.reservation ORDER BY workload_id"
-
-QuotaPlace = tuple[str, str]
-"""(node of the quota tree, flavor)."""
 
 
 class Reservation(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +61,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
 class _Held:
     reservation: Reservation
     pieces: list[Piece] = field(default_factory=list)
-    quota: dict[QuotaPlace, Resources] = field(default_factory=dict)
+    quota: list[Shift] = field(default_factory=list)
 
 
 _encoder: Final = msgspec.json.Encoder()
@@ -126,25 +124,13 @@ class Reservations:
             self._hold(held)
             self._settled(held)
 
-    def suspend(self) -> None:
-        """Hold no quota while the tree changes; `resume` does again."""
-        for held in self._held.values():
-            self._usage.keep(held.quota, -1)
-            held.quota = {}
-
-    def resume(self) -> None:
-        """Hold quota by the tree of now."""
-        for held in self._held.values():
-            held.quota = self._quota(held.reservation)
-            self._usage.keep(held.quota, 1)
-
     def pieces(self) -> Iterator[Piece]:
         """Everything held in the cluster."""
         for held in self._held.values():
             yield from held.pieces
 
-    def quota(self) -> Iterator[Mapping[QuotaPlace, Resources]]:
-        """Everything held of the quota."""
+    def quota(self) -> Iterator[Sequence[Shift]]:
+        """How each changes what is promised of the quota."""
         return (held.quota for held in self._held.values())
 
     # ── inside ──
@@ -181,23 +167,15 @@ class Reservations:
     def _let_go(self, held: _Held) -> None:
         let_go(self._cluster, held.pieces)
         self._usage.keep(held.quota, -1)
-        held.pieces, held.quota = [], {}
+        held.pieces, held.quota = [], []
 
-    def _quota(self, reservation: Reservation) -> dict[QuotaPlace, Resources]:
-        """At each level, what the victims that are left do not cover."""
-        flavor, charge = reservation.placement.flavor, reservation.placement.charge
-        amounts = dict.fromkeys(self._usage.path(reservation.queue), charge)
+    def _quota(self, reservation: Reservation) -> list[Shift]:
+        """The preemptor's charge comes, and what the victims that are left give up goes."""
+        flavor, charge = reservation.placement.flavor, amount(reservation.placement.charge)
+        shifts: list[Shift] = [(reservation.queue, flavor, charge, 1)]
         for workload, part in self._leaving(reservation):
-            if part.flavor != flavor:
-                continue
-            for name in self._usage.path(workload.queue):
-                if name in amounts:
-                    amounts[name] -= part.charge
-        return {
-            (name, flavor): _positive(amount)
-            for name, amount in amounts.items()
-            if _positive(amount) != NOTHING
-        }
+            shifts.append((workload.queue, part.flavor, amount(part.charge), -1))
+        return shifts
 
     # ── rows ──
 
@@ -237,11 +215,3 @@ def _row(one: Reservation) -> tuple[Any, ...]:
     body = _encoder.encode(one).decode()
     place = (one.workload_id, one.plan_id, one.queue, one.placement.flavor)
     return (*place, one.expires_at_ms, body)
-
-
-def _positive(amount: Resources) -> Resources:
-    return Resources(
-        gpu_milli=max(0, amount.gpu_milli),
-        cpu_milli=max(0, amount.cpu_milli),
-        memory_mib=max(0, amount.memory_mib),
-    )

@@ -14,7 +14,6 @@ from shared.core.decision import Reason
 from shared.core.lifecycle import State
 from shared.core.model import Node, Placement, Workload
 from shared.core.placement import learn
-from shared.core.units import Resources
 from shared.events.quotas import QuotaChanged
 from shared.ports.reader import Reader
 
@@ -48,15 +47,11 @@ async def _load_nodes(desk: Desk, fleet: Fleet, reader: Reader) -> None:
 
 
 async def _load_quotas(desk: Desk, reader: Reader) -> None:
-    """The tree, and the limits in force: a flavor no longer named has the limit nothing."""
+    """The tree, and in which flavors its nodes have rows."""
     for row in await reader.fetch("SELECT body FROM placement.quota_node ORDER BY name"):
         desk.usage.put(_quota.decode(row["body"]))
-    for row in await reader.fetch("SELECT * FROM placement.usage"):
-        desk.usage.limits[row["quota_node"], row["flavor"]] = Resources(
-            gpu_milli=row["gpu_milli_limit"],
-            cpu_milli=row["cpu_milli_limit"],
-            memory_mib=row["memory_mib_limit"],
-        )
+    for row in await reader.fetch("SELECT quota_node, flavor FROM placement.usage"):
+        desk.usage.has_row(row["quota_node"], row["flavor"])
 
 
 async def _load_workloads(desk: Desk, reader: Reader) -> None:

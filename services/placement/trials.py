@@ -147,7 +147,7 @@ class Trials:
         return {
             flavor: usage.headroom(queue, flavor)
             for flavor in record.nomination.flavors
-            if (queue, flavor) in usage.limits
+            if usage.names(queue, flavor)
         }
 
     def _refused(self, record: Record, refusal: Refusal, cause: Received) -> None:

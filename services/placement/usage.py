@@ -1,97 +1,99 @@
-"""Quota as placement charges it: limits by node of the tree and flavor, and what is used.
+"""Quota as placement charges it: the tree of the core, by the facts of quota, and its rows.
 
-The same sums stand in placement.usage, where a CHECK is the last line.
+The same sums stand in placement.usage, a row for each node of the tree and flavor with the
+ceiling and the guaranteed part that the core has worked out; a CHECK there is the last line.
+
+What a reservation keeps counts as a promise of the preemptor's queue, and what its victims hold
+as one that they will give back. Nobody may be given what would be too much now, nor what would
+be once the victims are gone and the preemptor is placed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
 
-from shared.core.units import NOTHING, UNBOUNDED, Resources
+from shared.core.amounts import Amount, amount
+from shared.core.quota import QuotaTree
+from shared.core.quota_limits import least
+from shared.core.units import Resources
 from shared.events.quotas import QuotaChanged
 
+Shift = tuple[str, str, Amount, int]
+"""(queue, flavor, amount, sign): how a reservation changes what is promised."""
+_PLACEHOLDER: Final = "cohort"
 
-@dataclass(slots=True)
+
 class Usage:
     """All nodes of the quota tree of this cell."""
 
-    nodes: dict[str, QuotaChanged] = field(default_factory=dict)
-    used: dict[tuple[str, str], Resources] = field(default_factory=dict)
-    limits: dict[tuple[str, str], Resources] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.tree = QuotaTree()
+        self.facts: dict[str, QuotaChanged] = {}
+        """The newest fact of each node; of a parent that nobody told of, one of version 0."""
+        self._flavors: dict[str, dict[str, None]] = {}
+        """Flavors in which a node has a row: those that it or a node below it ever named."""
+        self._kept = 0
 
-    def put(self, node: QuotaChanged) -> list[str]:
+    def put(self, fact: QuotaChanged) -> list[str]:
         """Take the limits of one node; the names whose rows change, none if it is old news."""
-        known = self.nodes.get(node.name)
-        if known is not None and known.version >= node.version:
+        known = self.facts.get(fact.name)
+        if known is not None and known.version >= fact.version:
             return []
-        self.nodes[node.name] = node
-        named = {flavor.flavor: flavor.nominal for flavor in node.flavors}
-        for owner, flavor_name in self.limits:
-            if owner == node.name:
-                named.setdefault(flavor_name, NOTHING)
-        for flavor_name, nominal in named.items():
-            self.limits[node.name, flavor_name] = nominal
-        if (known.parent if known is not None else "") == node.parent:
-            return [node.name]
-        self._recount()
-        return list(self.nodes)
+        left = self.path(fact.name)
+        node, _ = self.tree.apply(fact.document())
+        if node is None:
+            return []
+        self.facts[fact.name] = fact
+        for flavor in fact.flavors:
+            self.has_row(fact.name, flavor.flavor)
+        joined = self.path(fact.name)
+        for below, above in pairwise(joined):
+            if above not in self.facts:
+                self.facts[above] = QuotaChanged(name=above, kind=_PLACEHOLDER, version=0)
+            self._flavors.setdefault(above, {}).update(self._flavors.get(below, {}))
+        return list(dict.fromkeys([*joined, *left]))
 
-    def _recount(self) -> None:
-        """The tree has changed: sum the use of the queues along their new paths."""
-        leaves = {
-            place: used
-            for place, used in self.used.items()
-            if place[0] in self.nodes and self.nodes[place[0]].kind == "queue"
-        }
-        self.used = {}
-        for (queue, flavor), used in leaves.items():
-            self.charge(queue, flavor, used)
+    def has_row(self, name: str, flavor: str) -> None:
+        """The database has a row, or will with this unit."""
+        self._flavors.setdefault(name, {})[flavor] = None
+
+    def rows(self, name: str) -> list[tuple[str, Amount, Amount]]:
+        """(flavor, ceiling, guaranteed) of each row of a node."""
+        node = self.tree.node(name)
+        limits = [(flavor, node.limits_in(flavor)) for flavor in self._flavors.get(name, ())]
+        return [(flavor, one.ceiling, one.guaranteed) for flavor, one in limits]
 
     def path(self, queue: str) -> list[str]:
-        """The queue and its ancestors, as far as they are known; bounded against cycles."""
-        names = [queue]
-        while len(names) <= len(self.nodes):
-            node = self.nodes.get(names[-1])
-            if node is None or not node.parent or node.parent in names:
-                break
-            names.append(node.parent)
-        return names
+        """The queue and its ancestors."""
+        node = self.tree.nodes.get(queue)
+        return [queue] if node is None else [one.name for one in node.path()]
+
+    def names(self, queue: str, flavor: str) -> bool:
+        """Whether the queue has quota in the flavor; nothing may be charged in another."""
+        return self.tree.node(queue).own(flavor) is not None
 
     def headroom(self, queue: str, flavor: str) -> Resources:
-        """What `queue` may still be charged in `flavor`; negative when over a lowered limit."""
-        room = self.limits.get((queue, flavor), NOTHING) - self._used(queue, flavor)
-        for name in self.path(queue)[1:]:
-            limit = self.limits.get((name, flavor), UNBOUNDED)
-            room = _least(room, limit - self._used(name, flavor))
-        return room
+        """What `queue` may still be charged in `flavor`; nothing when over a lowered limit."""
+        node = self.tree.node(queue)
+        left = node.available(flavor)
+        if self._kept:
+            left = least(left, node.unpromised(flavor))
+        return Resources(
+            gpu_milli=max(0, left[0]), cpu_milli=max(0, left[1]), memory_mib=max(0, left[2])
+        )
 
-    def charge(self, queue: str, flavor: str, amount: Resources) -> None:
-        """Count `amount` at the queue and every ancestor."""
-        for name in self.path(queue):
-            self.used[name, flavor] = self._used(name, flavor) + amount
+    def charge(self, queue: str, flavor: str, charge: Resources) -> None:
+        """Count a charge at the queue and wherever above it counts."""
+        self.tree.charge(queue, flavor, amount(charge))
 
-    def release(self, queue: str, flavor: str, amount: Resources) -> None:
-        """Undo `charge`."""
-        for name in self.path(queue):
-            self.used[name, flavor] = self._used(name, flavor) - amount
+    def release(self, queue: str, flavor: str, charge: Resources) -> list[str]:
+        """Undo `charge`; the nodes, from the queue up, that have more room now."""
+        return self.tree.charge(queue, flavor, amount(charge), -1)
 
-    def keep(self, amounts: Mapping[tuple[str, str], Resources], sign: int) -> None:
-        """Count amounts at single (node, flavor) as used, or with `sign` -1 no longer.
-
-        What reservations hold; a change of the tree counts anew, so they let go before it.
-        """
-        for (name, flavor), amount in amounts.items():
-            used = self._used(name, flavor)
-            self.used[name, flavor] = used + amount if sign > 0 else used - amount
-
-    def _used(self, name: str, flavor: str) -> Resources:
-        return self.used.get((name, flavor), NOTHING)
-
-
-def _least(left: Resources, right: Resources) -> Resources:
-    return Resources(
-        gpu_milli=min(left.gpu_milli, right.gpu_milli),
-        cpu_milli=min(left.cpu_milli, right.cpu_milli),
-        memory_mib=min(left.memory_mib, right.memory_mib),
-    )
+    def keep(self, shifts: Sequence[Shift], sign: int) -> None:
+        """Count what a reservation keeps, or with `sign` -1 no longer."""
+        self._kept += sign * len(shifts)
+        for queue, flavor, kept, direction in shifts:
+            self.tree.promise(queue, flavor, kept, sign * direction)

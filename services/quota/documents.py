@@ -7,14 +7,12 @@ from typing import Final
 
 import msgspec
 
-from shared.core.amounts import Amount
 from shared.core.flavor_choice import FlavorKind
 from shared.core.nomination import Nominator
 from shared.core.quota import QuotaNode
-from shared.core.units import Resources
 from shared.events.organisation import CohortApplied, FlavorApplied, QueueApplied
 from shared.events.quota_documents import document_of
-from shared.events.quotas import FlavorQuota, QuotaChanged
+from shared.events.quotas import QuotaChanged
 from shared.ports.reader import Reader
 from shared.ports.store import Write
 
@@ -72,30 +70,21 @@ class Documents:
         self._core.apply_flavor(flavor.name, kind_of(flavor))
         return ""
 
-    def apply(self, applied: QueueApplied | CohortApplied) -> tuple[list[QuotaNode], str]:
-        """Put a queue or cohort into force; the nodes that changed, or what is wrong with it."""
-        known = self._core.tree.nodes.get(applied.name)
-        left = known.parent if known is not None else None
+    def apply(self, applied: QueueApplied | CohortApplied) -> tuple[QuotaNode | None, str]:
+        """Put a queue or cohort into force: its node, or what is wrong with it."""
         flavors = [one.flavor for one in applied.flavors]
         if len(set(flavors)) < len(flavors):
-            return [], f"{applied.name}: names a flavor twice"
+            return None, f"{applied.name}: names a flavor twice"
         node, problem = self._core.apply(document_of(applied))
         if node is None:
-            return [], problem
+            return None, problem
         self._applied[applied.name] = applied
-        above = [*node.path(), *(left.path() if left is not None else ())]
-        changed = list({one.name: one for one in above if one.document is not None}.values())
-        for node in changed:
-            self._revisions[node.name] = self._revisions.get(node.name, 0) + 1
-            self._fresh_nodes[node.name] = None
-        return changed, ""
+        self._revisions[node.name] = self._revisions.get(node.name, 0) + 1
+        self._fresh_nodes[node.name] = None
+        return node, ""
 
     def limits(self, node: QuotaNode, cell: int) -> QuotaChanged:
-        """The limits of a node in force.
-
-        A queue tells its own document and version. A cohort tells what its whole subtree owns,
-        and counts its own revisions, because it changes whenever a member does.
-        """
+        """The document of a node in force; a cohort counts how often it was told."""
         document, applied = node.document, self._applied[node.name]
         assert document is not None
         queue = document.kind == "queue"
@@ -103,7 +92,7 @@ class Documents:
             name=node.name,
             kind=document.kind,
             parent=document.parent,
-            flavors=applied.flavors if queue else _sums(node),
+            flavors=applied.flavors,
             strict=document.strict,
             held=document.held,
             weight=document.weight,
@@ -138,14 +127,3 @@ class Documents:
 def kind_of(flavor: FlavorApplied) -> FlavorKind:
     """The core's noun for a flavor."""
     return FlavorKind(products=flavor.products, spot=flavor.spot)
-
-
-def _sums(node: QuotaNode) -> tuple[FlavorQuota, ...]:
-    return tuple(
-        FlavorQuota(flavor=flavor, nominal=_resources(limits.owned))
-        for flavor, limits in node.limits.items()
-    )
-
-
-def _resources(one: Amount) -> Resources:
-    return Resources(gpu_milli=one[0], cpu_milli=one[1], memory_mib=one[2])

@@ -16,7 +16,6 @@ class Reason(StrEnum):
 
     WAITING_FOR_QUOTA = "WaitingForQuota"
     EXCEEDS_QUOTA = "ExceedsMaxQuota"
-    BUDGET_SPENT = "BudgetSpent"
     QUEUE_HELD = "QueueHeld"
     BEHIND_HEAD = "BehindStrictHead"
     NO_MATCHING_NODE = "NoMatchingFlavor"

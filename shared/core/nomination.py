@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from shared.core.amounts import Amount
-from shared.core.budget import Restriction
 from shared.core.decision import Refusal
 from shared.core.flavor_choice import FlavorKind
 from shared.core.ordering import OrderKey, order_key
@@ -41,7 +40,6 @@ class Nominate:
     nomination: int
     flavors: tuple[str, ...]
     strict: bool
-    within_nominal: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,16 +131,6 @@ class Nominator:
         self._permissions.changed()
         for line in self.lines.values():
             self._reconsider(line)
-
-    def restrict(self, team: str, restriction: Restriction | None) -> None:
-        """What the budget of a team permits from now on; open nominations are given anew."""
-        if not self._permissions.restrict(team, restriction):
-            return
-        for line in self.lines.values():
-            if line.node.document is not None and line.node.document.team == team:
-                for pending in line.open.values():
-                    pending.offered = _OTHER_RULES
-                self._reconsider(line)
 
     def enter(self, pending: Pending) -> None:
         """A workload is queued and may be nominated.
@@ -246,12 +234,12 @@ class Nominator:
 
     def resume(self) -> None:
         """After the last `restore`: look at every line in which someone waits."""
-        self._changed_trees.clear()
         for line in self.lines.values():
             for pending in line.open.values():
                 pending.offered = self._permissions.for_pending(line, pending)
             if line.classes:
                 self._dirty[line.name] = line
+        self._changed_trees.clear()
 
     # ── conclusions ──────────────────────────────────────────────────────────────────────────
 
@@ -354,10 +342,7 @@ class Nominator:
         line.open[pending.id] = pending
         self._open += 1
         self.tree.promise(line.name, flavor, pending.request)
-        within_nominal = self._permissions.within_nominal(line)
-        self.decisions.append(
-            Nominate(pending, pending.nomination, members.flavors, line.strict, within_nominal)
-        )
+        self.decisions.append(Nominate(pending, pending.nomination, members.flavors, line.strict))
 
     def _withdraw(self, pending: Pending, *, window_freed: bool = True) -> None:
         self._close(pending, window_freed=window_freed)
@@ -406,6 +391,4 @@ class Nominator:
         self._dirty[line.name] = line
 
 
-_OTHER_RULES: Final = ("",)
-"""Flavors of a nomination that was given under rules that hold no more; no queue has them."""
 _OPEN: Final = frozenset((Phase.OFFERED, Phase.REFUSED))

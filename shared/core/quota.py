@@ -113,9 +113,12 @@ class QuotaTree:
 
     # ── use ──────────────────────────────────────────────────────────────────────────────────
 
-    def charge(self, queue: str, flavor: str, amount: Amount, sign: int = 1) -> None:
-        """Add (or with `sign` -1 take off) use of a queue, and of whom it concerns above."""
-        _count(self.node(queue), flavor, _times(amount, sign), NOTHING)
+    def charge(self, queue: str, flavor: str, amount: Amount, sign: int = 1) -> list[str]:
+        """Add (or with `sign` -1 take off) use of a queue; the nodes that count it, from there up.
+
+        What stays within the guaranteed part of a node is not counted above it.
+        """
+        return _count(self.node(queue), flavor, _times(amount, sign), NOTHING)
 
     def promise(self, queue: str, flavor: str, amount: Amount, sign: int = 1) -> None:
         """Add or take off what an unanswered nomination may take."""
@@ -186,8 +189,9 @@ def _take_in(
         _take_in(node.parent, flavor, *more)
 
 
-def _count(queue: QuotaNode, flavor: str, used: Amount, promised: Amount) -> None:
+def _count(queue: QuotaNode, flavor: str, used: Amount, promised: Amount) -> list[str]:
     """Add to use and promises from the queue up, while there is something to count."""
+    counted: list[str] = []
     node: QuotaNode | None = queue
     while node is not None and (any(used) or any(promised)):
         before = _contribution(node, flavor) if _keeps(node, flavor) else None
@@ -198,7 +202,9 @@ def _count(queue: QuotaNode, flavor: str, used: Amount, promised: Amount) -> Non
         if before is not None:
             after = _contribution(node, flavor)
             used, promised = _minus(after[1], before[1]), _minus(after[2], before[2])
+        counted.append(node.name)
         node = node.parent
+    return counted
 
 
 def _keeps(node: QuotaNode, flavor: str) -> bool:

@@ -95,6 +95,11 @@ class QuotaNode:
 
     # ── what is used ─────────────────────────────────────────────────────────────────────────
 
+    def charged(self, flavor: str) -> Amount:
+        """`used` in one flavor."""
+        used = self.used.get(flavor, NOTHING)
+        return used[0], used[1], used[2]
+
     def taken(self, flavor: str) -> Amount:
         """Used and promised."""
         used = self.used.get(flavor, NOTHING)
@@ -110,6 +115,11 @@ class QuotaNode:
         parent = self.parent.available(flavor) if self.parent is not None else None
         return reach(self.limits_in(flavor), self.taken(flavor), parent)
 
+    def unpromised(self, flavor: str) -> Amount:
+        """`available`, if no promise were kept."""
+        parent = self.parent.unpromised(flavor) if self.parent is not None else None
+        return reach(self.limits_in(flavor), self.charged(flavor), parent)
+
     def allows(self, flavor: str, request: Amount) -> bool:
         """Whether `request` fits what is available; units not asked for do not count."""
         left = self.available(flavor)
@@ -121,11 +131,11 @@ class QuotaNode:
 
     def borrowed(self, flavor: str) -> Amount:
         """Use above what is owned."""
-        return exceeding(self.used.get(flavor, NOTHING), self.owned(flavor))
+        return exceeding(self.charged(flavor), self.owned(flavor))
 
     def withheld(self, flavor: str) -> Amount:
         """Of what it owns and does not use, what it cannot have now because others hold it."""
-        spare = exceeding(self.owned(flavor), _used(self, flavor))
+        spare = exceeding(self.owned(flavor), self.charged(flavor))
         left = self.available(flavor)
         return (
             max(0, spare[0] - max(0, left[0])),
@@ -145,11 +155,6 @@ class QuotaNode:
         return _each(lambda unit: _lent(self, flavor, unit))
 
 
-def _used(node: QuotaNode, flavor: str) -> Amount:
-    used = node.used.get(flavor, NOTHING)
-    return used[0], used[1], used[2]
-
-
 def _each(of_unit: Callable[[int], int]) -> Amount:
     return of_unit(0), of_unit(1), of_unit(2)
 
@@ -159,7 +164,7 @@ def _spare(node: QuotaNode, flavor: str, unit: int) -> int:
     limits = node.limits_in(flavor)
     if limits.lendable[unit] >= UNLIMITED:
         return UNLIMITED
-    passed_on = above(_used(node, flavor), limits.guaranteed)[unit]
+    passed_on = above(node.charged(flavor), limits.guaranteed)[unit]
     return max(0, limits.lendable[unit] - passed_on)
 
 

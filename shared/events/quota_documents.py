@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from shared.core.amounts import amount
-from shared.core.quota_document import FlavorLimits, QuotaDocument
+from shared.core.quota_document import QuotaDocument
 from shared.events.organisation import CohortApplied, QueueApplied
-from shared.events.quotas import FlavorQuota
 
 
 def document_of(applied: QueueApplied | CohortApplied) -> QuotaDocument:
     """The node of the quota tree that was applied."""
-    flavors = {one.flavor: _limits_of(one) for one in applied.flavors}
+    flavors = {one.flavor: one.limits() for one in applied.flavors}
     if isinstance(applied, QueueApplied):
         return QuotaDocument(
             name=applied.name,
@@ -32,12 +30,4 @@ def document_of(applied: QueueApplied | CohortApplied) -> QuotaDocument:
         parent=applied.parent,
         flavors=flavors,
         weight=applied.weight,
-    )
-
-
-def _limits_of(one: FlavorQuota) -> FlavorLimits:
-    return FlavorLimits(
-        nominal=amount(one.nominal),
-        borrowing_limit=None if one.borrowing_limit is None else amount(one.borrowing_limit),
-        lending_limit=None if one.lending_limit is None else amount(one.lending_limit),
     )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
+from shared.core.amounts import amount
 from shared.core.decision import Reason
 from shared.core.model import Workload
 from shared.core.queue_policy import QueuePolicy
-from shared.core.team_policy import AtLimit
+from shared.core.quota_document import FlavorLimits, QuotaDocument
 from shared.core.units import UNBOUNDED, Resources
 from shared.events.workloads import Wire
 
@@ -30,8 +31,6 @@ class WorkloadNominated(Wire, frozen=True, kw_only=True):
     """Counts up for each workload; a withdrawal names it."""
     order_key: tuple[int, ...]
     flavors: tuple[PermittedFlavor, ...]
-    within_nominal: bool = False
-    """It may not borrow: its team has spent its budget."""
     strict: bool = False
     """In a strict FIFO queue nothing behind a refused workload is tried."""
 
@@ -48,24 +47,6 @@ class EndedWorkloadsCounted(Wire, frozen=True, kw_only=True):
 
     team: str
     ended: int
-    cell: int = 0
-
-
-class BudgetWarned(Wire, frozen=True, kw_only=True):
-    """A team has spent so much of its budget of a month (UTC); told once a threshold and month.
-
-    A limit of None is no limit. At 100 % `at_limit` holds for new work; what runs goes on.
-    """
-
-    team: str
-    month: str
-    """2026-11."""
-    threshold_percent: int
-    at_limit: AtLimit
-    spent_gpu_milli_hours: int
-    limit_gpu_milli_hours: int | None
-    spent_microdollars: int
-    limit_microdollars: int | None
     cell: int = 0
 
 
@@ -103,9 +84,22 @@ class FlavorQuota(Wire, frozen=True, kw_only=True):
     borrowing_limit: Resources | None = None
     lending_limit: Resources | None = None
 
+    def limits(self) -> FlavorLimits:
+        """The core's noun for it."""
+        borrowing, lending = self.borrowing_limit, self.lending_limit
+        return FlavorLimits(
+            nominal=amount(self.nominal),
+            borrowing_limit=None if borrowing is None else amount(borrowing),
+            lending_limit=None if lending is None else amount(lending),
+        )
+
 
 class QuotaChanged(Wire, frozen=True, kw_only=True):
-    """The full limits of one node of the quota tree, in force from now on."""
+    """The document of one node of the quota tree, in force from now on.
+
+    A cohort tells its own quota, not what its members own. `version` is a queue's own, and of a
+    cohort counts how often it was told.
+    """
 
     name: str
     kind: str
@@ -122,3 +116,19 @@ class QuotaChanged(Wire, frozen=True, kw_only=True):
     """Of a cohort the default, without effect."""
     team: str = ""
     """Whose the queue is; a cohort is nobody's."""
+
+    def document(self) -> QuotaDocument:
+        """The core's noun for it."""
+        return QuotaDocument(
+            name=self.name,
+            kind=self.kind,
+            version=self.version,
+            parent=self.parent,
+            team=self.team,
+            flavors={one.flavor: one.limits() for one in self.flavors},
+            strict=self.strict,
+            held=self.held,
+            draining=self.draining,
+            weight=self.weight,
+            policy=self.policy,
+        )

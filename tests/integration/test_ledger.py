@@ -138,14 +138,18 @@ TREE = {
 }
 
 
+def a_cohort(name: str, gpus: int, parent: str = "", **more) -> str:
+    return a_quota(name, gpus, parent, kind="cohort", **more)
+
+
 @pytest.mark.parametrize("limits", TREE.values(), ids=TREE)
 async def test_quota_holds_at_every_level_of_the_tree(ledger, limits):
     queue, cohort, root = limits
     await ledger.put(
         quotas=[
-            a_quota("root", root),
-            a_quota("cohort", cohort, ("root",)),
-            a_quota("deep", queue, ("cohort", "root")),
+            a_cohort("root", root),
+            a_cohort("cohort", cohort, "root"),
+            a_quota("deep", queue, "cohort"),
         ]
     )
     await ledger.insert(pod("w1", queue="deep"))
@@ -154,6 +158,82 @@ async def test_quota_holds_at_every_level_of_the_tree(ledger, limits):
 
     for name in ("deep", "cohort", "root"):
         assert 1000 == (await ledger.usage(name))[0]
+
+
+LENDERS = [
+    # Owns 2, keeps 1 for itself; the other owns nothing and may borrow 2 of the pool of 1 and
+    # the one that is lent.
+    a_quota("lender", 9, "pool", guaranteed=1),
+    a_quota("borrower", 2, "pool"),
+    a_cohort("pool", 2),
+]
+BORROWING = {
+    "more than the borrowing limit": ["borrower"] * 3,
+    "what the lender keeps": ["borrower", "borrower", "lender", "lender"],
+    "what the borrower has already": ["lender", "lender", "lender", "borrower"],
+}
+
+
+@pytest.mark.parametrize("queues", BORROWING.values(), ids=BORROWING)
+@pytest.mark.parametrize("together", [False, True], ids=["one by one", "in one statement"])
+async def test_nobody_takes_more_than_is_lent(ledger, queues, together):
+    await ledger.put(quotas=LENDERS)
+    rows = [pod(f"w{gpu}", gpu=gpu, queue=queue) for gpu, queue in enumerate(queues)]
+    if not together:
+        await ledger.insert(*rows[:-1])
+
+    assert CHECK_VIOLATION == await state_of(ledger.insert(*(rows if together else rows[-1:])))
+
+    count = 0 if together else len(rows) - 1
+    assert count == len(await ledger.run("SELECT 1 FROM placement.allocation"))
+
+
+async def test_use_within_the_guaranteed_part_is_not_counted_above(ledger):
+    await ledger.put(quotas=LENDERS)
+    await ledger.insert(*(pod(f"w{gpu}", gpu=gpu, queue="borrower") for gpu in range(2)))
+
+    await ledger.insert(pod("w2", gpu=2, queue="lender"))  # the pool is full, this is its own
+
+    assert (2000, 2000, 2000) == await ledger.usage("pool")
+    await ledger.release("w0", "w2")
+    assert 1000 == (await ledger.usage("pool"))[0]
+    await ledger.insert(*(pod(f"w{gpu}", gpu=gpu, queue="lender") for gpu in (0, 2)))
+    assert 2000 == (await ledger.usage("pool"))[0]
+
+
+async def test_a_guarantee_that_is_given_up_is_counted_above_at_once(ledger):
+    await ledger.put(quotas=LENDERS)
+    await ledger.insert(pod("w1", queue="lender"))
+    assert 0 == (await ledger.usage("pool"))[0]
+
+    await ledger.put(quotas=[a_quota("lender", 9, "pool")])
+
+    assert 1000 == (await ledger.usage("pool"))[0]
+    await ledger.release("w1")
+    assert 0 == (await ledger.usage("pool"))[0]
+
+
+async def test_what_one_queue_gives_back_another_takes_in_the_same_unit(ledger):
+    await ledger.put(quotas=LENDERS)
+    await ledger.insert(*(pod(f"w{gpu}", gpu=gpu, queue="borrower") for gpu in range(2)))
+
+    await ledger.release("w0")
+    await ledger.insert(*(pod(f"l{gpu}", gpu=gpu, queue="lender") for gpu in (0, 2)))
+
+    assert CHECK_VIOLATION == await state_of(ledger.insert(pod("w9", gpu=3, queue="borrower")))
+
+
+async def test_a_pool_that_shrinks_below_its_use_falls_as_use_falls(ledger):
+    await ledger.put(quotas=LENDERS)
+    await ledger.insert(*(pod(f"w{gpu}", gpu=gpu, queue="borrower") for gpu in range(2)))
+
+    await ledger.put(quotas=[a_cohort("pool", 0)])
+
+    assert (2000, 2000, 0) == await ledger.usage("pool")
+    assert CHECK_VIOLATION == await state_of(ledger.insert(pod("w3", gpu=3, queue="borrower")))
+    await ledger.insert(pod("w4", gpu=3, queue="lender"))
+    await ledger.release("w0")
+    assert (1000, 1000, 0) == await ledger.usage("pool")
 
 
 async def test_a_lowered_quota_falls_as_use_falls_and_never_below(ledger):
@@ -180,37 +260,48 @@ async def test_a_raised_quota_is_in_force_at_once(ledger):
     await ledger.insert(pod())
 
 
-async def test_a_cohort_made_known_after_its_queue_counts_what_is_charged_already(ledger):
-    await ledger.put(quotas=[a_quota("early", 9, ("late",))])
+async def test_a_charge_that_a_level_above_has_no_row_for_is_refused(ledger):
+    await ledger.put(quotas=[a_quota("early", 9, "late")])
+    assert STALE == await state_of(ledger.insert(pod("w1", queue="early")))
+
+    await ledger.put(quotas=[a_cohort("late", 9, flavors=("a100",))])
+    assert STALE == await state_of(ledger.insert(pod("w1", queue="early")))
+
+    await ledger.put(quotas=[a_cohort("late", 1)])
     await ledger.insert(pod("w1", queue="early"))
-
-    await ledger.put(quotas=[a_quota("late", 1)])
-
     assert (1000, 1000, 1000) == await ledger.usage("late")
-    assert CHECK_VIOLATION == await state_of(ledger.insert(pod("w2", queue="early", gpu=1)))
-    await ledger.release("w1")
-    assert 0 == (await ledger.usage("late"))[0]
-
-
-async def test_a_flavor_named_later_counts_what_is_charged_already(ledger):
-    await ledger.put(quotas=[a_quota("top", 9, flavors=("a100",)), a_quota("low", 9, ("top",))])
-    await ledger.insert(pod("w1", queue="low"))
-
-    await ledger.put(quotas=[a_quota("top", 9, flavors=("a100", "h100"))])
-
-    assert 1000 == (await ledger.usage("top"))[0]
-    await ledger.release("w1")
 
 
 async def test_a_queue_that_moves_takes_its_use_along(ledger):
-    await ledger.put(quotas=[a_quota("one", 9), a_quota("two", 9), a_quota("a", 9, ("one",))])
+    await ledger.put(
+        quotas=[
+            a_cohort("one", 9, "top"),
+            a_cohort("two", 9, "top"),
+            a_cohort("top", 9),
+            a_quota("a", 9, "one", guaranteed=1),
+        ]
+    )
+    await ledger.insert(pod("w1", queue="a"), pod("w2", gpu=1, queue="a"))
+    assert [1000, 1000] == [(await ledger.usage(name))[0] for name in ("one", "top")]
+
+    await ledger.put(quotas=[a_quota("a", 9, "two"), a_cohort("one", 9, "top")])
+
+    assert [0, 2000, 2000] == [(await ledger.usage(name))[0] for name in ("one", "two", "top")]
+    await ledger.release("w1", "w2")
+    assert [0, 0] == [(await ledger.usage(name))[0] for name in ("two", "top")]
+
+
+async def test_a_cohort_that_moves_takes_all_below_it_along(ledger):
+    await ledger.put(
+        quotas=[a_cohort("old", 9), a_cohort("c", 9, "old"), a_quota("a", 9, "c")],
+    )
     await ledger.insert(pod("w1", queue="a"))
 
-    await ledger.put(quotas=[a_quota("a", 9, ("two",)), a_quota("one", 9), a_quota("two", 9)])
+    await ledger.put(quotas=[a_cohort("c", 9, "new"), a_cohort("old", 9), a_cohort("new", 9)])
 
-    assert (0, 1000) == ((await ledger.usage("one"))[0], (await ledger.usage("two"))[0])
+    assert [0, 1000] == [(await ledger.usage(name))[0] for name in ("old", "new")]
     await ledger.release("w1")
-    assert 0 == (await ledger.usage("two"))[0]
+    assert 0 == (await ledger.usage("new"))[0]
 
 
 async def test_a_node_that_shrinks_below_its_use_takes_nothing_new(ledger):
@@ -253,6 +344,8 @@ DENIED_SQL = [
     "ALTER TABLE placement.gpu DROP CONSTRAINT gpu_slices",
     "DROP TRIGGER charge ON placement.allocation",
     "SET session_replication_role = replica",
+    "SELECT placement.move_usage(ARRAY[('q', 'h100', -1, 0, 0)::placement.quota_change])",
+    "SELECT placement.recount_usage()",
     "SELECT 1 FROM quota.lease",
     "SELECT 1 FROM gateway.lease",
 ]

@@ -19,7 +19,6 @@ from shared.adapters.postgres.lease import PostgresLease
 from shared.adapters.postgres.pool import Database as Pool
 from shared.adapters.postgres.store import PostgresStore
 from shared.core.lifecycle import State
-from shared.core.units import NOTHING
 from shared.events.pods import PodsGone, PodsRunning
 from shared.events.workloads import HoldWorkload
 from tests.fixtures.servers import Database
@@ -33,6 +32,7 @@ from tests.support.placement_driver import (
     nominated,
     pod_fact,
     reported,
+    sums_of,
 )
 from tests.support.placement_ledger import sums_agree
 from tests.support.placement_story import Story
@@ -117,9 +117,9 @@ def _same(kept: PlacementHandler, loaded: PlacementHandler) -> None:
     assert kept.desk.cluster.digest() == loaded.desk.cluster.digest()
     assert kept.fleet.generations == loaded.fleet.generations
     assert kept.fleet.present == loaded.fleet.present
-    assert kept.desk.usage.nodes == loaded.desk.usage.nodes
-    assert kept.desk.usage.limits == loaded.desk.usage.limits
-    assert _used(kept) == _used(loaded)
+    assert kept.desk.usage.facts == loaded.desk.usage.facts
+    assert sums_of(kept.desk.usage) == sums_of(loaded.desk.usage)
+    assert _rows(kept) == _rows(loaded)
     assert {name: _fields(one) for name, one in kept.desk.records.alive.items()} == {
         name: _fields(one) for name, one in loaded.desk.records.alive.items()
     }
@@ -127,8 +127,9 @@ def _same(kept: PlacementHandler, loaded: PlacementHandler) -> None:
     assert _deadlines(kept) == _deadlines(loaded)
 
 
-def _used(handler: PlacementHandler) -> dict[tuple[str, str], Any]:
-    return {place: used for place, used in handler.desk.usage.used.items() if used != NOTHING}
+def _rows(handler: PlacementHandler) -> dict[str, set[Any]]:
+    usage = handler.desk.usage
+    return {name: set(usage.rows(name)) for name in usage.facts}
 
 
 def _fields(record: Record) -> dict[str, Any]:

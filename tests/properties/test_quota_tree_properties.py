@@ -1,10 +1,15 @@
 """The quota tree against the reference over random histories, and what always holds."""
 
+import msgspec
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from operations.check.limits import Limits
+from operations.check.model import Record
+from shared.core.amounts import FIELDS
 from shared.core.quota import FlavorLimits, QuotaDocument, QuotaTree
-from shared.core.units import UNLIMITED
+from shared.core.units import UNLIMITED, Resources
+from shared.events.quotas import FlavorQuota, QuotaChanged
 from tests.support.quota_reference import UNITS, ReferenceTree
 
 FLAVORS = ("h100", "a100")
@@ -198,3 +203,60 @@ def picture(node, flavor):
         node.available(flavor),
         node.lent(flavor),
     )
+
+
+@given(st.lists(st.tuples(st.sampled_from(QUEUES[:3]), small), max_size=12), flavors, flavors)
+def test_the_checker_finds_exactly_what_the_tree_refuses(charges, left, right):
+    """It shares no code with the tree, and sees facts and sums only."""
+    played = History()
+    more = [("apply", "left", "top", left), ("apply", "s", "right", right)]
+    for step in [("apply", "top", "", {}), *START, *more]:
+        played.play(step)
+    limits = Limits.of([told(one) for one in played.reference.documents.values()])
+
+    for queue, request in charges:
+        before = len(played.held["charge"])
+        played.charge(queue, "h100", request)
+        charged = len(played.held["charge"]) > before
+        if not charged:
+            played.reference.charge(queue, "h100", request)
+        used = {
+            (name, flavor, unit): sums[index]
+            for (name, flavor), sums in played.reference.charges.items()
+            for index, unit in enumerate(FIELDS)
+        }
+        entry = (queue, "h100", dict(zip(FIELDS, request, strict=True)))
+        assert charged == (not list(limits.broken(10_000, used, entry)))
+        if not charged:
+            played.reference.charge(queue, "h100", request, -1)
+
+
+def told(document):
+    """The document as a fact in the log."""
+    quota = [
+        FlavorQuota(
+            flavor=name,
+            nominal=resources(one.nominal),
+            borrowing_limit=one.borrowing_limit and resources(one.borrowing_limit),
+            lending_limit=one.lending_limit and resources(one.lending_limit),
+        )
+        for name, one in document.flavors.items()
+    ]
+    fact = QuotaChanged(
+        name=document.name, kind=document.kind, parent=document.parent, flavors=tuple(quota)
+    )
+    return Record(
+        topic="quota.facts.v1",
+        partition=0,
+        offset=0,
+        id=document.name,
+        type="muster.quota.changed.v1",
+        source="quota",
+        sequence=1,
+        time_ms=0,
+        payload=msgspec.to_builtins(fact),
+    )
+
+
+def resources(units):
+    return Resources(**dict(zip(FIELDS, units, strict=True)))

@@ -12,6 +12,7 @@ from typing import Any
 from services.placement.handlers import PlacementHandler
 from services.placement.holds import hold
 from services.placement.records import Record
+from services.placement.usage import Usage
 from shared.core.cluster import Cluster
 from shared.core.lifecycle import TERMINAL, State, allowed
 from shared.core.model import (
@@ -24,7 +25,7 @@ from shared.core.model import (
     WorkloadKind,
     WorkloadSpec,
 )
-from shared.core.units import NOTHING, UNLIMITED, Resources
+from shared.core.units import UNLIMITED, Resources
 from shared.events import nodes, plans, pods, quotas, topics, workloads
 from shared.events.envelope import Received
 from shared.ports.store import Unit
@@ -70,9 +71,19 @@ def a_quota(
     kind: str = "queue",
     version: int = 1,
     flavors: Iterable[str] = (FLAVOR,),
+    borrowing: int | None = None,
+    lending: int | None = None,
 ) -> quotas.QuotaChanged:
     """`gpus` GPUs in each of `flavors` for one node of the tree."""
-    limits = tuple(quotas.FlavorQuota(flavor=one, nominal=gpu_limit(gpus)) for one in flavors)
+    limits = tuple(
+        quotas.FlavorQuota(
+            flavor=one,
+            nominal=gpu_limit(gpus),
+            borrowing_limit=None if borrowing is None else gpu_limit(borrowing),
+            lending_limit=None if lending is None else gpu_limit(lending),
+        )
+        for one in flavors
+    )
     return quotas.QuotaChanged(
         name=name, kind=kind, parent=parent, flavors=limits, version=version
     )
@@ -257,9 +268,7 @@ def check(handler: PlacementHandler) -> None:
     assert not any(record.state in TERMINAL for record in records.values())
     assert {} == desk.records.touched
     assert cluster_of(handler).digest() == desk.cluster.digest()
-    assert {place: used for place, used in desk.usage.used.items() if used != NOTHING} == used_of(
-        handler
-    )
+    assert sums_of(desk.usage) == sums_of(usage_of(handler))
     by_node: dict[str, set[str]] = {}
     for name in placed:
         placement = records[name].placement
@@ -297,15 +306,25 @@ def cluster_of(handler: PlacementHandler) -> Cluster:
     return cluster
 
 
-def used_of(handler: PlacementHandler) -> dict[tuple[str, str], Resources]:
-    """Use of each node of the quota tree, counted anew from the placements."""
-    used: dict[tuple[str, str], Resources] = {}
+def usage_of(handler: PlacementHandler) -> Usage:
+    """Use of each node of the quota tree, counted anew from facts, placements and reservations."""
+    usage = Usage()
+    for fact in handler.desk.usage.facts.values():
+        usage.put(fact)
     for record in handler.desk.records.alive.values():
         if record.placement is not None:
-            for name in handler.desk.usage.path(record.workload.queue):
-                place = (name, record.placement.flavor)
-                used[place] = used.get(place, NOTHING) + record.placement.charge
+            placement = record.placement
+            usage.charge(record.workload.queue, placement.flavor, placement.charge)
     for kept in handler.desk.reservations.quota():
-        for place, amount in kept.items():
-            used[place] = used.get(place, NOTHING) + amount
-    return used
+        usage.keep(kept, 1)
+    return usage
+
+
+def sums_of(usage: Usage) -> dict[tuple[str, str], tuple[Any, ...]]:
+    """Limits, use and promises by node and flavor, where something is used or promised."""
+    return {
+        (name, flavor): (node.limits_in(flavor), node.charged(flavor), node.taken(flavor))
+        for name, node in usage.tree.nodes.items()
+        for flavor in (*node.used, *node.promised)
+        if any(node.charged(flavor)) or any(node.taken(flavor))
+    }

@@ -16,13 +16,11 @@ async def sums_agree(pool: Reader, handler: PlacementHandler) -> None:
     in_rows = {
         (row["quota_node"], row["flavor"]): row["gpu_milli"] for row in rows if row["gpu_milli"]
     }
-    known = {(row["quota_node"], row["flavor"]) for row in rows}
-    usage = dict(handler.desk.usage.used)
-    for kept in handler.desk.reservations.quota():
-        for place, amount in kept.items():
-            usage[place] -= amount
     in_memory = {
-        place: used.gpu_milli for place, used in usage.items() if used.gpu_milli and place in known
+        (name, flavor): node.charged(flavor)[0]
+        for name, node in handler.desk.usage.tree.nodes.items()
+        for flavor in node.used
+        if node.charged(flavor)[0]
     }
     assert in_memory == in_rows
     gpus = await pool.fetch("SELECT coalesce(sum(milli_used), 0) AS milli FROM placement.gpu")

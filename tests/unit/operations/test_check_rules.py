@@ -109,3 +109,25 @@ def test_a_lowered_limit_holds_once_the_grace_has_passed(lowered_ms: int):
 def test_a_queue_without_quota_may_use_nothing():
     assert broken([quota("a", 8)], {"b": 1}, "b", 100) == ["queue b had no quota at that time"]
     assert broken([], {"b": 1}, "b", 100) == ["queue b had no quota at that time"]
+
+
+def test_what_a_cohort_does_not_name_passes_through_it():
+    cohort = quota("some", 0, parent="all")
+    cohort.payload.update(kind="cohort", flavors=[])
+    changes = [quota("all", 5), cohort, quota("a", 0, parent="some")]
+
+    assert broken(changes, {"a": 5}, "a", 100) == []
+    assert broken(changes, {"a": 6}, "a", 100) == ["all uses 6 of 5 gpu_milli in h100"]
+
+
+def test_a_placement_is_not_blamed_for_a_level_that_does_not_count_it():
+    changes = [
+        quota("all", 0),
+        quota("a", 8, parent="all"),
+        quota("b", 8, parent="all", lending_limit=3),
+        quota("a", 1, parent="all", at_ms=HOUR_MS),
+    ]
+    late_ms = HOUR_MS + GRACE_MS + 1
+
+    assert broken(changes, {"a": 8, "b": 5}, "b", late_ms) == []
+    assert broken(changes, {"a": 8, "b": 6}, "b", late_ms) != []

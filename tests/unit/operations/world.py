@@ -234,8 +234,8 @@ def _fleet(world: World) -> None:
             f" VALUES ('{NODE}', 0, 81920), ('{NODE}', 1, 81920)"
         ),
         (
-            "INSERT INTO placement.quota_node (name, kind, parent, path, version, body)"
-            f" VALUES ('{QUEUE}', 'queue', '', ARRAY['{QUEUE}'], 1, '')"
+            "INSERT INTO placement.quota_node (name, kind, parent, version, body)"
+            f" VALUES ('{QUEUE}', 'queue', '', 1, '')"
         ),
         (
             "INSERT INTO placement.usage (quota_node, flavor, gpu_milli_limit, cpu_milli_limit,"

@@ -22,13 +22,13 @@ from tests.support.placement_driver import (
 
 
 def a_world(*, gpus: int = 8, quota: int = 0, **node: Any) -> Driver:
-    """One node, and a cohort in which the borrower uses all that it may."""
+    """One node, and a cohort in which all that there is belongs to the owner."""
     driver = Driver()
     quota = quota or gpus
     driver.send(
         reported(a_node(gpus=gpus, **node)),
-        a_quota("all", quota, kind="cohort"),
-        a_quota("borrower", quota, parent="all"),
+        a_quota("all", 0, kind="cohort"),
+        a_quota("borrower", 0, parent="all"),
         a_quota("owner", quota, parent="all"),
     )
     return driver

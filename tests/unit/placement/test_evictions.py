@@ -113,8 +113,7 @@ def test_nobody_else_is_given_what_is_reserved_whether_free_now_or_later():
 
 
 def test_the_quota_that_victims_leave_is_the_preemptors_at_every_level():
-    driver = a_world(gpus=16)
-    driver.send(a_quota("all", 8, kind="cohort", version=2))
+    driver = a_world(gpus=16, quota=8)
     run(driver, "a", gpus=8)
     ask(driver, gpus=8)  # there are eight GPUs, but the cohort has no quota left
 

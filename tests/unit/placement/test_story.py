@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import astuple
 
+from shared.core.amounts import amount, fits
 from shared.core.lifecycle import State
-from shared.core.units import NOTHING, UNBOUNDED
+from shared.core.quota import NOTHING
 from shared.events.plans import EvictionPlanAccepted, ReservationExpired
 from shared.events.workloads import WorkloadPlaced
 from tests.support.placement_driver import Driver
@@ -37,14 +38,17 @@ def tell(random, batches=BATCHES, *, calm=False, twin=None):
 
 
 def _quota_was_kept(driver):
-    """What was placed in the last batch fits all limits on its path."""
-    usage = driver.handler.desk.usage
+    """What was placed in the last batch fits all limits on its path, as far as they count it."""
+    tree = driver.handler.desk.usage.tree
     for emit in driver.outcome.emits:
         if isinstance(emit.payload, WorkloadPlaced):
-            flavor = emit.payload.placement.flavor
-            for name in usage.path(emit.payload.queue):
-                limit = usage.limits.get((name, flavor), UNBOUNDED)
-                assert usage.used.get((name, flavor), NOTHING).fits_in(limit)
+            flavor, charge = emit.payload.placement.flavor, emit.payload.placement.charge
+            for name in tree.charge(emit.payload.queue, flavor, amount(charge), -1):
+                tree.charge(emit.payload.queue, flavor, amount(charge))
+                node = tree.node(name)
+                assert fits(node.charged(flavor), NOTHING, node.limits_in(flavor).ceiling)
+                tree.charge(emit.payload.queue, flavor, amount(charge), -1)
+            tree.charge(emit.payload.queue, flavor, amount(charge))
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])

@@ -247,8 +247,8 @@ def test_freed_quota_wakes_the_queues_below_it_and_no_others(tried):
     driver = driver_with(a_node("n1", gpus=64))
     driver.send(
         a_quota("top", gpus=2, kind="cohort"),
-        a_quota("a", parent="top"),
-        a_quota("b", parent="top"),
+        a_quota("a", gpus=0, parent="top"),
+        a_quota("b", gpus=0, parent="top"),
         a_quota("c", gpus=0),
     )
     driver.send(nominated(a_workload("holder", gpus=2, queue="a")))
@@ -276,7 +276,8 @@ def test_nothing_is_tried_when_nothing_became_free(tried):
 def test_quota_is_charged_along_the_tree_and_is_never_exceeded():
     driver = driver_with(a_node(gpus=64))
     driver.send(a_quota("top", gpus=3, kind="cohort"))
-    driver.send(a_quota("a", gpus=2, parent="top"), a_quota("b", gpus=2, parent="top"))
+    for name in ("a", "b"):
+        driver.send(a_quota(name, gpus=0, parent="top", borrowing=2))
 
     payloads = driver.send(
         *(nominated(a_workload(f"a{n}", queue="a"), order=n) for n in range(3)),
@@ -315,7 +316,7 @@ def test_a_lowered_quota_takes_nothing_away_and_gives_nothing_new():
 def test_quota_given_back_helps_a_sister_queue_although_the_node_takes_nothing_new():
     driver = driver_with(a_node("n1"))
     driver.send(a_quota("top", gpus=8, kind="cohort"))
-    driver.send(a_quota("a", parent="top"), a_quota("b", parent="top"))
+    driver.send(a_quota("a", gpus=0, parent="top"), a_quota("b", gpus=0, parent="top"))
     driver.send(nominated(a_workload("holder", gpus=8, queue="a")))
     driver.send(reported(a_node("n1", cordoned=True), 2), reported(a_node("n2")))
     driver.send(nominated(a_workload("sister", gpus=8, queue="b")))
@@ -348,10 +349,10 @@ def test_a_quota_no_newer_than_the_last_is_ignored(version):
 def test_when_a_queue_moves_to_another_cohort_its_use_moves_with_it():
     driver = driver_with(a_node(gpus=64))
     driver.send(a_quota("one", gpus=4, kind="cohort"), a_quota("two", gpus=4, kind="cohort"))
-    driver.send(a_quota("a", gpus=9, parent="one"), a_quota("b", gpus=9, parent="two"))
+    driver.send(a_quota("a", gpus=0, parent="one"), a_quota("b", gpus=0, parent="two"))
     driver.send(nominated(a_workload("in-a", gpus=3, queue="a")))
 
-    driver.send(a_quota("a", gpus=9, parent="two", version=2))
+    driver.send(a_quota("a", gpus=0, parent="two", version=2))
     payloads = driver.send(
         nominated(a_workload("too-much", gpus=2, queue="b"), order=0),
         nominated(a_workload("fits", gpus=1, queue="b"), order=1),
@@ -359,7 +360,9 @@ def test_when_a_queue_moves_to_another_cohort_its_use_moves_with_it():
 
     assert ["fits"] == placed(payloads)
     assert {"two", "a", "b"} == {
-        name for (name, _), used in driver.handler.desk.usage.used.items() if used.gpu_milli
+        name
+        for name, node in driver.handler.desk.usage.tree.nodes.items()
+        if node.charged("h100")[0]
     }
 
 

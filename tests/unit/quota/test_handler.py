@@ -3,6 +3,7 @@
 from services.quota.handler import ANSWER_WAIT_MS
 from shared.core.lifecycle import State
 from shared.core.pending import Phase
+from shared.core.queue_policy import QueuePolicy, Reclaim
 from shared.core.units import UNLIMITED, Resources
 from shared.events import workloads
 from shared.events.organisation import CohortApplied, FlavorApplied
@@ -270,20 +271,30 @@ def test_an_older_fact_changes_nothing():
     assert used(ledger) == 1000
 
 
-def test_limits_in_force_are_told_for_every_node_that_changed():
-    ledger = Ledger(CohortApplied(name="c", version=4))
+def test_a_node_in_force_tells_its_whole_document():
+    pool = (FlavorQuota(flavor="h100", nominal=gpu_quota(4), lending_limit=gpu_quota(1)),)
+    policy = QueuePolicy(reclaim=Reclaim.NEVER)
+    ledger = Ledger()
 
-    outcome = ledger.apply(queue_document(cohort="c", version=9))
+    outcome = ledger.apply(
+        CohortApplied(name="c", version=4, flavors=pool, weight=3),
+        queue_document(cohort="c", version=9, policy=policy, draining=True),
+    )
 
-    queue, cohort = (one.payload for one in outcome.emits)
-    assert isinstance(queue, QuotaChanged)
-    assert isinstance(cohort, QuotaChanged)
-    assert (queue.name, queue.kind, queue.parent, queue.version) == ("q", "queue", "c", 9)
-    assert queue.flavors == (FlavorQuota(flavor="h100", nominal=gpu_quota(8)),)
-    assert (cohort.name, cohort.kind, cohort.version) == ("c", "cohort", 2)
-    assert cohort.flavors == (FlavorQuota(flavor="h100", nominal=gpu_quota(8)),)
+    cohort, queue = (one.payload for one in outcome.emits)
+    assert cohort == QuotaChanged(name="c", kind="cohort", flavors=pool, weight=3, version=1)
+    assert queue == QuotaChanged(
+        name="q",
+        kind="queue",
+        parent="c",
+        flavors=(FlavorQuota(flavor="h100", nominal=gpu_quota(8)),),
+        policy=policy,
+        draining=True,
+        team="t",
+        version=9,
+    )
     (rows,) = writes(outcome, "INSERT", "quota_node")
-    assert rows[0] == ["q", "c"]
+    assert rows[0] == ["c", "q"]
 
 
 def test_a_document_that_makes_no_sense_leaves_the_old_in_force():
