@@ -87,10 +87,15 @@ class AsyncClient:
         query |= {"team": team} if team else {}
         return await self._json("POST", "/v1/workloads", body=spec, headers=headers, query=query)
 
-    async def submit_batch(self, submissions: Sequence[Json]) -> list[Json]:
-        """Submit up to 1,000 workloads, each `{"idempotency_key", "spec"}`: one answer each."""
+    async def submit_batch(self, submissions: Sequence[Json], *, team: str = "") -> list[Json]:
+        """Submit up to 1,000 workloads, each `{"idempotency_key", "spec"}`: one answer each.
+
+        `team` is only for an operator, whose key belongs to none.
+        """
         items = [{"idempotency_key": new_key(), **one} for one in submissions]
-        answer = await self._json("POST", "/v1/workloads:batch", body={"items": items})
+        query = {"team": team} if team else {}
+        body = {"items": items}
+        answer = await self._json("POST", "/v1/workloads:batch", body=body, query=query)
         return list(answer["items"])
 
     async def get(self, workload_id: str) -> Json:

@@ -15,6 +15,7 @@ from muster.errors import MusterError
 from operations import configuration
 from operations.dlq.commands import app as dlq_app
 from operations.options import DatabaseOption, KafkaOption, OutputOption, PrefixOption
+from operations.replay import commands as replay_commands
 from shared.ports.errors import Transient
 
 app = typer.Typer(
@@ -167,6 +168,10 @@ def replay_openb(  # noqa: PLR0917  # typer's form
     print(json.dumps(report, indent=2) if output == "json" else "\n".join(lines_of(report)))
     if report["lost"] or report["duplicated"]:
         raise typer.Exit(1)
+
+
+replay_app.command("philly")(replay_commands.philly)
+replay_app.command("kalos")(replay_commands.kalos)
 
 
 def _per_second(text: str) -> float | None:

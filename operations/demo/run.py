@@ -20,7 +20,8 @@ from muster.errors import NotAuthorised, Rejected
 from operations import configuration
 from operations.demo.display import Display
 from operations.demo.load import Item, load
-from operations.demo.organisation import SHARES_PERCENT, Fleet, documents_of
+from operations.demo.organisation import SHARES_PERCENT, documents_of
+from operations.replay.fleet import Fleet
 from operations.replay.report import lines_of, report_of
 from operations.replay.runner import FOLLOWED
 from operations.replay.submitting import Submission, by_http, by_kafka

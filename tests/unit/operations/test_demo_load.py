@@ -5,7 +5,8 @@ from collections import Counter
 import pytest
 
 from operations.demo.load import EVERYBODY, RECIPES, load
-from operations.demo.organisation import SHARES_PERCENT, Fleet, documents_of
+from operations.demo.organisation import SHARES_PERCENT, documents_of
+from operations.replay.fleet import Fleet
 from shared.core.admission import AdmittedWorkload, QueueRules, Refused, Rules, TeamPolicy, admit
 from shared.core.fleet_shape import FleetShape, summary_of
 from shared.core.model import WorkloadKind
