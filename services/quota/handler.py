@@ -18,6 +18,7 @@ from typing import Any, Final
 import structlog
 
 from services.quota import metrics
+from services.quota.budgets import Budgets
 from services.quota.documents import Documents
 from services.quota.ended import Ended
 from services.quota.history import History
@@ -25,6 +26,7 @@ from services.quota.records import Early, Records
 from shared.core.amounts import amount
 from shared.core.nomination import Nominate, Nominator, Refuse, Withdraw
 from shared.core.pending import Pending, Phase
+from shared.core.team_policy import budget_problems
 from shared.core.usage_history import HALF_LIFE_MS
 from shared.events import organisation, workloads
 from shared.events.deadlines import DeadlinePassed, deadline_message
@@ -71,6 +73,7 @@ class QuotaHandler:
             organisation.QueueApplied: self._limits,
             organisation.CohortApplied: self._limits,
             organisation.FlavorApplied: self._flavor,
+            organisation.TeamApplied: self._team,
             workloads.WorkloadPlaced: self._with_record(self._placed),
             workloads.WorkloadResized: self._with_record(self._resized),
             workloads.PlacementRefused: self._refused,
@@ -91,6 +94,7 @@ class QuotaHandler:
         self._records = Records()
         self._ended = Ended()
         self._history = History(self._half_life_ms)
+        self._budgets = Budgets(self._core)
         self._core.used = lambda queue: self._history.at(queue, self._now_ms)
         self._over_by_fact = self._fact(self._over)
         self._outcome = Outcome()
@@ -116,6 +120,7 @@ class QuotaHandler:
         await self._records.load(reader, self._core)
         await self._ended.load(reader)
         await self._history.load(reader, self._records.alive.values())
+        await self._budgets.load(reader, self._records.alive.values())
         self._core.resume()
         for pending in self._records.alive.values():
             if pending.phase is Phase.OFFERED:
@@ -136,12 +141,15 @@ class QuotaHandler:
                 if core.decisions:
                     self._tell(message)
         if messages:
+            for warned in self._budgets.review(now_ms, self._cell):
+                self._emit(warned, warned.team, messages[-1])
             core.settle()
             self._tell(messages[-1])
         outcome.writes.extend(self._records.writes())
         outcome.writes.extend(self._documents.writes())
         outcome.writes.extend(self._ended.writes())
         outcome.writes.extend(self._history.writes())
+        outcome.writes.extend(self._budgets.writes())
         self._measure()
         return outcome
 
@@ -166,6 +174,7 @@ class QuotaHandler:
             ("answers", self._answer_due_ms()),
             ("ended", self._ended.due_ms()),
             ("usage", self._history.due_ms()),
+            ("budgets", self._budgets.due_ms()),
         )
 
     @property
@@ -304,7 +313,8 @@ class QuotaHandler:
             self._used(pending, at_ms, resizes_before)
         self._core.placed(pending, placement.flavor, amount(placement.charge), fact.attempt)
         pending.placed_at_ms = at_ms
-        self._history.change(pending.queue, pending.placed_at_ms, pending.charge[0])
+        self._history.change(pending.queue, at_ms, pending.charge[0])
+        self._budgets.change(pending, at_ms, 1)
 
     def _refused(self, message: Received, fact: workloads.PlacementRefused) -> None:  # noqa: ARG002
         pending = self._records.alive.get(fact.workload_id)
@@ -325,6 +335,7 @@ class QuotaHandler:
         ended_at_ms = max(ended_at_ms, pending.placed_at_ms)
         self._records.remember_use(pending, ended_at_ms, resizes)
         self._history.change(pending.queue, ended_at_ms, -pending.charge[0])
+        self._budgets.change(pending, ended_at_ms, -1)
 
     def _requeued(self, pending: Pending, fact: workloads.WorkloadFact) -> None:  # noqa: ARG002
         pending.held = False
@@ -356,10 +367,20 @@ class QuotaHandler:
         if node is not None:
             self._emit(self._documents.limits(node, self._cell), node.name, message)
 
-    def _flavor(self, message: Received, flavor: organisation.FlavorApplied) -> None:  # noqa: ARG002
+    def _flavor(self, message: Received, flavor: organisation.FlavorApplied) -> None:
         problem = self._documents.apply_flavor(flavor)
         if problem:
             self._complain(problem)
+        else:
+            alive = self._records.alive.values()
+            self._budgets.apply_price(flavor, message.event.time_ms, alive)
+
+    def _team(self, message: Received, team: organisation.TeamApplied) -> None:  # noqa: ARG002
+        problems = budget_problems(team.budget) if team.budget is not None else []
+        if problems:
+            self._complain(f"{team.name}: {problems[0].field} {problems[0].rule}")
+        else:
+            self._budgets.apply(team)
 
     def _complain(self, problem: str) -> None:
         metrics.REFUSED_DOCUMENTS.inc()
@@ -397,6 +418,7 @@ class QuotaHandler:
             order_key=pending.key,
             flavors=flavors,
             strict=decision.strict,
+            within_nominal=decision.within_nominal,
         )
 
     def _refusal(self, decision: Refuse) -> QuotaRefused:

@@ -16,6 +16,7 @@ class Reason(StrEnum):
 
     WAITING_FOR_QUOTA = "WaitingForQuota"
     EXCEEDS_QUOTA = "ExceedsMaxQuota"
+    BUDGET_SPENT = "BudgetSpent"
     QUEUE_HELD = "QueueHeld"
     BEHIND_HEAD = "BehindStrictHead"
     NO_MATCHING_NODE = "NoMatchingFlavor"

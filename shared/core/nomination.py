@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from shared.core.amounts import Amount
+from shared.core.budget import Restriction
 from shared.core.decision import Refusal
 from shared.core.flavor_choice import FlavorKind
 from shared.core.ordering import OrderKey, order_key
@@ -40,6 +41,7 @@ class Nominate:
     nomination: int
     flavors: tuple[str, ...]
     strict: bool
+    within_nominal: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,16 @@ class Nominator:
         self._permissions.changed()
         for line in self.lines.values():
             self._reconsider(line)
+
+    def restrict(self, team: str, restriction: Restriction | None) -> None:
+        """What the budget of a team permits from now on; open nominations are given anew."""
+        if not self._permissions.restrict(team, restriction):
+            return
+        for line in self.lines.values():
+            if line.node.document is not None and line.node.document.team == team:
+                for pending in line.open.values():
+                    pending.offered = _OTHER_RULES
+                self._reconsider(line)
 
     def enter(self, pending: Pending) -> None:
         """A workload is queued and may be nominated.
@@ -234,6 +246,7 @@ class Nominator:
 
     def resume(self) -> None:
         """After the last `restore`: look at every line in which someone waits."""
+        self._changed_trees.clear()
         for line in self.lines.values():
             for pending in line.open.values():
                 pending.offered = self._permissions.for_pending(line, pending)
@@ -342,7 +355,10 @@ class Nominator:
         line.open[pending.id] = pending
         self._open += 1
         self.tree.promise(line.name, flavor, pending.request)
-        self.decisions.append(Nominate(pending, pending.nomination, members.flavors, line.strict))
+        within_nominal = self._permissions.within_nominal(line)
+        self.decisions.append(
+            Nominate(pending, pending.nomination, members.flavors, line.strict, within_nominal)
+        )
 
     def _withdraw(self, pending: Pending, *, window_freed: bool = True) -> None:
         self._close(pending, window_freed=window_freed)
@@ -391,4 +407,6 @@ class Nominator:
         self._dirty[line.name] = line
 
 
+_OTHER_RULES: Final = ("",)
+"""Flavors of a nomination that was given under rules that hold no more; no queue has them."""
 _OPEN: Final = frozenset((Phase.OFFERED, Phase.REFUSED))

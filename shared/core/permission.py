@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shared.core.amounts import Amount, fits
+from shared.core.budget import Restriction
+from shared.core.decision import Refusal
 from shared.core.fair_share import within_nominal
-from shared.core.flavor_choice import Choice, FlavorKind, in_order_of_use, permitted
+from shared.core.flavor_choice import UNTOLD, Choice, FlavorKind, in_order_of_use, permitted
 from shared.core.pending import Line, Pending, RequestClass
 from shared.core.quota import NOTHING, QuotaTree
+from shared.core.team_policy import AtLimit
 
 
 class Permissions:
@@ -25,6 +28,38 @@ class Permissions:
         self.blocked_above: dict[str, Line] = {}
         """Lines that a level above their queue kept from going."""
         self._version = 0
+        self._restrictions: dict[str, Restriction] = {}
+
+    def restrict(self, team: str, restriction: Restriction | None) -> bool:
+        """What the budget of a team permits from now on; whether that is news."""
+        known = self._restrictions.get(team)
+        if restriction is not None:
+            self._restrictions[team] = restriction
+        elif known is not None:
+            del self._restrictions[team]
+        if known != restriction:
+            self.changed()
+        return known != restriction
+
+    def within_nominal(self, line: Line) -> bool:
+        """Whether the queue may not borrow now."""
+        found = self._restriction(line)
+        return found is not None and found.at_limit is AtLimit.NOMINAL
+
+    def by_budget(self, line: Line, members: RequestClass) -> Refusal | None:
+        """Why the budget keeps a request from going; None if it does not."""
+        found = self._restriction(line)
+        if found is None or (
+            found.at_limit is AtLimit.NOMINAL
+            and any(within_nominal(line.node, one, members.request) for one in members.flavors)
+        ):
+            return None
+        return found.refusal if found.at_limit is AtLimit.NOMINAL or not members.flavors else None
+
+    def _restriction(self, line: Line) -> Restriction | None:
+        if not self._restrictions or line.node.document is None:
+            return None
+        return self._restrictions.get(line.node.document.team)
 
     def changed(self) -> None:
         """A document changed: nothing that was worked out holds any more."""
@@ -40,6 +75,8 @@ class Permissions:
     def _first_with_room(self, line: Line, flavors: Sequence[str], request: Amount) -> str:
         """The first of `flavors` with room for `request`; notes who is kept from above."""
         node, document = line.node, line.node.document
+        if self.within_nominal(line):
+            flavors = [one for one in flavors if within_nominal(node, one, request)]
         before = document is None or document.policy.borrow_before_preempt
         for flavor in in_order_of_use(node, flavors, request, borrow_before_preempt=before):
             blocker = self.tree.blocked_by(node, flavor, request)
@@ -55,10 +92,19 @@ class Permissions:
             members.flavors_version = self._version
             members.flavors = tuple(
                 flavor
-                for flavor in self.matching(line, members.choice)
+                for flavor in self._affordable(line, self.matching(line, members.choice))
                 if fits(members.request, NOTHING, line.node.potential(flavor))
             )
         return members.flavors
+
+    def _affordable(self, line: Line, flavors: Sequence[str]) -> Sequence[str]:
+        """Those that the budget of the team permits."""
+        found = self._restriction(line)
+        if found is None or found.at_limit is AtLimit.NOMINAL:
+            return flavors
+        if found.at_limit is AtLimit.STOP:
+            return ()
+        return [one for one in flavors if self.kinds.get(one, UNTOLD).spot]
 
     def for_pending(self, line: Line, pending: Pending) -> tuple[str, ...]:
         """What a nomination of `pending` would permit by the rules of now."""

@@ -57,10 +57,13 @@ class Teller:
             return quota_reasons.queue_held(line.name)
         members = line.classes[pending.request, pending.choice]
         permitted = self._permissions.permitted(line, members)
+        by_budget = self._permissions.by_budget(line, members)
         if not permitted:
-            return self._never(line, members)
+            return by_budget or self._never(line, members)
         if head is not None and head is not pending:
             return quota_reasons.behind_head(line.name, head.id)
+        if by_budget is not None:
+            return by_budget
         for flavor in permitted:
             blocker = self._permissions.tree.blocked_by(line.node, flavor, members.request)
             if blocker is not None:

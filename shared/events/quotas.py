@@ -9,6 +9,7 @@ from shared.core.decision import Reason
 from shared.core.model import Workload
 from shared.core.queue_policy import QueuePolicy
 from shared.core.quota_document import FlavorLimits, QuotaDocument
+from shared.core.team_policy import AtLimit
 from shared.core.units import UNBOUNDED, Resources
 from shared.events.workloads import Wire
 
@@ -31,6 +32,8 @@ class WorkloadNominated(Wire, frozen=True, kw_only=True):
     """Counts up for each workload; a withdrawal names it."""
     order_key: tuple[int, ...]
     flavors: tuple[PermittedFlavor, ...]
+    within_nominal: bool = False
+    """It may not borrow: its team has spent its budget."""
     strict: bool = False
     """In a strict FIFO queue nothing behind a refused workload is tried."""
 
@@ -47,6 +50,24 @@ class EndedWorkloadsCounted(Wire, frozen=True, kw_only=True):
 
     team: str
     ended: int
+    cell: int = 0
+
+
+class BudgetWarned(Wire, frozen=True, kw_only=True):
+    """A team has spent so much of its budget of a month (UTC); told once a threshold and month.
+
+    A limit of None is no limit. At 100 % `at_limit` holds for new work; what runs goes on.
+    """
+
+    team: str
+    month: str
+    """2026-11."""
+    threshold_percent: int
+    at_limit: AtLimit
+    spent_gpu_milli_hours: int
+    limit_gpu_milli_hours: int | None
+    spent_microdollars: int
+    limit_microdollars: int | None
     cell: int = 0
 
 

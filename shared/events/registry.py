@@ -44,6 +44,7 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
         quotas.QuotaRefused,
         quotas.QuotaChanged,
         quotas.QueueUsageTold,
+        quotas.BudgetWarned,
     ),
     topics.TEAM_FACTS: (quotas.EndedWorkloadsCounted,),
     topics.WORKLOAD_FACTS: (

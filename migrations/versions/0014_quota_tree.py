@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from migrations.protocol import execute
 
-revision = "0013"
-down_revision = "0012"
+revision = "0014"
+down_revision = "0013"
 
 COLUMNS_SQL = """
 ALTER TABLE placement.usage

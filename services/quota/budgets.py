@@ -1,0 +1,256 @@
+"""Budgets of teams: what each has spent this month, exact from facts, and what follows from it.
+
+Spending is kept for every team, so that a budget given in the middle of a month finds all of it.
+An attempt costs the price that was in force when it began, as in the cost ledger of monitoring.
+When a threshold will be reached is known ahead, so nothing is polled: `due_ms` names the moment.
+A budget counts what runs in this cell.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from shared.core.budget import (
+    FULL_PERCENT,
+    THRESHOLDS,
+    Restriction,
+    Spending,
+    gpu_limit,
+    money_limit,
+    month_name,
+    month_of,
+    restriction,
+)
+from shared.core.cost import GPU_HOUR_MILLI_MS, Price, price_at, rounded
+from shared.core.nomination import Nominator
+from shared.core.pending import Pending, Phase
+from shared.core.team_policy import Budget
+from shared.events.organisation import FlavorApplied, TeamApplied
+from shared.events.quotas import BudgetWarned
+from shared.ports.reader import Reader
+from shared.ports.store import Write
+
+_UPSERT_TEAMS: Final = (
+    "INSERT INTO quota.team (name, version, budget, epoch) SELECT n, v, b, {epoch}"
+    " FROM unnest({0}::text[], {1}::bigint[], {2}::text[]) AS r(n, v, b)"
+    " ON CONFLICT (name) DO UPDATE SET version = excluded.version, budget = excluded.budget,"
+    " epoch = excluded.epoch RETURNING 1"
+)
+_UPSERT_SPENDING: Final = (
+    "INSERT INTO quota.team_spending (team, month, gpu_base, money_base, warned, epoch)"
+    " SELECT t, m, g::numeric, c::numeric, w, {epoch} FROM unnest({0}::text[], {1}::int[],"
+    " {2}::text[], {3}::text[], {4}::int[]) AS r(t, m, g, c, w)"
+    " ON CONFLICT (team) DO UPDATE SET month = excluded.month, gpu_base = excluded.gpu_base,"
+    " money_base = excluded.money_base, warned = excluded.warned, epoch = excluded.epoch"
+    " RETURNING 1"
+)
+_INSERT_PRICES: Final = (
+    "INSERT INTO quota.flavor_price (flavor, version, applied_at_ms, microdollars_per_gpu_hour,"
+    " epoch) SELECT f, v, a, p, {epoch} FROM unnest({0}::text[], {1}::bigint[], {2}::bigint[],"
+    " {3}::bigint[]) AS r(f, v, a, p) RETURNING 1"
+)
+_SPENDING: Final = (
+    "SELECT team, month, gpu_base::text AS gpu_base, money_base::text AS money_base, warned"
+    " FROM quota.team_spending"
+)
+_budget: Final = msgspec.json.Decoder(Budget | None)
+
+
+class Budgets:
+    """Teams, prices and what was spent of one cell."""
+
+    def __init__(self, core: Nominator) -> None:
+        self._core = core
+        self._budgets: dict[str, tuple[int, Budget | None]] = {}
+        self._prices: dict[str, list[Price]] = {}
+        self._spending: dict[str, Spending] = {}
+        self._touched: dict[str, None] = {}
+        """Teams to look at before this unit ends."""
+        self._due: list[tuple[int, str]] = []
+        self._due_of: dict[str, int] = {}
+        self._fresh_teams: dict[str, None] = {}
+        self._fresh_spending: dict[str, None] = {}
+        self._fresh_prices: list[tuple[str, Price]] = []
+
+    async def load(self, reader: Reader, alive: Iterable[Pending]) -> None:
+        """Rebuild from the rows and from what is placed; all are looked at in the next unit."""
+        for row in await reader.fetch("SELECT name, version, budget FROM quota.team"):
+            self._budgets[row["name"]] = (row["version"], _budget.decode(row["budget"]))
+        for row in await reader.fetch("SELECT * FROM quota.flavor_price"):
+            self._prices.setdefault(row["flavor"], []).append(
+                Price(
+                    version=row["version"],
+                    applied_at_ms=row["applied_at_ms"],
+                    microdollars_per_gpu_hour=row["microdollars_per_gpu_hour"],
+                )
+            )
+        rows = {row["team"]: row for row in await reader.fetch(_SPENDING)}
+        for pending in alive:
+            if pending.phase is Phase.PLACED:
+                self._restore_placed(pending, pending.team in rows)
+        for team, row in rows.items():
+            self._restore(team, row)
+        self._touched = dict.fromkeys(self._spending)
+
+    def _restore_placed(self, pending: Pending, stored: bool) -> None:  # noqa: FBT001  # of a row
+        """What it spends from now on; what it spent is in the row, if there is one."""
+        spending = self._spending.setdefault(
+            pending.team, Spending(month_of(pending.placed_at_ms))
+        )
+        gpu_milli = pending.charge[0]
+        if not stored:
+            spending.change(pending.placed_at_ms, gpu_milli, self._price(pending))
+            return
+        spending.gpu.rate += gpu_milli
+        spending.money.rate += gpu_milli * self._price(pending)
+
+    def _restore(self, team: str, row: Mapping[str, Any]) -> None:
+        spending = self._spending.setdefault(team, Spending(row["month"]))
+        spending.month, spending.warned = row["month"], row["warned"]
+        spending.gpu.base, spending.money.base = int(row["gpu_base"]), int(row["money_base"])
+        if spending.warned >= FULL_PERCENT:
+            self._restrict(team, spending, FULL_PERCENT)
+
+    # ── what came in ─────────────────────────────────────────────────────────────────────────
+
+    def apply(self, team: TeamApplied) -> None:
+        """A budget in force."""
+        version, _ = self._budgets.get(team.name, (-1, None))
+        if team.version > version:
+            self._budgets[team.name] = (team.version, team.budget)
+            self._fresh_teams[team.name] = self._touched[team.name] = None
+
+    def apply_price(self, flavor: FlavorApplied, at_ms: int, alive: Iterable[Pending]) -> None:
+        """A price in force; what began before it is told keeps its own, unless that had none."""
+        known = self._prices.setdefault(flavor.name, [])
+        if any(one.version >= flavor.version for one in known):
+            return
+        price = Price(
+            version=flavor.version,
+            applied_at_ms=at_ms,
+            microdollars_per_gpu_hour=flavor.price_microdollars_per_gpu_hour,
+        )
+        placed = [
+            (one, self._price(one))
+            for one in alive
+            if one.phase is Phase.PLACED and one.flavor == flavor.name
+        ]
+        known.append(price)
+        self._fresh_prices.append((flavor.name, price))
+        for one, before in placed:
+            more = self._price(one) - before
+            if more:
+                self._spending[one.team].reprice(one.placed_at_ms, one.charge[0], more)
+                self._fresh_spending[one.team] = self._touched[one.team] = None
+
+    def change(self, pending: Pending, at_ms: int, sign: int) -> None:
+        """From `at_ms` on it holds what it is charged, or with `sign` -1 no longer."""
+        team, month = pending.team, month_of(at_ms)
+        spending = self._spending.get(team)
+        if spending is None:
+            spending = self._spending[team] = Spending(month)
+        elif month > spending.month:
+            spending.turn(month)
+        spending.change(at_ms, sign * pending.charge[0], self._price(pending))
+        self._fresh_spending[team] = self._touched[team] = None
+
+    def _price(self, pending: Pending) -> int:
+        return price_at(self._prices.get(pending.flavor, ()), pending.placed_at_ms)
+
+    # ── what follows ─────────────────────────────────────────────────────────────────────────
+
+    def due_ms(self) -> int | None:
+        """When a team reaches a threshold, or its month ends."""
+        due = self._due
+        while due and self._due_of.get(due[0][1]) != due[0][0]:
+            heapq.heappop(due)
+        return due[0][0] if due else None
+
+    def review(self, now_ms: int, cell: int) -> list[BudgetWarned]:
+        """Look at the teams that something happened to, and at those that are due."""
+        while (due_ms := self.due_ms()) is not None and due_ms <= now_ms:
+            self._touched[heapq.heappop(self._due)[1]] = None
+        touched, self._touched = self._touched, {}
+        return [fact for team in touched for fact in self._look(team, now_ms, cell)]
+
+    def _look(self, team: str, now_ms: int, cell: int) -> list[BudgetWarned]:
+        _, budget = self._budgets.get(team, (0, None))
+        spending = self._spending.get(team)
+        if spending is None:
+            spending = self._spending[team] = Spending(month_of(now_ms))
+        elif month_of(now_ms) > spending.month:
+            spending.turn(month_of(now_ms))
+            self._fresh_spending[team] = None
+        if budget is None:
+            self._due_of.pop(team, None)
+            self._core.restrict(team, None)
+            return []
+        percent = spending.percent(budget, now_ms)
+        self._restrict(team, spending, percent)
+        self._due_of[team] = spending.next_ms(budget, now_ms)
+        heapq.heappush(self._due, (self._due_of[team], team))
+        reached = [one for one in THRESHOLDS if spending.warned < one <= percent]
+        if reached:
+            spending.warned = reached[-1]
+            self._fresh_spending[team] = None
+        return [_warning(team, spending, budget, one, now_ms, cell) for one in reached]
+
+    def _restrict(self, team: str, spending: Spending, percent: int) -> None:
+        _, budget = self._budgets.get(team, (0, None))
+        found: Restriction | None = restriction(team, budget, spending, percent)
+        self._core.restrict(team, found)
+
+    def writes(self) -> Sequence[Write]:
+        """Rows of what is new since the last call."""
+        writes = []
+        if self._fresh_teams:
+            teams, self._fresh_teams = list(self._fresh_teams), {}
+            documents = [self._budgets[one] for one in teams]
+            bodies = [msgspec.json.encode(budget).decode() for _, budget in documents]
+            columns = (teams, [version for version, _ in documents], bodies)
+            writes.append(Write(_UPSERT_TEAMS, columns, len(teams)))
+        if self._fresh_spending:
+            writes.append(self._spending_rows())
+        if self._fresh_prices:
+            prices, self._fresh_prices = self._fresh_prices, []
+            named = (
+                [flavor for flavor, _ in prices],
+                [price.version for _, price in prices],
+                [price.applied_at_ms for _, price in prices],
+                [price.microdollars_per_gpu_hour for _, price in prices],
+            )
+            writes.append(Write(_INSERT_PRICES, named, len(prices)))
+        return writes
+
+    def _spending_rows(self) -> Write:
+        teams, self._fresh_spending = list(self._fresh_spending), {}
+        spent = [self._spending[one] for one in teams]
+        columns = (
+            teams,
+            [one.month for one in spent],
+            [str(one.gpu.base) for one in spent],
+            [str(one.money.base) for one in spent],
+            [one.warned for one in spent],
+        )
+        return Write(_UPSERT_SPENDING, columns, len(teams))
+
+
+def _warning(  # noqa: PLR0917  # the fact's fields
+    team: str, spending: Spending, budget: Budget, threshold: int, now_ms: int, cell: int
+) -> BudgetWarned:
+    gpu, money = gpu_limit(budget), money_limit(budget)
+    return BudgetWarned(
+        team=team,
+        month=month_name(spending.month),
+        threshold_percent=threshold,
+        at_limit=budget.at_limit,
+        spent_gpu_milli_hours=spending.gpu.at(now_ms) * 1000 // GPU_HOUR_MILLI_MS,
+        limit_gpu_milli_hours=None if gpu is None else gpu * 1000 // GPU_HOUR_MILLI_MS,
+        spent_microdollars=rounded(spending.money.at(now_ms)),
+        limit_microdollars=None if money is None else money // GPU_HOUR_MILLI_MS,
+        cell=cell,
+    )
