@@ -29,6 +29,7 @@ class Action(StrEnum):
     CONTROL_WORKLOAD = "workload.control"
     EVICT_WORKLOAD = "workload.evict"
     READ_FLEET = "fleet.read"
+    CONTROL_FLEET = "fleet.control"
     READ_CATALOGUE = "catalogue.read"
     READ_TEAM = "team.read"
     APPLY_ORGANISATION = "organisation.apply"
@@ -60,6 +61,7 @@ NEEDS: Final[dict[Action, Role]] = {
     Action.CONTROL_WORKLOAD: Role.MEMBER,
     Action.EVICT_WORKLOAD: Role.OPERATOR,
     Action.READ_FLEET: Role.VIEWER,
+    Action.CONTROL_FLEET: Role.OPERATOR,
     Action.READ_CATALOGUE: Role.VIEWER,
     Action.READ_TEAM: Role.VIEWER,
     Action.APPLY_ORGANISATION: Role.OPERATOR,

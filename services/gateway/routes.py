@@ -96,6 +96,11 @@ COMMANDS: Final[dict[str, tuple[Action, Any]]] = {
     "reprioritise": (Action.CONTROL_WORKLOAD, views.ReprioritiseRequest),
     "evict": (Action.EVICT_WORKLOAD, views.EvictRequest),
 }
+NODE_COMMANDS: Final = {
+    "cordon": "Start nothing more on a node.",
+    "drain": "Start nothing more on a node, and evict with grace what runs there.",
+    "uncordon": "Let a node take work again.",
+}
 _STATUS: Final = {"type": "object"}
 
 
@@ -234,6 +239,17 @@ def _fleet_routes() -> Iterator[Route]:
         action=Action.READ_FLEET,
         answers=((200, views.NodeView),),
     )
+    for verb, summary in NODE_COMMANDS.items():
+        yield Route(
+            method="POST",
+            path="/v1/nodes/{name}/" + verb,
+            name=f"node_{verb}",
+            summary=summary,
+            action=Action.CONTROL_FLEET,
+            request=views.NodeRequest,
+            answers=((202, views.NodeCommanded),),
+            body_optional=True,
+        )
 
 
 def _organisation_routes() -> Iterator[Route]:

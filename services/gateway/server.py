@@ -22,6 +22,7 @@ from services.gateway import (
     fleet_reads,
     kafka_routes,
     key_routes,
+    node_commands,
     open_routes,
     organisation_routes,
     queue_reads,
@@ -34,7 +35,7 @@ from services.gateway.authorisation import Action, Role, Subject
 from services.gateway.door import Call, Door, problem_answer
 from services.gateway.metrics import REQUEST_SECONDS, REQUESTS
 from services.gateway.problems import Problem, invalid, not_found, too_many, unavailable
-from services.gateway.routes import COMMANDS, ROUTES, Route
+from services.gateway.routes import COMMANDS, NODE_COMMANDS, ROUTES, Route
 from shared.core.decision import FieldError
 from shared.ports.errors import MusterError
 
@@ -61,6 +62,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     **{f"bulk_{verb}": commands.bulk for verb in COMMANDS},
     "list_nodes": fleet_reads.list_nodes,
     "get_node": fleet_reads.get_node,
+    **{f"node_{verb}": node_commands.command for verb in NODE_COMMANDS},
     "list_queues": queue_reads.list_queues,
     "get_queues": queue_reads.get_queue,
     **{

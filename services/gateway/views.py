@@ -58,6 +58,19 @@ class EvictRequest(Request, frozen=True, kw_only=True):
     reason: Text = "operator"
 
 
+class NodeRequest(Request, frozen=True, kw_only=True):
+    """Why a node is cordoned or drained, for those whose work runs there."""
+
+    reason: Text = ""
+
+
+class NodeCommanded(View, frozen=True, kw_only=True):
+    """The command is durable; placement carries it out."""
+
+    name: str
+    command: str
+
+
 class Selection(Request, frozen=True, kw_only=True):
     """Which live workloads of a team are meant; at least one of the fields is needed."""
 

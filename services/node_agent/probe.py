@@ -14,7 +14,7 @@ import yaml
 
 from shared.core.model import Node
 from shared.core.value import replace
-from shared.events.nodes import GpuHealthReported, GpuUsageReported
+from shared.events.nodes import GpuHealthReported, GpuUsageReported, NodeNoticeReported
 from shared.ports.clock import Clock
 from shared.simulator.machine import Machine
 
@@ -51,7 +51,7 @@ class DescribedProbe:
         """Nothing is known to run: idle."""
         return self._machine.usage(at_ms)
 
-    def health_changes(self) -> list[GpuHealthReported]:
+    def changes(self) -> list[GpuHealthReported | NodeNoticeReported]:
         """What the file says differently since the last call; a broken file changes nothing."""
         try:
             content = self._path.read_bytes()
@@ -62,7 +62,7 @@ class DescribedProbe:
             return []
         self._content = content
         self._follow(node)
-        return self._machine.health_changes()
+        return self._machine.changes()
 
     def _follow(self, node: Node) -> None:
         now_ms = self._clock.now_ms()

@@ -9,7 +9,7 @@ gives the room back to all, and that is told (design.md 1, Preemption).
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from services.placement import resizing, transitions
 from services.placement.desk import Desk
@@ -157,7 +157,7 @@ class Evictions:
             team=workload.team,
             queue=workload.queue,
         )
-        more = {"preemption": preemption, "back_at_ms": back_at_ms}
+        more: dict[str, Any] = {"preemption": preemption, "back_at_ms": back_at_ms}
         transitions.evict(desk, victim, PREEMPTED, text, message, **more)
 
     # ── what becomes of a reservation ──

@@ -56,6 +56,10 @@ class Fleet:
         del self.present[name]
         return True
 
+    def noticed(self, name: str, generation: int) -> bool:
+        """Whether news of a node that is there is newer than all before."""
+        return name in self.present and self._newer(name, generation)
+
     def _newer(self, name: str, generation: int) -> bool:
         if generation <= self.generations.get(name, -1):
             return False

@@ -15,6 +15,7 @@ from typing import Any
 from services.placement import resizing, store, transitions
 from services.placement.agreement import Agreement
 from services.placement.desk import Desk
+from services.placement.drains import Drains
 from services.placement.evictions import Evictions
 from services.placement.fleet import Fleet
 from services.placement.growth import Growth
@@ -65,6 +66,9 @@ class PlacementHandler:
             nodes.NodeInventoryReported: self._inventory,
             nodes.GpuHealthReported: self._health,
             nodes.NodeRemoved: self._removed,
+            nodes.NodeNoticeReported: self._notice,
+            nodes.CordonNode: self._cordon,
+            nodes.UncordonNode: self._uncordon,
             DeadlinePassed: self._deadline,
         }
         self._forget()
@@ -76,10 +80,11 @@ class PlacementHandler:
         self._trials = Trials(self.desk)
         self._evictions = Evictions(self.desk, self._trials)
         self._growth = Growth(self.desk, self._trials)
+        self.drains = Drains(self.desk, self.fleet, self._evictions)
         self._agreement = Agreement()
 
     def topics(self) -> Sequence[tuple[topics.Topic, Sequence[int]]]:
-        """Queue, quota, pod and node facts of the cell, and eviction plans."""
+        """Queue, quota, pod and node facts of the cell, eviction plans, and drains of nodes."""
         cell = (self._cell,)
         return [
             (topics.QUEUE_FACTS, cell),
@@ -87,6 +92,7 @@ class PlacementHandler:
             (topics.POD_FACTS, cell),
             (topics.NODE_FACTS, cell),
             (topics.PLAN_COMMANDS, cell),
+            (topics.NODE_COMMANDS, cell),
         ]
 
     def reads(self) -> Collection[type[Wire]]:
@@ -97,6 +103,7 @@ class PlacementHandler:
         """Rebuild from placement's own tables."""
         self._forget()
         await store.load(self.desk, self.fleet, reader, f"cell-{self._cell}")
+        await self.drains.load(reader)
         self._trials.load()
         self._growth.load()
 
@@ -122,6 +129,7 @@ class PlacementHandler:
         outcome = desk.outcome
         outcome.writes.extend(workload_writes(desk.records.take_touched(), now_ms))
         outcome.writes.extend(desk.reservations.writes())
+        outcome.writes.extend(self.drains.writes())
         outcome.writes.extend(ledger_writes(self.fleet, self._quotas, desk))
         return outcome
 
@@ -238,7 +246,7 @@ class PlacementHandler:
     def _inventory(self, message: Received, fact: nodes.NodeInventoryReported) -> None:
         if not self.fleet.report(fact):
             return
-        self.desk.cluster.put_node(fact.node)
+        self.desk.cluster.put_node(self.drains.seen(fact.node))
         self.desk.freed_nodes[fact.node.name] = message
         if not fact.node.ready:
             self._lost(fact.node.name, message)
@@ -246,7 +254,7 @@ class PlacementHandler:
     def _health(self, message: Received, fact: nodes.GpuHealthReported) -> None:
         if not self.fleet.health(fact):
             return
-        self.desk.cluster.put_node(self.fleet.present[fact.node])
+        self.desk.cluster.put_node(self.drains.seen(self.fleet.present[fact.node]))
         if fact.healthy:
             self.desk.freed_nodes[fact.node] = message
         elif fact.gpu < 0:
@@ -255,7 +263,17 @@ class PlacementHandler:
     def _removed(self, message: Received, fact: nodes.NodeRemoved) -> None:
         if self.fleet.remove(fact.node, fact.generation):
             self.desk.cluster.remove_node(fact.node)
+            self.drains.removed(fact.node)
             self._lost(fact.node, message)
+
+    def _notice(self, message: Received, fact: nodes.NodeNoticeReported) -> None:
+        self.drains.notice(message, fact)
+
+    def _cordon(self, message: Received, command: nodes.CordonNode) -> None:
+        self.drains.cordon(message, command)
+
+    def _uncordon(self, message: Received, command: nodes.UncordonNode) -> None:
+        self.drains.uncordon(message, command)
 
     def _lost(self, node: str, cause: Received) -> None:
         self._evictions.lost(node, cause)

@@ -18,7 +18,9 @@ from shared.events.envelope import Received
 BIND_SECONDS: Final = 120
 """Placed but not running after so long: evicted and queued again (the binder gives up first)."""
 PREEMPTED: Final = "preempted"
-OWN_REASONS: Final = frozenset({"duration", "node-lost", "held", PREEMPTED})
+DRAINED: Final = "drained"
+SPOT_NOTICE: Final = "spot-notice"
+OWN_REASONS: Final = frozenset({"duration", "node-lost", "held", PREEMPTED, DRAINED, SPOT_NOTICE})
 """Reasons of an eviction that decide what follows; a request cannot use them."""
 BACKOFF: Final = "backoff"
 """Kind of the deadline before which a requeued workload is not tried."""
@@ -194,26 +196,33 @@ def evict(
     reason: str,
     message: str,
     cause: Received,
+    *,
+    gone_at_ms: int = 0,
     **more: Any,  # noqa: ANN401  # fields of the fact
 ) -> None:
-    """Stop its pods with grace; it is queued again when they are gone."""
+    """Stop its pods with grace, until `gone_at_ms` at most; queued again when they are gone."""
     if record.state not in HAS_PODS:
         return
     record.reason, record.message = reason, message
     before = record.become(State.EVICTING)
     desk.deadline(record, "", 0)
     desk.tell(record, before, workloads.WorkloadEvicted, cause, **more)
-    stop_pods(desk, record, reason, cause)
+    stop_pods(desk, record, reason, cause, gone_at_ms)
 
 
-def stop_pods(desk: Desk, record: Record, reason: str, cause: Received) -> None:
+def stop_pods(
+    desk: Desk, record: Record, reason: str, cause: Received, gone_at_ms: int = 0
+) -> None:
     """Tell the binder to delete the pods of this attempt."""
+    grace_seconds = 0 if reason == "node-lost" else record.workload.spec.grace_seconds
+    if gone_at_ms:
+        grace_seconds = min(grace_seconds, max(0, gone_at_ms - desk.now_ms) // 1000)
     command = pods.EvictPods(
         workload_id=record.workload.id,
         attempt=record.attempt,
         epoch=desk.epoch,
         reason=reason,
-        grace_seconds=0 if reason == "node-lost" else record.workload.spec.grace_seconds,
+        grace_seconds=grace_seconds,
         cell=record.workload.cell,
     )
     desk.command(record, command, cause)

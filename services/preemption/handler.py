@@ -24,6 +24,7 @@ from services.preemption.planner import Planner
 from services.preemption.world import World
 from shared.adapters.clock import SystemClock
 from shared.core.decision import Reason
+from shared.core.value import replace
 from shared.events import nodes, organisation, plans, quotas, topics, workloads
 from shared.events.deadlines import DeadlinePassed, deadline_message
 from shared.events.envelope import Received
@@ -86,6 +87,8 @@ class PreemptionHandler:
             nodes.NodeInventoryReported: self._inventory,
             nodes.GpuHealthReported: self._health,
             nodes.NodeRemoved: self._removed,
+            nodes.NodeCordoned: lambda fact: self._cordon(fact.node, cordoned=True),
+            nodes.NodeUncordoned: lambda fact: self._cordon(fact.node, cordoned=False),
             **dict.fromkeys(TRANSITIONS, self._changed),
         }
         self._begin(Memory())
@@ -202,17 +205,28 @@ class PreemptionHandler:
             self.memory.journal.drop(TEAM, fact.name)
 
     def _inventory(self, fact: nodes.NodeInventoryReported) -> None:
-        self._machine(fact.node.name, Machine(fact.generation, fact.node))
+        known = self.memory.machines.get(fact.node.name)
+        cordoned = known is not None and known.cordoned
+        self._machine(fact.node.name, Machine(fact.generation, fact.node, cordoned=cordoned))
 
     def _health(self, fact: nodes.GpuHealthReported) -> None:
         known = self.memory.machines.get(fact.node)
         if known is None or known.node is None or known.generation >= fact.generation:
             return
-        self.world.cluster.set_gpu_health(fact.node, fact.gpu, fact.healthy)
-        node = self.world.cluster.node(fact.node)
         healthy = fact.healthy if fact.gpu < 0 else known.healthy
-        machine = Machine(fact.generation, node, healthy)
-        self.memory.put(NODE, self.memory.machines, fact.node, machine)
+        gpus = tuple(
+            replace(one, healthy=fact.healthy) if one.index == fact.gpu else one
+            for one in known.node.gpus
+        )
+        node = replace(known.node, gpus=gpus)
+        self._machine(fact.node, Machine(fact.generation, node, healthy, known.cordoned))
+
+    def _cordon(self, name: str, *, cordoned: bool) -> None:
+        known = self.memory.machines.get(name)
+        if known is not None:
+            machine = Machine(known.generation, known.node, known.healthy, cordoned)
+            self.memory.put(NODE, self.memory.machines, name, machine)
+            self.world.report(name, machine)
 
     def _removed(self, fact: nodes.NodeRemoved) -> None:
         self._machine(fact.node, Machine(fact.generation, None))

@@ -69,6 +69,8 @@ class Machine(msgspec.Struct, array_like=True, frozen=True):
     generation: int
     node: Node | None
     healthy: bool = True
+    cordoned: bool = False
+    """By placement, whatever its agent says."""
 
 
 class Flight(msgspec.Struct, array_like=True, frozen=True):

@@ -17,6 +17,7 @@ from shared.core.occupants import Occupant, Occupants
 from shared.core.quota import QuotaTree
 from shared.core.resize import shrunk_to
 from shared.core.vacating import take
+from shared.core.value import replace
 from shared.events.organisation import CohortApplied, QueueApplied
 from shared.events.quota_documents import document_of
 
@@ -47,7 +48,8 @@ class World:
         if machine.node is None:
             self.cluster.remove_node(name)
             return
-        self.cluster.put_node(machine.node)
+        node = machine.node
+        self.cluster.put_node(replace(node, cordoned=True) if machine.cordoned else node)
         if not machine.healthy:
             self.cluster.set_gpu_health(name, -1, healthy=False)
 

@@ -41,6 +41,53 @@ class NodeRemoved(Wire, frozen=True, kw_only=True):
     cell: int = 0
 
 
+class NodeNoticeReported(Wire, frozen=True, kw_only=True):
+    """The node will be taken away at `gone_at_ms`, as a spot market does."""
+
+    node: str
+    gone_at_ms: int
+    generation: int
+    reason: str = ""
+    cell: int = 0
+
+
+class CordonNode(Wire, frozen=True, kw_only=True):
+    """Start nothing more on a node; with `drain`, stop what runs there with its grace, too."""
+
+    node: str
+    drain: bool = False
+    reason: str = ""
+    actor: str = ""
+    cell: int = 0
+
+
+class UncordonNode(Wire, frozen=True, kw_only=True):
+    """Undo `CordonNode`; what was stopped has found another place or waits."""
+
+    node: str
+    actor: str = ""
+    cell: int = 0
+
+
+class NodeCordoned(Wire, frozen=True, kw_only=True):
+    """Nothing is started on a node any more, and `evicted` workloads are being stopped there."""
+
+    node: str
+    reason: str
+    """cordoned | drained | spot-notice."""
+    message: str = ""
+    gone_at_ms: int = 0
+    evicted: int = 0
+    cell: int = 0
+
+
+class NodeUncordoned(Wire, frozen=True, kw_only=True):
+    """The node takes work again."""
+
+    node: str
+    cell: int = 0
+
+
 class GpuUsageReported(Wire, frozen=True, kw_only=True):
     """Use of all GPUs of one node at one time; arrays are by GPU index."""
 

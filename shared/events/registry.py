@@ -65,8 +65,11 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
         plans.EvictionPlanAccepted,
         plans.EvictionPlanRefused,
         plans.ReservationExpired,
+        nodes.NodeCordoned,
+        nodes.NodeUncordoned,
     ),
     topics.PLAN_COMMANDS: (plans.ProposeEvictionPlan,),
+    topics.NODE_COMMANDS: (nodes.CordonNode, nodes.UncordonNode),
     topics.POD_COMMANDS: (pods.BindWorkload, pods.EvictPods, pods.ResizePods),
     topics.POD_FACTS: (
         pods.PodsBound,
@@ -81,6 +84,7 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
         nodes.NodeInventoryReported,
         nodes.GpuHealthReported,
         nodes.NodeRemoved,
+        nodes.NodeNoticeReported,
     ),
     topics.USAGE_FACTS: (nodes.GpuUsageReported,),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from shared.core.model import Node
-from shared.events.nodes import GpuHealthReported, GpuUsageReported
+from shared.events.nodes import GpuHealthReported, GpuUsageReported, NodeNoticeReported
 
 
 class GpuProbe(Protocol):
@@ -19,6 +19,6 @@ class GpuProbe(Protocol):
         """Use of every GPU now."""
         ...
 
-    def health_changes(self) -> list[GpuHealthReported]:
+    def changes(self) -> list[GpuHealthReported | NodeNoticeReported]:
         """Changes of health since the last call."""
         ...

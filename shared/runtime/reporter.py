@@ -16,7 +16,12 @@ import structlog
 
 from shared.events.codec import encode_headers, encode_payload
 from shared.events.envelope import Event, event_id
-from shared.events.nodes import GpuHealthReported, GpuUsageReported, NodeInventoryReported
+from shared.events.nodes import (
+    GpuHealthReported,
+    GpuUsageReported,
+    NodeInventoryReported,
+    NodeNoticeReported,
+)
 from shared.events.registry import NAME_BY_TYPE
 from shared.events.topics import NODE_FACTS, USAGE_FACTS, Topic
 from shared.ports.clock import Clock
@@ -30,7 +35,7 @@ TICK_SECONDS: Final = 0.5
 ROWS_PER_PUBLISH: Final = 500
 RETRY_SECONDS: Final = 1.0
 
-Report = NodeInventoryReported | GpuHealthReported | GpuUsageReported
+Report = NodeInventoryReported | GpuHealthReported | NodeNoticeReported | GpuUsageReported
 
 log = structlog.get_logger("reporter")
 
@@ -115,7 +120,7 @@ class Reporter:
         """Publish changes of health, and inventories that changed in any other way."""
         reports: list[Report] = []
         for probe in self._probes:
-            changes = probe.health_changes()
+            changes = probe.changes()
             for change in changes:
                 self._told[change.node] = change.generation
             reports += changes
@@ -196,6 +201,6 @@ def _about(report: Report) -> tuple[str, int, Topic]:
     """Node, version (Unix milliseconds) and topic of a report."""
     if isinstance(report, NodeInventoryReported):
         return report.node.name, report.generation, NODE_FACTS
-    if isinstance(report, GpuHealthReported):
+    if isinstance(report, GpuHealthReported | NodeNoticeReported):
         return report.node, report.generation, NODE_FACTS
     return report.node, report.at_ms, USAGE_FACTS

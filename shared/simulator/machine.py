@@ -12,7 +12,7 @@ from typing import Final
 
 from shared.core.model import Node
 from shared.core.value import replace
-from shared.events.nodes import GpuHealthReported, GpuUsageReported
+from shared.events.nodes import GpuHealthReported, GpuUsageReported, NodeNoticeReported
 
 WHOLE_NODE: Final = -1
 _IDLE_CELSIUS, _BUSY_CELSIUS = 32, 38
@@ -31,7 +31,7 @@ class Machine:
         self._cell = cell
         self._random = Random(f"{seed}/{node.name}")
         self._occupied: Mapping[int, tuple[int, int]] = {}
-        self._changes: list[GpuHealthReported] = []
+        self._changes: list[GpuHealthReported | NodeNoticeReported] = []
 
     @property
     def name(self) -> str:
@@ -56,7 +56,7 @@ class Machine:
             cell=self._cell,
         )
 
-    def health_changes(self) -> list[GpuHealthReported]:
+    def changes(self) -> list[GpuHealthReported | NodeNoticeReported]:
         """Changes since the last call."""
         changes, self._changes = self._changes, []
         return changes
@@ -82,6 +82,19 @@ class Machine:
         self._node = replace(self._node, ready=ready)
         self._changed(WHOLE_NODE, now_ms, healthy=ready, reason=reason)
         return True
+
+    def notice(self, now_ms: int, *, seconds: int, reason: str) -> None:
+        """Announce that the node will be taken away."""
+        self.generation = max(now_ms, self.generation + 1)
+        self._changes.append(
+            NodeNoticeReported(
+                node=self._node.name,
+                gone_at_ms=now_ms + seconds * 1000,
+                generation=self.generation,
+                reason=reason,
+                cell=self._cell,
+            )
+        )
 
     def _changed(self, gpu: int, now_ms: int, *, healthy: bool, reason: str) -> None:
         self.generation = max(now_ms, self.generation + 1)

@@ -10,11 +10,15 @@ import pytest
 
 from deploy.local.system import LocalSystem
 from shared.core.model import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
+from shared.events.nodes import NodeNoticeReported
+from shared.events.topics import NODE_FACTS
 from tests.e2e.kill_test import checked
-from tests.support.system import TEAM, UNLIMITED, Stage, launch
-from tests.support.work import fleet
+from tests.support.system import TEAM, UNLIMITED, Stage, launch, now_ms
+from tests.support.work import fleet, record
 
 SECONDS_MAX = 20.0
+STOP_SECONDS = 0.5
+"""So long the simulated cluster takes to stop a pod."""
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +111,34 @@ async def test_a_service_that_is_killed_while_room_is_vacated_loses_nothing(
     for one in (high, low):
         await stage.command(one, "cancel")
         await stage.reaches(one, "cancelled")
+
+
+@pytest.mark.parametrize("how", ["drain", "notice"])
+async def test_work_leaves_a_node_and_is_placed_elsewhere_at_once(stage: Stage, how: str):
+    await stage.nodes(list(fleet(2)))
+    name = await submitted(stage, f"moved-{how}", 8, "training-batch")
+    (node,) = (await stage.reaches(name, "running"))["nodes"]
+
+    started, started_ms = time.monotonic(), now_ms()
+    if how == "drain":
+        async with stage.api.post(f"/v1/nodes/{node}/drain", json={"reason": "x"}) as reply:
+            assert reply.status == 202
+    else:
+        gone_at_ms = started_ms + 60_000
+        notice = NodeNoticeReported(node=node, gone_at_ms=gone_at_ms, generation=started_ms)
+        await stage.publish([record(notice, NODE_FACTS, node, f"notice-{node}", started_ms, 0)])
+    placed = "SELECT count(*) FROM placement.audit WHERE subject = '{}' AND after = 'placed'"
+    await stage.until(placed.format(name), 2, SECONDS_MAX, every_seconds=0.01)
+    own_seconds = time.monotonic() - started - STOP_SECONDS
+    print(f"{how}: placed elsewhere {own_seconds:.2f} s later, beside the stop of its pods")
+
+    found = await stage.reaches(name, "running")
+    assert [node] != found["nodes"]
+    assert own_seconds < 2
+    await stage.command(name, "cancel")
+    await stage.reaches(name, "cancelled")
+    async with stage.api.post(f"/v1/nodes/{node}/uncordon", json={}) as reply:
+        assert reply.status == 202
 
 
 async def test_the_checker_finds_nothing(stage: Stage):

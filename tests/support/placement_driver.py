@@ -170,6 +170,9 @@ TOPIC_OF: dict[type[Any], topics.Topic] = {
     pods.PodsGone: topics.POD_FACTS,
     pods.BindRefused: topics.POD_FACTS,
     plans.ProposeEvictionPlan: topics.PLAN_COMMANDS,
+    nodes.NodeNoticeReported: topics.NODE_FACTS,
+    nodes.CordonNode: topics.NODE_COMMANDS,
+    nodes.UncordonNode: topics.NODE_COMMANDS,
     pods.PodsResized: topics.POD_FACTS,
     pods.ResizeRefused: topics.POD_FACTS,
 }
@@ -297,7 +300,7 @@ def cluster_of(handler: PlacementHandler) -> Cluster:
     """A cluster made anew from the inventory and the placements."""
     cluster = Cluster(seed=0)
     for node in handler.fleet.present.values():
-        cluster.put_node(node)
+        cluster.put_node(handler.drains.seen(node))
     for record in handler.desk.records.alive.values():
         if record.placement is not None:
             workload = record.workload

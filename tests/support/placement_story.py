@@ -218,7 +218,9 @@ class Story:
         dice = self._random.random()
         if dice < 0.4:
             return self._inventory(name)
-        if dice < 0.55:
+        if dice < 0.5:
+            return self._cordon(name)
+        if dice < 0.6:
             return nodes.NodeRemoved(node=name, generation=self._next(name))
         return nodes.GpuHealthReported(
             node=name,
@@ -226,6 +228,15 @@ class Story:
             healthy=self._random.random() < 0.8,
             generation=self._next(name),
         )
+
+    def _cordon(self, name: str) -> Any:
+        dice = self._random.random()
+        if dice < 0.5:
+            return nodes.UncordonNode(node=name)
+        if dice < 0.8:
+            return nodes.CordonNode(node=name, drain=dice < 0.7)
+        version = self._next(name)
+        return nodes.NodeNoticeReported(node=name, gone_at_ms=0, generation=version)
 
     def _quota(self, driver: Driver) -> Any:
         return self._quota_of(self._random.choice(QUEUES + COHORTS))

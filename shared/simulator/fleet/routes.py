@@ -3,12 +3,14 @@
 GET  /v1/nodes                                  names, whether ready, failed GPUs
 POST /v1/nodes/{name}/down, /v1/nodes/{name}/up   ?reason=
 POST /v1/nodes/{name}/gpus/{index}/fail, .../heal  ?reason=
+POST /v1/nodes/{name}/notice                       ?seconds=120&reason=
 GET  /healthz, /readyz
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
 
 import aiohttp
 from aiohttp import web
@@ -16,6 +18,7 @@ from aiohttp import web
 from shared.ports.clock import Clock
 from shared.simulator.machine import Machine
 
+SECONDS_DIGITS_MAX: Final = 6
 NodeChanged = Callable[[str, bool], Awaitable[None]]
 
 
@@ -46,6 +49,7 @@ class FleetRoutes:
                 web.get("/readyz", self.readyz),
                 web.get("/v1/nodes", self.nodes),
                 web.post("/v1/nodes/{name}/{action:down|up}", self.change_node),
+                web.post("/v1/nodes/{name}/notice", self.notice),
                 web.post(
                     "/v1/nodes/{name}/gpus/{index:[0-9]+}/{action:fail|heal}", self.change_gpu
                 ),
@@ -95,6 +99,17 @@ class FleetRoutes:
         changed = machine.set_ready(self._clock.now_ms(), ready=ready, reason=reason)
         self._poke()
         return web.json_response({"changed": changed})
+
+    async def notice(self, request: web.Request) -> web.Response:
+        """Announce that a node will be taken away, as a spot market does."""
+        machine = self._machine(request)
+        text = request.query.get("seconds", "120")
+        if not text.isdecimal() or len(text) > SECONDS_DIGITS_MAX:
+            raise web.HTTPBadRequest(text=f"seconds: {text!r} is not a number of seconds")
+        reason = request.query.get("reason", "spot")
+        machine.notice(self._clock.now_ms(), seconds=int(text), reason=reason)
+        self._poke()
+        return web.json_response({"announced": True})
 
     async def change_gpu(self, request: web.Request) -> web.Response:
         """Fail or heal one GPU; what runs on it is placement's to move."""

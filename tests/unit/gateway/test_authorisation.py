@@ -19,6 +19,7 @@ WEAKEST = {
     Action.SUBMIT_WORKLOAD: "member",
     Action.CONTROL_WORKLOAD: "member",
     Action.EVICT_WORKLOAD: "operator",
+    Action.CONTROL_FLEET: "operator",
     Action.READ_FLEET: "viewer",
     Action.READ_CATALOGUE: "viewer",
     Action.READ_TEAM: "viewer",

@@ -24,7 +24,13 @@ from shared.events.envelope import Event, Received, event_id
 from shared.events.registry import BY_TOPIC, NAME_BY_TYPE
 from shared.events.workloads import Wire
 
-PASSED_OVER = {"WorkloadNominated", "NominationWithdrawn"}
+PASSED_OVER = {
+    "WorkloadNominated",
+    "NominationWithdrawn",
+    "NodeCordoned",
+    "NodeUncordoned",
+    "NodeNoticeReported",
+}
 
 
 def told(payload: Wire, number: int, topic: str = "workload.facts.v1") -> Received:

@@ -1,6 +1,7 @@
 """A node agent on a description: what the file says is what is reported."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ def test_the_inventory_is_the_description(path):
     node = probe.inventory()
 
     assert (node.name, len(node.gpus), node.gpus[1].memory_mib) == ("n1", 2, 1000)
-    assert probe.health_changes() == []
+    assert probe.changes() == []
     assert probe.usage(NOW).utilization_percent == (0, 0)
 
 
@@ -54,10 +55,10 @@ def test_a_gpu_that_becomes_unhealthy_in_the_file_is_reported_once(path):
     node["gpus"][1]["healthy"] = False
     path.write_text(json.dumps(node))
 
-    changes = probe.health_changes()
+    changes: list[Any] = probe.changes()
 
     assert [(one.gpu, one.healthy, one.reason) for one in changes] == [(1, False, "described")]
-    assert probe.health_changes() == []
+    assert probe.changes() == []
     assert [gpu.healthy for gpu in probe.inventory().gpus] == [True, False]
 
 
@@ -66,7 +67,7 @@ def test_a_changed_inventory_has_a_newer_generation_than_its_changes_of_health(p
     before = probe.generation
     path.write_text(json.dumps(a_node(cpu_milli=2000, ready=False)))
 
-    changes = probe.health_changes()
+    changes: list[Any] = probe.changes()
 
     assert [(one.gpu, one.healthy) for one in changes] == [(-1, False)]
     assert before < changes[0].generation < probe.generation
@@ -78,7 +79,7 @@ def test_a_broken_file_changes_nothing(path, text):
     probe = DescribedProbe(path, clock=ManualClock())
     path.write_text(text)
 
-    assert probe.health_changes() == []
+    assert probe.changes() == []
     assert probe.inventory().name == "n1"
 
 

@@ -174,7 +174,7 @@ def test_generations_go_up_even_when_the_clock_does_not():
     machine.set_ready(NOW - 10, ready=False, reason="x")
     machine.set_gpu(0, NOW - 10, healthy=False, reason="x")
 
-    generations = [change.generation for change in machine.health_changes()]
+    generations = [change.generation for change in machine.changes()]
     assert generations == [NOW + 1, NOW + 2]
     assert machine.set_gpu(0, NOW, healthy=False, reason="x") is False
 
@@ -278,7 +278,7 @@ async def test_failures_come_over_http_and_the_cluster_hears_of_nodes(fleet):
 
     assert [(await one.json())["changed"] for one in (down, again, gpu)] == [True, False, True]
     assert told == [("n-0001", False), "poke", "poke"]
-    assert machines["n-0001"].health_changes()[0].reason == "power"
+    assert machines["n-0001"].changes()[0].reason == "power"
     assert [(one["ready"], one["failed_gpus"]) for one in nodes] == [(True, [1]), (False, [])]
 
 
@@ -291,7 +291,7 @@ async def test_what_comes_back_is_told_too(fleet):
     await client.post("/v1/nodes/n-0000/gpus/1/heal")
 
     assert told[-3:] == [("n-0001", True), "poke", "poke"]
-    assert [one.healthy for one in machines["n-0000"].health_changes()] == [False, True]
+    assert [one.healthy for one in machines["n-0000"].changes()] == [False, True]
     assert machines["n-0001"].inventory().ready
 
 

@@ -1,0 +1,127 @@
+"""Nodes on which nothing more is started: cordoned, drained, or about to be taken away.
+
+Placement's word beside what the agent reports, so it outlives every new inventory. What runs on a
+node that is drained or announced to go is evicted at once, with its own grace but no longer than
+the node stays; it is queued again with its place kept as soon as its pods are gone (mission P10).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from services.placement import transitions
+from services.placement.desk import Desk
+from services.placement.evictions import Evictions
+from services.placement.fleet import Fleet
+from services.placement.transitions import DRAINED, HAS_PODS, SPOT_NOTICE
+from shared.core.model import Node
+from shared.core.value import replace
+from shared.events import nodes
+from shared.events.envelope import Received
+from shared.ports.reader import Reader
+from shared.ports.store import Write
+
+SAVE: Final = (
+    "INSERT INTO placement.cordon AS c (node, body, epoch) SELECT x.*, {epoch}"
+    " FROM unnest({0}::text[], {1}::text[]) AS x"
+    " ON CONFLICT (node) DO UPDATE SET body = excluded.body, epoch = excluded.epoch RETURNING 1"
+)
+FORGET: Final = "DELETE FROM placement.cordon WHERE node = ANY ({0}::text[]) RETURNING 1"
+READ: Final = "SELECT body FROM placement.cordon ORDER BY node"
+CORDONED: Final = "cordoned"
+_encode: Final = msgspec.json.Encoder().encode
+_decoder: Final = msgspec.json.Decoder(nodes.NodeCordoned)
+
+
+class Drains:
+    """The nodes of one cell that are to take no work."""
+
+    def __init__(self, desk: Desk, fleet: Fleet, evictions: Evictions) -> None:
+        self._desk = desk
+        self._fleet = fleet
+        self._evictions = evictions
+        self._cordons: dict[str, nodes.NodeCordoned] = {}
+        self._touched: dict[str, None] = {}
+
+    def seen(self, node: Node) -> Node:
+        """`node` as placement may use it."""
+        return replace(node, cordoned=True) if node.name in self._cordons else node
+
+    def cordon(self, message: Received, command: nodes.CordonNode) -> None:
+        """An operator wants nothing more there."""
+        who = f"by {command.actor or 'an operator'}"
+        text = f"node {command.node} is {DRAINED if command.drain else CORDONED} {who}"
+        text += f": {command.reason}" if command.reason else ""
+        reason = DRAINED if command.drain else CORDONED
+        self._stop(message, command.node, reason, text, 0)
+
+    def notice(self, message: Received, fact: nodes.NodeNoticeReported) -> None:
+        """The node will be gone soon."""
+        if self._fleet.noticed(fact.node, fact.generation):
+            seconds = max(0, fact.gone_at_ms - self._desk.now_ms) // 1000
+            text = f"node {fact.node} will be gone in {seconds} s"
+            self._stop(message, fact.node, SPOT_NOTICE, text, fact.gone_at_ms)
+
+    def _stop(self, message: Received, node: str, reason: str, text: str, gone_at_ms: int) -> None:
+        desk = self._desk
+        if node not in self._fleet.present:
+            return
+        victims = []
+        if reason != CORDONED:
+            victims = [one for one in desk.records.of_node(node) if one.state in HAS_PODS]
+        fact = nodes.NodeCordoned(
+            node=node,
+            reason=reason,
+            message=text,
+            gone_at_ms=gone_at_ms,
+            evicted=len(victims),
+            cell=desk.cell,
+        )
+        self._cordons[node] = fact
+        self._touched[node] = None
+        desk.cluster.put_node(self.seen(self._fleet.present[node]))
+        desk.tell_about(fact, node, message)
+        self._evictions.lost(node, message)
+        for victim in victims:
+            transitions.evict(desk, victim, reason, text, message, gone_at_ms=gone_at_ms)
+
+    def uncordon(self, message: Received, command: nodes.UncordonNode) -> None:
+        """An operator gives the node back."""
+        if self._cordons.pop(command.node, None) is None:
+            return
+        self._touched[command.node] = None
+        node = self._fleet.present.get(command.node)
+        if node is not None:
+            self._desk.cluster.put_node(node)
+            self._desk.freed_nodes[command.node] = message
+        fact = nodes.NodeUncordoned(node=command.node, cell=self._desk.cell)
+        self._desk.tell_about(fact, command.node, message)
+
+    def removed(self, node: str) -> None:
+        """It is gone; another machine of its name is another machine."""
+        if self._cordons.pop(node, None) is not None:
+            self._touched[node] = None
+
+    async def load(self, reader: Reader) -> None:
+        """After the nodes."""
+        for row in await reader.fetch(READ):
+            fact = _decoder.decode(row["body"])
+            self._cordons[fact.node] = fact
+            node = self._fleet.present.get(fact.node)
+            if node is not None:
+                self._desk.cluster.put_node(self.seen(node))
+
+    def writes(self) -> list[Write]:
+        """The rows that changed since the last call."""
+        touched, self._touched = self._touched, {}
+        saved = [self._cordons[name] for name in touched if name in self._cordons]
+        gone = [name for name in touched if name not in self._cordons]
+        writes = []
+        if saved:
+            bodies = [_encode(one).decode() for one in saved]
+            writes.append(Write(SAVE, ([one.node for one in saved], bodies), len(saved)))
+        if gone:
+            writes.append(Write(FORGET, (gone,)))
+        return writes

@@ -1,0 +1,132 @@
+"""Nodes that are cordoned, drained or announced to go: nothing new there, and who leaves when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shared.core.lifecycle import State
+from shared.events.nodes import (
+    CordonNode,
+    NodeCordoned,
+    NodeNoticeReported,
+    NodeRemoved,
+    NodeUncordoned,
+    UncordonNode,
+)
+from shared.events.plans import ReservationExpired
+from shared.events.pods import EvictPods, PodsGone, PodsRunning
+from tests.support.placement_driver import (
+    Driver,
+    a_node,
+    a_quota,
+    a_workload,
+    kinds,
+    nominated,
+    pod_fact,
+    reported,
+)
+from tests.unit.placement.evicting import a_plan, full_world
+
+
+def busy(**spec: Any) -> Driver:
+    """One node with a workload that runs."""
+    driver = Driver()
+    driver.send(reported(a_node()), a_quota(), nominated(a_workload(**spec)))
+    driver.send(pod_fact(PodsRunning, "w1"))
+    return driver
+
+
+def a_notice(driver: Driver, seconds: int, generation: int = 2) -> NodeNoticeReported:
+    gone_at_ms = driver.now_ms + seconds * 1000
+    return NodeNoticeReported(node="n1", gone_at_ms=gone_at_ms, generation=generation)
+
+
+def test_a_cordoned_node_keeps_what_runs_and_takes_nothing_new():
+    driver = busy()
+
+    (fact,) = driver.send(CordonNode(node="n1", reason="firmware", actor="alice"))
+    driver.send(nominated(a_workload("w2")))
+
+    assert isinstance(fact, NodeCordoned)
+    assert (fact.reason, fact.evicted) == ("cordoned", 0)
+    assert fact.message == "node n1 is cordoned by alice: firmware"
+    assert (State.RUNNING, State.QUEUED) == (driver.state("w1"), driver.state("w2"))
+
+
+def test_a_drained_node_is_emptied_and_its_work_goes_elsewhere_at_once():
+    driver = busy(grace_seconds=40)
+
+    out = driver.send(CordonNode(node="n1", drain=True))
+    assert ["NodeCordoned", "WorkloadEvicted", "EvictPods"] == kinds(out)
+    assert ("drained", 40) == (out[1].reason, out[2].grace_seconds)
+    driver.send(reported(a_node("n2")))
+    (requeued,) = driver.send(pod_fact(PodsGone, "w1"))
+    assert (requeued.state, requeued.reason) == (State.QUEUED, "drained")
+    driver.send(nominated(a_workload(), number=2))
+
+    assert "n2" == driver.placement().pods[0].node
+    assert 0 == driver.record().failures
+
+
+@pytest.mark.parametrize(("seconds", "grace"), [(120, 30), (10, 10), (0, 0), (-5, 0)])
+def test_after_a_spot_notice_no_grace_is_longer_than_the_node_stays(seconds: int, grace: int):
+    driver = busy()
+
+    out = driver.send(a_notice(driver, seconds))
+
+    (stop,) = (one for one in out if isinstance(one, EvictPods))
+    assert (stop.reason, stop.grace_seconds) == ("spot-notice", grace)
+
+
+def test_old_news_of_a_node_changes_nothing():
+    driver = busy()
+
+    assert [] == driver.send(a_notice(driver, 60, generation=1))
+    assert [] == driver.send(CordonNode(node="n7", drain=True))
+    assert [] == driver.send(UncordonNode(node="n1"))
+
+
+def test_a_new_inventory_does_not_lift_a_cordon_and_an_operator_does():
+    driver = busy()
+    driver.send(CordonNode(node="n1"))
+    driver.send(reported(a_node(), 2), nominated(a_workload("w2")))
+    assert driver.state("w2") is State.QUEUED
+
+    (fact, *_) = driver.send(UncordonNode(node="n1"))
+
+    assert isinstance(fact, NodeUncordoned)
+    assert driver.state("w2") is State.PLACED
+
+
+def test_a_machine_that_comes_back_after_its_removal_is_another_machine():
+    driver = busy()
+    driver.send(a_notice(driver, 60))
+    driver.send(NodeRemoved(node="n1", generation=3))
+    driver.send(pod_fact(PodsGone, "w1"))
+
+    driver.send(reported(a_node(), 4), nominated(a_workload("w2")))
+
+    assert driver.state("w2") is State.PLACED
+
+
+def test_room_that_was_kept_on_a_drained_node_is_given_up():
+    driver = full_world()
+    driver.send(a_plan(driver, "a", "b"))
+
+    out = driver.send(CordonNode(node="n1", drain=True))
+
+    assert ["no-longer-fits"] == [one.reason for one in out if isinstance(one, ReservationExpired)]
+
+
+def test_the_row_of_a_cordon_comes_and_goes_with_it():
+    driver = busy()
+
+    def rows() -> list[str]:
+        return [one.sql.split()[0] for one in driver.outcome.writes if "cordon" in one.sql]
+
+    driver.send(CordonNode(node="n1"))
+    assert ["INSERT"] == rows()
+    driver.send(UncordonNode(node="n1"))
+    assert ["DELETE"] == rows()
