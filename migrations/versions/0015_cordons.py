@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from migrations.protocol import execute
 
-revision = "0014"
-down_revision = "0013"
+revision = "0015"
+down_revision = "0014"
 
 TABLE_SQL = """
 CREATE TABLE placement.cordon (
