@@ -27,6 +27,7 @@ from shared.events.workloads import Wire
 PASSED_OVER = {
     "WorkloadNominated",
     "NominationWithdrawn",
+    "BudgetWarned",
     "NodeCordoned",
     "NodeUncordoned",
     "NodeNoticeReported",
