@@ -14,6 +14,7 @@ from typing import Any
 from services.placement.allocations import LedgerRows
 from services.placement.records import Nomination, Record, Records
 from services.placement.reservations import Reservations
+from services.placement.turns import Turns
 from services.placement.usage import Usage
 from shared.core.cluster import Cluster
 from shared.core.decision import Refusal
@@ -38,6 +39,7 @@ class Desk:
     usage: Usage = field(default_factory=Usage)
     waiting: WaitingIndex = field(default_factory=WaitingIndex)
     reservations: Reservations = field(init=False)
+    turns: Turns = field(init=False)
     epoch: int = 0
     now_ms: int = 0
     outcome: Outcome = field(default_factory=Outcome)
@@ -57,6 +59,8 @@ class Desk:
     def __post_init__(self) -> None:
         """Reservations are held in this cluster and this quota."""
         self.reservations = Reservations(self.cluster, self.usage, self.records)
+        self.turns = Turns(self.usage, self.records)
+        self.waiting.rank = self.turns.rank
 
     def begin(self, now_ms: int) -> None:
         """Start a batch."""

@@ -56,6 +56,7 @@ class PlacementHandler:
             quotas.WorkloadNominated: self._nominated,
             quotas.NominationWithdrawn: self._withdrawn,
             quotas.QuotaChanged: self._quota_changed,
+            quotas.QueueUsageTold: self._usage_told,
             pods.PodsBound: self._of_attempt(transitions.bound),
             pods.PodsRunning: self._of_attempt(transitions.running),
             pods.PodsFinished: self._of_attempt(transitions.finished),
@@ -130,6 +131,7 @@ class PlacementHandler:
         outcome.writes.extend(workload_writes(desk.records.take_touched(), now_ms))
         outcome.writes.extend(desk.reservations.writes())
         outcome.writes.extend(self.drains.writes())
+        outcome.writes.extend(desk.turns.writes())
         outcome.writes.extend(ledger_writes(self.fleet, self._quotas, desk))
         return outcome
 
@@ -186,6 +188,7 @@ class PlacementHandler:
             order_key=fact.order_key,
             flavors=flavors,
             strict=fact.strict,
+            within_nominal=fact.within_nominal,
         )
         self.desk.nominate(record, nomination, message)
         if self.desk.reservations.of(record.workload.id) is not None:
@@ -279,6 +282,9 @@ class PlacementHandler:
         self._evictions.lost(node, cause)
         for record in list(self.desk.records.of_node(node)):
             transitions.evict(self.desk, record, "node-lost", f"node {node} is lost", cause)
+
+    def _usage_told(self, _: Received, fact: quotas.QueueUsageTold) -> None:
+        self.desk.turns.told(fact)
 
     def _quota_changed(self, message: Received, fact: quotas.QuotaChanged) -> None:
         changed = self.desk.usage.put(fact)

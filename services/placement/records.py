@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from shared.core.amounts import Amount
 from shared.core.lifecycle import HOLDING, TERMINAL, State, allowed
-from shared.core.model import Placement, Workload
+from shared.core.model import Placement, Workload, least_amount
 from shared.core.waiting import OrderKey
 
 TERMINAL_IDS_MAX = 300_000
@@ -22,6 +23,8 @@ class Nomination:
     order_key: OrderKey
     flavors: tuple[str, ...]
     strict: bool
+    within_nominal: bool = False
+    """It may not borrow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +72,12 @@ class Record:
     placement: Placement | None = None
     resize: Resize = UNCHANGED
     stored_version: int = -1
+    least: Amount = field(init=False)
+    """What the least of its gang is charged."""
+
+    def __post_init__(self) -> None:
+        """The order asks for it again and again."""
+        self.least = least_amount(self.workload.spec)
 
     def become(self, state: State) -> State:
         """Take one transition; returns the state before. A forbidden one is a bug here."""

@@ -34,6 +34,7 @@ async def load(desk: Desk, fleet: Fleet, reader: Reader, shard: str) -> None:
     await _load_quotas(desk, reader)
     await _load_workloads(desk, reader)
     await desk.reservations.load(reader)
+    await desk.turns.load(reader)
 
 
 async def _load_nodes(desk: Desk, fleet: Fleet, reader: Reader) -> None:

@@ -6,7 +6,7 @@ What frees a node or quota wakes the classes that it can help. A unit of work pl
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator
 from typing import Final
 
 from services.placement import transitions
@@ -15,7 +15,6 @@ from services.placement.records import Nomination, Record
 from shared.core.decision import Refusal
 from shared.core.lifecycle import State
 from shared.core.placement import PlacementRequest, helps_any, place, request_class
-from shared.core.units import Resources
 from shared.events.deadlines import deadline_message
 from shared.events.envelope import Received
 
@@ -82,6 +81,7 @@ class Trials:
         """Wake what this batch can help, then place in order until nothing fits or the bound."""
         self._wake()
         self._forget_reasons()
+        self._rewind()
         placed = 0
         self.unfinished = False
         while (workload_id := self._desk.waiting.pop()) is not None:
@@ -91,6 +91,13 @@ class Trials:
                 self.unfinished = True
                 break
             placed += self._try(record)
+
+    def _rewind(self) -> None:
+        """What is ready from before is ranked anew, if ranks may have fallen since."""
+        turns = self._desk.turns
+        if self.unfinished and (turns.fell or self._desk.freed_queues):
+            self._desk.waiting.rewind()
+        turns.fell = False
 
     def _forget_reasons(self) -> None:
         """Keep only those of classes that rest, once there are many."""
@@ -129,7 +136,7 @@ class Trials:
         cause = self._desk.nominated.get(record.workload.id, self._desk.last_cause)
         assert nomination is not None
         assert cause is not None
-        headroom = self._headroom(record)
+        headroom = self._desk.turns.headroom(record)
         request = PlacementRequest(
             workload=record.workload, flavors=tuple(headroom), headroom=headroom
         )
@@ -139,16 +146,6 @@ class Trials:
             return 0
         transitions.place(self._desk, record, answer, cause)
         return 1
-
-    def _headroom(self, record: Record) -> Mapping[str, Resources]:
-        """By permitted flavor in which the queue has quota; the ledger charges no other."""
-        assert record.nomination is not None
-        usage, queue = self._desk.usage, record.workload.queue
-        return {
-            flavor: usage.headroom(queue, flavor)
-            for flavor in record.nomination.flavors
-            if usage.names(queue, flavor)
-        }
 
     def _refused(self, record: Record, refusal: Refusal, cause: Received) -> None:
         assert record.nomination is not None

@@ -11,9 +11,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from shared.core.amounts import Amount
 from shared.core.flavor_choice import choice_of
-from shared.core.model import Workload, WorkloadSpec, gpu_milli, least_count
+from shared.core.model import Workload, least_amount
 from shared.core.nomination import Nominator
 from shared.core.pending import Pending, Phase
 from shared.ports.reader import Reader
@@ -244,21 +243,10 @@ def pending_of(workload: Workload, version: int) -> Pending:
         queue=workload.queue,
         priority=workload.priority,
         submitted_at_ms=workload.submitted_at_ms,
-        request=request_of(workload.spec),
+        request=least_amount(workload.spec),
         choice=choice_of(workload.spec),
         version=version,
     )
-
-
-def request_of(spec: WorkloadSpec) -> Amount:
-    """What the least of the gang is charged; `model.least_resources` as plain integers."""
-    gpu = cpu = memory = 0
-    for one in spec.pod_sets:
-        count = least_count(one)
-        gpu += gpu_milli(one.gpu) * count
-        cpu += (one.cpu_milli or 0) * count
-        memory += (one.memory_mib or 0) * count
-    return gpu, cpu, memory
 
 
 def _row(pending: Pending) -> tuple[Any, ...]:

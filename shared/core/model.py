@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from shared.core.amounts import Amount
 from shared.core.mig_profiles import least_milli
 from shared.core.units import GPU_MILLI, SLICES, Resources
 from shared.core.value import Value, field
@@ -291,6 +292,17 @@ def least_resources(spec: WorkloadSpec) -> Resources:
     for pod_set in spec.pod_sets:
         total += pod_resources(pod_set).times(least_count(pod_set))
     return total
+
+
+def least_amount(spec: WorkloadSpec) -> Amount:
+    """`least_resources` as plain integers, where a million of them are compared."""
+    gpu = cpu = memory = 0
+    for one in spec.pod_sets:
+        count = least_count(one)
+        gpu += gpu_milli(one.gpu) * count
+        cpu += (one.cpu_milli or 0) * count
+        memory += (one.memory_mib or 0) * count
+    return gpu, cpu, memory
 
 
 def workload_resources(spec: WorkloadSpec) -> Resources:

@@ -246,7 +246,6 @@ class Nominator:
 
     def resume(self) -> None:
         """After the last `restore`: look at every line in which someone waits."""
-        self._changed_trees.clear()
         for line in self.lines.values():
             for pending in line.open.values():
                 pending.offered = self._permissions.for_pending(line, pending)

@@ -1,0 +1,121 @@
+"""Whose turn it is among the queues, and what of its flavors a workload may take now.
+
+The rank follows from what is charged at this moment (core/fair_share.py) and from what quota told
+of the use of each queue over time, set to one common time: that of the newest such fact, so the
+same facts give the same order. A row for each queue keeps what was told over a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from services.placement.records import Record, Records
+from services.placement.usage import Usage
+from shared.core.amounts import amount
+from shared.core.fair_share import Rank, rank
+from shared.core.flavor_choice import in_order_of_use
+from shared.core.quota_limits import least
+from shared.core.units import Resources
+from shared.core.usage_history import decayed
+from shared.events.quotas import QueueUsageTold
+from shared.ports.reader import Reader
+from shared.ports.store import Write
+
+_UPSERT: Final = (
+    "INSERT INTO placement.queue_usage (queue, gpu_seconds, at_ms, half_life_ms, epoch)"
+    " SELECT q, g, a, h, {epoch} FROM unnest({0}::text[], {1}::bigint[], {2}::bigint[],"
+    " {3}::bigint[]) AS r(q, g, a, h) ON CONFLICT (queue) DO UPDATE SET"
+    " gpu_seconds = excluded.gpu_seconds, at_ms = excluded.at_ms,"
+    " half_life_ms = excluded.half_life_ms, epoch = excluded.epoch RETURNING 1"
+)
+
+
+class Turns:
+    """The order across queues in one cell."""
+
+    def __init__(self, usage: Usage, records: Records) -> None:
+        self._usage = usage
+        self._records = records
+        self._told: dict[str, QueueUsageTold] = {}
+        self._newest_ms = 0
+        self._now: dict[str, int] = {}
+        """Use over time at the newest time, as far as it was asked for."""
+        self._fresh: dict[str, None] = {}
+        self.fell = False
+        """Whether ranks may have fallen since the index was rewound."""
+
+    async def load(self, reader: Reader) -> None:
+        """Rebuild from the rows."""
+        for row in await reader.fetch(
+            "SELECT queue, gpu_seconds, at_ms, half_life_ms FROM placement.queue_usage"
+        ):
+            self._take(QueueUsageTold(**row))
+
+    def told(self, fact: QueueUsageTold) -> None:
+        """What a queue used over time; old news changes nothing."""
+        known = self._told.get(fact.queue)
+        if known is None or known.at_ms < fact.at_ms:
+            self._take(fact)
+            self._fresh[fact.queue] = None
+
+    def _take(self, fact: QueueUsageTold) -> None:
+        self._told[fact.queue] = fact
+        self._newest_ms = max(self._newest_ms, fact.at_ms)
+        self._now = {}
+        self.fell = True
+
+    def rank(self, workload_id: str) -> Rank:
+        """The turn of a workload that waits."""
+        record = self._records.alive[workload_id]
+        assert record.nomination is not None
+        queue = record.workload.queue
+        node, flavors = self._usage.tree.node(queue), record.nomination.flavors
+        return rank(node, flavors, record.least, self._used(queue))
+
+    def _used(self, queue: str) -> int:
+        found = self._now.get(queue)
+        if found is None:
+            told = self._told.get(queue)
+            age_ms = self._newest_ms - told.at_ms if told is not None else 0
+            found = decayed(told.gpu_seconds, age_ms, told.half_life_ms) if told else 0
+            self._now[queue] = found
+        return found
+
+    def headroom(self, record: Record) -> Mapping[str, Resources]:
+        """What it may be charged in each permitted flavor, in the order to try them.
+
+        The ledger charges no flavor in which the queue has no quota.
+        """
+        assert record.nomination is not None
+        usage, queue = self._usage, record.workload.queue
+        flavors = [one for one in record.nomination.flavors if usage.names(queue, one)]
+        if record.nomination.within_nominal:
+            return {flavor: self._own(queue, flavor) for flavor in flavors}
+        if len(flavors) > 1:
+            node = usage.tree.node(queue)
+            before = node.document is None or node.document.policy.borrow_before_preempt
+            ordered = in_order_of_use(node, flavors, record.least, borrow_before_preempt=before)
+            return {flavor: usage.headroom(queue, flavor) for flavor in ordered}
+        return {flavor: usage.headroom(queue, flavor) for flavor in flavors}
+
+    def _own(self, queue: str, flavor: str) -> Resources:
+        """What is left of the queue's own quota."""
+        node = self._usage.tree.node(queue)
+        owned, taken = node.owned(flavor), node.taken(flavor)
+        left = (owned[0] - taken[0], owned[1] - taken[1], owned[2] - taken[2])
+        gpu, cpu, memory = least(left, amount(self._usage.headroom(queue, flavor)))
+        return Resources(gpu_milli=max(0, gpu), cpu_milli=max(0, cpu), memory_mib=max(0, memory))
+
+    def writes(self) -> Sequence[Write]:
+        """Rows of what was told since the last call."""
+        if not self._fresh:
+            return ()
+        facts, self._fresh = [self._told[one] for one in self._fresh], {}
+        columns = (
+            [one.queue for one in facts],
+            [one.gpu_seconds for one in facts],
+            [one.at_ms for one in facts],
+            [one.half_life_ms for one in facts],
+        )
+        return (Write(_UPSERT, columns, len(facts)),)
