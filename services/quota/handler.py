@@ -23,7 +23,7 @@ from services.quota.documents import Documents
 from services.quota.ended import Ended
 from services.quota.history import History
 from services.quota.records import Early, Records
-from shared.core.amounts import amount
+from shared.core.amounts import amount, resources
 from shared.core.nomination import Nominate, Nominator, Refuse, Withdraw
 from shared.core.pending import Pending, Phase
 from shared.core.team_policy import budget_problems
@@ -51,6 +51,8 @@ from shared.ports.reader import Reader
 from shared.runtime.handler import Emit, Outcome
 
 ANSWER_WAIT_MS: Final = 5_000
+PERMITTED_MAX: Final = 1_000
+"""Answers about flavors kept, so that equal ones are made once."""
 ANSWERS_MAX: Final = 1_000
 """Overdue answers that one message gives up."""
 _log: Final[structlog.stdlib.BoundLogger] = structlog.get_logger("quota")
@@ -85,7 +87,7 @@ class QuotaHandler:
             workloads.WorkloadCancelled: self._ending,
             DeadlinePassed: self._overdue,
         }
-        self._permitted: dict[tuple[str, ...], tuple[PermittedFlavor, ...]] = {}
+        self._permitted: dict[tuple[Any, ...], tuple[PermittedFlavor, ...]] = {}
         self._forget()
 
     def _forget(self) -> None:
@@ -407,19 +409,32 @@ class QuotaHandler:
 
     def _nomination(self, decision: Nominate) -> WorkloadNominated:
         pending = decision.pending
-        flavors = self._permitted.get(decision.flavors)
-        if flavors is None:
-            flavors = tuple(PermittedFlavor(flavor=one) for one in decision.flavors)
-            self._permitted[decision.flavors] = flavors
         return WorkloadNominated(
             workload=self._records.whole(pending),
             version=pending.version,
             nomination=decision.nomination,
             order_key=pending.key,
-            flavors=flavors,
+            flavors=self._flavors(decision),
             strict=decision.strict,
             within_nominal=decision.within_nominal,
         )
+
+    def _flavors(self, decision: Nominate) -> tuple[PermittedFlavor, ...]:
+        """Mostly the same as before: few queues borrow, and hardly anybody waits for evictions."""
+        key = (decision.flavors, decision.borrowable, decision.by_eviction)
+        flavors = self._permitted.get(key)
+        if flavors is None:
+            if len(self._permitted) == PERMITTED_MAX:
+                self._permitted.clear()
+            flavors = self._permitted[key] = tuple(
+                PermittedFlavor(
+                    flavor=flavor,
+                    borrowable=resources(borrowable),
+                    needs_eviction=decision.by_eviction,
+                )
+                for flavor, borrowable in zip(decision.flavors, decision.borrowable, strict=True)
+            )
+        return flavors
 
     def _refusal(self, decision: Refuse) -> QuotaRefused:
         pending, refusal = decision.pending, decision.refusal

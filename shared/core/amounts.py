@@ -16,6 +16,11 @@ def amount(resources: Resources) -> Amount:
     return resources.gpu_milli, resources.cpu_milli, resources.memory_mib
 
 
+def resources(plain: Amount) -> Resources:
+    """The noun of a plain tuple."""
+    return Resources(gpu_milli=plain[0], cpu_milli=plain[1], memory_mib=plain[2])
+
+
 def text(unit: str, value: int) -> str:
     """One amount in its unit: `gpu=0.5`, `cpu=4`, `memory=16384Mi`, `gpu=unlimited`."""
     if value >= UNLIMITED:

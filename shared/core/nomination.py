@@ -21,7 +21,7 @@ from shared.core.decision import Refusal
 from shared.core.flavor_choice import FlavorKind
 from shared.core.ordering import OrderKey, order_key
 from shared.core.pending import Line, Pending, Phase, RequestClass
-from shared.core.permission import Permissions
+from shared.core.permission import NO_ROOM, Permissions, Room
 from shared.core.quota import NOTHING, QuotaDocument, QuotaNode, QuotaTree
 from shared.core.telling import Teller
 from shared.core.turns import Use, take_turns
@@ -42,6 +42,10 @@ class Nominate:
     flavors: tuple[str, ...]
     strict: bool
     within_nominal: bool
+    borrowable: tuple[Amount, ...]
+    """For each flavor, what the queue may borrow there now."""
+    by_eviction: bool
+    """It fits in none of them before others have made room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +162,9 @@ class Nominator:
         if line.held or self._contended or (line.strict and not alone):
             self._dirty[line.name] = line
             return
-        flavor = self._permissions.room(line, members) if passes else ""
-        if flavor:
-            self._offer(line, members, pending, flavor)
+        room = self._permissions.room(line, members) if passes else NO_ROOM
+        if room.flavor:
+            self._offer(line, members, pending, room)
         else:
             self._teller.tell_more(line, None, self._open)
 
@@ -190,9 +194,14 @@ class Nominator:
         if priority == pending.priority:
             return
         again = pending.phase in {Phase.WAITING, Phase.OFFERED, Phase.REFUSED}
+        placed = pending.phase is Phase.PLACED
         if again:
             self.leave(pending)
+        if placed:
+            self.lines[pending.queue].charge(pending, -1)
         pending.priority = priority
+        if placed:
+            self.lines[pending.queue].charge(pending, 1)
         pending.key = order_key(priority, pending.submitted_at_ms, pending.id)
         if again:
             self.enter(pending)
@@ -217,12 +226,15 @@ class Nominator:
         self.tree.charge(pending.queue, flavor, charge)
         pending.phase = Phase.PLACED
         pending.flavor, pending.charge, pending.attempt = flavor, charge, attempt
+        self.lines[pending.queue].charge(pending, 1)
+        self._wake(pending.queue)  # who waits may hope for the place of this one
 
     def released(self, pending: Pending) -> None:
         """The ledger holds nothing for it any more; wakes only those whom that can help."""
         if pending.phase is not Phase.PLACED:
             return
         self.tree.charge(pending.queue, pending.flavor, pending.charge, -1)
+        self.lines[pending.queue].charge(pending, -1)
         self._wake(pending.queue)
         pending.phase = Phase.IDLE
         pending.flavor, pending.charge = "", NOTHING
@@ -236,22 +248,30 @@ class Nominator:
         pending.phase, pending.flavor, pending.charge = phase, flavor, charge
         if phase is Phase.PLACED:
             self.tree.charge(pending.queue, flavor, charge)
+            line.charge(pending, 1)
         elif phase in _OPEN:
             line.open[pending.id] = pending
             self._open += 1
-            if phase is Phase.OFFERED:
-                self.tree.promise(pending.queue, flavor, pending.request)
-            else:
+            if phase is Phase.REFUSED:
                 line.refused.push(pending)
+            elif flavor:
+                self.tree.promise(pending.queue, flavor, pending.request)
 
     def resume(self) -> None:
         """After the last `restore`: look at every line in which someone waits."""
         for line in self.lines.values():
             for pending in line.open.values():
                 pending.offered = self._permissions.for_pending(line, pending)
+                self._hope_again(line, pending)
             if line.classes:
                 self._dirty[line.name] = line
         self._changed_trees.clear()
+
+    def _hope_again(self, line: Line, pending: Pending) -> None:
+        """Rows do not say who hopes for room: who was given none hopes for it in his first."""
+        flavor = pending.offered[0] if pending.offered and not pending.flavor else ""
+        if flavor and self.tree.blocked_by(line.node, flavor, pending.request) is not None:
+            line.hope(pending, flavor)
 
     # ── conclusions ──────────────────────────────────────────────────────────────────────────
 
@@ -262,6 +282,7 @@ class Nominator:
         left.
         """
         self._look_at_changed_trees()
+        self._permissions.hope.forget()
         lines, self._dirty = list(self._dirty.values()), {}
         share = max(1, TURN_MAX // max(1, len(lines)))
         for line in lines:
@@ -308,10 +329,10 @@ class Nominator:
         line.measure()
         while heads:
             members = heads[0][2]
-            flavor = self._permissions.room(line, members)
-            if not flavor and line.strict:
+            room = self._permissions.room(line, members)
+            if not room.flavor and line.strict:
                 return False
-            if flavor:
+            if room.flavor:
                 pending = members.lineup.first()
                 assert pending is not None
                 if not self._turn_comes(line, pending):
@@ -319,8 +340,8 @@ class Nominator:
                 if share <= 0:
                     return True
                 share -= 1
-                self._offer(line, members, pending, flavor)
-            follower = members.lineup.first() if flavor else None
+                self._offer(line, members, pending, room)
+            follower = members.lineup.first() if room.flavor else None
             if follower is None:
                 heapq.heappop(heads)
             else:
@@ -346,18 +367,29 @@ class Nominator:
         line.enter(last)
         return True
 
-    def _offer(self, line: Line, members: RequestClass, pending: Pending, flavor: str) -> None:
+    def _offer(self, line: Line, members: RequestClass, pending: Pending, room: Room) -> None:
         line.leave(pending)
         pending.phase = Phase.OFFERED
         pending.nomination += 1
-        pending.flavor, pending.offered = flavor, members.flavors
+        pending.offered = members.flavors
         line.open[pending.id] = pending
         self._open += 1
-        self.tree.promise(line.name, flavor, pending.request)
-        within_nominal = self._permissions.within_nominal(line)
         self.decisions.append(
-            Nominate(pending, pending.nomination, members.flavors, line.strict, within_nominal)
+            Nominate(
+                pending,
+                pending.nomination,
+                members.flavors,
+                line.strict,
+                self._permissions.within_nominal(line),
+                tuple(self._permissions.borrowable(line, one) for one in members.flavors),
+                room.by_eviction,
+            )
         )
+        if room.by_eviction:
+            line.hope(pending, room.flavor)
+        else:
+            pending.flavor = room.flavor
+            self.tree.promise(line.name, room.flavor, pending.request)
 
     def _withdraw(self, pending: Pending, *, window_freed: bool = True) -> None:
         self._close(pending, window_freed=window_freed)
@@ -374,6 +406,9 @@ class Nominator:
                 self._wake(pending.queue)
         else:
             line.refused.discard(pending)
+        if pending.hopes_in:
+            line.hope(pending, "")
+            self._wake(pending.queue)
         del line.open[pending.id]
         self._open -= 1
         pending.phase = Phase.IDLE
@@ -382,6 +417,9 @@ class Nominator:
             self._blocked_window.clear()
 
     def _uncount(self, pending: Pending) -> None:
+        """Its answer is no longer waited for; what hopes for room was never counted."""
+        if not pending.flavor:
+            return
         self.tree.promise(pending.queue, pending.flavor, pending.request, -1)
         pending.flavor = ""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeVar
 
 from shared.core.amounts import Amount
 from shared.core.decision import Reason
@@ -16,6 +16,7 @@ from shared.core.flavor_choice import ANY, Choice
 from shared.core.ordering import Lineup, OrderKey, order_key
 from shared.core.quota import NOTHING, QuotaNode
 
+Key = TypeVar("Key")
 TOLD_MAX: Final = 1_000
 """Waiting workloads of one queue that are told why, the first ones."""
 
@@ -46,6 +47,7 @@ class Pending:
         "flavor",
         "held",
         "hold_asked",
+        "hopes_in",
         "id",
         "key",
         "nomination",
@@ -89,6 +91,8 @@ class Pending:
         self.nomination = 0
         self.flavor = ""
         """Counted in while offered, charged in while placed."""
+        self.hopes_in = ""
+        """The flavor in which it was nominated although others must make room first."""
         self.offered: tuple[str, ...] = ()
         """Flavors of the open nomination."""
         self.charge: Amount = NOTHING
@@ -120,6 +124,7 @@ class Line:
 
     __slots__ = (
         "classes",
+        "hoped",
         "least",
         "name",
         "node",
@@ -129,6 +134,7 @@ class Line:
         "suspects",
         "told",
         "untold",
+        "use",
     )
 
     def __init__(self, node: QuotaNode) -> None:
@@ -144,6 +150,10 @@ class Line:
         self.untold: Lineup[Pending] = Lineup()
         self.least: Amount | None = None
         """No waiting request is smaller in any unit; None when nobody waits."""
+        self.hoped: dict[str, Amount] = {}
+        """By flavor, requests of open nominations for which others must make room first."""
+        self.use: dict[tuple[str, int], Amount] = {}
+        """What is charged, by flavor and priority."""
 
     @property
     def strict(self) -> bool:
@@ -155,6 +165,26 @@ class Line:
         """Whether the queue takes nothing in."""
         document = self.node.document
         return document is not None and (document.held or document.draining)
+
+    def charge(self, pending: Pending, sign: int) -> None:
+        """Count what a placed `pending` is charged, or with `sign` -1 no longer."""
+        _count(self.use, (pending.flavor, pending.priority), pending.charge, sign)
+
+    def hope(self, pending: Pending, flavor: str) -> None:
+        """It is nominated in hope of room in `flavor`; with "" it no longer is. O(1)."""
+        if pending.hopes_in:
+            _count(self.hoped, pending.hopes_in, pending.request, -1)
+        if flavor:
+            _count(self.hoped, flavor, pending.request, 1)
+        pending.hopes_in = flavor
+
+    def use_below(self, flavor: str, priority: int) -> Amount:
+        """What work of lower priority is charged. O(flavors x priorities in use)."""
+        gpu = cpu = memory = 0
+        for (name, level), amount in self.use.items():
+            if name == flavor and level < priority:
+                gpu, cpu, memory = gpu + amount[0], cpu + amount[1], memory + amount[2]
+        return gpu, cpu, memory
 
     def enter(self, pending: Pending) -> RequestClass:
         """Let `pending` wait here. O(log n)."""
@@ -207,6 +237,16 @@ class Line:
         self.least = None
         for one in self.classes.values():
             self.least = one.request if self.least is None else _least(self.least, one.request)
+
+
+def _count(sums: dict[Key, Amount], key: Key, amount: Amount, sign: int) -> None:
+    """Add to a sum; one that is nothing is forgotten."""
+    before = sums.get(key, NOTHING)
+    after = tuple(one + sign * more for one, more in zip(before, amount, strict=True))
+    if any(after):
+        sums[key] = after[0], after[1], after[2]
+    else:
+        sums.pop(key, None)
 
 
 def _least(left: Amount, right: Amount) -> Amount:

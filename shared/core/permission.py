@@ -2,11 +2,13 @@
 
 What is permitted follows from documents alone (products, whole quota) and is worked out once for
 each class of requests; room follows from what is used and promised, at every level of the tree.
+Where there is none, others may have to make it: then a nomination says so, and promises nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from shared.core.amounts import Amount, fits
 from shared.core.budget import Restriction
@@ -15,7 +17,20 @@ from shared.core.fair_share import within_nominal
 from shared.core.flavor_choice import UNTOLD, Choice, FlavorKind, in_order_of_use, permitted
 from shared.core.pending import Line, Pending, RequestClass
 from shared.core.quota import NOTHING, QuotaTree
+from shared.core.room_by_eviction import Hope
 from shared.core.team_policy import AtLimit
+from shared.core.units import UNLIMITED
+
+
+class Room(NamedTuple):
+    """A flavor in which to nominate; "" for none."""
+
+    flavor: str
+    by_eviction: bool = False
+    """Others must make room first."""
+
+
+NO_ROOM: Final = Room("")
 
 
 class Permissions:
@@ -27,6 +42,7 @@ class Permissions:
         """What each flavor is made of, where that is told."""
         self.blocked_above: dict[str, Line] = {}
         """Lines that a level above their queue kept from going."""
+        self.hope = Hope(tree)
         self._version = 0
         self._restrictions: dict[str, Restriction] = {}
 
@@ -65,18 +81,36 @@ class Permissions:
         """A document changed: nothing that was worked out holds any more."""
         self._version += 1
 
-    def room(self, line: Line, members: RequestClass) -> str:
-        """The first permitted flavor with room at every level; "" for none.
+    def room(self, line: Line, members: RequestClass) -> Room:
+        """The first permitted flavor with room at every level, or that others could make room in.
 
-        What the queue owns and others hold counts as room: placement asks for it back.
+        For the first of the class; no flavor for none.
         """
-        return self._first_with_room(line, self.permitted(line, members), members.request)
+        flavors, request = self.permitted(line, members), members.request
+        flavor = self._first_with_room(line, flavors, request)
+        if flavor:
+            return Room(flavor)
+        first = members.lineup.first()
+        return self._hoped_for(line, flavors, request, first.priority if first else 0)
+
+    def _hoped_for(
+        self, line: Line, flavors: Sequence[str], request: Amount, priority: int
+    ) -> Room:
+        for flavor in self._may_use(line, flavors, request):
+            if self.hope.of(line, flavor, request, priority):
+                return Room(flavor, by_eviction=True)
+        return NO_ROOM
+
+    def _may_use(self, line: Line, flavors: Sequence[str], request: Amount) -> Sequence[str]:
+        """Those in which the budget lets it go now."""
+        if not self.within_nominal(line):
+            return flavors
+        return [one for one in flavors if within_nominal(line.node, one, request)]
 
     def _first_with_room(self, line: Line, flavors: Sequence[str], request: Amount) -> str:
         """The first of `flavors` with room for `request`; notes who is kept from above."""
         node, document = line.node, line.node.document
-        if self.within_nominal(line):
-            flavors = [one for one in flavors if within_nominal(node, one, request)]
+        flavors = self._may_use(line, flavors, request)
         before = document is None or document.policy.borrow_before_preempt
         for flavor in in_order_of_use(node, flavors, request, borrow_before_preempt=before):
             blocker = self.tree.blocked_by(node, flavor, request)
@@ -84,7 +118,17 @@ class Permissions:
                 return flavor
             if blocker is not node:
                 self.blocked_above[line.name] = line
-        return next((one for one in flavors if within_nominal(node, one, request)), "")
+        return ""
+
+    def borrowable(self, line: Line, flavor: str) -> Amount:
+        """What the queue may borrow there now, beyond what is left of its own."""
+        if line.node.parent is None or self.within_nominal(line):
+            return NOTHING
+        left, spare = line.node.available(flavor), line.node.spare(flavor)
+        return tuple(  # type: ignore[return-value]  # three again
+            UNLIMITED if has >= UNLIMITED else max(0, has - own)
+            for has, own in zip(left, spare, strict=True)
+        )
 
     def permitted(self, line: Line, members: RequestClass) -> tuple[str, ...]:
         """Flavors with the product and enough quota for it at all, in the queue's order."""
@@ -122,8 +166,12 @@ class Permissions:
         return permitted(document.flavors, self.kinds, choice, spot_first=spot_first)
 
     def could_fit(self, line: Line) -> bool:
-        """Whether any flavor has room for the least of all that wait, unit by unit."""
-        least, document = line.least, line.node.document
-        if least is None or document is None:
+        """Whether any flavor has room, or hope of it, for the least of all that wait."""
+        least, document, head = line.least, line.node.document, line.head()
+        if least is None or document is None or head is None:
             return False
-        return self._first_with_room(line, tuple(document.flavors), least) != ""
+        flavors = tuple(document.flavors)
+        return (
+            self._first_with_room(line, flavors, least) != ""
+            or self._hoped_for(line, flavors, least, head.priority).flavor != ""
+        )

@@ -10,7 +10,7 @@ Changes are in place; whoever changes the tree also decides whom to look at agai
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from shared.core.amounts import Amount, fits
@@ -129,14 +129,20 @@ class QuotaTree:
 
         Units that are not asked for never stand in the way. O(depth).
         """
+        for node, asked in self.levels(queue, flavor, request):
+            if not fits(asked, node.taken(flavor), node.limits_in(flavor).ceiling):
+                return node
+        return None
+
+    def levels(
+        self, queue: QuotaNode, flavor: str, request: Amount
+    ) -> Iterator[tuple[QuotaNode, Amount]]:
+        """The nodes from the queue up that would have to count `request`, each with its part."""
         node: QuotaNode | None = queue
         while node is not None and any(request):
-            limits, taken = node.limits_in(flavor), node.taken(flavor)
-            if not fits(request, taken, limits.ceiling):
-                return node
-            request = _passed_on(request, taken, limits.guaranteed)
+            yield node, request
+            request = _passed_on(request, node.taken(flavor), node.guaranteed(flavor))
             node = node.parent
-        return None
 
 
 def _height(node: QuotaNode | None) -> int:

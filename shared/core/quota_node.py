@@ -133,15 +133,9 @@ class QuotaNode:
         """Use above what is owned."""
         return exceeding(self.charged(flavor), self.owned(flavor))
 
-    def withheld(self, flavor: str) -> Amount:
-        """Of what it owns and does not use, what it cannot have now because others hold it."""
-        spare = exceeding(self.owned(flavor), self.charged(flavor))
-        left = self.available(flavor)
-        return (
-            max(0, spare[0] - max(0, left[0])),
-            max(0, spare[1] - max(0, left[1])),
-            max(0, spare[2] - max(0, left[2])),
-        )
+    def spare(self, flavor: str) -> Amount:
+        """What it owns and has not taken, whoever holds it now."""
+        return exceeding(self.owned(flavor), self.taken(flavor))
 
     def lent(self, flavor: str) -> Amount:
         """Of what it owns and does not use, the part that others use now.

@@ -4,9 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.core.amounts import fits
-from shared.core.fair_share import within_nominal
 from shared.core.nomination import Nominate
 from shared.core.pending import Phase
+from shared.core.quota import NOTHING
+from shared.core.quota_limits import plus
+from shared.core.room_by_eviction import Hope
 from tests.unit.quota.builders import Desk, a_cohort, a_pending, a_queue
 
 FLAVORS = ("h100", "a100")
@@ -164,6 +166,7 @@ class History:
             one for one in self.all if one.phase is Phase.WAITING and one.queue == line.name
         ]
         assert line.waiting() == len(waiting)
+        self.check_use(line)
         if line.held:
             assert not line.open
             assert all(one.told is not None for one in waiting)
@@ -175,13 +178,28 @@ class History:
             if one is first or not line.strict:
                 assert not self.could_go(line, one)
 
+    def check_use(self, line):
+        """What is charged by priority and what hopes, counted anew."""
+        use: dict = {}
+        hoped: dict = {}
+        for one in (one for one in self.all if one.queue == line.name):
+            if one.phase is Phase.PLACED:
+                place = (one.flavor, one.priority)
+                use[place] = plus(use.get(place, NOTHING), one.charge)
+            if one.hopes_in:
+                assert one.phase in OPEN
+                assert not one.flavor
+                hoped[one.hopes_in] = plus(hoped.get(one.hopes_in, NOTHING), one.request)
+        assert (line.use, line.hoped) == (use, hoped)
+
     def could_go(self, line, one):
         core = self.desk.core
         if core.open >= core._open_max and len(line.open) >= core._open_each:
             return False
+        hope = Hope(core.tree)
         return any(
             core.tree.blocked_by(line.node, flavor, one.request) is None
-            or within_nominal(line.node, flavor, one.request)
+            or hope.of(line, flavor, one.request, one.priority)
             for flavor in line.node.document.flavors
         )
 

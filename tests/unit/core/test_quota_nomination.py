@@ -5,7 +5,7 @@ from shared.core.flavor_choice import FlavorKind
 from shared.core.nomination import TURN_MAX
 from shared.core.pending import TOLD_MAX, Phase
 from shared.core.units import UNLIMITED
-from tests.unit.quota.builders import Desk, a_cohort, a_pending, a_queue, gpus
+from tests.unit.quota.builders import PATIENT, Desk, a_cohort, a_pending, a_queue, gpus
 
 
 def place(desk, pending, flavor="h100", attempt=1):
@@ -86,7 +86,7 @@ def test_a_release_lets_the_first_that_fits_go():
 
 def test_priority_goes_before_age():
     desk = Desk(a_queue(flavors={"h100": 1}))
-    holder = a_pending("w0")
+    holder = a_pending("w0", priority=5)
     desk.queue(holder)
     desk.queue(a_pending("w1", at=1), a_pending("w2", at=2, priority=5))
     place(desk, holder)
@@ -247,7 +247,7 @@ def test_a_second_flavor_is_used_when_the_first_is_full():
 def test_a_release_in_a_cohort_wakes_a_queue_that_the_cohort_blocked():
     desk = Desk(
         a_cohort(flavors={"h100": 6}),
-        a_queue("q", parent="c", flavors={"h100": 2}),
+        a_queue("q", parent="c", flavors={"h100": 2}, policy=PATIENT),
         a_queue("r", parent="c"),
     )
     holders = [a_pending(f"w{i}", 4, queue="r") for i in range(2)]
@@ -403,7 +403,7 @@ def test_freed_quota_does_not_wake_a_queue_of_another_tree():
         a_cohort("c"),
         a_queue("q", parent="c"),
         a_cohort("d", flavors={"h100": 4}),
-        a_queue("r", parent="d", flavors={"h100": 2}),
+        a_queue("r", parent="d", flavors={"h100": 2}, policy=PATIENT),
         a_queue("s", parent="d"),
     )
     holder, taken = a_pending("w0", 8), a_pending("x0", 8, queue="s")

@@ -3,8 +3,12 @@
 from shared.core.flavor_choice import Choice
 from shared.core.nomination import Nominate, Nominator, Refuse, Withdraw
 from shared.core.pending import Pending
+from shared.core.queue_policy import QueuePolicy, Reclaim, WithinQueue
 from shared.core.quota import FlavorLimits, QuotaDocument
 from shared.core.units import UNLIMITED
+
+PATIENT = QueuePolicy(within_queue=WithinQueue.NEVER, reclaim=Reclaim.NEVER, fair_share=False)
+"""Nobody is evicted for the work of such a queue."""
 
 
 def gpus(count):
@@ -55,6 +59,8 @@ class Desk:
         self.core = Nominator(**options)
         self.refusals = {}
         self.offers = {}
+        self.hopes = {}
+        """Whether others must make room first, by workload."""
         for document in documents:
             assert self.core.apply(document)[1] == ""
         self.settle()
@@ -80,6 +86,7 @@ class Desk:
             case Nominate(pending, nomination, flavors, _):
                 assert nomination == pending.nomination
                 self.offers[pending.id] = flavors
+                self.hopes[pending.id] = decision.by_eviction
                 return f"+{pending.id}"
             case Withdraw(pending, _):
                 return f"-{pending.id}"

@@ -1,0 +1,99 @@
+"""Whether others could make room for a request in its queue's quota, by the policy of the queue.
+
+A workload with hope is nominated although quota has no room: placement refuses it, and the
+preemption service looks for victims. So this is a quick look at sums, level by level; who exactly
+goes, and whether anybody may, is for the search to find. Inside the queue, work of lower priority
+may go. At a level above that is full, the members that hold too much may: where the branch that
+asks stays within what it owns (reclaim), or has a strictly smaller weighted share than another
+(fair share). What already hopes in the queue counts too, so no more is nominated than could go.
+"""
+
+from __future__ import annotations
+
+from shared.core.amounts import Amount, fits
+from shared.core.fair_share import share
+from shared.core.pending import Line
+from shared.core.queue_policy import QueuePolicy, Reclaim, WithinQueue
+from shared.core.quota import NOTHING, QuotaNode, QuotaTree
+from shared.core.units import UNLIMITED, saturating_add
+
+
+class Hope:
+    """Answers for one tree; the largest shares are remembered until `forget`."""
+
+    def __init__(self, tree: QuotaTree) -> None:
+        self._tree = tree
+        self._largest: dict[str, list[tuple[int, str]]] = {}
+
+    def forget(self) -> None:
+        """Use has changed since the last question."""
+        self._largest.clear()
+
+    def of(self, line: Line, flavor: str, request: Amount, priority: int) -> bool:
+        """Whether evictions could make room for `request`, which has none now."""
+        document = line.node.document
+        if document is None:
+            return False
+        wanted = _with_hoped(request, line.hoped.get(flavor, NOTHING))
+        return self._inside(line, flavor, wanted, priority, document.policy) or self._across(
+            line.node, flavor, wanted, document.policy
+        )
+
+    def _inside(
+        self, line: Line, flavor: str, wanted: Amount, priority: int, policy: QueuePolicy
+    ) -> bool:
+        """Whether it fits once all work of lower priority of the queue is gone."""
+        if policy.within_queue is WithinQueue.NEVER:
+            return False
+        lower = line.use_below(flavor, priority)
+        if not any(lower):
+            return False
+        left = line.node.available(flavor)
+        return fits(wanted, NOTHING, tuple(map(saturating_add, left, lower)))  # type: ignore[arg-type]  # three again
+
+    def _across(self, queue: QuotaNode, flavor: str, wanted: Amount, policy: QueuePolicy) -> bool:
+        """Whether each level that is full could have members that hold too much."""
+        below: tuple[QuotaNode, Amount] | None = None
+        for node, asked in self._tree.levels(queue, flavor, wanted):
+            if not fits(asked, node.taken(flavor), node.limits_in(flavor).ceiling):
+                if below is None:
+                    return False
+                branch, more = below
+                owed = policy.reclaim is not Reclaim.NEVER and fits(
+                    more, branch.taken(flavor), branch.owned(flavor)
+                )
+                if not owed and not (
+                    policy.fair_share and self._has_less(branch, (queue.name, flavor, wanted))
+                ):
+                    return False
+            below = node, asked
+        return True
+
+    def _has_less(self, branch: QuotaNode, wanted: tuple[str, str, Amount]) -> bool:
+        """Whether `branch` with what is wanted has less than another member of its cohort."""
+        others = (one for one, name in self._shares(branch.parent) if name != branch.name)
+        largest = next(others, 0)
+        if not largest:
+            return False
+        self._tree.promise(*wanted)
+        mine = share(branch)
+        self._tree.promise(*wanted, -1)
+        return mine < largest
+
+    def _shares(self, cohort: QuotaNode | None) -> list[tuple[int, str]]:
+        """The two members with the largest shares. O(members), once after each `forget`."""
+        assert cohort is not None, "a branch has a cohort"
+        found = self._largest.get(cohort.name)
+        if found is None:
+            shares = sorted((share(one), one.name) for one in cohort.children.values())
+            found = self._largest[cohort.name] = shares[:-3:-1]
+        return found
+
+
+def _with_hoped(request: Amount, hoped: Amount) -> Amount:
+    """`request` and what hopes already, in the units that are asked for."""
+    return (
+        min(request[0] + hoped[0], UNLIMITED) if request[0] else 0,
+        min(request[1] + hoped[1], UNLIMITED) if request[1] else 0,
+        min(request[2] + hoped[2], UNLIMITED) if request[2] else 0,
+    )
