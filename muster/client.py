@@ -140,6 +140,19 @@ class AsyncClient:
         query = {"at": str(at_ms)} if at_ms is not None else None
         return await self._json("GET", f"/v1/workloads/{_segment(workload_id)}/why", query=query)
 
+    async def preemptions(self, *, limit: int = PAGE_ITEMS, **filters: str) -> list[Json]:
+        """Preemptions by team and `since` (Unix milliseconds), the newest first."""
+        query = {name: value for name, value in filters.items() if value}
+        items: list[Json] = []
+        while len(items) < limit:
+            query["limit"] = str(min(limit - len(items), PAGE_ITEMS))
+            page = await self._json("GET", "/v1/preemptions", query=query)
+            items += page["items"]
+            if not page["next_cursor"]:
+                break
+            query["cursor"] = page["next_cursor"]
+        return items
+
     async def wait(
         self,
         workload_id: str,

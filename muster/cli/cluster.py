@@ -9,9 +9,11 @@ import typer
 from muster.cli.output import Column, Format, field, gpus, show_items
 from muster.cli.session import call
 from muster.cli.workloads import OutputOption
+from muster.errors import NotFound
 
 Json = dict[str, Any]
 UNLIMITED = 2**62
+SECONDS_PER_HOUR = 3600
 
 
 def nodes(
@@ -52,14 +54,27 @@ def _ready(node: Json) -> str:
 
 
 def quota(
+    queue: Annotated[str, typer.Argument(help="Only this queue.")] = "",
     team: Annotated[str, typer.Option("--team", "-t", help="Only this team.")] = "",
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Show the quota of every queue, and what is used of it.
+    """Show quotas: owned, used, borrowed, lent, the share that decides the order, the budget.
 
-    Example: muster quota -t vision
+    SHARE is what a queue holds above its own, of what its cohort owns, by weight: the smallest
+    goes first. USAGE is use over time in GPU-hours, older use counting less.
+
+    Examples:
+      muster quota -t vision
+
+      muster quota vision -o wide
     """
-    found = call(lambda client: client.listing("queues", team=team))
+    found = [
+        one
+        for one in call(lambda client: client.listing("queues", team=team))
+        if queue in ("", one["name"])
+    ]
+    if queue and not found:
+        raise NotFound(f"There is no queue {queue!r}.")
     if output in (Format.JSON, Format.YAML, Format.NAME):
         show_items(found, output, ())
         return
@@ -82,6 +97,25 @@ def _amount(key: str, unit: str) -> Any:  # noqa: ANN401  # a function of a row
     return text
 
 
+def _share(row: Json) -> str:
+    """Of what the cohort owns, in percent; a borrower of weight 0 comes last."""
+    share = row["queue"].get("share_millionths") or 0
+    return "last" if share >= UNLIMITED else f"{share / 10_000:.1f}%"
+
+
+def _usage(row: Json) -> str:
+    if not row["queue"].get("usage_half_life_ms"):
+        return "-"
+    return f"{row['queue']['usage_gpu_seconds'] / SECONDS_PER_HOUR:.1f}"
+
+
+def _budget(row: Json) -> str:
+    budget = row["queue"].get("budget")
+    if not budget:
+        return "-"
+    return f"{budget['threshold_percent']}% of {budget['month']} spent"
+
+
 QUOTA_COLUMNS = (
     Column("QUEUE", lambda row: str(row["queue"]["name"])),
     Column("TEAM", lambda row: str(row["queue"].get("team", ""))),
@@ -89,8 +123,15 @@ QUOTA_COLUMNS = (
     Column("FLAVOR", lambda row: str(row["quota"]["flavor"])),
     Column("GPUS USED", _amount("used", "gpu_milli"), right=True),
     Column("GPUS", _amount("nominal", "gpu_milli"), right=True),
+    Column("BORROWED", _amount("borrowed", "gpu_milli"), right=True),
+    Column("LENT", _amount("lent", "gpu_milli"), right=True),
+    Column("FREE", _amount("available", "gpu_milli"), wide=True, right=True),
     Column("MAY BORROW", _amount("borrowing_limit", "gpu_milli"), right=True),
     Column("LENDS", _amount("lending_limit", "gpu_milli"), wide=True, right=True),
+    Column("WEIGHT", lambda row: str(row["queue"].get("weight", "")), wide=True, right=True),
+    Column("SHARE", _share, right=True),
+    Column("USAGE", _usage, right=True),
+    Column("BUDGET", _budget),
     Column("CPU USED", _amount("used", "cpu_milli"), wide=True, right=True),
     Column("CPU", _amount("nominal", "cpu_milli"), wide=True, right=True),
     Column("MEMORY USED", _amount("used", "memory_mib"), wide=True, right=True),

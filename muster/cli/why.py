@@ -54,7 +54,7 @@ def why(
         print("\n".join(lines_of(identifier, answer, at_ms or now_ms())))
 
 
-def moment_of(text: str, now: int) -> int:
+def moment_of(text: str, now: int, *, option: str = "--at") -> int:
     """Unix milliseconds of "10m" (ago) or of a local ISO time.
 
     Raises:
@@ -66,9 +66,8 @@ def moment_of(text: str, now: int) -> int:
     try:
         return int(datetime.fromisoformat(text).timestamp() * 1_000)
     except ValueError as error:
-        raise UsageError(
-            f"--at must be like 10m, 2h or 2026-11-21T14:05 (given: {text})"
-        ) from error
+        rule = "must be like 10m, 2h or 2026-11-21T14:05"
+        raise UsageError(f"{option} {rule} (given: {text})") from error
 
 
 def lines_of(identifier: str, answer: Json, now: int) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from services.gateway import projection_plans
 from services.gateway.projection_rows import Batch, WorkloadRow
 from services.gateway.projection_sql import writes
 from shared.core.lifecycle import TERMINAL, State
@@ -242,37 +243,6 @@ def _refused(
     )
 
 
-def _planned(batch: Batch, event: Event, fact: plans.EvictionPlanAccepted) -> None:
-    """The whole record of a preemption, in the story of the one for whom it is."""
-    detail = _json.encode(
-        {"rule": fact.rule, "victims": fact.victims, "alternatives": fact.alternatives}
-    ).decode()
-    count = len(fact.victims)
-    message = f"room in {fact.flavor} is reserved, {count} workloads are evicted for it"
-    _told(batch, event, fact, (fact.rule, message, detail))
-
-
-def _plan_ended(
-    batch: Batch, event: Event, fact: plans.EvictionPlanRefused | plans.ReservationExpired
-) -> None:
-    _told(batch, event, fact, (fact.reason, fact.message, ""))
-
-
-def _told(batch: Batch, event: Event, fact: plans.PlanFact, text: tuple[str, str, str]) -> None:
-    """An event that changes no state; `text` is (reason, message, detail)."""
-    reason, message, detail = text
-    batch.note(
-        event,
-        fact.workload_id,
-        fact.team,
-        0,
-        State.QUEUED.value,
-        reason=reason,
-        message=message,
-        detail=detail,
-    )
-
-
 def _limits(batch: Batch, event: Event, fact: quotas.QuotaChanged) -> None:
     known = batch.limits.get(fact.name)
     if known is None or known[2] <= fact.version:
@@ -285,6 +255,12 @@ def _usage(batch: Batch, event: Event, fact: quotas.QueueUsageTold) -> None:  # 
     if known is None or known[2] <= fact.at_ms:
         row = (fact.queue, fact.gpu_seconds, fact.at_ms, fact.half_life_ms)
         batch.usage[fact.queue] = row
+
+
+def _budget(batch: Batch, event: Event, fact: quotas.BudgetWarned) -> None:
+    known = batch.budgets.get(fact.team)
+    if known is None or known[2] <= event.time_ms:
+        batch.budgets[fact.team] = (fact.team, _json.encode(fact).decode(), event.time_ms)
 
 
 def _node(batch: Batch, event: Event, fact: nodes.NodeInventoryReported) -> None:
@@ -353,11 +329,12 @@ APPLY: Final[dict[type[Wire], Callable[[Batch, Event, Any], None]]] = {
     workloads.WorkloadReprioritised: _fact,
     workloads.PlacementRefused: _refused,
     quotas.QuotaRefused: _refused,
-    plans.EvictionPlanAccepted: _planned,
-    plans.EvictionPlanRefused: _plan_ended,
-    plans.ReservationExpired: _plan_ended,
+    plans.EvictionPlanAccepted: projection_plans.accepted,
+    plans.EvictionPlanRefused: projection_plans.refused,
+    plans.ReservationExpired: projection_plans.expired,
     quotas.QuotaChanged: _limits,
     quotas.QueueUsageTold: _usage,
+    quotas.BudgetWarned: _budget,
     nodes.NodeInventoryReported: _node,
     nodes.NodeRemoved: _node_removed,
     nodes.GpuHealthReported: _health,

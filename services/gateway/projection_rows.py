@@ -15,6 +15,13 @@ HealthRow = tuple[str, int, int, bool, str, int]
 """node, gpu, generation, healthy, reason, changed_at_ms."""
 LimitRow = tuple[str, str, int, str, int]
 """name, kind, version, body, changed_at_ms."""
+PreemptionRow = tuple[str, str, str, str, str, str, int, bool, str, str, str, int | None]
+"""plan id, preemptor, its team and queue, flavor, rule, at_ms, inline, victims, alternatives, and
+why and when its reservation expired."""
+BudgetRow = tuple[str, str, int]
+"""team, body, at_ms."""
+ExpiredRow = tuple[str, str, int]
+"""plan id, reason, at_ms."""
 UsageRow = tuple[str, int, int, int]
 """queue, gpu_seconds, at_ms, half_life_ms."""
 
@@ -114,7 +121,19 @@ class WorkloadRow:
 class Batch:
     """The rows that one batch of facts comes to."""
 
-    __slots__ = ("events", "health", "limits", "next_seq", "nodes", "specs", "usage", "workloads")
+    __slots__ = (
+        "budgets",
+        "events",
+        "expired",
+        "health",
+        "limits",
+        "next_seq",
+        "nodes",
+        "preemptions",
+        "specs",
+        "usage",
+        "workloads",
+    )
 
     def __init__(self, next_seq: int) -> None:
         self.next_seq = next_seq
@@ -125,6 +144,9 @@ class Batch:
         self.health: dict[tuple[str, int], HealthRow] = {}
         self.limits: dict[str, LimitRow] = {}
         self.usage: dict[str, UsageRow] = {}
+        self.preemptions: dict[str, PreemptionRow] = {}
+        self.expired: dict[str, ExpiredRow] = {}
+        self.budgets: dict[str, BudgetRow] = {}
 
     def workload(self, identifier: str, team: str, at_ms: int) -> WorkloadRow:
         """The one row of the workload in this batch."""

@@ -21,16 +21,18 @@ def writes(batch: Batch) -> list[Write]:
         result.append(Write(WORKLOADS, tuple(columns)))
     if batch.specs:
         result.append(Write(SPECS, (list(batch.specs), list(batch.specs.values()))))
-    if batch.events:
-        result.append(Write(EVENTS, _columns(batch.events)))
-    if batch.nodes:
-        result.append(Write(NODES, _columns(list(batch.nodes.values()))))
-    if batch.health:
-        result.append(Write(HEALTH, _columns(list(batch.health.values()))))
-    if batch.limits:
-        result.append(Write(LIMITS, _columns(list(batch.limits.values()))))
-    if batch.usage:
-        result.append(Write(USAGE, _columns(list(batch.usage.values()))))
+    for sql, rows_of_table in (
+        (EVENTS, batch.events),
+        (NODES, batch.nodes.values()),
+        (HEALTH, batch.health.values()),
+        (LIMITS, batch.limits.values()),
+        (USAGE, batch.usage.values()),
+        (BUDGETS, batch.budgets.values()),
+        (PREEMPTIONS, batch.preemptions.values()),
+        (EXPIRED, batch.expired.values()),
+    ):
+        if rows_of_table:
+            result.append(Write(sql, _columns(list(rows_of_table))))
     return result
 
 
@@ -137,4 +139,20 @@ _USAGE_COLUMNS: Final = (
 )
 USAGE: Final = _plain_upsert(
     "queue_usage", _USAGE_COLUMNS, ("queue",), "excluded.at_ms >= w.at_ms"
+)
+PREEMPTIONS: Final = (
+    "INSERT INTO gateway.preemption (plan_id, workload_id, team, queue, flavor, rule, at_ms,"
+    " inline, victims, alternatives, expired_reason, expired_at_ms) SELECT r.*"
+    " FROM unnest({0}::text[], {1}::text[], {2}::text[], {3}::text[], {4}::text[], {5}::text[],"
+    " {6}::bigint[], {7}::boolean[], {8}::text[], {9}::text[], {10}::text[], {11}::bigint[])"
+    " AS r ON CONFLICT (plan_id) DO NOTHING RETURNING 1"
+)
+EXPIRED: Final = (
+    "UPDATE gateway.preemption p SET expired_reason = r.reason, expired_at_ms = r.at_ms"
+    " FROM unnest({0}::text[], {1}::text[], {2}::bigint[]) AS r(plan_id, reason, at_ms)"
+    " WHERE p.plan_id = r.plan_id RETURNING 1"
+)
+_BUDGET_COLUMNS: Final = (("team", "text"), ("body", "text"), ("at_ms", "bigint"))
+BUDGETS: Final = _plain_upsert(
+    "budget_warning", _BUDGET_COLUMNS, ("team",), "excluded.at_ms >= w.at_ms"
 )

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from services.gateway.door import Door
-from services.gateway.queue_reads import use_by_queue
+from services.gateway.queue_use import use_by_queue
 from shared.core.lifecycle import HOLDING
 from shared.core.quota import QuotaNode, QuotaTree
 from shared.events.quota_documents import document_of

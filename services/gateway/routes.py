@@ -63,6 +63,9 @@ IDEMPOTENCY_KEY: Final = Parameter(
     length_max=200,
     text="The same key gives the same workload, however often; 1 to 200 printable characters.",
 )
+SINCE: Final = Parameter(
+    name="since", kind="integer", text="Only from this time on, Unix milliseconds."
+)
 AT: Final = Parameter(
     name="at", kind="integer", text="A moment in the past, Unix milliseconds: why it was so then."
 )
@@ -180,6 +183,15 @@ def _workload_routes() -> Iterator[Route]:
         action=Action.READ_WORKLOAD,
         answers=((200, why_views.Why),),
         parameters=(AT,),
+    )
+    yield Route(
+        method="GET",
+        path="/v1/preemptions",
+        name="list_preemptions",
+        summary="List preemptions, the newest first.",
+        action=Action.READ_WORKLOAD,
+        answers=((200, why_views.PreemptionPage),),
+        parameters=(TEAM, SINCE, LIMIT, CURSOR),
     )
     for path, name in (("/v1/workloads/{id}/events", "workload_events"), ("/v1/events", "events")):
         yield Route(

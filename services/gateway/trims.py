@@ -62,6 +62,19 @@ SELECT (SELECT count(*) FROM page) AS seen, (SELECT count(*) FROM gone) AS gone,
        (SELECT submitted_at_ms FROM last) AS number, (SELECT id FROM last) AS text
 """
 
+PREEMPTIONS: Final = """
+WITH page AS (
+    SELECT at_ms, plan_id FROM gateway.preemption
+    WHERE at_ms < $1 AND (at_ms, plan_id) > ($3, $4) ORDER BY at_ms, plan_id LIMIT $2
+), gone AS (
+    DELETE FROM gateway.preemption e USING page p WHERE e.plan_id = p.plan_id RETURNING e.plan_id
+), last AS (
+    SELECT at_ms, plan_id FROM page ORDER BY at_ms DESC, plan_id DESC LIMIT 1
+)
+SELECT (SELECT count(*) FROM page) AS seen, (SELECT count(*) FROM gone) AS gone,
+       (SELECT at_ms FROM last) AS number, (SELECT plan_id FROM last) AS text
+"""
+
 
 def gateway_trims(*, events_days: int, workloads_days: int) -> tuple[Trim, ...]:
     """All trims of the gateway's schema."""
@@ -69,4 +82,5 @@ def gateway_trims(*, events_days: int, workloads_days: int) -> tuple[Trim, ...]:
         Trim(name="event", sql=EVENTS, keep_days=events_days),
         Trim(name="accepted_request", sql=REQUESTS, keep_days=events_days),
         Trim(name="workload", sql=WORKLOADS, keep_days=workloads_days),
+        Trim(name="preemption", sql=PREEMPTIONS, keep_days=workloads_days),
     )

@@ -272,6 +272,24 @@ class FlavorUse(View, frozen=True, kw_only=True):
     borrowing_limit: Resources | None
     lending_limit: Resources | None
     used: Resources
+    borrowed: Resources
+    """Of what is used, the part above its own quota."""
+    lent: Resources
+    """Of what it owns and does not use, the part that others of its cohort use."""
+    available: Resources
+    """What it may still take now, of its own and of the cohort's."""
+
+
+class BudgetView(View, frozen=True, kw_only=True):
+    """What the team has spent of its budget of the month when it was last warned."""
+
+    month: str
+    threshold_percent: int
+    at_limit: str
+    spent_gpu_milli_hours: int
+    limit_gpu_milli_hours: int | None
+    spent_microdollars: int
+    limit_microdollars: int | None
 
 
 class QueueView(View, frozen=True, kw_only=True):
@@ -294,6 +312,13 @@ class QueueView(View, frozen=True, kw_only=True):
     waiting_reasons: dict[str, int]
     limits_in_force: int
     """Version of the document by which quota decides now; 0 until it has taken one up."""
+    share_millionths: int
+    """Weighted dominant share of what its cohort owns, above its own; who has less goes first."""
+    usage_gpu_seconds: int
+    """Use over time, older use counting less; decides between equal shares."""
+    usage_half_life_ms: int
+    """0: nothing was told yet."""
+    budget: BudgetView | None
 
 
 class QueuePage(View, frozen=True, kw_only=True):

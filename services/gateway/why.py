@@ -15,14 +15,14 @@ from aiohttp import web
 
 from services.gateway.door import Call, Door, answer, bad_parameter
 from services.gateway.neighbours import frees_next, place_in_queue
+from services.gateway.queue_standing import resources
 from services.gateway.quota_tree import queues_below, quota_tree
 from services.gateway.why_views import Freeing, LimitLevel, Preemptor, QueuePlace, Why, WhyEntry
 from services.gateway.workload_reads import row_of
-from shared.core.amounts import Amount, amount
+from shared.core.amounts import amount
 from shared.core.lifecycle import State
 from shared.core.model import WorkloadSpec, least_resources
 from shared.core.quota import NOTHING, QuotaNode
-from shared.core.units import Resources
 
 HISTORY_MAX: Final = 50
 FLAVORS_MAX: Final = 8
@@ -128,17 +128,13 @@ def _level(node: QuotaNode, flavor: str, *, blocks: bool) -> LimitLevel:
         name=node.name,
         kind="queue" if node.is_queue else "cohort",
         flavor=flavor,
-        nominal=_resources(node.nominal(flavor)),
-        used=_resources((used[0], used[1], used[2])),
-        available=_resources(node.available(flavor)),
-        borrowed=_resources(node.borrowed(flavor)),
-        lent=_resources(node.lent(flavor)),
+        nominal=resources(node.nominal(flavor)),
+        used=resources((used[0], used[1], used[2])),
+        available=resources(node.available(flavor)),
+        borrowed=resources(node.borrowed(flavor)),
+        lent=resources(node.lent(flavor)),
         blocks=blocks,
     )
-
-
-def _resources(one: Amount) -> Resources:
-    return Resources(gpu_milli=one[0], cpu_milli=one[1], memory_mib=one[2])
 
 
 def _preemptor(told: Sequence[Mapping[str, Any]]) -> Preemptor | None:

@@ -99,3 +99,48 @@ class Why(View, frozen=True, kw_only=True):
     frees_next: tuple[Freeing, ...]
     promised_start_ms: int | None
     preempted_by: Preemptor | None
+
+
+class VictimView(View, frozen=True, kw_only=True):
+    """A workload that had to go, and the GPU time that it would have to compute again."""
+
+    workload_id: str
+    team: str
+    rule: str
+    lost_gpu_ms: int
+
+
+class AlternativeView(View, frozen=True, kw_only=True):
+    """Another way to make room, and why it was not taken."""
+
+    why: str
+    victims_count: int
+    lost_gpu_ms: int
+
+
+class PreemptionView(View, frozen=True, kw_only=True):
+    """One accepted plan: for whom, by which rule, who went, and what else could have been done."""
+
+    plan_id: str
+    at_ms: int
+    rule: str
+    flavor: str
+    workload_id: str
+    team: str
+    queue: str
+    inline: bool
+    """Whether placement made the plan itself, after too many refused ones."""
+    victims: tuple[VictimView, ...]
+    """Those that the caller may see."""
+    victims_count: int
+    lost_gpu_ms: int
+    alternatives: tuple[AlternativeView, ...]
+    outcome: str
+    """reserved, placed, or expired with the reason."""
+
+
+class PreemptionPage(View, frozen=True, kw_only=True):
+    """A page, the newest first."""
+
+    items: tuple[PreemptionView, ...]
+    next_cursor: str

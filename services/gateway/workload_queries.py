@@ -19,7 +19,12 @@ _ENDED: Final = frozenset(state.value for state in TERMINAL)
 
 def cursor_of(row: Mapping[str, Any]) -> str:
     """The place behind `row` in the order of the list; opaque to callers."""
-    text = f"{row['submitted_at_ms']}:{row['id']}"
+    return cursor_at(row["submitted_at_ms"], row["id"])
+
+
+def cursor_at(time_ms: int, identifier: str) -> str:
+    """The place behind an item of this time and identity."""
+    text = f"{time_ms}:{identifier}"
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 

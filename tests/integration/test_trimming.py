@@ -24,7 +24,7 @@ from tests.fixtures.servers import Database
 from tests.support.gateway import free_port
 
 NOW_MS = 1_700_000_000_000
-EVENT, REQUEST, WORKLOAD = gateway_trims(events_days=14, workloads_days=30)
+EVENT, REQUEST, WORKLOAD, PREEMPTION = gateway_trims(events_days=14, workloads_days=30)
 (PLACED,) = placement_trims(30)
 
 
@@ -164,6 +164,21 @@ async def test_placement_forgets_what_ended_long_ago(placement: Pool) -> None:
 
     assert 4 == gone
     assert ["alive", "just-over", "young"] == await left(placement, "placement.workload")
+
+
+async def test_old_preemptions_go_and_young_ones_stay(gateway: Pool):
+    for name, days in (("a", 40), ("b", 35), ("c", 1)):
+        await gateway.execute(
+            "INSERT INTO gateway.preemption VALUES"
+            " ($1, 'w', 't', 'q', 'f', 'r', $2, false, '[]', '[]')",
+            name,
+            days_ago(days),
+        )
+
+    gone = await trim(gateway, PREEMPTION, NOW_MS)
+
+    left = await gateway.fetch("SELECT plan_id FROM gateway.preemption")
+    assert (2, ["c"]) == (gone, [row["plan_id"] for row in left])
 
 
 @pytest.mark.parametrize("roles", ["projection", "http,projection"])

@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 
 from shared.core.decision import Reason
 from shared.core.lifecycle import State
 from shared.core.model import GpuRequest, Placement, PodSet, Workload, WorkloadKind, WorkloadSpec
+from shared.core.team_policy import AtLimit
 from shared.core.units import Resources
-from shared.events import quotas, topics, workloads
+from shared.events import plans, quotas, topics, workloads
 from tests.fixtures.servers import Database
 from tests.support.gateway import (
     Gateway,
@@ -133,6 +135,120 @@ async def test_one_who_waits_is_told_his_place_his_limits_and_who_ends_next(gate
     assert ["", "n-w1"] == [one["workload"]["name"] for one in why["frees_next"]]
     assert 8000 == why["frees_next"][0]["charge"]["gpu_milli"]
     assert 404 == hidden.status
+
+
+async def test_a_queue_tells_what_it_borrows_and_lends_its_share_use_and_budget(
+    gateway: Gateway,
+):
+    usage = quotas.QueueUsageTold(
+        queue="red", gpu_seconds=7_200, at_ms=int(time.time() * 1000), half_life_ms=86_400_000
+    )
+    warned = quotas.BudgetWarned(
+        team="red",
+        month="2026-11",
+        threshold_percent=80,
+        at_limit=AtLimit.STOP,
+        spent_gpu_milli_hours=81,
+        limit_gpu_milli_hours=100,
+        spent_microdollars=0,
+        limit_microdollars=None,
+    )
+    older = msgspec.structs.replace(usage, gpu_seconds=1, at_ms=usage.at_ms - 1)
+    facts = [queued("w1"), queued("w2")]
+    facts += [*running("w1", "red", START), *running("w2", "red", START)]
+    facts += [(topics.QUOTA_FACTS, one) for one in (usage, older, warned)]
+
+    async with running_projection(gateway.settings):
+        await publish_facts(gateway.settings, facts, source="a", at_ms=START)
+
+        async def full():
+            reply = await gateway.call("GET", "/v1/queues/red")
+            used = reply.body["flavors"][0]["used"]["gpu_milli"]
+            return reply if used == 16_000 and reply.body["budget"] else None
+
+        red = (await until(full)).body
+        blue = (await gateway.call("GET", "/v1/queues/blue")).body
+
+    mine, theirs = red["flavors"][0], blue["flavors"][0]
+    assert (8_000, 0, 0) == tuple(
+        mine[one]["gpu_milli"] for one in ("borrowed", "lent", "available")
+    )
+    assert (0, 8_000, 0) == tuple(
+        theirs[one]["gpu_milli"] for one in ("borrowed", "lent", "available")
+    )
+    assert (500_000, 0) == (red["share_millionths"], blue["share_millionths"])
+    assert 7_190 < red["usage_gpu_seconds"] <= 7_200
+    assert (80, "2026-11", None) == tuple(
+        red["budget"][one] for one in ("threshold_percent", "month", "limit_microdollars")
+    )
+    assert blue["budget"] is None
+
+
+async def test_a_preemption_is_one_record_and_other_teams_victims_are_only_counted(
+    gateway: Gateway,
+):
+    teams = ("red", "blue", "green")
+    keys = {team: await gateway.key(team, "viewer") for team in teams[:2]}
+    await gateway.organise("green")
+    keys["green"] = await gateway.key("green", "viewer")
+    victims = tuple(
+        plans.PlannedVictim(workload_id=name, version=3, attempt=1, lost_gpu_ms=1_000)
+        for name in ("w1", "w2")
+    )
+    other = plans.RefusedAlternative(why="costs more", victims=("w1", "w2"), lost_gpu_ms=9_000)
+    plan: dict = {"workload_id": "w3", "team": "red", "queue": "red"}
+
+    def accepted(identifier: str) -> Fact:
+        fact = plans.EvictionPlanAccepted(
+            **plan,
+            plan_id=identifier,
+            flavor="h100",
+            rule="reclaim",
+            victims=victims,
+            alternatives=(other,),
+            expires_at_ms=START + 9_000,
+        )
+        return topics.WORKLOAD_FACTS, fact
+
+    expired = plans.ReservationExpired(
+        **plan, plan_id="p1", reason="timed-out", message="m", expired_at_ms=START + 9_000
+    )
+    facts = [queued("w1", "blue"), queued("w2", "red"), accepted("p1"), accepted("p2")]
+    facts += [queued("w3"), *running("w3", "red", START + 500)]
+
+    async with running_projection(gateway.settings):
+        await publish_facts(
+            gateway.settings, [*facts, (topics.WORKLOAD_FACTS, expired)], source="a", at_ms=START
+        )
+
+        async def listed():
+            reply = await gateway.call("GET", "/v1/preemptions?limit=1")
+            items = reply.body["items"]
+            full = items and items[0]["outcome"] == "placed"
+            return reply.body if full and len(items[0]["victims"]) == 2 else None
+
+        first = await until(listed)
+        rest = await gateway.call("GET", f"/v1/preemptions?cursor={first['next_cursor']}")
+        seen = {
+            team: (await gateway.call("GET", "/v1/preemptions", key=key)).body["items"]
+            for team, key in keys.items()
+        }
+        late = await gateway.call("GET", f"/v1/preemptions?since={START + 60_000}")
+
+    (newest,), (oldest,) = first["items"], rest.body["items"]
+    assert ("p2", "p1") == (newest["plan_id"], oldest["plan_id"])
+    assert "expired: timed-out" == oldest["outcome"]
+    assert (2, 2_000, 2) == (
+        newest["victims_count"],
+        newest["lost_gpu_ms"],
+        newest["alternatives"][0]["victims_count"],
+    )
+    victims_seen = {
+        team: [one["workload_id"] for one in items[0]["victims"]] if items else None
+        for team, items in seen.items()
+    }
+    assert {"red": ["w2"], "blue": ["w1"], "green": None} == victims_seen
+    assert [] == late.body["items"]
 
 
 async def test_who_was_preempted_is_told_for_whom_and_the_past_is_told_as_it_was(

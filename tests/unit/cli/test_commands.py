@@ -194,6 +194,32 @@ def test_why_names_the_place_the_limit_who_ends_next_and_who_took_the_room(muste
     assert f"for {OTHER} of team blue (reclaim): m; room back at about 1970" in out
 
 
+def test_preemptions_tell_for_whom_by_which_rule_and_what_was_refused_instead(muster, gateway):
+    item = {
+        "plan_id": "p1",
+        "at_ms": 1,
+        "rule": "reclaim",
+        "flavor": "h100",
+        "workload_id": ID,
+        "team": "blue",
+        "victims": [{"workload_id": OTHER, "team": "red", "rule": "r", "lost_gpu_ms": 1}],
+        "victims_count": 2,
+        "lost_gpu_ms": 5_400_000,
+        "alternatives": [{"why": "costs more", "victims_count": 3, "lost_gpu_ms": 7_200_000}],
+        "outcome": "placed",
+    }
+    gateway.on("GET /v1/preemptions", {"items": [item], "next_cursor": ""})
+
+    table = muster("preemptions", "-t", "blue", "--since", "1970-01-02T00:00:00+00:00").out
+    wide = muster("preemptions", "-o", "wide").out
+    bad = muster("preemptions", "--since", "soon")
+
+    assert f"{ID}  blue  reclaim        2        1.50  placed" in table
+    assert "3 victims, 2.00 GPU-h: costs more" in wide
+    assert gateway.requests("GET /v1/preemptions")[0].query["since"] == "86400000"
+    assert "--since must be like" in bad.err
+
+
 def test_why_asks_about_the_past(muster, gateway):
     gateway.on(f"GET /v1/workloads/{ID}/why", {"state": "running", "at_ms": 5})
 
@@ -243,32 +269,44 @@ def test_nodes_show_what_is_used(muster, gateway):
 
 def test_quota_shows_a_row_for_each_flavor(muster, gateway):
     unlimited = 2**62
+
+    def amounts(gpu_milli: int) -> dict:
+        return {"gpu_milli": gpu_milli, "cpu_milli": 4000, "memory_mib": 2048}
+
     flavor = {
         "flavor": "h100",
         "nominal": {"gpu_milli": 32_000, "cpu_milli": unlimited, "memory_mib": unlimited},
         "borrowing_limit": None,
         "lending_limit": None,
-        "used": {"gpu_milli": 28_500, "cpu_milli": 4000, "memory_mib": 2048},
+        "used": amounts(34_500),
+        "borrowed": amounts(2_500),
+        "lent": amounts(0),
+        "available": amounts(1_000),
     }
-    queue = {"name": "vision", "team": "vision", "cohort": "", "flavors": [flavor]}
-    gateway.on("GET /v1/queues", {"items": [queue], "next_cursor": ""})
+    queue = {
+        "name": "vision",
+        "team": "vision",
+        "cohort": "all",
+        "weight": 3,
+        "flavors": [flavor],
+        "share_millionths": 78_125,
+        "usage_gpu_seconds": 5_400,
+        "usage_half_life_ms": 1,
+        "budget": {"month": "2026-11", "threshold_percent": 80},
+    }
+    other = queue | {"name": "fraud", "share_millionths": unlimited, "budget": None}
+    gateway.on("GET /v1/queues", {"items": [queue, other], "next_cursor": ""})
 
-    row = muster("quota", "-o", "wide").out.splitlines()[1].split()
+    head, row = (line.split() for line in muster("quota", "vision").out.splitlines())
+    last = muster("quota", "fraud", "-o", "wide").out
 
-    assert row == [
-        "vision",
-        "vision",
-        "h100",
-        "28.5",
-        "32",
-        "-",
-        "-",
-        "4",
-        "unlimited",
-        "2",
-        "GiB",
-        "unlimited",
-    ]
+    assert head[-3:] == ["SHARE", "USAGE", "BUDGET"]
+    assert row[:7] == ["vision", "vision", "all", "h100", "34.5", "32", "2.5"]
+    assert row[-6:] == ["7.8%", "1.5", "80%", "of", "2026-11", "spent"]
+    assert " last " in last
+    assert "2 GiB" in last
+    assert "unlimited" in last
+    assert muster("quota", "nobody").code == 3
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,6 @@ from shared.events.workloads import Wire
 PASSED_OVER = {
     "WorkloadNominated",
     "NominationWithdrawn",
-    "BudgetWarned",
     "NodeCordoned",
     "NodeUncordoned",
     "NodeNoticeReported",

@@ -1,0 +1,70 @@
+"""Eviction plans in the read model: told in the preemptor's story, and one record for each.
+
+The record names preemptor, rule, victims with what each would have to compute again, and what else
+could have been done. Who the victims belong to is read from their own rows when somebody asks.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from services.gateway.projection_rows import Batch
+from shared.core.lifecycle import State
+from shared.events import plans
+from shared.events.envelope import Event
+
+_json: Final = msgspec.json.Encoder()
+
+
+def accepted(batch: Batch, event: Event, fact: plans.EvictionPlanAccepted) -> None:
+    """The whole record of a preemption."""
+    detail = {"rule": fact.rule, "victims": fact.victims, "alternatives": fact.alternatives}
+    count = len(fact.victims)
+    message = f"room in {fact.flavor} is reserved, {count} workloads are evicted for it"
+    _tell(batch, event, fact, (fact.rule, message, _json.encode(detail).decode()))
+    batch.preemptions[fact.plan_id] = (
+        fact.plan_id,
+        fact.workload_id,
+        fact.team,
+        fact.queue,
+        fact.flavor,
+        fact.rule,
+        event.time_ms,
+        fact.inline,
+        _json.encode(fact.victims).decode(),
+        _json.encode(fact.alternatives).decode(),
+        "",
+        None,
+    )
+
+
+def refused(batch: Batch, event: Event, fact: plans.EvictionPlanRefused) -> None:
+    """Nothing was done."""
+    _tell(batch, event, fact, (fact.reason, fact.message, ""))
+
+
+def expired(batch: Batch, event: Event, fact: plans.ReservationExpired) -> None:
+    """The refund: the room is everybody's again."""
+    _tell(batch, event, fact, (fact.reason, fact.message, ""))
+    known = batch.preemptions.get(fact.plan_id)
+    if known is not None:  # a statement may not touch a row twice
+        batch.preemptions[fact.plan_id] = (*known[:-2], fact.reason, fact.expired_at_ms)
+    else:
+        batch.expired[fact.plan_id] = (fact.plan_id, fact.reason, fact.expired_at_ms)
+
+
+def _tell(batch: Batch, event: Event, fact: plans.PlanFact, text: tuple[str, str, str]) -> None:
+    """An event that changes no state; `text` is (reason, message, detail)."""
+    reason, message, detail = text
+    batch.note(
+        event,
+        fact.workload_id,
+        fact.team,
+        0,
+        State.QUEUED.value,
+        reason=reason,
+        message=message,
+        detail=detail,
+    )
