@@ -196,12 +196,13 @@ class History:
         core = self.desk.core
         if core.open >= core._open_max and len(line.open) >= core._open_each:
             return False
+        flavors = line.node.document.flavors
+        if any(core.tree.blocked_by(line.node, name, one.request) is None for name in flavors):
+            return True
+        # Shares move with every promise; whoever may hope is seen when the answer is there.
+        settled = all(other.phase is not Phase.OFFERED for other in self.all)
         hope = Hope(core.tree)
-        return any(
-            core.tree.blocked_by(line.node, flavor, one.request) is None
-            or hope.of(line, flavor, one.request, one.priority)
-            for flavor in line.node.document.flavors
-        )
+        return settled and any(hope.of(line, name, one.request, one.priority) for name in flavors)
 
 
 def fits_beside(request, node, flavor):
