@@ -20,6 +20,7 @@ from services.placement.evictions import Evictions
 from services.placement.fleet import Fleet
 from services.placement.growth import Growth
 from services.placement.ledger import ledger_writes
+from services.placement.queue_drains import QueueDrains
 from services.placement.records import Nomination, Record
 from services.placement.transitions import OWN_REASONS
 from services.placement.trials import Trials
@@ -81,6 +82,7 @@ class PlacementHandler:
         self._trials = Trials(self.desk)
         self._evictions = Evictions(self.desk, self._trials)
         self._growth = Growth(self.desk, self._trials)
+        self._queue_drains = QueueDrains(self.desk)
         self.drains = Drains(self.desk, self.fleet, self._evictions)
         self._agreement = Agreement()
 
@@ -107,6 +109,7 @@ class PlacementHandler:
         await self.drains.load(reader)
         self._trials.load()
         self._growth.load()
+        self._queue_drains.load()
 
     async def prepare(self, messages: Sequence[Received], reader: Reader) -> None:
         """Everything is in memory; now and then it is compared with the database."""
@@ -125,6 +128,7 @@ class PlacementHandler:
                 action(message, message.event.payload)
                 if desk.reservations.ready or desk.reservations.left:
                     self._evictions.settle(message)
+        self._queue_drains.run()
         self._trials.run()
         self._growth.run()
         outcome = desk.outcome
@@ -137,12 +141,16 @@ class PlacementHandler:
 
     def due(self, now_ms: int) -> Sequence[Received]:
         """Deadlines that have passed, and the rest of trials that were cut short."""
-        rest = self._trials.rest(now_ms) or self._growth.rest(now_ms)
+        rest = (
+            self._trials.rest(now_ms)
+            or self._queue_drains.rest(now_ms)
+            or self._growth.rest(now_ms)
+        )
         return [*self.desk.passed(now_ms), *rest]
 
     def next_due_ms(self) -> int | None:
         """The earliest deadline; 0 when trials were cut short."""
-        if self._trials.unfinished:
+        if self._trials.unfinished or self._queue_drains.unfinished:
             return 0
         due_ms = self._growth.next_due_ms()
         if self.desk.due and (due_ms is None or self.desk.due[0][0] < due_ms):
@@ -290,3 +298,5 @@ class PlacementHandler:
         changed = self.desk.usage.put(fact)
         self._quotas.update(changed)
         self.desk.freed_queues.update(dict.fromkeys(changed, message))
+        if changed:
+            self._queue_drains.begin(fact.name)

@@ -71,8 +71,14 @@ class Usage:
         return [queue] if node is None else [one.name for one in node.path()]
 
     def names(self, queue: str, flavor: str) -> bool:
-        """Whether the queue has quota in the flavor; nothing may be charged in another."""
-        return self.tree.node(queue).own(flavor) is not None
+        """Whether the queue has quota in the flavor and is open; nothing else may be charged.
+
+        Nominations that are not withdrawn yet do not get through a hold.
+        """
+        node = self.tree.node(queue)
+        document = node.document
+        shut = document is not None and (document.held or document.draining)
+        return not shut and node.own(flavor) is not None
 
     def headroom(self, queue: str, flavor: str) -> Resources:
         """What `queue` may still be charged in `flavor`; nothing when over a lowered limit."""

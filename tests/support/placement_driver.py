@@ -73,6 +73,7 @@ def a_quota(
     flavors: Iterable[str] = (FLAVOR,),
     borrowing: int | None = None,
     lending: int | None = None,
+    **rest: Any,
 ) -> quotas.QuotaChanged:
     """`gpus` GPUs in each of `flavors` for one node of the tree."""
     limits = tuple(
@@ -85,7 +86,7 @@ def a_quota(
         for one in flavors
     )
     return quotas.QuotaChanged(
-        name=name, kind=kind, parent=parent, flavors=limits, version=version
+        name=name, kind=kind, parent=parent, flavors=limits, version=version, **rest
     )
 
 
