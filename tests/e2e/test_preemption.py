@@ -47,9 +47,12 @@ def a_spec(name: str, gpus: int, priority_class: str) -> WorkloadSpec:
     )
 
 
-async def submitted(stage: Stage, name: str, gpus: int, priority_class: str) -> str:
+async def submitted(
+    stage: Stage, name: str, gpus: int, priority_class: str, *, team: str = TEAM
+) -> str:
     """Submit; the id of the workload."""
-    assert await stage.submit_http(a_spec(name, gpus, priority_class), name) in (200, 202)
+    spec = a_spec(name, gpus, priority_class)
+    assert await stage.submit_http(spec, name, team=team) in (200, 202)
     found = await stage.get("workloads?limit=200")
     (one,) = [one for one in found["items"] if one["name"] == name]
     return str(one["id"])
@@ -109,6 +112,39 @@ async def test_a_service_that_is_killed_while_room_is_vacated_loses_nothing(
     assert high in await heard(stage, low)
     assert 0 == await stage.rows.fetchval("SELECT count(*) FROM placement.reservation")
     for one in (high, low):
+        await stage.command(one, "cancel")
+        await stage.reaches(one, "cancelled")
+
+
+async def a_cohort(stage: Stage) -> None:
+    """Two teams whose queues own four GPUs each and may borrow from each other."""
+    await stage.put("cohorts/all", {})
+    policy = {"min_runtime_seconds": 0, "cooldown_seconds": 0}
+    limits = {"gpu_milli": 4_000, "cpu_milli": UNLIMITED, "memory_mib": UNLIMITED}
+    for team in ("owner", "borrower"):
+        await stage.put(f"teams/{team}", {"default_queue": team})
+        flavors = [{"flavor": "default", "nominal": limits}]
+        queue = {"team": team, "cohort": "all", "flavors": flavors, "policy": policy}
+        await stage.put(f"queues/{team}", queue)
+
+
+async def test_a_queue_gets_its_nominal_quota_back_from_those_who_borrowed_it(stage: Stage):
+    await a_cohort(stage)
+    borrowers = [await submitted(stage, f"b-{one}", 4, "", team="borrower") for one in range(2)]
+    for one in borrowers:
+        await stage.reaches(one, "running")
+
+    started = time.monotonic()
+    owner = await submitted(stage, "o", 4, "", team="owner")
+    await stage.reaches(owner, "running")
+    print(f"nominal quota is back {time.monotonic() - started:.2f} s after it was asked for")
+
+    states = [(await stage.get(f"workloads/{one}"))["state"] for one in borrowers]
+    assert ["queued", "running"] == sorted(states)
+    told = await heard(stage, borrowers[states.index("queued")])
+    assert "rule reclaim" in told
+    assert owner in told
+    for one in (owner, *borrowers):
         await stage.command(one, "cancel")
         await stage.reaches(one, "cancelled")
 

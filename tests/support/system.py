@@ -135,13 +135,13 @@ class Stage:
         await self.publish(rows)
         return len(rows)
 
-    async def submit_http(self, spec: WorkloadSpec, key: str) -> int:
+    async def submit_http(self, spec: WorkloadSpec, key: str, *, team: str = TEAM) -> int:
         """Submit by HTTP; the status, or 0 when no answer came."""
         headers = {"Idempotency-Key": key, "Content-Type": "application/json"}
         body = msgspec.json.encode(spec)
         try:
             async with self.api.post(
-                "/v1/workloads", params={"team": TEAM}, data=body, headers=headers
+                "/v1/workloads", params={"team": team}, data=body, headers=headers
             ) as reply:
                 await reply.read()
                 return reply.status
