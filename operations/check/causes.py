@@ -32,7 +32,7 @@ def check_outcomes(evidence: Evidence) -> Findings:
     """I4: accepted -> queued or rejected, once -> known to placement -> at most one end."""
     findings = Findings()
     submitted = {workload for workload, _ in submissions(evidence)}
-    outboxed = _unpublished(evidence, "gateway")
+    outboxed = unpublished(evidence, "gateway")
     for row in evidence.rows["accepted_request"]:
         findings.checked += 1
         if row["workload_id"] not in submitted | outboxed and evidence.log.complete:
@@ -67,7 +67,7 @@ def workload_of(record: Record) -> str:
     return "w" + base64.b32encode(digest).decode().rstrip("=").lower()
 
 
-def _unpublished(evidence: Evidence, schema: str) -> set[str]:
+def unpublished(evidence: Evidence, schema: str) -> set[str]:
     """Keys of what a service has decided, but not yet seen acknowledged by the log."""
     acked = {(row["schema"], row["shard"]): row["acked_seq"] for row in evidence.rows["watermark"]}
     return {
@@ -90,7 +90,7 @@ def _check_admitted(findings: Findings, evidence: Evidence) -> None:
     outcomes: dict[str, set[str]] = defaultdict(set)
     for record in evidence.log.of(QUEUED, REJECTED):
         outcomes[_decided(record)].add(record.type)
-    pending = _unpublished(evidence, "admission")
+    pending = unpublished(evidence, "admission")
     pending |= {row["id"] for row in evidence.rows["parked"]}  # its verdict waits for facts
     read = _read_until(evidence, "admission")
     for workload, record in submissions(evidence):
@@ -181,7 +181,7 @@ def _check_known_causes(findings: Findings, evidence: Evidence) -> None:
     for (workload, attempt), record in told.items():
         if log.covered(record) and (workload, attempt) not in bound:
             findings.add(workload, f"pods of attempt {attempt} exist, but nobody asked for them")
-    known = set(queued) | _unpublished(evidence, "admission")
+    known = set(queued) | unpublished(evidence, "admission")
     for row in evidence.rows["placement_workload"]:
         findings.checked += 1
         if row["id"] not in known:

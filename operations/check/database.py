@@ -37,6 +37,16 @@ OTHER: Final = {
     "placement_workload": (
         "SELECT id, team, queue, cell, state, version, attempt FROM placement.workload"
     ),
+    "reservation": (
+        "SELECT r.workload_id, r.plan_id, r.expires_at_ms, w.state,"
+        " (extract(epoch FROM now()) * 1000)::bigint AS now_ms FROM placement.reservation r"
+        " LEFT JOIN placement.workload w ON w.id = r.workload_id"
+    ),
+    "evicting": (
+        "SELECT id, reason, changed_at_ms, (extract(epoch FROM now()) * 1000)::bigint AS now_ms,"
+        " coalesce((nullif(body, '')::json->'spec'->>'grace_seconds')::int, 30) AS grace_seconds"
+        " FROM placement.workload WHERE state = 'evicting'"
+    ),
 }
 WRITTEN: Final = {"outbox": "seq", "audit": "seq", "inbox": "unit * 100000 + ordinal"}
 """Tables whose rows carry the epoch of their writer, and their order of commit."""

@@ -55,6 +55,8 @@ class Spec(TypedDict, total=False):
     """What was submitted."""
 
     pod_sets: list[PodSet]
+    priority_class: str
+    preemptible: bool
 
 
 class Workload(TypedDict, total=False):
@@ -62,6 +64,8 @@ class Workload(TypedDict, total=False):
 
     id: str
     team: str
+    queue: str
+    priority: int
     spec: Spec
 
 
@@ -90,6 +94,22 @@ class FlavorQuota(TypedDict, total=False):
     lending_limit: Amounts | None
 
 
+class Victim(TypedDict, total=False):
+    """Who is to go by a plan."""
+
+    workload_id: str
+    attempt: int
+    pods_kept: int
+
+
+class Preemption(TypedDict, total=False):
+    """For whom a workload had to go."""
+
+    plan_id: str
+    rule: str
+    workload_id: str
+
+
 class Fields(TypedDict, total=False):
     """The union of all payloads. A `node` is a name in some and a machine in others."""
 
@@ -109,3 +129,10 @@ class Fields(TypedDict, total=False):
     flavors: list[FlavorQuota]
     node: Node | str
     generation: int
+    priority: int
+    protected: bool
+    reason: str
+    plan_id: str
+    rule: str
+    victims: list[Victim]
+    preemption: Preemption | None

@@ -51,6 +51,9 @@ NEEDED: Final = frozenset(
         "resize.refused",
         "node-inventory.reported",
         "node.removed",
+        "eviction-plan.accepted",
+        "reservation.expired",
+        "priority-class.applied",
     )
 )
 """Types whose payload some check reads; of all others the headers are enough."""

@@ -14,6 +14,7 @@ from operations.check.ledger import check_capacity, check_ledger, check_pods_gon
 from operations.check.log import LogReader
 from operations.check.model import Evidence, Findings, Result
 from operations.check.order import check_equality, check_order
+from operations.check.preemption import check_liveness, check_preemption
 from operations.check.replay import check_devices, check_gangs, check_quota
 
 
@@ -36,6 +37,11 @@ INVARIANTS: Final = (
     Invariant(id="I3", what="a gang is whole or absent", checks=(_sql("I3"), check_gangs)),
     Invariant(id="I4", what="accepted work has one outcome", checks=(check_outcomes,)),
     Invariant(id="I5", what="nothing is held for nobody", checks=(_sql("I5"), check_pods_gone)),
+    Invariant(
+        id="I6",
+        what="evictions follow the rules",
+        checks=(check_preemption,),
+    ),
     Invariant(id="I7", what="the audit is whole and unchanged", checks=(check_chain,)),
     Invariant(id="I8", what="states follow the table", checks=(check_states,)),
     Invariant(id="I9", what="one writer at a time", checks=(check_epochs,)),
@@ -43,6 +49,7 @@ INVARIANTS: Final = (
     Invariant(id="I11", what="outboxes and log agree", checks=(check_equality,)),
     Invariant(id="I12", what="no effect without a cause", checks=(check_causes,)),
     Invariant(id="I13", what="capacity = free + held", checks=(_sql("I13"), check_capacity)),
+    Invariant(id="I15", what="what is vacated or reserved ends in time", checks=(check_liveness,)),
 )
 
 

@@ -1,0 +1,177 @@
+"""I6: nobody is evicted for others but by a plan that the rules allow, and never for nothing.
+
+I15, as far as evictions go: what is reserved or being evicted comes to an end in time.
+
+Facts of placement are one stream, so the priority and queue of a workload at the moment of a plan
+are those of its last fact before it, or those with which it was queued.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from operations.check.causes import unpublished
+from operations.check.model import Evidence, Findings, Payload, Record
+
+ACCEPTED: Final = "muster.eviction-plan.accepted.v1"
+EXPIRED: Final = "muster.reservation.expired.v1"
+EVICTED: Final = "muster.workload.evicted.v1"
+PLACED: Final = "muster.workload.placed.v1"
+QUEUED: Final = "muster.workload.queued.v1"
+CLASS: Final = "muster.priority-class.applied.v1"
+PROTECTED_BUILT_IN: Final = frozenset({"inference-production"})
+INSIDE: Final = "priority"
+"""The only rule that takes from the preemptor's own queue."""
+LATE_MS: Final = 30_000
+"""So long after its time something may still stand, on a busy system."""
+
+
+@dataclass(slots=True)
+class _Story:
+    """What was known of every workload, fact by fact."""
+
+    queue: dict[str, str] = field(default_factory=dict)
+    priority: dict[str, int] = field(default_factory=dict)
+    preemptible: dict[str, bool] = field(default_factory=dict)
+    classes: dict[str, str] = field(default_factory=dict)
+    plans: dict[str, Record] = field(default_factory=dict)
+    open: dict[str, Record] = field(default_factory=dict)
+    """Accepted plans without an end, by preemptor."""
+
+
+def check_preemption(evidence: Evidence) -> Findings:
+    """I6 over the log, and over the reservations that stand."""
+    findings = Findings()
+    story = _begin(evidence)
+    for record in evidence.log.on("workload.facts.v1"):
+        payload = record.payload
+        if record.type == ACCEPTED:
+            findings.checked += 1
+            _check_plan(findings, evidence, story, record)
+        elif record.type == EXPIRED:
+            story.open.pop(payload.get("workload_id", ""), None)
+        elif payload:
+            if record.type == EVICTED and payload.get("reason") == "preempted":
+                findings.checked += 1
+                _check_victim(findings, story, payload)
+            elif record.type == PLACED:
+                _check_room(findings, story, payload)
+            _note(story, payload)
+    _check_ends(findings, evidence, story)
+    return findings
+
+
+def _begin(evidence: Evidence) -> _Story:
+    story = _Story()
+    for record in evidence.log.of(QUEUED):
+        workload = record.payload["workload"]
+        spec = workload.get("spec", {})
+        story.queue[workload["id"]] = workload.get("queue", "")
+        story.priority[workload["id"]] = workload.get("priority", 0)
+        story.classes[workload["id"]] = spec.get("priority_class", "")
+        story.preemptible[workload["id"]] = spec.get("preemptible", True)
+    return story
+
+
+def _note(story: _Story, payload: Payload) -> None:
+    name = payload.get("workload_id", "")
+    if "priority" in payload:
+        story.priority[name] = payload["priority"]
+    if "queue" in payload:
+        story.queue[name] = payload["queue"]
+
+
+def _check_plan(findings: Findings, evidence: Evidence, story: _Story, record: Record) -> None:
+    plan = record.payload
+    name, preemptor = plan["plan_id"], plan["workload_id"]
+    if name in story.plans:
+        findings.add(name, "is accepted twice")
+    if preemptor in story.open:
+        findings.add(
+            preemptor, f"has the plans {story.open[preemptor].payload['plan_id']}, {name}"
+        )
+    story.plans[name] = story.open[preemptor] = record
+    for victim in plan.get("victims", ()):
+        _check_rule(findings, story, plan, victim["workload_id"])
+        if _protected(evidence, story.classes.get(victim["workload_id"], ""), record.time_ms):
+            findings.add(
+                victim["workload_id"], f"is of a protected class, and plan {name} took it"
+            )
+
+
+def _check_rule(findings: Findings, story: _Story, plan: Payload, victim: str) -> None:
+    preemptor, rule = plan["workload_id"], plan.get("rule", "")
+    if victim == preemptor:
+        findings.add(victim, "is evicted for itself")
+    if not story.preemptible.get(victim, True):
+        findings.add(victim, f"may not be preempted, and plan {plan['plan_id']} took it")
+    same_queue = story.queue.get(victim) == story.queue.get(preemptor)
+    theirs, mine = story.priority.get(victim, 0), story.priority.get(preemptor, 0)
+    if same_queue and theirs >= mine:
+        text = (
+            f"of priority {theirs} is evicted in its own queue for {preemptor} of priority {mine}"
+        )
+        findings.add(victim, text)
+    if not same_queue and rule == INSIDE:
+        findings.add(victim, f"is of another queue than {preemptor}, and the rule is {rule}")
+
+
+def _protected(evidence: Evidence, name: str, at_ms: int) -> bool:
+    protected = name in PROTECTED_BUILT_IN
+    for record in evidence.log.of(CLASS):
+        if record.payload.get("name") == name and record.time_ms <= at_ms:
+            protected = record.payload.get("protected", False)
+    return protected
+
+
+def _check_victim(findings: Findings, story: _Story, payload: Payload) -> None:
+    """Everybody who is preempted is a victim of an accepted plan, with this attempt."""
+    name, preemption = payload["workload_id"], payload.get("preemption") or {}
+    plan = story.plans.get(preemption.get("plan_id", ""))
+    named = plan.payload.get("victims", ()) if plan is not None else ()
+    if (name, payload["attempt"]) not in {(one["workload_id"], one["attempt"]) for one in named}:
+        findings.add(name, f"attempt {payload['attempt']} is preempted by no accepted plan")
+
+
+def _check_room(findings: Findings, story: _Story, payload: Payload) -> None:
+    """A preemptor is placed just where it was promised."""
+    plan = story.open.pop(payload["workload_id"], None)
+    if plan is None:
+        return
+    promised = plan.payload.get("placement")
+    if promised is not None and promised != payload["placement"]:
+        findings.add(payload["workload_id"], "is placed elsewhere than its reservation said")
+
+
+def _check_ends(findings: Findings, evidence: Evidence, story: _Story) -> None:
+    """A plan ends with its preemptor placed, or with a refund, or its reservation stands."""
+    stands = {row["workload_id"]: row["plan_id"] for row in evidence.rows["reservation"]}
+    pending = unpublished(evidence, "placement")
+    for preemptor, record in story.open.items():
+        name = record.payload["plan_id"]
+        excused = preemptor in pending or stands.get(preemptor) == name
+        if evidence.log.covered(record) and not excused:
+            findings.add(preemptor, f"of plan {name} is neither placed nor refunded")
+    for preemptor, name in stands.items():
+        findings.checked += 1
+        if name not in story.plans and evidence.log.complete and preemptor not in pending:
+            findings.add(preemptor, f"has a reservation of plan {name}, which nobody accepted")
+
+
+def check_liveness(evidence: Evidence) -> Findings:
+    """I15 of evictions: reservations and evictions end in their time."""
+    findings = Findings(checked=len(evidence.rows["placement_workload"]))
+    for row in evidence.rows["reservation"]:
+        findings.checked += 1
+        late_ms = row["now_ms"] - row["expires_at_ms"]
+        if late_ms > LATE_MS:
+            findings.add(row["workload_id"], f"has a reservation {late_ms} ms past its end")
+        if row["state"] != "queued":
+            findings.add(row["workload_id"], f"is {row['state']} and has a reservation")
+    for row in evidence.rows["evicting"]:
+        findings.checked += 1
+        late_ms = row["now_ms"] - row["changed_at_ms"] - row["grace_seconds"] * 1000
+        if late_ms > LATE_MS:
+            findings.add(row["id"], f"is evicting {late_ms} ms longer than its grace")
+    return findings
