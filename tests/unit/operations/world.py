@@ -262,8 +262,8 @@ def admit(world: World, workload: str, name: str, submitted: Record, *, count: i
 
 def _one_runs(world: World) -> None:
     queued = admit(world, ONE, "one", submit(world, ONE, "one"))
-    plan = {"plan_id": "plan", "workload_id": ONE, "rule": "", "victims": []}
-    plan |= {"placement": ON_GPU_0}
+    plan: dict[str, Any] = {"plan_id": "plan", "workload_id": ONE, "rule": "", "victims": []}
+    plan["placement"] = ON_GPU_0
     world.tell("placement", "workload.facts.v1", "eviction-plan.accepted", plan, cause=queued)
     placed = _place(world, ONE, ON_GPU_0, queued)
     _pods(world, ONE, placed, "pods.running")
