@@ -18,7 +18,7 @@ from services.gateway.views import KafkaUserView
 from shared.core.decision import FieldError
 from shared.core.model import WorkloadKind
 from shared.core.priority_classes import BUILT_IN
-from shared.core.quota import WEIGHT_MAX
+from shared.core.quota import DEPTH_MAX, FLAVORS_MAX, WEIGHT_MAX
 from shared.core.team_policy import budget_problems, idle_problems
 from shared.events.organisation import (
     CohortApplied,
@@ -166,6 +166,9 @@ def _team_errors(team: TeamApplied, organisation: Organisation) -> list[FieldErr
     queue = organisation.queues.get(team.default_queue)
     if queue is not None and queue.team != team.name:
         errors.append(_error("default_queue", team.default_queue, "is another team's queue"))
+    if team.default_queue in organisation.cohorts:
+        rule = "is the name of a cohort; queues and cohorts are one tree"
+        errors.append(_error("default_queue", team.default_queue, rule))
     if not NAME.fullmatch(team.default_queue):
         errors.append(_error("default_queue", team.default_queue, NAME_RULE))
     if team.max_pending < 0:
@@ -188,6 +191,8 @@ def _queue_errors(queue: QueueApplied, organisation: Organisation) -> list[Field
         errors.append(_error("team", queue.team, "is not a team; apply it first"))
     if queue.cohort and queue.cohort not in organisation.cohorts:
         errors.append(_error("cohort", queue.cohort, "is not a cohort; apply it first"))
+    if queue.name in organisation.cohorts:
+        errors.append(_error("name", queue.name, "is the name of a cohort"))
     before = organisation.queues.get(queue.name)
     if before is not None and before.team != queue.team:
         errors.append(_error("team", queue.team, f"must stay {before.team}: work waits in it"))
@@ -196,6 +201,8 @@ def _queue_errors(queue: QueueApplied, organisation: Organisation) -> list[Field
 
 def _cohort_errors(cohort: CohortApplied, organisation: Organisation) -> list[FieldError]:
     errors = _quota_errors(cohort, organisation)
+    if cohort.name in organisation.queues:
+        errors.append(_error("name", cohort.name, "is the name of a queue"))
     seen, parent = {cohort.name}, cohort.parent
     while parent:
         if parent in seen:
@@ -207,7 +214,16 @@ def _cohort_errors(cohort: CohortApplied, organisation: Organisation) -> list[Fi
             errors.append(_error("parent", parent, "is not a cohort; apply it first"))
             break
         parent = above.parent
+    if len(seen) + _height(cohort.name, organisation) > DEPTH_MAX:
+        rule = f"makes the tree deeper than {DEPTH_MAX} levels, with a level for the queues"
+        errors.append(_error("parent", cohort.parent, rule))
     return errors
+
+
+def _height(cohort: str, organisation: Organisation) -> int:
+    """Levels below a cohort; a level of queues counts, whether there are any or not."""
+    members = [one.name for one in organisation.cohorts.values() if one.parent == cohort]
+    return 1 + max((_height(one, organisation) for one in members), default=0)
 
 
 def _quota_errors(
@@ -215,6 +231,9 @@ def _quota_errors(
 ) -> list[FieldError]:
     errors = []
     names = [one.flavor for one in document.flavors]
+    if len(names) > FLAVORS_MAX:
+        rule = f"must be at most {FLAVORS_MAX} flavors"
+        errors.append(_error("flavors", str(len(names)), rule))
     for index, name in enumerate(names):
         if name not in organisation.flavors:
             rule = "is not a flavor; apply it first"

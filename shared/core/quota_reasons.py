@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from shared.core.amounts import FIELDS, Amount, exceeded, text
+from shared.core.amounts import FIELDS, UNITS, Amount, exceeded, text
 from shared.core.decision import Reason, Refusal
 from shared.core.quota import NOTHING, QuotaNode
+from shared.core.quota_limits import exceeding
 from shared.core.units import UNLIMITED
 
 
-def queue_held(queue: str) -> Refusal:
+def queue_held(queue: str, *, draining: bool) -> Refusal:
     """The queue takes nothing in."""
+    stopped = "is drained: what runs of it is stopped, and" if draining else "is held:"
     return Refusal(
         reason=Reason.QUEUE_HELD,
-        message=f"queue {queue} is held: nothing of it is started",
+        message=f"queue {queue} {stopped} nothing of it is started",
         next_step="an administrator must release the queue",
     )
 
@@ -47,22 +49,46 @@ def exceeds(node: QuotaNode, flavor: str, request: Amount) -> Refusal:
     )
 
 
-def waiting(node: QuotaNode, flavor: str, request: Amount) -> Refusal:
-    """It fits once others of the queue (or of its cohort) have ended."""
+def waiting(queue: QuotaNode, node: QuotaNode, flavor: str, asked: Amount) -> Refusal:
+    """It fits once others of `node`, the queue or a cohort above it, have ended.
+
+    `asked` is the part of the request that `node` has to count.
+    """
     limit, taken = node.limits_in(flavor).ceiling, node.taken(flavor)
-    missing = ", ".join(
-        text(FIELDS[index].rpartition("_")[0], taken[index] + request[index] - limit[index])
+    short = [
+        index
         for index in range(len(FIELDS))
-        if request[index]
-        and limit[index] < UNLIMITED
-        and taken[index] + request[index] > limit[index]
+        if asked[index] and taken[index] + asked[index] > limit[index] < UNLIMITED
+    ]
+    missing = ", ".join(
+        text(UNITS[index], taken[index] + asked[index] - limit[index]) for index in short
     )
+    level = _level(queue, node, flavor, short)
     return Refusal(
         reason=Reason.WAITING_FOR_QUOTA,
-        message=f"{exceeded(node.name, request, taken, limit)} (flavor {flavor})",
+        message=f"{exceeded(node.name, asked, taken, limit)} (flavor {flavor}){level}",
         next_step=f"starts when {missing} more of {node.name} is free",
-        evidence=_evidence(request, taken, limit),
+        evidence=_evidence(asked, taken, limit),
     )
+
+
+def _level(queue: QuotaNode, node: QuotaNode, flavor: str, short: list[int]) -> str:
+    """What the level owns, and how much of it the queue borrows."""
+    if node is queue and node.parent is None:
+        return ""
+
+    def told(amounts: Amount) -> str:
+        return ",".join(text(UNITS[index], amounts[index]) for index in short)
+
+    own = queue.own(flavor)
+    limit = own.borrowing_limit if own is not None else NOTHING
+    kind = "queue" if node is queue else "cohort"
+    owned = f"; {kind} {node.name} owns {told(node.owned(flavor))}"
+    if node is queue:
+        return f"{owned} and may borrow {told(limit or NOTHING)}"
+    borrowed = told(exceeding(queue.taken(flavor), queue.owned(flavor)))
+    most = "" if limit is None else f" of at most {told(limit)}"
+    return f"{owned}, queue {queue.name} borrows {borrowed}{most}"
 
 
 def behind_head(queue: str, head: str) -> Refusal:

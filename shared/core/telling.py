@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from shared.core import quota_reasons
+from shared.core.amounts import fits
 from shared.core.decision import Refusal
 from shared.core.pending import TOLD_MAX, Line, Pending, RequestClass
 from shared.core.permission import Permissions
@@ -53,8 +54,9 @@ class Teller:
         self, line: Line, pending: Pending, head: Pending | None, open_count: int
     ) -> Refusal:
         """Why a waiting workload is not nominated; `head` is the first of a strict queue."""
-        if line.held:
-            return quota_reasons.queue_held(line.name)
+        document = line.node.document
+        if line.held and document is not None:
+            return quota_reasons.queue_held(line.name, draining=document.draining)
         members = line.classes[pending.request, pending.choice]
         permitted = self._permissions.permitted(line, members)
         by_budget = self._permissions.by_budget(line, members)
@@ -65,9 +67,9 @@ class Teller:
         if by_budget is not None:
             return by_budget
         for flavor in permitted:
-            blocker = self._permissions.tree.blocked_by(line.node, flavor, members.request)
-            if blocker is not None:
-                return quota_reasons.waiting(blocker, flavor, members.request)
+            for node, asked in self._permissions.tree.levels(line.node, flavor, members.request):
+                if not fits(asked, node.taken(flavor), node.limits_in(flavor).ceiling):
+                    return quota_reasons.waiting(line.node, node, flavor, asked)
         return quota_reasons.window_full(open_count)
 
     def _never(self, line: Line, members: RequestClass) -> Refusal:

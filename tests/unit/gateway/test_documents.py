@@ -14,6 +14,7 @@ from services.gateway.documents import (
     problems_of,
 )
 from shared.core.queue_policy import QueuePolicy, Reclaim
+from shared.core.quota import DEPTH_MAX, FLAVORS_MAX
 from shared.core.team_policy import AtLimit, Budget, IdlePolicy
 from shared.core.units import UNLIMITED
 from shared.events.organisation import (
@@ -23,6 +24,7 @@ from shared.events.organisation import (
     QueueApplied,
     TeamApplied,
 )
+from shared.events.quotas import FlavorQuota
 from shared.events.strict_reader import BadInput, read_strictly
 
 
@@ -79,6 +81,9 @@ def test_the_same_content_in_other_words_is_the_same():
         ("queues", "Bad_Name", b'{"team":"red"}', "name"),
         ("cohorts", "all", b'{"parent":"all"}', "parent"),
         ("cohorts", "c", b'{"parent":"none"}', "parent"),
+        ("cohorts", "red", b"{}", "name"),
+        ("teams", "all", b"{}", "default_queue"),
+        ("queues", "all", b'{"team":"red"}', "name"),
         ("teams", "blue", b'{"default_queue":"red"}', "default_queue"),
         ("teams", "blue", b'{"priority_classes":["none"]}', "priority_classes[0]"),
         ("teams", "blue", b'{"max_pending":-1}', "max_pending"),
@@ -211,3 +216,37 @@ def test_a_queue_that_names_no_policy_has_the_default_one():
 
     assert queue.policy == QueuePolicy(reclaim=Reclaim.NEVER)
     assert not queue.draining
+
+
+def test_a_tree_has_a_greatest_depth_wherever_it_grows():
+    organisation = an_organisation()
+    parent = "all"
+    for level in range(DEPTH_MAX - 2):
+        cohort = CohortApplied(name=f"c{level}", version=1, parent=parent)
+        assert problems_of(cohort, organisation) == []
+        organisation.cohorts[cohort.name], parent = cohort, cohort.name
+    below = CohortApplied(name="deep", version=1, parent=parent)
+    above = CohortApplied(name="all", version=2, parent="top")
+    organisation.cohorts["top"] = CohortApplied(name="top", version=1)
+
+    assert ["parent"] == [one.field for one in problems_of(below, organisation)]
+    assert ["parent"] == [one.field for one in problems_of(above, organisation)]
+
+
+def test_a_cycle_over_several_cohorts_is_refused():
+    organisation = an_organisation()
+    organisation.cohorts["low"] = CohortApplied(name="low", version=1, parent="all")
+    cycle = CohortApplied(name="all", version=2, parent="low")
+
+    assert "parent" in [one.field for one in problems_of(cycle, organisation)]
+
+
+def test_a_document_names_no_more_flavors_than_the_core_takes():
+    organisation = an_organisation()
+    flavors = tuple(FlavorQuota(flavor=f"f{n}") for n in range(FLAVORS_MAX + 1))
+    for one in flavors:
+        organisation.flavors[one.flavor] = FlavorApplied(name=one.flavor, version=1)
+
+    errors = problems_of(CohortApplied(name="c", version=1, flavors=flavors), organisation)
+
+    assert [("flavors", "257")] == [(one.field, one.value) for one in errors]

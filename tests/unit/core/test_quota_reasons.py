@@ -1,0 +1,77 @@
+"""What a workload that waits for quota is told: which limit, at which level of the tree."""
+
+from shared.core.quota import FlavorLimits, QuotaDocument
+from shared.core.units import UNLIMITED
+from tests.unit.quota.builders import PATIENT, Desk, a_cohort, a_pending, a_queue, gpus
+
+
+def a_member(name, nominal, borrowing=None, lending=None):
+    def milli(count):
+        return None if count is None else (count * 1000, UNLIMITED, UNLIMITED)
+
+    limits = FlavorLimits(
+        nominal=(nominal * 1000, UNLIMITED, UNLIMITED),
+        borrowing_limit=milli(borrowing),
+        lending_limit=milli(lending),
+    )
+    return QuotaDocument(
+        name=name,
+        kind="queue",
+        version=1,
+        parent="research",
+        flavors={"h100": limits},
+        policy=PATIENT,
+    )
+
+
+def refused(desk, *pendings):
+    desk.queue(*pendings)
+    return desk.refusals[pendings[-1].id]
+
+
+def test_a_full_cohort_is_named_with_what_the_queue_borrows_of_it():
+    desk = Desk(a_cohort("research"), a_member("vision", 4, borrowing=16), a_member("speech", 60))
+    desk.core.tree.charge("vision", "h100", gpus(16))
+    desk.core.tree.charge("speech", "h100", gpus(48))
+
+    refusal = refused(desk, a_pending("w1", 1, queue="vision"))
+
+    assert refusal.message == (
+        "exceeded quota: research, requested: gpu=1, used: gpu=64, limited: gpu=64 (flavor h100)"
+        "; cohort research owns gpu=64, queue vision borrows gpu=12 of at most gpu=16"
+    )
+    assert refusal.next_step == "starts when gpu=1 more of research is free"
+
+
+def test_a_queue_at_its_borrowing_limit_is_told_both():
+    desk = Desk(a_cohort("research"), a_member("vision", 4, borrowing=2), a_member("speech", 60))
+    desk.core.tree.charge("vision", "h100", gpus(6))
+
+    refusal = refused(desk, a_pending("w1", 1, queue="vision"))
+
+    assert refusal.message == (
+        "exceeded quota: vision, requested: gpu=1, used: gpu=6, limited: gpu=6 (flavor h100)"
+        "; queue vision owns gpu=4 and may borrow gpu=2"
+    )
+
+
+def test_only_the_part_that_the_cohort_counts_is_what_it_lacks():
+    desk = Desk(a_cohort("research"), a_member("vision", 4, lending=1), a_member("speech", 0))
+    desk.core.tree.charge("speech", "h100", gpus(1))
+
+    refusal = refused(desk, a_pending("w1", 4, queue="vision"))
+
+    assert refusal.message == (
+        "exceeded quota: research, requested: gpu=1, used: gpu=1, limited: gpu=1 (flavor h100)"
+        "; cohort research owns gpu=1, queue vision borrows gpu=0"
+    )
+
+
+def test_a_drained_queue_says_more_than_a_held_one():
+    held = Desk(a_queue(held=True))
+    drained = Desk(a_queue(draining=True))
+
+    assert refused(held, a_pending("w1")).message == "queue q is held: nothing of it is started"
+    assert refused(drained, a_pending("w1")).message == (
+        "queue q is drained: what runs of it is stopped, and nothing of it is started"
+    )
