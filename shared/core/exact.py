@@ -2,18 +2,23 @@
 
 Pods of one shape never get in each other's way: whatever order they are placed in, as many find
 room. Unlike pods may (a small one on the only node where the large one fits), and then the
-greedy order can fail where another would not. This search is complete while its budget and its
-list of nodes last, which is always on small clusters and rarely matters on large ones.
+greedy order can fail where another would not. Nothing is tried twice: of nodes in the same
+condition one stands for all, and so of sets of positions that leave the same behind; and nothing
+is tried after which a set that is still to come lacks room. So the search is complete while its
+budget and its list of nodes last, which is always on small clusters and rarely matters on large
+ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import islice
 from typing import Final
 
 from shared.core.demand import Gang, PodDemand
 from shared.core.devices import instance_share, node_room, share_of, shares_on, takes_share
+from shared.core.mig import Profile
 from shared.core.model import GpuShare
 from shared.core.node_state import NodeState
 from shared.core.statement import Statement
@@ -22,7 +27,11 @@ CHARGES_MAX: Final = 200
 """Pods charged in all before giving up: a few milliseconds."""
 NODES_MAX: Final = 12
 """Nodes tried for each pod set."""
+OPTIONS_MAX: Final = 64
+"""Sets of positions tried for one pod with several MIG instances."""
 
+States = dict[int, int]
+"""By GPU."""
 NodesFor = Callable[[PodDemand], Iterable[NodeState]]
 
 
@@ -54,9 +63,14 @@ class Exhaustive:
             return True
         demand = self._gang.demands[pods[pod]]
         last_of_set = pod + 1 == len(pods) or pods[pod + 1] != pods[pod]
+        tried: set[Hashable] = set()
         for at, node in enumerate(self._nodes[pods[pod]]):
             if at < first or (used is not None and node.name in used):
                 continue
+            condition = _condition(node)
+            if condition in tried:
+                continue
+            tried.add(condition)
             after = None if used is None else used | {node.name}
             for shares in self._options(node, demand):
                 if self._charges == 0:
@@ -64,10 +78,28 @@ class Exhaustive:
                 self._charges -= 1
                 checkpoint = self._statement.checkpoint()
                 self._statement.charge(demand, node, shares)
-                if self._next(pods, pod + 1, 0 if last_of_set else at, after):
+                if self._others_have_room(pods, pod + 1, after) and self._next(
+                    pods, pod + 1, 0 if last_of_set else at, after
+                ):
                     return True
                 self._statement.rollback(checkpoint)
         return False
+
+    def _others_have_room(self, pods: list[int], pod: int, used: set[str] | None) -> bool:
+        """Whether each set with pods from `pod` on has room for them, if it were alone."""
+        left = Counter(pods[pod:])
+        return all(self._room(each, count, used) >= count for each, count in left.items())
+
+    def _room(self, each: int, enough: int, used: set[str] | None) -> int:
+        room = 0
+        for node in self._nodes[each]:
+            if used is None:
+                room += node_room(node, self._gang.demands[each], self._gang.team)
+            elif node.name not in used:
+                room += node_room(node, self._gang.demands[each], self._gang.team) > 0
+            if room >= enough:
+                break
+        return room
 
     def _options(self, node: NodeState, demand: PodDemand) -> list[tuple[GpuShare, ...]]:
         """Ways to give one pod its devices on `node` that differ in what they leave behind."""
@@ -92,28 +124,47 @@ def _gpus_to_share(node: NodeState, demand: PodDemand, team: str) -> list[tuple[
 
 
 def _sets_of_positions(node: NodeState, demand: PodDemand) -> list[tuple[GpuShare, ...]]:
-    """Every legal choice. Needed only beside other profiles: one alone never blocks itself."""
+    """Legal choices, one of those that leave the same behind.
+
+    Needed only beside other profiles: one alone never blocks itself.
+    """
     states = {index: use.state for index, use in sorted(node.uses.items()) if use.offers_mig}
-    return [
-        tuple(instance_share(node, index, mask) for index, mask in sorted(masks.items()))
-        for masks in _positions(node, demand, states, demand.instances)
-    ]
-
-
-def _positions(
-    node: NodeState, demand: PodDemand, states: dict[int, int], instances: int
-) -> Iterator[dict[int, int]]:
-    """Every set of legal positions for `instances`, as busy mask by GPU."""
-    if not instances:
-        yield {}
-        return
     table = node.kind.table if node.kind else None
     assert table is not None
     profile = table.profiles[demand.profile]
-    for index, state in states.items():
+    choices: list[tuple[States, States]] = [(states, {})]
+    for _ in range(demand.instances):
+        further = (each for choice in choices for each in _one_more(*choice, profile))
+        choices = list(islice(_unlike_states(further), OPTIONS_MAX))
+    return [
+        tuple(instance_share(node, index, mask) for index, mask in sorted(masks.items()))
+        for _, masks in choices
+    ]
+
+
+def _one_more(states: States, masks: States, profile: Profile) -> Iterator[tuple[States, States]]:
+    """(states, masks) by GPU with one instance more, on the first GPU of each state."""
+    first = {state: index for index, state in reversed(states.items())}
+    for state, index in first.items():
         for start in profile.legal_starts(state):
-            # Later instances only further on: each set of positions once.
-            further = {other: value for other, value in states.items() if other >= index}
-            further[index] = profile.occupy(state, start) | ((1 << start) - 1)
-            for rest in _positions(node, demand, further, instances - 1):
-                yield {**rest, index: rest.get(index, 0) | profile.mask(start)}
+            mask = masks.get(index, 0) | profile.mask(start)
+            yield {**states, index: profile.occupy(state, start)}, {**masks, index: mask}
+
+
+def _unlike_states(choices: Iterable[tuple[States, States]]) -> Iterator[tuple[States, States]]:
+    """Those after which the GPUs are not in the same states as after an earlier one."""
+    seen: set[tuple[int, ...]] = set()
+    for choice in choices:
+        left = tuple(sorted(choice[0].values()))
+        if left not in seen:
+            seen.add(left)
+            yield choice
+
+
+def _condition(node: NodeState) -> Hashable:
+    """All that a pod finds on a node."""
+    uses = [
+        (use.usable, use.state, use.milli, use.team, use.free_memory_mib, use.gpu and use.gpu.mig)
+        for _, use in sorted(node.uses.items())
+    ]
+    return node.kind, node.free_cpu_milli, node.free_memory_mib, node.numa_masks, tuple(uses)

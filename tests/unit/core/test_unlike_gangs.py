@@ -6,12 +6,18 @@ import pytest
 
 from shared.core.cluster import Cluster
 from shared.core.decision import Refusal
-from shared.core.model import Level, Placement, PodSet, Spread, TopologyRequest
+from shared.core.demand import PodDemand, gang_of
+from shared.core.exact import OPTIONS_MAX, _sets_of_positions
+from shared.core.model import GpuRequest, Level, Placement, PodSet, Spread, TopologyRequest
 from shared.core.placement import place
 from tests.support.placing import cluster, mig, node, pods, request, share, whole, workload
 
 IN_RACK = TopologyRequest(required=Level.RACK)
 ON_NODE = TopologyRequest(required=Level.NODE)
+
+
+def demand_of(gpu: GpuRequest) -> PodDemand:
+    return gang_of(workload(pods(gpu))).demands[0]
 
 
 def answer_of(fleet: Cluster, *sets: PodSet, **rest: object) -> Placement | Refusal:
@@ -104,6 +110,28 @@ def test_unlike_pods_that_must_spread_share_no_node() -> None:
     assert isinstance(
         answer_of(fleet, first, second, spread=Spread.REQUIRED, topology=IN_RACK), Refusal
     )
+
+
+def test_many_instances_beside_others_are_tried_in_bounded_steps() -> None:
+    fleet = cluster(node("n", mig=range(8)))
+    # Three beside each of four large ones, and 24 of the 28 positions on the other GPUs.
+    many = pods(mig("1g.10gb", 36), name="many")
+    large = pods(mig("3g.40gb"), 4, name="large")
+
+    answer = answer_of(fleet, many, large, topology=ON_NODE)
+
+    assert isinstance(answer, Placement)
+    assert len(_sets_of_positions(fleet.nodes["n"], demand_of(mig("1g.10gb", 24)))) <= OPTIONS_MAX
+
+
+def test_sets_of_positions_that_leave_the_same_behind_are_tried_once() -> None:
+    fleet = cluster(node("n", gpus=3, mig=range(3)))
+
+    sets = _sets_of_positions(fleet.nodes["n"], demand_of(mig("3g.40gb", 2)))
+
+    # Both on one GPU, or on two GPUs at equal or at other starts.
+    assert len(sets) == 4
+    assert all(sum(share.mask.bit_count() for share in shares) == 8 for shares in sets)
 
 
 @pytest.mark.parametrize("count", [1, 2])
