@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from shared.core.room import RoomIndex
 
 CHANGES_MAX: Final = 1 << 16
-"""After so many changes the followers start anew."""
+"""Of so many changes the older half is forgotten: who is that far behind starts anew."""
 
 
 class Cluster:
@@ -41,6 +41,8 @@ class Cluster:
         self.plans: dict[Hashable, tuple[tuple[Kind, ...], ...]] = {}
         """What `core.feasibility` worked out about the kinds there are; emptied with them."""
         self.fabric = Fabric(seed)
+        self.changes_before = 0
+        """Changes that are forgotten; then come these:"""
         self.changes: list[NodeState] = []
         """Nodes in the order they changed; `core.room` follows it."""
         self.rooms: dict[Hashable, RoomIndex] = {}
@@ -213,8 +215,8 @@ class Cluster:
 
     def _changed(self, state: NodeState) -> None:
         if len(self.changes) >= CHANGES_MAX:
-            self.changes.clear()
-            self.rooms.clear()
+            self.changes_before += CHANGES_MAX // 2
+            del self.changes[: CHANGES_MAX // 2]
         self.changes.append(state)
         market = self.market(state.kind.key.flavor) if state.kind is not None else None
         if state.market is not market:

@@ -35,6 +35,8 @@ PLACES_BY_DEVICES_MAX: Final = 4
 """Places tried at one level by a count that leaves CPU and memory out."""
 PLACES_MAX: Final = 64
 """Places tried at one level. Pods of one shape need one; unlike ones may need more."""
+COUNTED_MIN: Final = 64
+"""Pods up to which a gang without a topology request is tried without counting room before."""
 COMPARED_MAX: Final = 4
 """The tightest blocks or zones, of which the one is taken that is touched in the fewest parts."""
 
@@ -67,6 +69,9 @@ def constrained(gang: Gang) -> bool:
 
 def _anywhere(layout: Layout) -> bool:
     statement, gang = layout.statement, layout.gang
+    many = gang.pods > COUNTED_MIN or any(demand.instances > 1 for demand in gang.demands)
+    if many and not _each_set_counts(layout):
+        return False
     if _each_at_its_best(layout):
         return True
     statement.rollback()
@@ -117,6 +122,21 @@ def _aligned_place(
             if node not in exclude:
                 return node, shares_on(node, demand, team)
     return None
+
+
+def _each_set_counts(layout: Layout) -> bool:
+    """Whether there is room for as many pods as each set has; what is large is not tried else."""
+    return all(
+        room_index(
+            layout.cluster,
+            layout.kinds(demand),
+            replace(demand, slices=()),
+            layout.gang.team,
+            distinct=layout.gang.spread is Spread.REQUIRED,
+        ).total
+        >= demand.count
+        for demand in layout.gang.demands
+    )
 
 
 def _each_set_alone(layout: Layout) -> bool:

@@ -1,7 +1,8 @@
 """How many pods of one shape each part of the fabric can hold, kept up to date by a change log.
 
-One index serves one shape of pod on one set of kinds. It is built when first asked for, then
-follows the nodes that changed since: a change costs its path to the root. Room is exact for pods
+One index serves one shape of pod on one set of kinds. It is built when first asked for, from the
+nodes that are not full (10 ms for 10,000), then follows the nodes that changed since: a change
+costs its path to the root. Room is exact for pods
 of the shape alone, so for a gang of equal pods the first candidate is the answer. Pods in slices
 are counted in whole ones, at every level.
 """
@@ -18,7 +19,8 @@ from shared.core.devices import node_room
 from shared.core.kind import Kind
 from shared.core.model import Level, Slice
 from shared.core.node_state import NodeState
-from shared.core.topology import LEVELS, Domain, chain
+from shared.core.search import possible
+from shared.core.topology import LEVELS, Domain
 
 Place = Domain | NodeState
 Ranked = tuple[int, int, Place]
@@ -26,6 +28,8 @@ Ranked = tuple[int, int, Place]
 
 INDEXES_MAX: Final = 64
 """Shapes followed at a time; the one not asked for longest is dropped."""
+BEHIND_PART: Final = 4
+"""If more than this part of the nodes changed, an index is built anew."""
 ROOM_MAX: Final = 1 << 20
 """Room of a node for pods that ask for nothing."""
 
@@ -42,20 +46,26 @@ class RoomIndex:
         self._distinct = distinct
         self._seen: int | None = None
         self._units = _Units(demand.slices)
-        self._raw: dict[Domain, int] = {}
+        self._raw: dict[Domain, int]
         """Room of the parts of a domain; what it can hold itself is a multiple of its slices."""
-        self._room: dict[Place, int] = {}
-        self._paths: dict[NodeState, tuple[Domain, ...]] = {}
-        self._by_level: dict[Level, list[Ranked]] = {level: [] for level in Level}
+        self._room: dict[Place, int]
+        self._homes: dict[NodeState, Domain | None]
+        """Where nodes with room were counted."""
+        self.total: int
+        """Pods that all nodes together can hold."""
+        self._by_level: dict[Level, list[Ranked]]
+        self._forget()
 
     def follow(self, cluster: Cluster) -> None:
         """Take in what changed since the last call."""
-        if self._seen is None:
+        behind = self._behind(cluster)
+        if behind is None:
+            self._forget()
             self._build(cluster)
         else:
-            for node in dict.fromkeys(cluster.changes[self._seen :]):
+            for node in behind:
                 self._update(node)
-        self._seen = len(cluster.changes)
+        self._seen = cluster.changes_before + len(cluster.changes)
 
     def room(self, place: Place) -> int:
         """Pods that `place` can hold."""
@@ -101,18 +111,28 @@ class RoomIndex:
             if (place.parent if isinstance(place, Domain) else place.domain) is None
         )
 
+    def _behind(self, cluster: Cluster) -> dict[NodeState, None] | None:
+        """Nodes that changed since the last call; None if it takes less to start anew."""
+        if self._seen is None or self._seen < cluster.changes_before:
+            return None
+        behind = dict.fromkeys(cluster.changes[self._seen - cluster.changes_before :])
+        return behind if len(behind) <= max(len(cluster.nodes) // BEHIND_PART, 1) else None
+
+    def _forget(self) -> None:
+        self._raw, self._room, self._homes, self.total = {}, {}, {}, 0
+        self._by_level = {level: [] for level in Level}
+
     def _build(self, cluster: Cluster) -> None:
-        raw = self._raw
-        for node in cluster.nodes.values():
+        raw, ranked_nodes = self._raw, self._by_level[Level.NODE]
+        for node in possible(self._kinds, self._demand, self._team):
             room = self._node_room(node)
-            path = tuple(chain(node))
-            if path:
-                self._paths[node] = path
             if room:
+                self.total += room
                 self._room[node] = room
-                self._by_level[Level.NODE].append((room, node.rank, node))
-                if path:
-                    raw[path[0]] = raw.get(path[0], 0) + room
+                self._homes[node] = domain = node.domain
+                ranked_nodes.append((room, node.rank, node))
+                if domain is not None:
+                    raw[domain] = raw.get(domain, 0) + room
         # The tightest first: a domain hands up what it can hold itself.
         for domain in sorted(cluster.fabric.domains.values(), key=lambda each: -len(each.path)):
             room = self._units.rounded(domain, raw.get(domain, 0))
@@ -125,34 +145,28 @@ class RoomIndex:
             ranked.sort()
 
     def _update(self, node: NodeState) -> None:
-        room = self._node_room(node)
-        path = tuple(chain(node))
-        before = self._room.get(node, 0)
-        old_path = self._paths.get(node, ())
+        room, before = self._node_room(node), self._room.get(node, 0)
+        home, old_home = node.domain, self._homes.pop(node, None)
+        self.total += room - before
         self._add(node, Level.NODE, room - before)
-        if path == old_path:
-            self._hand_up(path, room - before)
-            return
-        self._hand_up(old_path, -before)
-        self._hand_up(path, room)
-        self._paths.pop(node, None)
-        if path:
-            self._paths[node] = path
+        if room:
+            self._homes[node] = home
+        if home is old_home:
+            self._hand_up(home, room - before)
+        else:
+            self._hand_up(old_home, -before)
+            self._hand_up(home, room)
 
-    def _hand_up(self, path: tuple[Domain, ...], change: int) -> None:
-        """The parts of the first of `path` can hold `change` more."""
-        if not self._demand.slices:
-            for domain in path:
-                self._add(domain, domain.level, change)
-            return
-        for domain in path:
-            if not change:
-                return
-            raw = self._raw[domain] = self._raw.get(domain, 0) + change
-            if not raw:
-                del self._raw[domain]
-            change = self._units.rounded(domain, raw) - self._room.get(domain, 0)
+    def _hand_up(self, domain: Domain | None, change: int) -> None:
+        """The parts of `domain` can hold `change` more."""
+        while domain is not None and change:
+            if self._demand.slices:
+                raw = self._raw[domain] = self._raw.get(domain, 0) + change
+                if not raw:
+                    del self._raw[domain]
+                change = self._units.rounded(domain, raw) - self._room.get(domain, 0)
             self._add(domain, domain.level, change)
+            domain = domain.parent
 
     def _add(self, place: Place, level: Level, change: int) -> None:
         if not change:
@@ -200,7 +214,7 @@ def room_index(
 ) -> RoomIndex:
     """The index for pods like `demand` on `kinds`, up to date."""
     owner = team if demand.milli else ""
-    key: Hashable = (kinds, demand.shape, owner, distinct)
+    key: Hashable = (frozenset(kinds), demand.shape, owner, distinct)
     index = cluster.rooms.pop(key, None)
     if index is None:
         index = RoomIndex(frozenset(kinds), demand, team, distinct=distinct)

@@ -141,15 +141,18 @@ def _open_gpu(kinds: tuple[Kind, ...], demand: PodDemand, exclude: Nodes) -> Pla
 
 def candidates(kinds: Iterable[Kind], demand: PodDemand, team: str) -> Iterator[NodeState]:
     """Nodes of `kinds` with room for a pod, each once; do not change the cluster meanwhile."""
+    return (node for node in possible(kinds, demand, team) if node_room(node, demand, team))
+
+
+def possible(kinds: Iterable[Kind], demand: PodDemand, team: str) -> Iterator[NodeState]:
+    """Those that no shelf rules out: nodes that are full are not even looked at."""
     seen: set[NodeState] = set()
     for kind in kinds:
         for shelf, amount in _shelves(kind, demand, team):
             for entry in shelf.fitting(amount, demand.cpu_milli, demand.memory_mib):
-                node = entry[3]
-                if node not in seen:
-                    seen.add(node)
-                    if node_room(node, demand, team):
-                        yield node
+                if entry[3] not in seen:
+                    seen.add(entry[3])
+                    yield entry[3]
 
 
 def _shelves(kind: Kind, demand: PodDemand, team: str) -> Iterator[tuple[Shelf, int]]:

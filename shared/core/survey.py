@@ -6,7 +6,6 @@ Nothing here walks all nodes: kinds are dozens, and a shelf knows how many lie a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
@@ -16,8 +15,6 @@ from shared.core.demand import Gang, PodDemand
 from shared.core.devices import node_room
 from shared.core.feasibility import Filter, kind_obstacle
 from shared.core.kind import Kind
-from shared.core.model import Level
-from shared.core.node_state import NodeState
 from shared.core.room import room_index
 from shared.core.search import candidates
 from shared.core.units import GPU_MILLI, SLICES
@@ -76,15 +73,16 @@ def room_for(
     *,
     distinct: bool,
 ) -> int:
-    """How many pods of `demand` find room on `kinds`, at most `limit`. O(limit)."""
+    """How many pods of `demand` find room on `kinds`, at most `limit`.
+
+    Few are looked for; many, and those of which no shelf tells whether they fit, are counted in
+    an index of rooms.
+    """
+    if limit > LOOKED_AT_MAX or demand.aligned or demand.instances > 1:
+        loose = replace(demand, slices=())
+        return min(room_index(cluster, kinds, loose, team, distinct=distinct).total, limit)
     room = 0
-    nodes: Iterable[NodeState] = candidates(kinds, demand, team)
-    if demand.aligned:
-        # Shelves do not tell whether free GPUs are of one NUMA domain.
-        index = room_index(cluster, kinds, demand, team, distinct=distinct)
-        places = index.at_least(Level.NODE, 1, limit)
-        nodes = (place for _, _, place in places if isinstance(place, NodeState))
-    for node in nodes:
+    for node in candidates(kinds, demand, team):
         room += 1 if distinct else node_room(node, demand, team)
         if room >= limit:
             return limit

@@ -2,10 +2,11 @@
 
     python -m tests.benchmarks explain --nodes 10000 --json FILE
 
-The fleet is filled to 85 % with openb's sizes. Then each kind of request that cannot be placed
-is asked for again and again while work ends and other work is placed, so that what was worked out
-is out of date each time. Measured are `explain` alone and the whole refusal, as CPU time of the
-thread; the first call for a shape, which builds its index, is shown apart.
+The fleet is filled with openb's sizes until pods are refused, then work of all of it ends until
+85 % are in use: nearly no node is free, and none is like another. Then each kind of request that
+cannot be placed is asked for again and again while work ends and other work is placed, so that
+what was worked out is out of date each time. Measured are `explain` alone and the whole refusal,
+as CPU time of the thread; the first call for a shape, which builds its index, is shown apart.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -21,11 +23,14 @@ from typing import Any
 from shared.core.decision import Refusal
 from shared.core.model import GpuChoice, Level, Placement, TopologyRequest, Workload
 from shared.core.placement import explain, place
+from shared.runtime.garbage import relax_garbage_collection
 from tests.benchmarks.core_throughput import Churn, fleet, single
 from tests.benchmarks.options import machine
 from tests.support import placing
 
 FILL = 0.85
+REFUSED_MAX = 500
+"""Pods that find no place before the fleet counts as full."""
 CHANGES = 4
 """Workloads that end, and are replaced, between two refusals."""
 
@@ -42,7 +47,7 @@ ASKED: dict[str, Workload] = {
         topology=TopologyRequest(required=Level.RACK),
     ),
     "in one block": placing.workload(
-        placing.pods(placing.whole(1), 200, cpu_milli=1_000),
+        placing.pods(placing.whole(1), 1000, cpu_milli=1_000),
         topology=TopologyRequest(required=Level.BLOCK),
     ),
     "unlike pods in one rack": placing.workload(
@@ -50,24 +55,42 @@ ASKED: dict[str, Workload] = {
         placing.pods(placing.whole(1), 20, name="loader", cpu_milli=1_000),
         topology=TopologyRequest(required=Level.RACK),
     ),
-    "8 MIG GPUs on one node": placing.workload(placing.pods(placing.mig("7g.80gb", 8), 4)),
+    "8 MIG GPUs on one node": placing.workload(placing.pods(placing.mig("7g.80gb", 8), 64)),
+    "60 instances on one node": placing.workload(placing.pods(placing.mig("1g.10gb", 60))),
+    "4,096 shares": placing.workload(
+        placing.pods(placing.share(900, 70_000), 4096, cpu_milli=1_000)
+    ),
+    "4,096 pods without GPU in one rack": placing.workload(
+        placing.pods(placing.whole(0), 4096, cpu_milli=1_000),
+        topology=TopologyRequest(required=Level.RACK),
+    ),
+    "4,096 MIG pods in one block": placing.workload(
+        placing.pods(placing.mig("1g.10gb"), 4096),
+        topology=TopologyRequest(required=Level.BLOCK),
+    ),
 }
 
 
 def measure(churn: Churn, asked: Workload, times: int) -> dict[str, Any]:
     """Milliseconds over `times` refusals, with changes between."""
-    request = placing.request(asked)
-    first = _timed(lambda: place(churn.cluster, request))
-    whole, alone = [], []
+    first, _ = _decide(churn, asked)
+    whole: list[float] = []
+    alone: list[float] = []
+    reasons: Counter[str] = Counter()
     for _ in range(times):
         _change(churn)
-        whole.append(_timed(lambda: place(churn.cluster, request)))
+        took, answer = _decide(churn, asked)
+        if isinstance(answer, Refusal):
+            whole.append(took)
         _change(churn)
-        alone.append(_timed(lambda: explain(churn.cluster, request)))
-    answer = place(churn.cluster, request)
-    assert isinstance(answer, Refusal), answer
+        took = _timed(lambda: explain(churn.cluster, placing.request(asked)))
+        _, answer = _decide(churn, asked)
+        if isinstance(answer, Refusal):
+            alone.append(took)
+            reasons[answer.reason.value] += 1
+    assert alone, f"{asked.spec} fits"
     return {
-        "reason": answer.reason.value,
+        "reasons": dict(reasons),
         "first_ms": round(first, 3),
         "explain_p50_ms": _percentile(alone, 50),
         "explain_p99_ms": _percentile(alone, 99),
@@ -75,16 +98,45 @@ def measure(churn: Churn, asked: Workload, times: int) -> dict[str, Any]:
     }
 
 
+def _decide(churn: Churn, asked: Workload) -> tuple[float, Placement | Refusal]:
+    """(milliseconds, answer); what fits, because enough came free just now, goes at once."""
+    request = placing.request(asked)
+    start = time.thread_time()
+    answer = place(churn.cluster, request)
+    took = 1000 * (time.thread_time() - start)
+    if isinstance(answer, Placement):
+        churn.cluster.release(asked.team, answer.pods, asked.spec.pod_sets)
+    return took, answer
+
+
+def _fill(churn: Churn) -> None:
+    refused = 0
+    while refused < REFUSED_MAX:
+        refused += not _come(churn)
+    while churn.cluster.gpu_milli_used() > FILL * churn.cluster.gpu_milli_total():
+        _go(churn)
+
+
+def _come(churn: Churn) -> bool:
+    """Whether the next pod finds a place."""
+    workload = single(churn.draw)
+    answer = place(churn.cluster, placing.request(workload))
+    if isinstance(answer, Placement):
+        churn.live.append((workload, answer))
+    return isinstance(answer, Placement)
+
+
+def _go(churn: Churn) -> None:
+    old, held = churn.live.pop(churn.draw.randrange(len(churn.live)))
+    churn.cluster.release(old.team, held.pods, old.spec.pod_sets)
+
+
 def _change(churn: Churn) -> None:
     """Work ends, and other work is placed."""
     for _ in range(CHANGES):
-        old, held = churn.live.pop(churn.draw.randrange(len(churn.live)))
-        churn.cluster.release(old.team, held.pods, old.spec.pod_sets)
+        _go(churn)
     for _ in range(CHANGES):
-        workload = single(churn.draw)
-        answer = place(churn.cluster, placing.request(workload))
-        if isinstance(answer, Placement):
-            churn.live.append((workload, answer))
+        _come(churn)
 
 
 def _timed(call: Callable[[], object]) -> float:
@@ -102,17 +154,12 @@ def main() -> None:
     options = _options()
     cluster, _ = fleet(options.nodes)
     churn = Churn(cluster, Random(options.seed), [])
-    while cluster.gpu_milli_used() < FILL * cluster.gpu_milli_total():
-        workload = single(churn.draw)
-        answer = place(cluster, placing.request(workload))
-        if isinstance(answer, Placement):
-            churn.live.append((workload, answer))
-        elif len(churn.live) > 12 * options.nodes:
-            break
+    _fill(churn)
+    relax_garbage_collection()
     rows = {}
     for name, asked in ASKED.items():
         rows[name] = measure(churn, asked, options.times)
-        print(f"{name:<26} {rows[name]}", flush=True)
+        print(f"{name:<34} {rows[name]}", flush=True)
     worst = max(row["explain_p99_ms"] for row in rows.values())
     print(f"{options.nodes} nodes, worst p99 of an explanation {worst} ms")
     result = {
@@ -121,7 +168,8 @@ def main() -> None:
         "filled_percent": round(100 * cluster.gpu_milli_used() / cluster.gpu_milli_total(), 2),
         "requests": rows,
         "explain_p99_ms_worst": worst,
-        "limits": {"pass": 1.0},
+        "first_ms_worst": max(row["first_ms"] for row in rows.values()),
+        "limits": {"explain_p99_ms": 1.0, "first_ms": 20.0},
         **machine(),
     }
     if options.json:

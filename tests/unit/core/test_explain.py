@@ -6,7 +6,16 @@ import pytest
 
 from shared.core.cluster import Cluster
 from shared.core.decision import Reason, Refusal
-from shared.core.model import GpuChoice, Level, Node, PodSet, Spread, TopologyRequest, Workload
+from shared.core.model import (
+    GpuChoice,
+    Level,
+    Node,
+    Placement,
+    PodSet,
+    Spread,
+    TopologyRequest,
+    Workload,
+)
 from shared.core.placement import PlacementRequest, place
 from shared.core.units import UNBOUNDED, Resources
 from shared.core.wording import amount, count, listing
@@ -257,3 +266,34 @@ def test_numbers_read_well() -> None:
     assert [count(1, "node"), count(2, "node")] == ["1 node", "2 nodes"]
     assert listing(["a", "b", "c"]) == "a, b and c"
     assert amount("memory_mib", 5) == "5 MiB of memory"
+
+
+@pytest.mark.parametrize(
+    ("asked", "fit"),
+    [(pods(whole(1), 65), 64), (pods(share(500, 10), 129), 128), (pods(mig("1g.10gb", 8), 9), 0)],
+)
+def test_what_is_large_is_counted_before_anything_is_charged(asked: PodSet, fit: int) -> None:
+    fleet = cluster(*(node(f"n{at}") for at in range(8)), node("mig", gpus=1, mig=(0,)))
+    changes = len(fleet.changes)
+
+    refusal = why(fleet, workload(asked))
+
+    assert len(fleet.changes) == changes
+    if fit:
+        assert refusal.evidence["pods_fit"] == fit
+    else:
+        assert refusal.evidence["mig_positions_free"] == 7
+
+
+def test_as_many_as_there_is_room_for_are_placed() -> None:
+    fleet = cluster(*(node(f"n{at}") for at in range(9)))
+
+    assert isinstance(place(fleet, request(workload(pods(whole(1), 72)))), Placement)
+
+
+def test_many_that_must_be_apart_are_short_of_nodes() -> None:
+    fleet = cluster(*(node(f"n{at}") for at in range(70)))
+
+    refusal = why(fleet, workload(pods(whole(1), 71), spread=Spread.REQUIRED))
+
+    assert refusal.evidence["pods_fit"] == 70
