@@ -1,14 +1,21 @@
 """The placement service as a process."""
 
 from services.placement.handlers import PlacementHandler
+from services.placement.settings import PlacementSettings
 from services.placement.trims import placement_trims
 from shared.runtime.main import run_service
+from shared.runtime.settings import Settings
+
+
+def make(settings: Settings) -> PlacementHandler:
+    """The handler of this process."""
+    return PlacementHandler(
+        cell=settings.cell,
+        seed=settings.seed,
+        trims=placement_trims(settings.keep_workloads_days),
+        mig_switch_seconds=PlacementSettings().mig_switch_seconds,
+    )
+
 
 if __name__ == "__main__":
-    run_service(
-        lambda settings: PlacementHandler(
-            cell=settings.cell,
-            seed=settings.seed,
-            trims=placement_trims(settings.keep_workloads_days),
-        )
-    )
+    run_service(make)

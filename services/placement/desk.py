@@ -24,7 +24,7 @@ from shared.core.resize import joined, shrunk_to, surplus
 from shared.core.waiting import WaitingIndex
 from shared.events.deadlines import deadline_message
 from shared.events.envelope import Received
-from shared.events.topics import POD_COMMANDS, WORKLOAD_FACTS
+from shared.events.topics import AGENT_COMMANDS, POD_COMMANDS, WORKLOAD_FACTS
 from shared.events.workloads import PlacementRefused, Wire, WorkloadFact
 from shared.runtime.handler import Change, Emit, Outcome
 
@@ -110,6 +110,10 @@ class Desk:
     def command(self, record: Record, payload: Wire, cause: Received) -> None:
         """Emit a command to the binder."""
         self._emit(payload, record.workload.id, cause, POD_COMMANDS)
+
+    def command_node(self, payload: Wire, node: str, cause: Received) -> None:
+        """Emit a command to the agent of a node."""
+        self._emit(payload, node, cause, AGENT_COMMANDS)
 
     def refuse(self, record: Record, refusal: Refusal, cause: Received) -> None:
         """Tell why it waits, if the reason is another than before."""

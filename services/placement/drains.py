@@ -14,7 +14,7 @@ import msgspec
 from services.placement import transitions
 from services.placement.desk import Desk
 from services.placement.evictions import Evictions
-from services.placement.fleet import Fleet
+from services.placement.fleet import Fleet, usable
 from services.placement.transitions import DRAINED, HAS_PODS, SPOT_NOTICE
 from shared.core.model import Node
 from shared.core.value import replace
@@ -47,6 +47,7 @@ class Drains:
 
     def seen(self, node: Node) -> Node:
         """`node` as placement may use it."""
+        node = usable(node)
         return replace(node, cordoned=True) if node.name in self._cordons else node
 
     def cordon(self, message: Received, command: nodes.CordonNode) -> None:
@@ -94,7 +95,7 @@ class Drains:
         self._touched[command.node] = None
         node = self._fleet.present.get(command.node)
         if node is not None:
-            self._desk.cluster.put_node(node)
+            self._desk.cluster.put_node(self.seen(node))
             self._desk.freed_nodes[command.node] = message
         fact = nodes.NodeUncordoned(node=command.node, cell=self._desk.cell)
         self._desk.tell_about(fact, command.node, message)

@@ -33,27 +33,51 @@ class Fleet:
     generations: dict[str, int] = field(default_factory=dict)
     present: dict[str, Node] = field(default_factory=dict)
     changed: dict[str, None] = field(default_factory=dict)
+    switches: dict[tuple[str, int], int] = field(default_factory=dict)
+    """GPUs that change their mode, with the time until which they may."""
 
     def report(self, fact: NodeInventoryReported) -> bool:
         """Take an inventory; false when it is no newer than what is known."""
         if not self._newer(fact.node.name, fact.generation):
             return False
-        self.present[fact.node.name] = fact.node
+        known = self.present.get(fact.node.name)
+        self.put(fact.node if known is None else still_switching(known, fact.node))
         return True
+
+    def put(self, node: Node) -> None:
+        """Take a node as it is, with what placement has asked of its GPUs."""
+        before = self.present.get(node.name)
+        for gpu in before.gpus if before is not None else ():
+            self.switches.pop((node.name, gpu.index), None)
+        self.present[node.name] = node
+        for gpu in node.gpus:
+            if gpu.switch_until_ms:
+                self.switches[node.name, gpu.index] = gpu.switch_until_ms
+
+    def switch(self, name: str, gpu: int, until_ms: int) -> None:
+        """Keep a GPU from work until then, or no longer (0)."""
+        node = self.present[name]
+        gpus = (
+            replace(one, switch_until_ms=until_ms) if one.index == gpu else one
+            for one in node.gpus
+        )
+        self.put(replace(node, gpus=tuple(gpus)))
+        self.changed[name] = None
 
     def health(self, fact: GpuHealthReported) -> bool:
         """Take a change of health; false when it is old or the node is unknown."""
         node = self.present.get(fact.node)
         if node is None or not self._newer(fact.node, fact.generation):
             return False
-        self.present[fact.node] = with_health(node, fact.gpu, healthy=fact.healthy)
+        self.put(with_health(node, fact.gpu, healthy=fact.healthy))
         return True
 
     def remove(self, name: str, generation: int) -> bool:
         """Take a node out; false when the news is old."""
         if name not in self.present or not self._newer(name, generation):
             return False
-        del self.present[name]
+        for gpu in self.present.pop(name).gpus:
+            self.switches.pop((name, gpu.index), None)
         return True
 
     def noticed(self, name: str, generation: int) -> bool:
@@ -100,4 +124,24 @@ def with_health(node: Node, gpu: int, *, healthy: bool) -> Node:
     if gpu < 0:
         return replace(node, ready=healthy)
     gpus = (replace(one, healthy=healthy) if one.index == gpu else one for one in node.gpus)
+    return replace(node, gpus=tuple(gpus))
+
+
+def still_switching(known: Node, node: Node) -> Node:
+    """`node` with the switches of `known` that it does not show to be done."""
+    asked = {gpu.index: gpu for gpu in known.gpus if gpu.switch_until_ms}
+    gpus = (
+        replace(gpu, switch_until_ms=asked[gpu.index].switch_until_ms)
+        if gpu.index in asked and asked[gpu.index].mig == gpu.mig
+        else replace(gpu, switch_until_ms=0)
+        for gpu in node.gpus
+    )
+    return replace(node, gpus=tuple(gpus))
+
+
+def usable(node: Node) -> Node:
+    """The node as the search may use it: a GPU that changes its mode takes no work."""
+    if not any(gpu.switch_until_ms for gpu in node.gpus):
+        return node
+    gpus = (replace(gpu, healthy=False) if gpu.switch_until_ms else gpu for gpu in node.gpus)
     return replace(node, gpus=tuple(gpus))

@@ -98,9 +98,9 @@ class Growth:
             return None
         return {
             flavor
-            for nomination, refusal in refused
-            if refusal.reason not in NO_ROOM_WANTED
-            for flavor in nomination.flavors
+            for record, refusal in refused
+            if refusal.reason not in NO_ROOM_WANTED and record.nomination is not None
+            for flavor in record.nomination.flavors
         }
 
     def _try(self, record: Record, wanted: Collection[str] | None) -> None:

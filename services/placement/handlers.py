@@ -22,6 +22,8 @@ from services.placement.growth import Growth
 from services.placement.ledger import ledger_writes
 from services.placement.queue_drains import QueueDrains
 from services.placement.records import Nomination, Record
+from services.placement.switching import KIND as SWITCH
+from services.placement.switching import Switching
 from services.placement.transitions import OWN_REASONS
 from services.placement.trials import Trials
 from services.placement.workload_rows import workload_writes
@@ -42,8 +44,16 @@ class PlacementHandler:
 
     name = "placement"
 
-    def __init__(self, *, cell: int = 0, seed: int = 0, trims: Sequence[Trim] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        cell: int = 0,
+        seed: int = 0,
+        trims: Sequence[Trim] = (),
+        mig_switch_seconds: int = 0,
+    ) -> None:
         self.trims = trims
+        self._switch_seconds = mig_switch_seconds
         self._cell = cell
         self._seed = seed
         self._actions: dict[type, Callable[[Received, Any], None]] = {
@@ -84,6 +94,9 @@ class PlacementHandler:
         self._growth = Growth(self.desk, self._trials)
         self._queue_drains = QueueDrains(self.desk)
         self.drains = Drains(self.desk, self.fleet, self._evictions)
+        self._switching = Switching(
+            self.desk, self.fleet, self._trials, self.drains, self._switch_seconds
+        )
         self._agreement = Agreement()
 
     def topics(self) -> Sequence[tuple[topics.Topic, Sequence[int]]]:
@@ -146,16 +159,15 @@ class PlacementHandler:
             or self._queue_drains.rest(now_ms)
             or self._growth.rest(now_ms)
         )
-        return [*self.desk.passed(now_ms), *rest]
+        return [*self.desk.passed(now_ms), *rest, *self._switching.due(now_ms)]
 
     def next_due_ms(self) -> int | None:
         """The earliest deadline; 0 when trials were cut short."""
         if self._trials.unfinished or self._queue_drains.unfinished:
             return 0
-        due_ms = self._growth.next_due_ms()
-        if self.desk.due and (due_ms is None or self.desk.due[0][0] < due_ms):
-            return self.desk.due[0][0]
-        return due_ms
+        deadline_ms = self.desk.due[0][0] if self.desk.due else None
+        due = (deadline_ms, self._growth.next_due_ms(), self._switching.next_due_ms())
+        return min((one for one in due if one is not None), default=None)
 
     # ── workloads ──
 
@@ -226,6 +238,9 @@ class PlacementHandler:
         self._evictions.propose(message, plan)
 
     def _deadline(self, message: Received, fact: DeadlinePassed) -> None:
+        if fact.kind == SWITCH:
+            self._switching.look(message)
+            return
         record = self.desk.records.alive.get(fact.subject)
         if record is None or record.deadline_kind != fact.kind:
             return
@@ -257,7 +272,7 @@ class PlacementHandler:
     def _inventory(self, message: Received, fact: nodes.NodeInventoryReported) -> None:
         if not self.fleet.report(fact):
             return
-        self.desk.cluster.put_node(self.drains.seen(fact.node))
+        self.desk.cluster.put_node(self.drains.seen(self.fleet.present[fact.node.name]))
         self.desk.freed_nodes[fact.node.name] = message
         if not fact.node.ready:
             self._lost(fact.node.name, message)

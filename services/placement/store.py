@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from services.placement.desk import Desk
-from services.placement.fleet import Fleet
+from services.placement.fleet import Fleet, usable
 from services.placement.records import TERMINAL_IDS_MAX, UNCHANGED, Nomination, Record, Resize
 from shared.core.decision import Reason
 from shared.core.lifecycle import State
@@ -43,8 +43,8 @@ async def _load_nodes(desk: Desk, fleet: Fleet, reader: Reader) -> None:
         fleet.generations[row["name"]] = row["generation"]
         if row["present"]:
             node = _node.decode(row["body"])
-            fleet.present[node.name] = node
-            desk.cluster.put_node(node)
+            fleet.put(node)
+            desk.cluster.put_node(usable(node))
 
 
 async def _load_quotas(desk: Desk, reader: Reader) -> None:

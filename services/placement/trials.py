@@ -11,7 +11,7 @@ from typing import Final
 
 from services.placement import transitions
 from services.placement.desk import Desk
-from services.placement.records import Nomination, Record
+from services.placement.records import Record
 from shared.core.decision import Refusal
 from shared.core.lifecycle import State
 from shared.core.placement import PlacementRequest, helps_any, place, request_class
@@ -172,13 +172,13 @@ class Trials:
                 break
             self._desk.refuse(self._desk.records.alive[workload_id], refusal, cause)
 
-    def refused(self) -> Iterator[tuple[Nomination, Refusal]]:
-        """What was asked and answered, for the head of each class that rests."""
+    def refused(self) -> Iterator[tuple[Record, Refusal]]:
+        """The head of each class that rests, with what it was told."""
         for workload_id in self._desk.waiting.resting_heads():
             record = self._desk.records.alive[workload_id]
             refusal = self._reasons.get(self._class(record))
             if refusal is not None and record.nomination is not None:
-                yield record.nomination, refusal
+                yield record, refusal
 
     def rest(self, now_ms: int) -> list[Received]:
         """The message that lets cut-short trials go on; its id follows from the last cause."""

@@ -30,12 +30,12 @@ class ProfileMix:
         self._refresh_at = LEARNED_MIN
         self._refused: set[str] = set()
 
-    def note(self, profile: str, instances: int, *, placed: bool) -> None:
-        """Count what one request asks for."""
+    def note(self, profile: str, instances: int, *, placed: bool) -> bool:
+        """Count what one request asks for; false when it was counted before."""
         if placed:
             self._refused.discard(profile)
         elif profile in self._refused:
-            return
+            return False
         else:
             self._refused.add(profile)
         self._counts[profile] = self._counts.get(profile, 0) + instances
@@ -46,6 +46,7 @@ class ProfileMix:
             self._refresh_at = self._noted + min(self._noted, REFRESH_MAX)
             self._in_force = dict(self._counts)
             self.version += 1
+        return True
 
     def weight(self, profile: str) -> int:
         """How often `profile` was asked for lately."""

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Final
 
 from shared.core.mig_tables import table_for
+from shared.core.units import GPU_MILLI, SLICES
 
 _EVERY_PRODUCT: Final = (
     "A30",
@@ -67,3 +68,8 @@ def least_milli(name: str) -> int:
     if not sizes:
         raise KeyError(name)
     return min(sizes)
+
+
+def counted_milli(name: str) -> int:
+    """As `least_milli`; the smallest slice for a profile that only its driver knows."""
+    return least_milli(name) if is_profile(name) else GPU_MILLI // SLICES

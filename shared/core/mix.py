@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from shared.core.demand import Gang
 from shared.core.mig_mix import ProfileMix
+from shared.core.mig_profiles import counted_milli
 
 TOTAL_MAX: Final = 16_384
 """Pods remembered at most; then the older ones weigh half."""
@@ -21,6 +22,8 @@ LEARNED_MIN: Final = 64
 """Pods before there is a mix to speak of."""
 REFRESH_MAX: Final = 4096
 """Pods after which the mix in force is replaced at the latest."""
+MODES_MILLI_MAX: Final = 16_384_000
+"""Milli-GPU remembered by mode at most; then the older weigh half."""
 
 
 class PodClass(NamedTuple):
@@ -37,6 +40,35 @@ class PodClass(NamedTuple):
         return self.gpus * 1000 + self.milli
 
 
+class ModeMix:
+    """Milli-GPU asked for in MIG mode and outside it, fading together."""
+
+    def __init__(self) -> None:
+        self._mig_milli = 0
+        self._whole_milli = 0
+        self._noted = 0
+
+    def note(self, milli: int, *, mig: bool) -> None:
+        """Count one request."""
+        self._noted += 1
+        if mig:
+            self._mig_milli += milli
+        else:
+            self._whole_milli += milli
+        if self._mig_milli + self._whole_milli >= MODES_MILLI_MAX:
+            self._mig_milli //= 2
+            self._whole_milli //= 2
+
+    @property
+    def known(self) -> bool:
+        """Whether enough was asked to go by."""
+        return self._noted >= LEARNED_MIN and self._mig_milli + self._whole_milli > 0
+
+    def mig_share_of(self, gpus: int) -> int:
+        """How many of `gpus` would be in MIG mode by what was asked, rounded up."""
+        return -(-gpus * self._mig_milli // (self._mig_milli + self._whole_milli))
+
+
 class DemandMix:
     """Counters of pods by class. `version` changes when the mix in force does."""
 
@@ -44,6 +76,7 @@ class DemandMix:
         self.counts: dict[PodClass, int] = {}
         self.profiles = ProfileMix()
         """MIG instances, which are chosen by prices of their own."""
+        self.modes = ModeMix()
         self.version = 0
         """0 while nothing is known."""
         self._total = 0
@@ -56,7 +89,8 @@ class DemandMix:
         for demand in gang.demands:
             if demand.profile:
                 instances = demand.instances * demand.count
-                self.profiles.note(demand.profile, instances, placed=placed)
+                if self.profiles.note(demand.profile, instances, placed=placed):
+                    self.modes.note(instances * counted_milli(demand.profile), mig=True)
                 continue
             products = gang.choice.products if demand.wants_gpu else ()
             pod_class = PodClass(demand.gpus, demand.milli, demand.cpu_milli, products)
@@ -67,6 +101,8 @@ class DemandMix:
             elif len(self._refused) < CLASSES_MAX:
                 self._refused.add(pod_class)
             self._count(pod_class, demand.count)
+            if demand.gpu_milli:
+                self.modes.note(demand.count * demand.gpu_milli, mig=False)
 
     def _count(self, pod_class: PodClass, pods: int) -> None:
         self.counts[pod_class] = self.counts.get(pod_class, 0) + pods

@@ -199,6 +199,8 @@ class Gpu(Value, frozen=True, kw_only=True):
     mig_placements: tuple[MigPlacements, ...] = ()
     """Empty: not reported; the product's name decides then (core/mig_reported.py)."""
     mig_instances: tuple[MigInstance, ...] = ()
+    switch_until_ms: int = 0
+    """Placement's: asked to change its mode, it takes no work until it has, or until then."""
 
 
 class Node(Value, frozen=True, kw_only=True):

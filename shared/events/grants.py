@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Final
 
 from shared.events.topics import (
+    AGENT_COMMANDS,
     DEAD_LETTER_SUFFIX,
     NODE_FACTS,
     TOPICS,
@@ -82,6 +83,7 @@ def grants(prefix: str) -> frozenset[Grant]:
                 _topic(FLEET, Operation.WRITE, one.on_broker(prefix))
                 for one in (NODE_FACTS, USAGE_FACTS)
             ),
+            _topic(FLEET, Operation.READ, AGENT_COMMANDS.on_broker(prefix)),
             *(_below(who, Operation.READ, f"{prefix}.") for who in (READER, OPERATOR)),
             *(
                 _below(TEAMS, Operation.CREATE, f"{prefix}.{kind}-")

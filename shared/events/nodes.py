@@ -98,3 +98,18 @@ class GpuUsageReported(Wire, frozen=True, kw_only=True):
     temperature_celsius: tuple[int, ...]
     power_watts: tuple[int, ...]
     cell: int = 0
+
+
+class ReconfigureGpu(Wire, frozen=True, kw_only=True):
+    """Take an idle GPU into MIG mode, or out of it; answered by an inventory that shows it.
+
+    An agent passes over a command whose time is up, and a GPU on which anything runs.
+    """
+
+    node: str
+    gpu: int
+    mig: bool
+    expires_at_ms: int
+    epoch: int
+    uuid: str = ""
+    cell: int = 0

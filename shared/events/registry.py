@@ -86,6 +86,7 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
         nodes.NodeRemoved,
         nodes.NodeNoticeReported,
     ),
+    topics.AGENT_COMMANDS: (nodes.ReconfigureGpu,),
     topics.USAGE_FACTS: (nodes.GpuUsageReported,),
 }
 TEAM_TYPES: Final[tuple[type[Wire], ...]] = (

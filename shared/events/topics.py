@@ -88,6 +88,7 @@ NODE_FACTS: Final = _topic(
     "gateway",
     "monitoring",
 )
+AGENT_COMMANDS: Final = _topic("agent.commands.v1", "cell", 6, "placement", "node_agent")
 USAGE_FACTS: Final = _topic("usage.facts.v1", "cell", 6, "node_agent", "monitoring")
 
 TOPICS: Final = (
@@ -102,6 +103,7 @@ TOPICS: Final = (
     POD_COMMANDS,
     POD_FACTS,
     NODE_FACTS,
+    AGENT_COMMANDS,
     USAGE_FACTS,
 )
 

@@ -12,7 +12,12 @@ from typing import Final
 
 from shared.core.model import Node
 from shared.core.value import replace
-from shared.events.nodes import GpuHealthReported, GpuUsageReported, NodeNoticeReported
+from shared.events.nodes import (
+    GpuHealthReported,
+    GpuUsageReported,
+    NodeNoticeReported,
+    ReconfigureGpu,
+)
 
 WHOLE_NODE: Final = -1
 _IDLE_CELSIUS, _BUSY_CELSIUS = 32, 38
@@ -73,6 +78,19 @@ class Machine:
         gpus[index] = replace(gpus[index], healthy=healthy)
         self._node = replace(self._node, gpus=tuple(gpus.values()))
         self._changed(index, now_ms, healthy=healthy, reason=reason)
+        return True
+
+    def obey(self, command: ReconfigureGpu, now_ms: int) -> bool:
+        """Change the MIG mode of a GPU; false if late, in use, or already so."""
+        gpus = {gpu.index: gpu for gpu in self._node.gpus}
+        gpu = gpus.get(command.gpu)
+        if gpu is None or gpu.mig == command.mig or command.uuid not in ("", gpu.uuid):
+            return False
+        if now_ms > command.expires_at_ms or self._occupied.get(command.gpu, (0, 0))[0]:
+            return False
+        gpus[command.gpu] = replace(gpu, mig=command.mig)
+        self._node = replace(self._node, gpus=tuple(gpus.values()))
+        self.generation = max(now_ms, self.generation + 1)
         return True
 
     def set_ready(self, now_ms: int, *, ready: bool, reason: str) -> bool:

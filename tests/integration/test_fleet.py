@@ -13,12 +13,21 @@ import aiohttp
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from deploy.local.processes import free_port
+from shared.adapters.kafka import KafkaPublisher
 from shared.adapters.kafka_topics import create_topics
-from shared.events.codec import decode_payload
-from shared.events.nodes import GpuHealthReported, GpuUsageReported, NodeInventoryReported
-from shared.events.topics import NODE_FACTS, USAGE_FACTS, Topic
+from shared.events.codec import decode_payload, encode_headers, encode_payload
+from shared.events.envelope import Event, event_id
+from shared.events.nodes import (
+    GpuHealthReported,
+    GpuUsageReported,
+    NodeInventoryReported,
+    ReconfigureGpu,
+)
+from shared.events.registry import NAME_BY_TYPE
+from shared.events.topics import AGENT_COMMANDS, NODE_FACTS, USAGE_FACTS, Topic
 from shared.events.workloads import Wire
 from shared.ports.kafka_access import KafkaAccess
+from shared.ports.store import OutboxRow
 
 NODES = 1_200
 
@@ -40,6 +49,33 @@ async def read_all(kafka: str, prefix: str, topic: Topic) -> list[Wire]:
     return payloads
 
 
+async def ask_for_mig(kafka: str, prefix: str, node: str, left_ms: int) -> None:
+    """Ask for the MIG mode of GPU 1, with so much time left."""
+    now_ms = time.time_ns() // 1_000_000
+    payload = ReconfigureGpu(node=node, gpu=1, mig=True, expires_at_ms=now_ms + left_ms, epoch=1)
+    event = Event(
+        id=event_id(now_ms, f"{node}-mig", "placement", 0),
+        type=NAME_BY_TYPE[ReconfigureGpu],
+        source="placement",
+        subject=node,
+        time_ms=now_ms,
+        key=node,
+        payload=payload,
+    )
+    row = OutboxRow(
+        seq=1,
+        event_id=event.id,
+        topic=AGENT_COMMANDS.name,
+        partition=0,
+        key=node,
+        headers=encode_headers(event),
+        value=encode_payload(payload),
+    )
+    publisher = KafkaPublisher(KafkaAccess(bootstrap=kafka), prefix)
+    await publisher.publish([row])
+    await publisher.close()
+
+
 async def ready(session: aiohttp.ClientSession) -> None:
     async with asyncio.timeout(30):
         while True:
@@ -54,7 +90,9 @@ async def ready(session: aiohttp.ClientSession) -> None:
 async def test_a_fleet_tells_all_its_nodes_its_use_and_its_failures(
     kafka: str, topic_prefix: str, tmp_path: Path
 ) -> None:
-    await create_topics(KafkaAccess(bootstrap=kafka), topic_prefix, [NODE_FACTS, USAGE_FACTS])
+    await create_topics(
+        KafkaAccess(bootstrap=kafka), topic_prefix, [NODE_FACTS, USAGE_FACTS, AGENT_COMMANDS]
+    )
     port = free_port()
     environment = os.environ | {
         "MUSTER_KAFKA_BOOTSTRAP": kafka,
@@ -70,7 +108,9 @@ async def test_a_fleet_tells_all_its_nodes_its_use_and_its_failures(
             started = time.monotonic()
             await session.post("/v1/nodes/h100-0003/gpus/2/fail")
             await session.post("/v1/nodes/a100-0001/down")
-            await asyncio.sleep(1.5)
+            await ask_for_mig(kafka, topic_prefix, "a100-0002", 60_000)
+            await ask_for_mig(kafka, topic_prefix, "a100-0003", -60_000)
+            await asyncio.sleep(3)
         facts = await read_all(kafka, topic_prefix, NODE_FACTS)
         usage = await read_all(kafka, topic_prefix, USAGE_FACTS)
         seconds = time.monotonic() - started
@@ -80,7 +120,11 @@ async def test_a_fleet_tells_all_its_nodes_its_use_and_its_failures(
 
     inventories = [fact for fact in facts if isinstance(fact, NodeInventoryReported)]
     health = [fact for fact in facts if isinstance(fact, GpuHealthReported)]
-    assert len({fact.node.name for fact in inventories}) == len(inventories) == NODES
+    assert len({fact.node.name for fact in inventories}) == len(inventories) - 1 == NODES
+    (switched,) = [
+        one for one in inventories if one.node.name.startswith("a100-0") and one.node.gpus[1].mig
+    ]
+    assert (switched.node.name, switched.node.gpus[0].mig) == ("a100-0002", False)
     assert [(one.node, one.gpu, one.healthy) for one in health] == [
         ("h100-0003", 2, False), ("a100-0001", -1, False),
     ]  # fmt: skip

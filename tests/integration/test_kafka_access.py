@@ -28,6 +28,7 @@ from shared.adapters.kafka_administration import (
 from shared.adapters.kafka_topics import create_topics
 from shared.events.grants import grants, principal_of_team
 from shared.events.topics import (
+    AGENT_COMMANDS,
     DEAD_LETTER_SUFFIX,
     NODE_FACTS,
     ORGANISATION_FACTS,
@@ -89,6 +90,8 @@ async def test_a_user_writes_and_reads_what_the_table_says(
         for one in TOPICS
         if role in one.consumers or role in ("operations", "operator")
     }
+    if role == "fleet":
+        reads = {AGENT_COMMANDS.on_broker(prefix)}
 
     written = await may_write(secured_kafka.access(role), names)
     read = await may_read(secured_kafka.access(role), names)

@@ -11,13 +11,14 @@ import aiohttp
 import uvloop
 
 from shared.adapters.clock import SystemClock
-from shared.adapters.kafka import KafkaPublisher
+from shared.adapters.kafka import KafkaPublisher, KafkaSubscription
 from shared.adapters.simulated_cluster import SimulatedCluster
 from shared.ports.errors import Transient
 from shared.runtime.health import serve
 from shared.runtime.reporter import Pace, Reporter
 from shared.simulator.fleet.files import read_fleet
 from shared.simulator.fleet.occupancy import occupancy
+from shared.simulator.fleet.orders import Orders
 from shared.simulator.fleet.routes import FleetRoutes
 from shared.simulator.fleet.settings import FleetSettings
 from shared.simulator.machine import Machine
@@ -90,15 +91,22 @@ async def main() -> None:
         ready=lambda: reporter.ready,
         node_changed=cluster.node_changed,
     )
+    orders = Orders(machines, clock=clock, poke=reporter.poke)
+    subscription = KafkaSubscription(settings.kafka, settings.topic_prefix)
     runner = await serve(routes.application(), settings.http_host, settings.http_port)
     try:
         async with asyncio.TaskGroup() as tasks:
-            running = [tasks.create_task(reporter.run()), tasks.create_task(cluster.follow())]
+            running = [
+                tasks.create_task(reporter.run()),
+                tasks.create_task(cluster.follow()),
+                tasks.create_task(orders.follow(subscription, settings.cell)),
+            ]
             await stop.wait()
             for task in running:
                 task.cancel()
     finally:
         await runner.cleanup()
+        await subscription.close()
         await publisher.close()
 
 

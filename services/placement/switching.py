@@ -1,0 +1,114 @@
+"""Moves idle GPUs between whole and MIG mode, one at a time, by asking their node agent.
+
+core/mig_switch.py says which; here is the pace. A GPU takes no work from the command on, until an
+inventory shows the other mode or `EXPIRES_SECONDS` have passed; that stands in the node's row, so
+a restart knows it. Off unless an interval is set.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import islice
+from typing import Final
+
+from services.placement.desk import Desk
+from services.placement.drains import Drains
+from services.placement.fleet import Fleet
+from services.placement.growth import CLASSES_MAX, NO_ROOM_WANTED
+from services.placement.trials import Trials
+from shared.core.mig_switch import Switch, Waiting, plan_switch
+from shared.core.model import Workload
+from shared.events.deadlines import deadline_message
+from shared.events.envelope import Received
+from shared.events.nodes import ReconfigureGpu
+
+KIND: Final = "mig-switch"
+"""Kind of the deadline on which a switch is looked for."""
+EXPIRES_SECONDS: Final = 300
+REST_SECONDS: Final = 3_600
+"""After a switch that did not happen in time: an agent that cannot must not cost a GPU."""
+
+
+class Switching:
+    """One cell; `seconds` between two looks, 0 for never."""
+
+    def __init__(
+        self, desk: Desk, fleet: Fleet, trials: Trials, drains: Drains, seconds: int
+    ) -> None:
+        self._desk, self._fleet, self._trials = desk, fleet, trials
+        self._drains = drains
+        self._seconds = seconds
+        self._looked_at_ms = 0
+        self._rests_until_ms = 0
+
+    def due(self, now_ms: int) -> list[Received]:
+        """The message on which `look` is called; its id follows from its time."""
+        due_ms = self.next_due_ms()
+        if due_ms is None or due_ms > now_ms:
+            return []
+        name = f"cell-{self._desk.cell}"
+        return [deadline_message(KIND, name, self._desk.epoch, now_ms)]
+
+    def next_due_ms(self) -> int | None:
+        """When to look again; None for never."""
+        return self._looked_at_ms + self._seconds * 1000 if self._seconds else None
+
+    def look(self, cause: Received) -> None:
+        """Give up what takes too long; if nothing is open, ask for one switch."""
+        self._looked_at_ms = self._desk.now_ms
+        for (node, gpu), until_ms in list(self._fleet.switches.items()):
+            if until_ms <= self._desk.now_ms:
+                self._mark(node, gpu, 0, cause)
+                self._rests_until_ms = self._desk.now_ms + REST_SECONDS * 1000
+        if self._fleet.switches or self._desk.now_ms < self._rests_until_ms:
+            return
+        waiting = self._waiting()
+        for flavor in sorted(self._desk.cluster.markets):
+            switch = plan_switch(self._desk.cluster, flavor, waiting[flavor])
+            if switch is not None:
+                self._ask(switch, cause)
+                return
+
+    def _waiting(self) -> dict[str, Waiting]:
+        """By flavor; of so many classes that nobody looks at them all, it counts as both."""
+        refused = list(islice(self._trials.refused(), CLASSES_MAX + 1))
+        crowded = len(refused) > CLASSES_MAX
+        found: dict[str, Waiting] = defaultdict(lambda: Waiting(whole=crowded, mig=crowded))
+        for record, refusal in refused:
+            if refusal.reason in NO_ROOM_WANTED or record.nomination is None:
+                continue
+            wants = _wants(record.workload)
+            for flavor in record.nomination.flavors:
+                known = found[flavor]
+                found[flavor] = Waiting(known.whole or wants.whole, known.mig or wants.mig)
+        return found
+
+    def _ask(self, switch: Switch, cause: Received) -> None:
+        desk = self._desk
+        until_ms = desk.now_ms + EXPIRES_SECONDS * 1000
+        node = self._fleet.present[switch.node]
+        self._mark(switch.node, switch.gpu, until_ms, cause)
+        command = ReconfigureGpu(
+            node=switch.node,
+            gpu=switch.gpu,
+            mig=switch.mig,
+            expires_at_ms=until_ms,
+            epoch=desk.epoch,
+            uuid=next(gpu.uuid for gpu in node.gpus if gpu.index == switch.gpu),
+            cell=desk.cell,
+        )
+        desk.command_node(command, switch.node, cause)
+
+    def _mark(self, node: str, gpu: int, until_ms: int, cause: Received) -> None:
+        self._fleet.switch(node, gpu, until_ms)
+        self._desk.cluster.put_node(self._drains.seen(self._fleet.present[node]))
+        if not until_ms:
+            self._desk.freed_nodes[node] = cause
+
+
+def _wants(workload: Workload) -> Waiting:
+    requests = [pod_set.gpu for pod_set in workload.spec.pod_sets]
+    return Waiting(
+        whole=any(one.count or one.milli for one in requests),
+        mig=any(one.mig_profile for one in requests),
+    )

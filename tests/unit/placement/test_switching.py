@@ -1,0 +1,122 @@
+"""Idle GPUs change their mode by command, one at a time, and take no work meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+
+from services.placement.switching import EXPIRES_SECONDS, REST_SECONDS
+from shared.core.demand import gang_of
+from shared.core.lifecycle import State
+from shared.core.model import GpuRequest
+from shared.core.value import replace
+from shared.events.nodes import GpuHealthReported, NodeRemoved, ReconfigureGpu
+from shared.events.pods import PodsFinished, PodsRunning
+from tests.support.placement_driver import (
+    FLAVOR,
+    Driver,
+    a_node,
+    a_quota,
+    a_workload,
+    nominated,
+    pod_fact,
+    reported,
+)
+
+SECONDS = 60
+A_SLICE = GpuRequest(mig_profile="1g.10gb", mig_count=1)
+
+
+def asked(told):
+    return [one for one in told if isinstance(one, ReconfigureGpu)]
+
+
+@pytest.fixture
+def driver():
+    """Four whole GPUs and two in MIG mode, in a flavor where only slices are asked for."""
+    driver = Driver(mig_switch_seconds=SECONDS)
+    driver.send(a_quota(), reported(a_node("n1", gpus=4, mig=2)))
+    mix = driver.handler.desk.cluster.market(FLAVOR).mix
+    while not mix.modes.known:
+        mix.note(gang_of(a_workload(gpu=A_SLICE)), placed=True)
+    return driver
+
+
+def switched(generation=2, **more):
+    """The node with GPU 0 in MIG mode."""
+    node = a_node("n1", gpus=4, mig=2, **more)
+    gpus = (replace(node.gpus[0], mig=True), *node.gpus[1:])
+    return reported(replace(node, gpus=gpus), generation)
+
+
+def test_an_idle_gpu_is_asked_to_switch_and_no_other_until_it_has(driver):
+    (command,) = asked(driver.due())
+
+    assert (command.node, command.gpu, command.mig, command.uuid) == ("n1", 0, True, "n1-0")
+    assert command.expires_at_ms == driver.now_ms + EXPIRES_SECONDS * 1000
+    assert asked(driver.wait(SECONDS)) == []
+
+    driver.send(switched())
+    assert [one.gpu for one in asked(driver.wait(SECONDS))] == [1]
+
+
+def test_a_gpu_that_switches_takes_no_work(driver):
+    driver.due()
+
+    driver.send(*(nominated(a_workload(f"w{n}")) for n in range(4)))
+
+    assert [driver.state(f"w{n}") for n in range(4)].count(State.PLACED) == 3
+
+
+def test_a_gpu_whose_time_is_up_is_used_again_and_nothing_is_asked_for_an_hour(driver):
+    driver.due()
+    names = [f"w{n}" for n in range(4)]
+    driver.send(*(nominated(a_workload(name)) for name in names))
+    driver.send(*(pod_fact(PodsRunning, name) for name in names))
+
+    driver.wait(EXPIRES_SECONDS)
+
+    assert [driver.state(name) for name in names].count(State.QUEUED) == 0
+    driver.send(*(pod_fact(PodsFinished, name, succeeded=True) for name in names))
+    assert asked(driver.wait(REST_SECONDS - 1)) == []
+    assert len(asked(driver.wait(SECONDS))) == 1
+
+
+def test_other_reports_of_the_node_do_not_end_a_switch(driver):
+    driver.due()
+
+    driver.send(reported(a_node("n1", gpus=4, mig=2, cpu_milli=65_000), 2))
+    driver.send(GpuHealthReported(node="n1", gpu=1, healthy=False, generation=3))
+
+    assert list(driver.handler.fleet.switches) == [("n1", 0)]
+    assert not driver.handler.desk.cluster.nodes["n1"].uses[0].usable
+    driver.send(switched(4))
+    assert driver.handler.fleet.switches == {}
+
+
+def test_a_node_that_leaves_takes_its_switch_along(driver):
+    driver.due()
+
+    driver.send(NodeRemoved(node="n1", generation=2))
+
+    assert driver.handler.fleet.switches == {}
+
+
+def test_a_switch_stands_in_the_row_of_its_node(driver):
+    driver.due()
+
+    (row,) = [row for write in driver.outcome.writes for row in write.arguments[0] if "n1" in row]
+    assert "switch_until_ms" in row
+
+
+def test_who_waits_keeps_the_gpus_in_their_mode(driver):
+    driver.send(nominated(a_workload("large", gpus=4)), nominated(a_workload("w2", gpus=1)))
+    assert driver.state("w2") is State.QUEUED
+
+    assert asked(driver.due()) == []
+
+
+def test_without_an_interval_nothing_ever_switches():
+    driver = Driver()
+    driver.send(a_quota(), reported(a_node("n1", gpus=4, mig=2)))
+
+    assert driver.handler.next_due_ms() is None
