@@ -42,10 +42,10 @@ class Rules:
     """By team: what it may still lose this hour; a team not named may lose anything."""
     promised: Collection[str] = ()
     """Workloads that other plans have as victims."""
-    eviction_ms: int = 120_000
-    """What policy adds to the cost of each eviction: so much of all of its GPUs ..."""
+    eviction_gpu_ms: int = 3_600_000
+    """What policy adds to the cost of each eviction, however small the victim is ..."""
     priority_ms: int = 60
-    """... and so much for each point of its priority."""
+    """... and for each point of its priority, of all of its GPUs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,8 @@ class Screen:
         self.lost_ms = occupants.lost_ms(judge.now_ms)
         rules = judge.rules
         priority_ms = rules.priority_ms * np.maximum(rows["priority"], 0)
-        self.rate_ms: Column = self.lost_ms + rules.eviction_ms + priority_ms
+        flat_ms = rules.eviction_gpu_ms * GPU_MILLI // np.maximum(rows["weight"], 1)
+        self.rate_ms: Column = self.lost_ms + priority_ms + flat_ms
         self.spared_gpu_milli: dict[Obstacle, int] = {}
         self.retry_at_ms = 0
         """When the first of those spared for a time may go; 0 if there is none."""

@@ -146,9 +146,10 @@ class Scene:
     def cost(self, occupant: Occupant) -> int:
         """What evicting all of it costs by the usual rules."""
         rules = Rules()
-        policy_ms = rules.eviction_ms + rules.priority_ms * occupant.priority
-        gpu_milli = occupant.placement.charge.gpu_milli
-        return occupant.lost_gpu_ms(NOW_MS) + gpu_milli * policy_ms // 1000
+        gpu_milli = max(occupant.placement.charge.gpu_milli, 1)
+        rate_ms = occupant.lost_gpu_ms(NOW_MS, 1000) + rules.priority_ms * occupant.priority
+        rate_ms += rules.eviction_gpu_ms * 1000 // gpu_milli
+        return rate_ms * gpu_milli // 1000
 
     def _charge(self, occupant: Occupant, pods: Sequence[PodPlacement]) -> tuple[int, int, int]:
         sizes = [self.occupants.tenants.size(occupant, pod) for pod in pods]

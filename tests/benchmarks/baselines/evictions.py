@@ -1,0 +1,155 @@
+"""Whom other schedulers evict, from their documents; and Muster, by the same interface.
+
+kube-scheduler (`DefaultPreemption`): for each pod, on each node, all pods of lower priority are
+thought away, then as many as possible are kept, the highest priority and the longest running
+first. Of the nodes the one whose highest victim has the lowest priority, then the least sum of
+priorities, the fewest victims, the latest start of the highest victim. A gang is one pod after the
+other, each evicting for itself; if the last finds no place, the others went in vain.
+KAI (`preempt`): victims in order (lowest priority, then the youngest) are added until the whole
+gang fits in a simulation; then those without whom it fits as well are left out.
+Source: kubernetes/kubernetes pkg/scheduler/framework/preemption, KAI-Scheduler docs/developer.
+"""
+
+from __future__ import annotations
+
+from shared.core.model import Workload
+from shared.core.node_state import NodeState
+from shared.core.occupants import Occupant
+from shared.core.preemption import EvictionPlan, Rules, choose_victims
+from tests.benchmarks.preemption_mix import State, request
+
+
+class Muster:
+    """The core as the services call it."""
+
+    def victims(self, state: State, gang: Workload) -> tuple[list[str], bool]:
+        """The cheapest set, or nobody."""
+        plan = choose_victims(
+            state.cluster,
+            state.tree,
+            state.occupants,
+            request(gang),
+            Rules(),
+            now_ms=state.now_ms,
+        )
+        if not isinstance(plan, EvictionPlan):
+            return [], False
+        return [victim.workload_id for victim in plan.victims], True
+
+
+class Kubernetes:
+    """`whole`: evicts only for gangs that fit then, as a gang plug-in would see to."""
+
+    def __init__(self, *, whole: bool) -> None:
+        self._whole = whole
+
+    def victims(self, state: State, gang: Workload) -> tuple[list[str], bool]:
+        """Node by node."""
+        (pod_set,) = gang.spec.pod_sets
+        free = {node.name: node.free_count for node in state.cluster.nodes.values()}
+        chosen: list[str] = []
+        gone: set[str] = set()
+        for _ in range(pod_set.count):
+            node = self._node(state, free, pod_set.gpu.count, gang.priority, gone)
+            if node is None:
+                return ([] if self._whole else chosen), False
+            name, victims = node
+            for victim in victims:
+                chosen.append(victim.id)
+                gone.add(victim.id)
+                for pod in victim.placement.pods:
+                    free[pod.node] += len(pod.shares)
+            free[name] -= pod_set.gpu.count
+        return chosen, True
+
+    def _node(
+        self, state: State, free: dict[str, int], gpus: int, priority: int, gone: set[str]
+    ) -> tuple[str, list[Occupant]] | None:
+        ready = [name for name, count in free.items() if count >= gpus]
+        if ready:
+            return min(ready, key=lambda name: (free[name], name)), []
+        best: tuple[tuple[int, int, int, int, str], list[Occupant]] | None = None
+        for node in state.cluster.nodes.values():
+            lower = [
+                each
+                for each in state.occupants.tenants.on(node.name)
+                if each.priority < priority and each.id not in gone
+            ]
+            victims = self._victims(state, node, lower, gpus - free[node.name])
+            if victims:
+                top = max(victim.priority for victim in victims)
+                starts = [each.started_at_ms for each in victims if each.priority == top]
+                order = (
+                    top,
+                    sum(each.priority + (1 << 31) for each in victims),
+                    len(victims),
+                    -min(starts),
+                    node.name,
+                )
+                if best is None or order < best[0]:
+                    best = order, victims
+        return None if best is None else (best[0][-1], best[1])
+
+    @staticmethod
+    def _victims(
+        state: State, node: NodeState, lower: list[Occupant], lacking: int
+    ) -> list[Occupant]:
+        """Those of `lower` who must go for `lacking` more GPUs."""
+        tenants = state.occupants.tenants
+        held = {
+            each.id: sum(len(pod.shares) for pod in tenants.pods_on(each, node.name))
+            for each in lower
+        }
+        spare = sum(held.values()) - lacking
+        if spare < 0:
+            return []
+        victims = []
+        for each in sorted(lower, key=lambda one: (-one.priority, one.started_at_ms, one.id)):
+            if held[each.id] <= spare:
+                spare -= held[each.id]
+            else:
+                victims.append(each)
+        return victims
+
+
+class Incremental:
+    """KAI's way."""
+
+    def victims(self, state: State, gang: Workload) -> tuple[list[str], bool]:
+        """The first set that suffices, in order, without the superfluous."""
+        (pod_set,) = gang.spec.pod_sets
+        gpus = pod_set.gpu.count
+        free = {node.name: node.free_count for node in state.cluster.nodes.values()}
+        room = sum(count // gpus for count in free.values())
+        lower = [
+            each
+            for each in state.occupants.tenants.running.values()
+            if each.priority < gang.priority
+        ]
+        lower.sort(key=lambda each: (each.priority, -each.started_at_ms, each.id))
+        chosen: list[Occupant] = []
+        for each in lower:
+            if room >= pod_set.count:
+                break
+            room += _move(free, each, gpus, 1)
+            chosen.append(each)
+        if room < pod_set.count:
+            return [], False
+        for each in list(reversed(chosen)):
+            change = _move(free, each, gpus, -1)
+            if room + change >= pod_set.count:
+                room += change
+                chosen.remove(each)
+            else:
+                _move(free, each, gpus, 1)
+        return [each.id for each in chosen], True
+
+
+def _move(free: dict[str, int], occupant: Occupant, gpus: int, sign: int) -> int:
+    """Give back (or with -1 take again) what it holds; by how many pods the room changes."""
+    change = 0
+    for pod in occupant.placement.pods:
+        change -= free[pod.node] // gpus
+        free[pod.node] += sign * len(pod.shares)
+        change += free[pod.node] // gpus
+    return change
