@@ -11,10 +11,10 @@ Everything is tried on the cluster and on the tree themselves, and taken back.
 from __future__ import annotations
 
 from shared.core.amounts import amount
-from shared.core.attempt import least_charge
 from shared.core.cluster import Cluster
 from shared.core.demand import gang_of
 from shared.core.elastic import smallest
+from shared.core.model import least_resources
 from shared.core.occupants import Occupant, Occupants
 from shared.core.preemption_plan import (
     Alternative,
@@ -73,7 +73,7 @@ def choose_victims(
     if now_ms < workload.submitted_at_ms + delay_ms:
         return delayed(delay_ms, workload.submitted_at_ms + delay_ms)
     gang = smallest(gang_of(workload))
-    charge = amount(least_charge(gang))
+    charge = amount(least_resources(workload.spec))
     best: tuple[Search, Found] | None = None
     failures: list[tuple[str, Search]] = []
     for flavor in request.flavors:

@@ -127,23 +127,25 @@ class Screen:
         yield Obstacle.LOSS_BUDGET, self._beyond_budget()
 
     def _by_queue(self) -> Iterator[tuple[Obstacle, Mask]]:
+        """On what terms each queue may lose workloads: asked once for each, then gathered."""
         rows, names = self._occupants.workloads, self._occupants.queues.names
         queue = rows["queue"]
+        refused: dict[Obstacle, list[int]] = {}
+        below = np.full(len(names), UNLIMITED, dtype=np.int64)
+        most = below.copy()
         for code in np.unique(queue[self.allowed]).tolist():
             terms = self._judge.terms(names[code])
-            mine = queue == code
             if terms.rule is None:
-                yield terms.obstacle, mine
+                refused.setdefault(terms.obstacle, []).append(code)
                 continue
             if terms.below_priority:
-                yield (
-                    Obstacle.PRIORITY,
-                    mine & (rows["priority"] >= self._judge.preemptor.priority),
-                )
+                below[code] = self._judge.preemptor.priority
             if terms.nodes and not self._judge.may_straddle(terms.rule):
-                most = min(self._gpu_milli_max(node) for node in terms.nodes)
-                least = np.minimum(rows["gpu"], rows["least"])
-                yield Obstacle.NOMINAL, mine & (least > most)
+                most[code] = min(self._gpu_milli_max(node) for node in terms.nodes)
+        for obstacle, codes in refused.items():
+            yield obstacle, np.isin(queue, codes)
+        yield Obstacle.PRIORITY, rows["priority"] >= below[queue]
+        yield Obstacle.NOMINAL, np.minimum(rows["gpu"], rows["least"]) > most[queue]
 
     def _gpu_milli_max(self, node: QuotaNode) -> int:
         """The largest piece that leaves `node` its nominal quota, when GPUs decide."""

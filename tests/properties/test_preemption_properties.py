@@ -214,28 +214,45 @@ def whole_or_surplus(each: Occupant, kept: tuple[int, ...]) -> None:
 
 
 def nominal_is_kept(scene: Scene, plan: EvictionPlan, work: Workload) -> None:
-    """A queue is above its nominal quota when it loses one, and not below it then.
+    """Others lose only what they have above nominal; the preemptor's reclaim stays within its own.
 
-    Unless it is one gang that could run only on borrowed quota, and nobody else could give it.
+    A queue may be below its nominal quota in the end only for a reclaim, and then one of its
+    victims could not have run within it.
     """
-    charge = amount(plan.placement.charge)
     own = scene.tree.node(work.queue)
+    lost: dict[str, list[int]] = {}
     for victim in plan.victims:
         each = scene.occupants.of(victim.workload_id)
         assert each is not None
-        if victim.rule is Rule.PRIORITY:
+        gpu_milli = sum(share.milli for pod in victim.pods for share in pod.shares)
+        lost.setdefault(each.queue, []).append(gpu_milli)
+    for name, amounts in lost.items():
+        if name == work.queue:
             continue
-        queue = scene.tree.node(each.queue)
-        used = queue.used["a100"][0]
-        assert used > queue.owned("a100")[0]
-        if victim.rule is Rule.RECLAIM and own.parent is queue.parent:
-            inside = sum(
-                sum(share.milli for pod in other.pods for share in pod.shares)
-                for other in plan.victims
-                if other.rule is Rule.PRIORITY
-            )
+        queue = scene.tree.node(name)
+        used, owned = queue.used["a100"][0], queue.owned("a100")[0]
+        after = used - sum(amounts)
+        assert used > owned
+        if after < owned:
+            assert after + max(amounts) > owned
+            assert rules_of(scene, plan, name) == {Rule.RECLAIM}
+    if Rule.RECLAIM in {victim.rule for victim in plan.victims} and own.parent is not None:
+        inside = sum(lost.get(work.queue, ()))
+        outside = {name for name in lost if name != work.queue}
+        if all(scene.tree.node(name).parent is own.parent for name in outside):
             own_used = own.used.get("a100", [0])[0]
-            assert own_used - inside + charge[0] <= own.owned("a100")[0]
+            charge = plan.placement.charge.gpu_milli
+            fair = Rule.FAIR_SHARE in {victim.rule for victim in plan.victims}
+            assert fair or own_used - inside + charge <= own.owned("a100")[0]
+
+
+def rules_of(scene: Scene, plan: EvictionPlan, queue: str) -> set[Rule]:
+    """The rules by which a queue loses workloads."""
+    return {
+        victim.rule
+        for victim in plan.victims
+        if scene.occupants.tenants.running[victim.workload_id].queue == queue
+    }
 
 
 @settings(max_examples=150, deadline=None)

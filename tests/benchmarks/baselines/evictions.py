@@ -20,7 +20,10 @@ from tests.benchmarks.preemption_mix import State, request
 
 
 class Muster:
-    """The core as the services call it."""
+    """The core as the services call it; what an eviction costs besides may be another."""
+
+    def __init__(self, rules: Rules | None = None) -> None:
+        self._rules = rules or Rules()
 
     def victims(self, state: State, gang: Workload) -> tuple[list[str], bool]:
         """The cheapest set, or nobody."""
@@ -29,7 +32,7 @@ class Muster:
             state.tree,
             state.occupants,
             request(gang),
-            Rules(),
+            self._rules,
             now_ms=state.now_ms,
         )
         if not isinstance(plan, EvictionPlan):
@@ -38,10 +41,7 @@ class Muster:
 
 
 class Kubernetes:
-    """`whole`: evicts only for gangs that fit then, as a gang plug-in would see to."""
-
-    def __init__(self, *, whole: bool) -> None:
-        self._whole = whole
+    """kube-scheduler's rule."""
 
     def victims(self, state: State, gang: Workload) -> tuple[list[str], bool]:
         """Node by node."""
@@ -52,7 +52,7 @@ class Kubernetes:
         for _ in range(pod_set.count):
             node = self._node(state, free, pod_set.gpu.count, gang.priority, gone)
             if node is None:
-                return ([] if self._whole else chosen), False
+                return chosen, False
             name, victims = node
             for victim in victims:
                 chosen.append(victim.id)

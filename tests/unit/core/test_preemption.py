@@ -215,6 +215,18 @@ def test_where_quota_alone_is_short_one_of_the_queue_goes_although_devices_are_f
     assert victims(found) == ["mine"]
 
 
+def test_a_queue_is_not_pushed_below_its_nominal_while_another_way_is_left() -> None:
+    full = Scene(placing.node("n0", gpus=6))
+    full.queue("q", nominal=2)
+    full.queue("other", nominal=4)
+    full.put("large", 4, queue="other", ran_ms=1000)
+    full.put("small", 2, queue="other", ran_ms=90_000_000)
+
+    found = full.choose(waiting("p", 2))
+
+    assert victims(found) == ["small"]
+
+
 def test_a_gang_that_needs_borrowed_quota_gives_it_back_whole_if_nobody_else_can() -> None:
     full = Scene(placing.node("n0", gpus=8))
     full.queue("q", nominal=4)
@@ -298,6 +310,30 @@ def test_unlike_pods_of_a_gang_find_their_places() -> None:
     found = full.choose(waiting("p", pod_sets=sets, priority=5))
 
     assert len(victims(found)) == 5
+
+
+def test_instances_of_mig_are_reclaimed_by_their_part_of_a_gpu() -> None:
+    full = Scene(placing.node("n0", gpus=1, mig=(0,)))
+    full.queue("q", nominal=1)
+    full.queue("other", nominal=0)
+    for name, ran_ms in (("a", 500_000), ("b", 100_000)):
+        full.put(name, placing.mig("3g.40gb"), queue="other", ran_ms=ran_ms)
+
+    found = full.choose(waiting("p", placing.mig("3g.40gb")))
+
+    assert victims(found) == ["b"]
+    assert isinstance(found, EvictionPlan)
+    assert found.rule is Rule.RECLAIM
+
+
+def test_shares_leave_one_gpu_together_for_a_whole_one() -> None:
+    full = scene(gpus=2)
+    for at, ran_ms in enumerate((100_000, 100_000, 900_000, 900_000)):
+        full.put(f"w{at}", placing.share(500), ran_ms=ran_ms, node="n0")
+
+    found = full.choose(waiting("p", 1, priority=5))
+
+    assert victims(found) == ["w0", "w1"]
 
 
 def test_fair_share_takes_from_a_strictly_larger_share_only() -> None:
