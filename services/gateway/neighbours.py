@@ -1,7 +1,7 @@
 """Who stands ahead of a workload, and who is expected to end next, from the read model.
 
-Both are read when somebody asks and cost no message anything: an index finds the live workloads
-of a team, and who ends next is read for all at most every `ENDS_SECONDS`.
+Read when somebody asks; no message costs more for it. An index finds the live workloads of a team;
+who is first in a queue, and who ends next at all, is remembered for `FRESH_SECONDS`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from shared.core.units import Resources
 
 FIRST_MAX: Final = 3
 """Workloads that are named in an answer."""
-ENDS_SECONDS: Final = 1.0
+FRESH_SECONDS: Final = 1.0
+"""What is remembered is at most so old."""
 ENDS_MAX: Final = 20_000
 """Expected ends that are kept, the earliest."""
 _WAITING: Final = (
@@ -27,11 +28,12 @@ _AHEAD: Final = (
     ' OR (w.priority = $3 AND w.submitted_at_ms = $4 AND w.id COLLATE "C" < $5)'
 )
 _PLACE: Final = (
-    f"SELECT count(*) AS waiting, count(*) FILTER (WHERE {_AHEAD}) AS ahead,"  # constants
-    f" coalesce(sum(w.gpu_milli) FILTER (WHERE {_AHEAD}), 0)::bigint AS gpu_milli{_WAITING}"
+    "SELECT count(*) AS waiting, count(*) FILTER (WHERE a.ahead) AS ahead,"  # noqa: S608  # constants
+    " coalesce(sum(a.gpu_milli) FILTER (WHERE a.ahead), 0)::bigint AS gpu_milli"
+    f" FROM (SELECT w.gpu_milli, ({_AHEAD}) AS ahead{_WAITING}) a"
 )
 _FIRST: Final = (
-    f"SELECT w.id, w.name, w.team, w.priority, w.gpu_milli{_WAITING} AND ({_AHEAD})"  # constants
+    f"SELECT w.id, w.name, w.team, w.priority, w.gpu_milli{_WAITING}"  # constants
     f' ORDER BY w.priority DESC, w.submitted_at_ms, w.id COLLATE "C" LIMIT {FIRST_MAX}'
 )
 _ENDS: Final = (
@@ -47,14 +49,29 @@ async def place_in_queue(door: Door, row: Mapping[str, Any]) -> QueuePlace:
     """The place of a queued workload: priority, then age, then identity. O(live of the team)."""
     me = (row["team"], row["queue"], row["priority"], row["submitted_at_ms"], row["id"])
     counted = (await door.reader.fetch(_PLACE, *me))[0]
-    first = await door.reader.fetch(_FIRST, *me) if counted["ahead"] else ()
+    first = (await _first(door, row["team"], row["queue"]))[: counted["ahead"]]
     return QueuePlace(
         queue=row["queue"],
         place=counted["ahead"] + 1,
         waiting=counted["waiting"],
         gpu_milli_ahead=counted["gpu_milli"],
-        first=tuple(_neighbour(one) for one in first),
+        first=tuple(
+            _neighbour(one) for one in first[: counted["ahead"]] if one["id"] != row["id"]
+        ),
     )
+
+
+async def _first(door: Door, team: str, queue: str) -> list[Mapping[str, Any]]:
+    """Who waits at the head of a queue. O(live of the team), then remembered for a while."""
+    place = ("first", queue)
+    now = door.clock.monotonic_seconds()
+    known = door.cache.get(place)
+    if known is not None and now - known[0] < FRESH_SECONDS:
+        remembered: list[Mapping[str, Any]] = known[1]
+        return remembered
+    rows = list(await door.reader.fetch(_FIRST, team, queue))
+    door.cache[place] = (now, rows)
+    return rows
 
 
 async def frees_next(
@@ -76,7 +93,7 @@ async def _ends(door: Door) -> list[Mapping[str, Any]]:
     """Running workloads by expected end; who is overdue is left out. O(live), then remembered."""
     now = door.clock.monotonic_seconds()
     known = door.cache.get("ends")
-    if known is not None and now - known[0] < ENDS_SECONDS:
+    if known is not None and now - known[0] < FRESH_SECONDS:
         remembered: list[Mapping[str, Any]] = known[1]
         return remembered
     rows = list(await door.reader.fetch(_ENDS, door.clock.now_ms()))

@@ -119,6 +119,7 @@ async def test_one_who_waits_is_told_his_place_his_limits_and_who_ends_next(gate
 
         why = (await until(told)).body
         first = (await gateway.call("GET", "/v1/workloads/w3/why", key=red)).body
+        untold = (await gateway.call("GET", "/v1/workloads/w4/why", key=red)).body
         hidden = await gateway.call("GET", "/v1/workloads/w6/why", key=blue)
 
     assert (4, 4, 24_000) == tuple(
@@ -126,6 +127,8 @@ async def test_one_who_waits_is_told_his_place_his_limits_and_who_ends_next(gate
     )
     assert ["n-w3", "n-w4", "n-w5"] == [one["name"] for one in why["place"]["first"]]
     assert (1, []) == (first["place"]["place"], first["place"]["first"])
+    assert "WaitingForQuota" == untold["reason"]
+    assert "exceeded quota: all, requested: gpu=8, used: gpu=16" in untold["message"]
     levels = {one["name"]: one for one in why["limits"]}
     assert {"red": False, "all": True} == {name: one["blocks"] for name, one in levels.items()}
     assert 16_000 == levels["all"]["used"]["gpu_milli"]
