@@ -428,11 +428,7 @@ class Nominator:
         line = self.line(queue)
         if line.classes:
             self._dirty[queue] = line
-        if self._permissions.blocked_above:
-            root = line.node.root
-            for name, other in list(self._permissions.blocked_above.items()):
-                if other.node.root is root:
-                    self._dirty[name] = self._permissions.blocked_above.pop(name)
+        self._dirty.update(self._permissions.kept_from_above(line.node.root.name))
 
     def _refuse(self, pending: Pending, refusal: Refusal) -> None:
         self.decisions.append(Refuse(pending, refusal))

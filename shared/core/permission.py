@@ -40,11 +40,14 @@ class Permissions:
         self.tree = tree
         self.kinds: dict[str, FlavorKind] = {}
         """What each flavor is made of, where that is told."""
-        self.blocked_above: dict[str, Line] = {}
-        """Lines that a level above their queue kept from going."""
+        self._blocked_above: dict[str, dict[str, Line]] = {}
         self.hope = Hope(tree)
         self._version = 0
         self._restrictions: dict[str, Restriction] = {}
+
+    def kept_from_above(self, root: str) -> dict[str, Line]:
+        """Lines that a level above their queue kept from going, since the last call, by name."""
+        return self._blocked_above.pop(root, {})
 
     def restrict(self, team: str, restriction: Restriction | None) -> bool:
         """What the budget of a team permits from now on; whether that is news."""
@@ -117,7 +120,7 @@ class Permissions:
             if blocker is None:
                 return flavor
             if blocker is not node:
-                self.blocked_above[line.name] = line
+                self._blocked_above.setdefault(node.root.name, {})[line.name] = line
         return ""
 
     def borrowable(self, line: Line, flavor: str) -> Amount:

@@ -129,9 +129,14 @@ class QuotaTree:
 
         Units that are not asked for never stand in the way. O(depth).
         """
-        for node, asked in self.levels(queue, flavor, request):
-            if not fits(asked, node.taken(flavor), node.limits_in(flavor).ceiling):
+        node: QuotaNode | None = queue
+        while node is not None:
+            limits, taken = node.limits_in(flavor), node.taken(flavor)
+            if not fits(request, taken, limits.ceiling):
                 return node
+            if limits.guaranteed != NOTHING:
+                request = _passed_on(request, taken, limits.guaranteed)
+            node = node.parent
         return None
 
     def levels(
@@ -199,11 +204,12 @@ def _count(queue: QuotaNode, flavor: str, used: Amount, promised: Amount) -> lis
     """Add to use and promises from the queue up, while there is something to count."""
     counted: list[str] = []
     node: QuotaNode | None = queue
-    while node is not None and (any(used) or any(promised)):
-        before = _contribution(node, flavor) if _keeps(node, flavor) else None
-        if any(used):
+    while node is not None and (used != NOTHING or promised != NOTHING):
+        keeps = node.limits_in(flavor).guaranteed != NOTHING
+        before = _contribution(node, flavor) if keeps else None
+        if used != NOTHING:
             _add(node.used, flavor, used)
-        if any(promised):
+        if promised != NOTHING:
             _add(node.promised, flavor, promised)
         if before is not None:
             after = _contribution(node, flavor)
@@ -211,11 +217,6 @@ def _count(queue: QuotaNode, flavor: str, used: Amount, promised: Amount) -> lis
         counted.append(node.name)
         node = node.parent
     return counted
-
-
-def _keeps(node: QuotaNode, flavor: str) -> bool:
-    """Whether some of its use is nobody's business above."""
-    return node.limits_in(flavor).guaranteed != NOTHING
 
 
 def _passed_on(request: Amount, taken: Amount, guaranteed: Amount) -> Amount:
