@@ -21,10 +21,14 @@ from shared.core.lifecycle import State
 from shared.core.model import Placement
 from shared.core.placement import PlacementRequest, learn
 from shared.core.vacating import Holder, place_without, take
+from shared.core.value import replace
 from shared.events import plans
 from shared.events.envelope import Received
 from shared.events.workloads import Preemption, Wire
 
+REFUSALS_MAX: Final = 3
+"""Plans of one preemptor refused because of changed victims, before what is left is taken."""
+PREEMPTORS_MAX: Final = 10_000
 SLACK_SECONDS: Final = 60
 """What a reservation waits beyond the longest grace of its victims."""
 
@@ -35,6 +39,29 @@ class Evictions:
     def __init__(self, desk: Desk, trials: Trials) -> None:
         self._desk = desk
         self._trials = trials
+        self._refusals: dict[str, int] = {}
+        """By preemptor, plans that were refused because victims had changed."""
+
+    def _refused_often(self, workload_id: str) -> bool:
+        count = self._refusals.pop(workload_id, 0) + 1
+        self._refusals[workload_id] = count
+        if len(self._refusals) > PREEMPTORS_MAX:
+            del self._refusals[next(iter(self._refusals))]
+        return count > REFUSALS_MAX
+
+    def _what_is_left(self, plan: plans.ProposeEvictionPlan) -> plans.ProposeEvictionPlan:
+        """The victims that still run as the same attempt; what the others held is free by now.
+
+        The rules allowed all of them, so nobody goes whom they spare, and nothing is searched.
+        """
+        victims = []
+        for victim in {one.workload_id: one for one in plan.victims}.values():
+            record = self._desk.records.alive.get(victim.workload_id)
+            if record is None or record.state not in HAS_PODS or record.attempt != victim.attempt:
+                continue
+            if not victim.pods_kept or resizing.may_shrink(record, victim.pods_kept):
+                victims.append(replace(victim, version=record.version))
+        return replace(plan, victims=tuple(victims))
 
     def propose(self, message: Received, plan: plans.ProposeEvictionPlan) -> None:
         """Carry the plan out, or say why not."""
@@ -44,7 +71,10 @@ class Evictions:
             self._refuse(plan, "preemptor-changed", problem, message)
             return
         problem = self._victim_changed(plan)
-        if problem:
+        inline = bool(problem) and self._refused_often(plan.workload_id)
+        if inline:
+            plan = self._what_is_left(plan)
+        elif problem:
             self._refuse(plan, "victim-changed", problem, message)
             return
         placement = self._try(record, plan)
@@ -54,7 +84,8 @@ class Evictions:
             )
             self._refuse(plan, "no-longer-fits", text, message)
         else:
-            self._accept(record, plan, placement, message)
+            self._refusals.pop(plan.workload_id, None)
+            self._accept(record, plan, (placement, inline), message)
 
     def _preemptor_changed(self, record: Record | None, plan: plans.ProposeEvictionPlan) -> str:
         if record is None or record.state is not State.QUEUED:
@@ -105,14 +136,15 @@ class Evictions:
         self,
         record: Record,
         plan: plans.ProposeEvictionPlan,
-        placement: Placement,
+        found: tuple[Placement, bool],
         message: Received,
     ) -> None:
-        desk = self._desk
+        """`found` is where it will be, and whether the plan was changed here."""
+        desk, (placement, inline) = self._desk, found
         victims = [desk.records.alive[one.workload_id] for one in plan.victims]
         grace_seconds = max((one.workload.spec.grace_seconds for one in victims), default=0)
         expires_at_ms = desk.now_ms + (grace_seconds + SLACK_SECONDS) * 1000
-        self._tell_accepted(record, plan, (placement, expires_at_ms), message)
+        self._tell_accepted(record, plan, (placement, expires_at_ms, inline), message)
         for planned in plan.victims:
             self._evict(planned, record, plan, message)
         self._trials.reserve(record)
@@ -224,11 +256,11 @@ class Evictions:
         self,
         record: Record,
         plan: plans.ProposeEvictionPlan,
-        room: tuple[Placement, int],
+        room: tuple[Placement, int, bool],
         message: Received,
     ) -> None:
-        """`room` is where and until when."""
-        workload, (placement, expires_at_ms) = record.workload, room
+        """`room` is where, until when, and whether the plan was changed here."""
+        workload, (placement, expires_at_ms, inline) = record.workload, room
         fact = plans.EvictionPlanAccepted(
             plan_id=plan.plan_id,
             workload_id=workload.id,
@@ -241,6 +273,7 @@ class Evictions:
             alternatives=plan.alternatives,
             expires_at_ms=expires_at_ms,
             placement=placement,
+            inline=inline,
         )
         self._tell(fact, workload.id, message)
 

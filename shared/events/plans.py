@@ -74,7 +74,7 @@ class EvictionPlanAccepted(PlanFact, frozen=True, kw_only=True):
     placement: Placement | None = None
     """Where the preemptor will be."""
     inline: bool = False
-    """Whether placement made the plan itself, after too many refused ones."""
+    """Whether placement changed the plan itself, after too many refused ones."""
 
 
 class EvictionPlanRefused(PlanFact, frozen=True, kw_only=True):

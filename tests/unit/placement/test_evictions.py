@@ -313,3 +313,28 @@ def test_behind_a_strict_head_with_a_reservation_nobody_is_placed():
     driver.send(gone("a"))
 
     assert [driver.state("p"), driver.state("second")] == [State.PLACED] * 2
+
+
+def test_after_three_plans_that_came_too_late_what_is_left_of_the_fourth_is_carried_out():
+    driver = full_world()
+    late = a_plan(driver, "a", "b")
+    driver.send(pod_fact(PodsFinished, "a", succeeded=True))
+
+    refused = [driver.send(late)[0] for _ in range(3)]
+    (accepted, *_) = driver.send(late)
+
+    assert ["victim-changed"] * 3 == [one.reason for one in refused]
+    assert isinstance(accepted, EvictionPlanAccepted)
+    assert accepted.inline
+    assert ["b"] == [one.workload_id for one in accepted.victims]
+    driver.send(gone("b"))
+    assert driver.state("p") is State.PLACED
+
+
+def test_what_is_left_is_refused_too_when_it_does_not_make_room():
+    driver = full_world()
+    nobody = (PlannedVictim(workload_id="nobody", version=1, attempt=1),)
+
+    reasons = [driver.send(a_plan(driver, victims=nobody))[0].reason for _ in range(4)]
+
+    assert ["victim-changed"] * 3 + ["no-longer-fits"] == reasons
