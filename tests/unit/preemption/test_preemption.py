@@ -309,3 +309,30 @@ async def test_of_an_elastic_gang_only_the_surplus_goes(reloaded: bool):
     assert [State.RUNNING, State.PLACED] == cell.states("ap")
     cell.handler.world.refresh()
     assert cell.handler.world.cluster.digest() == cell.driver.handler.desk.cluster.digest()
+
+
+def test_room_that_one_preemptor_gets_is_not_another_ones():
+    cell = Cell()
+    cell.queue("owner", 8)
+    cell.queue("borrower", 0)
+    cell.run("a", "borrower", gpus=4, team="blue")
+    cell.run("b", "borrower", gpus=4, team="blue")
+    cell.ask("p", "owner", gpus=4, order=1)
+    cell.ask("q", "owner", gpus=4, order=2)
+
+    out = cell.turn(1)
+
+    assert 2 == sum(isinstance(one, EvictionPlanAccepted) for one in out)
+    assert [State.EVICTING] * 2 == cell.states("ab")
+
+
+def test_who_got_a_no_is_looked_at_again_within_seconds():
+    cell = a_cell()
+    never = QueuePolicy(reclaim=Reclaim.NEVER, fair_share=False)
+    cell.queue("owner", 4, version=2, policy=never)
+    cell.ask("p", "owner", gpus=4)
+    assert [] == cell.turn(1)
+
+    cell.queue("owner", 4, version=3)
+
+    assert "EvictionPlanAccepted" in kinds([one for _ in range(9) for one in cell.turn(1)])
