@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
-
-import numpy as np
 
 from shared.core.amounts import amount
 from shared.core.attempt import attempt
 from shared.core.cluster import Cluster
-from shared.core.demand import Gang, PodDemand
-from shared.core.evacuation import parts_of
+from shared.core.demand import Gang
 from shared.core.exact import unlike
 from shared.core.feasibility import permitted
-from shared.core.model import Placement, PodPlacement, Spread
-from shared.core.node_state import NodeState
+from shared.core.model import Placement, PodPlacement
 from shared.core.occupants import Occupant, Occupants, gpu_milli_of
 from shared.core.placement import placement_of
-from shared.core.preemption_choice import Choice
-from shared.core.preemption_leavers import Leavers, Out, Part, Scope, Vacancy, smaller
+from shared.core.preemption_counts import Counts, Dearer, Failure
+from shared.core.preemption_leavers import Leavers, Out, Scope, smaller
 from shared.core.preemption_plan import Limits, Rule
 from shared.core.preemption_rules import Judge
 from shared.core.preemption_screen import Screen
-from shared.core.quota import QuotaNode
 from shared.core.units import UNBOUNDED
-
-Dearer = tuple[tuple[Out, int, str], ...]
-"""Others who might have left: who, at what cost, and on which node."""
-PARTS_MAX: Final = 4
-"""Parts of the fabric in which victims are chosen, those that may be cheapest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,20 +31,6 @@ class Found:
     cost_gpu_ms: int
     placement: Placement
     dearer: Dearer = ()
-
-
-@dataclass(slots=True, kw_only=True)
-class Failure:
-    """How near it came."""
-
-    quota: QuotaNode | None = None
-    """Where quota was still short."""
-    limited: bool = False
-    """Whether the search was given up."""
-    demand: PodDemand | None = None
-    place: str = ""
-    pods: int = -1
-    """Pods of `demand` for which there would be room in `place` if all who may go went."""
 
 
 class Search:
@@ -120,7 +95,9 @@ class Search:
             return None
         for scope in self._scopes():
             best: Found | None = None
-            for cost, out, dearer in self._choices(scope):
+            for cost, out, dearer in Counts(
+                scope, self._gang, self._kinds, self.failure
+            ).choices():
                 # The first is the cheapest by counting; quota may ask for more of it.
                 if best is None or cost < best.cost_gpu_ms:
                     found = self._carry_out(scope, out, dearer)
@@ -140,95 +117,11 @@ class Search:
         if short is not None:
             allowed = self.screen.allowed
             self.screen.allowed = allowed & self.screen.below(short[0])
-            yield self._scope
-            self.screen.allowed = allowed
+            try:
+                yield self._scope
+            finally:
+                self.screen.allowed = allowed
         yield self._scope
-
-    # ── choosing by counts ──
-
-    def _choices(self, scope: Scope) -> Iterator[tuple[int, Out, Dearer]]:
-        """Sets that make room in one part each, the cheapest first."""
-        chosen: list[tuple[int, int, Out, Dearer]] = []
-        gangs = self._gang.pods > 1 and self.screen.on_several_nodes()
-        for _, number, part in sorted(self._worth_a_look(), key=lambda each: each[:2])[:PARTS_MAX]:
-            for amortised in (False, True) if gangs else (False,):
-                leavers = Vacancy(scope)
-                dearer = self._choose(leavers, part, amortised=amortised)
-                if dearer is not None:
-                    chosen.append((leavers.total_cost, number, dict(leavers.out), dearer))
-                leavers.clear()
-        chosen.sort(key=lambda each: each[:2])
-        for at, (own, _, out, dearer) in enumerate(chosen):
-            rest = tuple(
-                (other, cost, "") for cost, _, other, _ in chosen[at + 1 :] if other != out
-            )
-            yield own, out, (*dearer, *rest)
-
-    def _choose(self, leavers: Vacancy, part: Part, *, amortised: bool) -> Dearer | None:
-        """Let the cheapest leave `part` for the whole gang; the next nodes, or None for no way."""
-        one = len(self._gang.demands) == 1
-        dearer: Dearer = ()
-        for demand in self._gang.demands:
-            choice = Choice(
-                leavers,
-                part,
-                demand,
-                demand.count,
-                kinds=self._kinds[demand.pod_set],
-                apart=self._gang.spread is Spread.REQUIRED,
-                amortised=amortised,
-            )
-            if not choice.reach():
-                self._missed(demand, choice.pods, part.name)
-                return None
-            choice.trim()
-            if one and len(leavers.out) > 1:
-                choice.improve()
-            if one and demand.count == 1:
-                dearer = tuple(
-                    ({way.occupant.id: way.ranks for way in offer.ways}, price, node)
-                    for price, node, offer in choice.dearer
-                )
-            if not one:
-                choice.occupy()
-        return dearer
-
-    def _worth_a_look(self) -> Iterator[tuple[int, int, Part]]:
-        """(least cost for each pod, number, part) of those parts that may have room at all."""
-        codes = self._occupants.nodes
-        potential = self.screen.gpus_by_node()
-        for number, nodes in enumerate(parts_of(self._cluster, self._gang)):
-            by_name = {node.name: node for node in nodes}
-            known = [code for name in by_name if (code := codes.find(name)) > 0]
-            part = Part(_name(nodes), by_name, np.array(known, dtype=np.int64))
-            short = next(
-                (d for d in self._gang.demands if self._room_max(d, nodes, potential) < d.count),
-                None,
-            )
-            if short is None:
-                yield self.screen.least_rate_ms(part.codes), number, part
-            else:
-                self._missed(short, self._room_max(short, nodes, potential), part.name)
-
-    def _room_max(
-        self, demand: PodDemand, nodes: Iterable[NodeState], potential: dict[str, int]
-    ) -> int:
-        """No more pods find room in `nodes`, whoever goes."""
-        if not demand.gpus:
-            return demand.count
-        kinds = set(self._kinds[demand.pod_set])
-        apart = self._gang.spread is Spread.REQUIRED
-        room = 0
-        for node in nodes:
-            if node.kind in kinds and node.schedulable:
-                whole = node.free_count + potential.get(node.name, 0)
-                fits = min(whole, node.kind.key.gpus) // demand.gpus
-                room += min(fits, 1) if apart else fits
-        return room
-
-    def _missed(self, demand: PodDemand, pods: int, place: str) -> None:
-        if pods > self.failure.pods:
-            self.failure.demand, self.failure.pods, self.failure.place = demand, pods, place
 
     # ── trying it on the cluster ──
 
@@ -329,7 +222,3 @@ class Search:
 
 def _pods(occupant: Occupant, ranks: frozenset[int]) -> list[PodPlacement]:
     return [pod for pod in occupant.placement.pods if pod.rank in ranks]
-
-
-def _name(nodes: list[NodeState]) -> str:
-    return nodes[0].name if len(nodes) == 1 else f"{len(nodes)} nodes"
