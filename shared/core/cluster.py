@@ -88,6 +88,10 @@ class Cluster:
         state = self.nodes.get(name)
         return state.inventory if state else None
 
+    def rank_of(self, node: str) -> int:
+        """By which `node`, known or not, is told apart from equals."""
+        return node_rank(self._seed, node)
+
     # ── the ledger ──
 
     def charge(self, team: str, pods: Sequence[PodPlacement], pod_sets: Sequence[PodSet]) -> None:
@@ -180,7 +184,7 @@ class Cluster:
     def _state(self, name: str) -> NodeState:
         state = self.nodes.get(name)
         if state is None:
-            state = self.nodes[name] = NodeState(name, node_rank(self._seed, name))
+            state = self.nodes[name] = NodeState(name, self.rank_of(name))
         return state
 
     def _report(self, state: NodeState, inventory: Node | None) -> None:

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from shared.core.cluster import Cluster
 from shared.core.model import PodPlacement, WorkloadSpec, least_count
 from shared.core.tenants import Tenant, Tenants
 from shared.core.units import GPU_MILLI
@@ -180,6 +181,7 @@ class Occupants:
         self.row_of: dict[str, int] = {}
         self.flavors, self.queues, self.teams, self.nodes = Codes(), Codes(), Codes(), Codes()
         self._held: dict[str, list[int]] = {}
+        self._node_ranks = np.zeros(1, dtype=np.int64)
         for each in occupants:
             self.put(each)
 
@@ -239,6 +241,14 @@ class Occupants:
     def of(self, workload_id: str) -> Occupant | None:
         """What is known of a workload."""
         return self.tenants.running.get(workload_id)
+
+    def node_ranks(self, cluster: Cluster) -> Column:
+        """By number of the node: the rank by which `cluster` breaks ties."""
+        known = len(self._node_ranks)
+        if known < len(self.nodes.names):
+            more = [cluster.rank_of(name) for name in self.nodes.names[known:]]
+            self._node_ranks = np.append(self._node_ranks, np.array(more, dtype=np.int64))
+        return self._node_ranks
 
     def lost_ms(self, now_ms: int) -> Column:
         """By row of `workloads`: milliseconds of each of its GPUs that go if it stops now."""

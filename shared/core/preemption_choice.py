@@ -22,7 +22,7 @@ from shared.core.kind import Kind
 from shared.core.model import Level, PodPlacement
 from shared.core.node_state import NodeState
 from shared.core.occupants import Occupant, gpu_milli_of
-from shared.core.preemption_bounds import FRACTION, lower_bounds
+from shared.core.preemption_bounds import FRACTION, Bounds
 from shared.core.preemption_leavers import Part, Vacancy, smaller
 from shared.core.preemption_offers import Offer, Way, by_counting, by_search
 from shared.core.room import ROOM_MAX, room_index
@@ -52,7 +52,7 @@ class Choice:
     ) -> None:
         self.leavers = leavers
         self._scope = leavers.scope
-        self._part = part
+        self.part = part
         self._demand = demand
         self._pods_wanted = pods
         self._kinds = frozenset(kinds)
@@ -61,7 +61,7 @@ class Choice:
         """Whether a node pays for its own pods of a gang only, not for the whole."""
         self._fixed = frozenset(leavers.out)
         self._banned: set[str] = set()
-        self.bounds = lower_bounds(leavers.scope, part, demand, pods)
+        self.bounds = Bounds(leavers.scope, part, demand, pods)
         self.dearer: list[tuple[int, str, Offer]] = []
         """Other nodes that were looked at for the first pod: (price, node, offer)."""
         self.room: dict[str, int] = {}
@@ -241,14 +241,14 @@ class Choice:
                 for other in offer.ways:
                     self._set(other.occupant, before[other.occupant.id] or frozenset())
                 self._banned.add(way.occupant.id)
-                return [name for name in way.occupant.nodes if name in self._part.nodes]
+                return [name for name in way.occupant.nodes if name in self.part.nodes]
             changed += self._set(way.occupant, ranks)
         return changed
 
     def _set(self, occupant: Occupant, ranks: frozenset[int]) -> list[str]:
         """Let exactly `ranks` of it be gone; the nodes of the part that it is on."""
         self.leavers.vacate(occupant, ranks)
-        mine = [name for name in sorted(occupant.nodes) if name in self._part.nodes]
+        mine = [name for name in sorted(occupant.nodes) if name in self.part.nodes]
         for name in mine:
             self._count(name)
         return mine
@@ -268,10 +268,10 @@ class Choice:
         scope, loose = self._scope, replace(self._demand, slices=())
         index = room_index(scope.cluster, kinds, loose, scope.team, distinct=self._apart)
         for room, _, node in index.at_least(Level.NODE, 1, ROOM_MAX):
-            if node.name in self._part.nodes:
+            if node.name in self.part.nodes:
                 self.room[node.name] = room
         for name in self.leavers.changed():
-            if name in self._part.nodes:
+            if name in self.part.nodes:
                 self._count(name)
 
 
@@ -285,13 +285,12 @@ class _Queue:
         self._heap: list[tuple[int, int, str]] = []
         self._waiting = choice.bounds
         self._next = 0
-        self._ranks = {name: rank for _, rank, name in self._waiting}
         self.look_again(choice.leavers.changed())
 
     def look_again(self, names: Iterable[str]) -> None:
         """These nodes have changed."""
         for name in names:
-            if name in self._ranks:
+            if name in self._choice.part.nodes:
                 self._offers[name] = []
                 self._look(name, self._pods)
 
@@ -299,9 +298,9 @@ class _Queue:
         """The node with the least price for each of the `missing` pods, and its offer."""
         while True:
             while self._next < len(self._waiting) and (
-                not self._heap or self._waiting[self._next][0] <= self._heap[0][0]
+                not self._heap or self._waiting.price(self._next) <= self._heap[0][0]
             ):
-                name = self._waiting[self._next][2]
+                name = self._waiting.name(self._next)
                 self._next += 1
                 if name not in self._offers:
                     self._look(name, missing)
@@ -314,11 +313,12 @@ class _Queue:
             now = _price(best, missing)
             if now == price:
                 return name, best
-            heappush(self._heap, (now, self._ranks[name], name))
+            heappush(self._heap, (now, self._rank(name), name))
 
     def others(self, taken: str) -> list[tuple[int, str, Offer]]:
         """The next nodes, beside `taken`."""
-        for _, _, name in self._waiting[self._next : self._next + OTHERS_MAX]:
+        for at in range(self._next, min(self._next + OTHERS_MAX, len(self._waiting))):
+            name = self._waiting.name(at)
             if name not in self._offers:
                 self._look(name, self._pods)
         found = []
@@ -328,11 +328,14 @@ class _Queue:
                 found.append((best.price, name, best))
         return found[:OTHERS_MAX]
 
+    def _rank(self, name: str) -> int:
+        return self._choice.part.nodes[name].rank
+
     def _look(self, name: str, missing: int) -> None:
         offers = self._offers[name] = self._choice.offers(name, missing)
         best = _best(offers, missing)
         if best is not None:
-            heappush(self._heap, (_price(best, missing), self._ranks[name], name))
+            heappush(self._heap, (_price(best, missing), self._rank(name), name))
 
 
 def _price(offer: Offer, missing: int) -> int:

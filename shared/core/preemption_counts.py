@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from shared.core.demand import Gang, PodDemand
 from shared.core.evacuation import parts_of
+from shared.core.gang import constrained
 from shared.core.kind import Kind
 from shared.core.model import Spread
 from shared.core.node_state import NodeState
@@ -97,31 +98,38 @@ class Counts:
 
     def _worth_a_look(self) -> Iterator[tuple[int, int, Part]]:
         """(least cost for each pod, number, part) of those parts that may have room at all."""
-        codes = self._scope.occupants.nodes
         potential = self._scope.screen.gpus_by_node()
-        for number, nodes in enumerate(parts_of(self._scope.cluster, self._gang)):
-            by_name = {node.name: node for node in nodes}
-            known = [code for name in by_name if (code := codes.find(name)) > 0]
-            part = Part(_name(nodes), by_name, np.array(known, dtype=np.int64))
+        for number, part in enumerate(self._parts()):
             short = next(
-                (d for d in self._gang.demands if self._room_max(d, nodes, potential) < d.count),
+                (d for d in self._gang.demands if self._room_max(d, part, potential) < d.count),
                 None,
             )
             if short is None:
                 yield self._scope.screen.least_rate_ms(part.codes), number, part
             else:
-                self._missed(short, self._room_max(short, nodes, potential), part.name)
+                self._missed(short, self._room_max(short, part, potential), part.name)
 
-    def _room_max(
-        self, demand: PodDemand, nodes: Iterable[NodeState], potential: dict[str, int]
-    ) -> int:
-        """No more pods find room in `nodes`, whoever goes."""
+    def _parts(self) -> Iterator[Part]:
+        """The widest parts of the fabric that may hold the gang."""
+        cluster, codes = self._scope.cluster, self._scope.occupants.nodes
+        if not constrained(self._gang) or self._gang.topology.required is None:
+            yield Part(f"{len(cluster.nodes)} nodes", cluster.nodes, None)
+            return
+        for nodes in parts_of(cluster, self._gang):
+            by_name = {node.name: node for node in nodes}
+            known = [code for name in by_name if (code := codes.find(name)) > 0]
+            yield Part(_name(nodes), by_name, np.array(known, dtype=np.int64))
+
+    def _room_max(self, demand: PodDemand, part: Part, potential: dict[str, int]) -> int:
+        """Room for no more pods in `part`, whoever goes; at most for all of `demand`."""
         if not demand.gpus:
             return demand.count
         kinds = set(self._kinds[demand.pod_set])
         apart = self._gang.spread is Spread.REQUIRED
         room = 0
-        for node in nodes:
+        for node in part.nodes.values():
+            if room >= demand.count:
+                break
             if node.kind in kinds and node.schedulable:
                 whole = node.free_count + potential.get(node.name, 0)
                 fits = min(whole, node.kind.key.gpus) // demand.gpus

@@ -35,7 +35,8 @@ class Part:
 
     name: str
     nodes: Mapping[str, NodeState]
-    codes: Column
+    codes: Column | None
+    """None for all."""
 
 
 class Leavers:

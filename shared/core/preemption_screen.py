@@ -102,8 +102,10 @@ class Screen:
         rows = self._occupants.holdings["workload"][self._occupants.holdings["node"] > 0]
         return bool((np.bincount(rows[self.allowed[rows]]) > 1).any())
 
-    def least_rate_ms(self, nodes: Column) -> int:
+    def least_rate_ms(self, nodes: Column | None) -> int:
         """The least cost of a GPU of anyone on these nodes (their numbers in the columns)."""
+        if nodes is None:
+            return 0
         holdings = self._occupants.holdings
         mine = self.allowed[holdings["workload"]] & np.isin(holdings["node"], nodes)
         return int(self.rate_ms[holdings["workload"][mine]].min()) if mine.any() else 0
