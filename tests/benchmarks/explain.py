@@ -38,7 +38,7 @@ ASKED: dict[str, Workload] = {
     "no such product": placing.workload(
         placing.pods(placing.whole(1)), choice=GpuChoice(products=("TPU",))
     ),
-    "too much CPU on one node": placing.workload(placing.pods(placing.whole(1), cpu_milli=95_000)),
+    "too much CPU on one node": placing.workload(placing.pods(placing.whole(1), cpu_milli=97_000)),
     "a gang of whole nodes": placing.workload(
         placing.pods(placing.whole(8), 256, cpu_milli=64_000)
     ),
@@ -55,7 +55,7 @@ ASKED: dict[str, Workload] = {
         placing.pods(placing.whole(1), 20, name="loader", cpu_milli=1_000),
         topology=TopologyRequest(required=Level.RACK),
     ),
-    "8 MIG GPUs on one node": placing.workload(placing.pods(placing.mig("7g.80gb", 8), 64)),
+    "8 MIG GPUs on one node": placing.workload(placing.pods(placing.mig("7g.80gb", 8), 2000)),
     "60 instances on one node": placing.workload(placing.pods(placing.mig("1g.10gb", 60))),
     "4,096 shares": placing.workload(
         placing.pods(placing.share(900, 70_000), 4096, cpu_milli=1_000)
