@@ -66,7 +66,10 @@ class Cells:
 
     def __init__(self) -> None:
         self._members: list[list[Member]] = []
+        self._bounds: list[int] = []
+        """The most memory that a member may have free; -1 without one ..."""
         self._memory_max: Ints = np.full(64, -1, dtype=np.int64)
+        """... and the same as an array."""
         self._tie: Ints = np.zeros(64, dtype=np.int64)
         """Higher for a lower rank of the first member; below `TIE`."""
 
@@ -74,6 +77,7 @@ class Cells:
         """Add a member."""
         while number >= len(self._members):
             self._members.append([])
+            self._bounds.append(-1)
         while number >= len(self._tie):
             self._grow()
         members = self._members[number]
@@ -84,7 +88,8 @@ class Cells:
 
     def raise_bounds(self, number: int, node: NodeState) -> None:
         """A member may have more memory free than before."""
-        self._memory_max[number] = max(self._memory_max[number], node.free_memory_mib)
+        if node.free_memory_mib > self._bounds[number]:
+            self._bounds[number] = self._memory_max[number] = node.free_memory_mib
 
     def take(self, number: int, member: Member) -> None:
         """Remove a member; it must be there."""
@@ -92,7 +97,7 @@ class Cells:
         at = bisect_left(members, member)
         del members[at]
         if not members:
-            self._memory_max[number] = -1
+            self._bounds[number] = self._memory_max[number] = -1
         elif not at:
             self._tie[number] = TIE - 1 - (members[0][0] >> RANK_SHIFT)
 
@@ -139,7 +144,8 @@ class Cells:
 
     def _tighten(self, number: int) -> None:
         members = self._members[number]
-        self._memory_max[number] = max(member[2].free_memory_mib for member in members)
+        bound = max(member[2].free_memory_mib for member in members)
+        self._bounds[number] = self._memory_max[number] = bound
 
     def _grow(self) -> None:
         none = np.full(len(self._tie), -1, dtype=np.int64)

@@ -33,9 +33,13 @@ def order_of_block(block: Domain) -> int:
 
 def fill_order(node: NodeState) -> int:
     """63 bits; smaller goes first. O(levels)."""
-    domain = node.domain
+    return with_rank(prefix_of(node.domain, whole=node.whole), node)
+
+
+def prefix_of(domain: Domain | None, *, whole: bool) -> int:
+    """What goes before the rank, for all nodes right under `domain` that are `whole`, or not."""
     if domain is None:
-        return node.rank >> 1
+        return 0
     block = counts = position = 0
     while domain is not None:
         if domain.fills:
@@ -46,10 +50,19 @@ def fill_order(node: NodeState) -> int:
             block = order_of_block(domain)
         domain = domain.parent
     fewest = counts << COUNT_BITS if position == 1 else counts
-    first = 2 | node.whole
-    if node.whole:
-        first = (first << 2 * COUNT_BITS | fewest) << BLOCK_BITS | block
-    else:
-        first = (first << BLOCK_BITS | block) << 2 * COUNT_BITS | fewest
-    bits = RANK_BITS - first.bit_length()
-    return first << bits | node.rank >> (RANK_BITS - bits)
+    if whole:
+        return (3 << 2 * COUNT_BITS | fewest) << BLOCK_BITS | block
+    return (2 << BLOCK_BITS | block) << 2 * COUNT_BITS | fewest
+
+
+def with_rank(prefix: int, node: NodeState) -> int:
+    """The order of a node with that prefix."""
+    if not prefix:
+        return node.rank >> 1
+    bits = RANK_BITS - prefix.bit_length()
+    return prefix << bits | node.rank >> (RANK_BITS - bits)
+
+
+def order_by(domain: Domain) -> int:
+    """What this domain adds to the order of its nodes: while it stays, none of them moves."""
+    return order_of_block(domain) if domain.is_block else min(domain.whole, WHOLE_MAX)

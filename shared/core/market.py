@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from shared.core.cells import REFUSED, TIE, Cells, Conditions, Ints, Member
 from shared.core.demand import PodDemand
 from shared.core.devices import takes_share
-from shared.core.fill_order import fill_order
+from shared.core.fill_order import fill_order, order_by, prefix_of, with_rank
 from shared.core.images import LOOKED_MAX, ImageIndex, has_image
 from shared.core.kind import Kind
 from shared.core.mig_pool import MigPools
@@ -51,6 +51,8 @@ WITHOUT_GPU: Final = FIRST_KEY >> 1
 """Bonus, below one bin, of nodes that have no GPU at all: CPU work goes there first."""
 KINDS_MAX: Final = 64
 """Kinds numbered before it is asked whether most of them are gone."""
+DOMAINS_MAX: Final = 1 << 16
+"""Domains of which is known how their nodes are in order; then it is found out anew."""
 SCORES_MAX: Final = 2048
 """Classes whose scores are kept; more are worked out again."""
 
@@ -80,7 +82,9 @@ class Market:
         self._changed: dict[NodeState, None] = {}
         """Nodes whose cells are out of step ..."""
         self._reordered: dict[Domain, None] = {}
-        """... and domains whose nodes come in another order in theirs."""
+        """... and domains whose nodes may come in another order in theirs."""
+        self._ordered: dict[Domain, int] = {}
+        """By what domain their nodes are in order, as far as is known."""
         self._empty()
 
     def _empty(self) -> None:
@@ -123,37 +127,55 @@ class Market:
         if len(self._kinds) > self._kinds_max:
             self._forget_kinds()
         for node in self._changed:
-            places = self._places.setdefault(node, {})
-            now = self._places_of(node)
-            for index in [index for index in places if index not in now]:
-                cells, number, member = places.pop(index)
-                cells.take(number, member)
-            order = fill_order(node)
-            for index, (cells, number) in now.items():
-                member = (order, index, node)
-                old = places.get(index)
-                if old is not None:
-                    if old == (cells, number, member):
-                        cells.raise_bounds(number, node)
-                        continue
-                    old[0].take(old[1], old[2])
-                cells.put(number, member)
-                places[index] = (cells, number, member)
+            self._follow_node(node)
         self._changed.clear()
         for domain in self._reordered:
-            for node in domain.nodes():
-                self._reorder(node)
+            order = order_by(domain)
+            if self._ordered.get(domain) != order:
+                self._ordered[domain] = order
+                self._reorder(domain)
         self._reordered.clear()
+        if len(self._ordered) > DOMAINS_MAX:
+            self._ordered.clear()
 
-    def _reorder(self, node: NodeState) -> None:
+    def _follow_node(self, node: NodeState) -> None:
+        places = self._places.setdefault(node, {})
+        now = self._places_of(node)
+        for index in [index for index in places if index not in now]:
+            cells, number, member = places.pop(index)
+            cells.take(number, member)
         order = fill_order(node)
-        places = self._places.get(node, {})
+        for index, (cells, number) in now.items():
+            member = (order, index, node)
+            old = places.get(index)
+            if old is not None:
+                if old == (cells, number, member):
+                    cells.raise_bounds(number, node)
+                    continue
+                old[0].take(old[1], old[2])
+            cells.put(number, member)
+            places[index] = (cells, number, member)
+
+    def _reorder(self, domain: Domain) -> None:
+        prefixes: dict[tuple[Domain | None, bool], int] = {}
+        for node in domain.nodes():
+            kin = (node.domain, node.whole)
+            prefix = prefixes.get(kin)
+            if prefix is None:
+                prefix = prefixes[kin] = prefix_of(node.domain, whole=node.whole)
+            order = with_rank(prefix, node)
+            places = self._places.get(node)
+            if places and next(iter(places.values()))[2][0] != order:
+                self._move(node, places, order)
+
+    @staticmethod
+    def _move(node: NodeState, places: dict[int, tuple[Cells, int, Member]], order: int) -> None:
+        """All places of a node are in one order."""
         for index, (cells, number, member) in places.items():
-            if member[0] != order:
-                cells.take(number, member)
-                moved = (order, index, node)
-                cells.put(number, moved)
-                places[index] = (cells, number, moved)
+            cells.take(number, member)
+            moved = (order, index, node)
+            cells.put(number, moved)
+            places[index] = (cells, number, moved)
 
     def _forget_kinds(self) -> None:
         """Number the kinds anew if most of those numbered have no node left. O(nodes), rarely."""
