@@ -25,15 +25,15 @@ def sizes(workload: Workload, placement: Placement) -> tuple[int, ...]:
     left = Counter(pod.pod_set for pod in placement.pods)
     names = [pod.pod_set for pod in sorted(placement.pods, key=_rank)]
     found: list[int] = []
-    while names:
+    while True:
         demand = demands[names[-1]]
         unit = names[-demand.unit :]
-        if left[unit[0]] - demand.unit < demand.min_count or len({*unit}) > 1:
-            break
+        spare = left[unit[0]] - demand.unit >= demand.min_count and len(names) > demand.unit
+        if not spare or len({*unit}) > 1:
+            return tuple(found)
         left[unit[0]] -= demand.unit
         del names[-demand.unit :]
         found.append(len(names))
-    return tuple(found)
 
 
 def surplus(placement: Placement, pods_kept: int) -> tuple[PodPlacement, ...]:

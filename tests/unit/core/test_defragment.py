@@ -140,6 +140,24 @@ def test_a_mover_without_a_place_gets_one_by_another_move() -> None:
     assert moved(plan) == [("b", "n2"), ("a", "n1")]
 
 
+def test_a_gang_that_made_way_for_another_mover_has_left_the_room_as_well() -> None:
+    scene = Scene()
+    scene.put("a", "n0", 3)
+    for node in ("n0", "n1"):
+        scene.put("b", node, 1)
+    first, second = (scene.running.pop().placement for _ in range(2))
+    pods = tuple(replace(each.pods[0], rank=rank) for rank, each in enumerate((second, first)))
+    pair = named("b", placing.workload(placing.pods(placing.whole(1), 2, cpu_milli=100)))
+    both = replace(first, pods=pods, charge=first.charge + second.charge)
+    scene.running.append(Running(workload=pair, placement=both, cost=1))
+    scene.put("fixed", "n1", 1, movable=False)
+    scene.put("also fixed", "n2", 2, movable=False)
+
+    plan = scene.plan(pod("gang", placing.whole(4)))
+
+    assert moved(plan) == [("b", "n2"), ("a", "n1")]
+
+
 def test_a_gang_on_several_nodes_is_one_move_that_frees_all_of_them() -> None:
     scene = Scene(nodes_count=4)
     for node in ("n2", "n3"):

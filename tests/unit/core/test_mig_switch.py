@@ -59,8 +59,10 @@ def test_nothing_moves_before_the_mix_is_known() -> None:
 def test_gpus_on_which_something_runs_stay() -> None:
     fleet = taught(*halves(), whole_gpus=0, slices=1)
     assert isinstance(place(fleet, request(workload(pods(whole(8), cpu_milli=0)))), Placement)
+    fleet.market("a100").mix.modes.note(MODES_MILLI_MAX // 2, mig=True)
 
     assert plan_switch(fleet, "a100", NOBODY) is None
+    assert plan_switch(taught(*halves(), whole_gpus=0, slices=1), "a100", NOBODY) is not None
 
     back = taught(node("whole"), node("sliced", mig=(0, 1)), whole_gpus=1, slices=0)
     for _ in range(2):

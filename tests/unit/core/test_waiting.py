@@ -135,3 +135,12 @@ def test_a_place_for_one_queue_lets_the_other_go_first():
         order.append(workload)
 
     assert order == ["a0", "b0", "a1", "b1", "a2", "b2"]
+
+
+def test_the_heads_of_classes_that_rest_are_told_and_of_no_others():
+    index = WaitingIndex()
+    index.add("ready", "a", (0, 1))
+    index.add("behind", "b", (0, 3))
+    index.rest("head", "b", (0, 2))
+
+    assert list(index.resting_heads()) == ["head"]
