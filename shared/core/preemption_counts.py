@@ -30,8 +30,6 @@ class Failure:
 
     quota: QuotaNode | None = None
     """Where quota was still short."""
-    limited: bool = False
-    """Whether the search was given up."""
     demand: PodDemand | None = None
     place: str = ""
     pods: int = -1

@@ -23,11 +23,11 @@ class Rule(StrEnum):
 
 
 class Limits(Value, frozen=True, kw_only=True):
-    """How long the search may take; the best so far counts when they are reached."""
+    """How long the search may take, and how much it tells."""
 
     trials_max: int = 256
-    """Questions to the placer: some tenths of a millisecond each."""
-    victims_max: int = 4_096
+    """Questions to the placer: some tenths of a millisecond each. After them nobody else is looked
+    for who might stay."""
     alternatives_max: int = 8
 
 
@@ -102,7 +102,6 @@ class Obstacle(StrEnum):
     PROMISED = "VictimsPromised"
     NO_ROOM = "NotEvenAfterEvictions"
     QUOTA = "QuotaNotFreed"
-    LIMIT = "SearchLimitReached"
 
 
 class NoEviction(Value, frozen=True, kw_only=True):

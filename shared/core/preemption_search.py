@@ -199,7 +199,6 @@ class Search:
                 if not ranks < before:
                     continue
                 if self._trials_left <= 0:
-                    self.failure.limited = True
                     return placement
                 self._stop(leavers, occupant, ranks)
                 without = self.fits()

@@ -94,8 +94,6 @@ def _why(gang: Gang, search: Search) -> tuple[Obstacle, str, dict[str, int]]:
     if failure.quota is not None:
         name = failure.quota.name
         return Obstacle.QUOTA, f"evictions do not free the quota that {name} lacks", {}
-    if failure.limited:
-        return Obstacle.LIMIT, "the search reached its limit", {}
     if failure.demand is None:
         return Obstacle.NO_ROOM, "evictions that the rules allow make no room", {}
     needs = pod_needs(failure.demand, gang)

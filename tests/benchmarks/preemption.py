@@ -59,15 +59,19 @@ def main() -> None:
     """Run the three parts, print a line for each."""
     options = _options()
     seeds = numbers("42" if options.short else options.seeds)
-    classes = ("three",) if options.short else tuple(CLASSES)
+    classes = ["three"] if options.short else options.classes.split(",")
     cases = 10 if options.short else options.cases
-    result: dict[str, Any] = {
-        "mix": {name: mixed(options, name, seeds) for name in classes},
-        "optimum": optimum(options.nodes_small, cases, options.seconds),
-        "speed": speed(500, 400 if options.short else 4_000),
-        "seeds": seeds,
-        **machine(),
-    }
+    result: dict[str, Any] = {"mix": {}}
+    if options.resume and options.json and options.json.exists():
+        result = json.loads(options.json.read_text())
+    for part in options.parts.split(","):
+        if part == "mix":
+            result["mix"] |= {name: mixed(options, name, seeds) for name in classes}
+        elif part == "optimum":
+            result[part] = optimum(options.nodes_small, cases, options.seconds)
+        else:
+            result[part] = speed(500, 400 if options.short else 4_000)
+    result |= {"seeds": seeds, **machine()}
     if options.json:
         options.json.write_text(json.dumps(result, indent=1))
 
@@ -203,6 +207,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--small", type=Path, default=data / "philly/sia_philly.csv.gz")
     parser.add_argument("--gangs", type=Path, default=data / "acme/converted_kalos_trace.csv")
     parser.add_argument("--seeds", default="42-44", help="such as 42-44, or 1,5,9")
+    parser.add_argument("--parts", default="mix,optimum,speed")
+    parser.add_argument("--classes", default=",".join(CLASSES), help="of spot work in the mix")
+    parser.add_argument("--resume", action="store_true", help="keep the other parts of the JSON")
     parser.add_argument("--policies", default=",".join(POLICIES))
     parser.add_argument("--nodes", type=int, default=256, help="of the mix")
     parser.add_argument("--days", type=float, default=2.0, help="of the mix")

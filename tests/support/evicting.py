@@ -208,3 +208,11 @@ def victims(found: EvictionPlan | NoEviction) -> list[str]:
     """Ids of those who go, in order."""
     assert isinstance(found, EvictionPlan), found
     return sorted(victim.workload_id for victim in found.victims)
+
+
+def one_queue(*, nodes: int = 1, gpus: int = 2, nominal: int = 100) -> Scene:
+    """One queue "q" on nodes that are a pool each by their name."""
+    nodes_made = (placing.node(f"n{at}", gpus=gpus, pool=f"n{at}") for at in range(nodes))
+    made = Scene(*nodes_made)
+    made.queue("q", nominal=nominal)
+    return made
