@@ -69,7 +69,9 @@ class History:
         self._changed_at_ms = max(self._changed_at_ms, at_ms)
 
     def change(self, queue: str, at_ms: int, gpu_milli: int) -> None:
-        """From `at_ms` on the queue holds more (or less)."""
+        """From `at_ms` on the queue holds more (or less); work without a GPU is not counted."""
+        if not gpu_milli:
+            return
         self._core.change(queue, at_ms, gpu_milli)
         self._fresh[queue] = self._untold[queue] = None
         self._changed_at_ms = max(self._changed_at_ms, at_ms)

@@ -56,6 +56,15 @@ def test_what_a_queue_used_is_told_exactly():
     assert (fact.queue, fact.at_ms) == ("q", 20_000 + DAY_MS)
 
 
+def test_work_without_a_gpu_leaves_no_account_and_stops_nobody():
+    history = History(half_life_ms=DAY_MS)
+
+    history.change("q", 20_000, 0)
+
+    assert history.writes() == ()
+    assert (history.due_ms(), history.at("q", 20_001)) == (None, 0)
+
+
 def test_an_attempt_whose_end_was_never_told_ends_with_the_next():
     ledger = Ledger(queue_document())
     ledger.queue(a_workload("w1"))
