@@ -179,6 +179,29 @@ def test_a_department_takes_back_what_it_owns_for_a_queue_that_borrows_inside_it
     assert ask(desk, a_pending("w2", 1, queue="b")) == ["?w2:WaitingForQuota"]
 
 
+def test_a_department_is_asked_only_for_what_it_counts():
+    kept = FlavorLimits(
+        nominal=(2000, UNLIMITED, UNLIMITED), lending_limit=(0, UNLIMITED, UNLIMITED)
+    )
+    queue = QuotaDocument(
+        name="r",
+        kind="queue",
+        version=1,
+        parent="red",
+        flavors={"h100": kept},
+        policy=QueuePolicy(fair_share=False),
+    )
+    desk = Desk(
+        a_cohort("top"),
+        a_cohort("red", parent="top", flavors={"h100": 2}),
+        queue,
+        a_queue("b", parent="top", flavors={"h100": 0}),
+    )
+    run(desk, a_pending("b0", 2, queue="b"))
+
+    assert ask(desk, a_pending("w1", 4, queue="r")) == ["*w1"]
+
+
 def test_hope_is_remembered_over_a_restart():
     desk = a_cohort_of_two(policy=QueuePolicy(fair_share=False))
     waiting = a_pending("w1", 8, queue="own")

@@ -338,3 +338,16 @@ def test_what_is_left_is_refused_too_when_it_does_not_make_room():
     reasons = [driver.send(a_plan(driver, victims=nobody))[0].reason for _ in range(4)]
 
     assert ["victim-changed"] * 3 + ["no-longer-fits"] == reasons
+
+
+def test_quota_that_a_victim_will_leave_over_is_nobodys_before_it_does():
+    driver = a_world(gpus=16, quota=8)
+    run(driver, "a", gpus=8)
+    ask(driver, gpus=4)
+    driver.send(a_plan(driver, "a"))
+
+    driver.send(nominated(a_workload("other", gpus=4, queue="borrower")))
+    assert driver.state("other") is State.QUEUED
+    driver.send(gone("a"))
+
+    assert [driver.state("p"), driver.state("other")] == [State.PLACED] * 2
