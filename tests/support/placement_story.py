@@ -28,6 +28,8 @@ from tests.support.placement_driver import (
 QUEUES = ("q0", "q1", "q2")
 COHORTS = ("c0", "c1")
 FLAVORS = ("h100", "a100")
+SHUT = 0.05
+"""How often a document holds or drains its queue."""
 FLAVOR_SETS = (("h100",), ("h100", "a100"), ("a100",))
 NODES = ("n0", "n1", "n2")
 COMMANDS = (
@@ -251,4 +253,8 @@ class Story:
             kind="queue" if queue else "cohort",
             version=self._next(name),
             flavors=choice((("h100", "a100"),) if self._calm else FLAVOR_SETS),
+            borrowing=choice((None,) if self._calm else (None, None, 0, 2)),
+            lending=choice((None,) if self._calm else (None, None, 0, 2)),
+            held=not self._calm and self._random.random() < SHUT,
+            draining=queue and not self._calm and self._random.random() < SHUT,
         )
