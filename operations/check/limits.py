@@ -24,7 +24,7 @@ EARLY_MS: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Tree:
+class Tree:
     """Limits in force in one span of time; of several documents of a node, the best of each."""
 
     documents: dict[str, list[Payload]]
@@ -56,16 +56,30 @@ class _Tree:
         if known is None:
             total = self.amount(name, flavor, unit, "nominal") or 0
             for child in self.children.get(name, []):
-                total += self.capacity(child, flavor, unit) - self.kept(child, flavor, unit)
+                total += self.lendable(child, flavor, unit)
             known = self._capacities[name, flavor, unit] = min(total, UNLIMITED)
         return known
 
+    def ceiling(self, name: str, flavor: str, unit: str) -> int:
+        """Quota of a node with what it may borrow."""
+        limit = self.capacity(name, flavor, unit)
+        if not self.parent(name):
+            return limit
+        borrowing = self.amount(name, flavor, unit, "borrowing_limit")
+        return UNLIMITED if borrowing is None else min(limit + borrowing, UNLIMITED)
+
     def kept(self, name: str, flavor: str, unit: str) -> int:
         """Part of a node's quota that is never lent."""
+        owned, lent = self.capacity(name, flavor, unit), self.lendable(name, flavor, unit)
+        if owned >= UNLIMITED:
+            return 0 if lent >= UNLIMITED else UNLIMITED
+        return owned - lent
+
+    def lendable(self, name: str, flavor: str, unit: str) -> int:
+        """The other part."""
         lending = self.amount(name, flavor, unit, "lending_limit")
-        if lending is None:
-            return 0
-        return max(0, self.capacity(name, flavor, unit) - lending)
+        owned = self.capacity(name, flavor, unit)
+        return owned if lending is None else min(owned, lending)
 
     def used(
         self, name: str, flavor: str, unit: str, used: Mapping[tuple[str, str, str], int]
@@ -83,7 +97,7 @@ class Limits:
     """Trees by the time from which they hold."""
 
     starts_ms: Sequence[int] = ()
-    trees: Sequence[_Tree] = ()
+    trees: Sequence[Tree] = ()
     _names: set[str] = field(default_factory=set)
 
     @classmethod
@@ -92,7 +106,7 @@ class Limits:
         spans = list(_spans(list(changes)))
         starts = sorted({edge for _, start, end in spans for edge in (start, end)})
         trees = [
-            _tree([document for document, start, end in spans if start <= moment < end])
+            tree_of([document for document, start, end in spans if start <= moment < end])
             for moment in starts
         ]
         return cls(starts_ms=starts, trees=trees)
@@ -116,7 +130,7 @@ class Limits:
 
 
 def _broken_path(
-    tree: _Tree,
+    tree: Tree,
     place: tuple[str, str, str],
     more: int,
     used: Mapping[tuple[str, str, str], int],
@@ -124,10 +138,7 @@ def _broken_path(
     name, flavor, unit = place
     while name and more > 0:
         parent = tree.parent(name)
-        limit = tree.capacity(name, flavor, unit)
-        if parent:
-            borrowing = tree.amount(name, flavor, unit, "borrowing_limit")
-            limit = UNLIMITED if borrowing is None else limit + borrowing
+        limit = tree.ceiling(name, flavor, unit)
         taken = tree.used(name, flavor, unit, used)
         if taken > limit:
             yield f"{name} uses {taken} of {limit} {unit} in {flavor}"
@@ -145,7 +156,8 @@ def _spans(changes: list[Record]) -> Iterator[tuple[Payload, int, int]]:
         following[name] = record.time_ms
 
 
-def _tree(documents: list[Payload]) -> _Tree:
+def tree_of(documents: list[Payload]) -> Tree:
+    """The tree of these documents."""
     by_name: dict[str, list[Payload]] = {}
     for document in sorted(documents, key=lambda one: one.get("version", 1)):
         by_name.setdefault(document["name"], []).append(document)
@@ -154,7 +166,7 @@ def _tree(documents: list[Payload]) -> _Tree:
         parent = versions[-1].get("parent", "")
         if parent in by_name:
             children.setdefault(parent, []).append(name)
-    return _Tree(documents=by_name, children=children)
+    return Tree(documents=by_name, children=children)
 
 
 def _of_flavor(document: Payload, flavor: str) -> Payload | None:

@@ -15,6 +15,7 @@ from operations.check.log import LogReader
 from operations.check.model import Evidence, Findings, Result
 from operations.check.order import check_equality, check_order
 from operations.check.preemption import check_liveness, check_preemption
+from operations.check.quota_rows import check_quota_rows
 from operations.check.replay import check_devices, check_gangs, check_quota
 
 
@@ -33,7 +34,11 @@ def _sql(identifier: str) -> Callable[[Evidence], Findings]:
 
 INVARIANTS: Final = (
     Invariant(id="I1", what="no GPU is given twice", checks=(_sql("I1"), check_devices)),
-    Invariant(id="I2", what="use never exceeds quota", checks=(_sql("I2"), check_quota)),
+    Invariant(
+        id="I2",
+        what="use never exceeds quota",
+        checks=(_sql("I2"), check_quota, check_quota_rows),
+    ),
     Invariant(id="I3", what="a gang is whole or absent", checks=(_sql("I3"), check_gangs)),
     Invariant(id="I4", what="accepted work has one outcome", checks=(check_outcomes,)),
     Invariant(id="I5", what="nothing is held for nobody", checks=(_sql("I5"), check_pods_gone)),

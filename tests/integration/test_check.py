@@ -96,6 +96,14 @@ SQL_PLANTS = {
         "I2",
         "UPDATE placement.usage SET gpu_milli_limit = 500, gpu_milli_ceiling = 2000",
     ),
+    "a limit is not what the document says": (
+        "I2",
+        "UPDATE placement.usage SET cpu_milli_limit = 64001, cpu_milli_ceiling = 64001",
+    ),
+    "a part is guaranteed that may be lent": (
+        "I2",
+        "UPDATE placement.usage SET memory_mib_guaranteed = 1",
+    ),
     "devices are held without quota": (
         "I2",
         "UPDATE placement.allocation SET queue = 'nobody'",

@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from operations.check.limits import Limits
+from operations.check.limits import Limits, tree_of
 from operations.check.model import Record
 from shared.core.amounts import FIELDS
 from shared.core.quota import FlavorLimits, QuotaDocument, QuotaTree
@@ -229,6 +229,23 @@ def test_the_checker_finds_exactly_what_the_tree_refuses(charges, left, right):
         assert charged == (not list(limits.broken(10_000, used, entry)))
         if not charged:
             played.reference.charge(queue, "h100", request, -1)
+
+
+@given(flavors, flavors, flavors, flavors)
+def test_the_checker_works_out_the_limits_of_the_ledger(top, left, q, s):
+    played = History()
+    more = [("apply", "left", "top", left), ("apply", "q", "deep", q), ("apply", "s", "left", s)]
+    for step in [("apply", "top", "", top), *START, *more]:
+        played.play(step)
+    tree = tree_of([told(one).payload for one in played.reference.documents.values()])
+
+    for name in played.reference.documents:
+        node = played.tree.node(name)
+        for flavor in FLAVORS:
+            for index, unit in enumerate(FIELDS):
+                limits = node.limits_in(flavor)
+                assert limits.ceiling[index] == tree.ceiling(name, flavor, unit)
+                assert limits.guaranteed[index] == tree.kept(name, flavor, unit)
 
 
 def told(document):
