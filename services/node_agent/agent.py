@@ -5,12 +5,23 @@ from __future__ import annotations
 import asyncio
 import signal
 
-from services.node_agent.probe import DescribedProbe
+from services.node_agent.probe import DescribedProbe, read_node
 from services.node_agent.settings import AgentSettings
+from shared.adapters import nvml
 from shared.adapters.clock import SystemClock
 from shared.adapters.kafka import KafkaPublisher
+from shared.ports.clock import Clock
 from shared.runtime.health import health_app, serve
-from shared.runtime.reporter import Pace, Reporter
+from shared.runtime.reporter import Pace, Reporter, ReportingProbe
+
+
+def open_probe(settings: AgentSettings, clock: Clock) -> ReportingProbe:
+    """What reads this node, as the settings say."""
+    path = settings.node_description
+    if settings.gpu_probe == "nvml":
+        described = read_node(path, path.read_bytes())
+        return nvml.open_probe(described, clock=clock, cell=settings.cell)
+    return DescribedProbe(path, clock=clock, cell=settings.cell)
 
 
 async def run_agent() -> None:
@@ -21,7 +32,7 @@ async def run_agent() -> None:
     settings, clock = AgentSettings(), SystemClock()
     publisher = KafkaPublisher(settings.kafka, settings.topic_prefix)
     reporter = Reporter(
-        probes=[DescribedProbe(settings.node_description, clock=clock, cell=settings.cell)],
+        probes=[open_probe(settings, clock)],
         publisher=publisher,
         clock=clock,
         pace=Pace(usage_seconds=settings.usage_seconds),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field
 
@@ -17,4 +18,8 @@ class AgentSettings(KafkaSettings):
     http_host: str = Field(default="127.0.0.1", description="address for health and metrics")
     http_port: int = Field(default=0, ge=0, description="port for health and metrics; 0: none")
     node_description: Path = Field(description="JSON or YAML file that describes this node")
+    gpu_probe: Literal["described", "nvml"] = Field(
+        default="described",
+        description="where GPUs are read from: the description, or NVML (extra `agent`)",
+    )
     usage_seconds: float = Field(default=5.0, gt=0, description="between reports of use")

@@ -256,13 +256,11 @@ def _fewest(
     # Who frees least stays first; of those who free as much, the one who costs most.
     tenants.sort(key=lambda each: (frees[each.id], -each.cost, each.id))
     movers = {each.id: each for each in tenants if not stays(each)}
+    by_cost = sorted(tenants, key=lambda each: (each.cost, each.id))
     for mover in list(movers.values()):
         # A cheaper one in its place, if one alone does.
-        for other in sorted(tenants, key=lambda each: (each.cost, each.id)):
-            if other.cost >= mover.cost:
-                break
-            if other.id in movers:
-                continue
+        cheaper = [one for one in by_cost if one.cost < mover.cost and one.id not in movers]
+        for other in cheaper:
             index.leave(other, trial)
             if stays(mover):
                 del movers[mover.id]

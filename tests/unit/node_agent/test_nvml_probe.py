@@ -1,0 +1,252 @@
+"""A node read through a library that answers as NVML does, errors included."""
+
+# ruff: noqa: N802, N815  # the names are NVML's
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+
+from services.node_agent.agent import open_probe
+from services.node_agent.settings import AgentSettings
+from shared.adapters.nvml import LIBRARY, NvmlProbe
+from shared.core.mig_reported import problem_of, reported_by, table_of
+from shared.core.model import MigInstance, Node
+
+NOW = 1_700_000_000_000
+GIB = 1 << 30
+
+
+class Clock:
+    def now_ms(self) -> int:
+        return NOW
+
+    def monotonic_seconds(self) -> float:
+        return 0.0
+
+
+class NVMLError(Exception):
+    pass
+
+
+class Placement(ctypes.Structure):
+    _fields_ = [("start", ctypes.c_uint), ("size", ctypes.c_uint)]
+
+
+class Library:
+    """Two H100 on an NVSwitch; GPU 1 is in MIG mode and has two instances."""
+
+    NVML_TEMPERATURE_GPU = 0
+    NVML_NVLINK_DEVICE_TYPE_SWITCH = 2
+    NVML_GPU_INSTANCE_PROFILE_COUNT = 4
+    NVMLError = NVMLError
+    c_nvmlGpuInstancePlacement_t = Placement
+    c_nvmlGpuInstance_t = ctypes.c_int
+    PROFILES: ClassVar[dict[int, tuple[int, str, int, int, Sequence[int]]]] = {
+        0: (19, "MIG 1g.10gb", 1, 1, range(7)),
+        1: (14, "MIG 2g.20gb", 2, 2, (0, 2, 4)),
+        3: (0, "MIG 7g.80gb", 7, 8, (0,)),
+    }
+
+    def __init__(self) -> None:
+        self.switch = True
+        self.old = False
+        self.mig = [0, 1]
+        self.bridged = 0
+        self.ancestor = 20
+
+    def nvmlInit(self) -> None:
+        pass
+
+    def nvmlDeviceGetCount(self) -> int:
+        return 2
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> int:
+        return index
+
+    def nvmlDeviceGetName(self, _: int) -> bytes:
+        return b"NVIDIA H100 80GB HBM3"
+
+    def nvmlDeviceGetUUID(self, handle: int) -> str:
+        return f"GPU-{handle}"
+
+    def nvmlDeviceGetMemoryInfo(self, _: int) -> Any:
+        return SimpleNamespace(total=80 * GIB, used=3 * GIB)
+
+    def nvmlDeviceGetPciInfo(self, handle: int) -> Any:
+        return SimpleNamespace(busId=f"00000000:{handle}B:00.0")
+
+    def nvmlDeviceGetNumaNodeId(self, handle: int) -> int:
+        self._unless_old()
+        return handle
+
+    def nvmlDeviceGetMigMode(self, handle: int) -> tuple[int, int]:
+        self._unless_old()
+        return self.mig[handle], 0
+
+    def nvmlSystemGetDriverVersion(self) -> str:
+        return "570.86.15"
+
+    def nvmlSystemGetCudaDriverVersion_v2(self) -> int:
+        return 12_080
+
+    def nvmlDeviceGetUtilizationRates(self, handle: int) -> Any:
+        self._unless_old()
+        return SimpleNamespace(gpu=40 + handle)
+
+    def nvmlDeviceGetTemperature(self, _: int, sensor: int) -> int:
+        return 55 + sensor
+
+    def nvmlDeviceGetPowerUsage(self, _: int) -> int:
+        return 412_500
+
+    def nvmlDeviceGetGpuInstanceProfileInfo(self, _: int, number: int, version: int) -> Any:
+        if self.old or number not in self.PROFILES or version != 2:
+            raise NVMLError
+        identity, name, compute, _size, _starts = self.PROFILES[number]
+        return SimpleNamespace(id=identity, name=name, sliceCount=compute)
+
+    def nvmlDeviceGetGpuInstancePossiblePlacements(
+        self, _: int, profile: int, places: Any, count: Any
+    ) -> None:
+        (found,) = [one for one in self.PROFILES.values() if one[0] == profile]
+        size, starts = found[3:]
+        for at, start in enumerate(starts):
+            places[at] = Placement(start, size)
+        count._obj.value = len(starts)
+
+    def nvmlDeviceGetGpuInstances(self, _: int, profile: int, found: Any, count: Any) -> None:
+        if profile != 14:
+            raise NVMLError
+        found[0], found[1] = 4, 0
+        count._obj.value = 2
+
+    def nvmlGpuInstanceGetInfo(self, instance: int) -> Any:
+        return SimpleNamespace(placement=Placement(instance, 2))
+
+    def nvmlDeviceGetNvLinkState(self, _: int, link: int) -> int:
+        if link >= 18:
+            raise NVMLError
+        return int(self.switch or link < self.bridged)
+
+    def nvmlDeviceGetNvLinkRemoteDeviceType(self, _: int, link: int) -> int:
+        return 2 if self.switch else 0 * link
+
+    def nvmlDeviceGetNvLinkRemotePciInfo(self, handle: int, _: int) -> Any:
+        return SimpleNamespace(busId=b"00000000:%dB:00.0" % (1 - handle))
+
+    def nvmlDeviceGetTopologyCommonAncestor(self, one: int, other: int) -> int:
+        assert one != other
+        return self.ancestor
+
+    def _unless_old(self) -> None:
+        if self.old:
+            raise NVMLError
+
+
+DESCRIBED = Node(name="n1", flavor="h100", product="", cpu_milli=1, memory_mib=1, gpus=())
+
+
+@pytest.fixture
+def library() -> Library:
+    return Library()
+
+
+def a_probe(library: Library) -> NvmlProbe:
+    return NvmlProbe(DESCRIBED, nvml=library, clock=Clock())
+
+
+def test_the_inventory_is_what_nvml_tells_and_what_only_the_description_knows(library):
+    node = a_probe(library).inventory()
+
+    assert (node.name, node.flavor, node.product) == ("n1", "h100", "NVIDIA-H100-80GB-HBM3")
+    assert (node.driver, node.cuda, node.links) == ("570.86.15", "12.8", "i")
+    assert [(gpu.index, gpu.uuid, gpu.memory_mib, gpu.numa, gpu.mig) for gpu in node.gpus] == [
+        (0, "GPU-0", 81_920, 0, False),
+        (1, "GPU-1", 81_920, 1, True),
+    ]
+    assert node.gpus[1].pci == "00000000:1B:00.0"
+
+
+def test_positions_are_told_with_mig_on_and_off_and_instances_with_it_on(library):
+    whole, sliced = a_probe(library).inventory().gpus
+
+    assert whole.mig_placements == sliced.mig_placements
+    assert problem_of(whole.mig_placements) == ""
+    assert [(one.profile, one.profile_id, one.size) for one in whole.mig_placements] == [
+        ("1g.10gb", 19, 1), ("2g.20gb", 14, 2), ("7g.80gb", 0, 8),
+    ]  # fmt: skip
+    assert whole.mig_instances == ()
+    assert sliced.mig_instances == (
+        MigInstance(profile="2g.20gb", start=0, size=2),
+        MigInstance(profile="2g.20gb", start=4, size=2),
+    )
+
+
+def test_the_core_understands_the_report(library):
+    node = a_probe(library).inventory()
+    table = table_of(node.product, node.gpus[0].memory_mib, reported_by(node))
+
+    assert table is not None
+    assert table.room(0, "1g.10gb") == 7
+    assert "3g.40gb" not in table.profiles
+
+
+@pytest.mark.parametrize(
+    ("bridged", "ancestor", "links"), [(4, 20, "4"), (0, 20, "P"), (0, 50, "S"), (0, 99, "S")]
+)
+def test_links_between_two_gpus_are_counted_or_their_way_is_told(
+    library, bridged, ancestor, links
+):
+    library.switch, library.bridged, library.ancestor = False, bridged, ancestor
+
+    assert a_probe(library).inventory().links == links
+
+
+def test_an_old_driver_leaves_out_what_it_cannot_tell(library):
+    library.old = True
+    probe = a_probe(library)
+
+    gpu = probe.inventory().gpus[1]
+
+    assert (gpu.mig, gpu.numa, gpu.mig_placements) == (False, 0, ())
+    assert probe.usage(NOW).utilization_percent == (0, 0)
+
+
+def test_a_change_is_another_generation_and_no_change_is_none(library):
+    probe = a_probe(library)
+    before = probe.generation
+
+    assert probe.changes() == []
+    same = probe.generation
+    library.mig[0] = 1
+    probe.changes()
+
+    assert (same, probe.generation > before) == (before, True)
+    assert probe.inventory().gpus[0].mig
+
+
+def test_use_is_told_by_gpu(library):
+    usage = a_probe(library).usage(NOW)
+
+    assert usage.utilization_percent == (40, 41)
+    assert usage.memory_used_mib == (3_072, 3_072)
+    assert (usage.temperature_celsius, usage.power_watts) == ((55, 55), (412, 412))
+
+
+def test_the_agent_opens_the_probe_that_its_settings_name(library, monkeypatch, tmp_path):
+    path = tmp_path / "node.json"
+    path.write_text(
+        '{"name":"n1","flavor":"f","product":"","cpu_milli":1,"memory_mib":1,"gpus":[]}'
+    )
+    monkeypatch.setitem(__import__("sys").modules, LIBRARY, library)
+
+    settings = AgentSettings(
+        kafka_bootstrap="localhost:1", node_description=path, gpu_probe="nvml"
+    )
+
+    assert len(open_probe(settings, Clock()).inventory().gpus) == 2
