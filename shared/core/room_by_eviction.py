@@ -3,9 +3,10 @@
 A workload with hope is nominated although quota has no room: placement refuses it, and the
 preemption service looks for victims. So this is a quick look at sums, level by level; who exactly
 goes, and whether anybody may, is for the search to find. Inside the queue, work of lower priority
-may go. At a level above that is full, the members that hold too much may: where the branch that
-asks stays within what it owns (reclaim), or has a strictly smaller weighted share than another
-(fair share). What already hopes in the queue counts too, so no more is nominated than could go.
+may go. Where a level above is full, members of any cohort on the way to it that hold too much may:
+where the branch that asks stays within what it owns (reclaim), or has a strictly smaller weighted
+share than another (fair share). What already hopes in the queue counts too, so no more is
+nominated than could go.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ class Hope:
         if document is None:
             return False
         wanted = _with_hoped(request, line.hoped.get(flavor, NOTHING))
-        return self._inside(line, flavor, wanted, priority, document.policy) or self._across(
-            line.node, flavor, wanted, document.policy
+        policy, node = document.policy, line.node
+        return self._inside(line, flavor, wanted, priority, policy) or self._across(
+            node, flavor, wanted, policy
         )
 
     def _inside(
@@ -52,22 +54,29 @@ class Hope:
         return fits(wanted, NOTHING, tuple(map(saturating_add, left, lower)))  # type: ignore[arg-type]  # three again
 
     def _across(self, queue: QuotaNode, flavor: str, wanted: Amount, policy: QueuePolicy) -> bool:
-        """Whether each level that is full could have members that hold too much."""
-        below: tuple[QuotaNode, Amount] | None = None
+        """Whether each level that is full could have members, at or below it, with too much.
+
+        What a sister of the queue gives back is free at every level above as well.
+        """
+        below: list[tuple[QuotaNode, Amount]] = []
         for node, asked in self._tree.levels(queue, flavor, wanted):
-            if not fits(asked, node.taken(flavor), node.limits_in(flavor).ceiling):
-                if below is None:
-                    return False
-                branch, more = below
-                owed = policy.reclaim is not Reclaim.NEVER and fits(
-                    more, branch.taken(flavor), branch.owned(flavor)
-                )
-                if not owed and not (
-                    policy.fair_share and self._has_less(branch, (queue.name, flavor, wanted))
-                ):
-                    return False
-            below = node, asked
+            if not fits(asked, node.taken(flavor), node.limits_in(flavor).ceiling) and not any(
+                self._may_ask(branch, more, (queue.name, flavor, wanted), policy)
+                for branch, more in below
+            ):
+                return False
+            below.append((node, asked))
         return True
+
+    def _may_ask(
+        self, branch: QuotaNode, more: Amount, wanted: tuple[str, str, Amount], policy: QueuePolicy
+    ) -> bool:
+        """Whether other members of its cohort may have to give way to `branch`."""
+        flavor = wanted[1]
+        owed = policy.reclaim is not Reclaim.NEVER and fits(
+            more, branch.taken(flavor), branch.owned(flavor)
+        )
+        return owed or (policy.fair_share and self._has_less(branch, wanted))
 
     def _has_less(self, branch: QuotaNode, wanted: tuple[str, str, Amount]) -> bool:
         """Whether `branch` with what is wanted has less than another member of its cohort."""

@@ -226,3 +226,19 @@ def test_a_nomination_says_what_may_be_borrowed_beyond_the_own():
     assert isinstance(nominated, Nominate)
     assert nominated.borrowable == ((11_000, UNLIMITED, UNLIMITED),)
     assert not nominated.by_eviction
+
+
+def test_what_a_sister_borrowed_may_be_asked_back_though_the_cohort_borrows_itself():
+    """The root is full and the department holds more than it owns: its other team must give."""
+    desk = Desk(
+        a_cohort("org"),
+        a_cohort("department", parent="org"),
+        a_queue("mine", parent="department", flavors={"h100": 4}),
+        a_queue("sister", parent="department", flavors={"h100": 0}),
+        a_queue("lender", parent="org", flavors={"h100": 8}),
+    )
+    desk.queue(borrower := a_pending("w0", 12, queue="sister"))
+    desk.core.placed(borrower, "h100", borrower.request, 1)
+    desk.settle()
+
+    assert ask(desk, a_pending("x", 4, queue="mine")) == ["*x"]
