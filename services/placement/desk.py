@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from services.placement.allocations import LedgerRows
+from services.placement.promises import Promises
 from services.placement.records import Nomination, Record, Records
 from services.placement.reservations import Reservations
 from services.placement.turns import Turns
@@ -40,6 +41,7 @@ class Desk:
     waiting: WaitingIndex = field(default_factory=WaitingIndex)
     reservations: Reservations = field(init=False)
     turns: Turns = field(init=False)
+    promises: Promises = field(init=False)
     epoch: int = 0
     now_ms: int = 0
     outcome: Outcome = field(default_factory=Outcome)
@@ -61,6 +63,7 @@ class Desk:
         self.reservations = Reservations(self.cluster, self.usage, self.records)
         self.turns = Turns(self.usage, self.records)
         self.waiting.rank = self.turns.rank
+        self.promises = Promises(self.cluster, self.records)
 
     def begin(self, now_ms: int) -> None:
         """Start a batch."""
@@ -149,6 +152,7 @@ class Desk:
         assert record.placement is not None
         self.usage.charge(record.workload.queue, record.placement.flavor, record.placement.charge)
         self.records.on_nodes(record)
+        self.promises.began(record, self.now_ms)
         self.ledger.charge(record.workload, record.attempt, record.placement)
 
     def release(self, record: Record) -> None:
@@ -158,6 +162,7 @@ class Desk:
         self.cluster.release(workload.team, placement.pods, workload.spec.pod_sets)
         more = self.usage.release(workload.queue, placement.flavor, placement.charge)
         self.records.off_nodes(record)
+        self.promises.ended(record, self.now_ms)
         self.ledger.release(workload, placement)
         record.placement = None
         self.reservations.released(workload.id)
@@ -171,6 +176,7 @@ class Desk:
         self.ledger.charge(workload, record.attempt, added)
         record.placement = joined(record.placement, added)
         self.records.on_nodes(record)
+        self.promises.began(record, self.now_ms)
 
     def shrink(self, record: Record, pods_kept: int) -> None:
         """Give back what the ranks from `pods_kept` on hold."""
@@ -178,8 +184,10 @@ class Desk:
         workload, before = record.workload, record.placement
         gone = surplus(before, pods_kept)
         self.records.off_nodes(record)
+        self.promises.left(record)
         record.placement = shrunk_to(workload, before, pods_kept)
         self.records.on_nodes(record)
+        self.promises.began(record, self.now_ms)
         self.cluster.release(workload.team, gone, workload.spec.pod_sets)
         less = before.charge - record.placement.charge
         more = self.usage.release(workload.queue, before.flavor, less)
@@ -198,6 +206,7 @@ class Desk:
         """Let it wait no more."""
         self.waiting.remove(record.workload.id)
         self.reservations.withdrawn(record.workload.id)
+        self.promises.withdrawn(record.workload.id)
         record.nomination = None
 
     def nominate(self, record: Record, nomination: Nomination, cause: Received) -> None:

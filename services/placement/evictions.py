@@ -129,7 +129,12 @@ class Evictions:
         headroom = {flavor: desk.usage.headroom(queue, flavor)}
         for workload, placement in leaving:
             desk.usage.charge(workload.queue, placement.flavor, placement.charge)
-        request = PlacementRequest(workload=record.workload, flavors=(flavor,), headroom=headroom)
+        request = PlacementRequest(
+            workload=record.workload,
+            flavors=(flavor,),
+            headroom=headroom,
+            pins=desk.promises.pins_for(record, desk.now_ms),
+        )
         return place_without(desk.cluster, leaving, request)
 
     def _accept(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from services.placement import resizing, store, transitions
+from services.placement import promises, resizing, store, transitions
 from services.placement.agreement import Agreement
 from services.placement.desk import Desk
 from services.placement.drains import Drains
@@ -159,14 +159,20 @@ class PlacementHandler:
             or self._queue_drains.rest(now_ms)
             or self._growth.rest(now_ms)
         )
-        return [*self.desk.passed(now_ms), *rest, *self._switching.due(now_ms)]
+        promised = self.desk.promises.due(now_ms)
+        return [*self.desk.passed(now_ms), *promised, *rest, *self._switching.due(now_ms)]
 
     def next_due_ms(self) -> int | None:
         """The earliest deadline; 0 when trials were cut short."""
         if self._trials.unfinished or self._queue_drains.unfinished:
             return 0
         deadline_ms = self.desk.due[0][0] if self.desk.due else None
-        due = (deadline_ms, self._growth.next_due_ms(), self._switching.next_due_ms())
+        due = (
+            deadline_ms,
+            self._growth.next_due_ms(),
+            self._switching.next_due_ms(),
+            self.desk.promises.next_due_ms(),
+        )
         return min((one for one in due if one is not None), default=None)
 
     # ── workloads ──
@@ -241,6 +247,9 @@ class PlacementHandler:
         if fact.kind == SWITCH:
             self._switching.look(message)
             return
+        if fact.kind == promises.DUE:
+            self.desk.promises.changed()
+            return
         record = self.desk.records.alive.get(fact.subject)
         if record is None or record.deadline_kind != fact.kind:
             return
@@ -273,6 +282,7 @@ class PlacementHandler:
         if not self.fleet.report(fact):
             return
         self.desk.cluster.put_node(self.drains.seen(self.fleet.present[fact.node.name]))
+        self.desk.promises.changed()
         self.desk.freed_nodes[fact.node.name] = message
         if not fact.node.ready:
             self._lost(fact.node.name, message)
@@ -281,6 +291,7 @@ class PlacementHandler:
         if not self.fleet.health(fact):
             return
         self.desk.cluster.put_node(self.drains.seen(self.fleet.present[fact.node]))
+        self.desk.promises.changed()
         if fact.healthy:
             self.desk.freed_nodes[fact.node] = message
         elif fact.gpu < 0:
@@ -290,6 +301,7 @@ class PlacementHandler:
         if self.fleet.remove(fact.node, fact.generation):
             self.desk.cluster.remove_node(fact.node)
             self.drains.removed(fact.node)
+            self.desk.promises.changed()
             self._lost(fact.node, message)
 
     def _notice(self, message: Received, fact: nodes.NodeNoticeReported) -> None:

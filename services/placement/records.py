@@ -71,6 +71,10 @@ class Record:
     """Reason code that was told last; only a new one is told."""
     placement: Placement | None = None
     resize: Resize = UNCHANGED
+    began_at_ms: int = 0
+    """Since when it holds its nodes; 0 while it holds none."""
+    expected_seconds: int = -1
+    """How long it will run (core/estimates.py); 0 for ever, -1 not asked yet."""
     stored_version: int = -1
     least: Amount = field(init=False)
     """What the least of its gang is charged."""

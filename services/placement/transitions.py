@@ -78,6 +78,7 @@ def running(desk: Desk, record: Record, _: pods.PodsRunning, cause: Received) ->
     if record.state not in (State.PLACED, State.BOUND):
         return
     before = record.become(State.RUNNING)
+    desk.promises.running(record, desk.now_ms)
     spec = record.workload.spec
     limits = (spec.max_duration_seconds, spec.time_to_live_seconds)
     limit = min((one for one in limits if one), default=0)

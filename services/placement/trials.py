@@ -6,7 +6,7 @@ What frees a node or quota wakes the classes that it can help. A unit of work pl
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from typing import Final
 
 from services.placement import transitions
@@ -55,6 +55,7 @@ class Trials:
     def reserve(self, record: Record) -> None:
         """Room is kept for it: it is not tried, but in a strict queue nobody goes before it."""
         assert record.nomination is not None
+        self._desk.promises.withdrawn(record.workload.id)
         if not record.nomination.strict:
             self._desk.waiting.remove(record.workload.id)
 
@@ -75,15 +76,23 @@ class Trials:
         assert nomination is not None
         if nomination.strict:
             return ("strict", record.workload.queue)
-        return (record.workload.queue, nomination.flavors, request_class(record.workload))
+        length = self._desk.promises.length_class(record)
+        return (record.workload.queue, nomination.flavors, request_class(record.workload), length)
 
     def run(self) -> None:
         """Wake what this batch can help, then place in order until nothing fits or the bound."""
-        self._wake()
         self._forget_reasons()
         self._rewind()
-        placed = 0
         self.unfinished = False
+        desk = self._desk
+        placed = self._round(0, desk.freed_nodes, desk.freed_queues)
+        if not self.unfinished and (looser := self._promise()):
+            self._round(placed, looser, ())
+
+    def _round(self, placed: int, nodes: Collection[str], queues: Collection[str]) -> int:
+        """Wake whom these nodes and queues can help, and try; how many this unit has placed."""
+        if nodes or queues:
+            self._wake(nodes, queues)
         while (workload_id := self._desk.waiting.pop()) is not None:
             record = self._desk.records.alive[workload_id]
             if placed == PLACED_MAX:
@@ -91,6 +100,13 @@ class Trials:
                 self.unfinished = True
                 break
             placed += self._try(record)
+        return placed
+
+    def _promise(self) -> Collection[str]:
+        """Promise starts to the heads that were refused; nodes that others are freer to use."""
+        desk = self._desk
+        desk.promises.plan(desk.waiting.rank, desk.now_ms)
+        return desk.promises.take_loosened()
 
     def _rewind(self) -> None:
         """What is ready from before is ranked anew, if ranks may have fallen since."""
@@ -105,13 +121,10 @@ class Trials:
             resting = self._desk.waiting.resting
             self._reasons = {one: why for one, why in self._reasons.items() if resting(one)}
 
-    def _wake(self) -> None:
+    def _wake(self, nodes: Collection[str], queues: Collection[str]) -> None:
         desk = self._desk
-        if not desk.freed_nodes and not desk.freed_queues:
-            return
-
         freed: dict[str, list[str]] = {}
-        for name in desk.freed_nodes:
+        for name in nodes:
             node = desk.cluster.node(name)
             if node is not None:
                 freed.setdefault(node.flavor, []).append(name)
@@ -120,10 +133,11 @@ class Trials:
             record = desk.records.alive[workload_id]
             workload, nomination = record.workload, record.nomination
             assert nomination is not None
-            if any(name in desk.freed_queues for name in desk.usage.path(workload.queue)):
+            if any(name in queues for name in desk.usage.path(workload.queue)):
                 return True
             names = (name for flavor in nomination.flavors for name in freed.get(flavor, ()))
-            return helps_any(desk.cluster, names, workload)
+            pins = desk.promises.pins_for(record, desk.now_ms)
+            return helps_any(desk.cluster, names, workload, pins)
 
         desk.waiting.wake(can_help)
 
@@ -138,7 +152,10 @@ class Trials:
         assert cause is not None
         headroom = self._desk.turns.headroom(record)
         request = PlacementRequest(
-            workload=record.workload, flavors=tuple(headroom), headroom=headroom
+            workload=record.workload,
+            flavors=tuple(headroom),
+            headroom=headroom,
+            pins=self._desk.promises.pins_for(record, self._desk.now_ms),
         )
         answer = place(self._desk.cluster, request)
         if isinstance(answer, Refusal):
@@ -150,6 +167,7 @@ class Trials:
     def _refused(self, record: Record, refusal: Refusal, cause: Received) -> None:
         assert record.nomination is not None
         request = self._rest(record)
+        self._desk.promises.refused(record, request, refusal, self._desk.now_ms)
         known = self._reasons.get(request)
         self._reasons[request] = refusal
         self._desk.refuse(record, refusal, cause)

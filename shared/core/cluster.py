@@ -83,6 +83,18 @@ class Cluster:
         if state is not None:
             self._report(state, None)
 
+    def pin(self, node: str, number: int) -> None:
+        """Keep a node for promise `number`, or for nobody if 0: it is of another kind then.
+
+        Only requests that name the number find it (core/feasibility.py). An unknown node is
+        ignored. O(GPUs).
+        """
+        state = self.nodes.get(node)
+        if state is not None and state.pin != number:
+            state.pin = number
+            if state.inventory is not None:
+                self._report(state, state.inventory)
+
     def node(self, name: str) -> Node | None:
         """The inventory of a node with its present health; None if unknown or removed."""
         state = self.nodes.get(name)
@@ -197,7 +209,7 @@ class Cluster:
             state.kind.unhealthy -= state.unhealthy
         state.report(inventory)
         gpus.update(state.uses)
-        kind = self._kind(inventory) if inventory else None
+        kind = self._kind(inventory, state.pin) if inventory else None
         if state.kind is not None and before is not None and before.images:
             state.kind.images.take(state, before.images)
         if kind is not None and inventory is not None and inventory.images:
@@ -239,8 +251,8 @@ class Cluster:
         self.plans.clear()
         self.rooms.clear()
 
-    def _kind(self, inventory: Node) -> Kind:
-        key = kind_key(inventory)
+    def _kind(self, inventory: Node, pin: int) -> Kind:
+        key = kind_key(inventory, pin)
         kind = self.kinds.get(key)
         if kind is None:
             market = self.market(key.flavor)

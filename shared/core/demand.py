@@ -102,6 +102,8 @@ class Gang:
     topology: TopologyRequest
     spread: Spread
     pods: int
+    pins: tuple[int, ...] = ()
+    """Promises on whose nodes it may lie: its own, and those that begin after it ends."""
 
     @property
     def shaped(self) -> bool:
@@ -109,8 +111,8 @@ class Gang:
         return any(demand.slices or demand.leader for demand in self.demands)
 
 
-def gang_of(workload: Workload) -> Gang:
-    """Compile `workload`; O(pod sets)."""
+def gang_of(workload: Workload, pins: tuple[int, ...] = ()) -> Gang:
+    """Compile `workload`, which may use the nodes of these `pins`; O(pod sets)."""
     spec = workload.spec
     demands: list[PodDemand] = []
     pods = 0
@@ -127,6 +129,7 @@ def gang_of(workload: Workload) -> Gang:
         topology=spec.topology,
         spread=spec.spread,
         pods=pods,
+        pins=pins,
     )
 
 

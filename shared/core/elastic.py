@@ -78,7 +78,7 @@ def grow(cluster: Cluster, request: PlacementRequest, placement: Placement) -> P
     flavor and its headroom in `request`. Ranks go on after the last.
     """
     flavor, team = placement.flavor, request.workload.team
-    gang = gang_of(request.workload)
+    gang = gang_of(request.workload, request.pins)
     have = Counter(pod.pod_set for pod in placement.pods)
     headroom = request.headroom.get(flavor, NOTHING)
     statement = Statement(cluster, team)

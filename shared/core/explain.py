@@ -46,7 +46,7 @@ def explain(cluster: Cluster, request: PlacementRequest) -> Refusal:
 
     An elastic gang is refused because of the least of it, and that is what is explained.
     """
-    gang = smallest(gang_of(request.workload))
+    gang = smallest(gang_of(request.workload, request.pins))
     refusal = _quota(cluster, request, gang)
     if refusal is not None:
         return refusal
@@ -115,6 +115,7 @@ _FILTER_WORDS = {
     Filter.DRIVER: "with too old a driver",
     Filter.CUDA: "with a driver too old for the CUDA version",
     Filter.MIG_PROFILE: "without the MIG profile",
+    Filter.PINNED: "kept for gangs that begin before it would end",
 }
 _FILTER_HELP = {
     Filter.FLAVOR: "Wait for quota in another flavor, or for nodes of this one",
@@ -126,6 +127,7 @@ _FILTER_HELP = {
     Filter.DRIVER: "Accept an older driver, or ask an operator to upgrade",
     Filter.CUDA: "Use an image with an older CUDA, or ask an operator to upgrade",
     Filter.MIG_PROFILE: "Choose a profile that these GPUs have",
+    Filter.PINNED: "Wait for these gangs to begin, or say that it takes less time",
 }
 
 
@@ -135,8 +137,9 @@ def _no_node(found: Survey, gang: Gang, demand: PodDemand) -> Refusal | None:
         parts = [f"{many} {_FILTER_WORDS[each]}" for each, many in found.excluded.items()]
         why = f": {listing(parts)}" if parts else ""
         last = max(found.excluded, key=list(Filter).index, default=None)
+        kept = Filter.PINNED in found.excluded
         return Refusal(
-            reason=Reason.NO_MATCHING_NODE,
+            reason=Reason.NO_CAPACITY if kept else Reason.NO_MATCHING_NODE,
             message=f"None of {count(found.nodes, 'node')} matches "
             f"{pod_needs(demand, gang)}{why}.",
             next_step=f"{_FILTER_HELP[last]}." if last else "Wait for nodes to register.",

@@ -40,6 +40,7 @@ class Filter(StrEnum):
     DRIVER = "driver"
     CUDA = "cuda"
     MIG_PROFILE = "mig_profile"
+    PINNED = "kept_for_others"
 
 
 Tiers = tuple[tuple[Kind, ...], ...]
@@ -48,12 +49,12 @@ Tiers = tuple[tuple[Kind, ...], ...]
 
 def permitted(cluster: Cluster, gang: Gang, demand: PodDemand, flavor: str) -> Tiers:
     """Kinds of `flavor` on which a pod of `demand` may run, by preference. O(1) when known."""
-    key = (flavor, gang.choice_key, demand.wants_gpu, demand.profile)
+    key = (flavor, gang.choice_key, demand.wants_gpu, demand.profile, gang.pins)
     tiers = cluster.plans.get(key)
     if tiers is None:
         if len(cluster.plans) >= PLANS_MAX:
             cluster.plans.clear()
-        tiers = cluster.plans[key] = _tiers(cluster, gang.choice, demand, flavor)
+        tiers = cluster.plans[key] = _tiers(cluster, gang, demand, flavor)
     return tiers
 
 
@@ -77,13 +78,15 @@ def obstacle(key: KindKey, choice: GpuChoice, demand: PodDemand, flavor: str) ->
     return _gpu_obstacle(key, choice)
 
 
-def kind_obstacle(kind: Kind, choice: GpuChoice, demand: PodDemand, flavor: str) -> Filter | None:
+def kind_obstacle(kind: Kind, gang: Gang, demand: PodDemand, flavor: str) -> Filter | None:
     """The first filter that keeps `demand` off `kind`; None if it may run there."""
-    found = obstacle(kind.key, choice, demand, flavor)
+    found = obstacle(kind.key, gang.choice, demand, flavor)
     if found is None and demand.profile:
         table = kind.table
         if table is None or demand.profile not in table.profiles:
             return Filter.MIG_PROFILE
+    if found is None and kind.key.pin and kind.key.pin not in gang.pins:
+        return Filter.PINNED
     return found
 
 
@@ -117,12 +120,13 @@ def _tolerated(taint: str, choice: GpuChoice, demand: PodDemand) -> bool:
     return bool(choice.node_pool) and value == choice.node_pool
 
 
-def _tiers(cluster: Cluster, choice: GpuChoice, demand: PodDemand, flavor: str) -> Tiers:
-    tiers: dict[tuple[bool, int], list[Kind]] = {}
+def _tiers(cluster: Cluster, gang: Gang, demand: PodDemand, flavor: str) -> Tiers:
+    tiers: dict[tuple[bool, int, bool], list[Kind]] = {}
     for key in sorted(cluster.kinds):
         kind = cluster.kinds[key]
-        if kind_obstacle(kind, choice, demand, flavor) is None:
+        if kind_obstacle(kind, gang, demand, flavor) is None:
             soft = any(taint.endswith(f":{SOFT_EFFECT}") for taint in key.taints)
-            weight = choice.preferred_products.get(key.product, 0)
-            tiers.setdefault((soft, -weight), []).append(kind)
+            weight = gang.choice.preferred_products.get(key.product, 0)
+            # Pinned nodes first: few may use them.
+            tiers.setdefault((soft, -weight, not key.pin), []).append(kind)
     return tuple(tuple(tiers[rank]) for rank in sorted(tiers))

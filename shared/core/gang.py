@@ -88,6 +88,8 @@ def _each_at_its_best(layout: Layout) -> bool:
     used: set[NodeState] = set()
     apart = gang.spread is not Spread.NONE
     for demand, tiers in zip(gang.demands, layout.tiers, strict=True):
+        if demand.count > 1 and not _may_hold(tiers, demand):
+            return False
         for _ in range(demand.count):
             found = _best_place(layout, tiers, demand, used if apart else ())
             if found is None and gang.spread is Spread.PREFERRED:
@@ -98,6 +100,20 @@ def _each_at_its_best(layout: Layout) -> bool:
             if apart:
                 used.add(found[0])
     return True
+
+
+def _may_hold(tiers: Tiers, demand: PodDemand) -> bool:
+    """Whether enough whole GPUs are free on nodes that have enough of them. O(kinds x GPUs)."""
+    if not demand.gpus:
+        return True
+    pods = sum(
+        shelf.size * (free // demand.gpus)
+        for kinds in tiers
+        for kind in kinds
+        for free, shelf in enumerate(kind.by_free)
+        if free >= demand.gpus
+    )
+    return pods >= demand.count
 
 
 def _best_place(layout: Layout, tiers: Tiers, demand: PodDemand, exclude: Nodes) -> Place | None:

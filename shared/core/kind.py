@@ -39,10 +39,12 @@ class KindKey:
     taints: tuple[str, ...]
     mig: Reported = ()
     """Its MIG profiles, where they are reported."""
+    pin: int = 0
+    """Number of the promise for which the node is kept (core/backfill.py); 0 for none."""
 
 
-def kind_key(node: Node) -> KindKey:
-    """The kind to which `node` belongs."""
+def kind_key(node: Node, pin: int = 0) -> KindKey:
+    """The kind to which `node` belongs while it has this `pin`."""
     return KindKey(
         node.flavor,
         node.product,
@@ -54,6 +56,7 @@ def kind_key(node: Node) -> KindKey:
         node.cpu_milli,
         tuple(sorted(node.taints)),
         reported_by(node),
+        pin,
     )
 
 

@@ -82,6 +82,7 @@ class NodeState:
         "memory_used_mib",
         "name",
         "numa_masks",
+        "pin",
         "rank",
         "unhealthy",
         "uses",
@@ -109,6 +110,8 @@ class NodeState:
         """Which of its free GPUs to give away; None for more than 16 (core/node_links.py)."""
         self.numa_masks: tuple[int, ...] = ()
         """The GPUs of each NUMA domain, as masks."""
+        self.pin = 0
+        """The promise for which it is kept; part of its kind."""
         self.kind: Kind | None = None
         self.market: Market | None = None
         """That of its flavor, which has it in its cells (core/market.py)."""

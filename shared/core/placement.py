@@ -42,7 +42,7 @@ __all__ = ["PlacementRequest", "explain", "grow", "helps", "helps_any", "place",
 
 def place(cluster: Cluster, request: PlacementRequest) -> Placement | Refusal:
     """A placement, with `cluster` charged already; or the reason, with nothing changed."""
-    gang = gang_of(request.workload)
+    gang = gang_of(request.workload, request.pins)
     for flavor in request.flavors:
         headroom = request.headroom.get(flavor, NOTHING)
         statement = attempt(cluster, gang, flavor, headroom)
@@ -91,9 +91,11 @@ def helps(cluster: Cluster, node_name: str, workload: Workload) -> bool:
     return helps_any(cluster, (node_name,), workload)
 
 
-def helps_any(cluster: Cluster, node_names: Iterable[str], workload: Workload) -> bool:
+def helps_any(
+    cluster: Cluster, node_names: Iterable[str], workload: Workload, pins: tuple[int, ...] = ()
+) -> bool:
     """Whether any of these changed nodes `helps`; compiles the workload once for all of them."""
-    gang = gang_of(workload)
+    gang = gang_of(workload, pins)
     permitting: dict[Kind, list[PodDemand]] = {}
     for name in node_names:
         state = cluster.nodes.get(name)
@@ -109,11 +111,7 @@ def helps_any(cluster: Cluster, node_names: Iterable[str], workload: Workload) -
 
 def _permitted_on(kind: Kind, gang: Gang) -> list[PodDemand]:
     flavor = kind.key.flavor
-    return [
-        demand
-        for demand in gang.demands
-        if kind_obstacle(kind, gang.choice, demand, flavor) is None
-    ]
+    return [demand for demand in gang.demands if kind_obstacle(kind, gang, demand, flavor) is None]
 
 
 def placement_of(flavor: str, statement: Statement) -> Placement:

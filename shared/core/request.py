@@ -18,3 +18,5 @@ class PlacementRequest:
     """Permitted flavors, in the order to try them."""
     headroom: Mapping[str, Resources]
     """Quota still free in each flavor: the charge must fit; a flavor not named has none."""
+    pins: tuple[int, ...] = ()
+    """Promises whose nodes it may use (core/backfill.py)."""

@@ -48,7 +48,7 @@ def survey(cluster: Cluster, gang: Gang, demand: PodDemand, flavors: tuple[str, 
     for key in sorted(cluster.kinds):
         kind = cluster.kinds[key]
         flavor = key.flavor if key.flavor in flavors else ""
-        found = kind_obstacle(kind, gang.choice, demand, flavor) if flavor else Filter.FLAVOR
+        found = kind_obstacle(kind, gang, demand, flavor) if flavor else Filter.FLAVOR
         if found is None:
             kinds.append(kind)
         else:

@@ -32,7 +32,7 @@ def place_without(
     """
     for workload, placement in leaving:
         cluster.release(workload.team, placement.pods, workload.spec.pod_sets)
-    found = _first(cluster, gang_of(request.workload), request)
+    found = _first(cluster, gang_of(request.workload, request.pins), request)
     for workload, placement in reversed(leaving):
         cluster.charge(workload.team, placement.pods, workload.spec.pod_sets)
     return found

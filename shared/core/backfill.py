@@ -1,0 +1,303 @@
+"""Promised starts: who waits for nodes to be free gets a time and the concrete nodes.
+
+The first few gangs that wait each get a promise (`Backfill.plan`): walk the nodes in the order in
+which they will be wholly free (core/timeline.py); the first domain that holds the gang gives the
+earliest start, and of its nodes those that are free last are pinned, so that the ones which are
+free now stay open to all. Others may use pinned nodes only if they end before the start; a node
+that is pinned is of a kind of its own (core/kind.py), so a decision asks no more than before.
+The second promise takes the first for granted, and so on: conservative for these, EASY for the
+rest. A promise is never moved back while its nodes can be free in time; if they cannot, it is
+renewed and counted.
+
+Sources: Lifka, EASY (JSSPP'95); Mu'alem and Feitelson (TPDS'01); placement.md 3.6 (node sets).
+A promise is made for pods with whole GPUs; parts of gangs without any find room beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import replace as replaced
+from typing import Final
+
+from shared.core.cluster import Cluster
+from shared.core.demand import Gang, PodDemand
+from shared.core.feasibility import kind_obstacle
+from shared.core.kind import Kind
+from shared.core.model import Level, Spread
+from shared.core.node_state import NodeState
+from shared.core.timeline import NEVER, Timeline
+from shared.core.topology import Domain, chain
+from shared.core.value import Value, replace
+
+PROMISES_MAX: Final = 3
+"""Gangs with a promise at a time; every other one is behind these."""
+LATE_MS: Final = 60_000
+"""A start so much after the promised one is still on time."""
+
+
+class Promise(Value, frozen=True, kw_only=True):
+    """What one workload was promised."""
+
+    workload_id: str
+    number: int
+    """Of 1 to `PROMISES_MAX`: the pin of its nodes."""
+    flavor: str
+    nodes: tuple[str, ...]
+    start_ms: int
+    """When these nodes are expected to be free: who uses them before must have ended."""
+    promised_ms: int
+    """What its owner was told: the start is not later."""
+    until_ms: int
+    """The end of it, if it starts at the latest; others wait behind."""
+    missed: int = 0
+    """How often the promise had to be renewed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiter:
+    """One that waits at the head: `length_ms` is None if it never ends."""
+
+    workload_id: str
+    gang: Gang
+    flavors: tuple[str, ...]
+    length_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """A gang as equal parts: `pods` of `demand`, at most one a node if `apart`."""
+
+    demand: PodDemand
+    pods: int
+    apart: bool
+
+
+Free = tuple[int, NodeState, int]
+"""(time, node, pods it holds when wholly free)."""
+
+
+class Backfill:
+    """The promises of one cell, and the pins of their nodes in `cluster`."""
+
+    def __init__(self, cluster: Cluster, timeline: Timeline) -> None:
+        """Both are changed by others too."""
+        self._cluster, self._timeline = cluster, timeline
+        self.promises: dict[str, Promise] = {}
+        """By workload."""
+
+    def pins_for(self, workload_id: str, end_ms: int) -> tuple[int, ...]:
+        """Pins of which a workload that would end at `end_ms` may use the nodes."""
+        return tuple(
+            sorted(
+                one.number
+                for one in self.promises.values()
+                if one.workload_id == workload_id or end_ms <= one.start_ms
+            )
+        )
+
+    def restore(self, promises: Sequence[Promise]) -> None:
+        """Pin again what was promised before a restart."""
+        self._become({one.workload_id: one for one in promises})
+
+    def drop(self, workload_id: str) -> list[str]:
+        """It waits no more; the nodes that others may use more freely now."""
+        kept = {key: one for key, one in self.promises.items() if key != workload_id}
+        return self._become(kept)
+
+    def plan(self, waiters: Sequence[Waiter], now_ms: int) -> list[str]:
+        """Promise anew to `waiters`, the first ones first; nodes that are freer after it."""
+        waiters = waiters[:PROMISES_MAX]
+        names = {one.workload_id for one in waiters}
+        kept = {name: one for name, one in self.promises.items() if name in names}
+        fresh = self._promises(waiters, kept, now_ms)
+        broken = any(
+            name not in fresh or fresh[name].missed > one.missed for name, one in kept.items()
+        )
+        if broken and all(self._stands(one, now_ms) for one in kept.values()):
+            fresh = kept
+        return self._become(fresh)
+
+    # ── inside ──
+
+    def _promises(
+        self, waiters: Sequence[Waiter], kept: Mapping[str, Promise], now_ms: int
+    ) -> dict[str, Promise]:
+        """Those who have a promise go before those who have none."""
+        fresh: dict[str, Promise] = {}
+        busy: dict[str, int] = {}
+        numbers = set(range(1, PROMISES_MAX + 1)) - {one.number for one in kept.values()}
+        for waiter in sorted(waiters, key=lambda one: _promised(kept, one.workload_id)):
+            old = kept.get(waiter.workload_id)
+            number = old.number if old is not None else min(numbers)
+            promise = self._promise(waiter, number, now_ms, busy)
+            if promise is None:
+                continue
+            numbers.discard(number)
+            promise = _compared(promise, old)
+            fresh[waiter.workload_id] = promise
+            for node in promise.nodes:
+                busy[node] = max(busy.get(node, 0), promise.until_ms)
+        return fresh
+
+    def _promise(
+        self, waiter: Waiter, number: int, now_ms: int, busy: Mapping[str, int]
+    ) -> Promise | None:
+        """In the flavor in which it can start first; of equal ones the first permitted."""
+        best: Promise | None = None
+        for flavor in waiter.flavors:
+            found = self._earliest(waiter.gang, flavor, now_ms, busy)
+            start_ms = max((at_ms for at_ms, _, _ in found), default=0)
+            # Free now, and refused all the same: it waits for something else.
+            if start_ms > now_ms and (best is None or start_ms < best.start_ms):
+                length_ms = waiter.length_ms
+                best = Promise(
+                    workload_id=waiter.workload_id,
+                    number=number,
+                    flavor=flavor,
+                    nodes=tuple(node.name for _, node, _ in found),
+                    start_ms=start_ms,
+                    promised_ms=start_ms,
+                    until_ms=NEVER if length_ms is None else start_ms + length_ms,
+                )
+        return best
+
+    def _earliest(
+        self, gang: Gang, flavor: str, now_ms: int, busy: Mapping[str, int]
+    ) -> list[Free]:
+        """Nodes of the first domain with room; nothing if that will never be.
+
+        Of equal times all are looked at, so that most of what is free before stays open.
+        """
+        need = need_of(gang)
+        if need is None:
+            return []
+        found: dict[Domain | NodeState | None, list[Free]] = {}
+        room: dict[Domain | NodeState | None, int] = {}
+        first: list[Free] = []
+        for free in self._free_nodes(gang, need, flavor, now_ms, busy):
+            if first and free[0] > first[-1][0]:
+                break
+            place = _place_of(free[1], gang.topology.required)
+            found.setdefault(place, []).append(free)
+            room[place] = room.get(place, 0) + free[2]
+            if not first and room[place] >= need.pods:
+                first = found[place]
+        return _last(first, need.pods)
+
+    def _free_nodes(
+        self, gang: Gang, need: Need, flavor: str, now_ms: int, busy: Mapping[str, int]
+    ) -> Iterator[Free]:
+        """Nodes that may hold a part of it, in the order in which they are free."""
+        everywhere = replaced(gang, pins=tuple(range(1, PROMISES_MAX + 1)))
+        allowed: dict[Kind, bool] = {}
+        nodes = self._cluster.nodes
+        for at_ms, name in self._timeline.walk(nodes, now_ms, busy):
+            state = nodes.get(name)
+            if state is None or state.kind is None or not state.schedulable:
+                continue
+            if state.kind not in allowed:
+                obstacle = kind_obstacle(state.kind, everywhere, need.demand, flavor)
+                allowed[state.kind] = obstacle is None
+            pods = pods_when_empty(state, need) if allowed[state.kind] else 0
+            if pods:
+                yield at_ms, state, pods
+
+    def _stands(self, promise: Promise, now_ms: int) -> bool:
+        """Whether its nodes can all be free in time."""
+        latest_ms = promise.promised_ms + LATE_MS
+        nodes = [self._cluster.nodes.get(name) for name in promise.nodes]
+        return all(
+            node is not None
+            and node.schedulable
+            and self._timeline.free_at(node.name, now_ms) < latest_ms
+            for node in nodes
+        )
+
+    def _become(self, promises: dict[str, Promise]) -> list[str]:
+        """Take on `promises`, and pin each node for the first who wants it."""
+        before, after = _pins(self.promises), _pins(promises)
+        self.promises = promises
+        for node in sorted(before.keys() | after.keys()):
+            self._cluster.pin(node, after[node].number if node in after else 0)
+        return sorted(
+            node
+            for node, old in before.items()
+            if node not in after
+            or after[node].number != old.number
+            or after[node].start_ms > old.start_ms
+        )
+
+
+def need_of(gang: Gang) -> Need | None:
+    """Its pods with whole GPUs, counted in the largest of them; None without any.
+
+    At least the least of an elastic gang. Slices and a leader are left to the placement itself.
+    """
+    demands = [demand for demand in gang.demands if demand.gpus]
+    if not demands:
+        return None
+    largest = max(demands, key=lambda demand: demand.gpus)
+    pods = sum(-(-demand.min_count // (largest.gpus // demand.gpus)) for demand in demands)
+    return Need(demand=largest, pods=pods, apart=gang.spread is Spread.REQUIRED)
+
+
+def pods_when_empty(state: NodeState, need: Need) -> int:
+    """Parts that a node holds when nothing else is on it."""
+    node, demand = state.inventory, need.demand
+    assert node is not None
+    pods = sum(gpu.healthy and not gpu.mig for gpu in node.gpus) // demand.gpus
+    if demand.cpu_milli:
+        pods = min(pods, node.cpu_milli // demand.cpu_milli)
+    if demand.memory_mib:
+        pods = min(pods, node.memory_mib // demand.memory_mib)
+    return min(pods, 1) if need.apart else pods
+
+
+def _place_of(state: NodeState, level: Level | None) -> Domain | NodeState | None:
+    """Its domain of `level`; a node without that label is alone; all nodes without a level."""
+    if level is None:
+        return None
+    return next((domain for domain in chain(state) if domain.level is level), state)
+
+
+def _last(found: Sequence[Free], pods: int) -> list[Free]:
+    """Of nodes in the order in which they are free the last ones that hold `pods`."""
+    chosen: list[Free] = []
+    for free in reversed(found):
+        if pods <= 0:
+            break
+        chosen.append(free)
+        pods -= free[2]
+    return chosen[::-1]
+
+
+def _promised(kept: Mapping[str, Promise], workload_id: str) -> int:
+    old = kept.get(workload_id)
+    return NEVER if old is None else old.promised_ms
+
+
+def _compared(fresh: Promise, old: Promise | None) -> Promise:
+    """The same promise with nodes of now; or another one, if it cannot be kept."""
+    if old is None:
+        return fresh
+    if fresh.start_ms > old.promised_ms + LATE_MS:
+        return replace(fresh, missed=old.missed + 1)
+    if fresh.until_ms >= NEVER:
+        return replace(fresh, promised_ms=old.promised_ms, missed=old.missed)
+    later_ms = old.promised_ms - fresh.promised_ms
+    return replace(
+        fresh,
+        promised_ms=old.promised_ms,
+        until_ms=fresh.until_ms + max(later_ms, 0),
+        missed=old.missed,
+    )
+
+
+def _pins(promises: Mapping[str, Promise]) -> dict[str, Promise]:
+    """By node: the first promise that wants it."""
+    pins: dict[str, Promise] = {}
+    for one in sorted(promises.values(), key=lambda each: (each.start_ms, each.number)):
+        for node in one.nodes:
+            pins.setdefault(node, one)
+    return pins

@@ -1,0 +1,207 @@
+"""Promised starts: the earliest time, the concrete nodes, and who may use them before."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.core.backfill import LATE_MS, Backfill, Waiter
+from shared.core.cluster import Cluster
+from shared.core.demand import gang_of
+from shared.core.estimates import UNKNOWN_SECONDS, Estimates
+from shared.core.model import GpuShare, Level, Placement, TopologyRequest, WorkloadKind
+from shared.core.placement import PlacementRequest, place
+from shared.core.timeline import NEVER, Timeline, expected_end
+from shared.core.units import UNBOUNDED
+from shared.core.value import replace
+from tests.support.placement_driver import FLAVOR, a_node, a_workload
+
+HOUR = 3_600_000
+
+
+class World:
+    """Four nodes of two racks, on which work lies until the hour of its name."""
+
+    def __init__(self, hours=(1, 2, 3, 4)):
+        self.cluster, self.timeline = Cluster(), Timeline()
+        self.backfill = Backfill(self.cluster, self.timeline)
+        for at, hour in enumerate(hours, 1):
+            self.cluster.put_node(a_node(f"n{at}", rack=f"r{(at - 1) // 2}"))
+            if hour:
+                self.run(f"on-n{at}", hour, 8)
+
+    def run(self, name, hours, gpus, pins=()):
+        """Place work that lasts so long; its placement, or None."""
+        workload = a_workload(name, gpus=gpus, pod_count=1)
+        found = self.ask(workload, pins)
+        if isinstance(found, Placement):
+            nodes = {pod.node for pod in found.pods}
+            self.timeline.begin(name, nodes, (0, hours and round(hours * HOUR)))
+            return found
+        return None
+
+    def ask(self, workload, pins=()):
+        request = PlacementRequest(
+            workload=workload, flavors=(FLAVOR,), headroom={FLAVOR: UNBOUNDED}, pins=pins
+        )
+        return place(self.cluster, request)
+
+    def end(self, name, node):
+        """What lies on `node` alone is over."""
+        self.timeline.finish(name, [node])
+        state = self.cluster.nodes[node]
+        shares = tuple(share_of_all(state))
+        self.cluster.free(state, shares, 1_000, 1_024, media=False)
+
+    def plan(self, *waiters, now_ms=0):
+        return self.backfill.plan(waiters, now_ms)
+
+
+def share_of_all(state):
+    """Every GPU of a node that one pod holds."""
+    return (GpuShare(index=at, mask=255, milli=1000, memory_mib=0) for at in state.uses)
+
+
+def a_waiter(name="gang", pods=2, hours=1, **more):
+    workload = a_workload(name, gpus=8, pod_count=pods, **more)
+    length_ms = None if hours is None else hours * HOUR
+    return Waiter(workload_id=name, gang=gang_of(workload), flavors=(FLAVOR,), length_ms=length_ms)
+
+
+def test_the_start_is_when_enough_nodes_are_free_and_those_are_pinned():
+    world = World()
+
+    assert [] == world.plan(a_waiter())
+
+    promise = world.backfill.promises["gang"]
+    assert (2 * HOUR, 2 * HOUR, 3 * HOUR) == (
+        promise.start_ms, promise.promised_ms, promise.until_ms
+    )  # fmt: skip
+    by_time = {f"n{at}": world.timeline.free_at(f"n{at}", 0) for at in range(1, 5)}
+    assert [HOUR, 2 * HOUR] == [by_time[node] for node in promise.nodes]
+    assert {promise.number} == {world.cluster.nodes[node].pin for node in promise.nodes}
+
+
+def test_nodes_that_are_free_now_stay_open_if_later_ones_do():
+    world = World((0, 1, 1, 4))
+
+    world.plan(a_waiter(pods=2))
+
+    assert "n1" not in world.backfill.promises["gang"].nodes
+    assert world.run("long", 100, 8) is not None
+
+
+def test_only_who_ends_in_time_may_use_pinned_nodes():
+    world = World((0, 2, 4, 4))
+    world.plan(a_waiter(pods=2))
+    promise = world.backfill.promises["gang"]
+    free = next(name for name, one in world.cluster.nodes.items() if one.free_count == 8)
+    assert free in promise.nodes
+
+    assert () == world.backfill.pins_for("late", promise.start_ms + 1)
+    assert world.run("late", 3, 1) is None
+    assert (promise.number,) == world.backfill.pins_for("early", promise.start_ms)
+    assert world.run("early", 1, 1, pins=(promise.number,)) is not None
+    assert (promise.number,) == world.backfill.pins_for("gang", NEVER)
+
+
+def test_a_required_level_is_kept():
+    world = World((1, 4, 2, 3))
+    topology = TopologyRequest(required=Level.RACK)
+
+    world.plan(a_waiter(topology=topology))
+
+    promise = world.backfill.promises["gang"]
+    racks = {world.cluster.nodes[name].domain for name in promise.nodes}
+    assert 1 == len(racks)
+    assert promise.start_ms in {3 * HOUR, 4 * HOUR}
+
+
+def test_the_second_promise_takes_the_first_for_granted():
+    world = World()
+
+    world.plan(a_waiter("first", pods=2, hours=1), a_waiter("second", pods=4))
+
+    first, second = (world.backfill.promises[name] for name in ("first", "second"))
+    assert (2 * HOUR, 4 * HOUR) == (first.start_ms, second.start_ms)
+    assert {first.number} == {world.cluster.nodes[node].pin for node in first.nodes}
+
+
+def test_what_never_ends_is_never_waited_for():
+    world = World((1, None, None, None))
+
+    world.plan(a_waiter())
+
+    assert {} == world.backfill.promises
+
+
+def test_a_promise_is_not_moved_back_and_is_earlier_when_work_ends_early():
+    world = World()
+    world.plan(a_waiter())
+    (last,) = (n for n in world.backfill.promises["gang"].nodes
+               if world.timeline.free_at(n, 0) == 2 * HOUR)  # fmt: skip
+    world.end("on-n2", last)
+
+    world.plan(a_waiter(), now_ms=HOUR // 2)
+
+    promise = world.backfill.promises["gang"]
+    assert (HOUR, 2 * HOUR, 0) == (promise.start_ms, promise.promised_ms, promise.missed)
+
+
+def test_a_promise_that_cannot_be_kept_is_renewed_and_counted():
+    world = World()
+    world.plan(a_waiter())
+    now_ms = 2 * HOUR + LATE_MS
+
+    world.plan(a_waiter(), now_ms=now_ms)
+
+    promise = world.backfill.promises["gang"]
+    assert 1 == promise.missed
+    assert promise.promised_ms > now_ms
+
+
+def test_who_waits_no_more_frees_his_nodes():
+    world = World()
+    world.plan(a_waiter())
+    nodes = set(world.backfill.promises["gang"].nodes)
+
+    assert nodes == set(world.backfill.drop("gang"))
+    assert {0} == {one.pin for one in world.cluster.nodes.values()}
+
+
+def test_a_restart_pins_the_same_nodes():
+    world = World()
+    world.plan(a_waiter())
+    again = World()
+
+    again.backfill.restore(list(world.backfill.promises.values()))
+
+    assert {name: one.pin for name, one in world.cluster.nodes.items()} == {
+        name: one.pin for name, one in again.cluster.nodes.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("now_ms", "end_ms"), [(0, 10), (9, 10), (10, 20), (19, 20), (20, 40), (75, 80)]
+)
+def test_work_past_its_estimate_is_given_twice_as_long(now_ms, end_ms):
+    assert end_ms == expected_end((0, 10), now_ms)
+
+
+def test_the_users_word_goes_before_his_history_and_that_before_a_guess():
+    estimates = Estimates()
+    workload = a_workload(max_duration_seconds=50)
+    silent = replace(workload, spec=replace(workload.spec, max_duration_seconds=None))
+    said = replace(workload, spec=replace(workload.spec, expected_duration_seconds=30))
+
+    assert UNKNOWN_SECONDS == estimates.seconds(silent)
+    for seconds in (1_000, 10, 20):
+        estimates.note(silent, seconds)
+
+    assert (30, 50, 15) == tuple(map(estimates.seconds, (said, workload, silent)))
+
+
+def test_a_service_that_nobody_may_stop_never_ends():
+    workload = a_workload(preemptible=False)
+    service = replace(workload, spec=replace(workload.spec, kind=WorkloadKind.INFERENCE))
+
+    assert Estimates().seconds(service) is None
