@@ -42,8 +42,8 @@ class Rules:
     """By team: what it may still lose this hour; a team not named may lose anything."""
     promised: Collection[str] = ()
     """Workloads that other plans have as victims."""
-    eviction_gpu_ms: int = 3_600_000
-    """What policy adds to the cost of each eviction, however small the victim is ..."""
+    eviction_gpu_ms: int = 36_000_000
+    """What policy adds to the cost of each eviction (ten GPU-hours), however small ..."""
     priority_ms: int = 60
     """... and for each point of its priority, of all of its GPUs."""
 

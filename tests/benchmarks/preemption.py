@@ -49,7 +49,7 @@ POLICIES: Final[dict[str, Policy]] = {
     "kubernetes": Kubernetes(),
     "kai": Incremental(),
 }
-"""The second counts each eviction as thirty GPU-hours lost, not one: fewer victims, more loss."""
+"""The second counts each eviction as thirty GPU-hours lost, not ten: fewer victims, more loss."""
 CLASSES: Final = {"one": (0,), "three": (0, 10, 20)}
 KAI_SECONDS: Final = {"one reclaim": 13.9, "4000 reclaims": 694, "cannot fit": 249.5}
 NOW_MS: Final = 1_000_000_000

@@ -95,7 +95,7 @@ def test_the_next_nodes_are_told_with_what_they_would_cost() -> None:
     assert isinstance(found, EvictionPlan)
     assert victims(found) == ["w0"]
     assert [each.victims for each in found.alternatives] == [("w1",), ("w2",)]
-    assert "costs 3602000 GPU-ms instead of 3601000, on node n" in found.alternatives[0].why
+    assert "costs 36002000 GPU-ms instead of 36001000, on node n" in found.alternatives[0].why
 
 
 def test_unlike_pods_of_a_gang_find_their_places() -> None:
