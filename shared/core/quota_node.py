@@ -120,15 +120,6 @@ class QuotaNode:
         parent = self.parent.unpromised(flavor) if self.parent is not None else None
         return reach(self.limits_in(flavor), self.charged(flavor), parent)
 
-    def allows(self, flavor: str, request: Amount) -> bool:
-        """Whether `request` fits what is available; units not asked for do not count."""
-        left = self.available(flavor)
-        return (
-            (not request[0] or request[0] <= left[0])
-            and (not request[1] or request[1] <= left[1])
-            and (not request[2] or request[2] <= left[2])
-        )
-
     def borrowed(self, flavor: str) -> Amount:
         """Use above what is owned."""
         return exceeding(self.charged(flavor), self.owned(flavor))

@@ -33,8 +33,7 @@ class Hope:
     def of(self, line: Line, flavor: str, request: Amount, priority: int) -> bool:
         """Whether evictions could make room for `request`, which has none now."""
         document = line.node.document
-        if document is None:
-            return False
+        assert document is not None, "who may go in a flavor has a document that names it"
         wanted = _with_hoped(request, line.hoped.get(flavor, NOTHING))
         policy, node = document.policy, line.node
         return self._inside(line, flavor, wanted, priority, policy) or self._across(

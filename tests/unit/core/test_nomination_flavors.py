@@ -64,7 +64,7 @@ def test_a_queue_that_does_not_borrow_before_it_reclaims_waits_for_its_own():
         desk.queue(borrower := a_pending("w0", 16, queue="r"))
         place(desk, borrower)
         desk.queue(one := a_pending("x", 4))
-        return one.flavor or one.hopes_in
+        return one.flavor, one.hopes_in
 
-    assert counted(QueuePolicy(borrow_before_preempt=True)) == "a100"
-    assert counted(QueuePolicy(borrow_before_preempt=False)) == "h100"
+    assert counted(QueuePolicy(borrow_before_preempt=True)) == ("a100", "")
+    assert counted(QueuePolicy(borrow_before_preempt=False)) == ("", "h100")

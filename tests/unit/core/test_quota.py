@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.core.quota import QuotaTree
+from shared.core.quota import FlavorLimits, QuotaDocument, QuotaTree
 from shared.core.units import UNLIMITED
 from tests.unit.quota.builders import a_cohort, a_queue, gpus
 
@@ -138,3 +138,98 @@ def test_a_queue_that_leaves_its_cohort_takes_use_and_promises_along():
         assert tree.node(name).limits == {}
     assert tree.node("q").taken("h100") == (5000, 2, 2)
     assert tree.node("q").root is tree.node("q")
+
+
+def a_member(name, nominal, *, parent="c", borrowing=None, lending=None, kind="queue"):
+    def milli(count):
+        return None if count is None else (count * 1000, UNLIMITED, UNLIMITED)
+
+    limits = FlavorLimits(
+        nominal=(nominal * 1000, UNLIMITED, UNLIMITED),
+        borrowing_limit=milli(borrowing),
+        lending_limit=milli(lending),
+    )
+    return QuotaDocument(name=name, kind=kind, version=1, parent=parent, flavors={"h100": limits})
+
+
+def gpu(amount):
+    return amount[0] / 1000
+
+
+def test_what_is_never_lent_is_the_owners_and_not_counted_above():
+    tree = a_tree(a_cohort(), a_member("own", 8, lending=3), a_member("guest", 0))
+
+    assert gpu(tree.node("own").guaranteed("h100")) == 5
+    assert gpu(tree.node("c").owned("h100")) == 3
+    assert tree.charge("own", "h100", (5000, 0, 0)) == ["own"]
+    assert tree.charge("own", "h100", (1000, 0, 0)) == ["own", "c"]
+    assert gpu(tree.node("guest").available("h100")) == 2
+    assert tree.charge("own", "h100", (3000, 0, 0), -1) == ["own", "c"]
+    assert gpu(tree.node("c").charged("h100")) == 0
+
+
+def test_promises_within_the_guaranteed_part_are_not_counted_above():
+    tree = a_tree(a_cohort(), a_member("own", 8, lending=3))
+
+    tree.promise("own", "h100", (4000, 0, 0))
+    tree.charge("own", "h100", (4000, 0, 0))
+
+    assert gpu(tree.node("c").taken("h100")) == 3
+    assert gpu(tree.node("c").charged("h100")) == 0
+    assert gpu(tree.node("own").available("h100")) == 0
+    assert gpu(tree.node("own").unpromised("h100")) == 4
+
+
+def test_a_borrowing_limit_holds_however_much_there_is():
+    tree = a_tree(a_cohort(flavors={"h100": 99}), a_member("q", 1, borrowing=2))
+
+    assert gpu(tree.node("q").available("h100")) == 3
+    tree.charge("q", "h100", (3000, 0, 0))
+    assert tree.blocked_by(tree.node("q"), "h100", (1, 0, 0)) is tree.node("q")
+    assert gpu(tree.node("q").borrowed("h100")) == 2
+
+
+def test_what_is_guaranteed_may_be_used_while_the_cohort_is_over_its_limits():
+    tree = a_tree(a_cohort(), a_member("own", 4, lending=0), a_member("guest", 4))
+    tree.charge("guest", "h100", (4000, 0, 0))
+    tree.apply(a_queue("guest", version=2, parent="c", flavors={"h100": 1}))
+
+    assert gpu(tree.node("c").available("h100")) == -3
+    assert gpu(tree.node("own").available("h100")) == 4
+    assert tree.blocked_by(tree.node("own"), "h100", (4000, 0, 0)) is None
+
+
+def test_lenders_lend_by_what_they_have_to_spare_after_the_pool_of_their_cohort():
+    tree = a_tree(
+        a_cohort(flavors={"h100": 2}),
+        a_member("rich", 6),
+        a_member("poor", 3),
+        a_member("guest", 0),
+    )
+    tree.charge("guest", "h100", (8000, 0, 0))
+
+    lent = {name: gpu(tree.node(name).lent("h100")) for name in ("rich", "poor", "guest", "c")}
+
+    assert lent == {"rich": 4, "poor": 2, "guest": 0, "c": 0}
+
+
+def test_a_cohort_lends_for_its_members_to_the_cohort_beside_it():
+    tree = a_tree(
+        a_cohort("top"),
+        a_cohort("c", parent="top"),
+        a_cohort("d", parent="top"),
+        a_member("own", 8, lending=4),
+        a_member("guest", 0, parent="d"),
+    )
+    tree.charge("own", "h100", (5000, 0, 0))
+    tree.charge("guest", "h100", (3000, 0, 0))
+
+    assert gpu(tree.node("own").spare("h100")) == 3
+    assert [gpu(tree.node(name).lent("h100")) for name in ("c", "own")] == [3, 3]
+    assert gpu(tree.node("top").available("h100")) == 0
+
+
+def test_a_queue_cannot_take_the_name_of_the_cohort_of_others():
+    tree = a_tree(a_queue("q", parent="early"))
+
+    assert "is the cohort of q already" in tree.apply(a_queue("early"))[1]

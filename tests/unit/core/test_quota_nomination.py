@@ -475,3 +475,12 @@ def test_a_refused_one_from_before_a_restart_still_gives_up_its_turn():
     said = desk.queue(a_pending("w2", at=2, priority=5))
 
     assert said[:2] == ["-w1", "+w2"]
+
+
+def test_who_waits_in_a_queue_that_nobody_applied_is_told_after_a_restart_too():
+    desk = Desk()
+    desk.core.restore(a_pending("w1"), Phase.WAITING, "", (0, 0, 0))
+
+    desk.core.resume()
+
+    assert desk.settle() == ["?w1:NoMatchingFlavor"]
