@@ -110,10 +110,18 @@ def _ask(
         epoch=desk.epoch,
         placement=wanted,
         pod_sets=workload.spec.pod_sets,
-        expected_duration_seconds=workload.spec.expected_duration_seconds,
+        expected_duration_seconds=_seconds_left(desk, record),
         cell=workload.cell,
     )
     desk.command(record, command, cause)
+
+
+def _seconds_left(desk: Desk, record: Record) -> int | None:
+    """How long a pod that joins now is expected to run: with the others, to their end."""
+    expected = record.workload.spec.expected_duration_seconds
+    if not expected or not record.began_at_ms:
+        return expected
+    return max(1, expected - (desk.now_ms - record.began_at_ms) // 1000)
 
 
 def _close(desk: Desk, record: Record) -> None:

@@ -91,6 +91,15 @@ def test_a_gang_takes_the_room_that_is_given_back():
     assert 8_000 == driver.handler.desk.cluster.gpu_milli_used()
 
 
+def test_a_pod_that_joins_runs_as_long_as_those_that_began_before_it():
+    driver = a_gang_below_its_size(expected_duration_seconds=600)
+    driver.now_ms += 200_000
+
+    asked = only(ResizePods, driver.send(END_FULL))
+
+    assert asked.expected_duration_seconds == 400
+
+
 def test_what_grew_stays_so_when_its_pods_are_bound():
     driver = a_gang_below_its_size()
     driver.send(END_FULL)

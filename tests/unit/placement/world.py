@@ -64,12 +64,12 @@ def at(state, **spec):
     return driver
 
 
-def a_gang_below_its_size(quota=1_000):
+def a_gang_below_its_size(quota=1_000, **spec):
     """A node of eight GPUs: w1 runs with four of its eight pods, "full" runs on the others."""
     driver = Driver()
     driver.send(reported(a_node()), a_quota(gpus=quota))
     driver.send(nominated(a_workload("full", pod_count=4)))
-    driver.send(nominated(a_workload("w1", pod_count=8, min_count=4)))
+    driver.send(nominated(a_workload("w1", pod_count=8, min_count=4, **spec)))
     driver.send(*(pod_fact(PodsRunning, name) for name in ("full", "w1")))
     assert State.RUNNING is driver.state("w1") is driver.state("full")
     return driver
