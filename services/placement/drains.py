@@ -90,20 +90,23 @@ class Drains:
 
     def uncordon(self, message: Received, command: nodes.UncordonNode) -> None:
         """An operator gives the node back."""
-        if self._cordons.pop(command.node, None) is None:
-            return
-        self._touched[command.node] = None
         node = self._fleet.present.get(command.node)
-        if node is not None:
+        if self._lift(command.node, message) and node is not None:
             self._desk.cluster.put_node(self.seen(node))
             self._desk.freed_nodes[command.node] = message
-        fact = nodes.NodeUncordoned(node=command.node, cell=self._desk.cell)
-        self._desk.tell_about(fact, command.node, message)
 
-    def removed(self, node: str) -> None:
+    def removed(self, node: str, message: Received) -> None:
         """It is gone; another machine of its name is another machine."""
-        if self._cordons.pop(node, None) is not None:
-            self._touched[node] = None
+        self._lift(node, message)
+
+    def _lift(self, node: str, message: Received) -> bool:
+        """Whether there was a cordon; that it is no more is told."""
+        if self._cordons.pop(node, None) is None:
+            return False
+        self._touched[node] = None
+        fact = nodes.NodeUncordoned(node=node, cell=self._desk.cell)
+        self._desk.tell_about(fact, node, message)
+        return True
 
     async def load(self, reader: Reader) -> None:
         """After the nodes."""

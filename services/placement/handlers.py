@@ -300,7 +300,7 @@ class PlacementHandler:
     def _removed(self, message: Received, fact: nodes.NodeRemoved) -> None:
         if self.fleet.remove(fact.node, fact.generation):
             self.desk.cluster.remove_node(fact.node)
-            self.drains.removed(fact.node)
+            self.drains.removed(fact.node, message)
             self.desk.promises.changed()
             self._lost(fact.node, message)
 

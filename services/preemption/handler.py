@@ -87,6 +87,7 @@ class PreemptionHandler:
             nodes.NodeInventoryReported: self._inventory,
             nodes.GpuHealthReported: self._health,
             nodes.NodeRemoved: self._removed,
+            nodes.NodeNoticeReported: self._notice,
             nodes.NodeCordoned: lambda fact: self._cordon(fact.node, cordoned=True),
             nodes.NodeUncordoned: lambda fact: self._cordon(fact.node, cordoned=False),
             **dict.fromkeys(TRANSITIONS, self._changed),
@@ -207,24 +208,32 @@ class PreemptionHandler:
     def _inventory(self, fact: nodes.NodeInventoryReported) -> None:
         known = self.memory.machines.get(fact.node.name)
         cordoned = known is not None and known.cordoned
-        self._machine(fact.node.name, Machine(fact.generation, fact.node, cordoned=cordoned))
+        self._machine(fact.node.name, Machine(fact.generation, fact.node, cordoned))
 
     def _health(self, fact: nodes.GpuHealthReported) -> None:
         known = self.memory.machines.get(fact.node)
         if known is None or known.node is None or known.generation >= fact.generation:
             return
-        healthy = fact.healthy if fact.gpu < 0 else known.healthy
-        gpus = tuple(
-            replace(one, healthy=fact.healthy) if one.index == fact.gpu else one
-            for one in known.node.gpus
-        )
-        node = replace(known.node, gpus=gpus)
-        self._machine(fact.node, Machine(fact.generation, node, healthy, known.cordoned))
+        if fact.gpu < 0:
+            node = replace(known.node, ready=fact.healthy)
+        else:
+            gpus = (
+                replace(one, healthy=fact.healthy) if one.index == fact.gpu else one
+                for one in known.node.gpus
+            )
+            node = replace(known.node, gpus=tuple(gpus))
+        self._machine(fact.node, Machine(fact.generation, node, known.cordoned))
+
+    def _notice(self, fact: nodes.NodeNoticeReported) -> None:
+        """Placement tells what comes of it; here it only makes older news old."""
+        known = self.memory.machines.get(fact.node)
+        if known is not None and known.node is not None:
+            self._machine(fact.node, Machine(fact.generation, known.node, known.cordoned))
 
     def _cordon(self, name: str, *, cordoned: bool) -> None:
         known = self.memory.machines.get(name)
         if known is not None:
-            machine = Machine(known.generation, known.node, known.healthy, cordoned)
+            machine = Machine(known.generation, known.node, cordoned)
             self.memory.put(NODE, self.memory.machines, name, machine)
             self.world.report(name, machine)
 

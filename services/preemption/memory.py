@@ -68,7 +68,6 @@ class Machine(msgspec.Struct, array_like=True, frozen=True):
 
     generation: int
     node: Node | None
-    healthy: bool = True
     cordoned: bool = False
     """By placement, whatever its agent says."""
 

@@ -50,8 +50,6 @@ class World:
             return
         node = machine.node
         self.cluster.put_node(replace(node, cordoned=True) if machine.cordoned else node)
-        if not machine.healthy:
-            self.cluster.set_gpu_health(name, -1, healthy=False)
 
     def refresh(self) -> None:
         """Bring everything in step with memory. O(changed workloads)."""

@@ -103,7 +103,8 @@ def test_a_new_inventory_does_not_lift_a_cordon_and_an_operator_does():
 def test_a_machine_that_comes_back_after_its_removal_is_another_machine():
     driver = busy()
     driver.send(a_notice(driver, 60))
-    driver.send(NodeRemoved(node="n1", generation=3))
+    out = driver.send(NodeRemoved(node="n1", generation=3))
+    assert isinstance(out[0], NodeUncordoned)
     driver.send(pod_fact(PodsGone, "w1"))
 
     driver.send(reported(a_node(), 4), nominated(a_workload("w2")))
