@@ -147,6 +147,7 @@ class PlacementHandler:
         outcome = desk.outcome
         outcome.writes.extend(workload_writes(desk.records.take_touched(), now_ms))
         outcome.writes.extend(desk.reservations.writes())
+        outcome.writes.extend(desk.promises.writes())
         outcome.writes.extend(self.drains.writes())
         outcome.writes.extend(desk.turns.writes())
         outcome.writes.extend(ledger_writes(self.fleet, self._quotas, desk))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 from heapq import nsmallest
 from typing import Any, Final
 
+from services.placement.promise_rows import promise_writes, read_promises
 from services.placement.records import Record, Records
 from shared.core.backfill import LATE_MS, PROMISES_MAX, Backfill, Promise, Waiter
 from shared.core.cluster import Cluster
@@ -23,6 +24,8 @@ from shared.core.lifecycle import State
 from shared.core.timeline import NEVER, Timeline
 from shared.events.deadlines import deadline_message
 from shared.events.envelope import Received
+from shared.ports.reader import Reader
+from shared.ports.store import Write
 
 DUE: Final = "promise"
 """Kind of the message of a promise that was not kept in time."""
@@ -45,6 +48,8 @@ class Promises:
         """By class of requests: the one that was refused for want of room."""
         self._class_of: dict[str, Hashable] = {}
         self._stale = False
+        self._written: dict[str, Promise] = {}
+        """Those that have rows."""
         self.loosened: list[str] = []
         """Nodes that may be used more freely since the last `take_loosened`."""
 
@@ -102,6 +107,36 @@ class Promises:
     def changed(self) -> None:
         """A node is in another condition, or a promise was not kept: plan anew."""
         self._stale = True
+
+    # ── rows ──
+
+    def restored(self, record: Record, since_ms: int) -> None:
+        """It held its nodes before the restart, at least since its row last changed."""
+        record.began_at_ms = since_ms
+        self.began(record, since_ms)
+
+    async def load(self, reader: Reader) -> None:
+        """Keep again what was promised to those that still wait."""
+        promises = await read_promises(reader)
+        self._written = {one.workload_id: one for one in promises}
+        waiting = [one for one in promises if self._waits(one.workload_id)]
+        self._backfill.restore(waiting)
+        for one in waiting:
+            # Its class of requests is learned when it is tried again.
+            self._blocked[one.workload_id] = one.workload_id
+            self._class_of[one.workload_id] = one.workload_id
+
+    def _waits(self, workload_id: str) -> bool:
+        record = self._records.alive.get(workload_id)
+        return record is not None and record.nomination is not None
+
+    def writes(self) -> list[Write]:
+        """The rows that changed since the last call."""
+        if self._written is self._backfill.promises:
+            return []
+        writes = promise_writes(self._written, self._backfill.promises)
+        self._written = self._backfill.promises
+        return writes
 
     # ── who may use what ──
 

@@ -34,6 +34,7 @@ async def load(desk: Desk, fleet: Fleet, reader: Reader, shard: str) -> None:
     await _load_quotas(desk, reader)
     await _load_workloads(desk, reader)
     await desk.reservations.load(reader)
+    await desk.promises.load(reader)
     await desk.turns.load(reader)
 
 
@@ -91,6 +92,7 @@ def _restore(desk: Desk, row: Mapping[str, Any]) -> None:
         learn(desk.cluster, workload, record.placement.flavor)
         desk.usage.charge(workload.queue, record.placement.flavor, record.placement.charge)
         desk.records.on_nodes(record)
+        desk.promises.restored(record, row["changed_at_ms"])
     if row["deadline_kind"]:
         desk.deadline(record, row["deadline_kind"], row["deadline_ms"])
     desk.records.touched.clear()
