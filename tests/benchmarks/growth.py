@@ -84,7 +84,7 @@ def _options() -> argparse.Namespace:
     data = data_folder() / "openb"
     parser = argparse.ArgumentParser(
         description=__doc__.partition("\n")[0],
-        epilog="example: python -m tests.benchmarks growth --nodes 1000,10000 --short",
+        epilog="example: python -m tests.benchmarks growth --streams singles --short",
     )
     parser.add_argument("--machines", type=Path, default=data / "openb_node_list_gpu_node.csv.gz")
     parser.add_argument("--pods", type=Path, default=data / "openb_pod_list_default.csv.gz")
@@ -92,13 +92,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seeds", default="1000-1002", help="such as 42-51, or 1,5,9")
     parser.add_argument("--streams", default=",".join(STREAMS))
     parser.add_argument("--decisions", type=int, default=51_200)
-    parser.add_argument("--short", action="store_true", help="one seed, two sizes")
+    parser.add_argument("--short", action="store_true", help="one seed, 1,000 and 10,000 nodes")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     options.seeds, options.nodes = numbers(options.seeds), numbers(options.nodes)
     if options.short:
         options.seeds, options.decisions = options.seeds[:1], 10_240
-        options.nodes = options.nodes[:2]
+        options.nodes = [1000, 10_000]
     return options
 
 

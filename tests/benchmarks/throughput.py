@@ -178,9 +178,11 @@ def of_core(options: argparse.Namespace, pods: Sequence[TracePod], name: str, se
     return round(decided / seconds)
 
 
-def run(options: argparse.Namespace, pods: Sequence[TracePod], seed: int) -> dict[str, object]:
+def run(
+    options: argparse.Namespace, pods: Sequence[TracePod], seed: int
+) -> dict[str, dict[str, float]]:
     """All streams with one seed."""
-    rows: dict[str, object] = {}
+    rows: dict[str, dict[str, float]] = {}
     for name in STREAMS:
         cluster = fleet_of(load_nodes(options.machines), options.nodes, seed)
         start = time.thread_time()
@@ -189,7 +191,7 @@ def run(options: argparse.Namespace, pods: Sequence[TracePod], seed: int) -> dic
         load_seconds = time.thread_time() - start
         del cluster
         churn = filled(fleet, kernel, pods, name, seed)
-        row: dict[str, object] = dict(measure(churn, pods, name, options.decisions, options.batch))
+        row = measure(churn, pods, name, options.decisions, options.batch)
         row["load_seconds"] = round(load_seconds, 3)
         row["reference_per_second"] = of_reference(churn, pods, name, options.baseline // 10)
         row["core_per_second"] = of_core(options, pods, name, seed)
@@ -198,6 +200,20 @@ def run(options: argparse.Namespace, pods: Sequence[TracePod], seed: int) -> dic
             f"seed {seed}  {name:<8} " + "  ".join(f"{k} {v}" for k, v in row.items()), flush=True
         )
     return rows
+
+
+def summary(rows: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Of one stream over all seeds: the mean rate and its spread, and the worst p99."""
+    rates = [row["per_second"] for row in rows]
+    return {
+        "per_second": round(statistics.fmean(rates)),
+        "sd": round(statistics.pstdev(rates)),
+        "p99_us": max(row["p99_us"] for row in rows),
+        "reference_per_second": round(
+            statistics.fmean(row["reference_per_second"] for row in rows)
+        ),
+        "core_per_second": round(statistics.fmean(row["core_per_second"] for row in rows)),
+    }
 
 
 def main() -> None:
@@ -218,6 +234,7 @@ def main() -> None:
         "seeds": options.seeds,
         "ready_seconds": round(ready, 3),
         "memory_mib": memory,
+        "streams": {name: summary([run[name] for run in runs.values()]) for name in STREAMS},
         "runs": runs,
         "bounds": BOUNDS,
         "published_or_measured_earlier": PUBLISHED,
