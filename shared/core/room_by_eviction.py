@@ -6,17 +6,22 @@ goes, and whether anybody may, is for the search to find. Inside the queue, work
 may go. Where a level above is full, members of any cohort on the way to it that hold too much may:
 where the branch that asks stays within what it owns (reclaim), or has a strictly smaller weighted
 share than another (fair share). What already hopes in the queue counts too, so no more is
-nominated than could go.
+nominated than could go; but large hopes that would have to borrow do not keep back what is owed.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from shared.core.amounts import Amount, fits
-from shared.core.fair_share import share
+from shared.core.fair_share import share, within_nominal
 from shared.core.pending import Line
 from shared.core.queue_policy import QueuePolicy, Reclaim, WithinQueue
 from shared.core.quota import NOTHING, QuotaNode, QuotaTree
 from shared.core.units import UNLIMITED, saturating_add
+
+OPEN_FEW: Final = 64
+"""Open nominations of a queue beside which what is owed does not mind large hopes."""
 
 
 class Hope:
@@ -36,9 +41,15 @@ class Hope:
         assert document is not None, "who may go in a flavor has a document that names it"
         wanted = _with_hoped(request, line.hoped.get(flavor, NOTHING))
         policy, node = document.policy, line.node
-        return self._inside(line, flavor, wanted, priority, policy) or self._across(
-            node, flavor, wanted, policy
+        return (
+            self._inside(line, flavor, wanted, priority, policy)
+            or self._across(node, flavor, wanted, policy)
+            or (_large_hopes(line, flavor) and self._owed(node, flavor, request, policy))
         )
+
+    def _owed(self, queue: QuotaNode, flavor: str, request: Amount, policy: QueuePolicy) -> bool:
+        owed = policy.reclaim is not Reclaim.NEVER and within_nominal(queue, flavor, request)
+        return owed and self._across(queue, flavor, request, policy)
 
     def _inside(
         self, line: Line, flavor: str, wanted: Amount, priority: int, policy: QueuePolicy
@@ -96,6 +107,12 @@ class Hope:
             shares = sorted((share(one), one.name) for one in cohort.children.values())
             found = self._largest[cohort.name] = shares[:-3:-1]
         return found
+
+
+def _large_hopes(line: Line, flavor: str) -> bool:
+    """Whether what hopes in the queue is more than it has left of its own."""
+    hoped = line.hoped.get(flavor, NOTHING)
+    return len(line.open) < OPEN_FEW and not within_nominal(line.node, flavor, hoped)
 
 
 def _with_hoped(request: Amount, hoped: Amount) -> Amount:

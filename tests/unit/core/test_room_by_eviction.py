@@ -242,3 +242,17 @@ def test_what_a_sister_borrowed_may_be_asked_back_though_the_cohort_borrows_itse
     desk.settle()
 
     assert ask(desk, a_pending("x", 4, queue="mine")) == ["*x"]
+
+
+def test_large_work_that_would_have_to_borrow_does_not_keep_back_what_is_owed():
+    desk = Desk(
+        a_cohort("c"),
+        a_queue("q", parent="c", flavors={"h100": 4}),
+        a_queue("r", parent="c", flavors={"h100": 12}),
+    )
+    desk.queue(borrower := a_pending("w0", 16, queue="r"))
+    desk.core.placed(borrower, "h100", borrower.request, 1)
+    desk.settle()
+    assert ask(desk, a_pending("large", 7)) == ["*large"]
+
+    assert ask(desk, a_pending("small", 1, at=5)) == ["*small"]
