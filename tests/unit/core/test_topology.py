@@ -8,7 +8,7 @@ from shared.core.cluster import Cluster
 from shared.core.decision import Reason, Refusal
 from shared.core.model import GpuChoice, Level, Node, Placement, Spread, TopologyRequest
 from shared.core.placement import place
-from shared.core.room import INDEXES_MAX
+from shared.core.room import INDEXES_MAX, RoomIndex
 from shared.core.topology import Domain, chain, levels_to_try, span_of
 from tests.support.placing import cluster, node, pods, request, share, whole, workload
 
@@ -301,3 +301,28 @@ def test_a_very_long_history_starts_the_indexes_anew(monkeypatch: pytest.MonkeyP
         fleet.release("red", answer.pods, asked.spec.pod_sets)
 
     assert len(fleet.changes) <= 20
+
+
+def test_an_index_that_lags_behind_the_forgotten_changes_begins_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("shared.core.cluster.CHANGES_MAX", 8)
+    fleet = cluster(*(node(f"n{at:02}", rack=f"r{at // 2}") for at in range(40)))
+    gang = workload(pods(whole(4), 4), topology=TopologyRequest(required=Level.RACK))
+    assert isinstance(place(fleet, request(gang)), Placement)
+
+    for at in range(20):
+        fleet.put_node(node(f"n{at:02}", rack=f"r{at // 2}", cordoned=True))
+        answer = place(fleet, request(gang)) if at % 7 == 0 else None
+        assert not isinstance(answer, Refusal)
+
+    assert len(fleet.changes) <= 8
+    for index in fleet.rooms.values():
+        index.follow(fleet)
+        anew = RoomIndex(index._kinds, index._demand, index._team, distinct=index._distinct)
+        anew.follow(fleet)
+        assert (index._room, index._by_level, index.total) == (
+            anew._room,
+            anew._by_level,
+            anew.total,
+        )
