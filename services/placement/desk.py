@@ -118,10 +118,18 @@ class Desk:
         """Emit a command to the agent of a node."""
         self._emit(payload, node, cause, AGENT_COMMANDS)
 
-    def refuse(self, record: Record, refusal: Refusal, cause: Received) -> None:
-        """Tell why it waits, if the reason is another than before."""
-        if record.refused_as == refusal.reason.value or record.nomination is None:
+    def refuse(
+        self, record: Record, refusal: Refusal, cause: Received, *, again: bool = False
+    ) -> None:
+        """Tell why it waits, if the reason is another than before.
+
+        `again`: tell it anyway, in place of what this batch has told about it already.
+        """
+        known = record.refused_as == refusal.reason.value and not again
+        if known or record.nomination is None:
             return
+        if again:
+            self._take_back_refusal(record.workload.id)
         record.refused_as = refusal.reason.value
         record.reason, record.message = refusal.reason.value, refusal.message
         self.records.touch(record)
@@ -137,6 +145,14 @@ class Desk:
             cell=record.workload.cell,
         )
         self.tell_about(payload, record.workload.id, cause)
+
+    def _take_back_refusal(self, workload_id: str) -> None:
+        emits = self.outcome.emits
+        for at in reversed(range(len(emits))):
+            payload = emits[at].payload
+            if isinstance(payload, PlacementRefused) and payload.workload_id == workload_id:
+                del emits[at]
+                return
 
     def tell_about(self, payload: Wire, workload_id: str, cause: Received) -> None:
         """Emit a fact that changes no state of the workload."""

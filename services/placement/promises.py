@@ -10,6 +10,7 @@ are kept. With nobody refused this costs an entry for each node of what begins.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
+from datetime import UTC, datetime
 from heapq import nsmallest
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from shared.core.demand import gang_of
 from shared.core.estimates import Estimates
 from shared.core.lifecycle import State
 from shared.core.timeline import NEVER, Timeline
+from shared.core.value import replace
 from shared.events.deadlines import deadline_message
 from shared.events.envelope import Received
 from shared.ports.reader import Reader
@@ -189,7 +191,7 @@ class Promises:
         )
 
     def plan(self, rank: Callable[[str], tuple[Any, ...]], now_ms: int) -> list[Promise]:
-        """Promise anew if anything changed that matters; the promises that are other now."""
+        """Promise anew if anything changed that matters; the promises that are to be told."""
         if not self._stale or not (self._blocked or self._backfill.promises):
             return []
         self._stale = False
@@ -202,7 +204,7 @@ class Promises:
         waiters = [self._waiter(self._records.alive[name]) for name in (*kept, *following)]
         self.loosened += self._backfill.plan(waiters, now_ms)
         after = self._backfill.promises
-        return [one for name, one in after.items() if one != before.get(name)]
+        return [one for name, one in after.items() if _is_news(one, before.get(name))]
 
     def _place(
         self, workload_id: str, rank: Callable[[str], tuple[Any, ...]], now_ms: int
@@ -243,6 +245,24 @@ class Promises:
             for one in self.standing
             if one.promised_ms + LATE_MS <= now_ms
         ]
+
+
+def with_promise(refusal: Refusal, promise: Promise) -> Refusal:
+    """The refusal of one that waits for its promised start."""
+    start = datetime.fromtimestamp(promise.promised_ms / 1000, UTC)
+    count = len(promise.nodes)
+    nodes = "1 node" if count == 1 else f"{count} nodes"
+    message = (
+        f"{refusal.message.rstrip('.')}. It starts at {start:%Y-%m-%d %H:%M} UTC at the latest,"
+        f" on {nodes} kept for it, if what runs there ends in time."
+    )
+    evidence = {"promised_start_ms": promise.promised_ms, "promised_nodes": count}
+    return replace(refusal, message=message, evidence=refusal.evidence | evidence)
+
+
+def _is_news(promise: Promise, before: Promise | None) -> bool:
+    """Whether the start is another than was told, by more than may be late."""
+    return before is None or abs(promise.promised_ms - before.promised_ms) > LATE_MS
 
 
 def _aged(record: Record, now_ms: int) -> bool:

@@ -11,6 +11,7 @@ from typing import Final
 
 from services.placement import transitions
 from services.placement.desk import Desk
+from services.placement.promises import with_promise
 from services.placement.records import Record
 from shared.core.decision import Refusal
 from shared.core.lifecycle import State
@@ -105,7 +106,12 @@ class Trials:
     def _promise(self) -> Collection[str]:
         """Promise starts to the heads that were refused; nodes that others are freer to use."""
         desk = self._desk
-        desk.promises.plan(desk.waiting.rank, desk.now_ms)
+        for promise in desk.promises.plan(desk.waiting.rank, desk.now_ms):
+            record = desk.records.alive[promise.workload_id]
+            refusal = self._reasons.get(self._class(record))
+            if refusal is not None and desk.last_cause is not None:
+                told = with_promise(refusal, promise)
+                desk.refuse(record, told, desk.last_cause, again=True)
         return desk.promises.take_loosened()
 
     def _rewind(self) -> None:
@@ -170,7 +176,9 @@ class Trials:
         self._desk.promises.refused(record, request, refusal, self._desk.now_ms)
         known = self._reasons.get(request)
         self._reasons[request] = refusal
-        self._desk.refuse(record, refusal, cause)
+        promise = self._desk.promises.of(record.workload.id)
+        told = with_promise(refusal, promise) if promise is not None else refusal
+        self._desk.refuse(record, told, cause)
         if known is None or known.reason is not refusal.reason:
             self._tell_class(request, refusal, cause)
 

@@ -261,10 +261,12 @@ def test_a_reservation_that_times_out_is_told_and_its_preemptor_waits_on():
     driver.send(a_plan(driver, "a", "b"))
 
     assert [] == driver.wait(89)
-    (expired,) = driver.wait(1)
+    expired, waits = driver.wait(1)
 
     assert isinstance(expired, ReservationExpired)
     assert expired.reason == "timed-out"
+    assert "p" == waits.workload_id
+    assert "promised_start_ms" in waits.evidence
     assert 0 == len(driver.handler.desk.reservations)
     driver.send(gone("a"), gone("b"))
     assert driver.state("p") is State.PLACED, "as anybody would be"

@@ -154,7 +154,7 @@ def test_what_comes_behind_a_placed_class_head_is_told_why_it_waits():
     payloads = driver.send(*(nominated(a_workload(f"w{n}"), order=n) for n in range(3)))
 
     assert ["w0"] == placed(payloads)
-    assert ["w1", "w2"] == [name for name, _ in refusals(payloads)]
+    assert ["w1", "w2"] == sorted(name for name, _ in refusals(payloads))
 
 
 def test_a_strict_queue_tries_nothing_behind_its_refused_head(tried):
@@ -479,3 +479,19 @@ def test_news_of_a_node_no_newer_than_the_last_is_ignored(generation):
 
     assert ["w1"] == placed(driver.send(nominated(a_workload("w1", gpus=2))))
     assert 2000 == driver.handler.desk.cluster.gpu_milli_total()
+
+
+def test_a_promised_start_is_told_with_the_reason_and_once():
+    driver = driver_with(a_node())
+    driver.send(nominated(a_workload("full", gpus=8, expected_duration_seconds=600)))
+    driver.send(pod_fact(PodsRunning, "full"))
+
+    told = driver.send(nominated(a_workload("next", gpus=8, expected_duration_seconds=60)))
+    again = driver.send(nominated(a_workload("small", gpus=1, expected_duration_seconds=60)))
+
+    promised = [one for one in told if isinstance(one, PlacementRefused)][-1]
+    assert "next" == promised.workload_id
+    assert driver.now_ms < promised.evidence["promised_start_ms"] <= driver.now_ms + 600_000
+    assert 1 == promised.evidence["promised_nodes"]
+    assert "on 1 node kept for it" in promised.message
+    assert "next" not in [name for name, _ in refusals(again)]
