@@ -47,6 +47,8 @@ async def plan_for(
     if record.nomination is None:
         message = "Quota has not permitted it to be tried; moves free no quota."
         return NoPlan(obstacle=Obstacle.QUOTA, message=message)
+    # What it was promised keeps nobody off these nodes while it is planned to start at once.
+    desk.promises.withdrawn(workload_id)
     running = [_running(each) for each in desk.records.alive.values() if each.placement]
     return defragment(desk.cluster, running, _request(desk, record), limits)
 
