@@ -71,6 +71,7 @@ class AdmissionHandler:
             workloads.RequestEviction: self._commanded,
             organisation.TeamApplied: self._applied,
             organisation.QueueApplied: self._applied,
+            organisation.CohortApplied: self._applied,
             organisation.PriorityClassApplied: self._applied,
             quotas.EndedWorkloadsCounted: self._ended,
             nodes.NodeInventoryReported: self._reported,

@@ -1,4 +1,4 @@
-"""What admission judges by, from facts: teams, queues and classes, and the shape of the fleet.
+"""What admission judges by, from facts: teams, quota and classes, and the shape of the fleet.
 
 The latest fact of each name is kept as a row, so that a restart needs no old messages.
 """
@@ -10,20 +10,27 @@ from typing import Final
 
 import msgspec
 
-from shared.core.admission import QueueRules, Rules, TeamPolicy
+from shared.core.admission import Rules, TeamPolicy
 from shared.core.admission_form import CPU_MILLI_MAX, MEMORY_MIB_MAX
 from shared.core.fleet_shape import NodeSummary, summary_of
 from shared.core.priority_classes import PriorityClass
 from shared.core.units import Resources
 from shared.events.nodes import NodeInventoryReported, NodeRemoved
-from shared.events.organisation import PriorityClassApplied, QueueApplied, TeamApplied
+from shared.events.organisation import (
+    CohortApplied,
+    PriorityClassApplied,
+    QueueApplied,
+    TeamApplied,
+)
+from shared.events.quota_documents import document_of
 from shared.ports.reader import Reader
 from shared.ports.store import Write
 
-Document = TeamApplied | QueueApplied | PriorityClassApplied
+Document = TeamApplied | QueueApplied | CohortApplied | PriorityClassApplied
 KINDS: Final[dict[str, type[Document]]] = {
     "team": TeamApplied,
     "queue": QueueApplied,
+    "cohort": CohortApplied,
     "priority_class": PriorityClassApplied,
 }
 _KIND_OF: Final = {payload: kind for kind, payload in KINDS.items()}
@@ -98,13 +105,8 @@ class Rulebook:
                     self.kafka_teams[document.name] = None
                 else:
                     self.kafka_teams.pop(document.name, None)
-            case QueueApplied():
-                rules.queues[document.name] = QueueRules(
-                    name=document.name,
-                    team=document.team,
-                    nominal={one.flavor: one.nominal for one in document.flavors},
-                )
-                rules.changed()
+            case QueueApplied() | CohortApplied():
+                rules.apply_quota(document_of(document))
             case PriorityClassApplied():
                 rules.classes[document.name] = PriorityClass(
                     name=document.name,

@@ -9,11 +9,12 @@ import msgspec
 from services.gateway.documents import Organisation
 from services.gateway.door import Door
 from services.gateway.views import DryRun
-from shared.core.admission import QueueRules, Refused, Rules, TeamPolicy, admit
+from shared.core.admission import Refused, Rules, TeamPolicy, admit
 from shared.core.fleet_shape import FleetShape, summary_of
 from shared.core.lifecycle import State
 from shared.core.model import Node, WorkloadSpec
 from shared.core.priority_classes import PriorityClass
+from shared.events.quota_documents import document_of
 
 FLEET_SECONDS: Final = 5.0
 _nodes: Final = msgspec.json.Decoder(Node)
@@ -60,9 +61,10 @@ def rules_of(organisation: Organisation, fleet: FleetShape) -> Rules:
             max_pod=team.max_pod,
             max_pending=team.max_pending,
         )
+    for cohort in organisation.cohorts.values():
+        rules.apply_quota(document_of(cohort))
     for queue in organisation.queues.values():
-        nominal = {one.flavor: one.nominal for one in queue.flavors}
-        rules.queues[queue.name] = QueueRules(name=queue.name, team=queue.team, nominal=nominal)
+        rules.apply_quota(document_of(queue))
     for one in organisation.priority_classes.values():
         rules.classes[one.name] = PriorityClass(
             name=one.name, value=one.value, protected=one.protected, kinds=one.kinds

@@ -29,6 +29,7 @@ from shared.core.model import (
     pod_resources,
 )
 from shared.core.priority_classes import PriorityClass, built_in, default_class, may_use, names
+from shared.core.quota import QuotaDocument, QuotaNode, QuotaTree
 from shared.core.static_fit import fitting_flavors, model_error
 from shared.core.units import Resources
 from shared.core.value import Value, replace
@@ -56,29 +57,41 @@ class TeamPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueRules:
-    """A queue, its team and its nominal quota by flavor, in order of preference."""
+    """A queue and its team; `limits` by flavor if nothing else ran, in order of preference.
+
+    What may be borrowed counts: only a request beyond it can never run.
+    """
 
     name: str
     team: str
-    nominal: Mapping[str, Resources]
+    node: QuotaNode
+
+    @property
+    def limits(self) -> Mapping[str, Amount]:
+        """Worked out anew, because every document of its tree may change it. O(depth)."""
+        document = self.node.document
+        return {one: self.node.potential(one) for one in document.flavors} if document else {}
 
 
 @dataclass(slots=True, kw_only=True)
 class Rules:
-    """Everything that `admit` judges by; changed in place as facts come in.
-
-    Whoever changes a queue calls `changed`, so that remembered fits are forgotten.
-    """
+    """Everything that `admit` judges by; changed in place as facts come in."""
 
     teams: dict[str, TeamPolicy] = field(default_factory=dict)
     queues: dict[str, QueueRules] = field(default_factory=dict)
+    tree: QuotaTree = field(default_factory=QuotaTree)
     classes: dict[str, PriorityClass] = field(default_factory=built_in)
     fleet: FleetShape = field(default_factory=FleetShape)
     _fits: dict[tuple[object, ...], tuple[FieldError, ...]] = field(default_factory=dict)
     _fits_version: int = -1
 
-    def changed(self) -> None:
-        """Forget what was remembered about fits."""
+    def apply_quota(self, document: QuotaDocument) -> None:
+        """A queue or cohort as applied; one that quota refuses changes nothing."""
+        node, _ = self.tree.apply(document)
+        if node is None:
+            return
+        if document.kind == "queue":
+            self.queues[node.name] = QueueRules(name=node.name, team=document.team, node=node)
         self._fits.clear()
 
     def fit_errors(self, spec: WorkloadSpec, queue: QueueRules) -> tuple[FieldError, ...]:
@@ -310,11 +323,10 @@ def _fit_errors(
     if error is not None:
         return (error,)
     requested = amount(least_resources(spec))
-    room = [
-        name for name, limit in queue.nominal.items() if fits(requested, _NO_USE, amount(limit))
-    ]
+    limits = queue.limits
+    room = [name for name, limit in limits.items() if fits(requested, _NO_USE, limit)]
     if not room:
-        return (_over_quota(queue, requested),)
+        return (_over_quota(queue.name, limits, requested),)
     if fleet.shapes and not flavors.intersection(room):
         rule = (
             f"fits only nodes of flavor {', '.join(sorted(flavors))}; queue {queue.name} has "
@@ -327,13 +339,13 @@ def _fit_errors(
 _NO_USE: Final[Amount] = (0, 0, 0)
 
 
-def _over_quota(queue: QueueRules, requested: Amount) -> FieldError:
+def _over_quota(queue: str, limits: Mapping[str, Amount], requested: Amount) -> FieldError:
     """A7's words for the flavor with the most GPU quota: even alone it would not fit."""
-    if not queue.nominal:
+    if not limits:
         rule = "has no quota in any flavor; an administrator must give it one"
-        return FieldError(field="queue", value=queue.name, rule=rule)
-    flavor, limit = max(queue.nominal.items(), key=lambda item: amount(item[1]))
-    rule = exceeded(queue.name, requested, _NO_USE, amount(limit))
+        return FieldError(field="queue", value=queue, rule=rule)
+    flavor, limit = max(limits.items(), key=lambda item: item[1])
+    rule = exceeded(queue, requested, _NO_USE, limit)
     return FieldError(
         field="pod_sets",
         value="",

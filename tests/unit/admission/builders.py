@@ -1,8 +1,10 @@
 """Valid objects that name only what matters to a test of admission or quota."""
 
-from shared.core.admission import QueueRules, Rules, TeamPolicy
+from shared.core.admission import Rules, TeamPolicy
+from shared.core.amounts import amount
 from shared.core.fleet_shape import summary_of
 from shared.core.model import Gpu, GpuRequest, Node, PodSet, WorkloadKind, WorkloadSpec
+from shared.core.quota import FlavorLimits, QuotaDocument
 from shared.core.units import UNLIMITED, Resources
 
 TEAM = "fraud"
@@ -63,7 +65,10 @@ def rules(nodes=(), quota=None, **team):
     made = Rules()
     made.teams[TEAM] = a_team(**team)
     nominal = quota if quota is not None else {"h100": gpu_quota()}
-    made.queues[QUEUE] = QueueRules(name=QUEUE, team=TEAM, nominal=nominal)
+    flavors = {name: FlavorLimits(nominal=amount(one)) for name, one in nominal.items()}
+    made.apply_quota(
+        QuotaDocument(name=QUEUE, kind="queue", version=1, team=TEAM, flavors=flavors)
+    )
     for node in nodes:
         made.fleet.put(node.name, summary_of(node))
     return made

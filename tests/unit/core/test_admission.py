@@ -1,11 +1,15 @@
 """What admission fills in, and whom it lets do what."""
 
+from dataclasses import replace
+
 import pytest
 
 from shared.core.admission import AdmittedWorkload, Doubt, Refused, admit, class_for_team
+from shared.core.amounts import amount
 from shared.core.model import GpuRequest, PodSet, WorkloadKind
 from shared.core.priority_classes import PriorityClass
-from shared.core.units import Resources
+from shared.core.quota import FlavorLimits, QuotaDocument
+from shared.core.units import UNLIMITED, Resources
 from tests.unit.admission.builders import (
     QUEUE,
     TEAM,
@@ -163,7 +167,7 @@ def test_a_protected_class_never_runs_on_shares():
 
 def test_the_queue_of_another_team_looks_like_one_that_does_not_exist():
     by = rules()
-    by.queues["theirs"] = type(by.queues[QUEUE])(name="theirs", team="other", nominal={})
+    by.apply_quota(QuotaDocument(name="theirs", kind="queue", version=1, team="other"))
 
     theirs = the_error(a_spec(queue="theirs"), by)
     nowhere = the_error(a_spec(queue="nowhere"), by)
@@ -202,6 +206,31 @@ def test_a_gang_above_the_whole_quota_is_refused_in_the_words_of_a_resource_quot
     )
 
 
+def test_what_the_queue_may_borrow_counts_and_what_it_may_not_does_not():
+    by, spec = rules(), a_spec(gpus=1, count=6)
+    mine = FlavorLimits(nominal=(4_000, UNLIMITED, UNLIMITED))
+    owner = FlavorLimits(nominal=(2_000, UNLIMITED, UNLIMITED))
+
+    def put(version, name, limits, kind="queue"):
+        document = QuotaDocument(
+            name=name,
+            kind=kind,
+            version=version,
+            team=TEAM,
+            parent="all",
+            flavors={"h100": limits},
+        )
+        by.apply_quota(document)
+
+    put(2, QUEUE, mine)
+    assert "limited: gpu=4" in the_error(spec, by).rule
+    by.apply_quota(QuotaDocument(name="all", kind="cohort", version=1))
+    put(1, "owner", owner)
+    admitted(spec, by)
+    put(2, "owner", replace(owner, lending_limit=(1_000, 0, 0)))
+    assert "limited: gpu=5" in the_error(spec, by).rule
+
+
 def test_one_flavor_with_enough_quota_is_enough():
     admitted(a_spec(count=5), rules(quota={"a100": gpu_quota(4), "h100": gpu_quota(5)}))
 
@@ -224,10 +253,8 @@ def test_the_answer_for_an_equal_request_is_forgotten_when_the_queue_changes():
     by = rules(quota={"h100": gpu_quota(1)})
     refused(a_spec(gpus=2), by)
 
-    by.queues[QUEUE] = type(by.queues[QUEUE])(
-        name=QUEUE, team=TEAM, nominal={"h100": gpu_quota(2)}
-    )
-    by.changed()
+    more = {"h100": FlavorLimits(nominal=amount(gpu_quota(2)))}
+    by.apply_quota(QuotaDocument(name=QUEUE, kind="queue", version=2, team=TEAM, flavors=more))
 
     admitted(a_spec(gpus=2), by)
 

@@ -2,18 +2,22 @@
 
 from collections import Counter
 
+import msgspec
 import pytest
 
 from operations.demo.load import EVERYBODY, RECIPES, load
 from operations.demo.organisation import SHARES_PERCENT, documents_of
 from operations.replay.fleet import Fleet
-from shared.core.admission import AdmittedWorkload, QueueRules, Refused, Rules, TeamPolicy, admit
+from shared.core.admission import AdmittedWorkload, Refused, Rules, TeamPolicy, admit
 from shared.core.fleet_shape import FleetShape, summary_of
 from shared.core.model import WorkloadKind
 from shared.core.units import Resources
+from shared.events.organisation import CohortApplied, QueueApplied
+from shared.events.quota_documents import document_of
 from shared.simulator.fleet.description import DEFAULT_GROUPS, FleetFile, nodes_of
 
 GPUS = 8_000
+QUOTA = {"queues": QueueApplied, "cohorts": CohortApplied}
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +57,10 @@ def rules(nodes, fleet: Fleet) -> Rules:
                 default_pod=Resources(cpu_milli=4000, memory_mib=16_384),
                 max_pod=Resources(gpu_milli=16_000, cpu_milli=512_000, memory_mib=8_388_608),
             )
-        if collection == "queues":
-            nominal = {one["flavor"]: Resources(**one["nominal"]) for one in body["flavors"]}
-            rules.queues[name] = QueueRules(name=name, team=body["team"], nominal=nominal)
+        kind = QUOTA.get(collection)
+        if kind is not None:
+            applied = msgspec.convert({**body, "name": name, "version": 1}, kind)
+            rules.apply_quota(document_of(applied))
     return rules
 
 
