@@ -278,13 +278,17 @@ async def test_who_was_preempted_is_told_for_whom_and_the_past_is_told_as_it_was
         await publish_facts(gateway.settings, facts, source="a", at_ms=START)
         await publish_facts(gateway.settings, back, source="b", at_ms=START + 5_000)
 
+        path = "/v1/workloads/w1/why?at="
+
         async def again():
             reply = await gateway.call("GET", "/v1/workloads/w1/why", key=red)
             return reply if reply.body.get("preempted_by") else None
 
-        now = (await until(again)).body
-        path = "/v1/workloads/w1/why?at="
-        then = (await gateway.call("GET", f"{path}{START + 2}", key=red)).body
+        async def refusal():  # comes on a topic of its own
+            reply = await gateway.call("GET", f"{path}{START + 2}", key=red)
+            return reply if reply.body.get("reason") != "Pending" else None
+
+        now, then = (await until(again)).body, (await until(refusal)).body
         between = (await gateway.call("GET", f"{path}{START + 500}", key=red)).body
         before = await gateway.call("GET", f"{path}{START - 1}", key=red)
 
