@@ -54,13 +54,7 @@ async def plan_for(
 
 
 def _request(desk: Desk, record: Record) -> PlacementRequest:
-    assert record.nomination is not None
-    queue, usage = record.workload.queue, desk.usage
-    headroom = {
-        flavor: usage.headroom(queue, flavor)
-        for flavor in record.nomination.flavors
-        if usage.names(queue, flavor)
-    }
+    headroom = desk.turns.headroom(record)
     return PlacementRequest(workload=record.workload, flavors=tuple(headroom), headroom=headroom)
 
 

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from services.placement import transitions
+from services.placement.bodies import Bodies
 from services.placement.desk import Desk
 from services.placement.evictions import Evictions
 from services.placement.fleet import Fleet, usable
@@ -23,13 +24,7 @@ from shared.events.envelope import Received
 from shared.ports.reader import Reader
 from shared.ports.store import Write
 
-SAVE: Final = (
-    "INSERT INTO placement.cordon AS c (node, body, epoch) SELECT x.*, {epoch}"
-    " FROM unnest({0}::text[], {1}::text[]) AS x"
-    " ON CONFLICT (node) DO UPDATE SET body = excluded.body, epoch = excluded.epoch RETURNING 1"
-)
-FORGET: Final = "DELETE FROM placement.cordon WHERE node = ANY ({0}::text[]) RETURNING 1"
-READ: Final = "SELECT body FROM placement.cordon ORDER BY node"
+ROWS: Final = Bodies("placement.cordon", "node")
 CORDONED: Final = "cordoned"
 _encode: Final = msgspec.json.Encoder().encode
 _decoder: Final = msgspec.json.Decoder(nodes.NodeCordoned)
@@ -110,8 +105,8 @@ class Drains:
 
     async def load(self, reader: Reader) -> None:
         """After the nodes."""
-        for row in await reader.fetch(READ):
-            fact = _decoder.decode(row["body"])
+        for body in await ROWS.read(reader):
+            fact = _decoder.decode(body)
             self._cordons[fact.node] = fact
             node = self._fleet.present.get(fact.node)
             if node is not None:
@@ -120,12 +115,5 @@ class Drains:
     def writes(self) -> list[Write]:
         """The rows that changed since the last call."""
         touched, self._touched = self._touched, {}
-        saved = [self._cordons[name] for name in touched if name in self._cordons]
-        gone = [name for name in touched if name not in self._cordons]
-        writes = []
-        if saved:
-            bodies = [_encode(one).decode() for one in saved]
-            writes.append(Write(SAVE, ([one.node for one in saved], bodies), len(saved)))
-        if gone:
-            writes.append(Write(FORGET, (gone,)))
-        return writes
+        saved = {one: _encode(self._cordons[one]) for one in touched if one in self._cordons}
+        return ROWS.writes(saved, [one for one in touched if one not in self._cordons])

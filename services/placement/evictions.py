@@ -13,15 +13,15 @@ from typing import Any, Final
 
 from services.placement import resizing, transitions
 from services.placement.desk import Desk
+from services.placement.plan_checks import preemptor_problem, victim_problem, what_is_left
 from services.placement.records import Record
 from services.placement.reservations import Reservation, given_up
-from services.placement.transitions import HAS_PODS, PREEMPTED, RESERVATION
+from services.placement.transitions import PREEMPTED, RESERVATION
 from services.placement.trials import Trials
 from shared.core.lifecycle import State
 from shared.core.model import Placement
 from shared.core.placement import PlacementRequest, learn
 from shared.core.vacating import Holder, place_without, take
-from shared.core.value import replace
 from shared.events import plans
 from shared.events.envelope import Received
 from shared.events.workloads import Preemption, Wire
@@ -49,31 +49,17 @@ class Evictions:
             del self._refusals[next(iter(self._refusals))]
         return count > REFUSALS_MAX
 
-    def _what_is_left(self, plan: plans.ProposeEvictionPlan) -> plans.ProposeEvictionPlan:
-        """The victims that still run as the same attempt; what the others held is free by now.
-
-        The rules allowed all of them, so nobody goes whom they spare, and nothing is searched.
-        """
-        victims = []
-        for victim in {one.workload_id: one for one in plan.victims}.values():
-            record = self._desk.records.alive.get(victim.workload_id)
-            if record is None or record.state not in HAS_PODS or record.attempt != victim.attempt:
-                continue
-            if not victim.pods_kept or resizing.may_shrink(record, victim.pods_kept):
-                victims.append(replace(victim, version=record.version))
-        return replace(plan, victims=tuple(victims))
-
     def propose(self, message: Received, plan: plans.ProposeEvictionPlan) -> None:
         """Carry the plan out, or say why not."""
         record = self._desk.records.alive.get(plan.workload_id)
-        problem = self._preemptor_changed(record, plan)
+        problem = preemptor_problem(self._desk, record, plan)
         if record is None or problem:
             self._refuse(plan, "preemptor-changed", problem, message)
             return
-        problem = self._victim_changed(plan)
+        problem = victim_problem(self._desk, plan)
         inline = bool(problem) and self._refused_often(plan.workload_id)
         if inline:
-            plan = self._what_is_left(plan)
+            plan = what_is_left(self._desk, plan)
         elif problem:
             self._refuse(plan, "victim-changed", problem, message)
             return
@@ -86,32 +72,6 @@ class Evictions:
         else:
             self._refusals.pop(plan.workload_id, None)
             self._accept(record, plan, (placement, inline), message)
-
-    def _preemptor_changed(self, record: Record | None, plan: plans.ProposeEvictionPlan) -> str:
-        if record is None or record.state is not State.QUEUED:
-            return f"{plan.workload_id} does not wait"
-        if record.version != plan.version:
-            return f"{plan.workload_id} is at version {record.version}, not {plan.version}"
-        if record.nomination is None or plan.flavor not in record.nomination.flavors:
-            return f"{plan.workload_id} may not be placed in {plan.flavor}"
-        if self._desk.reservations.of(plan.workload_id) is not None:
-            return f"{plan.workload_id} has a reservation already"
-        if record.deadline_kind == transitions.BACKOFF:
-            return f"{plan.workload_id} rests after an attempt that failed"
-        return ""
-
-    def _victim_changed(self, plan: plans.ProposeEvictionPlan) -> str:
-        for victim in plan.victims:
-            record = self._desk.records.alive.get(victim.workload_id)
-            if record is None or record.state not in HAS_PODS:
-                return f"{victim.workload_id} does not run any more"
-            if (record.version, record.attempt) != (victim.version, victim.attempt):
-                return f"{victim.workload_id} is at version {record.version}, not {victim.version}"
-            if victim.pods_kept and not resizing.may_shrink(record, victim.pods_kept):
-                return f"{victim.workload_id} cannot go on with {victim.pods_kept} pods now"
-        if len({victim.workload_id for victim in plan.victims}) < len(plan.victims):
-            return "a victim is named twice"
-        return ""
 
     def _try(self, record: Record, plan: plans.ProposeEvictionPlan) -> Placement | None:
         """Where the preemptor would go with the victims gone; nothing is changed."""
