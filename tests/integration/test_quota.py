@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from services.quota.handler import ANSWER_WAIT_MS, QuotaHandler
+from services.quota.answers import ANSWER_WAIT_MS
+from services.quota.handler import QuotaHandler
 from shared.core.decision import Reason
 from shared.core.lifecycle import State
 from shared.core.model import Placement
@@ -57,7 +58,7 @@ class Story:
         draw = self.random.random()
         if self.states[identifier] == "placed":
             return self._release(identifier, draw)
-        pending = handler._records.alive.get(identifier)
+        pending = handler.memory.records.alive.get(identifier)
         if pending is not None and pending.phase is Phase.OFFERED and 0.1 < draw < 0.3:
             return self._refusal(identifier, pending.nomination)
         return self._turn_of_events(identifier, draw)
@@ -155,7 +156,7 @@ class Story:
 
 def memory(handler: QuotaHandler) -> Any:
     """Everything that decides, in a form that can be compared."""
-    core = handler._core
+    core = handler.memory.core
     return (
         {
             one.id: (
@@ -172,7 +173,7 @@ def memory(handler: QuotaHandler) -> Any:
                 one.request,
                 one.offered if one.phase in (Phase.OFFERED, Phase.REFUSED) else (),
             )
-            for one in handler._records.alive.values()
+            for one in handler.memory.records.alive.values()
         },
         {
             node.name: (
@@ -189,7 +190,7 @@ def memory(handler: QuotaHandler) -> Any:
             if line.open or line.classes
         },
         core.open,
-        handler._records.early,
+        handler.memory.records.early,
     )
 
 
@@ -233,7 +234,7 @@ async def test_use_in_the_history_adds_up_to_what_was_charged(
         await bench.decide(story.batch(handler), NOW_MS + turn)
 
     ended = int(database.execute("SELECT count(*) FROM quota.usage_history").strip())
-    running = [one for one in handler._records.alive.values() if one.phase is Phase.PLACED]
+    running = [one for one in handler.memory.records.alive.values() if one.phase is Phase.PLACED]
     # a placement of what was cancelled while it was unknown here is charged to nobody
     assert ended + len(running) == sum(story.attempts.values())
     assert ended > 5

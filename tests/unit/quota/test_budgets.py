@@ -103,7 +103,7 @@ def test_a_new_month_and_a_raised_budget_let_work_go_on():
 
     gone = ledger.apply(a_team(version=4))
     assert short(gone) == []
-    assert ledger.handler._budgets.due_ms() is None
+    assert ledger.handler.memory.budgets.due_ms() is None
 
 
 def test_what_is_left_may_be_spot_only():
@@ -212,18 +212,18 @@ async def test_a_restart_goes_on_where_it_was(spent):
         ledger.queue(a_workload("w1", gpus=5))
         ledger.place("w1", gpus=5, at_ms=START_MS)
     again = Budgets(core := Nominator())
-    alive = list(ledger.handler._records.alive.values())
+    alive = list(ledger.handler.memory.records.alive.values())
 
     await again.load(Rows(ledger.outcomes), alive)
 
-    known = ledger.handler._budgets._spending["t"]
+    known = ledger.handler.memory.budgets._spending["t"]
     restored = again._spending["t"]
     at_ms = ledger.now_ms + HOUR_MS
     assert restored.gpu.at(at_ms) == known.gpu.at(at_ms) > 0
     assert restored.money.at(at_ms) == known.money.at(at_ms) > 0
     assert bool(core._permissions._restrictions) is spent
     assert again.review(ledger.now_ms, 0) == []
-    assert again.due_ms() == ledger.handler._budgets.due_ms()
+    assert again.due_ms() == ledger.handler.memory.budgets.due_ms()
 
 
 async def test_what_ran_before_there_were_rows_counts_from_its_start():
@@ -232,7 +232,7 @@ async def test_what_ran_before_there_were_rows_counts_from_its_start():
     ledger.place("w1", gpus=5, at_ms=START_MS)
     again = Budgets(Nominator())
 
-    await again.load(Rows([]), ledger.handler._records.alive.values())
+    await again.load(Rows([]), ledger.handler.memory.records.alive.values())
 
     assert again._spending["t"].gpu.at(START_MS + 10) == 50_000
 
@@ -269,7 +269,7 @@ def test_nothing_is_nominated_against_a_spent_budget(at_limit, steps):
             told += [one.payload for one in ledger.succeed(placed.pop(), ledger.now_ms).emits]
         else:
             told += wait_until(ledger, ledger.now_ms + hours * HOUR_MS)
-        spending = ledger.handler._budgets._spending["t"]
+        spending = ledger.handler.memory.budgets._spending["t"]
         full = spending.gpu.at(ledger.now_ms) >= 20 * 1000 * HOUR_MS
         for fact in told:
             if isinstance(fact, WorkloadNominated):
@@ -277,5 +277,5 @@ def test_nothing_is_nominated_against_a_spent_budget(at_limit, steps):
                 assert not full or fact.within_nominal or kind == "wait"
                 assert not full or at_limit is not AtLimit.STOP or kind == "wait"
         if full:
-            open_now = ledger.handler._core.lines["q"].open.values()
+            open_now = ledger.handler.memory.core.lines["q"].open.values()
             assert not open_now or at_limit is AtLimit.NOMINAL

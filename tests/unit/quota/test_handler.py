@@ -1,6 +1,6 @@
 """Facts come in any order between topics; nominations, charges and rows come out right."""
 
-from services.quota.handler import ANSWER_WAIT_MS
+from services.quota.answers import ANSWER_WAIT_MS
 from shared.core.lifecycle import State
 from shared.core.pending import Phase
 from shared.core.queue_policy import QueuePolicy, Reclaim
@@ -21,11 +21,11 @@ from tests.unit.quota.support import Ledger, a_workload, queue_document, short, 
 
 
 def used(ledger, name="q", flavor="h100"):
-    return ledger.handler._core.tree.node(name).used.get(flavor, [0, 0, 0])[0]
+    return ledger.handler.memory.core.tree.node(name).used.get(flavor, [0, 0, 0])[0]
 
 
 def phase(ledger, identifier="w1"):
-    return ledger.handler._records.alive[identifier].phase
+    return ledger.handler.memory.records.alive[identifier].phase
 
 
 def test_a_queued_workload_is_nominated_whole_with_its_order_key():
@@ -57,7 +57,7 @@ def test_a_life_costs_one_row_and_leaves_one_row_of_history():
         *("w1", 1, "t", "q", "h100", 2000, 0, 0, 20_000, 50_000, 0)
     ]
     assert used(ledger) == 0
-    assert ledger.handler._records.alive == {}
+    assert ledger.handler.memory.records.alive == {}
 
 
 def test_a_gang_that_changes_its_size_leaves_a_row_of_history_for_each():
@@ -246,7 +246,7 @@ def test_a_cancellation_that_overtook_the_workload_is_remembered():
 
     assert outcome.emits == []
     assert writes(outcome, "DELETE", "early") == [(["w1"],)]
-    assert ledger.handler._records.alive == {}
+    assert ledger.handler.memory.records.alive == {}
 
 
 def test_a_hold_that_overtook_the_workload_is_remembered():
@@ -307,7 +307,7 @@ def test_a_document_that_makes_no_sense_leaves_the_old_in_force():
         assert (outcome.emits, outcome.writes) == ([], [])
     bad = FlavorApplied(name="h100", version=1, price_microdollars_per_gpu_hour=-1)
     assert ledger.apply(bad).writes == []
-    assert ledger.handler._core.tree.node("q").owned("h100")[0] == 8000
+    assert ledger.handler.memory.core.tree.node("q").owned("h100")[0] == 8000
 
 
 def test_a_change_of_quota_takes_effect_in_the_same_batch():

@@ -99,7 +99,7 @@ async def test_a_restart_changes_nothing():
     ledger.place("w1", gpus=2, at_ms=20_000)
     ledger.place("w2", at_ms=40_000)
     ledger.succeed("w1", at_ms=5_000_000)
-    alive = list(ledger.handler._records.alive.values())
+    alive = list(ledger.handler.memory.records.alive.values())
     (write,) = writes(ledger.outcomes[-1], "INSERT", "queue_usage")
 
     again = History(ledger.handler._half_life_ms)
@@ -114,7 +114,7 @@ async def test_what_ran_before_there_were_rows_counts_from_its_start():
     ledger.place("w1", at_ms=20_000)
 
     again = History(ledger.handler._half_life_ms)
-    await again.load(Rows([]), ledger.handler._records.alive.values())
+    await again.load(Rows([]), ledger.handler.memory.records.alive.values())
 
     assert again.tell(3_620_000, 0) == told(ledger, 3_620_000)
 
@@ -136,4 +136,4 @@ async def test_another_half_life_keeps_what_was_used():
 
 
 def test_the_half_life_is_a_setting():
-    assert QuotaHandler(half_life_ms=DAY_MS)._history._core.half_life_ms == DAY_MS
+    assert QuotaHandler(half_life_ms=DAY_MS).memory.history._core.half_life_ms == DAY_MS

@@ -1,0 +1,59 @@
+"""All that quota knows of one cell, rebuilt from its own tables and written back to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from services.quota.budgets import Budgets
+from services.quota.documents import Documents
+from services.quota.ended import Ended
+from services.quota.history import History
+from services.quota.records import Records
+from shared.core.nomination import Nominator
+from shared.core.pending import Pending, Phase
+from shared.events.envelope import Received
+from shared.ports.reader import Reader
+from shared.ports.store import Write
+
+Action = Callable[[Received, Any], None]
+"""What a message changes; it gets the message and its payload."""
+
+
+class Memory:
+    """The core that nominates, what it decides from, and the time of the present batch."""
+
+    def __init__(self, half_life_ms: int) -> None:
+        self.core = Nominator()
+        self.documents = Documents(self.core)
+        self.records = Records()
+        self.ended = Ended()
+        self.history = History(half_life_ms)
+        self.budgets = Budgets(self.core)
+        self.now_ms = 0
+        self.core.used = lambda queue: self.history.at(queue, self.now_ms)
+
+    async def load(self, reader: Reader) -> None:
+        """Rebuild from the rows; `self` must be new."""
+        await self.documents.load(reader)
+        await self.records.load(reader, self.core)
+        await self.ended.load(reader)
+        await self.history.load(reader, self.records.alive.values())
+        await self.budgets.load(reader, self.records.alive.values())
+        self.core.resume()
+
+    def enter(self, pending: Pending) -> None:
+        """Into its line, unless it is there, runs, or is held or cancelled."""
+        if pending.eligible and pending.phase is Phase.IDLE:
+            self.core.enter(pending)
+
+    def writes(self) -> list[Write]:
+        """Rows of what is new since the last call."""
+        parts: tuple[Sequence[Write], ...] = (
+            self.records.writes(),
+            self.documents.writes(),
+            self.ended.writes(),
+            self.history.writes(),
+            self.budgets.writes(),
+        )
+        return [write for part in parts for write in part]
