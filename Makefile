@@ -60,13 +60,15 @@ demo: setup ## Start it, submit 2,000 workloads, watch them run
 	@$(LOCAL) demo
 
 # ── measuring and breaking ────────────────────────────────────────────────────
-.PHONY: kill-test bench
+.PHONY: kill-test replay-kill-test bench
 bench: setup ## Run every benchmark of the core in its short form, against its ranges
 	$(BIN)/python -m tests.benchmarks suite $(BENCH_ARGUMENTS)
 bench-%: setup ## Measure: make bench-pipeline, bench-gateway-load, ...
 	$(BIN)/python -m tests.benchmarks.$(subst -,_,$*) $(BENCH_ARGUMENTS)
 kill-test: setup ## Kill processes at random under load: make kill-test N=60 SEED=1
 	$(BIN)/python -m tests.e2e.kill_test --rounds $(N) --seed $(SEED)
+replay-kill-test: setup ## The same under Philly and Kalos, with preemption, drains and changes of quota
+	$(BIN)/python -m tests.e2e.replay_kill_test --rounds $(N) --seed $(SEED)
 
 # ── quality ───────────────────────────────────────────────────────────────────
 .PHONY: test coverage check fmt lint types layers tidy generated generated-check wheel-check

@@ -232,10 +232,14 @@ class LocalSystem:
             probes=self._probes() if self._ports else {},
             gateway=self.url(GATEWAY) if GATEWAY in self._ports else "",
             kafka=self.kafka.bootstrap,
-            kafka_logins={role: self.kafka.access(role).variables() for role in TOOLS},
+            kafka_logins=self._logins() if self._ports else {},
             database=self.postgres.url(READER, DATABASE),
             admin_key_file=str(self.folder / "admin.key"),
         )
+
+    def _logins(self) -> dict[str, dict[str, str]]:
+        """Only once the broker is up: before, a new one has no secret to make passwords from."""
+        return {role: self.kafka.access(role).variables() for role in TOOLS}
 
 
 def _together(calls: Sequence[Callable[[], None]]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -55,7 +55,9 @@ async def replay_scaled(
     label = f"{trace.name}-{scale.run}"
     started = time.monotonic()
     async with asyncio.TaskGroup() as group:
-        sending = group.create_task(_send_all(client, part, scale, label))
+        sending = group.create_task(
+            send_all(client, part, scale.speed, lambda one: _item(one, scale, label))
+        )
         while not sending.done():
             await asyncio.wait((sending,), timeout=PROGRESS_SECONDS)
             await _progress(client, trace, len(part), time.monotonic() - started)
@@ -107,14 +109,20 @@ async def _in_force(client: AsyncClient, trace: RecordedTrace) -> None:
     raise NotReady(f"quotas are not in force after {IN_FORCE_SECONDS_MAX:.0f} s: is quota up?")
 
 
-async def _send_all(
-    client: AsyncClient, part: Sequence[Recorded], scale: Scale, label: str
+async def send_all(
+    client: AsyncClient,
+    part: Sequence[Recorded],
+    speed: float,
+    item_of: Callable[[Recorded], dict[str, Any]],
 ) -> None:
-    """Each at its time; what is due together goes in one batch for each team."""
+    """Each at its time; what is due together goes in one batch for each team.
+
+    `item_of` makes of one what the batch carries: `{"idempotency_key", "spec"}`.
+    """
     slots, started, sent = asyncio.Semaphore(BATCHES_IN_FLIGHT), time.monotonic(), 0
     async with asyncio.TaskGroup() as group:
         while sent < len(part):
-            now_ms = (time.monotonic() - started) * 1_000 * scale.speed
+            now_ms = (time.monotonic() - started) * 1_000 * speed
             due: dict[str, list[Recorded]] = {}
             while sent < len(part) and part[sent].at_ms <= now_ms:
                 due.setdefault(part[sent].team, []).append(part[sent])
@@ -122,7 +130,7 @@ async def _send_all(
             for team, ones in due.items():
                 for first in range(0, len(ones), BATCH):
                     await slots.acquire()
-                    items = [_item(one, scale, label) for one in ones[first : first + BATCH]]
+                    items = [item_of(one) for one in ones[first : first + BATCH]]
                     group.create_task(_send(client, team, items, slots))
             await asyncio.sleep(TICK_SECONDS)
 

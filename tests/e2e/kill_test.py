@@ -14,10 +14,8 @@ import argparse
 import asyncio
 import json
 import logging
-import os
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,31 +23,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import asyncpg
-
 from shared.events.envelope import workload_id
 from shared.ports.errors import Transient
+from tests.support.killing import SERVERS, SERVICES, checked, doubled, recovery_seconds, settle
 from tests.support.system import TEAM, Stage, launch, now_ms
 from tests.support.work import fleet, submission_row, submissions
 
-SERVICES = {
-    "admission": "admission",
-    "quota": "quota",
-    "placement": "placement",
-    "binder": "binder",
-    "monitoring": "monitoring",
-    "preemption": "preemption",
-    "gateway-projection": "gateway",
-}
-SERVERS = ("kafka", "postgres")
-OTHERS = ("gateway", "simulated-cluster")
+TARGETS = (*SERVICES, *SERVICES, *SERVERS, "gateway", "simulated-cluster")
 EVENTS_PER_SECOND_MIN = 50
 PLACEMENTS_MIN = 100
-INVARIANTS_MIN = 11
 LIMIT_SECONDS = {"kafka": 10.0, "postgres": 5.0}
 SERVICE_LIMIT_SECONDS = 5.0
 RATE = 40
-TERMINAL = "('succeeded', 'failed', 'cancelled', 'rejected')"
 
 
 @dataclass(slots=True)
@@ -99,78 +84,6 @@ class Load:
             await asyncio.sleep(0.2)
 
 
-async def decided(stage: Stage, schema: str) -> tuple[int, int]:
-    """(epoch, next unit) of a service's shard; it has decided when both have moved."""
-    row = await stage.rows.fetchrow(
-        f"SELECT max(l.epoch) AS epoch, max(w.next_unit) AS unit FROM {schema}.lease l"
-        f" JOIN {schema}.watermark w USING (shard) WHERE shard NOT LIKE 'http%'"
-    )
-    return row["epoch"], row["unit"]
-
-
-async def recovery_seconds(stage: Stage, name: str) -> float:
-    """Kill `name`; seconds until it, or after a server all services, decide again."""
-    watched = [SERVICES[name]] if name in SERVICES else ["admission", "quota", "placement"]
-    before = {schema: await decided(stage, schema) for schema in watched}
-    stage.system.kill(name)
-    started = time.monotonic()
-    if name in SERVERS:
-        server = getattr(stage.system, name)
-        await asyncio.sleep(0.3)
-        while not await asyncio.to_thread(server.answers):
-            await asyncio.sleep(0.05)
-        started = time.monotonic()
-        before = {schema: await _patient(stage, schema) for schema in watched}
-    if name in OTHERS:
-        await asyncio.to_thread(stage.system.wait_ready, 30)
-        return time.monotonic() - started
-    while time.monotonic() - started < 60:
-        now = {schema: await _patient(stage, schema) for schema in watched}
-        if all(_moved(before[one], now[one], restarted=name in SERVICES) for one in watched):
-            return time.monotonic() - started
-        await asyncio.sleep(0.05)
-    return 60.0
-
-
-def _moved(before: tuple[int, int], now: tuple[int, int], *, restarted: bool) -> bool:
-    return now[1] > before[1] and (now[0] > before[0] or not restarted)
-
-
-async def _patient(stage: Stage, schema: str) -> tuple[int, int]:
-    """`decided`, asked again while the database is away."""
-    while True:
-        try:
-            return await decided(stage, schema)
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
-            await asyncio.sleep(0.1)
-
-
-async def settle(stage: Stage, accepted: list[str], seconds: float) -> dict[str, int]:
-    """Wait until every accepted workload is over; counts of those that are not, by state."""
-    deadline = time.monotonic() + seconds
-    while True:
-        rows = await stage.rows.fetch(
-            "SELECT coalesce(w.state, 'missing') AS state, count(*) AS n"
-            " FROM unnest($1::text[]) AS a(id) LEFT JOIN gateway.workload w USING (id)"
-            f" WHERE w.state IS NULL OR w.state NOT IN {TERMINAL} GROUP BY 1",
-            accepted,
-        )
-        left = {row["state"]: row["n"] for row in rows}
-        if not left or time.monotonic() > deadline:
-            return left
-        await asyncio.sleep(0.5)
-
-
-async def doubled(stage: Stage) -> int:
-    """Workloads with more than one audit row for a version, or with two queued facts."""
-    count: int = await stage.rows.fetchval(
-        "SELECT count(*) FROM (SELECT subject, version FROM placement.audit"
-        " GROUP BY 1, 2 HAVING count(*) > 1 UNION ALL SELECT subject, version"
-        " FROM admission.audit GROUP BY 1, 2 HAVING count(*) > 1) d"
-    )
-    return count
-
-
 async def run(options: argparse.Namespace) -> int:
     """All rounds on one system in a temporary folder; prints a line each and a verdict."""
     with tempfile.TemporaryDirectory(prefix="muster-kill-", dir="/var/tmp") as name:
@@ -198,10 +111,9 @@ async def _rounds(stage: Stage, options: argparse.Namespace) -> int:
     feeding = asyncio.create_task(load.run())
     started = time.monotonic()
     slow: list[str] = []
-    targets = [*SERVICES, *SERVICES, *SERVERS, *OTHERS]
     for number in range(1, options.rounds + 1):
         await asyncio.sleep(generator.uniform(1.0, 3.0))
-        target = options.only or generator.choice(targets)
+        target = options.only or generator.choice(TARGETS)
         seconds = await recovery_seconds(stage, target)
         limit = LIMIT_SECONDS.get(target, SERVICE_LIMIT_SECONDS)
         mark = "ok" if seconds <= limit else f"SLOW (limit {limit:g} s)"
@@ -241,18 +153,6 @@ async def _verdict(stage: Stage, result: dict[str, Any], lasted: float) -> int:
     green = not any(faults) and result["check"] == "clean"
     print("GREEN" if green else "RED")
     return 0 if green else 1
-
-
-def checked(stage: Stage) -> str:
-    environment = {**os.environ, "MUSTER_HOME": str(stage.system.folder)}
-    command = [
-        *(sys.executable, "-m", "operations", "check", "-o", "json"),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    if done.returncode == 0 and done.stdout.count('"id"') >= INVARIANTS_MIN:
-        return "clean"
-    print(done.stdout[-6000:], done.stderr[-3000:])
-    return f"exit {done.returncode}"
 
 
 def main() -> None:

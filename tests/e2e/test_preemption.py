@@ -12,7 +12,7 @@ from deploy.local.system import LocalSystem
 from shared.core.model import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
 from shared.events.nodes import NodeNoticeReported
 from shared.events.topics import NODE_FACTS
-from tests.e2e.kill_test import checked
+from tests.support.killing import checked
 from tests.support.system import TEAM, UNLIMITED, Stage, launch, now_ms
 from tests.support.work import fleet, record
 

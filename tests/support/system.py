@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ def launch(
 ) -> LocalSystem:
     """A started system with every service ready; the caller stops it."""
     services = [one for one in SERVICES if one.name not in leave_out]
-    system = LocalSystem(folder, services=services, overrides=overrides, tell=lambda line: None)
+    system = LocalSystem(folder, services=services, overrides=overrides, tell=_keeper_log(folder))
     system.start()
     try:
         system.wait_ready(90)
@@ -47,6 +47,17 @@ def launch(
         system.discard()
         raise
     return system
+
+
+def _keeper_log(folder: Path) -> Callable[[str], None]:
+    """Starts and ends of processes go to a file beside their logs."""
+
+    def tell(line: str) -> None:
+        with (folder / "logs" / "keeper.log").open("a") as file:
+            file.write(f"{time.strftime('%H:%M:%S')} {line}\n")
+
+    (folder / "logs").mkdir(parents=True, exist_ok=True)
+    return tell
 
 
 class Stage:

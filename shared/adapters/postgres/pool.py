@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
 import asyncpg
@@ -49,13 +50,29 @@ class Database:
                     )
         return self._pool
 
-    async def fetch(self, sql: str, *arguments: Any) -> Sequence[Mapping[str, Any]]:  # noqa: ANN401  # any SQL value
-        """Rows of one query; `ports.Reader`."""
+    @contextlib.asynccontextmanager
+    async def connection(self) -> AsyncIterator[asyncpg.Connection]:
+        """A connection for one statement; errors are those of the ports.
+
+        One that the driver itself has lost track of is closed: given out again, it would refuse
+        every later statement ("another operation is in progress") until the process ends.
+        """
         pool = await self.pool()
         with translated():
             async with pool.acquire(timeout=CONNECT_TIMEOUT_SECONDS) as connection:
-                rows: Sequence[Mapping[str, Any]] = await connection.fetch(sql, *arguments)
-                return rows
+                try:
+                    yield connection
+                except asyncpg.DataError:  # an argument that cannot be sent: nothing was
+                    raise
+                except (asyncpg.InterfaceError, asyncpg.InternalClientError):
+                    connection.terminate()
+                    raise
+
+    async def fetch(self, sql: str, *arguments: Any) -> Sequence[Mapping[str, Any]]:  # noqa: ANN401  # any SQL value
+        """Rows of one query; `ports.Reader`."""
+        async with self.connection() as connection:
+            rows: Sequence[Mapping[str, Any]] = await connection.fetch(sql, *arguments)
+            return rows
 
     async def execute(self, sql: str, *arguments: Any) -> None:  # noqa: ANN401  # any SQL value
         """Run one statement."""

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import asyncpg
-
-from shared.adapters.postgres.errors import translated
 from shared.adapters.postgres.lease import PostgresLease
-from shared.adapters.postgres.pool import CONNECT_TIMEOUT_SECONDS, Database
+from shared.adapters.postgres.pool import Database
 from shared.adapters.postgres.unit_statement import build, unpack_headers
 from shared.ports.errors import Transient, UnknownCommit
 from shared.ports.store import OutboxRow, Restored, Unit
@@ -87,15 +84,14 @@ class PostgresStore:
         """One statement; see `ports.Store.commit` for the errors."""
         next_seq = unit.outbox[-1].seq + 1 if unit.outbox else self._next_seq
         statement = build(unit, self._schema, self._shard, self._lease.epoch, next_seq)
-        pool = await self._pool()
-        with translated():
-            async with pool.acquire(timeout=CONNECT_TIMEOUT_SECONDS) as connection:
-                await connection.fetchrow(statement.text(), *statement.arguments)
+        await self._opened()
+        async with self._database.connection() as connection:
+            await connection.fetchrow(statement.text(), *statement.arguments)
         self._next_seq = next_seq
 
-    async def _pool(self) -> asyncpg.Pool:
+    async def _opened(self) -> None:
         try:
-            return await self._database.pool()
+            await self._database.pool()
         except UnknownCommit as error:  # nothing was sent yet
             raise Transient(str(error)) from error
 

@@ -1,0 +1,195 @@
+"""What operators and markets do while work runs: quotas change, queues stop, nodes go.
+
+Each disturbance is undone a few seconds later, all of them at the end. Quotas change by the
+version that was read (ETag), as operators change them. What is counted has happened: a quota
+counts as lowered only if more was used than the new one allows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+import aiohttp
+
+from muster.client import AsyncClient
+from muster.errors import Changed
+from tests.support.system import Stage
+
+Undo = Callable[[], Awaitable[None]]
+KINDS: Final = ("raise", "lower", "hold", "drain-queue", "drain-node", "notice", "cordon", "down")
+PAUSE_SECONDS: Final = (0.8, 2.0)
+LASTS_SECONDS: Final = (2.0, 5.0)
+NOTICE_SECONDS: Final = 3
+ANSWER_SECONDS_MAX: Final = 60.0
+
+
+class Disturbances:
+    """One at a time, in turns of all kinds; `done` counts them."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        client: AsyncClient,
+        queues: Mapping[str, dict[str, Any]],
+        *,
+        nodes: Mapping[str, Sequence[str]],
+        seed: int,
+    ) -> None:
+        self.done: Counter[str] = Counter()
+        self._stage = stage
+        self._client = client
+        self._queues = queues
+        self._nodes = nodes
+        """By flavor."""
+        self._random = random.Random(seed)
+        self._undo: dict[str, tuple[float, Undo]] = {}
+        """By what was changed: when to undo it, and how."""
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until told to stop; then everything is undone."""
+        deck: list[str] = []
+        while not stop.is_set():
+            if not deck:
+                deck = self._random.sample(KINDS, len(KINDS))
+            await self._begin(deck.pop())
+            await asyncio.sleep(self._random.uniform(*PAUSE_SECONDS))
+            await self._undo_due(time.monotonic())
+        await self._undo_due(float("inf"))
+
+    async def _undo_due(self, now: float) -> None:
+        for name, (due, undo) in list(self._undo.items()):
+            if due <= now:
+                del self._undo[name]
+                await undo()
+
+    async def _begin(self, kind: str) -> None:
+        acts = {
+            "raise": self._raise,
+            "lower": self._lower,
+            "hold": lambda: self._stop_queue("held"),
+            "drain-queue": lambda: self._stop_queue("draining"),
+            "drain-node": lambda: self._command_node("drain"),
+            "cordon": lambda: self._command_node("cordon"),
+            "notice": self._notice,
+            "down": self._down,
+        }
+        if await acts[kind]():
+            self.done[kind] += 1
+
+    def _later(self, name: str, undo: Undo) -> bool:
+        self._undo[name] = (time.monotonic() + self._random.uniform(*LASTS_SECONDS), undo)
+        return True
+
+    # ── quotas ───────────────────────────────────────────────────────────────
+
+    async def _raise(self) -> bool:
+        """Half as much again as a queue owns."""
+        name = self._random.choice([one for one in self._queues if one not in self._undo])
+        body = self._queues[name]
+        return await self._change(name, {**body, "flavors": _times(body["flavors"], 3, 2)})
+
+    async def _lower(self) -> bool:
+        """To half of what it uses, and nothing borrowed; of the queue that uses most."""
+        used = {one["name"]: one["flavors"] for one in await self._client.listing("queues")}
+        free = [one for one in self._queues if one not in self._undo]
+        name = max(free, key=lambda one: sum(each["used"]["gpu_milli"] for each in used[one]))
+        flavors = [
+            {"flavor": each["flavor"], "nominal": _half(each["used"]), "borrowing_limit": {}}
+            for each in used[name]
+        ]
+        return await self._change(name, {**self._queues[name], "flavors": flavors}) and any(
+            each["used"]["gpu_milli"] for each in used[name]
+        )
+
+    async def _stop_queue(self, how: str) -> bool:
+        """Nothing of it is started (`held`); what runs goes, too (`draining`)."""
+        queues = await self._client.listing("queues")
+        running = {one["name"]: one["workloads"].get("running", 0) for one in queues}
+        free = [one for one in self._queues if one not in self._undo]
+        name = max(free, key=lambda one: (running[one] + 1) * self._random.random())
+        changed = await self._change(name, {**self._queues[name], how: True})
+        return changed and running[name] > 0
+
+    async def _change(self, name: str, body: dict[str, Any]) -> bool:
+        async def back() -> None:
+            await self._apply(name, self._queues[name])
+
+        await self._apply(name, body)
+        return self._later(name, back)
+
+    async def _apply(self, name: str, body: dict[str, Any]) -> None:
+        while True:
+            found = await self._client.document("queues", name)
+            assert found is not None
+            try:
+                await self._client.apply("queues", name, body, etag=found[1])
+            except Changed:
+                continue
+            return
+
+    # ── nodes ────────────────────────────────────────────────────────────────
+
+    async def _command_node(self, verb: str) -> bool:
+        name = self._node("h100")
+        await self._order(name, verb)
+        return self._later(name, lambda: self._order(name, "uncordon"))
+
+    async def _notice(self) -> bool:
+        """The market wants a node back, takes it in time, and gives another of its name later."""
+        name = self._node("spot")
+        await self._fleet(f"{name}/notice?seconds={NOTICE_SECONDS}")
+
+        async def back() -> None:
+            await self._fleet(f"{name}/down?reason=spot")
+            await self._fleet(f"{name}/up")
+            await self._order(name, "uncordon")
+
+        self._later(name, back)
+        return True
+
+    async def _down(self) -> bool:
+        """A machine fails without a word, and comes back."""
+        name = self._node("h100")
+        await self._fleet(f"{name}/down")
+        return self._later(name, lambda: self._fleet(f"{name}/up"))
+
+    def _node(self, flavor: str) -> str:
+        return self._random.choice([one for one in self._nodes[flavor] if one not in self._undo])
+
+    async def _order(self, node: str, verb: str) -> None:
+        body = {"reason": "test"} if verb != "uncordon" else {}
+        await self._post(self._stage.api, f"/v1/nodes/{node}/{verb}", body)
+
+    async def _fleet(self, path: str) -> None:
+        async with aiohttp.ClientSession() as session:
+            await self._post(session, f"{self._stage.system.url('fleet')}/v1/nodes/{path}", {})
+
+    async def _post(self, session: aiohttp.ClientSession, url: str, body: dict[str, Any]) -> None:
+        """Until it is taken: whoever should take it may just have been killed."""
+        deadline, status = time.monotonic() + ANSWER_SECONDS_MAX, 0
+        while status not in (200, 202):
+            assert time.monotonic() < deadline, f"POST {url}: {status}"
+            try:
+                async with session.post(url, json=body) as reply:
+                    status = reply.status
+            except (aiohttp.ClientError, TimeoutError):
+                await asyncio.sleep(0.2)
+
+
+def _times(flavors: Sequence[Mapping[str, Any]], more: int, parts: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "flavor": each["flavor"],
+            "nominal": {unit: value * more // parts for unit, value in each["nominal"].items()},
+        }
+        for each in flavors
+    ]
+
+
+def _half(used: Mapping[str, int]) -> dict[str, int]:
+    return {unit: value // 2 for unit, value in used.items()}
