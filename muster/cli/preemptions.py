@@ -24,6 +24,8 @@ def preemptions(
 ) -> None:
     """List preemptions: for whom, by which rule, who went, what it cost.
 
+    Rule `idle` is work that did not use its GPUs: it went for nobody, and its owner releases it.
+
     A team sees those for its work and those of its work.
 
     Examples:
@@ -53,7 +55,7 @@ def _hours(gpu_ms: int) -> str:
 
 COLUMNS: Final = (
     Column("TIME", _time),
-    Column("FOR", field("workload_id")),
+    Column("FOR", lambda one: one["workload_id"] or "nobody"),
     Column("TEAM", field("team")),
     Column("RULE", field("rule")),
     Column("FLAVOR", field("flavor"), wide=True),

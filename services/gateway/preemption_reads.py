@@ -97,5 +97,7 @@ def _seen(
 def _outcome(row: Mapping[str, Any]) -> str:
     if row["expired_reason"]:
         return f"expired: {row['expired_reason']}"
+    if not row["workload_id"]:
+        return "released"
     placed = (row["placed_at_ms"] or 0) >= row["at_ms"]
     return "placed" if placed else "reserved"

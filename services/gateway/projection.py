@@ -13,16 +13,17 @@ from typing import Any, Final
 
 import msgspec
 
-from services.gateway import projection_plans
+from services.gateway import projection_idle, projection_plans
 from services.gateway.projection_rows import Batch, WorkloadRow
 from services.gateway.projection_sql import writes
 from shared.core.lifecycle import TERMINAL, State
 from shared.core.model import Placement, workload_resources
 from shared.core.units import NOTHING
-from shared.events import nodes, plans, quotas, workloads
+from shared.events import idleness, nodes, plans, quotas, workloads
 from shared.events.envelope import Event, Received
 from shared.events.topics import (
     CELL_PARTITIONS,
+    IDLENESS_FACTS,
     NODE_FACTS,
     QUEUE_FACTS,
     QUOTA_FACTS,
@@ -50,7 +51,7 @@ class Projection:
     def topics(self) -> Sequence[tuple[Topic, Sequence[int]]]:
         """Every fact of every cell."""
         cells = range(CELL_PARTITIONS)
-        topics = (QUEUE_FACTS, QUOTA_FACTS, WORKLOAD_FACTS, NODE_FACTS)
+        topics = (QUEUE_FACTS, QUOTA_FACTS, WORKLOAD_FACTS, NODE_FACTS, IDLENESS_FACTS)
         return [(topic, cells) for topic in topics]
 
     def reads(self) -> Collection[type[Wire]]:
@@ -183,6 +184,8 @@ def _evicted(batch: Batch, event: Event, fact: workloads.WorkloadEvicted) -> Non
     if fact.preemption is not None:
         story = {"preemption": fact.preemption, "back_at_ms": fact.back_at_ms}
         detail = _json.encode(story).decode()
+    if fact.idle is not None:
+        detail = projection_idle.released(batch, event, fact, fact.idle)
     _note(batch, event, fact, detail)
 
 
@@ -332,6 +335,8 @@ APPLY: Final[dict[type[Wire], Callable[[Batch, Event, Any], None]]] = {
     plans.EvictionPlanAccepted: projection_plans.accepted,
     plans.EvictionPlanRefused: projection_plans.refused,
     plans.ReservationExpired: projection_plans.expired,
+    idleness.IdlenessNoticed: projection_idle.noticed,
+    idleness.IdlenessEnded: projection_idle.ended,
     quotas.QuotaChanged: _limits,
     quotas.QueueUsageTold: _usage,
     quotas.BudgetWarned: _budget,

@@ -16,6 +16,7 @@ from aiohttp import web
 
 from services.gateway.door import Call, Door, answer, bad_parameter
 from services.gateway.neighbours import frees_next, place_in_queue
+from services.gateway.projection_idle import IDLE
 from services.gateway.queue_standing import resources
 from services.gateway.quota_tree import queues_below, quota_tree
 from services.gateway.why_views import Freeing, LimitLevel, Preemptor, QueuePlace, Why, WhyEntry
@@ -220,6 +221,9 @@ def _current(row: Mapping[str, Any], rows: Any, history: tuple[WhyEntry, ...]) -
     """The refusal of this wait, the reason of the last change, or what the state itself says."""
     state = State(row["state"] or State.RECEIVED.value)
     reason, message, next_step = _ANSWERS[state]
+    warning = _warning(rows, history) if state is State.RUNNING else None
+    if warning is not None:
+        return warning
     for one, entry in zip(rows, history, strict=True):
         refusal = one["version"] == 0 and one["state"] == State.QUEUED.value
         if state is State.QUEUED and refusal:
@@ -241,3 +245,13 @@ def _current(row: Mapping[str, Any], rows: Any, history: tuple[WhyEntry, ...]) -
         evidence={},
         at_ms=row["changed_at_ms"],
     )
+
+
+def _warning(rows: Any, history: tuple[WhyEntry, ...]) -> WhyEntry | None:  # noqa: ANN401  # rows
+    """What was told last of a running workload's use of its GPUs, if that was a warning."""
+    for one, entry in zip(rows, history, strict=True):
+        if one["state"] != State.RUNNING.value:
+            break
+        if one["version"] == 0:
+            return entry if entry.reason == IDLE else None
+    return None

@@ -119,7 +119,10 @@ class AlternativeView(View, frozen=True, kw_only=True):
 
 
 class PreemptionView(View, frozen=True, kw_only=True):
-    """One accepted plan: for whom, by which rule, who went, and what else could have been done."""
+    """One accepted plan: for whom, by which rule, who went, and what else could have been done.
+
+    Of rule `idle` the victim went for nobody: `workload_id` is empty, the team is its own.
+    """
 
     plan_id: str
     at_ms: int
@@ -136,7 +139,7 @@ class PreemptionView(View, frozen=True, kw_only=True):
     lost_gpu_ms: int
     alternatives: tuple[AlternativeView, ...]
     outcome: str
-    """reserved, placed, or expired with the reason."""
+    """reserved, placed, expired with the reason, or released (idle)."""
 
 
 class PreemptionPage(View, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from services.gateway.door import Call, Door, answer, bad_parameter
 from services.gateway.problems import not_found
+from services.gateway.projection_idle import IDLE
 from services.gateway.views import (
     WorkloadPage,
     WorkloadSummary,
@@ -24,9 +25,9 @@ _STATES: Final = frozenset(State)
 _specs: Final = msgspec.json.Decoder(WorkloadSpec)
 REFUSAL: Final = (
     " LEFT JOIN LATERAL (SELECT e.reason, e.message, e.detail, e.at_ms FROM gateway.event e"
-    " WHERE e.workload_id = w.id AND e.version = 0 AND e.state = 'queued'"
-    " AND e.at_ms >= w.queued_at_ms - 1000 ORDER BY e.seq DESC LIMIT 1)"
-    " r ON w.state = 'queued'"
+    " WHERE e.workload_id = w.id AND e.version = 0 AND e.state = w.state AND e.at_ms >="
+    " CASE w.state WHEN 'queued' THEN w.queued_at_ms - 1000 ELSE w.running_at_ms END"
+    " ORDER BY e.seq DESC LIMIT 1) r ON w.state IN ('queued', 'running')"
 )
 SUMMARY_COLUMNS: Final = (
     "w.*, w.labels::text AS labels_text, r.reason AS refusal, r.message AS refusal_message"
@@ -117,8 +118,11 @@ def raw(text: str | None) -> msgspec.Raw:
 
 
 def summary_fields(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What `WorkloadSummary` is made of; the reason of a queued one is its last refusal."""
-    queued = row["state"] == State.QUEUED.value
+    """What `WorkloadSummary` is made of.
+
+    The reason of a queued one is its last refusal, of a running one that it is idle.
+    """
+    told = row["state"] == State.QUEUED.value or row["refusal"] == IDLE
     return {
         "id": row["id"],
         "team": row["team"],
@@ -134,8 +138,8 @@ def summary_fields(row: Mapping[str, Any]) -> dict[str, Any]:
         "attempt": row["attempt"] or 0,
         "flavor": row["flavor"] or "",
         "nodes": tuple(row["nodes"] or ()),
-        "reason": (row["refusal"] if queued else row["reason"]) or "",
-        "message": (row["refusal_message"] if queued else row["message"]) or "",
+        "reason": (row["refusal"] if told else row["reason"]) or "",
+        "message": (row["refusal_message"] if told else row["message"]) or "",
         "submitted_at_ms": row["submitted_at_ms"],
         "queued_at_ms": row["queued_at_ms"],
         "placed_at_ms": row["placed_at_ms"],

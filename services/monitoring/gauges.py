@@ -66,6 +66,8 @@ class Gauges(Collector):
             allocated[self._team(team), flavor] += milli
         text = "GPUs charged to the workloads of a team."
         yield _gauge("muster_team_gpu_allocated", text, "team flavor", _gpus(allocated))
+        text = "GPUs of a team that were noticed to be idle."
+        yield _gauge("muster_team_gpu_idle", text, "team", self._idle(memory))
         by_team, by_flavor = fleet.utilised(memory)
         text = "GPUs of a team that compute: use times what it holds of each."
         used = self._by_team({(team,): value for team, value in by_team.items()})
@@ -73,6 +75,14 @@ class Gauges(Collector):
         text = "Mean use of the GPUs of a flavor, 0 to 1."
         yield _gauge("muster_gpu_utilization_ratio", text, "flavor", _one_label(by_flavor))
         yield self._gpu_seconds(memory)
+
+    def _idle(self, memory: Memory) -> dict[Labels, float]:
+        idle: Counter[Labels] = Counter()
+        for workload_id, watch in memory.watches.copy().items():
+            one = memory.workloads.get(workload_id)
+            if watch.told is not None and one is not None:
+                idle[self._team(one.team),] += one.gpu_milli
+        return _gpus(idle)
 
     def _gpu_seconds(self, memory: Memory) -> Metric:
         now_ms = self._clock.now_ms()

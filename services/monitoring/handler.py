@@ -1,5 +1,7 @@
 """The monitoring service: every fact becomes a cost row, a change in memory, or a count.
 
+Reports of use tell which work is idle, and that alone it tells others (`idle.py`).
+
 Pod facts and nominations are not read: whatever they lead to is in the facts of placement, and
 each message read costs an inbox row. Counters are moved only after the commit, so a batch that is
 decided again is counted once.
@@ -11,6 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 from services.monitoring import fleet, metrics
+from services.monitoring.idle import Idle
 from services.monitoring.labels import Capped
 from services.monitoring.ledger import CostRows
 from services.monitoring.memory import QUOTA, Memory
@@ -19,7 +22,7 @@ from shared.events import nodes, organisation, quotas, registry, topics, workloa
 from shared.events.envelope import Received
 from shared.events.workloads import Wire
 from shared.ports.reader import Reader
-from shared.runtime.handler import Outcome
+from shared.runtime.handler import Emit, Outcome
 
 TEAMS_MAX: Final = 200
 REASONS_MAX: Final = 50
@@ -54,6 +57,7 @@ class MonitoringHandler:
         self.memory = Memory()
         self._workloads = Workloads(self.memory)
         self._rows = CostRows()
+        self._idle = Idle(self.memory, self._cell)
         self._counts.clear()
         memory = self.memory
         self._actions: dict[type, Action] = {
@@ -66,7 +70,7 @@ class MonitoringHandler:
             nodes.NodeInventoryReported: lambda fact: fleet.inventory(memory, fact),
             nodes.GpuHealthReported: lambda fact: fleet.health(memory, fact),
             nodes.NodeRemoved: lambda fact: fleet.removed(memory, fact),
-            nodes.GpuUsageReported: lambda fact: fleet.used(memory, fact),
+            organisation.TeamApplied: self._idle.policy,
             **dict.fromkeys(TRANSITIONS, self._changed),
         }
 
@@ -87,7 +91,7 @@ class MonitoringHandler:
 
     def reads(self) -> Collection[type[Wire]]:
         """The payloads that have an action."""
-        return (organisation.FlavorApplied, *self._actions)
+        return (organisation.FlavorApplied, nodes.GpuUsageReported, *self._actions)
 
     async def load(self, reader: Reader) -> None:
         """Rebuild from the journal."""
@@ -101,15 +105,19 @@ class MonitoringHandler:
         """Apply the messages in order; deterministic."""
         del now_ms
         rows = self._rows = CostRows()
+        emits: list[Emit] = []
         for message in messages:
             payload = message.event.payload
             if isinstance(payload, organisation.FlavorApplied):
                 rows.price(payload, message.event.time_ms)
+            elif isinstance(payload, nodes.GpuUsageReported):
+                fleet.used(self.memory, payload)
+                emits += self._idle.reported(message, payload)
             else:
                 action = self._actions.get(type(payload))
                 if action is not None:
                     action(payload)
-        return Outcome(writes=[*rows.writes(), *self.memory.journal.writes()])
+        return Outcome(emits=emits, writes=[*rows.writes(), *self.memory.journal.writes()])
 
     def due(self, now_ms: int) -> Sequence[Received]:
         """No deadlines."""

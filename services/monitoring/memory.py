@@ -11,7 +11,9 @@ from typing import Final
 import msgspec
 
 from shared.core.cost import RunningTotal
+from shared.core.idleness import Run, Told
 from shared.core.lifecycle import HOLDING, TERMINAL, State
+from shared.core.team_policy import IdlePolicy
 from shared.events.nodes import GpuUsageReported
 from shared.events.quotas import QuotaChanged
 from shared.ports.reader import Reader
@@ -22,6 +24,8 @@ DEVICES: Final = "d"
 NODE: Final = "n"
 QUOTA: Final = "q"
 TOTAL: Final = "t"
+POLICY: Final = "i"
+WATCH: Final = "u"
 
 Devices = tuple[tuple[str, int, int], ...]
 """(node, GPU, milli-GPU) for every share that a workload holds."""
@@ -40,6 +44,9 @@ class Seen(msgspec.Struct, array_like=True):
     flavor: str = ""
     gpu_milli: int = 0
     placed_at_ms: int = 0
+    attempt: int = 0
+    running_at_ms: int = 0
+    idle_timeout_seconds: int | None = None
 
     @property
     def counted(self) -> bool:
@@ -50,6 +57,16 @@ class Seen(msgspec.Struct, array_like=True):
     def held(self) -> bool:
         """Whether it holds devices."""
         return self.state in HOLDING
+
+
+class Watch(msgspec.Struct, array_like=True):
+    """What was seen of the use of an attempt, by node."""
+
+    attempt: int
+    runs: dict[str, Run] = {}
+    told: Told | None = None
+    kept_ms: int = 0
+    """Time of the last report that is written down."""
 
 
 class NodeState(msgspec.Struct, array_like=True):
@@ -74,6 +91,8 @@ class Memory:
                 NODE: msgspec.json.Decoder(NodeState),
                 QUOTA: msgspec.json.Decoder(QuotaChanged),
                 TOTAL: msgspec.json.Decoder(int),
+                POLICY: msgspec.json.Decoder(IdlePolicy),
+                WATCH: msgspec.json.Decoder(Watch),
             },
         )
         self.workloads: dict[str, Seen] = {}
@@ -86,6 +105,11 @@ class Memory:
         self.charged: Counter[tuple[str, str, str]] = Counter()
         """Milli-GPU by (team, queue, flavor)."""
         self.totals: dict[tuple[str, str], RunningTotal] = {}
+        self.policies: dict[str, IdlePolicy] = {}
+        self.watches: dict[str, Watch] = {}
+        self.shares: dict[str, dict[str, tuple[tuple[int, int], ...]]] = {}
+        """By node and workload, (GPU, milli-GPU) of each share there."""
+        self.nodes_of: dict[str, tuple[str, ...]] = {}
         self.early: dict[str, None] = {}
         """Workloads of which `WorkloadQueued` was not read yet, oldest first."""
 
@@ -93,7 +117,10 @@ class Memory:
         """Fill an empty memory."""
         await self.journal.load(reader, shard)
         self.workloads = self.journal.of_kind(WORKLOAD)
-        self.devices = self.journal.of_kind(DEVICES)
+        self.policies = self.journal.of_kind(POLICY)
+        self.watches = self.journal.of_kind(WATCH)
+        for workload_id, devices in self.journal.of_kind(DEVICES).items():
+            self._occupy(workload_id, devices)
         self.nodes = self.journal.of_kind(NODE)
         self.quotas = self.journal.of_kind(QUOTA)
         for key, ended in self.journal.of_kind(TOTAL).items():
@@ -105,6 +132,43 @@ class Memory:
                 self.early[workload_id] = None
             if one.held and one.flavor:
                 self.begin(one)
+
+    def take(self, workload_id: str, devices: Devices) -> None:
+        """It holds these devices from now on."""
+        self._occupy(workload_id, devices)
+        self.journal.put(DEVICES, workload_id, devices)
+
+    def _occupy(self, workload_id: str, devices: Devices) -> None:
+        by_node: dict[str, list[tuple[int, int]]] = {}
+        for node, gpu, milli in devices:
+            by_node.setdefault(node, []).append((gpu, milli))
+        for node, shares in by_node.items():
+            self.shares.setdefault(node, {})[workload_id] = tuple(shares)
+        self.nodes_of[workload_id] = tuple(by_node)
+        self.devices[workload_id] = devices
+
+    def give_back(self, workload_id: str) -> None:
+        """It holds no devices any more; nothing happens if it held none."""
+        if self.devices.pop(workload_id, None) is None:
+            return
+        self.journal.drop(DEVICES, workload_id)
+        for node in self.nodes_of.pop(workload_id):
+            here = self.shares[node]
+            del here[workload_id]
+            if not here:
+                del self.shares[node]
+
+    def unwatch(self, workload_id: str) -> None:
+        """What was seen of its use is of no more interest."""
+        watch = self.watches.pop(workload_id, None)
+        if watch is not None and watch.kept_ms:
+            self.journal.drop(WATCH, workload_id)
+
+    def watch_anew(self, workload_id: str, watch: Watch) -> None:
+        """It holds other GPUs now: what was seen is no evidence any more."""
+        watch.runs = {}
+        if watch.kept_ms:
+            self.journal.put(WATCH, workload_id, watch)
 
     def count(self, one: Seen, sign: int) -> None:
         """Add a workload to the gauges, or take it out."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from services.monitoring.memory import DEVICES, WORKLOAD, Memory, Seen
+from services.monitoring.memory import WORKLOAD, Memory, Seen
 from shared.core.lifecycle import HOLDING, TERMINAL, State
 from shared.events.quotas import QuotaRefused
 from shared.events.workloads import (
@@ -20,6 +20,7 @@ from shared.events.workloads import (
     WorkloadQueued,
     WorkloadReleasedDevices,
     WorkloadResized,
+    WorkloadRunning,
 )
 
 EARLY_MAX: Final = 100_000
@@ -44,6 +45,7 @@ class Workloads:
             memory.count(one, -1)
             one.queued = True
             memory.count(one, 1)
+        one.idle_timeout_seconds = workload.spec.idle_timeout_seconds
         self._keep(workload.id, one)
 
     def refused(self, fact: QuotaRefused | PlacementRefused) -> None:
@@ -71,8 +73,22 @@ class Workloads:
         elif isinstance(fact, WorkloadResized):
             self._take(fact, fact.resized_at_ms, one)
         memory.count(one, 1)
+        self._runs(fact, one)
         self._keep(fact.workload_id, one)
         return True
+
+    def _runs(self, fact: WorkloadFact, one: Seen) -> None:
+        """Whether its use is looked at, and since when; another size is looked at anew."""
+        one.attempt = fact.attempt
+        if isinstance(fact, WorkloadRunning):
+            one.running_at_ms = fact.running_at_ms
+        watch = self._memory.watches.get(fact.workload_id)
+        if watch is None:
+            return
+        if fact.state is not State.RUNNING or watch.attempt != fact.attempt:
+            self._memory.unwatch(fact.workload_id)
+        elif isinstance(fact, WorkloadResized):
+            self._memory.watch_anew(fact.workload_id, watch)
 
     def _take(self, fact: WorkloadPlaced | WorkloadResized, at_ms: int, one: Seen) -> None:
         placement = fact.placement
@@ -85,8 +101,7 @@ class Workloads:
                 for pod in placement.pods
                 for share in pod.shares
             )
-            self._memory.devices[fact.workload_id] = devices
-            self._memory.journal.put(DEVICES, fact.workload_id, devices)
+            self._memory.take(fact.workload_id, devices)
 
     def _give_back(self, fact: WorkloadFact, one: Seen) -> None:
         if isinstance(fact, WorkloadReleasedDevices):
@@ -95,8 +110,7 @@ class Workloads:
             self._memory.end(one, fact.resized_at_ms)
         else:  # the end of the attempt before was never read: it counts nothing
             self._memory.end(one, 0)
-        if self._memory.devices.pop(fact.workload_id, None) is not None:
-            self._memory.journal.drop(DEVICES, fact.workload_id)
+        self._memory.give_back(fact.workload_id)
 
     def _known(self, workload_id: str, team: str, queue: str) -> Seen:
         """What is known of it; begun here when its `WorkloadQueued` is still to come."""

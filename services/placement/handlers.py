@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from services.placement import promises, resizing, store, transitions
+from services.placement import idle_release, promises, resizing, store, transitions
 from services.placement.agreement import Agreement
 from services.placement.desk import Desk
 from services.placement.drains import Drains
@@ -64,6 +64,7 @@ class PlacementHandler:
             workloads.ReprioritiseWorkload: self._reprioritise,
             workloads.RequestEviction: self._evict,
             plans.ProposeEvictionPlan: self._plan,
+            plans.ReleaseIdleWorkload: self._idle,
             quotas.WorkloadNominated: self._nominated,
             quotas.NominationWithdrawn: self._withdrawn,
             quotas.QuotaChanged: self._quota_changed,
@@ -243,6 +244,9 @@ class PlacementHandler:
 
     def _plan(self, message: Received, plan: plans.ProposeEvictionPlan) -> None:
         self._evictions.propose(message, plan)
+
+    def _idle(self, message: Received, plan: plans.ReleaseIdleWorkload) -> None:
+        idle_release.release(self.desk, message, plan)
 
     def _deadline(self, message: Received, fact: DeadlinePassed) -> None:
         if fact.kind == SWITCH:

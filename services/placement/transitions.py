@@ -20,7 +20,10 @@ BIND_SECONDS: Final = 120
 PREEMPTED: Final = "preempted"
 DRAINED: Final = "drained"
 SPOT_NOTICE: Final = "spot-notice"
-OWN_REASONS: Final = frozenset({"duration", "node-lost", "held", PREEMPTED, DRAINED, SPOT_NOTICE})
+IDLE: Final = "idle"
+OWN_REASONS: Final = frozenset(
+    {"duration", "node-lost", "held", PREEMPTED, DRAINED, SPOT_NOTICE, IDLE}
+)
 """Reasons of an eviction that decide what follows; a request cannot use them."""
 BACKOFF: Final = "backoff"
 """Kind of the deadline before which a requeued workload is not tried."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
+from services.preemption.idle import IdleReclaim
 from services.preemption.memory import (
     CLASS,
     COHORT,
@@ -25,7 +26,7 @@ from services.preemption.world import World
 from shared.adapters.clock import SystemClock
 from shared.core.decision import Reason
 from shared.core.value import replace
-from shared.events import nodes, organisation, plans, quotas, topics, workloads
+from shared.events import idleness, nodes, organisation, plans, quotas, topics, workloads
 from shared.events.deadlines import DeadlinePassed, deadline_message
 from shared.events.envelope import Received
 from shared.events.workloads import Wire
@@ -80,6 +81,8 @@ class PreemptionHandler:
             plans.EvictionPlanAccepted: lambda fact: self.planner.accepted(fact, self._now_ms),
             plans.EvictionPlanRefused: lambda fact: self.planner.refused_plan(fact, self._now_ms),
             plans.ReservationExpired: lambda fact: self.planner.expired(fact, self._now_ms),
+            idleness.IdlenessNoticed: self._idle,
+            idleness.IdlenessEnded: self._idle,
             organisation.QueueApplied: lambda fact: self._document(QUEUE, fact),
             organisation.CohortApplied: lambda fact: self._document(COHORT, fact),
             organisation.PriorityClassApplied: self._class,
@@ -98,18 +101,20 @@ class PreemptionHandler:
         self.memory = memory
         self.world = World(memory, self._seed)
         self.planner = Planner(memory, self.world, self._cell)
+        self.idle = IdleReclaim(memory)
         self._turns = 0
         self._now_ms = 0
         self._pause_until_ms = 0
 
     def topics(self) -> Sequence[tuple[topics.Topic, Sequence[int]]]:
-        """Organisation, nominations, facts of the ledger and of nodes."""
+        """Organisation, nominations, facts of the ledger, of nodes and of idle work."""
         cell = (self._cell,)
         return [
             (topics.ORGANISATION_FACTS, (0,)),
             (topics.QUOTA_FACTS, cell),
             (topics.WORKLOAD_FACTS, cell),
             (topics.NODE_FACTS, cell),
+            (topics.IDLENESS_FACTS, cell),
         ]
 
     def reads(self) -> Collection[type[Wire]]:
@@ -150,12 +155,16 @@ class PreemptionHandler:
 
     def next_due_ms(self) -> int | None:
         """When the next turn begins."""
-        due_ms = self.planner.lines.due_ms()
+        turns = (self.planner.lines.due_ms(), self.idle.due_ms())
+        due_ms = min((one for one in turns if one is not None), default=None)
         return None if due_ms is None else max(due_ms, self._pause_until_ms)
 
     def _turn(self, message: Received, outcome: Outcome) -> None:
         started = self._clock.monotonic_seconds()
-        for plan in self.planner.turn(message.event.id, self._now_ms):
+        name = message.event.id
+        released = self.idle.turn(name, self._now_ms)
+        proposed: list[plans.ProposeEvictionPlan | plans.ReleaseIdleWorkload] = [*released]
+        for plan in (*proposed, *self.planner.turn(name, self._now_ms)):
             emit = Emit(
                 payload=plan,
                 topic=topics.PLAN_COMMANDS,
@@ -185,6 +194,12 @@ class PreemptionHandler:
         if self.memory.changed(fact):
             self.planner.changed(fact.workload_id, fact.state)
 
+    def _idle(self, fact: idleness.IdlenessNoticed | idleness.IdlenessEnded) -> None:
+        if isinstance(fact, idleness.IdlenessNoticed):
+            self.idle.noticed(fact)
+        else:
+            self.idle.ended(fact)
+
     def _document(
         self, kind: str, fact: organisation.QueueApplied | organisation.CohortApplied
     ) -> None:
@@ -198,6 +213,7 @@ class PreemptionHandler:
         self.memory.dirty.update(dict.fromkeys(self.memory.placements))
 
     def _team(self, fact: organisation.TeamApplied) -> None:
+        self.idle.policy(fact)
         if fact.loss_gpu_seconds_per_hour is not None:
             self.memory.put(
                 TEAM, self.memory.loss_limits, fact.name, fact.loss_gpu_seconds_per_hour

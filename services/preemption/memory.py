@@ -15,7 +15,9 @@ import msgspec
 from shared.core.lifecycle import HOLDING, TERMINAL, State
 from shared.core.model import Node, Placement, PodSet, Workload
 from shared.core.priority_classes import built_in
+from shared.core.team_policy import IdlePolicy
 from shared.core.value import replace
+from shared.events.idleness import IdlenessNoticed
 from shared.events.organisation import CohortApplied, QueueApplied
 from shared.events.quotas import WorkloadNominated
 from shared.events.workloads import (
@@ -38,6 +40,8 @@ TEAM: Final = "t"
 FLIGHT: Final = "f"
 LOSS: Final = "l"
 COOLDOWN: Final = "d"
+POLICY: Final = "i"
+IDLE: Final = "w"
 OVER_MAX: Final = 100_000
 _BUILT_IN: Final = built_in()
 
@@ -100,6 +104,9 @@ class Memory:
         self.flights: dict[str, Flight] = {}
         self.losses: dict[str, list[tuple[int, int]]] = {}
         self.cooldowns: dict[str, int] = {}
+        self.policies: dict[str, IdlePolicy] = {}
+        self.idle: dict[str, IdlenessNoticed] = {}
+        """What was seen idle for so long that it is to be looked at."""
         self.dirty: dict[str, None] = {}
         self._over: OrderedDict[str, None] = OrderedDict()
 
@@ -113,6 +120,7 @@ class Memory:
         self.protected, self.loss_limits = of_kind(CLASS), of_kind(TEAM)
         self.flights, self.losses = of_kind(FLIGHT), of_kind(LOSS)
         self.cooldowns = of_kind(COOLDOWN)
+        self.policies, self.idle = of_kind(POLICY), of_kind(IDLE)
         self.dirty = dict.fromkeys(self.placements)
 
     def is_protected(self, priority_class: str) -> bool:
@@ -174,12 +182,18 @@ class Memory:
             (STAND, self.stands),
             (PLACE, self.placements),
             (COOLDOWN, self.cooldowns),
+            (IDLE, self.idle),
         ):
             if known.pop(workload_id, None) is not None:
                 self.journal.drop(kind, workload_id)
         self._over[workload_id] = None
         if len(self._over) > OVER_MAX:
             self._over.popitem(last=False)
+
+    def no_longer_idle(self, workload_id: str) -> None:
+        """There is nothing to look at, or it was."""
+        if self.idle.pop(workload_id, None) is not None:
+            self.journal.drop(IDLE, workload_id)
 
     # ── plans ──
 
@@ -232,5 +246,7 @@ def _decoders() -> dict[str, msgspec.json.Decoder[Any]]:
         FLIGHT: Flight,
         LOSS: list[tuple[int, int]],
         COOLDOWN: int,
+        POLICY: IdlePolicy,
+        IDLE: IdlenessNoticed,
     }
     return {kind: msgspec.json.Decoder(of) for kind, of in kinds.items()}

@@ -16,6 +16,11 @@ SPARED: Final = Counter(
     "Searches that ended without a plan, by what spared the victims.",
     ["obstacle"],
 )
+IDLE: Final = Counter(
+    "muster_idle_releases_total",
+    "Idle workloads that were looked at, by what became of them: released, or why they were not.",
+    ["outcome"],
+)
 WAITING: Final = Gauge(
     "muster_preemption_waiting",
     "Workloads refused for want of room or quota, for which others might be evicted.",

@@ -61,16 +61,18 @@ class NvmlProbe:
         return []
 
     def usage(self, at_ms: int) -> GpuUsageReported:
-        """Use of every GPU; 0 for what its driver does not tell."""
+        """Use of every GPU; 0 for what its driver does not tell, as of boards in MIG mode."""
         rows = [self._use(self._handle(gpu.index)) for gpu in self._node.gpus]
-        percent, memory, celsius, watts = zip(*rows, strict=True) if rows else ((), (), (), ())
+        unread = tuple(index for index, row in enumerate(rows) if row[0] is None)
+        use, memory, celsius, watts = zip(*rows, strict=True) if rows else ((), (), (), ())
         return GpuUsageReported(
             node=self.name,
             at_ms=at_ms,
-            utilization_percent=percent,
+            utilization_percent=tuple(one or 0 for one in use),
             memory_used_mib=memory,
             temperature_celsius=celsius,
             power_watts=watts,
+            unread=unread,
             cell=self._cell,
         )
 
@@ -82,15 +84,18 @@ class NvmlProbe:
             return ask()
         return otherwise
 
-    def _use(self, handle: Any) -> tuple[int, int, int, int]:  # noqa: ANN401
+    def _use(self, handle: Any) -> tuple[int | None, int, int, int]:  # noqa: ANN401
         nvml = self._nvml
         sensor = nvml.NVML_TEMPERATURE_GPU
         return (
-            self._told(lambda: int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu), 0),
+            self._told(lambda: self._percent(handle), None),
             self._told(lambda: int(nvml.nvmlDeviceGetMemoryInfo(handle).used) // MIB, 0),
             self._told(lambda: int(nvml.nvmlDeviceGetTemperature(handle, sensor)), 0),
             self._told(lambda: int(nvml.nvmlDeviceGetPowerUsage(handle)) // 1000, 0),
         )
+
+    def _percent(self, handle: Any) -> int | None:  # noqa: ANN401
+        return int(self._nvml.nvmlDeviceGetUtilizationRates(handle).gpu)
 
     # ── inventory ──
 

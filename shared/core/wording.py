@@ -1,8 +1,9 @@
-"""Numbers in sentences: amounts with their unit, plurals, lists. For explanations only."""
+"""Numbers in sentences: amounts with their unit, times, plurals, lists. For explanations only."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from shared.core.demand import Gang, PodDemand
 
@@ -16,6 +17,11 @@ def amount(unit: str, value: int) -> str:
     """An amount with its unit, which is the end of the field's name."""
     word = {"gpu_milli": "milli-GPU", "cpu_milli": "milli-CPU", "memory_mib": "MiB of memory"}
     return f"{value} {word[unit]}"
+
+
+def moment(at_ms: int) -> str:
+    """Unix milliseconds as `2026-11-21 14:05:00Z`."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def listing(parts: Sequence[str]) -> str:

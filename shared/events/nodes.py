@@ -97,6 +97,8 @@ class GpuUsageReported(Wire, frozen=True, kw_only=True):
     memory_used_mib: tuple[int, ...]
     temperature_celsius: tuple[int, ...]
     power_watts: tuple[int, ...]
+    unread: tuple[int, ...] = ()
+    """GPUs of which the use could not be read; their 0 per cent says nothing."""
     cell: int = 0
 
 

@@ -53,8 +53,24 @@ class ProposeEvictionPlan(Wire, frozen=True, kw_only=True):
     cell: int = 0
 
 
+class ReleaseIdleWorkload(Wire, frozen=True, kw_only=True):
+    """Stop an attempt whose GPUs were seen idle, and hold the workload for its owner."""
+
+    plan_id: str
+    workload_id: str
+    attempt: int
+    since_ms: int
+    until_ms: int
+    """Time of the last report that saw it idle."""
+    utilization_percent: int
+    """The most that one of its GPUs was used meanwhile."""
+    team: str = ""
+    queue: str = ""
+    cell: int = 0
+
+
 class PlanFact(Wire, frozen=True, kw_only=True):
-    """What all answers to a plan share; team and queue are those of the preemptor."""
+    """What all answers to a plan share; team and queue are those of `workload_id`."""
 
     plan_id: str
     workload_id: str
@@ -93,3 +109,10 @@ class ReservationExpired(PlanFact, frozen=True, kw_only=True):
     reason: str
     message: str
     expired_at_ms: int
+
+
+class IdleReleaseRefused(PlanFact, frozen=True, kw_only=True):
+    """An idle workload was not released: `reason` is workload-changed."""
+
+    reason: str
+    message: str

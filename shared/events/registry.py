@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from shared.events import nodes, organisation, plans, pods, quotas, topics, workloads
+from shared.events import idleness, nodes, organisation, plans, pods, quotas, topics, workloads
 from shared.events.topics import Topic
 from shared.events.workloads import Wire
 
@@ -65,10 +65,11 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
         plans.EvictionPlanAccepted,
         plans.EvictionPlanRefused,
         plans.ReservationExpired,
+        plans.IdleReleaseRefused,
         nodes.NodeCordoned,
         nodes.NodeUncordoned,
     ),
-    topics.PLAN_COMMANDS: (plans.ProposeEvictionPlan,),
+    topics.PLAN_COMMANDS: (plans.ProposeEvictionPlan, plans.ReleaseIdleWorkload),
     topics.NODE_COMMANDS: (nodes.CordonNode, nodes.UncordonNode),
     topics.POD_COMMANDS: (pods.BindWorkload, pods.EvictPods, pods.ResizePods),
     topics.POD_FACTS: (
@@ -88,6 +89,7 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
     ),
     topics.AGENT_COMMANDS: (nodes.ReconfigureGpu,),
     topics.USAGE_FACTS: (nodes.GpuUsageReported,),
+    topics.IDLENESS_FACTS: (idleness.IdlenessNoticed, idleness.IdlenessEnded),
 }
 TEAM_TYPES: Final[tuple[type[Wire], ...]] = (
     workloads.SubmissionAnswered,

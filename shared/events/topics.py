@@ -90,6 +90,9 @@ NODE_FACTS: Final = _topic(
 )
 AGENT_COMMANDS: Final = _topic("agent.commands.v1", "cell", 6, "placement", "node_agent")
 USAGE_FACTS: Final = _topic("usage.facts.v1", "cell", 6, "node_agent", "monitoring")
+IDLENESS_FACTS: Final = _topic(
+    "idleness.facts.v1", "cell", 96, "monitoring", "preemption", "gateway"
+)
 
 TOPICS: Final = (
     SUBMISSION_COMMANDS,
@@ -105,6 +108,7 @@ TOPICS: Final = (
     NODE_FACTS,
     AGENT_COMMANDS,
     USAGE_FACTS,
+    IDLENESS_FACTS,
 )
 
 

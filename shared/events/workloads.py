@@ -204,6 +204,15 @@ class Preemption(Wire, frozen=True, kw_only=True):
     queue: str
 
 
+class IdleRelease(Wire, frozen=True, kw_only=True):
+    """On which evidence idle work lost its GPUs: seen idle from `since_ms` to `until_ms`."""
+
+    plan_id: str
+    since_ms: int
+    until_ms: int
+    utilization_percent: int
+
+
 class WorkloadEvicted(WorkloadFact, frozen=True, kw_only=True):
     """Pods are being stopped (`evicting`); `reason` says why, `message` by whom."""
 
@@ -211,6 +220,8 @@ class WorkloadEvicted(WorkloadFact, frozen=True, kw_only=True):
     """Of a preempted one only."""
     back_at_ms: int = 0
     """When its room is expected to be free again; 0 when nobody knows."""
+    idle: IdleRelease | None = None
+    """Of one that was released because it was idle."""
 
 
 class WorkloadCancelling(WorkloadFact, frozen=True, kw_only=True):

@@ -1,14 +1,15 @@
 """One described machine: what its agent would read, with failures on demand.
 
 It is a `ports.probe.GpuProbe`. Use follows from what occupies each GPU (told by whoever knows),
-with a ripple from the seed; a GPU that nothing occupies is idle and cool.
+with a ripple from the seed; a GPU that nothing occupies is idle and cool. Of a machine that nobody
+tells about, use counts as unread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
 from shared.core.model import Node
 from shared.core.value import replace
@@ -24,6 +25,17 @@ _IDLE_CELSIUS, _BUSY_CELSIUS = 32, 38
 _IDLE_WATTS, _BUSY_WATTS = 60, 560
 
 
+class Occupancy(NamedTuple):
+    """What is held of one GPU; 0 MiB is as much as it has. `busy_milli` of it is made use of."""
+
+    gpu_milli: int
+    memory_mib: int
+    busy_milli: int
+
+
+NOTHING_HELD: Final = Occupancy(0, 0, 0)
+
+
 class Machine:
     """A node with its failures. `now_ms` at the start is the first generation.
 
@@ -35,7 +47,7 @@ class Machine:
         self._node = node
         self._cell = cell
         self._random = Random(f"{seed}/{node.name}")
-        self._occupied: Mapping[int, tuple[int, int]] = {}
+        self._occupied: Mapping[int, Occupancy] | None = None
         self._changes: list[GpuHealthReported | NodeNoticeReported] = []
 
     @property
@@ -58,6 +70,7 @@ class Machine:
             memory_used_mib=memory,
             temperature_celsius=celsius,
             power_watts=watts,
+            unread=() if self._occupied is not None else tuple(range(len(rows))),
             cell=self._cell,
         )
 
@@ -66,8 +79,8 @@ class Machine:
         changes, self._changes = self._changes, []
         return changes
 
-    def occupy(self, occupied: Mapping[int, tuple[int, int]]) -> None:
-        """What is held, by GPU index: (milli-GPU, MiB); 0 MiB is as much as the GPU has."""
+    def occupy(self, occupied: Mapping[int, Occupancy]) -> None:
+        """What is held, by GPU index."""
         self._occupied = occupied
 
     def set_gpu(self, index: int, now_ms: int, *, healthy: bool, reason: str) -> bool:
@@ -86,7 +99,7 @@ class Machine:
         gpu = gpus.get(command.gpu)
         if gpu is None or gpu.mig == command.mig or command.uuid not in ("", gpu.uuid):
             return False
-        if now_ms > command.expires_at_ms or self._occupied.get(command.gpu, (0, 0))[0]:
+        if now_ms > command.expires_at_ms or self._held(command.gpu).gpu_milli:
             return False
         gpus[command.gpu] = replace(gpu, mig=command.mig)
         self._node = replace(self._node, gpus=tuple(gpus.values()))
@@ -127,11 +140,14 @@ class Machine:
             )
         )
 
+    def _held(self, index: int) -> Occupancy:
+        return (self._occupied or {}).get(index, NOTHING_HELD)
+
     def _use(self, index: int, memory_mib: int) -> tuple[int, int, int, int]:
-        milli, held_mib = self._occupied.get(index, (0, 0))
-        if not milli or not self._node.ready:
+        held = self._held(index)
+        if not held.gpu_milli or not self._node.ready:
             return 0, 0, _IDLE_CELSIUS, _IDLE_WATTS
-        percent = min(100, milli // 10) * (85 + self._random.randrange(15)) // 100
-        used_mib = min(held_mib or memory_mib, memory_mib) * 9 // 10
+        percent = min(100, held.busy_milli // 10) * (85 + self._random.randrange(15)) // 100
+        used_mib = min(held.memory_mib or memory_mib, memory_mib) * 9 // 10
         celsius = _IDLE_CELSIUS + _BUSY_CELSIUS * percent // 100
         return percent, used_mib, celsius, _IDLE_WATTS + _BUSY_WATTS * percent // 100

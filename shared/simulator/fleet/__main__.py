@@ -28,6 +28,8 @@ class ClusterSide:
     """The fleet's view of the simulated cluster: what runs where, and nodes that come and go."""
 
     def __init__(self, url: str, machines: Mapping[str, Machine], seconds: float) -> None:
+        self.use: dict[str, int] = {}
+        """How much of their GPUs some workloads use, in per cent."""
         self._url = url
         self._machines = machines
         self._seconds = seconds
@@ -40,7 +42,7 @@ class ClusterSide:
         try:
             while True:
                 try:
-                    nodes = occupancy((await cluster.list_pods())[0])
+                    nodes = occupancy((await cluster.list_pods())[0], self.use)
                     for name, machine in self._machines.items():
                         machine.occupy(nodes.get(name, {}))
                 except Transient as error:
@@ -90,6 +92,7 @@ async def main() -> None:
         poke=reporter.poke,
         ready=lambda: reporter.ready,
         node_changed=cluster.node_changed,
+        use=cluster.use,
     )
     orders = Orders(machines, clock=clock, poke=reporter.poke)
     subscription = KafkaSubscription(settings.kafka, settings.topic_prefix)

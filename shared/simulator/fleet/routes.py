@@ -4,6 +4,7 @@ GET  /v1/nodes                                  names, whether ready, failed GPU
 POST /v1/nodes/{name}/down, /v1/nodes/{name}/up   ?reason=
 POST /v1/nodes/{name}/gpus/{index}/fail, .../heal  ?reason=
 POST /v1/nodes/{name}/notice                       ?seconds=120&reason=
+POST /v1/workloads/{id}/use                        ?percent=0  (100: as other work)
 GET  /healthz, /readyz
 """
 
@@ -19,11 +20,17 @@ from shared.ports.clock import Clock
 from shared.simulator.machine import Machine
 
 SECONDS_DIGITS_MAX: Final = 6
+PERCENT_MAX: Final = 100
+USE_MAX: Final = 10_000
+"""Workloads whose use is remembered."""
 NodeChanged = Callable[[str, bool], Awaitable[None]]
 
 
 class FleetRoutes:
-    """Handlers around the machines; `node_changed` tells the cluster, `poke` the reporter."""
+    """Handlers around the machines; `node_changed` tells the cluster, `poke` the reporter.
+
+    `use` is how much of their GPUs some workloads use, in per cent.
+    """
 
     def __init__(
         self,
@@ -33,7 +40,9 @@ class FleetRoutes:
         poke: Callable[[], None],
         ready: Callable[[], bool],
         node_changed: NodeChanged,
+        use: dict[str, int] | None = None,
     ) -> None:
+        self._use = {} if use is None else use
         self._machines = machines
         self._clock = clock
         self._poke = poke
@@ -50,6 +59,7 @@ class FleetRoutes:
                 web.get("/v1/nodes", self.nodes),
                 web.post("/v1/nodes/{name}/{action:down|up}", self.change_node),
                 web.post("/v1/nodes/{name}/notice", self.notice),
+                web.post("/v1/workloads/{id}/use", self.set_use),
                 web.post(
                     "/v1/nodes/{name}/gpus/{index:[0-9]+}/{action:fail|heal}", self.change_gpu
                 ),
@@ -123,6 +133,19 @@ class FleetRoutes:
         if changed:
             self._poke()
         return web.json_response({"changed": changed})
+
+    async def set_use(self, request: web.Request) -> web.Response:
+        """Let a workload use so much of what it holds, from the next look at the cluster on."""
+        text = request.query.get("percent", "0")
+        if not text.isdecimal() or len(text) > SECONDS_DIGITS_MAX or int(text) > PERCENT_MAX:
+            raise web.HTTPBadRequest(text=f"percent: {text!r} is not 0 to {PERCENT_MAX}")
+        identifier = request.match_info["id"]
+        self._use.pop(identifier, None)
+        if int(text) < PERCENT_MAX:
+            self._use[identifier] = int(text)
+            if len(self._use) > USE_MAX:
+                del self._use[next(iter(self._use))]
+        return web.json_response({"percent": int(text)})
 
     def _machine(self, request: web.Request) -> Machine:
         name = request.match_info["name"]

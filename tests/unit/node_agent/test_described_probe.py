@@ -39,7 +39,7 @@ def test_the_inventory_is_the_description(path):
 
     assert (node.name, len(node.gpus), node.gpus[1].memory_mib) == ("n1", 2, 1000)
     assert probe.changes() == []
-    assert probe.usage(NOW).utilization_percent == (0, 0)
+    assert (probe.usage(NOW).utilization_percent, probe.usage(NOW).unread) == ((0, 0), (0, 1))
 
 
 def test_yaml_is_read_too(tmp_path):

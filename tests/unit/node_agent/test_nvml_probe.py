@@ -214,7 +214,7 @@ def test_an_old_driver_leaves_out_what_it_cannot_tell(library):
     gpu = probe.inventory().gpus[1]
 
     assert (gpu.mig, gpu.numa, gpu.mig_placements) == (False, 0, ())
-    assert probe.usage(NOW).utilization_percent == (0, 0)
+    assert (probe.usage(NOW).utilization_percent, probe.usage(NOW).unread) == ((0, 0), (0, 1))
 
 
 def test_a_change_is_another_generation_and_no_change_is_none(library):
@@ -233,7 +233,7 @@ def test_a_change_is_another_generation_and_no_change_is_none(library):
 def test_use_is_told_by_gpu(library):
     usage = a_probe(library).usage(NOW)
 
-    assert usage.utilization_percent == (40, 41)
+    assert (usage.utilization_percent, usage.unread) == ((40, 41), ())
     assert usage.memory_used_mib == (3_072, 3_072)
     assert (usage.temperature_celsius, usage.power_watts) == ((55, 55), (412, 412))
 

@@ -14,6 +14,7 @@ from shared.ports.cluster import Pod
 from shared.ports.errors import Transient
 from shared.runtime import reporter as reporter_module
 from shared.runtime.reporter import Pace, Reporter
+from shared.simulator.fleet import routes as routes_module
 from shared.simulator.fleet.description import (
     DEFAULT_GROUPS,
     FleetFile,
@@ -24,7 +25,7 @@ from shared.simulator.fleet.description import (
 from shared.simulator.fleet.files import read_fleet
 from shared.simulator.fleet.occupancy import occupancy
 from shared.simulator.fleet.routes import FleetRoutes
-from shared.simulator.machine import Machine
+from shared.simulator.machine import Machine, Occupancy
 
 NOW = 1_700_000_000_000
 
@@ -219,6 +220,7 @@ def test_only_what_is_held_is_in_use():
     waiting = msgspec.structs.replace(pod, name="b", node="n-0001", phase="Pending")
 
     nodes = occupancy([pod, waiting])
+    untold = machine.usage(NOW)
     machine.occupy(nodes["n-0000"])
     usage = machine.usage(NOW)
 
@@ -226,11 +228,14 @@ def test_only_what_is_held_is_in_use():
     assert usage.utilization_percent[0] > usage.utilization_percent[2] > 0
     assert (usage.utilization_percent[1], usage.memory_used_mib[1]) == (0, 0)
     assert usage.memory_used_mib == (900, 0, 360)
+    assert (untold.unread, usage.unread) == ((0, 1, 2), ())
+    quiet = occupancy([pod, waiting], {"w": 0})["n-0000"]
+    assert [(1000, 0), (500, 0)] == [(one.gpu_milli, one.busy_milli) for one in quiet.values()]
 
 
 def test_a_node_that_is_down_uses_nothing():
     machine = a_fleet(1)[0]
-    machine.occupy({0: (1000, 1000)})
+    machine.occupy({0: Occupancy(1000, 1000, 1000)})
 
     machine.set_ready(NOW, ready=False, reason="x")
 
@@ -248,12 +253,14 @@ async def fleet():
         told.append((name, ready))
 
     cluster_away: list[bool] = []
+    use: dict[str, int] = {}
     routes = FleetRoutes(
         machines, clock=ManualClock(), poke=lambda: told.append("poke"), ready=lambda: True,
-        node_changed=node_changed,
+        node_changed=node_changed, use=use,
     )  # fmt: skip
     async with TestClient(TestServer(routes.application())) as client:
         client.cluster_away = cluster_away  # type: ignore[attr-defined]  # for one test
+        client.use = use  # type: ignore[attr-defined]  # for one test
         yield client, machines, told
 
 
@@ -301,3 +308,16 @@ async def test_what_does_not_exist_cannot_fail(fleet, path):
 
     assert (await client.post(path)).status == 404
     assert told == []
+
+
+async def test_work_can_be_told_how_much_of_its_gpus_it_uses(fleet, monkeypatch):
+    client, _, _ = fleet
+    monkeypatch.setattr(routes_module, "USE_MAX", 2)
+
+    for name in ("w1", "w2", "w3"):
+        assert (await client.post(f"/v1/workloads/{name}/use?percent=3")).status == 200
+    await client.post("/v1/workloads/w3/use?percent=100")
+    wrong = [await client.post(f"/v1/workloads/w/use?percent={one}") for one in ("101", "x", "-1")]
+
+    assert client.use == {"w2": 3}
+    assert [400] * 3 == [one.status for one in wrong]

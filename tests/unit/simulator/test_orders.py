@@ -6,7 +6,7 @@ import pytest
 
 from shared.core.model import Gpu, Node
 from shared.events.nodes import ReconfigureGpu
-from shared.simulator.machine import Machine
+from shared.simulator.machine import Machine, Occupancy
 
 NOW_MS = 1_000_000
 
@@ -51,6 +51,6 @@ def test_what_is_late_or_meant_for_another_gpu_changes_nothing(wrong):
 
 def test_a_gpu_in_use_keeps_its_mode():
     machine = a_machine()
-    machine.occupy({1: (500, 1_000)})
+    machine.occupy({1: Occupancy(500, 1_000, 500)})
 
     assert not machine.obey(order(), NOW_MS)
