@@ -12,7 +12,8 @@ from typing import Final
 
 import msgspec
 
-from services.binder.gang import Gang, Key, Told
+from services.binder.gang import Gang
+from services.binder.gang_state import Key, Told
 from shared.ports.cluster import Pod
 from shared.ports.reader import Reader
 from shared.ports.store import Write

@@ -1,8 +1,8 @@
-"""One attempt in the cluster: what is known of its pods, what to do next, what to tell.
+"""One attempt in the cluster: what comes in, and what that makes of it.
 
-Pure: results, events, lists and the time come in; operations and facts come out. Level-triggered:
-`operations` compares the goal with what is known, so it does not matter which message was lost
-or how often something was told. What is known of a pod only moves forward, by resource version.
+Pure: results, events, lists and the time come in; operations (`gang_operations.py`) and facts
+(`gang_facts.py`) are made from what is known (`gang_state.py`). What is known of a pod only moves
+forward, by resource version.
 
     RUN    create all pods -> bind all -> wait until all ended           PodsBound/Running/Finished
            of another size: create and bind more, or delete the highest  PodsResized, ResizeRefused
@@ -13,20 +13,26 @@ or how often something was told. What is known of a pod only moves forward, by r
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
-from enum import IntEnum
-from typing import Any, Final
+from collections.abc import Container
+from typing import Final
 
-from shared.events.pods import (
-    BindRefused,
-    PodFact,
-    PodsBound,
-    PodsFinished,
-    PodsGone,
-    PodsResized,
-    PodsRunning,
-    ResizeRefused,
+from services.binder.gang_state import (
+    ABSENT,
+    BOUND,
+    CREATED,
+    FAILED,
+    FOREIGN,
+    GONE,
+    NOT_THERE,
+    RUNNING,
+    SUCCEEDED,
+    GangState,
+    Goal,
+    Noted,
+    Told,
+    pod_name,
 )
+from shared.events.pods import BindRefused, PodsFinished
 from shared.ports.cluster import Operation, Pod, Result
 
 BIND_DEADLINE_MS: Final = 30_000
@@ -36,223 +42,17 @@ SETTLE_MS: Final = 200
 RETRY_MS: Final = 250
 FAILED_GRACE_SECONDS: Final = 10
 """For the other pods of a gang in which one failed: time to write down what they have."""
-
-ABSENT, CREATED, BOUND, RUNNING, SUCCEEDED, FAILED, GONE, FOREIGN = range(8)
 _PHASES: Final = {"Running": RUNNING, "Succeeded": SUCCEEDED, "Failed": FAILED}
-_NOT_THERE: Final = frozenset((ABSENT, GONE, FOREIGN))
-_OVER: Final = _NOT_THERE | {SUCCEEDED, FAILED}
 _OK, _CREATED, _NOT_FOUND, _CONFLICT = 200, 201, 404, 409
 _RETRY: Final = frozenset((408, 425, 429, 500, 502, 503, 504))
 
 
-class Goal(IntEnum):
-    """What the cluster is to be brought to."""
+class Gang(GangState):
+    """See the module."""
 
-    RUN = 0
-    CLEAR = 1
-    CLOSE = 2
+    __slots__ = ()
 
-
-class Told(IntEnum):
-    """The last fact that was told; the same order as the states of an attempt."""
-
-    NOTHING = 0
-    BOUND = 1
-    RUNNING = 2
-    END = 3
-
-
-class Noted(IntEnum):
-    """Whether it is committed that all pods of an evicted attempt had ended well.
-
-    Their deletion waits for it: afterwards nothing could tell any more.
-    """
-
-    NO = 0
-    ASKED = 1
-    YES = 2
-
-
-Key = tuple[str, int]
-
-
-class Gang:
-    """See the module. `pods` are what to create; empty once that is done and committed."""
-
-    __slots__ = (
-        "cell", "correlation_id", "deadline_ms", "deleting", "ended_well", "goal",
-        "grace_seconds", "in_flight", "key", "marks", "not_before_ms", "noted", "outcome", "pods",
-        "resizing", "setback", "settle_at_ms", "size", "size_before", "told", "uids",
-        "unknown_round", "versions",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        *,
-        workload_id: str,
-        attempt: int,
-        size: int,
-        pods: tuple[Pod, ...] = (),
-        cell: int = 0,
-        told: Told = Told.NOTHING,
-        correlation_id: str = "",
-    ) -> None:
-        self.key: Key = (workload_id, attempt)
-        self.cell = cell
-        self.pods = pods
-        self.told = told
-        self.correlation_id = correlation_id
-        self.goal = Goal.RUN
-        self.outcome: PodFact | None = None
-        """In CLEAR, what to tell once it is done; None stands for PodsGone."""
-        self.grace_seconds = 0
-        self.size = self.size_before = size
-        """Ranks from `size` on are to go; the lists below keep their length."""
-        self.resizing = 0
-        """Number of the resize that is not told yet."""
-        self.setback: tuple[str, str, str] | None = None
-        """Reason, message and node for which a growth was given up."""
-        self.uids = [""] * size
-        self.marks = [ABSENT if told is Told.NOTHING else BOUND] * size
-        self.versions = [0] * size
-        self.deleting: set[int] = set()
-        """Ranks whose deletion was accepted and not yet seen."""
-        self.ended_well = 0
-        """A bit for each rank that was seen to succeed."""
-        self.noted = Noted.NO
-        self.in_flight = False
-        self.unknown_round = 0
-        """After a lost reply nothing is assumed until the list of this round; 0: all known."""
-        self.not_before_ms = 0
-        self.deadline_ms = 0
-        self.settle_at_ms = 0
-
-    # ── what to do ───────────────────────────────────────────────────────────
-
-    def operations(self, now_ms: int) -> list[tuple[int, Operation]]:
-        """The next operations with their ranks; empty while waiting for something."""
-        if self.in_flight or self.unknown_round or now_ms < self.not_before_ms:
-            return []
-        if self.goal is not Goal.RUN or self._surplus():
-            return list(self._deletes())
-        low = self._low()
-        if low >= BOUND:
-            return []
-        return self._creates() if low == ABSENT else self._binds()
-
-    def _creates(self) -> list[tuple[int, Operation]]:
-        return [
-            (rank, Operation(verb="create", name=pod.name, pod=pod))
-            for rank, pod in enumerate(self.pods)
-            if self.marks[rank] == ABSENT
-        ]
-
-    def _binds(self) -> list[tuple[int, Operation]]:
-        return [
-            (rank, Operation(verb="bind", name=pod.name, uid=self.uids[rank], node=pod.node))
-            for rank, pod in enumerate(self.pods)
-            if self.marks[rank] == CREATED
-        ]
-
-    def _deletes(self) -> Iterator[tuple[int, Operation]]:
-        keep = _OVER if isinstance(self.outcome, PodsFinished) else _NOT_THERE
-        spared = keep if self.goal is Goal.CLEAR else _NOT_THERE
-        if self._to_be_noted():
-            return
-        first = self.size if self.goal is Goal.RUN else 0
-        for rank, mark in enumerate(self.marks[first:], first):
-            if mark not in spared and self.uids[rank] and rank not in self.deleting:
-                name = pod_name(self.key, rank)
-                uid, grace = self.uids[rank], self.grace_seconds
-                yield rank, Operation(verb="delete", name=name, uid=uid, grace_seconds=grace)
-
-    def _surplus(self) -> bool:
-        """Whether a pod that is to go is still there."""
-        return any(mark not in _NOT_THERE for mark in self.marks[self.size :])
-
-    def _low(self) -> int:
-        """The mark of that pod which is furthest behind."""
-        return min(self.marks if len(self.marks) == self.size else self.marks[: self.size])
-
-    def over(self) -> bool:
-        """Whether nothing is left to do or to wait for, so that it can be forgotten."""
-        return self.goal is Goal.CLOSE and not self.in_flight and not any(self._deletes())
-
-    # ── what to tell ─────────────────────────────────────────────────────────
-
-    def fact(self, now_ms: int) -> PodFact | None:
-        """The next fact to tell, once; in RUN only the furthest of those that are true."""
-        if self.told is Told.END or self.goal is Goal.CLOSE:
-            return None
-        return self._fact_of_run(now_ms) if self.goal is Goal.RUN else self._fact_of_clear(now_ms)
-
-    def _fact_of_clear(self, now_ms: int) -> PodFact | None:
-        if self._cleared():
-            return self._end(now_ms)
-        if self._to_be_noted() and self.noted is Noted.NO:
-            self.noted = Noted.ASKED
-            return PodsFinished(succeeded=True, **self._who(now_ms))
-        return None
-
-    def _fact_of_run(self, now_ms: int) -> PodFact | None:
-        if self.resizing:
-            return self._fact_of_resize(now_ms)
-        low = self._low()
-        if low == SUCCEEDED == max(self.marks[: self.size]):
-            self.told = Told.END
-            return PodsFinished(succeeded=True, **self._who(now_ms))
-        if self.told < Told.RUNNING and low >= RUNNING:
-            self.told = Told.RUNNING
-            return PodsRunning(**self._who(now_ms))
-        if self.told < Told.BOUND and low >= BOUND and now_ms >= self.settle_at_ms:
-            self.told = Told.BOUND
-            return PodsBound(**self._who(now_ms))
-        return None
-
-    def _fact_of_resize(self, now_ms: int) -> PodFact | None:
-        if self.in_flight or self.unknown_round or self._surplus() or not self.bound():
-            return None
-        number, self.resizing = self.resizing, 0
-        if self.setback is None:
-            return PodsResized(number=number, pods=self.size, **self._who(now_ms))
-        reason, message, node = self.setback
-        return ResizeRefused(
-            number=number, reason=reason, message=message, node=node, **self._who(now_ms)
-        )
-
-    def bound(self) -> bool:
-        """Whether all pods are on their nodes."""
-        return self._low() >= BOUND
-
-    def _cleared(self) -> bool:
-        if self.in_flight or self.unknown_round:
-            return False
-        done = _OVER if isinstance(self.outcome, PodsFinished) else _NOT_THERE
-        return all(mark in done for mark in self.marks)
-
-    def _end(self, now_ms: int) -> PodFact:
-        self.told = Told.END
-        if self.outcome is not None:
-            return self.outcome
-        return PodsGone(succeeded=self._all_well(), **self._who(now_ms))
-
-    def _all_well(self) -> bool:
-        everybody = (1 << self.size) - 1
-        return everybody > 0 and self.ended_well & everybody == everybody
-
-    def _to_be_noted(self) -> bool:
-        evicted = self.goal is Goal.CLEAR and self.outcome is None
-        return evicted and self.noted is not Noted.YES and self._all_well()
-
-    def _who(self, now_ms: int) -> dict[str, Any]:
-        return {
-            "workload_id": self.key[0],
-            "attempt": self.key[1],
-            "at_ms": now_ms,
-            "cell": self.cell,
-        }
-
-    # ── what came in ─────────────────────────────────────────────────────────
+    # ── commands, and what is committed ──────────────────────────────────────
 
     def evict(self, grace_seconds: int) -> None:
         """Delete everything and answer PodsGone, whatever was going on."""
@@ -309,8 +109,10 @@ class Gang:
         if self.goal is Goal.RUN:
             self.goal = Goal.CLEAR
             self.outcome = BindRefused(
-                reason=reason, message=message, node=node, **self._who(now_ms)
+                reason=reason, message=message, node=node, **self.who(now_ms)
             )
+
+    # ── what the cluster answered and showed ─────────────────────────────────
 
     def answered(self, rank: int, operation: Operation, result: Result, now_ms: int) -> None:
         """Take in the answer to one operation."""
@@ -323,7 +125,7 @@ class Gang:
         elif result.status == _OK:
             self.deleting.add(rank)
         else:  # 404, or 409 because the name has another uid by now: ours is gone
-            self._mark(rank, GONE)
+            self.advance(rank, GONE)
 
     def _created(self, rank: int, result: Result, now_ms: int) -> None:
         pod = result.pod
@@ -332,7 +134,7 @@ class Gang:
         elif result.status == _CREATED or self._is_ours(pod, rank):
             self.observed("ADDED", pod, now_ms)
         else:
-            self._mark(rank, FOREIGN)
+            self.advance(rank, FOREIGN)
             message = f"{pod.name} belongs to somebody else"
             self._refuse(rank, "NameTaken", message, pod.node, now_ms)
 
@@ -343,12 +145,12 @@ class Gang:
     def _bound(self, rank: int, operation: Operation, result: Result, now_ms: int) -> None:
         pod = result.pod
         if result.status == _CREATED:
-            self._mark(rank, BOUND)
+            self.advance(rank, BOUND)
         elif pod is not None and pod.uid == operation.uid and pod.node == operation.node:
             self.observed("MODIFIED", pod, now_ms)
         else:
             if result.status == _NOT_FOUND:
-                self._mark(rank, GONE)
+                self.advance(rank, GONE)
             place = f", it is on {pod.node}" if pod is not None and pod.node else ""
             message = f"bind of {operation.name} to {operation.node}: {result.reason}{place}"
             reason = result.reason or "BindFailed"
@@ -374,7 +176,7 @@ class Gang:
             self.ended_well |= 1 << rank
         if kind == "DELETED":
             mark = GONE
-        self._mark(rank, mark)
+        self.advance(rank, mark)
         if self.goal is Goal.RUN and rank < self.size:
             self._check(rank, pod, mark, now_ms)
         return True
@@ -408,7 +210,7 @@ class Gang:
                 succeeded=False,
                 reason=reason,
                 message=f"pod {name}: {reason}",
-                **self._who(now_ms),
+                **self.who(now_ms),
             )
 
     def listed(self, uids: Container[str], version: int, list_round: int, now_ms: int) -> bool:
@@ -421,18 +223,10 @@ class Gang:
             self.unknown_round = 0
         self.deleting.clear()
         for rank, uid in enumerate(self.uids):
-            if self.marks[rank] in _NOT_THERE or uid in uids or self.versions[rank] > version:
+            if self.marks[rank] in NOT_THERE or uid in uids or self.versions[rank] > version:
                 continue
             changed = True
-            self._mark(rank, GONE)
+            self.advance(rank, GONE)
             if self.goal is Goal.RUN and rank < self.size:
                 self._vanished(rank, "PodLost", "", now_ms)
         return changed
-
-    def _mark(self, rank: int, mark: int) -> None:
-        self.marks[rank] = max(self.marks[rank], mark)
-
-
-def pod_name(key: Key, rank: int) -> str:
-    """The one name that a pod can have: it makes creating idempotent."""
-    return f"{key[0]}-{key[1]}-{rank}"

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from services.binder import actuator
+from services.binder import pulse
 from shared.events.pods import BindRefused, PodsFinished, PodsGone
 from shared.ports.cluster import Operation, Pod
 from shared.simulator.faults import Faults
@@ -59,7 +59,7 @@ async def test_pods_that_ended_are_told_and_then_deleted(world):
     assert world.told() == ["PodsRunning", "PodsFinished"]
     assert world.facts[-1].succeeded
     assert world.pods() == {}
-    assert world.handler._actuator._gangs == {}
+    assert world.handler._actuator.gangs.by_key == {}
     assert world.tables.rows["w1", 1]["state"] == "finished"
 
 
@@ -310,14 +310,14 @@ async def test_a_suspended_binder_touches_nothing(world):
 
 
 async def test_after_standing_still_it_is_quiet_until_the_lease_was_renewed(world, monkeypatch):
-    monkeypatch.setattr(actuator, "QUIET_SECONDS", 0.05)
-    acting = world.handler._actuator
-    acting._last_pulse -= actuator.PAUSE_SECONDS_MAX + 1
+    monkeypatch.setattr(pulse, "QUIET_SECONDS", 0.05)
+    acting = world.handler._actuator.pulse
+    acting.last -= pulse.PAUSE_SECONDS_MAX + 1
     await world.send(bind())
     at_once = world.pods()
 
     await asyncio.sleep(0.1)
-    acting._last_pulse += actuator.PAUSE_SECONDS_MAX + 1
+    acting.last += pulse.PAUSE_SECONDS_MAX + 1
     await world.settle()
 
     assert at_once == {}

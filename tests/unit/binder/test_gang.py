@@ -2,7 +2,10 @@
 
 from msgspec.structs import replace
 
-from services.binder.gang import BIND_DEADLINE_MS, Gang, Told
+from services.binder.gang import BIND_DEADLINE_MS, Gang
+from services.binder.gang_facts import next_fact
+from services.binder.gang_operations import next_operations
+from services.binder.gang_state import Told
 from shared.events.pods import BindRefused, PodsFinished, PodsGone, PodsRunning
 from shared.ports.cluster import Pod, Result
 
@@ -21,13 +24,13 @@ def a_gang(size=1, **fields):
 
 
 def created(gang, rank=0, version=10):
-    (operation,) = [one for place, one in gang.operations(NOW) if place == rank]
+    (operation,) = [one for place, one in next_operations(gang, NOW) if place == rank]
     pod = pod_of(rank, uid=f"u{rank}", resource_version=version, node="")
     gang.answered(rank, operation, Result(status=201, pod=pod), NOW)
 
 
 def bound(gang, rank=0):
-    (operation,) = [one for place, one in gang.operations(NOW) if place == rank]
+    (operation,) = [one for place, one in next_operations(gang, NOW) if place == rank]
     gang.answered(rank, operation, Result(status=201), NOW)
 
 
@@ -38,8 +41,12 @@ def a_bound_gang():
     return gang
 
 
+def fact_of(gang):
+    return next_fact(gang, NOW)
+
+
 def verbs(gang):
-    return [(operation.verb, operation.name) for _, operation in gang.operations(NOW)]
+    return [(operation.verb, operation.name) for _, operation in next_operations(gang, NOW)]
 
 
 def test_no_pod_is_bound_before_all_are_created():
@@ -59,11 +66,11 @@ def test_after_a_lost_reply_nothing_is_done_or_told_until_the_next_list():
     gang.evict(0)
 
     gang.listed(set(), 99, 4, NOW)
-    too_early = (verbs(gang), gang.fact(NOW))
+    too_early = (verbs(gang), fact_of(gang))
     gang.listed(set(), 99, 5, NOW)
 
     assert too_early == ([], None)
-    assert isinstance(gang.fact(NOW), PodsGone)
+    assert isinstance(fact_of(gang), PodsGone)
 
 
 def test_a_request_on_its_way_holds_back_the_answer_to_an_eviction():
@@ -71,11 +78,11 @@ def test_a_request_on_its_way_holds_back_the_answer_to_an_eviction():
     gang.in_flight = True
     gang.evict(0)
 
-    waiting = gang.fact(NOW)
+    waiting = fact_of(gang)
     gang.in_flight = False
 
     assert waiting is None
-    assert isinstance(gang.fact(NOW), PodsGone)
+    assert isinstance(fact_of(gang), PodsGone)
 
 
 def test_a_list_from_before_a_pod_was_made_does_not_lose_it():
@@ -87,7 +94,7 @@ def test_a_list_from_before_a_pod_was_made_does_not_lose_it():
     gang.listed(set(), 10, 2, NOW)
 
     assert after_old == [("bind", "w1-1-0")]
-    assert isinstance(gang.fact(NOW), BindRefused)
+    assert isinstance(fact_of(gang), BindRefused)
 
 
 def test_news_of_an_earlier_pod_with_the_same_name_is_ignored():
@@ -97,7 +104,7 @@ def test_news_of_an_earlier_pod_with_the_same_name_is_ignored():
     gang.observed("DELETED", pod_of(uid="older", resource_version=11), NOW)
     gang.observed("MODIFIED", pod_of(uid="u0", resource_version=12, phase="Running"), NOW)
 
-    assert isinstance(gang.fact(NOW), PodsRunning)
+    assert isinstance(fact_of(gang), PodsRunning)
 
 
 def test_old_news_of_a_running_pod_do_not_set_it_back():
@@ -106,8 +113,8 @@ def test_old_news_of_a_running_pod_do_not_set_it_back():
 
     gang.observed("ADDED", pod_of(uid="u0", resource_version=10, node=""), NOW)
 
-    assert gang.operations(NOW) == []
-    assert isinstance(gang.fact(NOW), PodsRunning)
+    assert next_operations(gang, NOW) == []
+    assert isinstance(fact_of(gang), PodsRunning)
 
 
 def test_a_name_made_anew_by_somebody_else_refuses_the_gang_and_is_removed():
@@ -116,14 +123,14 @@ def test_a_name_made_anew_by_somebody_else_refuses_the_gang_and_is_removed():
     gang.observed("ADDED", pod_of(uid="new", resource_version=20, node=""), NOW)
 
     assert verbs(gang) == [("delete", "w1-1-0")]
-    assert gang.operations(NOW)[0][1].uid == "new"
+    assert next_operations(gang, NOW)[0][1].uid == "new"
 
 
 def test_409_on_bind_is_success_when_it_is_our_node_and_a_refusal_otherwise():
     ours, elsewhere = a_gang(), a_gang()
     for gang in (ours, elsewhere):
         created(gang)
-    operation = ours.operations(NOW)[0][1]
+    operation = next_operations(ours, NOW)[0][1]
     on_n1 = pod_of(uid="u0", resource_version=11)
 
     ours.answered(0, operation, Result(status=409, pod=on_n1), NOW)
@@ -135,26 +142,26 @@ def test_409_on_bind_is_success_when_it_is_our_node_and_a_refusal_otherwise():
 
 def test_409_on_create_is_ours_only_with_the_same_attempt_and_no_newer_epoch():
     newer = a_gang()
-    operation = newer.operations(NOW)[0][1]
+    operation = next_operations(newer, NOW)[0][1]
     pod = pod_of(uid="u0", resource_version=5, node="", epoch=4)
 
     newer.answered(0, operation, Result(status=409, reason="AlreadyExists", pod=pod), NOW)
 
-    assert newer.fact(NOW).reason == "NameTaken"
+    assert fact_of(newer).reason == "NameTaken"
     assert verbs(newer) == []
 
 
 def test_a_vanished_pod_is_a_refusal_before_anything_was_told_and_a_loss_after():
     before, after = a_bound_gang(), a_bound_gang()
-    after.fact(NOW)
+    fact_of(after)
 
     for gang in (before, after):
         gang.settle_at_ms = NOW + 1
         gang.observed("DELETED", pod_of(uid="u0", resource_version=20), NOW)
     after.told = Told.BOUND
 
-    assert isinstance(before.fact(NOW), BindRefused)
-    assert isinstance(after.fact(NOW), PodsFinished)
+    assert isinstance(fact_of(before), BindRefused)
+    assert isinstance(fact_of(after), PodsFinished)
 
 
 def test_the_deadline_refuses_only_what_is_not_bound():
@@ -165,14 +172,14 @@ def test_the_deadline_refuses_only_what_is_not_bound():
     for gang in (late, in_time):
         gang.expire(NOW + BIND_DEADLINE_MS)
 
-    assert late.fact(NOW).reason == "BindTimeout"
-    assert not isinstance(in_time.fact(NOW), BindRefused)
+    assert fact_of(late).reason == "BindTimeout"
+    assert not isinstance(fact_of(in_time), BindRefused)
 
 
 def test_a_deletion_is_asked_for_once_and_again_after_a_list_that_still_shows_the_pod():
     gang = a_bound_gang()
     gang.evict(0)
-    operation = gang.operations(NOW)[0][1]
+    operation = next_operations(gang, NOW)[0][1]
 
     gang.answered(0, operation, Result(status=200), NOW)
     waiting = verbs(gang)
@@ -186,9 +193,9 @@ def test_404_on_delete_says_that_it_is_gone():
     gang = a_bound_gang()
     gang.evict(0)
 
-    gang.answered(0, gang.operations(NOW)[0][1], Result(status=404), NOW)
+    gang.answered(0, next_operations(gang, NOW)[0][1], Result(status=404), NOW)
 
-    assert isinstance(gang.fact(NOW), PodsGone)
+    assert isinstance(fact_of(gang), PodsGone)
 
 
 def test_an_eviction_gives_its_grace_even_to_a_pod_not_yet_seen_to_run():
@@ -196,4 +203,4 @@ def test_an_eviction_gives_its_grace_even_to_a_pod_not_yet_seen_to_run():
 
     gang.evict(30)
 
-    assert gang.operations(NOW)[0][1].grace_seconds == 30
+    assert next_operations(gang, NOW)[0][1].grace_seconds == 30

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from services.binder import actuator, attempts
+from services.binder import attempts, watcher
 from services.binder.handler import BinderHandler
 from shared.adapters.memory_cluster import MemoryCluster
 from shared.core.model import GpuShare, Placement, PodPlacement, PodSet
@@ -160,7 +160,7 @@ class World:
         """
         quiet = 0
         while quiet < 4:
-            self.handler._actuator._wake.set()
+            self.handler._actuator.gangs.wake.set()
             for _ in range(8):
                 await asyncio.sleep(0)
             observations = self.handler.due(self.clock.ms)
@@ -181,9 +181,9 @@ class World:
 
     async def relist(self):
         """Have the binder list again, as it does every 15 seconds."""
-        before = self.handler._actuator._round
-        self.handler._actuator._relist()
-        while self.handler._actuator._round == before:
+        before = self.handler._actuator.watcher.round
+        self.handler._actuator.watcher.relist()
+        while self.handler._actuator.watcher.round == before:
             await asyncio.sleep(0.001)
         await self.settle()
 
@@ -228,7 +228,7 @@ def evict(workload_id="w1", attempt=1, epoch=1, grace=30):
 
 def without_backoff(monkeypatch):
     """Errors of the cluster are tried again at once, so that no test waits."""
-    monkeypatch.setattr(actuator, "BACKOFF_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr(watcher, "BACKOFF_SECONDS", (0.0, 0.0))
 
 
 def stored_pods(row):

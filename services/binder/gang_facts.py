@@ -1,0 +1,65 @@
+"""What is to be told next about one attempt; each fact is told once."""
+
+from __future__ import annotations
+
+from services.binder.gang_state import BOUND, RUNNING, SUCCEEDED, GangState, Goal, Noted, Told
+from shared.events.pods import (
+    PodFact,
+    PodsBound,
+    PodsFinished,
+    PodsGone,
+    PodsResized,
+    PodsRunning,
+    ResizeRefused,
+)
+
+
+def next_fact(gang: GangState, now_ms: int) -> PodFact | None:
+    """The next fact to tell, once; in RUN only the furthest of those that are true."""
+    if gang.told is Told.END or gang.goal is Goal.CLOSE:
+        return None
+    return _fact_of_run(gang, now_ms) if gang.goal is Goal.RUN else _fact_of_clear(gang, now_ms)
+
+
+def _fact_of_run(gang: GangState, now_ms: int) -> PodFact | None:
+    if gang.resizing:
+        return _fact_of_resize(gang, now_ms)
+    low = gang.low()
+    if low == SUCCEEDED == max(gang.marks[: gang.size]):
+        gang.told = Told.END
+        return PodsFinished(succeeded=True, **gang.who(now_ms))
+    if gang.told < Told.RUNNING and low >= RUNNING:
+        gang.told = Told.RUNNING
+        return PodsRunning(**gang.who(now_ms))
+    if gang.told < Told.BOUND and low >= BOUND and now_ms >= gang.settle_at_ms:
+        gang.told = Told.BOUND
+        return PodsBound(**gang.who(now_ms))
+    return None
+
+
+def _fact_of_resize(gang: GangState, now_ms: int) -> PodFact | None:
+    if gang.in_flight or gang.unknown_round or gang.surplus() or not gang.bound():
+        return None
+    number, gang.resizing = gang.resizing, 0
+    if gang.setback is None:
+        return PodsResized(number=number, pods=gang.size, **gang.who(now_ms))
+    reason, message, node = gang.setback
+    return ResizeRefused(
+        number=number, reason=reason, message=message, node=node, **gang.who(now_ms)
+    )
+
+
+def _fact_of_clear(gang: GangState, now_ms: int) -> PodFact | None:
+    if gang.cleared():
+        return _end(gang, now_ms)
+    if gang.to_be_noted() and gang.noted is Noted.NO:
+        gang.noted = Noted.ASKED
+        return PodsFinished(succeeded=True, **gang.who(now_ms))
+    return None
+
+
+def _end(gang: GangState, now_ms: int) -> PodFact:
+    gang.told = Told.END
+    if gang.outcome is not None:
+        return gang.outcome
+    return PodsGone(succeeded=gang.all_well(), **gang.who(now_ms))

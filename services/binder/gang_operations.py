@@ -1,0 +1,68 @@
+"""What is to be done next in the cluster for one attempt.
+
+Level-triggered: the goal is compared with what is known, so it does not matter which message was
+lost or how often something was told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from services.binder.gang_state import (
+    ABSENT,
+    BOUND,
+    CREATED,
+    NOT_THERE,
+    OVER,
+    GangState,
+    Goal,
+    pod_name,
+)
+from shared.events.pods import PodsFinished
+from shared.ports.cluster import Operation
+
+
+def next_operations(gang: GangState, now_ms: int) -> list[tuple[int, Operation]]:
+    """The next operations with their ranks; empty while waiting for something."""
+    if gang.in_flight or gang.unknown_round or now_ms < gang.not_before_ms:
+        return []
+    if gang.goal is not Goal.RUN or gang.surplus():
+        return list(_deletes(gang))
+    low = gang.low()
+    if low >= BOUND:
+        return []
+    return _creates(gang) if low == ABSENT else _binds(gang)
+
+
+def over(gang: GangState) -> bool:
+    """Whether nothing is left to do or to wait for, so that it can be forgotten."""
+    return gang.goal is Goal.CLOSE and not gang.in_flight and not any(_deletes(gang))
+
+
+def _creates(gang: GangState) -> list[tuple[int, Operation]]:
+    return [
+        (rank, Operation(verb="create", name=pod.name, pod=pod))
+        for rank, pod in enumerate(gang.pods)
+        if gang.marks[rank] == ABSENT
+    ]
+
+
+def _binds(gang: GangState) -> list[tuple[int, Operation]]:
+    return [
+        (rank, Operation(verb="bind", name=pod.name, uid=gang.uids[rank], node=pod.node))
+        for rank, pod in enumerate(gang.pods)
+        if gang.marks[rank] == CREATED
+    ]
+
+
+def _deletes(gang: GangState) -> Iterator[tuple[int, Operation]]:
+    keep = OVER if isinstance(gang.outcome, PodsFinished) else NOT_THERE
+    spared = keep if gang.goal is Goal.CLEAR else NOT_THERE
+    if gang.to_be_noted():
+        return
+    first = gang.size if gang.goal is Goal.RUN else 0
+    for rank, mark in enumerate(gang.marks[first:], first):
+        if mark not in spared and gang.uids[rank] and rank not in gang.deleting:
+            name = pod_name(gang.key, rank)
+            uid, grace = gang.uids[rank], gang.grace_seconds
+            yield rank, Operation(verb="delete", name=name, uid=uid, grace_seconds=grace)

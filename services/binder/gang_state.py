@@ -1,0 +1,146 @@
+"""What is known of one attempt in the cluster, pod by pod, and what follows at a glance.
+
+A mark of a pod only moves forward, in the order of `ABSENT` to `FOREIGN`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, Final
+
+from shared.events.pods import PodFact, PodsFinished
+from shared.ports.cluster import Pod
+
+ABSENT, CREATED, BOUND, RUNNING, SUCCEEDED, FAILED, GONE, FOREIGN = range(8)
+NOT_THERE: Final = frozenset((ABSENT, GONE, FOREIGN))
+OVER: Final = NOT_THERE | {SUCCEEDED, FAILED}
+
+
+class Goal(IntEnum):
+    """What the cluster is to be brought to."""
+
+    RUN = 0
+    CLEAR = 1
+    CLOSE = 2
+
+
+class Told(IntEnum):
+    """The last fact that was told; the same order as the states of an attempt."""
+
+    NOTHING = 0
+    BOUND = 1
+    RUNNING = 2
+    END = 3
+
+
+class Noted(IntEnum):
+    """Whether it is committed that all pods of an evicted attempt had ended well.
+
+    Their deletion waits for it: afterwards nothing could tell any more.
+    """
+
+    NO = 0
+    ASKED = 1
+    YES = 2
+
+
+Key = tuple[str, int]
+
+
+class GangState:
+    """`pods` are what to create; empty once that is done and committed."""
+
+    __slots__ = (
+        "cell", "correlation_id", "deadline_ms", "deleting", "ended_well", "goal",
+        "grace_seconds", "in_flight", "key", "marks", "not_before_ms", "noted", "outcome", "pods",
+        "resizing", "setback", "settle_at_ms", "size", "size_before", "told", "uids",
+        "unknown_round", "versions",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        workload_id: str,
+        attempt: int,
+        size: int,
+        pods: tuple[Pod, ...] = (),
+        cell: int = 0,
+        told: Told = Told.NOTHING,
+        correlation_id: str = "",
+    ) -> None:
+        self.key: Key = (workload_id, attempt)
+        self.cell = cell
+        self.pods = pods
+        self.told = told
+        self.correlation_id = correlation_id
+        self.goal = Goal.RUN
+        self.outcome: PodFact | None = None
+        """In CLEAR, what to tell once it is done; None stands for PodsGone."""
+        self.grace_seconds = 0
+        self.size = self.size_before = size
+        """Ranks from `size` on are to go; the lists below keep their length."""
+        self.resizing = 0
+        """Number of the resize that is not told yet."""
+        self.setback: tuple[str, str, str] | None = None
+        """Reason, message and node for which a growth was given up."""
+        self.uids = [""] * size
+        self.marks = [ABSENT if told is Told.NOTHING else BOUND] * size
+        self.versions = [0] * size
+        self.deleting: set[int] = set()
+        """Ranks whose deletion was accepted and not yet seen."""
+        self.ended_well = 0
+        """A bit for each rank that was seen to succeed."""
+        self.noted = Noted.NO
+        self.in_flight = False
+        self.unknown_round = 0
+        """After a lost reply nothing is assumed until the list of this round; 0: all known."""
+        self.not_before_ms = 0
+        self.deadline_ms = 0
+        self.settle_at_ms = 0
+
+    def surplus(self) -> bool:
+        """Whether a pod that is to go is still there."""
+        return any(mark not in NOT_THERE for mark in self.marks[self.size :])
+
+    def low(self) -> int:
+        """The mark of that pod which is furthest behind."""
+        return min(self.marks if len(self.marks) == self.size else self.marks[: self.size])
+
+    def bound(self) -> bool:
+        """Whether all pods are on their nodes."""
+        return self.low() >= BOUND
+
+    def cleared(self) -> bool:
+        """Whether all pods that are to be deleted are known to be gone."""
+        if self.in_flight or self.unknown_round:
+            return False
+        done = OVER if isinstance(self.outcome, PodsFinished) else NOT_THERE
+        return all(mark in done for mark in self.marks)
+
+    def all_well(self) -> bool:
+        """Whether every pod was seen to succeed."""
+        everybody = (1 << self.size) - 1
+        return everybody > 0 and self.ended_well & everybody == everybody
+
+    def to_be_noted(self) -> bool:
+        """Whether deletion must wait until it is committed that an evicted attempt ended well."""
+        evicted = self.goal is Goal.CLEAR and self.outcome is None
+        return evicted and self.noted is not Noted.YES and self.all_well()
+
+    def who(self, now_ms: int) -> dict[str, Any]:
+        """The fields that every fact about pods has."""
+        return {
+            "workload_id": self.key[0],
+            "attempt": self.key[1],
+            "at_ms": now_ms,
+            "cell": self.cell,
+        }
+
+    def advance(self, rank: int, mark: int) -> None:
+        """A pod is at least so far."""
+        self.marks[rank] = max(self.marks[rank], mark)
+
+
+def pod_name(key: Key, rank: int) -> str:
+    """The one name that a pod can have: it makes creating idempotent."""
+    return f"{key[0]}-{key[1]}-{rank}"

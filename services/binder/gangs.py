@@ -1,0 +1,96 @@
+"""The attempts in work, which of them are to be looked at now, and which at a later time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Iterable
+from heapq import heappop, heappush
+from itertools import islice
+from typing import Final
+
+from services.binder.gang import BIND_DEADLINE_MS, SETTLE_MS, Gang
+from services.binder.gang_state import Goal, Key
+
+LOOK_SECONDS_MAX: Final = 1.0
+LOOKS_MAX: Final = 4_000
+"""Gangs looked at in one go, about 5 ms; between two goes the loop of the service turns."""
+
+
+class Gangs:
+    """Gangs by key. Each is looked at once for any number of things that happened to it."""
+
+    def __init__(self, gangs: Iterable[Gang]) -> None:
+        self.by_key = {gang.key: gang for gang in gangs}
+        self.wake = asyncio.Event()
+        self._looks: dict[Key, Gang] = dict(self.by_key)
+        self._settling: deque[Gang] = deque()
+        self._deadlines: deque[tuple[int, Gang]] = deque()
+        self._retries: list[tuple[int, Key]] = []
+
+    def look_at(self, gang: Gang) -> None:
+        """Something happened to it."""
+        self._looks[gang.key] = gang
+        self.wake.set()
+
+    def take(self) -> list[Gang]:
+        """Those to look at, the longest waiting first, `LOOKS_MAX` at most."""
+        taken = list(islice(self._looks.values(), LOOKS_MAX))
+        if len(taken) == len(self._looks):
+            self._looks = {}
+        else:
+            for gang in taken:
+                del self._looks[gang.key]
+        return taken
+
+    async def wait(self, now_ms: int) -> None:
+        """Until there is one to look at, or a timer has run out."""
+        if self._looks:
+            await asyncio.sleep(0)
+        else:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._seconds_to_timer(now_ms)):
+                    await self.wake.wait()
+        self.wake.clear()
+
+    # ── timers ───────────────────────────────────────────────────────────────
+
+    def bind_until(self, gang: Gang, now_ms: int) -> None:
+        """An attempt that is to be bound, or to grow, has a deadline from now on."""
+        if gang.goal is Goal.RUN and (not gang.told or gang.resizing):
+            gang.deadline_ms = now_ms + BIND_DEADLINE_MS
+            self._deadlines.append((gang.deadline_ms, gang))
+
+    def settle(self, gang: Gang, now_ms: int) -> None:
+        """All pods are bound: soon they run, or it is told that they are bound."""
+        gang.settle_at_ms = now_ms + SETTLE_MS
+        self._settling.append(gang)
+
+    def retry(self, gang: Gang) -> None:
+        """Look at it again when it may send something again."""
+        heappush(self._retries, (gang.not_before_ms, gang.key))
+
+    def run_out(self, now_ms: int) -> None:
+        """Those whose time has come are to be looked at."""
+        while self._settling and self._settling[0].settle_at_ms <= now_ms:
+            self._look_again(self._settling.popleft().key)
+        while self._retries and self._retries[0][0] <= now_ms:
+            self._look_again(heappop(self._retries)[1])
+        while self._deadlines and self._deadlines[0][0] <= now_ms:
+            gang = self._deadlines.popleft()[1]
+            gang.expire(now_ms)
+            self._look_again(gang.key)
+
+    def _look_again(self, key: Key) -> None:
+        gang = self.by_key.get(key)
+        if gang is not None:
+            self._looks[key] = gang
+
+    def _seconds_to_timer(self, now_ms: int) -> float:
+        next_ms = now_ms + round(LOOK_SECONDS_MAX * 1000)
+        if self._settling:
+            next_ms = min(next_ms, self._settling[0].settle_at_ms)
+        if self._retries:
+            next_ms = min(next_ms, self._retries[0][0])
+        return max(0.0, (next_ms - now_ms) / 1000)
