@@ -71,7 +71,7 @@ class Office:
         self.now_ms = 1_000_000
 
     def decide(self, *messages):
-        self.handler._ids = {}
+        self.handler.memory.ids = {}
         outcome = self.handler.decide(messages, self.now_ms)
         self.outcomes.append(outcome)
         return outcome

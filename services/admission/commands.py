@@ -1,0 +1,72 @@
+"""Later commands about accepted workloads: passed on behind the verdict, in their order."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from services.admission import metrics
+from services.admission.judge import Judge
+from services.admission.known import ACCEPTED
+from services.admission.memory import Memory
+from services.admission.teller import Teller
+from shared.core.admission import class_for_team
+from shared.events import workloads
+from shared.events.envelope import Received
+from shared.events.topics import team_of
+
+_log: Final[structlog.stdlib.BoundLogger] = structlog.get_logger("admission")
+
+
+class Commands:
+    """Actions for commands of users and operators."""
+
+    def __init__(self, memory: Memory, teller: Teller, judge: Judge) -> None:
+        self._memory = memory
+        self._teller = teller
+        self._judge = judge
+
+    def commanded(self, message: Received, command: Any) -> None:  # noqa: ANN401  # four alike
+        """Pass on what a team may ask for one of its workloads."""
+        if self._may_command(message, command):
+            self._teller.emit(command, command.workload_id, message)
+
+    def reprioritise(self, message: Received, command: workloads.ReprioritiseWorkload) -> None:
+        """As `commanded`, with the value of the class filled in."""
+        if not self._may_command(message, command):
+            return
+        found = class_for_team(command.priority_class, command.team, self._memory.book.rules)
+        if found is None:
+            _drop(command, "priority class is not the team's to use")
+            return
+        filled = msgspec.structs.replace(command, priority=found.value)
+        self._teller.emit(filled, command.workload_id, message)
+
+    def _may_command(self, message: Received, command: Any) -> bool:  # noqa: ANN401
+        if team_of(message.topic) is not None:
+            self._teller.outcome.dead.append((message, "ce_type: only submissions are taken here"))
+            return False
+        parked = self._memory.parking.get(command.workload_id)
+        if parked is not None:  # a command may not overtake the verdict
+            self._judge.judge(parked, message, final=True)
+        verdict = self._memory.known.get(command.workload_id)
+        if verdict is None:
+            return _drop(command, "unknown workload")
+        if verdict.team != command.team:
+            return _drop(command, "another team's workload")
+        if verdict.state != ACCEPTED:
+            return _drop(command, "rejected workload")
+        return True
+
+
+def _drop(command: Any, reason: str) -> bool:  # noqa: ANN401
+    metrics.DROPPED.labels(reason).inc()
+    _log.warning(
+        "command dropped",
+        command=type(command).__name__,
+        workload=command.workload_id[:64],
+        reason=reason,
+    )
+    return False

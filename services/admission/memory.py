@@ -1,0 +1,58 @@
+"""All that admission knows of one cell, rebuilt from its own tables and written back to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from services.admission.alive import Alive
+from services.admission.known import Known
+from services.admission.parking import Parking
+from services.admission.rulebook import Rulebook
+from shared.events.envelope import Received, workload_id
+from shared.events.topics import team_of
+from shared.ports.reader import Reader
+from shared.ports.store import Write
+
+
+class Memory:
+    """What it judges by and what it has judged; `now_ms` is the time of the present batch."""
+
+    def __init__(self) -> None:
+        self.known = Known()
+        self.parking = Parking()
+        self.book = Rulebook()
+        self.alive = Alive()
+        self.ids: dict[str, str] = {}
+        """The workload ids of the batch, by the id of the message."""
+        self.now_ms = 0
+
+    async def load(self, reader: Reader) -> None:
+        """Rebuild from the rows; `self` must be new."""
+        await self.book.load(reader)
+        await self.known.load(reader)
+        await self.parking.load(reader)
+        await self.alive.load(reader)
+
+    async def prepare(self, messages: Sequence[Received], reader: Reader) -> None:
+        """Derive the ids of the batch, and look up those that memory may have forgotten."""
+        self.ids = {one.event.id: identify(one) for one in messages}
+        await self.known.look_up({one for one in self.ids.values() if one}, reader)
+
+    def writes(self) -> list[Write]:
+        """Rows of what is new since the last call."""
+        parts: tuple[Sequence[Write], ...] = (
+            self.known.writes(self.now_ms),
+            self.parking.writes(),
+            self.book.writes(),
+            self.alive.writes(),
+        )
+        return [write for part in parts for write in part]
+
+
+def identify(message: Received) -> str:
+    """The workload id that a message speaks of; "" for one that speaks of none."""
+    event = message.event
+    team = team_of(message.topic)
+    if team is not None:
+        return workload_id(team, event.correlation_id or event.id)
+    return getattr(event.payload, "workload_id", "")

@@ -1,0 +1,69 @@
+"""Submissions as they come in, by HTTP or on a team's own topic."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from services.admission.judge import Judge
+from services.admission.memory import Memory, identify
+from services.admission.parking import Submission
+from services.admission.teller import Teller
+from shared.core.admission import Refused
+from shared.events import workloads
+from shared.events.envelope import Received, workload_id
+from shared.events.fingerprint import body_hash
+from shared.events.malformed import SubmissionMalformed
+from shared.events.topics import team_of
+
+_is_key: Final = re.compile(r"[ -~]{1,200}").fullmatch
+
+
+class Submissions:
+    """Actions for submissions."""
+
+    def __init__(self, memory: Memory, teller: Teller, judge: Judge) -> None:
+        self._memory = memory
+        self._teller = teller
+        self._judge = judge
+
+    def submitted(self, message: Received, command: workloads.SubmitWorkload) -> None:
+        """One submission; who may not be believed on its topic is not."""
+        team = team_of(message.topic)
+        event = message.event
+        key = "" if team is None else event.correlation_id or event.id
+        identifier = self._memory.ids.get(event.id) or identify(message)
+        problem = ""
+        if team is not None and not _is_key(key):
+            problem = "ce_id: must be 1 to 200 printable ASCII characters"
+        elif not identifier:
+            problem = "workload_id: is missing"
+        if problem:
+            self._teller.outcome.dead.append((message, problem))
+            return
+        one = Submission(
+            id=identifier,
+            team=command.team if team is None else team,
+            spec=command.spec,
+            body_hash=(command.body_hash if team is None else "") or body_hash(command.spec),
+            submitted_at_ms=event.time_ms,
+            door=command.door if team is None else "kafka",
+            key=key,
+        )
+        self._judge.first_or_again(one, message)
+
+    def malformed(self, message: Received, submission: SubmissionMalformed) -> None:
+        """The record is a dead letter already; its team hears why."""
+        team = team_of(message.topic)
+        if team is None:
+            return
+        key = message.event.correlation_id
+        answer = workloads.SubmissionAnswered(
+            workload_id=workload_id(team, key) if _is_key(key) else "",
+            idempotency_key=key,
+            outcome="rejected",
+            message=Refused(errors=submission.errors).message,
+            errors=submission.errors,
+        )
+        self._teller.counts["malformed"] += 1
+        self._teller.tell_team(team, answer, message)
