@@ -132,6 +132,18 @@ class AsyncClient:
         """Change its priority class."""
         return await self._act(workload_id, "reprioritise", {"priority_class": priority_class})
 
+    async def resize(self, workload_id: str, pods: int) -> Json:
+        """Let an elastic gang have so many pods from now on; the same again changes nothing."""
+        return await self._act(workload_id, "resize", {"pods": pods})
+
+    async def command_all(self, verb: str, selection: Json) -> Json:
+        """Give a command (cancel, hold, release, reprioritise, resize) to all that are selected.
+
+        `selection` has labels, queue, state or ids, and what the command needs; the answer has
+        `ids`, at most 1,000, and `more`.
+        """
+        return await self._json("POST", f"/v1/workloads:{verb}", body=selection)
+
     async def why(self, workload_id: str, *, at_ms: int | None = None) -> Json:
         """Why it stands where it stands: reason, message, next step, evidence, place, limits.
 

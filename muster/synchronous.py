@@ -78,6 +78,14 @@ class Client:
         """Change its priority class."""
         return self._runner.run(self._client.reprioritise(workload_id, priority_class))
 
+    def resize(self, workload_id: str, pods: int) -> Json:
+        """Let an elastic gang have so many pods from now on."""
+        return self._runner.run(self._client.resize(workload_id, pods))
+
+    def command_all(self, verb: str, selection: Json) -> Json:
+        """Give a command to all workloads that `selection` means."""
+        return self._runner.run(self._client.command_all(verb, selection))
+
     def why(self, workload_id: str, *, at_ms: int | None = None) -> Json:
         """Why it stands where it stands, or stood at `at_ms`."""
         return self._runner.run(self._client.why(workload_id, at_ms=at_ms))

@@ -1,4 +1,7 @@
-"""`muster cancel | hold | release | reprioritise`: act on one or many workloads."""
+"""`muster cancel | hold | release | reprioritise | resize`: act on one workload, or on many.
+
+Those that are meant are named, or selected: by labels, queue or state, within a team.
+"""
 
 from __future__ import annotations
 
@@ -17,49 +20,156 @@ if TYPE_CHECKING:
     from muster.client import AsyncClient
 
 Json = dict[str, Any]
-Workloads = Annotated[list[str], typer.Argument(help="Ids or names of workloads.")]
+Workloads = Annotated[list[str] | None, typer.Argument(help="Ids or names of workloads.")]
+Labels = Annotated[
+    list[str] | None,
+    typer.Option("--label", "-l", help="All with this label, KEY=VALUE; several must all hold."),
+]
+Queue = Annotated[str, typer.Option("--queue", "-q", help="All in this queue.")]
+State = Annotated[str, typer.Option("--state", "-s", help="All in this state.")]
+Team = Annotated[
+    str, typer.Option("--team", "-t", help="For operators: of this team, not your own.")
+]
 
 
-def cancel(workload: Workloads) -> None:
+def cancel(
+    workload: Workloads = None,
+    *,
+    label: Labels = None,
+    queue: Queue = "",
+    state: State = "",
+    team: Team = "",
+) -> None:
     """Stop workloads for good.
 
     Examples:
       muster cancel train-7
 
+      muster cancel -l sweep=42
+
       muster cancel $(muster queue -t vision -s queued -o name)
     """
-    _each(workload, "cancel requested", lambda client, one: client.cancel(one))
+    _act("cancel", "cancel requested", workload, _selection(label, queue, state, team))
 
 
-def hold(workload: Workloads) -> None:
+def hold(
+    workload: Workloads = None,
+    *,
+    label: Labels = None,
+    queue: Queue = "",
+    state: State = "",
+    team: Team = "",
+) -> None:
     """Keep workloads from running until they are released.
 
-    Example: muster hold train-7
+    Examples:
+      muster hold train-7
+
+      muster hold -l sweep=42 -s queued
     """
-    _each(workload, "hold requested", lambda client, one: client.hold(one))
+    _act("hold", "hold requested", workload, _selection(label, queue, state, team))
 
 
-def release(workload: Workloads) -> None:
+def release(
+    workload: Workloads = None,
+    *,
+    label: Labels = None,
+    queue: Queue = "",
+    state: State = "",
+    team: Team = "",
+) -> None:
     """Let held workloads run again.
 
-    Example: muster release train-7
+    Examples:
+      muster release train-7
+
+      muster release -s held -q vision
     """
-    _each(workload, "release requested", lambda client, one: client.release(one))
+    _act("release", "release requested", workload, _selection(label, queue, state, team))
 
 
 def reprioritise(
-    workload: Workloads,
     priority_class: Annotated[str, typer.Option("--to", help="Name of the priority class.")],
+    workload: Workloads = None,
+    *,
+    label: Labels = None,
+    queue: Queue = "",
+    state: State = "",
+    team: Team = "",
 ) -> None:
     """Change the priority class of waiting workloads.
 
-    Example: muster reprioritise train-7 --to training-interactive
+    Examples:
+      muster reprioritise train-7 --to training-interactive
+
+      muster reprioritise -l sweep=42 --to training-interactive
     """
-    _each(
-        workload,
-        f"change to {priority_class} requested",
-        lambda client, one: client.reprioritise(one, priority_class),
-    )
+    body = {"priority_class": priority_class}
+    done = f"change to {priority_class} requested"
+    _act("reprioritise", done, workload, _selection(label, queue, state, team), body)
+
+
+def resize(
+    words: Annotated[
+        list[str], typer.Argument(metavar="[WORKLOAD]... PODS", help="Which, and how many pods.")
+    ],
+    *,
+    label: Labels = None,
+    queue: Queue = "",
+    state: State = "",
+    team: Team = "",
+) -> None:
+    """Let elastic gangs have so many pods from now on, between their min_count and count.
+
+    A gang that runs gives up its highest ranks at once, with grace, or grows when there is room.
+
+    Examples:
+      muster resize train-7 4
+
+      muster resize -l sweep=42 2
+    """
+    *workload, last = words
+    if not last.isdecimal():
+        raise UsageError(f"PODS must be a number (given: {last})")
+    body = {"pods": int(last)}
+    _act("resize", f"{last} pods requested", workload, _selection(label, queue, state, team), body)
+
+
+def _selection(labels: list[str] | None, queue: str, state: str, team: str) -> Json:
+    """What the options select; empty without any. A team alone selects nothing."""
+    pairs = {}
+    for one in labels or ():
+        key, equals, value = one.partition("=")
+        if not key or not equals:
+            raise UsageError(f"--label must be KEY=VALUE (given: {one})")
+        pairs[key] = value
+    fields = {"labels": pairs, "queue": queue, "state": state}
+    chosen = {name: value for name, value in fields.items() if value}
+    return {**chosen, "team": team} if chosen and team else chosen
+
+
+def _act(
+    verb: str, done: str, names: list[str] | None, selection: Json, body: Json | None = None
+) -> None:
+    if bool(names) == bool(selection):
+        either = "name workloads, or select them with --label, --queue or --state"
+        raise UsageError(f"{either}, not both" if names else either)
+    if selection:
+        _all(verb, done, {**selection, **(body or {})})
+    else:
+        arguments = (body or {}).values()
+        _each(names or [], done, lambda client, one: getattr(client, verb)(one, *arguments))
+
+
+def _all(verb: str, done: str, selection: Json) -> None:
+    """Act on all that are selected, in one request."""
+    answer = call(lambda client: client.command_all(verb, selection))
+    for identifier in answer["ids"]:
+        print(f"{identifier}: {done}")
+    if not answer["ids"]:
+        print("Nothing is selected.", file=sys.stderr)
+    if answer["more"]:
+        print("There are more: ask again when these have changed.", file=sys.stderr)
 
 
 def _each(names: list[str], done: str, act: Callable[[AsyncClient, str], Awaitable[Json]]) -> None:

@@ -56,6 +56,7 @@ class AdmissionHandler:
             workloads.HoldWorkload: commands.commanded,
             workloads.ReleaseWorkload: commands.commanded,
             workloads.ReprioritiseWorkload: commands.reprioritise,
+            workloads.ResizeWorkload: commands.commanded,
             workloads.RequestEviction: commands.commanded,
             organisation.TeamApplied: self._applied,
             organisation.QueueApplied: self._applied,

@@ -1,4 +1,4 @@
-"""Cancel, hold, release, reprioritise, evict: of one workload, or of all that labels select.
+"""Cancel, hold, release, reprioritise, resize, evict: of one workload, or of all selected.
 
 A command is accepted when it is durable; admission forwards it behind `WorkloadQueued`, and
 placement decides what it comes to. A workload that has ended takes no more commands (409).
@@ -15,6 +15,7 @@ from aiohttp import web
 from services.gateway.committer import Order
 from services.gateway.door import Call, Door, answer, href_of
 from services.gateway.problems import Problem, invalid, not_found
+from services.gateway.sizes import check_sizes
 from services.gateway.submission_rows import cause_of
 from services.gateway.views import BulkCommanded, Commanded
 from shared.core.decision import FieldError
@@ -26,6 +27,7 @@ from shared.events.workloads import (
     ReleaseWorkload,
     ReprioritiseWorkload,
     RequestEviction,
+    ResizeWorkload,
     Wire,
 )
 from shared.runtime.handler import Change, Emit
@@ -48,6 +50,8 @@ async def command(door: Door, call: Call) -> web.Response:
     if row["state"] in _ENDED:
         raise Problem(409, "has-ended", f"workload {identifier} is already {row['state']}")
     await _check_class(door, verb, call.body)
+    if verb == "resize":
+        await check_sizes(door, (identifier,), call.body.pods)
     await door.commit(_order(door, call, verb, rows))
     view = Commanded(id=identifier, command=verb, state=row["state"], href=href_of(identifier))
     return answer(view, 202, {"Location": view.href})
@@ -62,12 +66,16 @@ async def bulk(door: Door, call: Call) -> web.Response:
         raise invalid([FieldError(field="", value="{}", rule=rule)])
     if verb == "reprioritise" and not selection.priority_class:
         raise invalid([FieldError(field="priority_class", value="", rule="is required")])
+    if verb == "resize" and not selection.pods:
+        raise invalid([FieldError(field="pods", value="", rule="is required")])
     team = selection.team or call.subject.team
     call.require(team)
     await _check_class(door, verb, selection)
     rows = await _selected(door, team, selection)
     more = len(rows) > BULK_MAX
     rows = rows[:BULK_MAX]
+    if verb == "resize":
+        await check_sizes(door, [row["id"] for row in rows], selection.pods)
     if rows:
         await door.commit(_order(door, call, verb, rows))
     view = BulkCommanded(command=verb, ids=tuple(row["id"] for row in rows), more=more)
@@ -144,6 +152,10 @@ def _payload(verb: str, identifier: str, team: str, call: Call) -> Wire:
                 team=team,
                 priority_class=call.body.priority_class,
                 actor=actor,
+            )
+        case "resize":
+            return ResizeWorkload(
+                workload_id=identifier, team=team, pods=call.body.pods, actor=actor
             )
         case _:
             reason = getattr(call.body, "reason", "operator")

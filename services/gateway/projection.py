@@ -141,6 +141,8 @@ def _conflicted(batch: Batch, event: Event, fact: workloads.SubmissionConflicted
 
 def _commanded(batch: Batch, event: Event, command: Any) -> None:  # noqa: ANN401  # five commands alike
     message = f"asked for by {command.actor}" if command.actor else ""
+    if isinstance(command, workloads.ResizeWorkload):
+        message = f"{command.pods} pods {message}".rstrip()
     batch.note(event, command.workload_id, command.team, 0, "", message=message)
 
 
@@ -316,6 +318,7 @@ APPLY: Final[dict[type[Wire], Callable[[Batch, Event, Any], None]]] = {
     workloads.HoldWorkload: _commanded,
     workloads.ReleaseWorkload: _commanded,
     workloads.ReprioritiseWorkload: _commanded,
+    workloads.ResizeWorkload: _commanded,
     workloads.RequestEviction: _commanded,
     workloads.WorkloadPlaced: _placed,
     workloads.WorkloadBound: _fact,

@@ -97,6 +97,7 @@ COMMANDS: Final[dict[str, tuple[Action, Any]]] = {
     "hold": (Action.CONTROL_WORKLOAD, views.EmptyRequest),
     "release": (Action.CONTROL_WORKLOAD, views.EmptyRequest),
     "reprioritise": (Action.CONTROL_WORKLOAD, views.ReprioritiseRequest),
+    "resize": (Action.CONTROL_WORKLOAD, views.ResizeRequest),
     "evict": (Action.EVICT_WORKLOAD, views.EvictRequest),
 }
 NODE_COMMANDS: Final = {
@@ -215,7 +216,7 @@ def _command_routes() -> Iterator[Route]:
             action=action,
             request=request,
             answers=((202, views.Commanded),),
-            body_optional=verb != "reprioritise",
+            body_optional=verb not in ("reprioritise", "resize"),
         )
         yield Route(
             method="POST",

@@ -18,6 +18,7 @@ from shared.events.strict import ITEMS_MAX, NAME_LENGTH_MAX, TEXT_LENGTH_MAX, st
 SpecRequest = strict(WorkloadSpec)
 Name = Annotated[str, Meta(max_length=NAME_LENGTH_MAX)]
 Text = Annotated[str, Meta(max_length=TEXT_LENGTH_MAX)]
+PODS_MAX = 1_000_000
 IdempotencyKey = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[ -~]+$")]
 
 
@@ -52,6 +53,12 @@ class ReprioritiseRequest(Request, frozen=True, kw_only=True):
     priority_class: Name
 
 
+class ResizeRequest(Request, frozen=True, kw_only=True):
+    """The number of pods that an elastic gang shall have; the same again changes nothing."""
+
+    pods: Annotated[int, Meta(ge=1, le=PODS_MAX)]
+
+
 class EvictRequest(Request, frozen=True, kw_only=True):
     """An operator's eviction: why, for the owner to read."""
 
@@ -82,6 +89,8 @@ class Selection(Request, frozen=True, kw_only=True):
     """Only for operators; others always mean their own team."""
     priority_class: Name = ""
     """Only for :reprioritise."""
+    pods: Annotated[int, Meta(ge=0, le=PODS_MAX)] = 0
+    """Only for :resize."""
 
 
 class KeyRequest(Request, frozen=True, kw_only=True):

@@ -53,8 +53,8 @@ class Desk:
     due: list[tuple[int, str, str, int]] = field(default_factory=list)
     """Heap of (due_ms, workload id, kind, version); stale entries are skipped."""
     last_cause: Received | None = None
-    below_size: dict[str, None] = field(default_factory=dict)
-    """Workloads that were seen to run with fewer pods than they ask for."""
+    off_size: dict[str, None] = field(default_factory=dict)
+    """Workloads that were seen to run with another number of pods than they are to have."""
     nominated: dict[str, Received] = field(default_factory=dict)
     """Nominations of this batch: the cause of what is told about them in it, and only in it."""
 

@@ -1,5 +1,7 @@
 """Makes running gangs larger that run with fewer pods than they asked for, where nobody waits.
 
+And smaller, at once, those whose owners asked for fewer than they have.
+
 Looked at after the trials of a unit, so what is left then fits nobody that waits. A gang grows in
 its flavor only while no refused class waits there for room: those have permission and a place in
 the order, the gang runs already. Who waits for quota wants no room.
@@ -51,10 +53,10 @@ class Growth:
         self._tried_at_ms = 0
 
     def load(self) -> None:
-        """Note every gang that runs below its size."""
+        """Note every gang that runs with another size than it is to have."""
         for record in self._desk.records.alive.values():
             if record.state is State.RUNNING and _missing(record):
-                self._desk.below_size[record.workload.id] = None
+                self._desk.off_size[record.workload.id] = None
 
     def run(self) -> None:
         """Try the next few, if there is a reason to."""
@@ -70,15 +72,17 @@ class Growth:
             record = self._desk.records.alive.get(name)
             if record is None or record.state is not State.RUNNING or not _missing(record):
                 self._small.pop(name, None)
+            elif not record.resize.open and _missing(record) < 0:
+                self._settle(record)
             elif not record.resize.open:
                 self._try(record, wanted)
 
     def _gather(self) -> None:
-        """Put into the line who came below its size, who is due, and all when room came."""
+        """Put into the line who is off its size, who is due, and all when room came."""
         desk = self._desk
         names: dict[str, None] = {}
-        if desk.below_size:
-            names, desk.below_size = desk.below_size, {}
+        if desk.off_size:
+            names, desk.off_size = desk.off_size, {}
             self._small.update(names)
         if self._small and not self._line and (desk.freed_nodes or desk.freed_queues):
             names = self._small
@@ -103,6 +107,11 @@ class Growth:
             for flavor in record.nomination.flavors
         }
 
+    def _settle(self, record: Record) -> None:
+        cause = self._desk.last_cause
+        assert cause is not None
+        resizing.settle(self._desk, record, cause)
+
     def _try(self, record: Record, wanted: Collection[str] | None) -> None:
         desk, placement = self._desk, record.placement
         assert placement is not None
@@ -115,9 +124,7 @@ class Growth:
         added = None
         if wanted is not None and flavor not in wanted and desk.usage.names(queue, flavor):
             headroom = {flavor: desk.usage.headroom(queue, flavor)}
-            request = PlacementRequest(
-                workload=record.workload, flavors=(flavor,), headroom=headroom
-            )
+            request = PlacementRequest(workload=record.sized, flavors=(flavor,), headroom=headroom)
             added = grow(desk.cluster, request, placement)
         if added is None:
             self._again(record, desk.now_ms + AGAIN_MS)
@@ -138,7 +145,7 @@ class Growth:
 
     def next_due_ms(self) -> int | None:
         """When the next ones are to be tried."""
-        if self._desk.below_size:
+        if self._desk.off_size:
             return 0
         if self._line:
             return self._tried_at_ms + PAUSE_MS
@@ -147,4 +154,4 @@ class Growth:
 
 def _missing(record: Record) -> int:
     assert record.placement is not None
-    return record.workload.pods - len(record.placement.pods)
+    return record.size - len(record.placement.pods)

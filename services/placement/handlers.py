@@ -62,6 +62,7 @@ class PlacementHandler:
             workloads.HoldWorkload: self._with_record(transitions.hold),
             workloads.ReleaseWorkload: self._with_record(transitions.release),
             workloads.ReprioritiseWorkload: self._reprioritise,
+            workloads.ResizeWorkload: self._resize,
             workloads.RequestEviction: self._evict,
             plans.ProposeEvictionPlan: self._plan,
             plans.ReleaseIdleWorkload: self._idle,
@@ -234,6 +235,11 @@ class PlacementHandler:
         record = self.desk.records.alive.get(command.workload_id)
         if record is not None:
             transitions.reprioritise(self.desk, record, command.priority, message)
+
+    def _resize(self, _: Received, command: workloads.ResizeWorkload) -> None:
+        record = self.desk.records.alive.get(command.workload_id)
+        if record is not None:
+            resizing.want(self.desk, record, command.pods)
 
     def _evict(self, message: Received, command: workloads.RequestEviction) -> None:
         record = self.desk.records.alive.get(command.workload_id)

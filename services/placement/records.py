@@ -10,6 +10,7 @@ from typing import Final
 from shared.core.amounts import Amount
 from shared.core.lifecycle import HOLDING, TERMINAL, State, allowed
 from shared.core.model import Placement, Workload, least_amount
+from shared.core.resize import sized
 from shared.core.waiting import OrderKey
 
 TERMINAL_IDS_MAX = 300_000
@@ -43,6 +44,8 @@ class Resize:
     """How often what the attempt holds has changed (`resizes` of the facts)."""
     reason: str = ""
     message: str = ""
+    wanted: int = 0
+    """Pods that its owner asks for, in this attempt and those that follow; 0 as submitted."""
     rests_until_ms: int = 0
     """It is not made larger before; it was just made smaller, or a pod of it was refused."""
 
@@ -90,6 +93,16 @@ class Record:
         self.state = state
         self.version += 1
         return before
+
+    @property
+    def size(self) -> int:
+        """Pods that it is to have at most."""
+        return self.resize.wanted or self.workload.pods
+
+    @property
+    def sized(self) -> Workload:
+        """The workload to find room for."""
+        return sized(self.workload, self.size) if self.resize.wanted else self.workload
 
     @property
     def holds(self) -> bool:

@@ -18,7 +18,7 @@ from services.placement.desk import Desk
 from services.placement.records import Record
 from shared.core.lifecycle import State
 from shared.core.model import Placement
-from shared.core.resize import joined, shrunk_to, sizes
+from shared.core.resize import joined, shrunk_to, sizes, sizes_of
 from shared.events import pods, workloads
 from shared.events.envelope import Received
 
@@ -33,6 +33,27 @@ def grow(desk: Desk, record: Record, added: Placement, cause: Received) -> None:
     _ask(desk, record, wanted, ("grown", "there is room for it"), cause)
     desk.grow(record, added)
     _tell(desk, record, cause)
+
+
+def want(desk: Desk, record: Record, wanted: int) -> None:
+    """Its owner asks for a size, which holds until he asks for another; `Growth` sees to it.
+
+    A number that it cannot have changes nothing: the gateway has said so.
+    """
+    if wanted not in sizes_of(record.workload) or wanted == record.size:
+        return
+    size = 0 if wanted == record.workload.pods else wanted
+    record.resize = replace(record.resize, wanted=size, rests_until_ms=0)
+    desk.records.touch(record)
+    desk.off_size[record.workload.id] = None
+
+
+def settle(desk: Desk, record: Record, cause: Received) -> None:
+    """Give up what it has above the size that its owner wants, as far as ranks allow."""
+    assert record.placement is not None
+    least = [one for one in sizes(record.workload, record.placement) if one >= record.size]
+    if least:
+        shrink(desk, record, least[-1], "resized", cause, message="its owner asked for this size")
 
 
 def shrink(
@@ -127,7 +148,7 @@ def _seconds_left(desk: Desk, record: Record) -> int | None:
 def _close(desk: Desk, record: Record) -> None:
     record.resize = replace(record.resize, open=False)
     desk.records.touch(record)
-    desk.below_size[record.workload.id] = None
+    desk.off_size[record.workload.id] = None
 
 
 def _give_back(desk: Desk, record: Record, pods_kept: int, cause: Received) -> None:
@@ -143,7 +164,7 @@ def _tell(desk: Desk, record: Record, cause: Received) -> None:
     assert placement is not None
     resize = record.resize = replace(record.resize, changes=record.resize.changes + 1)
     before = record.become(State.RUNNING)
-    size = f"{len(placement.pods)} of {record.workload.pods} pods"
+    size = f"{len(placement.pods)} of {record.size} pods"
     record.reason = resize.reason
     record.message = f"{size}: {resize.message}" if resize.message else size
     desk.tell(

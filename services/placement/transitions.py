@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from services.placement.desk import Desk
-from services.placement.records import UNCHANGED, Record
+from services.placement.records import UNCHANGED, Record, Resize
 from shared.core.lifecycle import State
 from shared.core.model import Placement
 from shared.events import pods, workloads
@@ -38,7 +38,7 @@ def place(desk: Desk, record: Record, placement: Placement, cause: Received) -> 
     before = record.become(State.PLACED)
     record.attempt += 1
     record.placement = placement
-    record.resize = UNCHANGED
+    record.resize = Resize(wanted=record.resize.wanted) if record.resize.wanted else UNCHANGED
     record.nomination = None
     record.refused_as = record.reason = record.message = ""
     desk.charge(record)
@@ -87,8 +87,8 @@ def running(desk: Desk, record: Record, _: pods.PodsRunning, cause: Received) ->
     limit = min((one for one in limits if one), default=0)
     desk.deadline(record, "duration" if limit else "", desk.now_ms + limit * 1000)
     desk.tell(record, before, workloads.WorkloadRunning, cause, running_at_ms=desk.now_ms)
-    if record.placement is not None and len(record.placement.pods) < record.workload.pods:
-        desk.below_size[record.workload.id] = None
+    if record.placement is not None and len(record.placement.pods) != record.size:
+        desk.off_size[record.workload.id] = None
 
 
 def finished(desk: Desk, record: Record, fact: pods.PodsFinished, cause: Received) -> None:

@@ -158,7 +158,7 @@ class Trials:
         assert cause is not None
         headroom = self._desk.turns.headroom(record)
         request = PlacementRequest(
-            workload=record.workload,
+            workload=record.sized,
             flavors=tuple(headroom),
             headroom=headroom,
             pins=self._desk.promises.pins_for(record, self._desk.now_ms),

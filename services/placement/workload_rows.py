@@ -15,11 +15,11 @@ _encode = msgspec.json.Encoder().encode
 INSERT_WORKLOADS = (
     "INSERT INTO placement.workload (id, team, queue, cell, state, version, attempt, priority,"
     " failures, submitted_at_ms, changed_at_ms, deadline_kind, deadline_ms, then_held, reason,"
-    " message, nomination, nominated, body, placement, epoch)"
+    " message, nomination, nominated, body, placement, resize, epoch)"
     " SELECT r.*, {epoch} FROM unnest({0}::text[], {1}::text[], {2}::text[], {3}::int[],"
     " {4}::text[], {5}::bigint[], {6}::int[], {7}::bigint[], {8}::int[], {9}::bigint[],"
     " {10}::bigint[], {11}::text[], {12}::bigint[], {13}::boolean[], {14}::text[], {15}::text[],"
-    " {16}::int[], {17}::text[], {18}::text[], {19}::text[]) AS r RETURNING 1"
+    " {16}::int[], {17}::text[], {18}::text[], {19}::text[], {20}::text[]) AS r RETURNING 1"
 )
 UPDATE_WORKLOADS = (
     "UPDATE placement.workload AS w SET state = r.state, version = r.version,"
@@ -78,6 +78,7 @@ def _new_row(record: Record, now_ms: int) -> tuple[Any, ...]:
         _json(record.nomination),
         _json(workload),
         _json(record.placement),
+        _resize(record),
     )
 
 
@@ -98,9 +99,13 @@ def _changed_row(record: Record, now_ms: int) -> tuple[Any, ...]:
         record.nomination.number if record.nomination else 0,
         _json(record.nomination),
         _json(record.placement),
-        "" if record.resize is UNCHANGED else _json(record.resize),
+        _resize(record),
         record.stored_version,
     )
+
+
+def _resize(record: Record) -> str:
+    return "" if record.resize is UNCHANGED else _json(record.resize)
 
 
 def _json(value: object) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from shared.core.demand import gang_of
+from shared.core.demand import PodDemand, gang_of
 from shared.core.model import Placement, PodPlacement, Workload, pod_resources
 from shared.core.units import Resources
 from shared.core.value import replace
@@ -34,6 +34,38 @@ def sizes(workload: Workload, placement: Placement) -> tuple[int, ...]:
         left[unit[0]] -= demand.unit
         del names[-demand.unit :]
         found.append(len(names))
+
+
+def sizes_of(workload: Workload) -> tuple[int, ...]:
+    """Numbers of pods that its owner may ask for, the largest first; it was submitted with that.
+
+    Only one when no pod set is elastic, or several are: then a number would not say which.
+    """
+    elastic = _elastic(workload)
+    if elastic is None:
+        return (workload.pods,)
+    least = workload.pods - elastic.count + elastic.min_count
+    return tuple(range(workload.pods, least - 1, -elastic.unit))
+
+
+def sized(workload: Workload, pods: int) -> Workload:
+    """The workload as if it had been submitted with so many pods, one of `sizes_of`."""
+    elastic = _elastic(workload)
+    if elastic is None or pods == workload.pods:
+        return workload
+    pod_sets = tuple(
+        replace(one, count=one.count - workload.pods + pods)
+        if one.name == elastic.pod_set
+        else one
+        for one in workload.spec.pod_sets
+    )
+    return replace(workload, spec=replace(workload.spec, pod_sets=pod_sets))
+
+
+def _elastic(workload: Workload) -> PodDemand | None:
+    demands = gang_of(workload).demands
+    elastic = [one for one in demands if one.count - one.min_count >= one.unit]
+    return elastic[0] if len(elastic) == 1 else None
 
 
 def surplus(placement: Placement, pods_kept: int) -> tuple[PodPlacement, ...]:

@@ -19,6 +19,7 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
         workloads.HoldWorkload,
         workloads.ReleaseWorkload,
         workloads.ReprioritiseWorkload,
+        workloads.ResizeWorkload,
         workloads.RequestEviction,
     ),
     topics.QUEUE_FACTS: (
@@ -29,6 +30,7 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
         workloads.HoldWorkload,
         workloads.ReleaseWorkload,
         workloads.ReprioritiseWorkload,
+        workloads.ResizeWorkload,
         workloads.RequestEviction,
     ),
     topics.ORGANISATION_FACTS: (

@@ -64,6 +64,15 @@ class ReprioritiseWorkload(Wire, frozen=True, kw_only=True):
     actor: str = ""
 
 
+class ResizeWorkload(Wire, frozen=True, kw_only=True):
+    """Let an elastic gang have `pods` pods from now on: at once, or as soon as there is room."""
+
+    workload_id: str
+    team: str
+    pods: int
+    actor: str = ""
+
+
 class RequestEviction(Wire, frozen=True, kw_only=True):
     """An operator's eviction: stop the pods with grace and queue the workload again."""
 
