@@ -78,6 +78,34 @@ class Fate:
         return self.times.get(b"muster.workload.placed.v1", 0)
 
 
+@dataclass(slots=True)
+class Spent:
+    """CPU seconds of every process over time: deciding is one part, running another."""
+
+    samples: list[tuple[int, dict[str, float]]] = field(default_factory=list)
+
+    async def watch(self, stage: Stage) -> None:
+        """Look every second until cancelled."""
+        while True:
+            await self.look(stage)
+            await asyncio.sleep(1.0)
+
+    async def look(self, stage: Stage) -> None:
+        """One sample."""
+        groups = await processes(stage)
+        self.samples.append((now_ms(), {name: cpu_seconds(one) for name, one in groups.items()}))
+
+    def each(self, workloads: int, until_ms: int | None = None) -> dict[str, int]:
+        """Microseconds for each workload up to a moment, by process."""
+        _, first = self.samples[0]
+        fitting = (used for at_ms, used in self.samples if at_ms >= (until_ms or 0))
+        last = next(fitting, self.samples[-1][1]) if until_ms else self.samples[-1][1]
+        return {
+            name: round((value - first.get(name, 0)) * 1e6 / workloads)
+            for name, value in sorted(last.items())
+        }
+
+
 async def burst(stage: Stage, waiting: Sequence[Arrival], fates: dict[str, Fate]) -> int:
     """Let everything wait in the log, then go; the start in Unix milliseconds."""
     stage.system.send("admission", signal.SIGSTOP)
@@ -124,22 +152,21 @@ async def run(stage: Stage, shape: Shape, form: str) -> dict[str, Any]:
     try:
         consumer.assign(FOLLOWED)
         begin = await consumer.end_offsets(FOLLOWED)
-        before = {name: cpu_seconds(group) for name, group in (await processes(stage)).items()}
+        spent = Spent()
+        watching = asyncio.create_task(spent.watch(stage))
         ended = "SELECT count(*) FROM gateway.workload WHERE state = 'succeeded'"
         known = await stage.rows.fetchval(ended)
         start_ms = await FORMS[form](stage, waiting, fates)
         await stage.until(ended, known + len(waiting), 500, every_seconds=1.0)
-        used = {
-            name: cpu_seconds(group) - before.get(name, 0)
-            for name, group in (await processes(stage)).items()
-        }
+        await spent.look(stage)
         await _read(consumer, begin, fates)
     finally:
+        watching.cancel()
         await consumer.stop()
+    decided_ms = max(one.decided_ms for one in fates.values())
     return figures(shape, list(fates.values()), start_ms) | {
-        "cpu_microseconds_per_workload": {
-            name: round(value * 1e6 / len(waiting)) for name, value in sorted(used.items())
-        }
+        "cpu_microseconds_per_workload": spent.each(len(waiting)),
+        "cpu_microseconds_per_workload_until_decided": spent.each(len(waiting), decided_ms),
     }
 
 
