@@ -29,6 +29,7 @@ REFUSAL: Final = (
     " CASE w.state WHEN 'queued' THEN w.queued_at_ms - 1000 ELSE w.running_at_ms END"
     " ORDER BY e.seq DESC LIMIT 1) r ON w.state IN ('queued', 'running')"
 )
+NEWEST_FIRST: Final = " ORDER BY w.submitted_at_ms DESC, w.id DESC"
 SUMMARY_COLUMNS: Final = (
     "w.*, w.labels::text AS labels_text, r.reason AS refusal, r.message AS refusal_message"
 )
@@ -40,8 +41,8 @@ async def list_workloads(door: Door, call: Call) -> web.Response:
     filters = _filters(call)
     where, arguments = page_query(call.team_filter(), filters, call.query.get("cursor", ""))
     rows = await door.reader.fetch(
-        f"SELECT {SUMMARY_COLUMNS} FROM gateway.workload w{REFUSAL} WHERE {where}"  # noqa: S608  # constants; values are bound
-        f" ORDER BY w.submitted_at_ms DESC, w.id DESC LIMIT {limit + 1}",
+        f"SELECT {SUMMARY_COLUMNS} FROM (SELECT w.* FROM gateway.workload w WHERE {where}"  # noqa: S608  # constants; values are bound
+        f"{NEWEST_FIRST} LIMIT {limit + 1}) w{REFUSAL}{NEWEST_FIRST}",
         *arguments,
     )
     items = tuple(WorkloadSummary(**summary_fields(row)) for row in rows[:limit])
