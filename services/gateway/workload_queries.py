@@ -88,7 +88,7 @@ def _add_states(where: _Where, text: str) -> None:
 
 
 def _add_labels(where: _Where, text: str) -> None:
-    """CASE hides from the planner that it expects few rows: it would read and sort all for a page."""
+    """CASE hides how few the planner expects: it would read and sort all of them for a page."""
     equal, present = labels_of(text)
     if equal:
         body = msgspec.json.encode(equal).decode()

@@ -237,7 +237,7 @@ class Loop:
         dead = [*batch.dead, *(_letter(one, reason) for one, reason in outcome.dead)]
         consumed, skipped = self._noted(messages, batch.skipped)
         await self._session.commit(outcome, consumed, skipped, dead, now_ms=now_ms)
-        self._recent.add(one.event.id for one in messages)
+        self._recent.add(one.event.id for one in consumed)
 
     def _noted(
         self, messages: Sequence[Received], skipped: Sequence[tuple[str, int, int]]

@@ -14,6 +14,7 @@ from shared.events.deadlines import deadline_message
 from shared.events.topics import NODE_FACTS, team_submissions
 from shared.events.workloads import CancelWorkload, HoldWorkload
 from shared.ports.errors import MusterError, Rejected, Stale, Transient, UnknownCommit
+from shared.runtime import dedupe
 from shared.runtime import loop as loop_module
 from shared.runtime import session as session_module
 from tests.support.protocol import a_record, a_row, a_submission, a_unit, an_event
@@ -377,6 +378,16 @@ async def test_a_handler_that_goes_by_versions_has_only_deadlines_in_its_inbox(w
     assert [deadline.event.id] == list(world.shard.inbox)
     assert {"": 3, "w9": 1} == world.passed(), "what comes twice is read twice, nameless"
     assert 1 == len(world.letters())
+
+
+async def test_who_goes_by_versions_reads_on_beyond_what_memory_remembers(world, monkeypatch):
+    monkeypatch.setattr(dedupe, "RECENT_IDS_MAX", 10)
+    world.handler = ByVersion()
+    world.feed_numbers(*range(50))
+    world.begin(batch=7)
+    await world.read_to(50)
+
+    assert {"": 50} == world.passed()
 
 
 async def test_a_topic_that_the_handler_asks_for_later_is_read_from_its_beginning(world):
