@@ -10,6 +10,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from services.placement.records import Record
 from services.placement.transitions import HAS_PODS
 from shared.core.model import GpuRequest, Node
 from shared.events import nodes, plans, pods, quotas, workloads
@@ -65,6 +66,8 @@ class Story:
             (1, self._withdraw),
             (3, self._command),
             (2, self._reprioritise),
+            (3, self._wish),
+            (2, self._idle),
             (9, self._pods),
             (seldom, self._node),
             (seldom, self._quota),
@@ -99,6 +102,7 @@ class Story:
             f"w{self._born}",
             gpu=self._random.choice(REQUESTS),
             pod_count=self._random.choice((1, 1, 1, 2, 3)),
+            min_count=self._random.choice((None, 1)),
             queue=self._random.choice(QUEUES),
             team=self._random.choice(("red", "blue")),
             max_retries=self._random.choice((0, 1)),
@@ -147,6 +151,36 @@ class Story:
             priority=self._random.randint(0, 2),
         )
 
+    def _wish(self, driver: Driver) -> Any:
+        """The owner asks for a size, a wrong one now and then."""
+        name, size = self._some(driver), self._random.randint(0, 4)
+        return command(workloads.ResizeWorkload, name, pods=size)
+
+    def _idle(self, driver: Driver) -> Any:
+        """Work is said to be idle, now and then of an attempt that is over."""
+        name = self._some(driver)
+        record = driver.handler.desk.records.alive.get(name)
+        attempt = (record.attempt if record else 1) - self._random.choice((0, 0, 0, 1))
+        self._born += 1
+        return plans.ReleaseIdleWorkload(
+            plan_id=f"idle-{self._born}",
+            workload_id=name,
+            attempt=attempt,
+            since_ms=0,
+            until_ms=driver.now_ms,
+            utilization_percent=0,
+        )
+
+    def _resized(self, record: Record) -> Any:
+        """What the binder answers to the resize that is open."""
+        resize, name = record.resize, record.workload.id
+        shrinks = resize.pods < resize.pods_before
+        if shrinks or self._random.random() < 0.7:
+            more = {"number": resize.number, "pods": resize.pods}
+            return pod_fact(pods.PodsResized, name, record.attempt, **more)
+        more = {"number": resize.number, "reason": "Conflict", "message": "x", "node": "n0"}
+        return pod_fact(pods.ResizeRefused, name, record.attempt, **more)
+
     def _pods(self, driver: Driver) -> Any:
         records = driver.handler.desk.records.alive
         holding = sorted(name for name, record in records.items() if record.holds)
@@ -154,6 +188,8 @@ class Story:
         name = self._random.choice(holding) if sure else self._some(driver)
         record = driver.handler.desk.records.alive.get(name)
         attempt = (record.attempt if record else 1) - self._random.choice((0, 0, 0, 0, 1))
+        if record is not None and record.resize.open and self._random.random() < 0.7:
+            return self._resized(record)
         kind = self._random.choice((*STEPS, pods.PodsRunning, pods.PodsGone, pods.BindRefused))
         more: dict[str, Any] = {}
         if kind in (pods.PodsFinished, pods.PodsGone):
