@@ -110,6 +110,13 @@ class Preemption(TypedDict, total=False):
     workload_id: str
 
 
+class Idle(TypedDict, total=False):
+    """On which evidence idle work was released."""
+
+    since_ms: int
+    until_ms: int
+
+
 class Fields(TypedDict, total=False):
     """The union of all payloads. A `node` is a name in some and a machine in others."""
 
@@ -136,3 +143,7 @@ class Fields(TypedDict, total=False):
     rule: str
     victims: list[Victim]
     preemption: Preemption | None
+    idle: Idle | None
+    since_ms: int
+    until_ms: int
+    running_at_ms: int

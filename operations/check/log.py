@@ -54,6 +54,7 @@ NEEDED: Final = frozenset(
         "eviction-plan.accepted",
         "reservation.expired",
         "priority-class.applied",
+        "idleness.noticed",
     )
 )
 """Types whose payload some check reads; of all others the headers are enough."""

@@ -94,7 +94,7 @@ def _check_plan(findings: Findings, evidence: Evidence, story: _Story, record: R
     story.plans[name] = story.open[preemptor] = record
     for victim in plan.get("victims", ()):
         _check_rule(findings, story, plan, victim["workload_id"])
-        if _protected(evidence, story.classes.get(victim["workload_id"], ""), record.time_ms):
+        if is_protected(evidence, story.classes.get(victim["workload_id"], ""), record.time_ms):
             findings.add(
                 victim["workload_id"], f"is of a protected class, and plan {name} took it"
             )
@@ -117,7 +117,8 @@ def _check_rule(findings: Findings, story: _Story, plan: Payload, victim: str) -
         findings.add(victim, f"is of another queue than {preemptor}, and the rule is {rule}")
 
 
-def _protected(evidence: Evidence, name: str, at_ms: int) -> bool:
+def is_protected(evidence: Evidence, name: str, at_ms: int) -> bool:
+    """Whether a priority class was protected at a time, by the documents in the log."""
     protected = name in PROTECTED_BUILT_IN
     for record in evidence.log.of(CLASS):
         if record.payload.get("name") == name and record.time_ms <= at_ms:

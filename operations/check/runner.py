@@ -10,6 +10,7 @@ from operations.check.audit import check_chain
 from operations.check.causes import check_causes, check_outcomes
 from operations.check.database import read_rows
 from operations.check.history import check_epochs, check_states
+from operations.check.idle import check_idle
 from operations.check.ledger import check_capacity, check_ledger, check_pods_gone
 from operations.check.log import LogReader
 from operations.check.model import Evidence, Findings, Result
@@ -45,7 +46,7 @@ INVARIANTS: Final = (
     Invariant(
         id="I6",
         what="evictions follow the rules",
-        checks=(check_preemption,),
+        checks=(check_preemption, check_idle),
     ),
     Invariant(id="I7", what="the audit is whole and unchanged", checks=(check_chain,)),
     Invariant(id="I8", what="states follow the table", checks=(check_states,)),

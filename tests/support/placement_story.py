@@ -174,11 +174,10 @@ class Story:
     def _resized(self, record: Record) -> Any:
         """What the binder answers to the resize that is open."""
         resize, name = record.resize, record.workload.id
-        shrinks = resize.pods < resize.pods_before
-        if shrinks or self._random.random() < 0.7:
-            more = {"number": resize.number, "pods": resize.pods}
-            return pod_fact(pods.PodsResized, name, record.attempt, **more)
-        more = {"number": resize.number, "reason": "Conflict", "message": "x", "node": "n0"}
+        more: dict[str, Any] = {"number": resize.number}
+        if resize.pods < resize.pods_before or self._random.random() < 0.7:
+            return pod_fact(pods.PodsResized, name, record.attempt, pods=resize.pods, **more)
+        more |= {"reason": "Conflict", "message": "x", "node": "n0"}
         return pod_fact(pods.ResizeRefused, name, record.attempt, **more)
 
     def _pods(self, driver: Driver) -> Any:

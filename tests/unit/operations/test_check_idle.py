@@ -1,0 +1,51 @@
+"""I6 of idle work: a release without evidence is found, and only that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from operations.check.idle import check_idle
+from tests.unit.operations.world import World, fact
+
+NAME = "w" + "i" * 26
+
+
+def a_world(*, idle: dict[str, int] | None = None, attempt: int = 1, **spec: Any) -> World:
+    """A workload that ran from 100, was noticed from 200 to 900, and was released."""
+    world = World()
+    workload = {"id": NAME, "queue": "q", "priority": 0, "spec": spec}
+    world.tell("admission", "queue.facts.v1", "workload.queued", {"workload": workload})
+    running = {**fact(NAME, 3, "running"), "running_at_ms": 100}
+    world.tell("placement", "workload.facts.v1", "workload.running", running)
+    noticed = {"workload_id": NAME, "attempt": 1, "since_ms": 200, "until_ms": 900}
+    world.tell("monitoring", "idleness.facts.v1", "idleness.noticed", noticed)
+    early = {**noticed, "since_ms": 50}
+    world.tell("monitoring", "idleness.facts.v1", "idleness.noticed", early)
+    evidence = {"since_ms": 200, "until_ms": 900} if idle is None else idle
+    evicted = {**fact(NAME, 4, "evicting", attempt), "reason": "idle", "idle": evidence}
+    world.tell("placement", "workload.facts.v1", "workload.evicted", evicted)
+    return world
+
+
+def found(world: World) -> list[str]:
+    return [one.detail for one in check_idle(world.evidence({})).violations]
+
+
+def test_a_release_on_evidence_is_all_right():
+    assert [] == found(a_world())
+
+
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        ({"idle": {"since_ms": 200, "until_ms": 901}}, "nobody noticed"),
+        ({"idle": {}}, "nobody noticed"),
+        ({"attempt": 2}, "nobody noticed"),
+        ({"idle": {"since_ms": 50, "until_ms": 900}}, "before it ran"),
+        ({"priority_class": "inference-production"}, "protected class"),
+    ],
+)
+def test_a_release_without_is_found(changed: dict[str, Any], text: str):
+    assert any(text in detail for detail in found(a_world(**changed))), found(a_world(**changed))
