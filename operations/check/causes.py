@@ -32,10 +32,10 @@ def check_outcomes(evidence: Evidence) -> Findings:
     """I4: accepted -> queued or rejected, once -> known to placement -> at most one end."""
     findings = Findings()
     submitted = {workload for workload, _ in submissions(evidence)}
-    outboxed = unpublished(evidence, "gateway")
+    sent = submitted | unpublished(evidence, "gateway")
     for row in evidence.rows["accepted_request"]:
         findings.checked += 1
-        if row["workload_id"] not in submitted | outboxed and evidence.log.complete:
+        if row["workload_id"] not in sent and evidence.log.complete:
             findings.add(row["workload_id"], "accepted by the gateway, but never submitted")
     accepted = {row["workload_id"] for row in evidence.rows["accepted_request"]}
     for workload in evidence.acknowledged - accepted - submitted:
