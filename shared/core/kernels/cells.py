@@ -29,6 +29,7 @@ from shared.core.kernels.tree import (
     KEY,
     MOST,
     NIL,
+    ROOM,
     ROOT,
     Need,
     change_room,
@@ -47,14 +48,14 @@ def move(index: Index, item: int, cell: int, need: Need, key: int) -> None:
     if old == cell and index.tree[item, KEY] == key:
         if cell != NIL:
             change_room(index.tree, item, need)
-            _know_most(index, cell)
+            _raise(index, cell, need[0], need[1])
         return
     if old != NIL:
         _take(index, old, item)
     index.tree[item, KEY] = key
     if cell != NIL:
         set_room(index.tree, item, need)
-        _put(index, cell, item)
+        _put(index, cell, item, need[0], need[1])
 
 
 @compiled
@@ -65,7 +66,7 @@ def reorder(index: Index, item: int, key: int) -> None:
         _take(index, cell, item)
     index.tree[item, KEY] = key
     if cell != NIL:
-        _put(index, cell, item)
+        _put(index, cell, item, index.tree[item, ROOM], index.tree[item, ROOM + 1])
 
 
 @compiled
@@ -120,15 +121,24 @@ def line_of(
 
 
 @compiled
-def _put(index: Index, cell: int, item: int) -> None:
+def know_most(index: Index, cell: int) -> None:
+    """A search of a cell was in vain: its bounds are those of its tree, which are tight now."""
+    row = index.cells[cell]
+    row[CELL_CPU], row[CELL_MEMORY] = index.tree[row[ROOT], MOST], index.tree[row[ROOT], MOST + 1]
+
+
+@compiled
+def _put(index: Index, cell: int, item: int, cpu_milli: int, memory_mib: int) -> None:
     insert(index.tree, index.cells, cell, item)
     index.tree[item, CELL] = cell
-    _know_most(index, cell)
     row, key = index.cells[cell], index.tree[item, KEY]
     if row[HEAD] == NIL:
         row[HEAD], row[HEAD_KEY] = item, key
+        row[CELL_CPU], row[CELL_MEMORY] = cpu_milli, memory_mib
         _flip(index, cell)
-    elif precedes(key, item, row[HEAD_KEY], row[HEAD]):
+        return
+    _raise(index, cell, cpu_milli, memory_mib)
+    if precedes(key, item, row[HEAD_KEY], row[HEAD]):
         row[HEAD], row[HEAD_KEY] = item, key
 
 
@@ -137,8 +147,6 @@ def _take(index: Index, cell: int, item: int) -> None:
     remove(index.tree, index.cells, cell, item)
     index.tree[item, CELL] = NIL
     row = index.cells[cell]
-    if row[ROOT] != NIL:
-        _know_most(index, cell)
     if row[HEAD] == item:
         row[HEAD] = least(index.tree, row[ROOT])
         if row[HEAD] == NIL:
@@ -148,10 +156,11 @@ def _take(index: Index, cell: int, item: int) -> None:
 
 
 @compiled
-def _know_most(index: Index, cell: int) -> None:
-    """A cell with a member knows what its tree knows."""
+def _raise(index: Index, cell: int, cpu_milli: int, memory_mib: int) -> None:
+    """No member of a cell has more than its bounds."""
     row = index.cells[cell]
-    row[CELL_CPU], row[CELL_MEMORY] = index.tree[row[ROOT], MOST], index.tree[row[ROOT], MOST + 1]
+    row[CELL_CPU] = max(row[CELL_CPU], cpu_milli)
+    row[CELL_MEMORY] = max(row[CELL_MEMORY], memory_mib)
 
 
 @compiled

@@ -29,7 +29,7 @@ from shared.core.kernels.arrays import (
     Ints32,
     State,
 )
-from shared.core.kernels.tree import DEPTH_MAX, NIL, new_tree
+from shared.core.kernels.tree import NIL, new_tree
 from shared.core.market import CPU_STEP_MILLI, SHARED_CPU_STEP_MILLI
 from shared.core.units import GPU_MILLI
 from shared.core.waste import MILLI_STEP
@@ -65,7 +65,7 @@ CELL_LINE: Final = 4
 """`NIL` for a shelf."""
 CELL_CPU: Final = 5
 CELL_MEMORY: Final = 6
-"""The most that any member has free."""
+"""No member has more free (kernels/tree.py)."""
 CELL_COLUMNS: Final = 8
 
 # Columns of `log`
@@ -167,8 +167,6 @@ class Index(NamedTuple):
     """(rows, LOG_COLUMNS)"""
     sizes: Ints
     """(SIZES,)"""
-    path: Ints32
-    """Scratch for the trees."""
     scratch: Ints
     """(LEVELS, 1 + n + D) scratch for the parts of domains, by depth."""
 
@@ -212,7 +210,6 @@ def new_index(
         behind=np.zeros((nodes, BEHIND_COLUMNS), dtype=np.int32),
         log=np.zeros((LOG_ROOM, LOG_COLUMNS), dtype=np.int64),
         sizes=np.zeros(SIZES, dtype=np.int64),
-        path=np.zeros(DEPTH_MAX, dtype=np.int32),
         scratch=np.zeros((LEVELS, 1 + len(state.places)), dtype=np.int64),
     )
     index.sizes[[CELLS_USED, NODE_WORDS]] = kinds * (gpus + 1), node_words

@@ -15,10 +15,12 @@ from shared.core.kernels.arrays import (
     POD_MEMORY,
     SHARE,
     SHARE_MEMORY,
+    Ints32,
     State,
     Tables,
 )
 from shared.core.kernels.bits import lowest
+from shared.core.kernels.cells import know_most
 from shared.core.kernels.charge import hold
 from shared.core.kernels.indexes import (
     BITS,
@@ -78,28 +80,40 @@ def best(
 
     Lines with less than `free` are passed over, and after the most promising line all that cannot
     do better. Between cells of one score the first head decides, whether it fits or not: as in
-    core/cells.py. By what a cell has at most, it is nearly always clear whether a member fits:
-    only if that was wrong every cell is searched.
+    core/cells.py. The bounds of a cell nearly always tell whether a member fits. If they were too
+    high they are tight then, and the next best is taken; if tight bounds do not tell, because one
+    member has the CPU and another the memory, every cell is searched.
     """
     top = _most_promising(tables, state, index, shape, owner, free)
     if top == NIL:
         return NIL, REFUSED
-    cell, score = _best_cell(index, shape, owner, top, need, False)
+    while True:
+        cell, score = _best_cell(index, shape, owner, top, need, False)
+        if cell == NIL:
+            return NIL, REFUSED
+        item = first(index.tree, index.cells[cell, ROOT], NONE, need)
+        if item != NIL:
+            return item, score
+        know_most(index, cell)
+        if _may_hold(index.cells[cell], need):
+            break
+    cell, score = _best_cell(index, shape, owner, top, need, True)
     if cell == NIL:
         return NIL, REFUSED
-    item = first(index.tree, index.cells[cell, ROOT], NONE, need, index.path)
-    if item == NIL:
-        cell, score = _best_cell(index, shape, owner, top, need, True)
-        if cell != NIL:
-            item = first(index.tree, index.cells[cell, ROOT], NONE, need, index.path)
-    return item, score
+    return first(index.tree, index.cells[cell, ROOT], NONE, need), score
+
+
+@compiled
+def _may_hold(cell: Ints32, need: Need) -> bool:
+    """Whether the bounds of a cell leave room."""
+    return bool(cell[CELL_CPU] >= need[0] and cell[CELL_MEMORY] >= need[1])
 
 
 @compiled
 def _best_cell(
     index: Index, shape: int, owner: int, top: int, need: Need, search: bool
 ) -> tuple[int, int]:
-    """(cell, score) of the best that has room by what it has at most, or by a `search`; or `NIL`.
+    """(cell, score) of the best that has room by its bounds, or by a `search`; or `NIL`.
 
     The line `top` is looked at first.
     """
@@ -182,13 +196,13 @@ def _best_of(
             continue
         cell = index.words[owner, line, FIRST_CELL] + step
         row = index.cells[cell]
-        if row[CELL_CPU] < need[0] or row[CELL_MEMORY] < need[1]:
+        if not _may_hold(row, need):
             continue
         if score == found_score:
             other = index.cells[found]
             if not precedes(row[HEAD_KEY], row[HEAD], other[HEAD_KEY], other[HEAD]):
                 continue
-        if not search or first(index.tree, row[ROOT], NONE, need, index.path) != NIL:
+        if not search or first(index.tree, row[ROOT], NONE, need) != NIL:
             found, found_score = cell, score
     return found, found_score
 
@@ -241,17 +255,17 @@ def _tightest_with(
     state: State, index: Index, shape: int, free: int, left: int, need: Need
 ) -> int:
     """Among nodes with `free` GPUs: one that keeps CPU for the `left` ones, else any."""
-    tree, path, shelves = index.tree, index.path, state.gpus.shape[1] + 1
+    tree, shelves = index.tree, state.gpus.shape[1] + 1
     found, found_spare = NIL, False
     for kind in range(len(state.kinds)):
         root = index.cells[kind * shelves + free, ROOT]
         if root == NIL or not state.allowed[shape, kind]:
             continue
         keep_milli = left * state.kinds[kind, CPU_PER_GPU]
-        item = first(tree, root, need[0] + keep_milli, need, path)
+        item = first(tree, root, need[0] + keep_milli, need)
         spare = item != NIL
         if not spare and keep_milli and not found_spare:
-            item = first(tree, root, need[0], need, path)
+            item = first(tree, root, need[0], need)
         if item != NIL and (
             found == NIL
             or (spare and not found_spare)

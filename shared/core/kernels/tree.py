@@ -2,9 +2,12 @@
 
 A treap (Seidel and Aragon, 1996): a search tree by (key, item), a heap by a fixed pseudo-random
 priority, so its form depends on its members alone and undo restores it. Each item lies in at most
-one tree of its array. Every subtree knows the most that any member has free of each amount, and a
-search leaves out subtrees that cannot help. Nothing is looked for to take it out: members know
-what they hang on.
+one tree of its array. Nothing is looked for to take it out: members know what they hang on.
+
+Every subtree has bounds: no member has more free of an amount, and a search leaves out subtrees
+that cannot help. Bounds rise as members come and do not fall as they go, which would take a look
+at both children of all that is above; a search that went through a subtree in vain makes its
+bounds tight. What is found does not depend on how tight they are.
 """
 
 from __future__ import annotations
@@ -26,15 +29,13 @@ ROOM: Final = 5
 AMOUNTS: Final = 4
 """CPU, memory, GPU memory, milli of a GPU."""
 MOST: Final = ROOM + AMOUNTS
-"""First of `AMOUNTS` columns: the most in its subtree."""
+"""First of `AMOUNTS` columns: no member of its subtree has more."""
 CELL: Final = MOST + AMOUNTS
 """The cell whose tree it is in, or `NIL`."""
 COLUMNS: Final = CELL + 1
 ROOT: Final = 0
 """Column of `cells`: the root of the tree, or `NIL`."""
 NIL: Final = -1
-DEPTH_MAX: Final = 512
-"""Of a path; a treap of 2**30 members is expected to be some 60 deep."""
 
 Need = tuple[int, int, int, int]
 """The amounts, in the order of the columns."""
@@ -62,14 +63,15 @@ def insert(tree: Ints32, cells: Ints32, at: int, item: int) -> None:
     node = cells[at, ROOT]
     parent, side = NIL, LEFT
     while node != NIL and _above(tree, node, item):
+        _raise(tree, node, item, ROOM)
         parent, side = node, LEFT if before(tree, item, node) else RIGHT
         node = tree[node, side]
     _hang(tree, cells, at, parent, side, item)
-    left, right = _split(tree, node, item)
-    _recount_to(tree, left, item)
-    _recount_to(tree, right, item)
-    _recount(tree, item)
-    _recount_up(tree, parent)
+    for each in range(AMOUNTS):
+        tree[item, MOST + each] = tree[item, ROOM + each]
+    if node != NIL:
+        _raise(tree, item, node, MOST)
+    _split(tree, node, item)
 
 
 @compiled
@@ -77,16 +79,16 @@ def remove(tree: Ints32, cells: Ints32, at: int, item: int) -> None:
     """Take `item` out of the tree whose root is `cells[at, ROOT]`; it must be there."""
     parent = tree[item, PARENT]
     side = RIGHT if parent != NIL and tree[parent, RIGHT] == item else LEFT
-    lowest = _merge(tree, cells, at, parent, side, item)
-    _recount_to(tree, lowest, parent)
-    _recount_up(tree, parent)
+    _merge(tree, cells, at, parent, side, item)
 
 
 @compiled
 def change_room(tree: Ints32, item: int, need: Need) -> None:
     """Set what `item` has free; it must be in a tree."""
     set_room(tree, item, need)
-    _recount_up(tree, item)
+    node = item
+    while node != NIL and _raise(tree, node, item, ROOM):
+        node = tree[node, PARENT]
 
 
 @compiled
@@ -106,25 +108,48 @@ def least(tree: Ints32, root: int) -> int:
 
 
 @compiled
-def first(tree: Ints32, root: int, key: int, need: Need, path: Ints32) -> int:
-    """The first member of at least `key` that has what is needed, or `NIL`."""
-    depth = 0
-    node = root
+def first(tree: Ints32, root: int, key: int, need: Need) -> int:
+    """The first member of at least `key` that has what is needed, or `NIL`.
+
+    Bounds of subtrees that were searched in vain are tight afterwards.
+    """
+    if root == NIL or not _has(tree, root, MOST, need):
+        return NIL
+    node = _leftmost(tree, root, key, need)
     while True:
-        while node != NIL and _has(tree, node, MOST, need):
-            if tree[node, KEY] < key:
-                node = tree[node, RIGHT]
-            else:
-                path[depth] = node
-                depth += 1
-                node = tree[node, LEFT]
-        if depth == 0:
-            return NIL
-        depth -= 1
-        node = path[depth]
-        if _has(tree, node, ROOM, need):
+        if tree[node, KEY] >= key and _has(tree, node, ROOM, need):
             return int(node)
-        node = tree[node, RIGHT]
+        right = tree[node, RIGHT]
+        if right != NIL and _has(tree, right, MOST, need):
+            node = _leftmost(tree, right, key, need)
+            continue
+        node = _climb(tree, root, node)
+        if node == NIL:
+            return NIL
+
+
+@compiled
+def _leftmost(tree: Ints32, node: int, key: int, need: Need) -> int:
+    """The first member below `node` to look at, by its key and by the bounds."""
+    while tree[node, KEY] >= key:
+        left = tree[node, LEFT]
+        if left == NIL or not _has(tree, left, MOST, need):
+            break
+        node = left
+    return node
+
+
+@compiled
+def _climb(tree: Ints32, root: int, node: int) -> int:
+    """What comes next above `node`, below which all was in vain, or `NIL`; bounds become tight."""
+    while True:
+        _recount(tree, node)
+        if node == root:
+            return NIL
+        parent = tree[node, PARENT]
+        if tree[parent, LEFT] == node:
+            return int(parent)
+        node = parent
 
 
 @compiled
@@ -167,11 +192,8 @@ def _hang(tree: Ints32, cells: Ints32, at: int, parent: int, side: int, node: in
 
 
 @compiled
-def _split(tree: Ints32, node: int, item: int) -> tuple[int, int]:
-    """Hang the members of `node` that come before `item` on its left, the others on its right.
-
-    The lowest of either side that has other children than before; `item` if none.
-    """
+def _split(tree: Ints32, node: int, item: int) -> None:
+    """Hang the members of `node` that come before `item` on its left, the others on its right."""
     left, left_side = item, LEFT
     right, right_side = item, RIGHT
     while node != NIL:
@@ -185,15 +207,15 @@ def _split(tree: Ints32, node: int, item: int) -> tuple[int, int]:
             node = tree[node, LEFT]
     tree[left, left_side] = NIL
     tree[right, right_side] = NIL
-    return left, right
 
 
 @compiled
-def _merge(tree: Ints32, cells: Ints32, at: int, parent: int, side: int, item: int) -> int:
-    """Put the two subtrees of `item` in its place; the lowest with other children than before."""
+def _merge(tree: Ints32, cells: Ints32, at: int, parent: int, side: int, item: int) -> None:
+    """Put the two subtrees of `item` in its place."""
     left, right = tree[item, LEFT], tree[item, RIGHT]
     while left != NIL and right != NIL:
-        upper = left if _above(tree, left, right) else right
+        upper, lower = (left, right) if _above(tree, left, right) else (right, left)
+        _raise(tree, upper, lower, MOST)
         _hang(tree, cells, at, parent, side, upper)
         parent = upper
         if upper == left:
@@ -203,35 +225,27 @@ def _merge(tree: Ints32, cells: Ints32, at: int, parent: int, side: int, item: i
             side = LEFT
             right = tree[right, LEFT]
     _hang(tree, cells, at, parent, side, right if left == NIL else left)
-    return parent
 
 
 @compiled
-def _recount_to(tree: Ints32, node: int, end: int) -> None:
-    """Bring the most of each subtree in step, from `node` up to below `end`."""
-    while node != end:
-        _recount(tree, node)
-        node = tree[node, PARENT]
+def _raise(tree: Ints32, node: int, other: int, column: int) -> bool:
+    """Bounds of `node` hold for the columns of `other` from `column` on; whether they rose."""
+    risen = False
+    for each in range(AMOUNTS):
+        if tree[other, column + each] > tree[node, MOST + each]:
+            tree[node, MOST + each] = tree[other, column + each]
+            risen = True
+    return risen
 
 
 @compiled
-def _recount_up(tree: Ints32, node: int) -> None:
-    """From `node` up, until one stays as it was: then nothing above it changes."""
-    while node != NIL and _recount(tree, node):
-        node = tree[node, PARENT]
-
-
-@compiled
-def _recount(tree: Ints32, node: int) -> bool:
-    """Whether the most of `node` is another than before."""
-    left, right, changed = tree[node, LEFT], tree[node, RIGHT], False
+def _recount(tree: Ints32, node: int) -> None:
+    """Make the bounds of `node` as tight as those of its children."""
+    left, right = tree[node, LEFT], tree[node, RIGHT]
     for each in range(AMOUNTS):
         most = tree[node, ROOM + each]
         if left != NIL:
             most = max(most, tree[left, MOST + each])
         if right != NIL:
             most = max(most, tree[right, MOST + each])
-        if most != tree[node, MOST + each]:
-            tree[node, MOST + each] = most
-            changed = True
-    return changed
+        tree[node, MOST + each] = most

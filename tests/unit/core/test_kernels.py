@@ -45,9 +45,13 @@ from shared.core.kernels.reference import Reference
 from shared.core.kernels.scope import decides
 from shared.core.kernels.sorting import position, sort
 from shared.core.kernels.tree import (
-    DEPTH_MAX,
+    AMOUNTS,
     KEY,
+    LEFT,
+    MOST,
     NIL,
+    RIGHT,
+    ROOM,
     change_room,
     first,
     insert,
@@ -79,7 +83,7 @@ def learned_fleet(*nodes: object, seed: int = 1) -> Fleet:
 def test_a_tree_is_a_sorted_list(seed: int) -> None:
     draw, items = Random(seed), 60
     tree, roots = new_tree(items), np.full((2, 1), NIL, dtype=np.int32)
-    path, inside = np.zeros(DEPTH_MAX, dtype=np.int32), dict[int, tuple[int, ...]]()
+    inside = dict[int, tuple[int, ...]]()
     for _ in range(600):
         item, room = draw.randrange(items), tuple(draw.randrange(5) for _ in range(4))
         if item not in inside:
@@ -101,7 +105,12 @@ def test_a_tree_is_a_sorted_list(seed: int) -> None:
             if tree[each, KEY] >= key
             and all(have >= ask for have, ask in zip(inside[each], need, strict=True))
         )
-        assert first(tree, roots[1, 0], key, need, path) == next(fitting, NIL)  # type: ignore[arg-type]
+        assert first(tree, roots[1, 0], key, need) == next(fitting, NIL)  # type: ignore[arg-type]
+        for each in inside:
+            below = [tree[each, side] for side in (LEFT, RIGHT) if tree[each, side] != NIL]
+            bounds = tree[each, MOST : MOST + AMOUNTS]
+            assert (bounds >= tree[each, ROOM : ROOM + AMOUNTS]).all()
+            assert all((bounds >= tree[each, MOST : MOST + AMOUNTS]).all() for each in below)
     assert roots[0, 0] == NIL
 
 
