@@ -93,12 +93,14 @@ def mixed(options: argparse.Namespace, classes: str, seeds: list[int]) -> dict[s
         runs = [simulate(mix, POLICIES[name], recorded, seed) for seed in seeds]
         rows[name] = _figures(runs, time.process_time() - start)
         print(f"{classes} class(es), {name:<28} {rows[name]}", flush=True)
-    if {"muster", "kubernetes"} <= rows.keys():
-        rows["muster_over_kubernetes"] = {
-            key: round(rows["muster"][key] / max(rows["kubernetes"][key], 0.001), 3)
-            for key in ("evictions_per_100_gpus", "lost_gpu_seconds_per_gpu")
-        }
-        print(f"{classes} class(es), muster over kubernetes: {rows['muster_over_kubernetes']}")
+    for other in ("kubernetes", "kai"):
+        if {"muster", other} <= rows.keys():
+            title = f"muster_over_{other}"
+            rows[title] = {
+                key: round(rows["muster"][key] / max(rows[other][key], 0.001), 3)
+                for key in ("evictions_per_100_gpus", "lost_gpu_seconds_per_gpu")
+            }
+            print(f"{classes} class(es), {title}: {rows[title]}")
     return rows
 
 
@@ -112,6 +114,8 @@ def _figures(runs: list[Tally], cpu_seconds: float) -> dict[str, float]:
         "lost_gpu_seconds_per_gpu": round(statistics.fmean(lost), 2),
         "lost_sd": round(statistics.pstdev(lost), 2),
         "evictions": sum(run.evictions for run in runs),
+        "fewest_possible": sum(run.fewest for run in runs),
+        "evicted_before": sum(run.evicted_before for run in runs),
         "evictions_in_vain": sum(run.in_vain for run in runs),
         "gangs_placed": len(waits),
         "gang_wait_mean_seconds": round(statistics.fmean(waits), 1),

@@ -5,7 +5,9 @@ Spot work is drawn from the Philly trace (1 to 8 GPUs), gangs from the Kalos tra
 drawn for each (or never); what it did since is lost when it is evicted, and a restart costs time
 besides. It goes back to the head of its line and does the rest later. A gang that comes and finds
 no room has others evicted by the policy under test, or waits until another gang has ended.
-Placement is the same for all policies: Muster's. Only who is evicted differs.
+Placement is the same for all policies: Muster's. Only who is evicted differs. For each decision the
+fewest victims that were possible then are counted too: gangs take whole nodes, and spot work is on
+one node each, so that the nodes with the fewest occupants give the least number.
 """
 
 from __future__ import annotations
@@ -100,6 +102,10 @@ class Tally:
     """What a run cost."""
 
     evictions: int = 0
+    fewest: int = 0
+    """Evictions if each decision, as things were then, had taken the fewest victims."""
+    evicted_before: int = 0
+    """Evictions of those that had been evicted before."""
     lost_gpu_ms: int = 0
     gang_gpus: int = 0
     """GPUs of all gangs that were placed."""
@@ -168,6 +174,15 @@ class State:
         del self.running[name]
         return occupant
 
+    def fewest(self, gang: Workload) -> int:
+        """The least number of victims that empties as many nodes as `gang` has pods."""
+        counts = []
+        for node in self.cluster.nodes.values():
+            on = self.occupants.tenants.on(node.name)
+            if all(each.priority < gang.priority for each in on):
+                counts.append(len(on))
+        return sum(sorted(counts)[: gang.pods])
+
 
 def simulate(mix: Mix, policy: Policy, recorded: Recorded, seed: int) -> Tally:
     """The whole run under one policy."""
@@ -228,6 +243,8 @@ class _Run:
 
     def _make_room(self, work: Work) -> bool:
         victims, whole = self._policy.victims(self._state, work.workload)
+        if victims:
+            self._tally.fewest += self._state.fewest(work.workload)
         for name in victims:
             self._evict(name)
         if not whole:
@@ -243,6 +260,7 @@ class _Run:
         lost = state.occupants.tenants.running[name].lost_gpu_ms(state.now_ms)
         state.stop(name)
         tally.evictions += 1
+        tally.evicted_before += work.attempt > 1
         tally.lost_gpu_ms += lost
         ran_ms = state.now_ms - work.started_ms
         kept_ms = ran_ms // work.checkpoint_ms * work.checkpoint_ms if work.checkpoint_ms else 0
