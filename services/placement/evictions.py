@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from services.placement import resizing, transitions
 from services.placement.desk import Desk
-from services.placement.plan_checks import preemptor_problem, victim_problem, what_is_left
+from services.placement.plan_checks import preemptor_problem, victim_problem
 from services.placement.records import Record
+from services.placement.remains import what_is_left
 from services.placement.reservations import Reservation, given_up
 from services.placement.transitions import PREEMPTED, RESERVATION
 from services.placement.trials import Trials
@@ -59,11 +60,13 @@ class Evictions:
         problem = victim_problem(self._desk, plan)
         inline = bool(problem) and self._refused_often(plan.workload_id)
         if inline:
-            plan = what_is_left(self._desk, plan)
+            left = what_is_left(self._desk, record, plan, self._try)
+            plan, placement = left or (plan, None)
         elif problem:
             self._refuse(plan, "victim-changed", problem, message)
             return
-        placement = self._try(record, plan)
+        else:
+            placement = self._try(record, plan)
         if placement is None:
             text = (
                 f"even without {len(plan.victims)} victims there is no room or quota for all of it"

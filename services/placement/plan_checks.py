@@ -9,7 +9,6 @@ from services.placement import resizing, transitions
 from services.placement.desk import Desk
 from services.placement.records import Record
 from shared.core.lifecycle import State
-from shared.core.value import replace
 from shared.events.plans import PlannedVictim, ProposeEvictionPlan
 
 
@@ -31,36 +30,24 @@ def preemptor_problem(desk: Desk, record: Record | None, plan: ProposeEvictionPl
 def victim_problem(desk: Desk, plan: ProposeEvictionPlan) -> str:
     """The first victim that is not as the plan saw it; "" when all are."""
     for victim in plan.victims:
-        record = _runs(desk, victim)
+        record = runs(desk, victim)
         if record is None:
             return f"{victim.workload_id} does not run any more"
         if (record.version, record.attempt) != (victim.version, victim.attempt):
             return f"{victim.workload_id} is at version {record.version}, not {victim.version}"
-        if not _can_go(record, victim):
+        if not can_go(record, victim):
             return f"{victim.workload_id} cannot go on with {victim.pods_kept} pods now"
     if len({victim.workload_id for victim in plan.victims}) < len(plan.victims):
         return "a victim is named twice"
     return ""
 
 
-def what_is_left(desk: Desk, plan: ProposeEvictionPlan) -> ProposeEvictionPlan:
-    """The victims that still run as the same attempt; what the others held is free by now.
-
-    The rules allowed all of them, so nobody goes whom they spare, and nothing is searched.
-    """
-    victims = []
-    for victim in {one.workload_id: one for one in plan.victims}.values():
-        record = _runs(desk, victim)
-        if record is not None and record.attempt == victim.attempt and _can_go(record, victim):
-            victims.append(replace(victim, version=record.version))
-    return replace(plan, victims=tuple(victims))
-
-
-def _runs(desk: Desk, victim: PlannedVictim) -> Record | None:
+def runs(desk: Desk, victim: PlannedVictim) -> Record | None:
+    """The victim if it has pods; None if not."""
     record = desk.records.alive.get(victim.workload_id)
     return record if record is not None and record.state in transitions.HAS_PODS else None
 
 
-def _can_go(record: Record, victim: PlannedVictim) -> bool:
+def can_go(record: Record, victim: PlannedVictim) -> bool:
     """Whole, or down to the pods that it keeps."""
     return not victim.pods_kept or resizing.may_shrink(record, victim.pods_kept)

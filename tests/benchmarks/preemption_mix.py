@@ -5,9 +5,9 @@ Spot work is drawn from the Philly trace (1 to 8 GPUs), gangs from the Kalos tra
 drawn for each (or never); what it did since is lost when it is evicted, and a restart costs time
 besides. It goes back to the head of its line and does the rest later. A gang that comes and finds
 no room has others evicted by the policy under test, or waits until another gang has ended.
-Placement is the same for all policies: Muster's. Only who is evicted differs. For each decision the
-fewest victims that were possible then are counted too: gangs take whole nodes, and spot work is on
-one node each, so that the nodes with the fewest occupants give the least number.
+Placement is the same for all policies: Muster's. Only who is evicted differs. For each decision
+the fewest victims that were possible then are counted too: gangs take whole nodes, and spot work
+is on one node each, so that the nodes with the fewest occupants give the least number.
 """
 
 from __future__ import annotations

@@ -187,6 +187,7 @@ def test_every_victim_is_one_that_the_rules_give(seed: int) -> None:
     if isinstance(plan, NoEviction):
         return
     lost: dict[str, int] = {}
+    own = scene.tree.node(work.queue).document.policy  # type: ignore[union-attr]
     for victim in plan.victims:
         each = scene.occupants.of(victim.workload_id)
         assert each is not None
@@ -198,7 +199,13 @@ def test_every_victim_is_one_that_the_rules_give(seed: int) -> None:
         assert victim.workload_id not in rules.cooldown_until_ms
         assert (each.queue == work.queue) == (victim.rule is Rule.PRIORITY)
         if victim.rule is Rule.PRIORITY:
+            assert own.within_queue is not WithinQueue.NEVER
             assert each.priority < work.priority
+        elif victim.rule is Rule.RECLAIM:
+            assert own.reclaim is not Reclaim.NEVER
+            assert own.reclaim is Reclaim.ANY or each.priority < work.priority
+        else:
+            assert own.fair_share
         whole_or_surplus(each, victim.kept_ranks)
         lost[each.team] = lost.get(each.team, 0) + victim.lost_gpu_ms
     for team, left in rules.loss_left_gpu_ms.items():

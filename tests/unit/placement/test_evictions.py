@@ -8,6 +8,7 @@ import pytest
 
 from shared.core.lifecycle import State
 from shared.core.model import Level, TopologyRequest
+from shared.core.value import replace
 from shared.events.nodes import NodeRemoved
 from shared.events.plans import (
     EvictionPlanAccepted,
@@ -340,6 +341,36 @@ def test_what_is_left_is_refused_too_when_it_does_not_make_room():
     reasons = [driver.send(a_plan(driver, victims=nobody))[0].reason for _ in range(4)]
 
     assert ["victim-changed"] * 3 + ["no-longer-fits"] == reasons
+
+
+def test_of_what_is_left_only_those_go_without_whom_it_does_not_fit():
+    driver = a_world(gpus=12)
+    for name in "abc":
+        run(driver, name, gpus=4)
+    ask(driver, gpus=8)
+    late = a_plan(driver, "a", "b", "c")
+    dear, cheap, ended = late.victims
+    late = replace(late, victims=(replace(dear, lost_gpu_ms=9), cheap, ended))
+    driver.send(pod_fact(PodsFinished, "c", succeeded=True))
+
+    (accepted, *_) = [driver.send(late)[0] for _ in range(4)][-1:]
+
+    assert ["b"] == [one.workload_id for one in accepted.victims]
+    driver.send(gone("b"))
+    assert [driver.state("a"), driver.state("p")] == [State.RUNNING, State.PLACED]
+
+
+def test_what_is_left_leaves_a_queue_alone_that_owns_by_now_what_it_uses():
+    driver = full_world()
+    late = a_plan(driver, "a", "b")
+    driver.send(pod_fact(PodsFinished, "a", succeeded=True))
+    driver.send(a_quota("borrower", 4, parent="all", version=2))
+    driver.send(a_quota("owner", 12, parent="all", version=2))
+
+    reasons = [driver.send(late)[0].reason for _ in range(4)]
+
+    assert ["victim-changed"] * 3 + ["no-longer-fits"] == reasons
+    assert driver.state("b") is State.RUNNING
 
 
 def test_quota_that_a_victim_will_leave_over_is_nobodys_before_it_does():

@@ -12,16 +12,24 @@ from services.placement.records import Record
 from services.preemption.world import HELD
 from shared.core.cluster import Cluster
 from shared.core.lifecycle import HOLDING, State
+from shared.core.model import Workload
 from shared.events import nodes, quotas
-from shared.events.organisation import CohortApplied, QueueApplied
+from shared.events.organisation import CohortApplied, PriorityClassApplied, QueueApplied
+from shared.events.plans import EvictionPlanAccepted, ReservationExpired
 from shared.events.pods import PodsGone, PodsRunning
 from shared.events.quotas import QuotaChanged
-from shared.events.workloads import CancelWorkload, HoldWorkload
+from shared.events.workloads import (
+    CancelWorkload,
+    HoldWorkload,
+    WorkloadEvicted,
+    WorkloadPlaced,
+)
 from tests.support.placement_driver import a_workload, command, nominated, pod_fact
 from tests.support.placement_story import Story
 from tests.unit.preemption.world import AT_ONCE, Cell
 
 QUEUES = ("q0", "q1", "q2")
+PROTECTED = "kept"
 HEARD = (
     quotas.WorkloadNominated,
     quotas.NominationWithdrawn,
@@ -104,6 +112,8 @@ class Game:
         self.cell = Cell(gpus=4, nodes=3)
         self.random = random
         self.born = 0
+        self.works: dict[str, Workload] = {}
+        self.cell.hear(PriorityClassApplied(name=PROTECTED, version=1, value=1, protected=True))
         for name in QUEUES:
             self.cell.queue(name, 4)
 
@@ -114,7 +124,14 @@ class Game:
             self.born += 1
             gpus, queue = random.choice((1, 2, 4)), random.choice(QUEUES)
             priority = random.randrange(3)
-            workload = a_workload(f"w{self.born}", gpus=gpus, queue=queue, priority=priority)
+            workload = a_workload(
+                f"w{self.born}",
+                gpus=gpus,
+                queue=queue,
+                priority=priority,
+                priority_class=PROTECTED if random.random() < 0.2 else "",
+            )
+            self.works[workload.id] = workload
             cell.both(nominated(workload, order=self.born))
         for record in self.some(State.PLACED):
             cell.send(pod_fact(PodsRunning, record.workload.id, record.attempt))
@@ -151,6 +168,45 @@ def test_every_plan_comes_to_an_end(random: Random):
 
     assert {} == game.cell.handler.memory.flights
     assert 0 == len(game.cell.driver.handler.desk.reservations)
+    nobody_went_for_nothing(game.cell.said)
+    nobody_went_against_the_rules(game)
+
+
+def nobody_went_for_nothing(said: list[Any]) -> None:
+    """Evictions are those of accepted plans; each of these ends with a start or with a refund."""
+    promised: dict[str, str] = {}
+    victims: set[tuple[str, str]] = set()
+    for fact in said:
+        if isinstance(fact, EvictionPlanAccepted):
+            assert fact.workload_id not in promised
+            promised[fact.workload_id] = fact.plan_id
+            victims |= {(fact.plan_id, one.workload_id) for one in fact.victims}
+        elif isinstance(fact, WorkloadEvicted) and fact.preemption is not None:
+            victims.remove((fact.preemption.plan_id, fact.workload_id))
+        elif isinstance(fact, WorkloadPlaced):
+            promised.pop(fact.workload_id, None)
+        elif isinstance(fact, ReservationExpired):
+            assert promised.pop(fact.workload_id) == fact.plan_id
+    assert not promised
+    assert not victims
+
+
+def nobody_went_against_the_rules(game: Game) -> None:
+    """Lower priority inside a queue, borrowers across; no pair evicts each other again."""
+    evicted: list[tuple[str, str]] = []
+    for fact in game.cell.said:
+        if not isinstance(fact, EvictionPlanAccepted):
+            continue
+        mine = game.works[fact.workload_id]
+        for one in fact.victims:
+            theirs = game.works[one.workload_id]
+            assert (mine.queue == theirs.queue) == (one.rule == "priority")
+            assert mine.queue != theirs.queue or theirs.priority < mine.priority
+            assert theirs.spec.priority_class != PROTECTED
+            evicted.append((mine.id, theirs.id))
+    assert all(
+        evicted.count(pair) < 2 or not evicted.count((pair[1], pair[0])) for pair in evicted
+    )
 
 
 def test_many_plans_are_made_in_these_games():

@@ -67,6 +67,8 @@ class Cell:
         self.handler = PreemptionHandler(clock=Still())
         self.journal = Journal()
         self.plans: list[ProposeEvictionPlan] = []
+        self.said: list[Any] = []
+        """All that placement told."""
         self._number = 1_000_000
         self.total = gpus * nodes
         self.both(*(reported(a_node(f"n{number}", gpus=gpus)) for number in range(nodes)))
@@ -96,6 +98,7 @@ class Cell:
         return self._told(self.driver.send(*payloads))
 
     def _told(self, out: list[Any]) -> list[Any]:
+        self.said += out
         self.hear(*(one for one in out if not isinstance(one, COMMANDS)))
         return out
 
