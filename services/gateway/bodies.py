@@ -1,17 +1,20 @@
-"""A JSON body by the strict reader of both doors; what it refuses is a problem document."""
+"""A JSON body, bounded in bytes and time; what the strict reader refuses is a problem document."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final, TypeVar
 
 import msgspec
+from aiohttp import web
 
-from services.gateway.problems import invalid
+from services.gateway.problems import Problem, invalid
 from shared.events.strict_reader import BODY_BYTES_MAX, BadInput, read_strictly
 
-__all__ = ["BATCH_BYTES_MAX", "BODY_BYTES_MAX", "decode"]
+__all__ = ["BATCH_BYTES_MAX", "BODY_BYTES_MAX", "decode", "read"]
 
 BATCH_BYTES_MAX: Final = 4 << 20
+READ_SECONDS: Final = 10.0
 Decoded = TypeVar("Decoded")
 
 
@@ -25,3 +28,42 @@ def decode(body: bytes, decoder: msgspec.json.Decoder[Decoded]) -> Decoded:
         return read_strictly(body, decoder)
     except BadInput as bad:
         raise invalid(bad.errors, str(bad)) from bad
+
+
+async def read(request: web.Request, bytes_max: int) -> bytes:
+    """The body, at most `bytes_max` and at most `READ_SECONDS` long.
+
+    Raises:
+        Problem: 413, 415 or 408.
+    """
+    if request.headers.get("Content-Encoding", "identity") != "identity":
+        raise Problem(415, "content-encoding", "the body must not be encoded", closes=True)
+    if (request.content_length or 0) > bytes_max:
+        raise _too_large(bytes_max)
+    if request.content.is_eof():  # all of it is here already: no time-out is needed
+        body = await _read_bounded(request, bytes_max)
+    else:
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                body = await _read_bounded(request, bytes_max)
+        except TimeoutError as error:
+            detail = f"the body took over {READ_SECONDS:.0f} s"
+            raise Problem(408, "too-slow", detail, closes=True) from error
+    if body and request.content_type != "application/json":
+        raise Problem(415, "content-type", f"{request.content_type[:100]} is not JSON")
+    return body
+
+
+async def _read_bounded(request: web.Request, bytes_max: int) -> bytes:
+    chunks, size = [], 0
+    while chunk := await request.content.readany():
+        size += len(chunk)
+        if size > bytes_max:
+            raise _too_large(bytes_max)
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _too_large(bytes_max: int) -> Problem:
+    detail = f"the body must be at most {bytes_max} bytes"
+    return Problem(413, "too-large", detail, closes=True)

@@ -12,12 +12,12 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
+from services.gateway.command_views import BulkCommanded, Commanded
 from services.gateway.committer import Order
 from services.gateway.door import Call, Door, answer, href_of
 from services.gateway.problems import Problem, invalid, not_found
 from services.gateway.sizes import check_sizes
 from services.gateway.submission_rows import cause_of
-from services.gateway.views import BulkCommanded, Commanded
 from shared.core.decision import FieldError
 from shared.core.lifecycle import TERMINAL
 from shared.events.topics import SUBMISSION_COMMANDS

@@ -26,7 +26,7 @@ from services.gateway.problems import (
     too_many,
 )
 from services.gateway.rate import Rate
-from services.gateway.routes import Route
+from services.gateway.route import Route
 from services.gateway.settings import GatewaySettings
 from services.gateway.submission_rows import Known
 from services.gateway.team_access import TeamAccess

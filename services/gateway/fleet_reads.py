@@ -9,8 +9,8 @@ import msgspec
 from aiohttp import web
 
 from services.gateway.door import Call, Door, answer
+from services.gateway.fleet_views import GpuView, NodePage, NodeSummary, NodeView
 from services.gateway.problems import not_found
-from services.gateway.views import GpuView, NodePage, NodeSummary, NodeView
 from shared.core.lifecycle import HOLDING
 from shared.core.model import Node, Placement
 

@@ -8,9 +8,9 @@ from aiohttp import web
 
 from services.gateway.committer import Order
 from services.gateway.door import Call, Door, answer
+from services.gateway.key_views import KafkaUserView
 from services.gateway.problems import Problem, not_found, unavailable
 from services.gateway.submission_rows import cause_of
-from services.gateway.views import KafkaUserView
 from shared.events.workloads import CancelWorkload
 from shared.ports.errors import Transient
 from shared.runtime.handler import Change

@@ -9,10 +9,10 @@ from aiohttp import web
 from services.gateway.authorisation import Role, may_grant
 from services.gateway.committer import Order
 from services.gateway.door import Call, Door, answer
+from services.gateway.key_views import KeyPage, KeyView, NewKeyView
 from services.gateway.keys import NewKey, digest_of, mint
 from services.gateway.problems import forbidden, not_found
 from services.gateway.submission_rows import cause_of
-from services.gateway.views import KeyPage, KeyView, NewKeyView
 from shared.events.workloads import CancelWorkload
 from shared.ports.store import Write
 from shared.runtime.handler import Change

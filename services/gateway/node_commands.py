@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from aiohttp import web
 
+from services.gateway.command_views import NodeCommanded
 from services.gateway.committer import Order
 from services.gateway.door import Call, Door, answer
 from services.gateway.problems import not_found
 from services.gateway.submission_rows import cause_of
-from services.gateway.views import NodeCommanded
 from shared.events.nodes import CordonNode, UncordonNode
 from shared.events.topics import NODE_COMMANDS
 from shared.runtime.handler import Change, Emit

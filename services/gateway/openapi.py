@@ -17,7 +17,8 @@ from typing import Any, Final
 import msgspec
 
 from services.gateway.problems import CONTENT_TYPE, ProblemDocument
-from services.gateway.routes import ROUTES, Parameter, Route
+from services.gateway.route import Parameter, Route
+from services.gateway.routes import ROUTES
 
 PATH: Final = Path(__file__).parents[2] / "docs" / "openapi.json"
 _REF: Final = "#/components/schemas/{name}"

@@ -30,10 +30,10 @@ from services.gateway.documents import (
 from services.gateway.door import Call, Door, answer, bad_parameter
 from services.gateway.kafka_routes import RETRY_SECONDS, first_password
 from services.gateway.key_routes import insert_order
+from services.gateway.key_views import KafkaUserView
 from services.gateway.keys import NewKey, mint
 from services.gateway.problems import Problem, invalid, not_found, unavailable
 from services.gateway.submission_rows import cause_of
-from services.gateway.views import KafkaUserView
 from shared.events.organisation import QueueApplied
 from shared.events.topics import ORGANISATION_FACTS
 from shared.ports.errors import Stale, Transient

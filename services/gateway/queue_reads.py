@@ -11,7 +11,7 @@ from services.gateway.door import Call, Door, answer
 from services.gateway.organisation_routes import collection_of, document_of, etag
 from services.gateway.queue_standing import Standing, standing_of
 from services.gateway.queue_use import use_by_queue
-from services.gateway.views import QueuePage, QueueView
+from services.gateway.queue_views import QueuePage, QueueView
 from services.gateway.workload_reads import REFUSAL
 from shared.core.lifecycle import State
 from shared.events.organisation import QueueApplied

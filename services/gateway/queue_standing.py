@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 
 from services.gateway.door import Door
+from services.gateway.queue_views import BudgetSpent, FlavorUse
 from services.gateway.quota_tree import quota_tree
-from services.gateway.views import BudgetView, FlavorUse
 from shared.core.amounts import Amount
 from shared.core.fair_share import share
 from shared.core.quota import NOTHING, QuotaNode, QuotaTree
@@ -35,7 +35,7 @@ class Standing:
     """Version of the document in force, by queue."""
     told: dict[str, tuple[int, int, int]]
     """(GPU-seconds, when, half-life in ms) of use over time, by queue."""
-    budgets: dict[str, BudgetView]
+    budgets: dict[str, BudgetSpent]
     """By team."""
     _lent: dict[tuple[str, str], dict[str, Amount]] = field(default_factory=dict)
 
@@ -107,8 +107,8 @@ async def standing_of(door: Door) -> Standing:
     )
 
 
-def _budget(warned: BudgetWarned) -> BudgetView:
-    return BudgetView(
+def _budget(warned: BudgetWarned) -> BudgetSpent:
+    return BudgetSpent(
         month=warned.month,
         threshold_percent=warned.threshold_percent,
         at_limit=str(warned.at_limit),

@@ -7,105 +7,53 @@ roles are all made from it. `handler` names a function of the module after the c
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
-from services.gateway import views, why_views
+from services.gateway import (
+    command_views,
+    fleet_views,
+    key_views,
+    queue_views,
+    submission_views,
+    why_views,
+    workload_views,
+)
 from services.gateway.authorisation import Action
-from services.gateway.bodies import BATCH_BYTES_MAX, BODY_BYTES_MAX
+from services.gateway.bodies import BATCH_BYTES_MAX
 from services.gateway.documents import COLLECTIONS
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
-    """A query parameter or header; all are optional text with a bound."""
-
-    name: str
-    text: str
-    place: str = "query"
-    kind: str = "string"
-    length_max: int = 253
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
-    """One row. `name` picks the handler; `action` None is open to everybody."""
-
-    method: str
-    path: str
-    name: str
-    summary: str
-    action: Action | None
-    request: Any = None
-    answers: tuple[tuple[int, Any], ...] = ()
-    parameters: tuple[Parameter, ...] = ()
-    body_bytes_max: int = BODY_BYTES_MAX
-    body_optional: bool = False
-
-
-LIMIT: Final = Parameter(
-    name="limit", kind="integer", text="Items of a page, 1 to 1000; 100 if not said."
-)
-CURSOR: Final = Parameter(name="cursor", text="`next_cursor` of the page before.")
-TEAM: Final = Parameter(name="team", text="Only of this team.")
-FOR_TEAM: Final = Parameter(
-    name="team", text="Only for operators: the team to submit for; others submit for their own."
-)
-AFTER: Final = Parameter(name="after", kind="integer", text="Only events behind this id.")
-LAST_EVENT_ID: Final = Parameter(
-    name="Last-Event-ID", place="header", text="As `after`, from a broken stream."
-)
-IDEMPOTENCY_KEY: Final = Parameter(
-    name="Idempotency-Key",
-    place="header",
-    length_max=200,
-    text="The same key gives the same workload, however often; 1 to 200 printable characters.",
-)
-SINCE: Final = Parameter(
-    name="since", kind="integer", text="Only from this time on, Unix milliseconds."
-)
-AT: Final = Parameter(
-    name="at", kind="integer", text="A moment in the past, Unix milliseconds: why it was so then."
-)
-DRY_RUN: Final = Parameter(
-    name="dryRun", kind="boolean", text="Only say what would become of it; change nothing."
-)
-IF_MATCH: Final = Parameter(
-    name="If-Match", place="header", text="ETag of the version that is meant to be replaced."
-)
-IF_NONE_MATCH: Final = Parameter(
-    name="If-None-Match", place="header", text="`*`: only create, never replace."
-)
-_FILTERS: Final = (
-    TEAM,
-    Parameter(name="queue", text="Only in this queue."),
-    Parameter(name="state", text="Only in these states, comma-separated."),
-    Parameter(name="kind", text="Only of this kind."),
-    Parameter(name="name", text="Only with exactly this name."),
-    Parameter(
-        name="label",
-        text="`key=value` or `key`; comma-separated ones must all hold.",
-        length_max=2048,
-    ),
-    LIMIT,
+from services.gateway.route import (
+    AFTER,
+    AT,
     CURSOR,
+    DRY_RUN,
+    FILTERS,
+    FOR_TEAM,
+    IDEMPOTENCY_KEY,
+    IF_MATCH,
+    IF_NONE_MATCH,
+    LAST_EVENT_ID,
+    LIMIT,
+    SINCE,
+    TEAM,
+    Parameter,
+    Route,
 )
+
 COMMANDS: Final[dict[str, tuple[Action, Any]]] = {
-    "cancel": (Action.CONTROL_WORKLOAD, views.EmptyRequest),
-    "hold": (Action.CONTROL_WORKLOAD, views.EmptyRequest),
-    "release": (Action.CONTROL_WORKLOAD, views.EmptyRequest),
-    "reprioritise": (Action.CONTROL_WORKLOAD, views.ReprioritiseRequest),
-    "resize": (Action.CONTROL_WORKLOAD, views.ResizeRequest),
-    "evict": (Action.EVICT_WORKLOAD, views.EvictRequest),
+    "cancel": (Action.CONTROL_WORKLOAD, command_views.EmptyRequest),
+    "hold": (Action.CONTROL_WORKLOAD, command_views.EmptyRequest),
+    "release": (Action.CONTROL_WORKLOAD, command_views.EmptyRequest),
+    "reprioritise": (Action.CONTROL_WORKLOAD, command_views.ReprioritiseRequest),
+    "resize": (Action.CONTROL_WORKLOAD, command_views.ResizeRequest),
+    "evict": (Action.EVICT_WORKLOAD, command_views.EvictRequest),
 }
 NODE_COMMANDS: Final = {
     "cordon": "Start nothing more on a node.",
     "drain": "Start nothing more on a node, and evict with grace what runs there.",
     "uncordon": "Let a node take work again.",
 }
-_STATUS: Final = {"type": "object"}
 
 
 def _routes() -> Iterator[Route]:
@@ -141,8 +89,8 @@ def _submission_routes() -> Iterator[Route]:
         name="submit",
         summary="Submit a workload.",
         action=Action.SUBMIT_WORKLOAD,
-        request=views.SpecRequest,
-        answers=((202, views.Accepted), (200, views.DryRun)),
+        request=submission_views.SpecRequest,
+        answers=((202, submission_views.Accepted), (200, submission_views.DryRun)),
         parameters=(IDEMPOTENCY_KEY, DRY_RUN, FOR_TEAM),
     )
     yield Route(
@@ -151,8 +99,8 @@ def _submission_routes() -> Iterator[Route]:
         name="submit_batch",
         summary="Submit up to 1,000 workloads at once.",
         action=Action.SUBMIT_WORKLOAD,
-        request=views.BatchRequest,
-        answers=((202, views.BatchAccepted),),
+        request=submission_views.BatchRequest,
+        answers=((202, submission_views.BatchAccepted),),
         parameters=(FOR_TEAM,),
         body_bytes_max=BATCH_BYTES_MAX,
     )
@@ -165,8 +113,8 @@ def _workload_routes() -> Iterator[Route]:
         name="list_workloads",
         summary="List workloads, the newest first.",
         action=Action.READ_WORKLOAD,
-        answers=((200, views.WorkloadPage),),
-        parameters=_FILTERS,
+        answers=((200, workload_views.WorkloadPage),),
+        parameters=FILTERS,
     )
     yield Route(
         method="GET",
@@ -174,7 +122,7 @@ def _workload_routes() -> Iterator[Route]:
         name="get_workload",
         summary="Read one workload.",
         action=Action.READ_WORKLOAD,
-        answers=((200, views.WorkloadView),),
+        answers=((200, workload_views.WorkloadView),),
     )
     yield Route(
         method="GET",
@@ -201,7 +149,7 @@ def _workload_routes() -> Iterator[Route]:
             name=name,
             summary="Recorded events; a stream for `Accept: text/event-stream`.",
             action=Action.READ_WORKLOAD,
-            answers=((200, views.EventPage),),
+            answers=((200, workload_views.EventPage),),
             parameters=(AFTER, LAST_EVENT_ID, LIMIT, TEAM),
         )
 
@@ -215,7 +163,7 @@ def _command_routes() -> Iterator[Route]:
             summary=f"{verb.capitalize()} one workload.",
             action=action,
             request=request,
-            answers=((202, views.Commanded),),
+            answers=((202, command_views.Commanded),),
             body_optional=verb not in ("reprioritise", "resize"),
         )
         yield Route(
@@ -224,8 +172,8 @@ def _command_routes() -> Iterator[Route]:
             name=f"bulk_{verb}",
             summary=f"{verb.capitalize()} up to 1,000 workloads of a team.",
             action=action,
-            request=views.Selection,
-            answers=((202, views.BulkCommanded),),
+            request=command_views.Selection,
+            answers=((202, command_views.BulkCommanded),),
         )
 
 
@@ -236,7 +184,7 @@ def _fleet_routes() -> Iterator[Route]:
         name="list_nodes",
         summary="List nodes by name, with what is used of them.",
         action=Action.READ_FLEET,
-        answers=((200, views.NodePage),),
+        answers=((200, fleet_views.NodePage),),
         parameters=(
             Parameter(name="flavor", text="Only of this flavor."),
             Parameter(name="pool", text="Only of this pool."),
@@ -250,7 +198,7 @@ def _fleet_routes() -> Iterator[Route]:
         name="get_node",
         summary="Read one node with its devices.",
         action=Action.READ_FLEET,
-        answers=((200, views.NodeView),),
+        answers=((200, fleet_views.NodeView),),
     )
     for verb, summary in NODE_COMMANDS.items():
         yield Route(
@@ -259,8 +207,8 @@ def _fleet_routes() -> Iterator[Route]:
             name=f"node_{verb}",
             summary=summary,
             action=Action.CONTROL_FLEET,
-            request=views.NodeRequest,
-            answers=((202, views.NodeCommanded),),
+            request=command_views.NodeRequest,
+            answers=((202, command_views.NodeCommanded),),
             body_optional=True,
         )
 
@@ -270,8 +218,8 @@ def _organisation_routes() -> Iterator[Route]:
         of_teams = collection.path in ("teams", "queues")
         read = Action.READ_TEAM if of_teams else Action.READ_CATALOGUE
         is_queue = collection.path == "queues"
-        one: Any = views.QueueView if is_queue else collection.view
-        page: Any = views.QueuePage if is_queue else page_of(collection.view)
+        one: Any = queue_views.QueueView if is_queue else collection.view
+        page: Any = queue_views.QueuePage if is_queue else page_of(collection.view)
         names = collection.path.replace("-", "_")
         yield Route(
             method="GET",
@@ -320,7 +268,7 @@ def _key_routes() -> Iterator[Route]:
         name="list_keys",
         summary="List the API keys of a team, without their secrets.",
         action=Action.MANAGE_KEYS,
-        answers=((200, views.KeyPage),),
+        answers=((200, key_views.KeyPage),),
     )
     yield Route(
         method="POST",
@@ -328,8 +276,8 @@ def _key_routes() -> Iterator[Route]:
         name="create_key",
         summary="Make an API key; its secret is shown this once.",
         action=Action.MANAGE_KEYS,
-        request=views.KeyRequest,
-        answers=((201, views.NewKeyView),),
+        request=key_views.KeyRequest,
+        answers=((201, key_views.NewKeyView),),
     )
     yield Route(
         method="DELETE",
@@ -345,8 +293,8 @@ def _key_routes() -> Iterator[Route]:
         name="create_kafka_password",
         summary="Give the team's Kafka user a new password; it is shown this once.",
         action=Action.MANAGE_KEYS,
-        request=views.EmptyRequest,
-        answers=((201, views.KafkaUserView),),
+        request=command_views.EmptyRequest,
+        answers=((201, key_views.KafkaUserView),),
         body_optional=True,
     )
 

@@ -1,4 +1,4 @@
-"""The one way in: every request is authenticated, authorised, bounded and decoded here.
+"""The one way in: each route of the table has its handler, behind one middleware.
 
 The dispatcher is made from the table of routes; a route without a handler, or a handler without
 a route, stops the process at start. Whatever goes wrong is answered as a problem document.
@@ -6,13 +6,9 @@ a route, stops the process at start. Whatever goes wrong is answered as a proble
 
 from __future__ import annotations
 
-import asyncio
-import hmac
-import ipaddress
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-import msgspec
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
@@ -32,20 +28,14 @@ from services.gateway import (
     why,
     workload_reads,
 )
-from services.gateway.authorisation import Action, Role, Subject
-from services.gateway.door import Call, Door, problem_answer
-from services.gateway.metrics import REQUEST_SECONDS, REQUESTS
-from services.gateway.problems import Problem, invalid, not_found, too_many, unavailable
-from services.gateway.routes import COMMANDS, NODE_COMMANDS, ROUTES, Route
-from shared.core.decision import FieldError
+from services.gateway.authentication import authenticated
+from services.gateway.door import Door, problem_answer
+from services.gateway.endpoint import Endpoint, Handler
+from services.gateway.problems import Problem, not_found, unavailable
+from services.gateway.routes import COMMANDS, NODE_COMMANDS, ROUTES
 from shared.ports.errors import MusterError
 
-Handler = Callable[[Door, Call], Awaitable[web.StreamResponse]]
-READ_SECONDS: Final = 10.0
-IN_FLIGHT_MAX: Final = 5_000
 DOOR: Final = web.AppKey("door", Door)
-_LOCAL: Final = Subject(name="loopback", team="", role=Role.OPERATOR)
-_ANYBODY: Final = Subject(name="anybody", team="", role=Role.VIEWER)
 
 HANDLERS: Final[dict[str, Handler]] = {
     "healthz": open_routes.healthz,
@@ -89,142 +79,9 @@ def application(door: Door) -> web.Application:
     app = web.Application(middlewares=[_problems], client_max_size=bodies.BATCH_BYTES_MAX)
     app[DOOR] = door
     for route in ROUTES:
-        app.router.add_route(route.method, route.path, Endpoint(door, route).serve)
+        endpoint = Endpoint(door, route, HANDLERS[route.name])
+        app.router.add_route(route.method, route.path, endpoint.serve)
     return app
-
-
-class Endpoint:
-    """One route: authenticate, authorise, read, decode, handle."""
-
-    def __init__(self, door: Door, route: Route) -> None:
-        self._door = door
-        self._route = route
-        self._handler = HANDLERS[route.name]
-        self._decoder = msgspec.json.Decoder(route.request) if route.request else None
-        self._in_flight = 0
-        self._seconds = REQUEST_SECONDS.labels(route.name)
-        self._counters: dict[int, Any] = {}
-
-    async def serve(self, request: web.Request) -> web.StreamResponse:
-        """Answer one request, problems too; what else goes wrong is the middleware's."""
-        started = self._door.clock.monotonic_seconds()
-        self._in_flight += 1
-        try:
-            if self._in_flight > IN_FLIGHT_MAX:
-                raise too_many("too many requests are in flight")
-            response = await self._answer(request)
-        except Problem as problem:
-            response = problem_answer(problem)
-        finally:
-            self._in_flight -= 1
-        self._count(response, self._door.clock.monotonic_seconds() - started)
-        return response
-
-    def _count(self, response: web.StreamResponse, seconds: float) -> None:
-        counter = self._counters.get(response.status)
-        if counter is None:
-            counter = REQUESTS.labels(self._route.name, str(response.status))
-            self._counters[response.status] = counter
-        counter.inc()
-        if isinstance(response, web.Response):
-            self._seconds.observe(seconds)
-
-    async def _answer(self, request: web.Request) -> web.StreamResponse:
-        route = self._route
-        call = Call(request=request, route=route, subject=_ANYBODY)
-        if "%" in request.raw_path:
-            _check_address(request)
-        if route.action is not None:
-            call.subject, call.text = await authenticated(self._door, request, route.action)
-            call.require(None)
-        if self._decoder is not None:
-            body = await read(request, route.body_bytes_max)
-            if not body and route.body_optional:
-                body = b"{}"
-            call.body = bodies.decode(body, self._decoder)
-        return await self._handler(self._door, call)
-
-
-def _check_address(request: web.Request) -> None:
-    """400 for what no name can hold and no database could be asked for."""
-    for name, text in (*request.match_info.items(), *request.query.items()):
-        if not text.isprintable() or not name.isprintable():
-            rule = "must be printable characters"
-            raise invalid([FieldError(field=ascii(name)[1:-1], value=ascii(text), rule=rule)])
-
-
-async def authenticated(
-    door: Door, request: web.Request, action: Action | None
-) -> tuple[Subject, str]:
-    """Who calls, by which key.
-
-    Raises:
-        Problem: 401 without a valid key; 503 when nobody can be authenticated now.
-    """
-    scheme, _, text = request.headers.get("Authorization", "").partition(" ")
-    if not text:
-        if action is Action.READ_METRICS and _is_loopback(request.remote):
-            return _LOCAL, ""
-        raise _unknown_caller("send Authorization: Bearer <key>")
-    if not hmac.compare_digest(scheme.lower().encode(), b"bearer"):
-        raise _unknown_caller("the scheme must be Bearer")
-    try:
-        subject = await door.keys.authenticate(text.strip())
-    except MusterError as error:
-        raise unavailable("keys cannot be checked now") from error
-    if subject is None:
-        raise _unknown_caller("the key is unknown, expired or revoked")
-    return subject, text.strip()
-
-
-def _unknown_caller(detail: str) -> Problem:
-    return Problem(401, "unauthenticated", detail, headers={"WWW-Authenticate": "Bearer"})
-
-
-def _is_loopback(remote: str | None) -> bool:
-    try:
-        return ipaddress.ip_address(remote or "").is_loopback
-    except ValueError:
-        return False
-
-
-async def read(request: web.Request, bytes_max: int) -> bytes:
-    """The body, at most `bytes_max` and at most `READ_SECONDS` long.
-
-    Raises:
-        Problem: 413, 415 or 408.
-    """
-    if request.headers.get("Content-Encoding", "identity") != "identity":
-        raise Problem(415, "content-encoding", "the body must not be encoded", closes=True)
-    if (request.content_length or 0) > bytes_max:
-        raise _too_large(bytes_max)
-    if request.content.is_eof():  # all of it is here already: no time-out is needed
-        body = await _read_bounded(request, bytes_max)
-    else:
-        try:
-            async with asyncio.timeout(READ_SECONDS):
-                body = await _read_bounded(request, bytes_max)
-        except TimeoutError as error:
-            detail = f"the body took over {READ_SECONDS:.0f} s"
-            raise Problem(408, "too-slow", detail, closes=True) from error
-    if body and request.content_type != "application/json":
-        raise Problem(415, "content-type", f"{request.content_type[:100]} is not JSON")
-    return body
-
-
-async def _read_bounded(request: web.Request, bytes_max: int) -> bytes:
-    chunks, size = [], 0
-    while chunk := await request.content.readany():
-        size += len(chunk)
-        if size > bytes_max:
-            raise _too_large(bytes_max)
-        chunks.append(chunk)
-    return b"".join(chunks)
-
-
-def _too_large(bytes_max: int) -> Problem:
-    detail = f"the body must be at most {bytes_max} bytes"
-    return Problem(413, "too-large", detail, closes=True)
 
 
 @web.middleware

@@ -15,8 +15,8 @@ from aiohttp import ClientConnectionResetError, web
 from services.gateway.door import Call, Door, answer, bad_parameter
 from services.gateway.hub import EVENT_COLUMNS, Listener
 from services.gateway.problems import too_many
-from services.gateway.views import EventPage, EventView
 from services.gateway.workload_reads import raw, row_of
+from services.gateway.workload_views import EventPage, EventView
 from shared.ports.errors import MusterError
 
 PING_SECONDS: Final = 15.0

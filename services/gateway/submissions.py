@@ -20,7 +20,7 @@ from services.gateway.problems import (
     too_many_pending,
 )
 from services.gateway.submission_rows import Known, Submission
-from services.gateway.views import Accepted, BatchAccepted, BatchAnswer
+from services.gateway.submission_views import Accepted, BatchAccepted, BatchAnswer
 from services.gateway.what_if import verdict
 from shared.core.admission import check_kind
 from shared.core.admission_form import Errors, check_form

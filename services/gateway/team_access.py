@@ -13,8 +13,8 @@ from typing import Final
 
 from pydantic import SecretStr
 
+from services.gateway.key_views import KafkaUserView
 from services.gateway.settings import GatewaySettings
-from services.gateway.views import KafkaUserView
 from shared.adapters.kafka_administration import admit_team, dismiss_team, set_passwords
 from shared.adapters.kafka_client import MECHANISM
 from shared.adapters.kafka_topics import create_topics

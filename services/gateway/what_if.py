@@ -8,7 +8,7 @@ import msgspec
 
 from services.gateway.documents import Organisation
 from services.gateway.door import Door
-from services.gateway.views import DryRun
+from services.gateway.submission_views import DryRun
 from shared.core.admission import Refused, Rules, TeamPolicy, admit
 from shared.core.fleet_shape import FleetShape, summary_of
 from shared.core.lifecycle import State

@@ -11,12 +11,8 @@ from aiohttp import web
 from services.gateway.door import Call, Door, answer, bad_parameter
 from services.gateway.problems import not_found
 from services.gateway.projection_idle import IDLE
-from services.gateway.views import (
-    WorkloadPage,
-    WorkloadSummary,
-    WorkloadView,
-)
 from services.gateway.workload_queries import cursor_of, page_query
+from services.gateway.workload_views import WorkloadPage, WorkloadSummary, WorkloadView
 from shared.core.lifecycle import State
 from shared.core.model import WorkloadSpec
 from shared.core.units import Resources

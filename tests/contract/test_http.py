@@ -16,7 +16,8 @@ from openapi_spec_validator import validate
 from services.gateway.authorisation import NEEDS, RANK, Role
 from services.gateway.keys import mint
 from services.gateway.openapi import document
-from services.gateway.routes import ROUTES, Route
+from services.gateway.route import Route
+from services.gateway.routes import ROUTES
 from tests.fixtures.servers import Database
 from tests.support.gateway import SPEC, Gateway, Reply, running_gateway
 

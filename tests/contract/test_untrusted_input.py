@@ -8,7 +8,7 @@ import pytest
 
 from services.gateway.bodies import decode
 from services.gateway.problems import Problem
-from services.gateway.views import SpecRequest
+from services.gateway.submission_views import SpecRequest
 from shared.events.codec import Malformed
 from shared.events.registry import type_name
 from shared.events.submission_reader import decode_submission

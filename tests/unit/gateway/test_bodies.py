@@ -9,7 +9,7 @@ import pytest
 
 from services.gateway.bodies import BODY_BYTES_MAX, decode
 from services.gateway.problems import Problem
-from services.gateway.views import BatchRequest, SpecRequest
+from services.gateway.submission_views import BatchRequest, SpecRequest
 
 SPEC: msgspec.json.Decoder[Any] = msgspec.json.Decoder(SpecRequest)
 VALID = {"name": "a", "kind": "training"}

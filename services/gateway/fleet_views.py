@@ -1,0 +1,56 @@
+"""Nodes and their devices as they are read."""
+
+from __future__ import annotations
+
+from services.gateway.views import View
+
+
+class GpuView(View, frozen=True, kw_only=True):
+    """One device of a node with who holds how much of it."""
+
+    index: int
+    uuid: str
+    memory_mib: int
+    mig: bool
+    healthy: bool
+    used_milli: int
+    used_mask: int
+    workloads: tuple[str, ...]
+
+
+class NodeSummary(View, frozen=True, kw_only=True):
+    """A node as a list shows it."""
+
+    name: str
+    cell: int
+    flavor: str
+    product: str
+    pool: str
+    zone: str
+    block: str
+    rack: str
+    nvlink_domain: str
+    driver: str
+    cuda: str
+    ready: bool
+    cordoned: bool
+    taints: tuple[str, ...]
+    cpu_milli: int
+    memory_mib: int
+    gpus: int
+    used_gpu_milli: int
+    unhealthy_gpus: tuple[int, ...]
+    removed: bool
+
+
+class NodeView(NodeSummary, frozen=True, kw_only=True):
+    """A node with its devices."""
+
+    devices: tuple[GpuView, ...]
+
+
+class NodePage(View, frozen=True, kw_only=True):
+    """A page of nodes by name."""
+
+    items: tuple[NodeSummary, ...]
+    next_cursor: str

@@ -1,0 +1,56 @@
+"""Nodes and the health of their devices as rows of the read model; the newest report stands."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from services.gateway.projection_rows import Batch
+from shared.events import nodes
+from shared.events.envelope import Event
+
+_json: Final = msgspec.json.Encoder()
+
+
+def node(batch: Batch, event: Event, fact: nodes.NodeInventoryReported) -> None:
+    """A node as its agent reported it."""
+    node = fact.node
+    known = batch.nodes.get(node.name)
+    if known is None or known[2] < fact.generation:
+        batch.nodes[node.name] = (
+            node.name,
+            fact.cell,
+            fact.generation,
+            node.flavor,
+            node.pool,
+            len(node.gpus),
+            _json.encode(node).decode(),
+            False,
+            event.time_ms,
+        )
+
+
+def node_removed(batch: Batch, event: Event, fact: nodes.NodeRemoved) -> None:
+    """A node is gone."""
+    known = batch.nodes.get(fact.node)
+    if known is None:
+        row = (fact.node, fact.cell, fact.generation, "", "", 0, "", True, event.time_ms)
+        batch.nodes[fact.node] = row
+    elif known[2] <= fact.generation:
+        batch.nodes[fact.node] = (*known[:2], fact.generation, *known[3:7], True, event.time_ms)
+
+
+def health(batch: Batch, event: Event, fact: nodes.GpuHealthReported) -> None:
+    """A device became unhealthy, or healthy again."""
+    place = (fact.node, fact.gpu)
+    known = batch.health.get(place)
+    if known is None or known[2] <= fact.generation:
+        batch.health[place] = (
+            fact.node,
+            fact.gpu,
+            fact.generation,
+            fact.healthy,
+            fact.reason,
+            event.time_ms,
+        )

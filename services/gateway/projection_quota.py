@@ -1,0 +1,36 @@
+"""Limits in force, use over time and budgets as rows of the read model; the newest stands."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from services.gateway.projection_rows import Batch
+from shared.events import quotas
+from shared.events.envelope import Event
+
+_json: Final = msgspec.json.Encoder()
+
+
+def limits(batch: Batch, event: Event, fact: quotas.QuotaChanged) -> None:
+    """Limits in force."""
+    known = batch.limits.get(fact.name)
+    if known is None or known[2] <= fact.version:
+        body = _json.encode(fact).decode()
+        batch.limits[fact.name] = (fact.name, fact.kind, fact.version, body, event.time_ms)
+
+
+def usage(batch: Batch, event: Event, fact: quotas.QueueUsageTold) -> None:  # noqa: ARG001  # the fact has its own time
+    """Use over time of a queue."""
+    known = batch.usage.get(fact.queue)
+    if known is None or known[2] <= fact.at_ms:
+        row = (fact.queue, fact.gpu_seconds, fact.at_ms, fact.half_life_ms)
+        batch.usage[fact.queue] = row
+
+
+def budget(batch: Batch, event: Event, fact: quotas.BudgetWarned) -> None:
+    """What a team has spent when it was warned."""
+    known = batch.budgets.get(fact.team)
+    if known is None or known[2] <= event.time_ms:
+        batch.budgets[fact.team] = (fact.team, _json.encode(fact).decode(), event.time_ms)

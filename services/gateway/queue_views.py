@@ -1,0 +1,71 @@
+"""Queues as they are read: the document, what is in force, use and budget."""
+
+from __future__ import annotations
+
+from services.gateway.views import View
+from shared.core.queue_policy import QueuePolicy
+from shared.core.units import Resources
+
+
+class FlavorUse(View, frozen=True, kw_only=True):
+    """Quota and use of a queue in one flavor; null is unlimited."""
+
+    flavor: str
+    nominal: Resources
+    borrowing_limit: Resources | None
+    lending_limit: Resources | None
+    used: Resources
+    borrowed: Resources
+    """Of what is used, the part above its own quota."""
+    lent: Resources
+    """Of what it owns and does not use, the part that others of its cohort use."""
+    available: Resources
+    """What it may still take now, of its own and of the cohort's."""
+
+
+class BudgetSpent(View, frozen=True, kw_only=True):
+    """What the team has spent of its budget of the month when it was last warned."""
+
+    month: str
+    threshold_percent: int
+    at_limit: str
+    spent_gpu_milli_hours: int
+    limit_gpu_milli_hours: int | None
+    spent_microdollars: int
+    limit_microdollars: int | None
+
+
+class QueueView(View, frozen=True, kw_only=True):
+    """A queue: the applied document, what is in force, and what is in it now."""
+
+    name: str
+    version: int
+    team: str
+    cohort: str
+    strict: bool
+    held: bool
+    draining: bool
+    weight: int
+    policy: QueuePolicy
+    flavors: tuple[FlavorUse, ...]
+    waiting: int
+    waiting_gpu_milli: int
+    workloads: dict[str, int]
+    """Live workloads by state."""
+    waiting_reasons: dict[str, int]
+    limits_in_force: int
+    """Version of the document by which quota decides now; 0 until it has taken one up."""
+    share_millionths: int
+    """Weighted dominant share of what its cohort owns, above its own; who has less goes first."""
+    usage_gpu_seconds: int
+    """Use over time, older use counting less; decides between equal shares."""
+    usage_half_life_ms: int
+    """0: nothing was told yet."""
+    budget: BudgetSpent | None
+
+
+class QueuePage(View, frozen=True, kw_only=True):
+    """All queues that the caller may see."""
+
+    items: tuple[QueueView, ...]
+    next_cursor: str

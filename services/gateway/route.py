@@ -1,0 +1,85 @@
+"""What a route is, and the query parameters and headers that routes share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from services.gateway.authorisation import Action
+from services.gateway.bodies import BODY_BYTES_MAX
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """A query parameter or header; all are optional text with a bound."""
+
+    name: str
+    text: str
+    place: str = "query"
+    kind: str = "string"
+    length_max: int = 253
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """One row. `name` picks the handler; `action` None is open to everybody."""
+
+    method: str
+    path: str
+    name: str
+    summary: str
+    action: Action | None
+    request: Any = None
+    answers: tuple[tuple[int, Any], ...] = ()
+    parameters: tuple[Parameter, ...] = ()
+    body_bytes_max: int = BODY_BYTES_MAX
+    body_optional: bool = False
+
+
+LIMIT: Final = Parameter(
+    name="limit", kind="integer", text="Items of a page, 1 to 1000; 100 if not said."
+)
+CURSOR: Final = Parameter(name="cursor", text="`next_cursor` of the page before.")
+TEAM: Final = Parameter(name="team", text="Only of this team.")
+FOR_TEAM: Final = Parameter(
+    name="team", text="Only for operators: the team to submit for; others submit for their own."
+)
+AFTER: Final = Parameter(name="after", kind="integer", text="Only events behind this id.")
+LAST_EVENT_ID: Final = Parameter(
+    name="Last-Event-ID", place="header", text="As `after`, from a broken stream."
+)
+IDEMPOTENCY_KEY: Final = Parameter(
+    name="Idempotency-Key",
+    place="header",
+    length_max=200,
+    text="The same key gives the same workload, however often; 1 to 200 printable characters.",
+)
+SINCE: Final = Parameter(
+    name="since", kind="integer", text="Only from this time on, Unix milliseconds."
+)
+AT: Final = Parameter(
+    name="at", kind="integer", text="A moment in the past, Unix milliseconds: why it was so then."
+)
+DRY_RUN: Final = Parameter(
+    name="dryRun", kind="boolean", text="Only say what would become of it; change nothing."
+)
+IF_MATCH: Final = Parameter(
+    name="If-Match", place="header", text="ETag of the version that is meant to be replaced."
+)
+IF_NONE_MATCH: Final = Parameter(
+    name="If-None-Match", place="header", text="`*`: only create, never replace."
+)
+FILTERS: Final = (
+    TEAM,
+    Parameter(name="queue", text="Only in this queue."),
+    Parameter(name="state", text="Only in these states, comma-separated."),
+    Parameter(name="kind", text="Only of this kind."),
+    Parameter(name="name", text="Only with exactly this name."),
+    Parameter(
+        name="label",
+        text="`key=value` or `key`; comma-separated ones must all hold.",
+        length_max=2048,
+    ),
+    LIMIT,
+    CURSOR,
+)

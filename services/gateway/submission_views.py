@@ -1,0 +1,68 @@
+"""Submissions: what is sent, and what is answered."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from services.gateway.views import Request, View
+from shared.core.decision import FieldError
+from shared.core.model import WorkloadSpec
+from shared.events.strict import ITEMS_MAX, strict
+
+SpecRequest = strict(WorkloadSpec)
+IdempotencyKey = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[ -~]+$")]
+
+
+class BatchItem(Request, frozen=True, kw_only=True):
+    """One submission of a batch; the same key gives the same workload."""
+
+    spec: SpecRequest  # type: ignore[valid-type]  # built at run time
+    idempotency_key: IdempotencyKey | None = None
+
+
+class BatchRequest(Request, frozen=True, kw_only=True):
+    """Up to 1,000 submissions, accepted together or not at all."""
+
+    items: Annotated[tuple[BatchItem, ...], Meta(min_length=1, max_length=ITEMS_MAX)]
+
+
+class Accepted(View, frozen=True, kw_only=True):
+    """The submission is durable; `href` shows what becomes of it."""
+
+    id: str
+    team: str
+    queue: str
+    name: str
+    state: str
+    href: str
+
+
+class BatchAnswer(View, frozen=True, kw_only=True):
+    """The answer to one submission of a batch: 202, or 422 where the key was used before."""
+
+    id: str
+    status: int
+    state: str
+    href: str
+
+
+class BatchAccepted(View, frozen=True, kw_only=True):
+    """One answer for each item, in order."""
+
+    items: tuple[BatchAnswer, ...]
+
+
+class DryRun(View, frozen=True, kw_only=True):
+    """What would become of the submission; nothing was changed."""
+
+    dry_run: bool
+    valid: bool
+    state: str
+    queue: str
+    priority: int
+    reason: str
+    message: str
+    errors: tuple[FieldError, ...]
+    spec: WorkloadSpec | None
