@@ -26,11 +26,13 @@ BODIES: dict[str, Any] = {
     "submit": SPEC,
     "submit_batch": {"items": [{"spec": SPEC}]},
     "command_reprioritise": {"priority_class": "training-batch"},
+    "command_resize": {"pods": 2},
     "create_key": {"role": "viewer"},
     "put_teams": {"kafka": False, "max_pending": 9},
     "put_queues": {"team": "red"},
     "put_priority_classes": {"value": 5},
     "bulk_reprioritise": {"queue": "red", "priority_class": "training-batch"},
+    "bulk_resize": {"queue": "red", "pods": 2},
 }
 
 
