@@ -152,6 +152,10 @@ class AsyncClient:
         query = {"at": str(at_ms)} if at_ms is not None else None
         return await self._json("GET", f"/v1/workloads/{_segment(workload_id)}/why", query=query)
 
+    async def eta(self, workload_id: str) -> Json:
+        """When it is likely to start and to end: ranges with their basis."""
+        return await self._json("GET", f"/v1/workloads/{_segment(workload_id)}/eta")
+
     async def preemptions(self, *, limit: int = PAGE_ITEMS, **filters: str) -> list[Json]:
         """Preemptions by team and `since` (Unix milliseconds), the newest first."""
         query = {name: value for name, value in filters.items() if value}

@@ -90,6 +90,10 @@ class Client:
         """Why it stands where it stands, or stood at `at_ms`."""
         return self._runner.run(self._client.why(workload_id, at_ms=at_ms))
 
+    def eta(self, workload_id: str) -> Json:
+        """When it is likely to start and to end."""
+        return self._runner.run(self._client.eta(workload_id))
+
     def preemptions(self, *, limit: int = 500, **filters: str) -> list[Json]:
         """Preemptions by team and `since` (Unix milliseconds), the newest first."""
         return self._runner.run(self._client.preemptions(limit=limit, **filters))

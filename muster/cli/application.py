@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from muster.cli import admin, cluster, control, preemptions, submission, why, workloads
+from muster.cli import admin, cluster, control, eta, preemptions, submission, why, workloads
 from muster.cli.failures import Exit, UsageError, exit_code_of, show
 from muster.cli.session import OPTIONS
 from muster.errors import MusterError
@@ -53,6 +53,7 @@ app.command("submit")(submission.submit)
 app.command("status")(workloads.status)
 app.command("queue")(workloads.queue)
 app.command("why")(why.why)
+app.command("eta")(eta.eta)
 app.command("preemptions")(preemptions.preemptions)
 app.command("events")(workloads.events)
 app.command("cancel")(control.cancel)

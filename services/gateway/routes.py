@@ -13,6 +13,7 @@ import msgspec
 
 from services.gateway import (
     command_views,
+    eta_views,
     fleet_views,
     key_views,
     queue_views,
@@ -132,6 +133,14 @@ def _workload_routes() -> Iterator[Route]:
         action=Action.READ_WORKLOAD,
         answers=((200, why_views.Why),),
         parameters=(AT,),
+    )
+    yield Route(
+        method="GET",
+        path="/v1/workloads/{id}/eta",
+        name="eta",
+        summary="When a workload is likely to start and to end.",
+        action=Action.READ_WORKLOAD,
+        answers=((200, eta_views.Eta),),
     )
     yield Route(
         method="GET",

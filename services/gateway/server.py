@@ -15,6 +15,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from services.gateway import (
     bodies,
     commands,
+    eta,
     fleet_reads,
     kafka_routes,
     key_routes,
@@ -47,6 +48,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "list_workloads": workload_reads.list_workloads,
     "get_workload": workload_reads.get_workload,
     "why": why.why,
+    "eta": eta.eta,
     "list_preemptions": preemption_reads.list_preemptions,
     "workload_events": streams.workload_events,
     "events": streams.events,

@@ -444,3 +444,19 @@ def test_reprioritise_takes_a_labelled_set_too(muster, gateway):
 
     assert muster("reprioritise", "-l", "sweep=42", "--to", "urgent").code == 0
     assert gateway.seen[0].body == {"labels": {"sweep": "42"}, "priority_class": "urgent"}
+
+
+def test_eta_tells_a_range_with_its_basis(muster, gateway):
+    at_ms = int(time.time() * 1000)
+    start = {"p50_ms": at_ms + 90_500, "p90_ms": at_ms + 7_260_500, "basis": "queue", "samples": 9}
+    end = {"p50_ms": at_ms + 90_500, "p90_ms": at_ms, "basis": "queue, then stated", "samples": 0}
+    answer = {"id": ID, "state": "queued", "at_ms": at_ms, "start": start, "end": end}
+    gateway.on(f"GET /v1/workloads/{ID}/eta", {**answer, "message": "it is so"})
+
+    out = muster("eta", ID).out
+
+    assert "in 1 min 30 s (p50) to" in out
+    assert "in 2 h 1 min (p90), by queue, 9 cases" in out
+    assert "(p90), by queue, then stated\n" in out
+    assert out.endswith("It is so.\n")
+    assert json.loads(muster("eta", ID, "-o", "json").out)["start"]["samples"] == 9

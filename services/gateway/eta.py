@@ -1,0 +1,123 @@
+"""GET of when a workload is likely to start and to end: a range with its basis (mission X2).
+
+A promised start comes first; else what its team's like work waited lately, in its queue and of its
+size. Lengths: of work of the same name, what the user said, of work of the same kind and size.
+Monitoring scores what is said of starts against what happens (`muster_eta_error_seconds`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from services.gateway.door import Call, Door, answer
+from services.gateway.eta_views import Eta, RangeView
+from services.gateway.workload_reads import REFUSAL, row_of
+from shared.core.eta import SAMPLES_MAX, Range, after, left_of, promised, size_class, stated
+from shared.core.lifecycle import State
+from shared.core.model import WorkloadSpec
+
+Row = Mapping[str, Any]
+LATELY_MAX: Final = 4_000
+"""Submissions of the team that are looked at, the newest."""
+STARTS: Final = frozenset({State.RECEIVED, State.QUEUED})
+RUNS: Final = frozenset({State.PLACED, State.BOUND, State.RUNNING})
+_LATELY: Final = (
+    "SELECT * FROM (SELECT queue, name, kind, gpu_milli, attempt, state, submitted_at_ms,"  # noqa: S608  # constants
+    " placed_at_ms, running_at_ms, ended_at_ms FROM gateway.workload WHERE team = $1"
+    f" ORDER BY submitted_at_ms DESC, id DESC LIMIT {LATELY_MAX}) w WHERE placed_at_ms IS NOT NULL"
+)
+_specs: Final = msgspec.json.Decoder(WorkloadSpec)
+
+
+async def eta(door: Door, call: Call) -> web.Response:
+    """The ranges as of now."""
+    columns = "w.*, s.spec, r.detail AS refusal_detail"
+    joins = f"{REFUSAL} LEFT JOIN gateway.workload_spec s ON s.id = w.id"
+    row = await row_of(door, call, columns, joins)
+    lately = await door.reader.fetch(_LATELY, row["team"])
+    now_ms = door.clock.now_ms()
+    state = State(row["state"] or State.RECEIVED.value)
+    start = _start(row, lately, now_ms) if state in STARTS else None
+    length = _length(row, lately, now_ms) if state in STARTS | RUNS else None
+    end = after(start, length) if start is not None and length is not None else None
+    if state in RUNS:
+        end = length
+    view = Eta(
+        id=row["id"],
+        state=state,
+        at_ms=now_ms,
+        start=_at(start, now_ms),
+        end=_at(end, now_ms),
+        message=_message(state, start, end),
+    )
+    return answer(view)
+
+
+def _start(row: Row, lately: Sequence[Row], now_ms: int) -> Range | None:
+    waited_ms = max(now_ms - row["submitted_at_ms"], 0)
+    first = [one for one in lately if one["attempt"] == 1 and one["queue"] == row["queue"]]
+    alike = [one for one in first if _size(one) == _size(row)]
+    found = None
+    for some, basis in ((alike, "queue and size"), (first, "queue")):
+        waits = [max(one["placed_at_ms"] - one["submitted_at_ms"], 0) for one in some]
+        found = found or left_of(waits[:SAMPLES_MAX], waited_ms, basis)
+    detail = msgspec.json.decode(row["refusal_detail"], type=dict) if row["refusal_detail"] else {}
+    promise_ms = detail.get("evidence", {}).get("promised_start_ms")
+    return promised(promise_ms - now_ms, found) if promise_ms else found
+
+
+def _length(row: Row, lately: Sequence[Row], now_ms: int) -> Range | None:
+    """How long it will run, or go on to run."""
+    runs = row["state"] == State.RUNNING.value
+    ran_ms = max(now_ms - (row["running_at_ms"] or now_ms), 0) if runs else 0
+    spec = _specs.decode(row["spec"]) if row["spec"] else None
+    ended = [
+        one
+        for one in lately
+        if one["state"] == State.SUCCEEDED.value and one["running_at_ms"] and one["ended_at_ms"]
+    ]
+    named = [one for one in ended if one["name"] == row["name"]]
+    alike = [one for one in ended if one["kind"] == row["kind"] and _size(one) == _size(row)]
+    found = left_of(_lengths(named), ran_ms, "name")
+    if found is None and spec is not None:
+        limits = (spec.max_duration_seconds, spec.time_to_live_seconds)
+        limit = min((one for one in limits if one), default=0)
+        found = stated((spec.expected_duration_seconds or 0) * 1000, limit * 1000, ran_ms)
+    return found or left_of(_lengths(alike), ran_ms, "kind and size")
+
+
+def _lengths(ended: Sequence[Row]) -> list[int]:
+    lengths = (one["ended_at_ms"] - one["running_at_ms"] for one in ended[:SAMPLES_MAX])
+    return [max(one, 0) for one in lengths]
+
+
+def _size(row: Row) -> int:
+    return size_class(row["gpu_milli"] or 0)
+
+
+def _at(found: Range | None, now_ms: int) -> RangeView | None:
+    if found is None:
+        return None
+    return RangeView(
+        p50_ms=now_ms + found.p50_ms,
+        p90_ms=now_ms + found.p90_ms,
+        basis=found.basis,
+        samples=found.samples,
+    )
+
+
+def _message(state: State, start: Range | None, end: Range | None) -> str:
+    """What is missing, in words."""
+    if state is State.HELD:
+        return "it is held, and starts when somebody releases it"
+    if state not in STARTS | RUNS:
+        return f"it is {state.value}"
+    if state in STARTS and start is None:
+        return "too little like it has started lately to say when it will"
+    if end is None:
+        return "nothing says how long it will run: set expected_duration_seconds"
+    return ""

@@ -1,0 +1,147 @@
+"""`eta` on a real database: ranges of like work, the user's word, a promise, what is missing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from shared.core.decision import Reason
+from shared.core.lifecycle import State
+from shared.core.model import GpuRequest, Placement, PodSet, Workload, WorkloadKind, WorkloadSpec
+from shared.core.units import Resources
+from shared.events import topics, workloads
+from tests.fixtures.servers import Database
+from tests.support.gateway import (
+    Gateway,
+    publish_facts,
+    running_gateway,
+    running_projection,
+    until,
+)
+
+Fact = tuple[topics.Topic, workloads.Wire]
+MINUTE_MS = 60_000
+LONG_AGO = int(time.time() * 1000) - 600 * MINUTE_MS
+
+
+@pytest.fixture
+async def gateway(kafka: str, database: Database, topic_prefix: str) -> AsyncIterator[Gateway]:
+    async with running_gateway(kafka, database.url("gateway"), topic_prefix) as running:
+        await running.organise("red", "blue")
+        yield running
+
+
+def queued(name: str, at_ms: int, *, seconds: int | None = None) -> Fact:
+    spec = WorkloadSpec(
+        name=f"n-{name}",
+        kind=WorkloadKind.TRAINING,
+        pod_sets=(PodSet(gpu=GpuRequest(count=1)),),
+        expected_duration_seconds=seconds,
+    )
+    workload = Workload(
+        id=name, team="red", queue="red", cell=0, priority=0, spec=spec, submitted_at_ms=at_ms
+    )
+    return topics.QUEUE_FACTS, workloads.WorkloadQueued(workload=workload, body_hash="h")
+
+
+def common(name: str, version: int, state: State) -> dict[str, Any]:
+    base: dict[str, Any] = {"workload_id": name, "team": "red", "queue": "red", "priority": 0}
+    return base | {"version": version, "state": state, "attempt": 1}
+
+
+def started(name: str, submitted_ms: int, waited_ms: int) -> list[Fact]:
+    at_ms = submitted_ms + waited_ms
+    placed = workloads.WorkloadPlaced(
+        **common(name, 2, State.PLACED),
+        placement=Placement(flavor="h100", pods=(), charge=Resources(gpu_milli=1000)),
+        placed_at_ms=at_ms,
+        submitted_at_ms=submitted_ms,
+    )
+    runs = workloads.WorkloadRunning(**common(name, 3, State.RUNNING), running_at_ms=at_ms)
+    return [(topics.WORKLOAD_FACTS, placed), (topics.WORKLOAD_FACTS, runs)]
+
+
+def history(minutes: range) -> list[Fact]:
+    """Workloads that waited so many minutes each."""
+    facts = []
+    for number, waited in enumerate(minutes):
+        name = f"h{number}"
+        facts.append(queued(name, LONG_AGO))
+        facts += started(name, LONG_AGO, waited * MINUTE_MS)
+    return facts
+
+
+def promise(name: str, start_ms: int) -> Fact:
+    fact = workloads.PlacementRefused(
+        workload_id=name,
+        team="red",
+        queue="red",
+        nomination=1,
+        reason=Reason.NO_CAPACITY,
+        message="promised",
+        next_step="wait",
+        evidence={"promised_start_ms": start_ms},
+    )
+    return topics.WORKLOAD_FACTS, fact
+
+
+async def asked(gateway: Gateway, name: str, key: str, version: int = 1) -> dict[str, Any]:
+    """The answer, once the read model knows the workload in this version."""
+
+    async def known() -> bool:
+        reply = await gateway.call("GET", f"/v1/workloads/{name}", key=key)
+        return reply.status == 200 and reply.body["version"] >= version
+
+    await until(known)
+    reply = await gateway.call("GET", f"/v1/workloads/{name}/eta", key=key)
+    assert reply.status == 200, reply.body
+    return dict(reply.body)
+
+
+async def test_a_start_is_told_by_what_like_work_waited_and_an_end_by_the_users_word(
+    gateway: Gateway,
+):
+    key = await gateway.key("red", "viewer")
+    now_ms = int(time.time() * 1000)
+    facts = [
+        *history(range(10, 20)),
+        queued("w1", now_ms, seconds=600),
+        queued("w2", now_ms),
+        promise("w2", now_ms + 45 * MINUTE_MS),
+        queued("w3", LONG_AGO),
+    ]
+    async with running_projection(gateway.settings):
+        await publish_facts(gateway.settings, facts, source="a", at_ms=now_ms)
+        await asked(gateway, "h9", key, 3)
+        one, two, three = [await asked(gateway, name, key) for name in ("w1", "w2", "w3")]
+        runs = await asked(gateway, "h0", key, 3)
+
+    start, end = one["start"], one["end"]
+    assert ("queue and size", 10) == (start["basis"], start["samples"])
+    assert abs(start["p50_ms"] - now_ms - 14 * MINUTE_MS) < MINUTE_MS
+    assert abs(start["p90_ms"] - now_ms - 18 * MINUTE_MS) < MINUTE_MS
+    assert "queue and size, then stated" == end["basis"]
+    assert 10 * MINUTE_MS == end["p50_ms"] - start["p50_ms"]
+    assert ("promise", now_ms + 45 * MINUTE_MS) == (
+        two["start"]["basis"],
+        two["start"]["p50_ms"],
+    )
+    assert two["end"] is None
+    assert "expected_duration_seconds" in two["message"]
+    assert three["start"] is None
+    assert "too little like it" in three["message"]
+    assert (None, None) == (runs["start"], runs["end"])
+
+
+async def test_another_team_learns_nothing(gateway: Gateway):
+    key, other = await gateway.key("red", "viewer"), await gateway.key("blue", "viewer")
+    async with running_projection(gateway.settings):
+        facts = [queued("x1", LONG_AGO)]
+        await publish_facts(gateway.settings, facts, source="b", at_ms=LONG_AGO)
+        await asked(gateway, "x1", key)
+        reply = await gateway.call("GET", "/v1/workloads/x1/eta", key=other)
+
+    assert reply.status in {403, 404}
