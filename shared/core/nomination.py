@@ -12,6 +12,8 @@ each batch, by the different requests that wait in it. What follows is collected
 from __future__ import annotations
 
 import heapq
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,7 +26,7 @@ from shared.core.pending import Line, Pending, Phase, RequestClass
 from shared.core.permission import NO_ROOM, Permissions, Room
 from shared.core.quota import NOTHING, QuotaDocument, QuotaNode, QuotaTree
 from shared.core.telling import Teller
-from shared.core.turns import Use, take_turns
+from shared.core.turns import Turn, Use, take_turns
 
 OPEN_MAX: Final = 20_000
 OPEN_EACH: Final = 64
@@ -88,6 +90,8 @@ class Nominator:
         self.used: Use = lambda queue: 0  # noqa: ARG005  # until somebody counts it
         """What a queue used over time."""
         self._dirty: dict[str, Line] = {}
+        self._stirred: set[str] = set()
+        """Roots of trees in which a line is dirty: nobody who comes now goes before those."""
         self._blocked_window: dict[str, Line] = {}
         self._changed_trees: set[str] = set()
         """Roots below which a document has changed."""
@@ -123,8 +127,12 @@ class Nominator:
         """
         known = self.tree.nodes.get(document.name)
         before = known.root.name if known is not None else document.name
+        line = self.lines.get(document.name)
+        strict = line is not None and line.strict
         node, problem = self.tree.apply(document)
         if node is not None:
+            if line is not None and line.strict != strict:
+                _give_anew(line)
             self._permissions.changed()
             self._changed_trees |= {before, node.root.name}
         return node, problem
@@ -144,8 +152,7 @@ class Nominator:
             return
         for line in self.lines.values():
             if line.node.document is not None and line.node.document.team == team:
-                for pending in line.open.values():
-                    pending.offered = _OTHER_RULES
+                _give_anew(line)
                 self._reconsider(line)
 
     def enter(self, pending: Pending) -> None:
@@ -159,8 +166,8 @@ class Nominator:
         if line.name in self._dirty:
             return
         passes = alone or (not line.strict and members.lineup.first() is pending)
-        if line.held or self._contended or (line.strict and not alone):
-            self._dirty[line.name] = line
+        if line.held or self._contended or self._is_stirred(line) or (line.strict and not alone):
+            self._look_at(line)
             return
         room = self._permissions.room(line, members) if passes else NO_ROOM
         if room.flavor:
@@ -174,7 +181,7 @@ class Nominator:
             line = self.lines[pending.queue]
             line.leave(pending)
             if line.strict:
-                self._dirty[line.name] = line
+                self._look_at(line)
         elif pending.phase in _OPEN:
             self._withdraw(pending)
         if pending.phase is not Phase.PLACED:
@@ -202,6 +209,7 @@ class Nominator:
         pending.priority = priority
         if placed:
             self.lines[pending.queue].charge(pending, 1)
+            self._wake(pending.queue)  # who waits may hope for the place of a lower one
         pending.key = order_key(priority, pending.submitted_at_ms, pending.id)
         if again:
             self.enter(pending)
@@ -264,7 +272,7 @@ class Nominator:
                 pending.offered = self._permissions.for_pending(line, pending)
                 self._hope_again(line, pending)
             if line.classes:
-                self._dirty[line.name] = line
+                self._look_at(line)
         self._changed_trees.clear()
 
     def _hope_again(self, line: Line, pending: Pending) -> None:
@@ -283,26 +291,34 @@ class Nominator:
         """
         self._look_at_changed_trees()
         self._permissions.hope.forget()
-        lines, self._dirty = list(self._dirty.values()), {}
+        lines, self._dirty, self._stirred = list(self._dirty.values()), {}, set()
         share = max(1, TURN_MAX // max(1, len(lines)))
         for line in lines:
             self._recheck(line, share)
-        if self._contended:
-            left = take_turns(lines, self.used, lambda line: self._go(line, 1), TURN_MAX)
-        else:
-            left = [line for line in lines if self._go(line, share)]
+        left = self._go([line for line in lines if not line.suspects and not line.held], share)
         for line in lines:
             self._teller.tell_line(line, self._open)
         for line in (*left, *(one for one in lines if one.suspects)):
-            self._dirty[line.name] = line
+            self._look_at(line)
+
+    def _go(self, lines: Sequence[Line], share: int) -> list[Line]:
+        """Nominate: a line that nobody disputes its room goes on alone. Who has more to do."""
+        if self._contended:
+            return take_turns(lines, self._next, self._take, self.used, TURN_MAX)
+        rivals = Counter(line.node.root.name for line in lines)
+        left = []
+        disputed = []
+        for line in lines:
+            if rivals[line.node.root.name] > 1:
+                disputed.append(line)
+            elif self._turn(line, share):
+                left.append(line)
+        return left + take_turns(disputed, self._next, self._take, self.used, TURN_MAX)
 
     @property
     def _contended(self) -> bool:
         """Whether one turn could fill the window: then queues take it in their order."""
         return self._open + TURN_MAX > self._open_max
-
-    def _go(self, line: Line, share: int) -> bool:
-        return not line.suspects and not line.held and self._turn(line, share)
 
     def _look_at_changed_trees(self) -> None:
         if self._changed_trees:
@@ -323,30 +339,42 @@ class Nominator:
 
     def _turn(self, line: Line, share: int) -> bool:
         """Nominate in order; whether the share was used up with more to do."""
+        for turn in self._turns(line):
+            if share <= 0:
+                return True
+            share -= 1
+            if not self._take(line, turn):
+                return False
+        return False
+
+    def _turns(self, line: Line) -> Iterator[Turn]:
+        """Who may go, in order; whoever asks on has nominated the one before."""
         if line.least is None or not self._permissions.could_fit(line):
-            return False
+            return
         heads = line.heads()
         line.measure()
         while heads:
             members = heads[0][2]
-            room = self._permissions.room(line, members)
-            if not room.flavor and line.strict:
-                return False
-            if room.flavor:
-                pending = members.lineup.first()
-                assert pending is not None
-                if not self._turn_comes(line, pending):
-                    return False
-                if share <= 0:
-                    return True
-                share -= 1
-                self._offer(line, members, pending, room)
+            first, room = members.lineup.first(), self._permissions.room(line, members)
+            if room.flavor and first is not None:
+                yield Turn(first, members, room)
+            elif line.strict:
+                return
             follower = members.lineup.first() if room.flavor else None
             if follower is None:
                 heapq.heappop(heads)
             else:
                 heapq.heapreplace(heads, (follower.key, follower.id, members))
-        return False
+
+    def _next(self, line: Line) -> Turn | None:
+        return next(self._turns(line), None)
+
+    def _take(self, line: Line, turn: Turn) -> bool:
+        """Nominate, if the window has room; whether it had."""
+        if not self._turn_comes(line, turn.pending):
+            return False
+        self._offer(line, turn.members, turn.pending, turn.room)
+        return True
 
     def _turn_comes(self, line: Line, pending: Pending) -> bool:
         """Whether the window has room for `pending`, if need be by displacing a later one."""
@@ -427,8 +455,9 @@ class Nominator:
         """Quota of `queue` was freed: look at it, and at those whom a common ancestor blocked."""
         line = self.line(queue)
         if line.classes:
-            self._dirty[queue] = line
-        self._dirty.update(self._permissions.kept_from_above(line.node.root.name))
+            self._look_at(line)
+        for kept in self._permissions.kept_from_above(line.node.root.name).values():
+            self._look_at(kept)
 
     def _refuse(self, pending: Pending, refusal: Refusal) -> None:
         self.decisions.append(Refuse(pending, refusal))
@@ -437,7 +466,22 @@ class Nominator:
         """The rules of a line changed: check what is open, look again, tell the reasons anew."""
         line.suspects = list(line.open.values())
         line.retell = True
+        self._look_at(line)
+
+    def _look_at(self, line: Line) -> None:
+        """Look at a line when the batch settles."""
         self._dirty[line.name] = line
+        self._stirred.add(line.node.root.name)
+
+    def _is_stirred(self, line: Line) -> bool:
+        """Whether somebody in the tree may be helped already by what came in before."""
+        return bool(self._stirred) and line.node.root.name in self._stirred
+
+
+def _give_anew(line: Line) -> None:
+    """What is open in a line was given under rules that hold no more."""
+    for pending in line.open.values():
+        pending.offered = _OTHER_RULES
 
 
 _OTHER_RULES: Final = ("",)

@@ -110,11 +110,13 @@ class Permissions:
             return flavors
         return [one for one in flavors if within_nominal(line.node, one, request)]
 
-    def _first_with_room(self, line: Line, flavors: Sequence[str], request: Amount) -> str:
+    def _first_with_room(
+        self, line: Line, flavors: Sequence[str], request: Amount, *, any_will_do: bool = False
+    ) -> str:
         """The first of `flavors` with room for `request`; notes who is kept from above."""
         node, document = line.node, line.node.document
         flavors = self._may_use(line, flavors, request)
-        before = document is None or document.policy.borrow_before_preempt
+        before = any_will_do or document is None or document.policy.borrow_before_preempt
         for flavor in in_order_of_use(node, flavors, request, borrow_before_preempt=before):
             blocker = self.tree.blocked_by(node, flavor, request)
             if blocker is None:
@@ -175,6 +177,6 @@ class Permissions:
             return False
         flavors = tuple(document.flavors)
         return (
-            self._first_with_room(line, flavors, least) != ""
+            self._first_with_room(line, flavors, least, any_will_do=True) != ""
             or self._hoped_for(line, flavors, least, head.priority).flavor != ""
         )

@@ -103,12 +103,11 @@ class History:
 
     def check_ceilings(self, queue, flavor, request):
         """What was just charged is within quota and what may be borrowed, at every level."""
-        both = (self.reference.charges, self.reference.promises)
         for unit in UNITS:
             less = (queue, -request[unit])
             for name in self.reference.path(queue):
-                used = self.reference.used(name, flavor, unit, *both)
-                if used > self.reference.used(name, flavor, unit, *both, more=less):
+                used = self.reference.used(name, flavor, unit)
+                if used > self.reference.used(name, flavor, unit, True, less):
                     assert used <= self.reference.ceiling(name, flavor, unit)
 
     def check(self):
@@ -125,11 +124,9 @@ class History:
         assert limits.lendable[unit] == reference.lendable(*where)
         assert limits.guaranteed[unit] == reference.guaranteed(*where)
         assert min(limits.ceiling[unit], UNLIMITED) == reference.ceiling(*where)
-        used = reference.used(*where, reference.charges)
+        used = reference.used(*where, False)
         assert node.used.get(flavor, (0, 0, 0))[unit] == used
-        assert node.taken(flavor)[unit] == reference.used(
-            *where, reference.charges, reference.promises
-        )
+        assert node.taken(flavor)[unit] == reference.used(*where)
         self.check_available(node.available(flavor)[unit], *where)
         owned = reference.owned(*where)
         assert node.borrowed(flavor)[unit] == (max(0, used - owned) if owned < UNLIMITED else 0)

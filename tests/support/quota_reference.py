@@ -1,27 +1,38 @@
 """The quota tree once more, in the plainest words: documents and charges in, answers by recursion.
 
-Nothing is remembered but what was said, and every answer is worked out from that anew. Whether
-an amount may be taken is found by trying: no level may be above its limit because of it. One
-flavor and one unit at a time, because they know nothing of each other.
+Nothing is kept up to date but what was said, and every answer is worked out from that anew, until
+the next word remembered, which only saves time. Whether an amount may be taken is found by
+trying: no level may be above its limit because of it. One flavor and one unit at a time, because
+they know nothing of each other.
 """
+
+from functools import wraps
 
 from shared.core.units import UNLIMITED
 
 UNITS = range(3)
 
 
+def remembered(function):
+    @wraps(function)
+    def ask(self, *question):
+        key = (function.__name__, *question)
+        if key not in self.known:
+            self.known[key] = function(self, *question)
+        return self.known[key]
+
+    return ask
+
+
 class ReferenceTree:
     """Limits are (nominal, borrowing limit, lending limit) by flavor; None is no limit."""
 
     def __init__(self):
-        self.documents = {}
-        self.charges = {}
-        self.promises = {}
-        self._owned = {}
+        self.documents, self.charges, self.promises, self.known = {}, {}, {}, {}
 
     def apply(self, document):
         self.documents[document.name] = document
-        self._owned.clear()
+        self.known.clear()
 
     def charge(self, queue, flavor, amount, sign=1):
         self._count(self.charges, queue, flavor, amount, sign)
@@ -32,40 +43,30 @@ class ReferenceTree:
     def _count(self, sums, queue, flavor, amount, sign):
         before = sums.get((queue, flavor), (0, 0, 0))
         sums[queue, flavor] = tuple(before[unit] + sign * amount[unit] for unit in UNITS)
-
-    # ── the tree ──
+        self.known.clear()
 
     def parent(self, name):
-        document = self.documents.get(name)
-        return document.parent if document is not None else ""
+        return self.documents[name].parent if name in self.documents else ""
 
+    @remembered
     def children(self, name):
         return [one for one in sorted(self.documents) if self.parent(one) == name]
 
+    @remembered
     def path(self, name):
-        names = []
-        while name:
-            names.append(name)
-            name = self.parent(name)
-        return names
+        return [name, *self.path(self.parent(name))] if name else []
 
     def limit(self, name, flavor, unit, kind):
-        document = self.documents.get(name)
-        limits = document.flavors.get(flavor) if document is not None else None
-        if limits is None:
+        limits = self.documents[name].flavors.get(flavor) if name in self.documents else None
+        amount = getattr(limits, kind, None)
+        if amount is None:
             return 0 if kind == "nominal" else UNLIMITED
-        amount = getattr(limits, kind)
-        return UNLIMITED if amount is None else amount[unit]
+        return amount[unit]
 
-    # ── what documents say ──
-
+    @remembered
     def owned(self, name, flavor, unit):
-        known = self._owned.get((name, flavor, unit))
-        if known is None:
-            members = sum(self.lendable(one, flavor, unit) for one in self.children(name))
-            known = min(UNLIMITED, self.limit(name, flavor, unit, "nominal") + members)
-            self._owned[name, flavor, unit] = known
-        return known
+        members = sum(self.lendable(one, flavor, unit) for one in self.children(name))
+        return min(UNLIMITED, self.limit(name, flavor, unit, "nominal") + members)
 
     def lendable(self, name, flavor, unit):
         return min(self.owned(name, flavor, unit), self.limit(name, flavor, unit, "lending_limit"))
@@ -79,38 +80,45 @@ class ReferenceTree:
     def ceiling(self, name, flavor, unit):
         """What may be used here: a queue may only use flavors that it names."""
         document = self.documents.get(name)
-        owned = self.owned(name, flavor, unit)
         if document is not None and document.kind == "queue" and flavor not in document.flavors:
             return 0
-        if not self.parent(name):
-            return owned
-        return min(UNLIMITED, owned + self.limit(name, flavor, unit, "borrowing_limit"))
+        borrowed = self.limit(name, flavor, unit, "borrowing_limit") if self.parent(name) else 0
+        return min(UNLIMITED, self.owned(name, flavor, unit) + borrowed)
 
-    # ── what is used ──
-
-    def used(self, name, flavor, unit, *sums, more=None):
+    @remembered
+    def used(self, name, flavor, unit, promised=True, more=None):
         """Charged here, and by the members above what is guaranteed to them.
 
-        `more` is (queue, amount) charged in thought.
+        `more` is (queue, amount) charged in thought; without what is `promised` if told so.
         """
+        sums = (self.charges, self.promises) if promised else (self.charges,)
         own = sum(one.get((name, flavor), (0, 0, 0))[unit] for one in sums)
         own += more[1] if more is not None and more[0] == name else 0
         return own + sum(
             max(
                 0,
-                self.used(one, flavor, unit, *sums, more=more)
-                - self.guaranteed(one, flavor, unit),
+                self.used(one, flavor, unit, promised, more) - self.guaranteed(one, flavor, unit),
             )
             for one in self.children(name)
         )
 
-    def fits(self, queue, flavor, unit, amount):
-        """Whether no level exceeds its ceiling because of `amount` more in `queue`."""
-        both = (self.charges, self.promises)
+    def full(self, queue, flavor, unit, amount):
+        """The levels that would exceed their ceiling because of `amount` more in `queue`."""
         for name in self.path(queue):
-            before = self.used(name, flavor, unit, *both)
-            after = self.used(name, flavor, unit, *both, more=(queue, amount))
+            before = self.used(name, flavor, unit)
+            after = self.used(name, flavor, unit, True, (queue, amount))
             ceiling = self.ceiling(name, flavor, unit)
             if after > before and ceiling < UNLIMITED and after > ceiling:
-                return False
-        return True
+                yield name
+
+    def fits(self, queue, flavor, unit, amount):
+        return not any(self.full(queue, flavor, unit, amount))
+
+    def fits_all(self, queue, flavor, amount):
+        return all(self.fits(queue, flavor, one, amount[one]) for one in UNITS if amount[one])
+
+    def fits_empty(self, queue, flavor, amount):
+        """Whether it would fit if nothing were used anywhere."""
+        empty = ReferenceTree()
+        empty.documents = self.documents
+        return empty.fits_all(queue, flavor, amount)

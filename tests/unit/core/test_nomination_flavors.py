@@ -2,7 +2,8 @@
 
 from shared.core.flavor_choice import Choice, FlavorKind
 from shared.core.queue_policy import QueuePolicy
-from tests.unit.quota.builders import Desk, a_cohort, a_pending, a_queue
+from shared.core.value import replace
+from tests.unit.quota.builders import PATIENT, Desk, a_cohort, a_pending, a_queue
 
 
 def place(desk, pending, flavor="h100"):
@@ -68,3 +69,24 @@ def test_a_queue_that_does_not_borrow_before_it_reclaims_waits_for_its_own():
 
     assert counted(QueuePolicy(borrow_before_preempt=True)) == ("a100", "")
     assert counted(QueuePolicy(borrow_before_preempt=False)) == ("", "h100")
+
+
+def test_a_flavor_of_its_own_that_others_hold_does_not_hide_the_one_that_somebody_wants():
+    """The queue borrows nothing in h100 while it owns it; who wants an a100 may borrow that."""
+    policy = replace(PATIENT, borrow_before_preempt=False)
+    desk = Desk(
+        a_cohort(flavors={"a100": 2}),
+        a_queue(parent="c", flavors={"h100": 2, "a100": 0}, policy=policy),
+        a_queue("r", parent="c", flavors={"h100": 0, "a100": 0}),
+    )
+    desk.core.apply_flavor("a100", FlavorKind(("A100",)))
+    desk.core.apply_flavor("h100", FlavorKind(("H100",)))
+    lent, taken = a_pending("lent", 2, queue="r"), a_pending("taken", 2, queue="r")
+    desk.queue(lent, taken)
+    place(desk, lent)
+    place(desk, taken, "a100")
+    assert desk.queue(a_pending("w", 2, products=("A100",))) == ["?w:WaitingForQuota"]
+
+    desk.core.forget(taken)
+
+    assert desk.settle() == ["+w"]

@@ -256,3 +256,15 @@ def test_large_work_that_would_have_to_borrow_does_not_keep_back_what_is_owed():
     assert ask(desk, a_pending("large", 7)) == ["*large"]
 
     assert ask(desk, a_pending("small", 1, at=5)) == ["*small"]
+
+
+def test_who_waits_may_hope_for_the_place_of_what_has_become_less_urgent():
+    desk = Desk(a_queue(flavors={"h100": 1}))
+    desk.queue(runs := a_pending("runs", priority=1))
+    desk.core.placed(runs, "h100", runs.request, 1)
+    assert desk.queue(a_pending("waits", priority=1)) == ["?waits:WaitingForQuota"]
+
+    desk.core.reprioritise(runs, 0)
+
+    assert desk.settle() == ["+waits"]
+    assert desk.hopes["waits"]

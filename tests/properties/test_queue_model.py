@@ -1,0 +1,41 @@
+"""The services of quota and placement against the reference of the whole queue.
+
+Random histories go through the handlers of both as their loops drive them: a batch in, the facts
+of each to the other, until nothing is left to say. The reference hears the same messages. Every
+nomination, withdrawal and placement is held against it when it is made; sums, phases, budgets and
+use over time after every batch; and what nobody was given, once all is quiet.
+"""
+
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.queue_history import any_history
+from tests.support.queue_model import System
+
+seeds = st.integers(0, 2**40)
+
+
+def play(seed, **options):
+    system = System(**options)
+    for step in any_history(Random(seed)):
+        system.play(step)
+
+
+@settings(max_examples=80)
+@given(seeds, st.booleans())
+def test_the_services_decide_what_the_reference_decides(seed, placement_first):
+    play(seed, placement_first=placement_first)
+
+
+@settings(max_examples=60)
+@given(seeds, st.booleans())
+def test_the_same_when_all_that_came_is_one_batch(seed, placement_first):
+    play(seed, placement_first=placement_first, single=False)
+
+
+@settings(max_examples=60)
+@given(seeds, st.booleans())
+def test_the_same_in_a_narrow_window(seed, single):
+    play(seed, single=single, window=(4, 1))
