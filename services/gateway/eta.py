@@ -1,8 +1,9 @@
 """GET of when a workload is likely to start and to end: a range with its basis (mission X2).
 
 A promised start comes first; else what its team's like work waited lately, in its queue and of its
-size. Lengths: of work of the same name, what the user said, of work of the same kind and size.
-Monitoring scores what is said of starts against what happens (`muster_eta_error_seconds`).
+size; else when those that run are expected to have given back enough for all ahead of it. Lengths:
+of work of the same name, what the user said, of work of the same kind and size. Monitoring scores
+what is said of starts against what happens (`muster_eta_error_seconds`).
 """
 
 from __future__ import annotations
@@ -15,8 +16,19 @@ from aiohttp import web
 
 from services.gateway.door import Call, Door, answer
 from services.gateway.eta_views import Eta, RangeView
+from services.gateway.neighbours import expected_ends, place_in_queue
+from services.gateway.quota_tree import quota_tree
 from services.gateway.workload_reads import REFUSAL, row_of
-from shared.core.eta import SAMPLES_MAX, Range, after, left_of, promised, size_class, stated
+from shared.core.eta import (
+    SAMPLES_MAX,
+    Range,
+    after,
+    by_ends,
+    left_of,
+    promised,
+    size_class,
+    stated,
+)
 from shared.core.lifecycle import State
 from shared.core.model import WorkloadSpec
 
@@ -42,6 +54,8 @@ async def eta(door: Door, call: Call) -> web.Response:
     now_ms = door.clock.now_ms()
     state = State(row["state"] or State.RECEIVED.value)
     start = _start(row, lately, now_ms) if state in STARTS else None
+    if start is None and state is State.QUEUED and row["gpu_milli"]:
+        start = await _by_ends(door, row, now_ms)
     length = _length(row, lately, now_ms) if state in STARTS | RUNS else None
     end = after(start, length) if start is not None and length is not None else None
     if state in RUNS:
@@ -68,6 +82,15 @@ def _start(row: Row, lately: Sequence[Row], now_ms: int) -> Range | None:
     detail = msgspec.json.decode(row["refusal_detail"], type=dict) if row["refusal_detail"] else {}
     promise_ms = detail.get("evidence", {}).get("promised_start_ms")
     return promised(promise_ms - now_ms, found) if promise_ms else found
+
+
+async def _by_ends(door: Door, row: Row, now_ms: int) -> Range | None:
+    """When enough is given back for those ahead in its queue and for it."""
+    ahead = await place_in_queue(door, row)
+    queue = (await quota_tree(door)).node(row["queue"])
+    flavors = queue.document.flavors if queue.document is not None else ()
+    ends = await expected_ends(door, tuple(flavors))
+    return by_ends(ends, ahead.gpu_milli_ahead + row["gpu_milli"], now_ms)
 
 
 def _length(row: Row, lately: Sequence[Row], now_ms: int) -> Range | None:

@@ -12,7 +12,7 @@ class RangeView(View, frozen=True, kw_only=True):
     p50_ms: int
     p90_ms: int
     basis: str
-    """promise, queue and size, queue, name, stated, kind and size; joined by "then"."""
+    """promise, queue and size, queue, expected ends; name, stated, kind and size."""
     samples: int
     """Cases that it rests on; 0 for somebody's word alone."""
 

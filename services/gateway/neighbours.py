@@ -89,6 +89,15 @@ async def frees_next(
     return tuple(found)
 
 
+async def expected_ends(door: Door, flavors: Collection[str]) -> list[tuple[int, int]]:
+    """(time, milli-GPU given back) of those that run in `flavors`, by expected end."""
+    return [
+        (one["ends_at_ms"], one["charge_gpu_milli"] or 0)
+        for one in await _ends(door)
+        if one["flavor"] in flavors
+    ]
+
+
 async def _ends(door: Door) -> list[Mapping[str, Any]]:
     """Running workloads by expected end; who is overdue is left out. O(live), then remembered."""
     now = door.clock.monotonic_seconds()

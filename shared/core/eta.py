@@ -75,6 +75,21 @@ def promised(left_ms: int, history: Range | None) -> Range:
     return Range(p50_ms=start_ms, p90_ms=latest_ms, basis="promise", samples=samples)
 
 
+def by_ends(ends: Iterable[tuple[int, int]], wanted_gpu_milli: int, now_ms: int) -> Range | None:
+    """The range by which those that run have given back enough, in order of their expected ends.
+
+    `ends` are (time, milli-GPU). The late end is had if all last twice as long from now on, as
+    backfill takes it of work past its estimate (docs/adr/0025). None when all of it is too little.
+    """
+    given_milli = count = 0
+    for end_ms, gpu_milli in ends:
+        given_milli, count = given_milli + gpu_milli, count + 1
+        if given_milli >= wanted_gpu_milli:
+            left_ms = max(end_ms - now_ms, 0)
+            return Range(p50_ms=left_ms, p90_ms=2 * left_ms, basis="expected ends", samples=count)
+    return None
+
+
 def after(start: Range, length: Range) -> Range:
     """What begins by `start` and lasts for `length`: late starts are taken to last long."""
     return Range(

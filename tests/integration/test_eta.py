@@ -136,6 +136,23 @@ async def test_a_start_is_told_by_what_like_work_waited_and_an_end_by_the_users_
     assert (None, None) == (runs["start"], runs["end"])
 
 
+async def test_without_history_the_expected_ends_of_what_runs_speak(gateway: Gateway):
+    now_ms = int(time.time() * 1000)
+    facts: list[Fact] = []
+    for number, seconds in enumerate((600, 1_200, 1_800)):
+        facts.append(queued(f"r{number}", now_ms, seconds=seconds))
+        facts += started(f"r{number}", now_ms, 0)
+    facts += [queued("w4", now_ms + 1), queued("w5", now_ms + 2)]
+    async with running_projection(gateway.settings):
+        await publish_facts(gateway.settings, facts, source="c", at_ms=now_ms)
+        await asked(gateway, "r2", gateway.operator_key, 3)
+        first, second = [await asked(gateway, one, gateway.operator_key) for one in ("w4", "w5")]
+
+    ends = [(one["start"]["basis"], one["start"]["p50_ms"]) for one in (first, second)]
+    assert [("expected ends", now_ms + 600_000), ("expected ends", now_ms + 1_200_000)] == ends
+    assert second["start"]["p90_ms"] > second["start"]["p50_ms"]
+
+
 async def test_another_team_learns_nothing(gateway: Gateway):
     key, other = await gateway.key("red", "viewer"), await gateway.key("blue", "viewer")
     async with running_projection(gateway.settings):

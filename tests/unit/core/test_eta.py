@@ -5,6 +5,7 @@ import pytest
 from shared.core.eta import (
     Range,
     after,
+    by_ends,
     left_of,
     promised,
     quantiles,
@@ -75,3 +76,15 @@ def test_sizes_are_classed_by_what_they_need_of_the_fleet():
     sizes = (0, 500, 1_000, 2_000, 8_000, 9_000, 64_000, 65_000)
 
     assert [size_class(one) for one in sizes] == [0, 1, 2, 3, 3, 4, 4, 5]
+
+
+def test_enough_is_given_back_when_the_last_needed_one_ends():
+    ends = [(1_100, 2_000), (1_300, 1_000), (1_700, 8_000)]
+
+    found = by_ends(ends, 3_000, 1_000)
+
+    assert found == Range(p50_ms=300, p90_ms=600, basis="expected ends", samples=2)
+    assert by_ends(ends, 2_000, 2_000) == Range(
+        p50_ms=0, p90_ms=0, basis="expected ends", samples=1
+    )
+    assert by_ends(ends, 11_001, 1_000) is None
