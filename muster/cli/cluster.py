@@ -48,6 +48,8 @@ def _gpu_count(node: Json) -> str:
 
 
 def _ready(node: Json) -> str:
+    if node.get("draining"):
+        return "draining"
     if node.get("cordoned"):
         return "cordoned"
     return "yes" if node.get("ready", True) else "no"

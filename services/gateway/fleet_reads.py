@@ -15,13 +15,17 @@ from shared.core.lifecycle import HOLDING
 from shared.core.model import Node, Placement
 
 USE_SECONDS: Final = 1.0
+DRAINING: Final = frozenset(("drained", "spot-notice"))
+"""Reasons of a cordon that evict what runs on the node."""
 _nodes: Final = msgspec.json.Decoder(Node)
 _placements: Final = msgspec.json.Decoder(Placement)
 _HOLDING: Final = sorted(state.value for state in HOLDING)
 _COLUMNS: Final = (
     "SELECT n.name, n.cell, n.body, n.removed, (SELECT array_agg(h.gpu ORDER BY h.gpu) FROM"
     " gateway.gpu_health h WHERE h.node = n.name AND NOT h.healthy"
-    " AND h.generation >= n.generation) AS unhealthy FROM gateway.node n"
+    " AND h.generation >= n.generation) AS unhealthy, coalesce(c.reason, '') AS cordon,"
+    " coalesce(c.message, '') AS cordon_message, coalesce(c.gone_at_ms, 0) AS gone_at_ms"
+    " FROM gateway.node n LEFT JOIN gateway.node_cordon c ON c.node = n.name"
 )
 
 
@@ -135,7 +139,10 @@ def _fields(row: Mapping[str, Any], used: Mapping[str, int]) -> dict[str, Any]:
         "driver": node.driver,
         "cuda": node.cuda,
         "ready": node.ready and -1 not in (row["unhealthy"] or ()),
-        "cordoned": node.cordoned,
+        "cordoned": node.cordoned or bool(row["cordon"]),
+        "draining": row["cordon"] in DRAINING,
+        "cordon_message": row["cordon_message"],
+        "gone_at_ms": row["gone_at_ms"] or None,
         "taints": node.taints,
         "cpu_milli": node.cpu_milli,
         "memory_mib": node.memory_mib,

@@ -34,6 +34,12 @@ class NodeSummary(View, frozen=True, kw_only=True):
     cuda: str
     ready: bool
     cordoned: bool
+    """Nothing more is started there, by its agent's or an operator's word."""
+    draining: bool
+    """What ran there was evicted, because of an operator or a spot notice."""
+    cordon_message: str
+    gone_at_ms: int | None
+    """When the node will be taken away, if that is known."""
     taints: tuple[str, ...]
     cpu_milli: int
     memory_mib: int

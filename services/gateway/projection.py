@@ -121,5 +121,7 @@ APPLY: Final[dict[type[Wire], Callable[[Batch, Event, Any], None]]] = {
     nodes.NodeInventoryReported: projection_fleet.node,
     nodes.NodeRemoved: projection_fleet.node_removed,
     nodes.GpuHealthReported: projection_fleet.health,
+    nodes.NodeCordoned: projection_fleet.cordoned,
+    nodes.NodeUncordoned: projection_fleet.uncordoned,
 }
 """Facts that change the read model; a nomination changes no state and is passed over."""

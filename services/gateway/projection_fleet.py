@@ -1,4 +1,4 @@
-"""Nodes and the health of their devices as rows of the read model; the newest report stands."""
+"""Nodes, their cordons and the health of their devices as rows; the newest report stands."""
 
 from __future__ import annotations
 
@@ -54,3 +54,19 @@ def health(batch: Batch, event: Event, fact: nodes.GpuHealthReported) -> None:
             fact.reason,
             event.time_ms,
         )
+
+
+def cordoned(batch: Batch, event: Event, fact: nodes.NodeCordoned) -> None:
+    """Nothing is started on a node any more."""
+    batch.cordons[fact.node] = (
+        fact.node,
+        fact.reason,
+        fact.message,
+        fact.gone_at_ms,
+        event.time_ms,
+    )
+
+
+def uncordoned(batch: Batch, event: Event, fact: nodes.NodeUncordoned) -> None:
+    """A node takes work again."""
+    batch.cordons[fact.node] = (fact.node, "", "", 0, event.time_ms)

@@ -11,6 +11,8 @@ EventRow = tuple[int, str, str, str, int, int, str, str, str, str]
 """seq, workload id, team, type, version, at_ms, state, reason, message, detail."""
 NodeRow = tuple[str, int, int, str, str, int, str, bool, int]
 """name, cell, generation, flavor, pool, gpus, body, removed, changed_at_ms."""
+CordonRow = tuple[str, str, str, int, int]
+"""node, reason, message, gone_at_ms, at_ms; no reason: it takes work again."""
 HealthRow = tuple[str, int, int, bool, str, int]
 """node, gpu, generation, healthy, reason, changed_at_ms."""
 LimitRow = tuple[str, str, int, str, int]
@@ -123,6 +125,7 @@ class Batch:
 
     __slots__ = (
         "budgets",
+        "cordons",
         "events",
         "expired",
         "health",
@@ -141,6 +144,7 @@ class Batch:
         self.specs: dict[str, str] = {}
         self.events: list[EventRow] = []
         self.nodes: dict[str, NodeRow] = {}
+        self.cordons: dict[str, CordonRow] = {}
         self.health: dict[tuple[str, int], HealthRow] = {}
         self.limits: dict[str, LimitRow] = {}
         self.usage: dict[str, UsageRow] = {}

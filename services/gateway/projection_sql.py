@@ -25,6 +25,7 @@ def writes(batch: Batch) -> list[Write]:
         (EVENTS, batch.events),
         (NODES, batch.nodes.values()),
         (HEALTH, batch.health.values()),
+        (CORDONS, batch.cordons.values()),
         (LIMITS, batch.limits.values()),
         (USAGE, batch.usage.values()),
         (BUDGETS, batch.budgets.values()),
@@ -120,6 +121,16 @@ _HEALTH_COLUMNS: Final = (
 )
 HEALTH: Final = _plain_upsert(
     "gpu_health", _HEALTH_COLUMNS, ("node", "gpu"), "excluded.generation >= w.generation"
+)
+_CORDON_COLUMNS: Final = (
+    ("node", "text"),
+    ("reason", "text"),
+    ("message", "text"),
+    ("gone_at_ms", "bigint"),
+    ("at_ms", "bigint"),
+)
+CORDONS: Final = _plain_upsert(
+    "node_cordon", _CORDON_COLUMNS, ("node",), "excluded.at_ms >= w.at_ms"
 )
 _LIMIT_COLUMNS: Final = (
     ("name", "text"),

@@ -1,4 +1,4 @@
-"""Where queues stand: use, borrowing and lending, share, use over time, and the team's budget.
+"""Where queues and cohorts stand: use, borrowing, lending, share, use over time, and budgets.
 
 The numbers are those of core.quota and core.fair_share over the read model's tree, so a reader is
 told the share by which the order of queues is decided.
@@ -19,7 +19,7 @@ from shared.core.fair_share import share
 from shared.core.quota import NOTHING, QuotaNode, QuotaTree
 from shared.core.units import Resources
 from shared.core.usage_history import decayed
-from shared.events.organisation import QueueApplied
+from shared.events.organisation import CohortApplied, QueueApplied
 from shared.events.quotas import BudgetWarned, FlavorQuota
 
 _warnings: Final = msgspec.json.Decoder(BudgetWarned)
@@ -39,9 +39,9 @@ class Standing:
     """By team."""
     _lent: dict[tuple[str, str], dict[str, Amount]] = field(default_factory=dict)
 
-    def share(self, queue: str) -> int:
+    def share(self, name: str) -> int:
         """The weighted dominant share above its own, in millionths."""
-        return share(self.tree.node(queue))
+        return share(self.tree.node(name))
 
     def usage(self, queue: str) -> tuple[int, int]:
         """GPU-seconds used over time as they count now, and their half-life in ms."""
@@ -50,10 +50,10 @@ class Standing:
             return 0, 0
         return decayed(gpu_seconds, max(0, self.now_ms - at_ms), half_life_ms), half_life_ms
 
-    def flavors(self, queue: QueueApplied) -> tuple[FlavorUse, ...]:
-        """Quota with use; also use in a flavor that the queue has no quota for any more."""
-        node = self.tree.node(queue.name)
-        named = [one.flavor for one in queue.flavors]
+    def flavors(self, applied: QueueApplied | CohortApplied) -> tuple[FlavorUse, ...]:
+        """Quota with use; also use in a flavor that it has no quota of its own for."""
+        node = self.tree.node(applied.name)
+        named = [one.flavor for one in applied.flavors]
         left = [one for one, used in sorted(node.used.items()) if one not in named and any(used)]
         gone = [
             FlavorQuota(
@@ -64,7 +64,7 @@ class Standing:
             )
             for one in left
         ]
-        return tuple(self._flavor(node, one) for one in (*queue.flavors, *gone))
+        return tuple(self._flavor(node, one) for one in (*applied.flavors, *gone))
 
     def _flavor(self, node: QuotaNode, quota: FlavorQuota) -> FlavorUse:
         used = node.used.get(quota.flavor, NOTHING)

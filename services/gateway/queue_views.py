@@ -1,4 +1,4 @@
-"""Queues as they are read: the document, what is in force, use and budget."""
+"""Queues and cohorts as they are read: the document, what is in force, use and budget."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from shared.core.units import Resources
 
 
 class FlavorUse(View, frozen=True, kw_only=True):
-    """Quota and use of a queue in one flavor; null is unlimited."""
+    """Quota and use of a queue or cohort in one flavor; null is unlimited."""
 
     flavor: str
     nominal: Resources
     borrowing_limit: Resources | None
     lending_limit: Resources | None
     used: Resources
+    """By a cohort's members: above what each of them owns and never lends."""
     borrowed: Resources
     """Of what is used, the part above its own quota."""
     lent: Resources
@@ -68,4 +69,23 @@ class QueuePage(View, frozen=True, kw_only=True):
     """All queues that the caller may see."""
 
     items: tuple[QueueView, ...]
+    next_cursor: str
+
+
+class CohortStanding(View, frozen=True, kw_only=True):
+    """A cohort: the applied document, and what its members use of it now."""
+
+    name: str
+    version: int
+    parent: str
+    weight: int
+    flavors: tuple[FlavorUse, ...]
+    share_millionths: int
+    """As of a queue, among the members of its parent; 0 without one."""
+
+
+class CohortPage(View, frozen=True, kw_only=True):
+    """All cohorts."""
+
+    items: tuple[CohortStanding, ...]
     next_cursor: str

@@ -222,13 +222,18 @@ def _fleet_routes() -> Iterator[Route]:
         )
 
 
+_READ: Final[dict[str, tuple[Any, Any]]] = {
+    "queues": (queue_views.QueueView, queue_views.QueuePage),
+    "cohorts": (queue_views.CohortStanding, queue_views.CohortPage),
+}
+"""What is read with its use; other documents are read as they were applied."""
+
+
 def _organisation_routes() -> Iterator[Route]:
     for collection in COLLECTIONS:
         of_teams = collection.path in ("teams", "queues")
         read = Action.READ_TEAM if of_teams else Action.READ_CATALOGUE
-        is_queue = collection.path == "queues"
-        one: Any = queue_views.QueueView if is_queue else collection.view
-        page: Any = queue_views.QueuePage if is_queue else page_of(collection.view)
+        one, page = _READ.get(collection.path) or (collection.view, page_of(collection.view))
         names = collection.path.replace("-", "_")
         yield Route(
             method="GET",

@@ -14,6 +14,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from services.gateway import (
     bodies,
+    cohort_reads,
     commands,
     eta,
     fleet_reads,
@@ -61,7 +62,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "get_queues": queue_reads.get_queue,
     **{
         f"{verb}_{name}": handler
-        for name in ("teams", "cohorts", "flavors", "priority_classes")
+        for name in ("teams", "flavors", "priority_classes")
         for verb, handler in (
             ("list", organisation_routes.list_documents),
             ("get", organisation_routes.get_document),
@@ -69,6 +70,9 @@ HANDLERS: Final[dict[str, Handler]] = {
         )
     },
     "put_queues": organisation_routes.put_document,
+    "list_cohorts": cohort_reads.list_cohorts,
+    "get_cohorts": cohort_reads.get_cohort,
+    "put_cohorts": organisation_routes.put_document,
     "list_keys": key_routes.list_keys,
     "create_key": key_routes.create_key,
     "revoke_key": key_routes.revoke_key,

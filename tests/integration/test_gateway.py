@@ -226,7 +226,8 @@ async def test_documents_are_versioned_idempotent_and_on_the_log(gateway: Gatewa
     assert ('"1"', '"1"', '"2"') == tuple(
         reply.headers["ETag"] for reply in (created, again, changed)
     )
-    assert {"name": "all", "version": 2, "parent": "", "weight": 2, "flavors": []} == read.body
+    document = {"name": "all", "version": 2, "parent": "", "weight": 2, "flavors": []}
+    assert {**document, "share_millionths": 0} == read.body
     facts = await _commands(gateway, 12, topics.ORGANISATION_FACTS)
     last = [body for _, body in facts if body["name"] == "all"]
     assert [1, 2] == [body["version"] for body in last]

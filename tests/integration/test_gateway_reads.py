@@ -191,3 +191,30 @@ async def _streamed(stream: aiohttp.ClientResponse, count: int) -> list[dict]:
             if line.startswith("data:"):
                 events.append(json.loads(line[5:]))
     return events
+
+
+async def test_a_node_tells_that_it_is_drained_and_why_until_it_takes_work_again(
+    gateway: Gateway,
+):
+    report, *_ = _facts("w1", 1_000)
+    drained = nodes.NodeCordoned(
+        node="node-1", reason="drained", message="by op: new fan", gone_at_ms=9_000, evicted=1
+    )
+
+    async def node(*, cordoned: bool):
+        reply = await gateway.call("GET", "/v1/nodes/node-1")
+        return reply.body if reply.body.get("cordoned") is cordoned else None
+
+    async with running_projection(gateway.settings):
+        told = [report, (topics.WORKLOAD_FACTS, drained)]
+        await publish_facts(gateway.settings, told, source="t1", at_ms=1_000)
+        during = await until(lambda: node(cordoned=True))
+        page = await gateway.call("GET", "/v1/nodes")
+        lifted = [(topics.WORKLOAD_FACTS, nodes.NodeUncordoned(node="node-1"))]
+        await publish_facts(gateway.settings, lifted, source="t2", at_ms=2_000)
+        after = await until(lambda: node(cordoned=False))
+
+    shown = ("draining", "cordon_message", "gone_at_ms")
+    assert (True, "by op: new fan", 9_000) == tuple(during[one] for one in shown)
+    assert during["draining"] == page.body["items"][0]["draining"]
+    assert (False, "", None) == tuple(after[one] for one in shown)

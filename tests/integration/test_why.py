@@ -140,7 +140,7 @@ async def test_one_who_waits_is_told_his_place_his_limits_and_who_ends_next(gate
     assert 404 == hidden.status
 
 
-async def test_a_queue_tells_what_it_borrows_and_lends_its_share_use_and_budget(
+async def test_queues_and_cohorts_tell_what_they_borrow_and_lend_shares_use_and_budgets(
     gateway: Gateway,
 ):
     usage = quotas.QueueUsageTold(
@@ -171,6 +171,8 @@ async def test_a_queue_tells_what_it_borrows_and_lends_its_share_use_and_budget(
 
         red = (await until(full)).body
         blue = (await gateway.call("GET", "/v1/queues/blue")).body
+        cohort = (await gateway.call("GET", "/v1/cohorts/all")).body
+        listed = (await gateway.call("GET", "/v1/cohorts")).body["items"]
 
     mine, theirs = red["flavors"][0], blue["flavors"][0]
     assert (8_000, 0, 0) == tuple(
@@ -180,6 +182,11 @@ async def test_a_queue_tells_what_it_borrows_and_lends_its_share_use_and_budget(
         theirs[one]["gpu_milli"] for one in ("borrowed", "lent", "available")
     )
     assert (500_000, 0) == (red["share_millionths"], blue["share_millionths"])
+    assert [cohort] == listed
+    pool = cohort["flavors"][0]
+    assert (16_000, 0, 0, 0) == tuple(
+        pool[one]["gpu_milli"] for one in ("used", "borrowed", "lent", "available")
+    )
     assert 7_190 < red["usage_gpu_seconds"] <= 7_200
     assert (80, "2026-11", None) == tuple(
         red["budget"][one] for one in ("threshold_percent", "month", "limit_microdollars")

@@ -6,7 +6,15 @@ from itertools import permutations
 import pytest
 
 from services.gateway.projection import APPLY, Projection
-from services.gateway.projection_sql import EVENTS, HEALTH, NODES, PREEMPTIONS, SPECS, WORKLOADS
+from services.gateway.projection_sql import (
+    CORDONS,
+    EVENTS,
+    HEALTH,
+    NODES,
+    PREEMPTIONS,
+    SPECS,
+    WORKLOADS,
+)
 from shared.core.lifecycle import State
 from shared.core.model import (
     GpuShare,
@@ -27,8 +35,6 @@ from shared.events.workloads import Wire
 PASSED_OVER = {
     "WorkloadNominated",
     "NominationWithdrawn",
-    "NodeCordoned",
-    "NodeUncordoned",
     "NodeNoticeReported",
     "IdleReleaseRefused",
 }
@@ -81,10 +87,11 @@ def rows_of(*facts: Wire) -> dict[str, list[dict]]:
     """The rows that one batch writes, by table, as dictionaries."""
     messages = [told(one, number) for number, one in enumerate(facts)]
     tables = {WORKLOADS: "workload", SPECS: "spec", EVENTS: "event", NODES: "node"}
+    tables |= {HEALTH: "health", CORDONS: "cordon"}
     found: dict[str, list[dict]] = {}
     for write in Projection().decide(messages, 0).writes:
         names = write.sql.split("(", 1)[1].split(")", 1)[0].split(", ")
-        name = tables.get(write.sql, "health" if write.sql == HEALTH else "limit")
+        name = tables.get(write.sql, "limit")
         rows = zip(*write.arguments, strict=True)
         found[name] = [dict(zip(names, row, strict=True)) for row in rows]
     return found
@@ -178,6 +185,17 @@ def test_an_older_inventory_of_a_node_changes_nothing():
     (row,) = rows_of(report(2, "new"), report(1, "old"))["node"]
 
     assert (row["generation"], row["pool"]) == (2, "new")
+
+
+def test_a_node_that_takes_work_again_has_a_cordon_without_a_reason():
+    cordoned = nodes.NodeCordoned(node="n", reason="drained", message="for repair", gone_at_ms=9)
+
+    (first,) = rows_of(cordoned)["cordon"]
+    (last,) = rows_of(cordoned, nodes.NodeUncordoned(node="n"))["cordon"]
+
+    assert (first["reason"], first["message"], first["gone_at_ms"]) == ("drained", "for repair", 9)
+    assert (last["reason"], last["message"], last["gone_at_ms"]) == ("", "", 0)
+    assert last["at_ms"] > first["at_ms"]
 
 
 def test_names_are_quoted_in_arrays():
