@@ -69,10 +69,6 @@ class LinkTable:
             found = self._best[key] = self._choose(free, count, aligned=aligned)
         return found
 
-    def quality(self, mask: int) -> int:
-        """Value of the links inside a subset; comparable for one machine and one size."""
-        return int(self._quality[mask])
-
     def _choose(self, free: int, count: int, *, aligned: bool) -> int:
         fitting = self._size == count
         fitting[free + 1 :] = False

@@ -72,10 +72,10 @@ class Timeline:
         self._follow(nodes, now_ms)
         waiting: list[tuple[int, str]] = []
         for free_at, node in self._order:
-            while waiting and waiting[0][0] <= free_at:
-                yield heapq.heappop(waiting)
             if free_at >= NEVER:
                 break
+            while waiting and waiting[0][0] <= free_at:
+                yield heapq.heappop(waiting)
             until = busy.get(node, 0)
             if until > free_at:
                 heapq.heappush(waiting, (until, node))
