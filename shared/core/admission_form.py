@@ -12,26 +12,20 @@ import math
 import re
 from typing import Final
 
-from shared.core.admission_gang import check_leader, check_slices
-from shared.core.decision import FieldError
-from shared.core.mig_profiles import is_profile
-from shared.core.model import GpuChoice, GpuRequest, PodSet, WorkloadSpec
+from shared.core.admission_errors import Errors, check_range, shown
+from shared.core.admission_gang import check_leader
+from shared.core.admission_pods import (
+    GPU_MEMORY_MIB_MAX,
+    LIST_MAX,
+    NAME_RULE,
+    PODS_MAX,
+    check_pod_set,
+    is_name,
+    text_length,
+)
+from shared.core.model import GpuChoice, PodSet, WorkloadSpec
 
-ERRORS_MAX: Final = 50
-SHOWN_MAX: Final = 100
-NAME_MAX: Final = 63
-PODS_MAX: Final = 4096
 POD_SETS_MAX: Final = 16
-GPUS_PER_POD_MAX: Final = 1024
-CPU_MILLI_MAX: Final = 4_096_000
-MEMORY_MIB_MAX: Final = 67_108_864
-"""64 TiB."""
-GPU_MEMORY_MIB_MAX: Final = 4_194_304
-LIST_MAX: Final = 64
-ENVIRONMENT_MAX: Final = 100
-COMMAND_MAX: Final = 256
-TEXT_MAX: Final = 1024
-LONG_TEXT_MAX: Final = 4096
 SPEC_TEXT_MAX: Final = 65_536
 """Characters of commands and environments of a workload together; the same through every door."""
 SECONDS_MAX: Final = 366 * 86_400
@@ -41,65 +35,23 @@ RESTART_SECONDS_MAX: Final = 86_400
 RETRIES_MAX: Final = 1000
 WEIGHT_MAX: Final = 1_000_000
 PARAMETERS_BILLIONS_MAX: Final = 1_000_000
-
-_name = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?").fullmatch
-_reference = re.compile(r"[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?").fullmatch
-_variable = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,252}").fullmatch
 _label_key = re.compile(
     r"(?:[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?"
 ).fullmatch
 _label_value = re.compile(r"(?:[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?)?").fullmatch
 _product = re.compile(r"[A-Za-z0-9](?:[-_.+/() A-Za-z0-9]{0,126}[-_.+)A-Za-z0-9])?").fullmatch
 _version = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){0,3}").fullmatch
-_image = re.compile(r"[A-Za-z0-9][-_.:/@A-Za-z0-9]{0,1023}").fullmatch
-_text_unsafe = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]").search
-_long_text_unsafe = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]").search
-
-NAME_RULE: Final = "must be a DNS-1123 label: a-z, 0-9 and '-', at most 63 characters"
-_REFERENCE_RULE: Final = "must be the name of an object: a-z, 0-9, '-' and '.', at most 253"
-_VARIABLE_RULE: Final = "must be letters, digits and '_', not beginning with a digit"
-_FORBIDDEN_RULE: Final = "is set by the scheduler alone; remove it"
-_FORBIDDEN_PREFIXES: Final = ("NVIDIA_", "MUSTER_")
-_FORBIDDEN_VARIABLES: Final = frozenset(
-    ("CUDA_VISIBLE_DEVICES", "LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT")
-)
 _RESERVED_LABELS: Final = ("muster.", "muster/")
 _RESERVED_DOMAINS: Final = ("kubernetes.io", "k8s.io", "nvidia.com")
 
 
-class Errors(list[FieldError]):
-    """Broken rules, collected; silently bounded."""
-
-    def add(self, field: str, value: object, rule: str) -> None:
-        """One more, unless there are `ERRORS_MAX` already."""
-        if len(self) < ERRORS_MAX:
-            self.append(FieldError(field=field, value=shown(value), rule=rule))
-
-
-def shown(value: object) -> str:
-    """`value` as it may be printed anywhere: bounded, without control characters."""
-    try:
-        text = value if isinstance(value, str) else str(value)
-    except ValueError:  # an integer of more than 4,300 digits
-        return "(a huge number)"
-    if len(text) > SHOWN_MAX:
-        text = text[:SHOWN_MAX] + "..."
-    return "".join(map(_escaped, text)) if _text_unsafe(text) else text
-
-
-def _escaped(character: str) -> str:
-    if not _text_unsafe(character):
-        return character
-    return f"\\u{ord(character):04x}"
-
-
 def check_form(spec: WorkloadSpec, errors: Errors) -> None:
     """Collect every broken rule about the form of `spec`."""
-    if not _name(spec.name):
+    if not is_name(spec.name):
         errors.add("name", spec.name, NAME_RULE)
-    if spec.queue and not _name(spec.queue):
+    if spec.queue and not is_name(spec.queue):
         errors.add("queue", spec.queue, NAME_RULE)
-    if spec.priority_class and not _name(spec.priority_class):
+    if spec.priority_class and not is_name(spec.priority_class):
         errors.add("priority_class", spec.priority_class, NAME_RULE)
     _check_pod_sets(spec.pod_sets, errors)
     if spec.gpu_choice != _ANY_GPU:
@@ -119,8 +71,8 @@ def _check_pod_sets(pod_sets: tuple[PodSet, ...], errors: Errors) -> None:
         errors.add("pod_sets", len(pod_sets), f"must be 1 to {POD_SETS_MAX} pod sets")
         return
     for index, pod_set in enumerate(pod_sets):
-        _check_pod_set(f"pod_sets[{index}]", pod_set, errors)
-    text = sum(_text_length(one) for one in pod_sets)
+        check_pod_set(f"pod_sets[{index}]", pod_set, errors)
+    text = sum(text_length(one) for one in pod_sets)
     if text > SPEC_TEXT_MAX:
         rule = f"must have at most {SPEC_TEXT_MAX} characters of command and environment together"
         errors.add("pod_sets", text, rule)
@@ -130,113 +82,6 @@ def _check_pod_sets(pod_sets: tuple[PodSet, ...], errors: Errors) -> None:
         pods = sum(one.count for one in pod_sets)
         if pods > PODS_MAX:
             errors.add("pod_sets", pods, f"must be at most {PODS_MAX} pods together")
-
-
-def _text_length(pod_set: PodSet) -> int:
-    length = sum(map(len, pod_set.command)) if pod_set.command else 0
-    for name, value in pod_set.environment.items():
-        length += len(name) + len(value)
-    return length
-
-
-def _check_pod_set(path: str, pod_set: PodSet, errors: Errors) -> None:
-    if not _name(pod_set.name):
-        errors.add(f"{path}.name", pod_set.name, NAME_RULE)
-    if not 1 <= pod_set.count <= PODS_MAX:
-        errors.add(f"{path}.count", pod_set.count, f"must be 1 to {PODS_MAX}")
-    elif pod_set.min_count is not None and not 1 <= pod_set.min_count <= pod_set.count:
-        rule = f"must be 1 to count ({pod_set.count})"
-        errors.add(f"{path}.min_count", pod_set.min_count, rule)
-    if pod_set.slices:
-        check_slices(f"{path}.slices", pod_set, errors)
-    _check_gpu(f"{path}.gpu", pod_set.gpu, errors)
-    _in_range(f"{path}.cpu_milli", pod_set.cpu_milli, 0, CPU_MILLI_MAX, errors)
-    _in_range(f"{path}.memory_mib", pod_set.memory_mib, 0, MEMORY_MIB_MAX, errors)
-    _in_range(f"{path}.shm_mib", pod_set.shm_mib, 0, MEMORY_MIB_MAX, errors)
-    if pod_set.image and not _image(pod_set.image):
-        rule = "must be an image reference of at most 1,024 characters, without spaces"
-        errors.add(f"{path}.image", pod_set.image, rule)
-    if pod_set.command:
-        _check_command(f"{path}.command", pod_set.command, errors)
-    if pod_set.environment:
-        _check_environment(f"{path}.environment", pod_set.environment, errors)
-    if pod_set.secrets:
-        _check_references(f"{path}.secrets", pod_set.secrets, errors)
-    if pod_set.volumes:
-        _check_references(f"{path}.volumes", pod_set.volumes, errors)
-
-
-def _check_gpu(path: str, gpu: GpuRequest, errors: Errors) -> None:
-    forms = (gpu.count != 0) + (gpu.milli != 0) + bool(gpu.mig_profile)
-    if forms > 1:
-        given = ", ".join(name for name in ("count", "milli", "mig_profile") if getattr(gpu, name))
-        errors.add(path, given, "must have exactly one of count, milli, mig_profile")
-        return
-    if not 0 <= gpu.count <= GPUS_PER_POD_MAX:
-        errors.add(f"{path}.count", gpu.count, f"must be 0 to {GPUS_PER_POD_MAX} GPUs")
-    if gpu.milli or gpu.memory_mib:
-        _check_share(path, gpu, errors)
-    if gpu.mig_profile or gpu.mig_count:
-        _check_mig(path, gpu, errors)
-
-
-def _check_share(path: str, gpu: GpuRequest, errors: Errors) -> None:
-    if not gpu.milli:
-        errors.add(f"{path}.memory_mib", gpu.memory_mib, "goes only with milli")
-        return
-    if not 1 <= gpu.milli <= 999:  # noqa: PLR2004  # a share is less than one GPU
-        errors.add(f"{path}.milli", gpu.milli, "must be 1 to 999; ask for whole GPUs by count")
-    if not 1 <= gpu.memory_mib <= GPU_MEMORY_MIB_MAX:
-        rule = f"must be 1 to {GPU_MEMORY_MIB_MAX} beside milli: a share has its own GPU memory"
-        errors.add(f"{path}.memory_mib", gpu.memory_mib, rule)
-
-
-def _check_mig(path: str, gpu: GpuRequest, errors: Errors) -> None:
-    if not gpu.mig_profile:
-        errors.add(f"{path}.mig_count", gpu.mig_count, "goes only with mig_profile")
-        return
-    if not is_profile(gpu.mig_profile):
-        rule = "must be a MIG profile such as 1g.10gb, 2g.20gb, 3g.40gb or 7g.80gb"
-        errors.add(f"{path}.mig_profile", gpu.mig_profile, rule)
-    if not 0 <= gpu.mig_count <= GPUS_PER_POD_MAX:
-        errors.add(f"{path}.mig_count", gpu.mig_count, f"must be 1 to {GPUS_PER_POD_MAX}")
-
-
-def _check_command(path: str, command: tuple[str, ...], errors: Errors) -> None:
-    if len(command) > COMMAND_MAX:
-        errors.add(path, len(command), f"must have at most {COMMAND_MAX} words")
-        return
-    for index, word in enumerate(command):
-        if len(word) > LONG_TEXT_MAX or _long_text_unsafe(word):
-            errors.add(f"{path}[{index}]", word, _LONG_TEXT_RULE)
-
-
-_LONG_TEXT_RULE: Final = f"must be at most {LONG_TEXT_MAX} characters, none a control character"
-
-
-def _check_environment(path: str, environment: dict[str, str], errors: Errors) -> None:
-    if len(environment) > ENVIRONMENT_MAX:
-        errors.add(path, len(environment), f"must have at most {ENVIRONMENT_MAX} variables")
-        return
-    for name, value in environment.items():
-        upper = name.upper()
-        if not _variable(name):
-            errors.add(path, name, _VARIABLE_RULE)
-        elif upper in _FORBIDDEN_VARIABLES or upper.startswith(_FORBIDDEN_PREFIXES):
-            errors.add(f"{path}.{name}", value, _FORBIDDEN_RULE)
-        elif len(value) > LONG_TEXT_MAX or _long_text_unsafe(value):
-            errors.add(f"{path}.{name}", "(not shown)", _LONG_TEXT_RULE)
-
-
-def _check_references(path: str, names: tuple[str, ...], errors: Errors) -> None:
-    if len(names) > LIST_MAX:
-        errors.add(path, len(names), f"must have at most {LIST_MAX} names")
-        return
-    for index, name in enumerate(names):
-        if not _reference(name):
-            errors.add(f"{path}[{index}]", name, _REFERENCE_RULE)
-    if len(set(names)) < len(names):
-        errors.add(path, len(names), "must not name one object twice")
 
 
 def _check_choice(choice: GpuChoice, errors: Errors) -> None:
@@ -251,8 +96,8 @@ def _check_choice(choice: GpuChoice, errors: Errors) -> None:
         if not _product(product):
             errors.add(path, product, _PRODUCT_RULE)
         else:
-            _in_range(f"{path}.{product}", weight, 0, WEIGHT_MAX, errors)
-    _in_range("gpu_choice.min_memory_mib", choice.min_memory_mib, 0, GPU_MEMORY_MIB_MAX, errors)
+            check_range(f"{path}.{product}", weight, 0, WEIGHT_MAX, errors)
+    check_range("gpu_choice.min_memory_mib", choice.min_memory_mib, 0, GPU_MEMORY_MIB_MAX, errors)
     for name in ("min_driver", "cuda"):
         text = getattr(choice, name)
         if text and not _version(text):
@@ -290,9 +135,9 @@ def _check_times(spec: WorkloadSpec, errors: Errors) -> None:
     if expected is not None and limit is not None and expected > limit:
         rule = f"must not be longer than max_duration_seconds ({shown(limit)})"
         errors.add("expected_duration_seconds", expected, rule)
-    _in_range("max_retries", spec.max_retries, 0, RETRIES_MAX, errors)
-    _in_range("grace_seconds", spec.grace_seconds, 0, GRACE_SECONDS_MAX, errors)
-    _in_range("restart_seconds", spec.restart_seconds, 0, RESTART_SECONDS_MAX, errors)
+    check_range("max_retries", spec.max_retries, 0, RETRIES_MAX, errors)
+    check_range("grace_seconds", spec.grace_seconds, 0, GRACE_SECONDS_MAX, errors)
+    check_range("restart_seconds", spec.restart_seconds, 0, RESTART_SECONDS_MAX, errors)
 
 
 _DURATIONS: Final = (
@@ -322,9 +167,4 @@ def _check_model(spec: WorkloadSpec, errors: Errors) -> None:
     ):
         rule = f"must be above 0 and at most {PARAMETERS_BILLIONS_MAX}"
         errors.add("model_parameters_billions", billions, rule)
-    _in_range("model_bytes_per_parameter", spec.model_bytes_per_parameter, 1, 16, errors)
-
-
-def _in_range(path: str, value: int | None, low: int, high: int, errors: Errors) -> None:
-    if value is not None and not low <= value <= high:
-        errors.add(path, value, f"must be {low} to {high}")
+    check_range("model_bytes_per_parameter", spec.model_bytes_per_parameter, 1, 16, errors)

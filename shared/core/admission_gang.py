@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from shared.core.admission_errors import Errors
 from shared.core.model import Level, PodRole, PodSet, WorkloadSpec, least_count
-
-if TYPE_CHECKING:
-    from shared.core.admission_form import Errors
 
 SLICES_MAX: Final = 3
 

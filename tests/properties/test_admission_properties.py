@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.core.admission import AdmittedWorkload, Refused, admit
-from shared.core.admission_form import Errors, check_form
+from shared.core.admission_errors import Errors
+from shared.core.admission_form import check_form
 from shared.core.model import (
     GpuChoice,
     GpuRequest,

@@ -1,6 +1,6 @@
 """Valid objects that name only what matters to a test of admission or quota."""
 
-from shared.core.admission import Rules, TeamPolicy
+from shared.core.admission_rules import Rules, TeamPolicy
 from shared.core.amounts import amount
 from shared.core.fleet_shape import summary_of
 from shared.core.model import Gpu, GpuRequest, Node, PodSet, WorkloadKind, WorkloadSpec
