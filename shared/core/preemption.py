@@ -72,7 +72,7 @@ def choose_victims(
     delay_ms = policy_of(tree.node(workload.queue)).preemption_delay_seconds * 1000
     if now_ms < workload.submitted_at_ms + delay_ms:
         return delayed(delay_ms, workload.submitted_at_ms + delay_ms)
-    gang = smallest(gang_of(workload))
+    gang = smallest(gang_of(workload, request.pins))
     charge = amount(least_resources(workload.spec))
     best: tuple[Search, Found] | None = None
     failures: list[tuple[str, Search]] = []

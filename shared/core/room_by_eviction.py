@@ -6,7 +6,8 @@ goes, and whether anybody may, is for the search to find. Inside the queue, work
 may go. Where a level above is full, members of any cohort on the way to it that hold too much may:
 where the branch that asks stays within what it owns (reclaim), or has a strictly smaller weighted
 share than another (fair share). What already hopes in the queue counts too, so no more is
-nominated than could go; but large hopes that would have to borrow do not keep back what is owed.
+nominated than could go; but larger work that was refused (there may be quota and no whole node)
+and work that would have to borrow do not keep back what is owed.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from typing import Final
 
 from shared.core.amounts import Amount, fits
 from shared.core.fair_share import share, within_nominal
-from shared.core.pending import Line
+from shared.core.pending import Line, Phase
 from shared.core.queue_policy import QueuePolicy, Reclaim, WithinQueue
 from shared.core.quota import NOTHING, QuotaNode, QuotaTree
 from shared.core.units import UNLIMITED, saturating_add
 
 OPEN_FEW: Final = 64
-"""Open nominations of a queue beside which what is owed does not mind large hopes."""
+"""Open nominations of a queue beside which what is owed does not mind larger hopes."""
 
 
 class Hope:
@@ -44,7 +45,7 @@ class Hope:
         return (
             self._inside(line, flavor, wanted, priority, policy)
             or self._across(node, flavor, wanted, policy)
-            or (_large_hopes(line, flavor) and self._owed(node, flavor, request, policy))
+            or (_minds_not(line, flavor, request) and self._owed(node, flavor, request, policy))
         )
 
     def _owed(self, queue: QuotaNode, flavor: str, request: Amount, policy: QueuePolicy) -> bool:
@@ -109,10 +110,15 @@ class Hope:
         return found
 
 
-def _large_hopes(line: Line, flavor: str) -> bool:
-    """Whether what hopes in the queue is more than it has left of its own."""
-    hoped = line.hoped.get(flavor, NOTHING)
-    return len(line.open) < OPEN_FEW and not within_nominal(line.node, flavor, hoped)
+def _minds_not(line: Line, flavor: str, request: Amount) -> bool:
+    """Whether something larger hopes in vain in the queue, or more than it has left of its own."""
+    if len(line.open) >= OPEN_FEW:
+        return False
+    larger = any(
+        one.phase is Phase.REFUSED and one.hopes_in == flavor and one.request[0] > request[0]
+        for one in line.open.values()
+    )
+    return larger or not within_nominal(line.node, flavor, line.hoped.get(flavor, NOTHING))
 
 
 def _with_hoped(request: Amount, hoped: Amount) -> Amount:

@@ -9,23 +9,19 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
 
-from shared.core.amounts import amount
+from shared.core.amounts import Amount, amount
+from shared.core.backfill import PROMISES_MAX, Backfill, Waiter
 from shared.core.cluster import Cluster
-from shared.core.decision import Refusal
-from shared.core.fair_share import rank, within_nominal
+from shared.core.decision import Reason, Refusal
+from shared.core.demand import gang_of
+from shared.core.fair_share import within_nominal
 from shared.core.model import (
-    Gpu,
-    GpuRequest,
-    Node,
     Placement,
-    PodSet,
     Workload,
-    WorkloadKind,
-    WorkloadSpec,
 )
 from shared.core.nomination import Nominate, Nominator, Withdraw
 from shared.core.pending import Pending
@@ -38,20 +34,30 @@ from shared.core.preemption import (
     Rules,
     choose_victims,
 )
-from shared.core.queue_policy import QueuePolicy, Reclaim, WithinQueue
-from shared.core.quota import FlavorLimits, QuotaDocument, QuotaTree
+from shared.core.preemption_rules import Judge
+from shared.core.quota import QuotaTree
 from shared.core.request import PlacementRequest
+from shared.core.timeline import Timeline
 from shared.core.units import GPU_MILLI, UNLIMITED, Resources
 from shared.core.usage_history import GPU_SECOND, UsageHistory
 from shared.core.waiting import WaitingIndex
+from tests.benchmarks.fairness_documents import (
+    CHECKPOINT_SECONDS,
+    documents,
+    node_of,
+    workload_of,
+)
 from tests.benchmarks.fairness_world import FLAVOR, GPUS, Job, World
 
 GRACE_MS: Final = 30_000
-MIN_RUNTIME_MS: Final = 60_000
-CHECKPOINT_SECONDS: Final = 900
-ROOT: Final = "org"
+HEAD_AFTER_MS: Final = 6 * 3_600_000
+ROOM: Final = frozenset({Reason.NO_CAPACITY, Reason.GANG_SHORT, Reason.TOPOLOGY})
+REST_MS: Final = 60_000
+"""A borrower for whom nobody goes is looked at again after this, or when a protection ends."""
 EPOCH_MS: Final = 1_800_000_000_000
 
+Class = tuple[str, Amount, int]
+"""Team, request, and length by powers of eight."""
 Order = Callable[["Run", str], tuple[Any, ...]]
 
 
@@ -60,9 +66,10 @@ class Policy:
     """What a run differs in: the order across queues, and whether anybody is evicted."""
 
     order: Order
-    reclaim: bool
-    owed: bool = True
-    """Whether the window of nominations goes by rank, too."""
+    reclaim: bool = True
+    """Whether anybody is evicted, by the rules and the search of the core."""
+    promises: bool = True
+    """Whether the first who need whole nodes are promised a start (core/backfill.py)."""
 
 
 @dataclass(slots=True)
@@ -81,21 +88,6 @@ class Live:
     owed_since: int | None = None
 
 
-@dataclass(slots=True)
-class Tally:
-    """What is counted while a run goes on, in GPU-milliseconds by team."""
-
-    used: dict[str, int] = field(default_factory=dict)
-    surplus: dict[str, int] = field(default_factory=dict)
-    ideal: dict[str, float] = field(default_factory=dict)
-    short: int = 0
-    entitled: int = 0
-    evictions: int = 0
-    lost: int = 0
-    waits: list[int] = field(default_factory=list)
-    owed_waits: list[int] = field(default_factory=list)
-
-
 class Run:
     """One policy over one world."""
 
@@ -104,7 +96,7 @@ class Run:
         self.now_ms = EPOCH_MS
         self.cluster = Cluster(seed=seed)
         for number in range(world.nodes):
-            self.cluster.put_node(_node(f"n{number:04}"))
+            self.cluster.put_node(node_of(f"n{number:04}"))
         self.core, self.ledger = Nominator(), QuotaTree()
         for document in documents(world):
             self.core.apply(document)
@@ -113,14 +105,25 @@ class Run:
         self.core.used = self.used
         self.index = WaitingIndex()
         self.index.rank = lambda one: policy.order(self, one)
-        self.occupants = Occupants()
+        self.occupants, self.timeline = Occupants(), Timeline()
+        self.backfill = Backfill(self.cluster, self.timeline)
+        self._blocked: dict[Class, Live] = {}
+        """By class of requests: who was refused for want of whole nodes."""
         self.live: dict[str, Live] = {}
-        self.tally = Tally()
+        self.evictions = self.lost_gpu_ms = 0
+        self.waits_ms: list[int] = []
+        self.spells_ms: list[int] = []
+        """How long owed work waited, once for each time that it was."""
         self.running: dict[str, int] = {team.name: 0 for team in world.teams}
         self.waiting: dict[str, dict[str, Live]] = {team.name: {} for team in world.teams}
+        self.wanted: dict[str, int] = dict(self.running)
+        """GPUs of what waits."""
         self._events: list[tuple[int, int, str, str, int]] = []
         self._numbers = count()
         self._cooldown: dict[str, int] = {}
+        self._retries: dict[Class, int] = {}
+        """When victims of a class of requests may go, of those refused for the present."""
+        self._rests: dict[Class, int] = {}
 
     def used(self, queue: str) -> int:
         """Use over time, in GPU-seconds."""
@@ -128,7 +131,7 @@ class Run:
 
     # ── events ───────────────────────────────────────────────────────────────────────────────
 
-    def play(self, until_ms: int, watch: Callable[[Run, int], None]) -> Tally:
+    def play(self, until_ms: int, watch: Callable[[Run, int], None]) -> None:
         """Let everything happen that happens before `until_ms`; `watch` sees each interval."""
         for job in self.world.jobs:
             self._at(EPOCH_MS + int(job.at * 1000), "arrives", str(job.number), 0)
@@ -141,7 +144,6 @@ class Run:
                 self._happen(kind, name, run)
             self._settle()
         watch(self, until_ms - self.now_ms)
-        return self.tally
 
     def _at(self, at_ms: int, kind: str, name: str, run: int) -> None:
         heapq.heappush(self._events, (at_ms, next(self._numbers), kind, name, run))
@@ -155,7 +157,11 @@ class Run:
             del self.live[name]
             self._wake()
         elif kind == "retry":
-            self._wake()
+            due = {key for key, at_ms in self._retries.items() if at_ms <= self.now_ms}
+            self.index.wake(lambda one: self._class(self.live[one]) in due)
+            for key in due:
+                del self._retries[key]
+                self._rests.pop(key, None)
 
     def _arrive(self, job: Job) -> None:
         workload = workload_of(job, self.now_ms)
@@ -169,8 +175,18 @@ class Run:
             request=charge,
         )
         live = Live(job, pending, workload, int(job.seconds * 1000), self.now_ms)
-        self.live[workload.id] = self.waiting[job.team][workload.id] = live
+        self.live[workload.id] = live
+        self._wait(live)
         self.core.enter(pending)
+
+    @staticmethod
+    def _class(live: Live) -> Class:
+        """Equal requests of about equal length, as in the services: pins go by the end."""
+        return live.job.team, live.pending.request, (live.left_ms // 1000).bit_length() // 3
+
+    def _wait(self, live: Live) -> None:
+        self.waiting[live.job.team][live.workload.id] = live
+        self.wanted[live.job.team] += live.job.gpus
 
     def _wake(self) -> None:
         self.index.rewind()
@@ -184,14 +200,14 @@ class Run:
             for decision in self.core.take():
                 if isinstance(decision, Nominate):
                     pending = decision.pending
-                    key = (pending.queue, pending.request)
+                    key = self._class(self.live[pending.id])
                     self.index.add(pending.id, key, pending.key)
                     if self.index.resting(key):
                         self.core.refused(pending, pending.nomination)
                 elif isinstance(decision, Withdraw):
                     self.index.remove(decision.pending.id)
             if (workload_id := self.index.pop()) is None:
-                if not self.core.unsettled:
+                if not self.core.unsettled and not self._promise():
                     return
                 continue
             self._try(self.live[workload_id])
@@ -203,7 +219,10 @@ class Run:
             gpu_milli=max(0, left[0]), cpu_milli=max(0, left[1]), memory_mib=max(0, left[2])
         )
         request = PlacementRequest(
-            workload=live.workload, flavors=(FLAVOR,), headroom={FLAVOR: headroom}
+            workload=live.workload,
+            flavors=(FLAVOR,),
+            headroom={FLAVOR: headroom},
+            pins=self.backfill.pins_for(live.workload.id, self.now_ms + live.left_ms),
         )
         if within_nominal(queue, FLAVOR, live.pending.request) and live.owed_since is None:
             live.owed_since = self.now_ms
@@ -213,40 +232,95 @@ class Run:
             return
         if self.policy.reclaim and self._reclaim(live, request):
             return
-        self.index.rest(live.pending.id, (live.job.team, live.pending.request), live.pending.key)
+        if self.policy.promises and live.job.gpus >= GPUS and answer.reason in ROOM:
+            self._blocked.setdefault(self._class(live), live)
+        self.index.rest(live.pending.id, self._class(live), live.pending.key)
         self.core.refused(live.pending, live.pending.nomination)
 
+    def _promise(self) -> bool:
+        """Promise the first who need whole nodes a start; whether nodes are freer after it."""
+        if not self._blocked and not self.backfill.promises:
+            return False
+        first = heapq.nsmallest(PROMISES_MAX, self._blocked.values(), key=self._turn)
+        self._blocked = {}
+        kept = [
+            self.live[one]
+            for one in self.backfill.promises
+            if one not in {live.workload.id for live in first}
+        ]
+        waiters = [
+            Waiter(
+                workload_id=live.workload.id,
+                gang=gang_of(live.workload),
+                flavors=(FLAVOR,),
+                length_ms=live.left_ms,
+            )
+            for live in (*kept, *first)
+        ]
+        if loosened := self.backfill.plan(waiters, self.now_ms):
+            self.index.wake(lambda _: True)
+        return bool(loosened)
+
+    def _turn(self, live: Live) -> tuple[Any, ...]:
+        """Who waits longest of those who wait too long, else rank and age."""
+        aged = self.now_ms - live.asked_ms > HEAD_AFTER_MS
+        rank_now = () if aged else self.policy.order(self, live.workload.id)
+        return (not aged, rank_now, live.pending.key, live.workload.id)
+
     def _reclaim(self, live: Live, request: PlacementRequest) -> bool:
+        rules = Rules(cooldown_until_ms=self._cooldown)
+        if not self._due(live) or not self._may_ask_somebody(live, rules):
+            return False
         plan = choose_victims(
-            self.cluster,
-            self.ledger,
-            self.occupants,
-            request,
-            Rules(cooldown_until_ms=self._cooldown),
-            now_ms=self.now_ms,
+            self.cluster, self.ledger, self.occupants, request, rules, now_ms=self.now_ms
         )
         if isinstance(plan, NoEviction):
+            self._rests[self._class(live)] = self.now_ms + REST_MS
             if plan.retry_at_ms > self.now_ms:
-                self._at(plan.retry_at_ms, "retry", live.pending.id, 0)
+                self._retry(live, plan.retry_at_ms)
             return False
         self._carry_out(live, plan)
         return True
 
+    def _due(self, live: Live) -> bool:
+        """Whether victims are looked for: for borrowers not again at once, as in the services."""
+        return live.owed_since is not None or self._rests.get(self._class(live), 0) <= self.now_ms
+
+    def _may_ask_somebody(self, live: Live, rules: Rules) -> bool:
+        """The judge's word on sums alone, before the devices are looked at."""
+        judge = Judge(
+            self.ledger,
+            rules,
+            live.workload,
+            live.pending.request,
+            flavor=FLAVOR,
+            now_ms=self.now_ms,
+        )
+        return any(judge.terms(team.name).rule is not None for team in self.world.teams)
+
+    def _retry(self, live: Live, at_ms: int) -> None:
+        """Victims of its class may go from then on."""
+        key = self._class(live)
+        if at_ms < self._retries.get(key, UNLIMITED):
+            self._retries[key] = at_ms
+            self._at(at_ms, "retry", live.pending.id, 0)
+
     def _carry_out(self, live: Live, plan: EvictionPlan) -> None:
         stops_ms = self.now_ms + GRACE_MS
+        self._cooldown = {one: at for one, at in self._cooldown.items() if at > self.now_ms}
         for victim in plan.victims:
             gone = self.live[victim.workload_id]
             ran_ms = stops_ms - gone.started_ms
             saved_ms = ran_ms // (CHECKPOINT_SECONDS * 1000) * CHECKPOINT_SECONDS * 1000
-            self.tally.evictions += 1
-            self.tally.lost += (ran_ms - saved_ms) * gone.job.gpus
+            self.evictions += 1
+            self.lost_gpu_ms += (ran_ms - saved_ms) * gone.job.gpus
             gone.left_ms -= saved_ms
             self._release(gone, stops_ms)
             self._cooldown[gone.workload.id] = self.now_ms + 300_000
             gone.asked_ms = self.now_ms
             self.core.released(gone.pending)
             self.core.enter(gone.pending)
-            self.waiting[gone.job.team][gone.workload.id] = gone
+            self._wait(gone)
         self._start(live, plan.placement, stops_ms)
 
     def _start(self, live: Live, placement: Placement, starts_ms: int) -> None:
@@ -260,7 +334,13 @@ class Run:
         self.core.placed(live.pending, FLAVOR, amount(placement.charge), live.run)
         self.history.change(team, starts_ms, job.gpus * GPU_MILLI)
         self.running[team] += job.gpus
+        self.timeline.begin(
+            live.workload.id, {pod.node for pod in placement.pods}, (starts_ms, live.left_ms)
+        )
+        if live.workload.id in self.backfill.promises and self.backfill.drop(live.workload.id):
+            self._wake()
         del self.waiting[team][live.workload.id]
+        self.wanted[team] -= job.gpus
         self.occupants.put(
             Occupant(
                 workload=live.workload,
@@ -271,9 +351,9 @@ class Run:
                 started_at_ms=starts_ms,
             )
         )
-        self.tally.waits.append(starts_ms - live.asked_ms)
+        self.waits_ms.append(starts_ms - live.asked_ms)
         if live.owed_since is not None:
-            self.tally.owed_waits.append(starts_ms - live.owed_since)
+            self.spells_ms.append(starts_ms - live.owed_since)
             live.owed_since = None
         self._at(starts_ms + live.left_ms, "ends", live.workload.id, live.run)
 
@@ -285,99 +365,6 @@ class Run:
         self.history.change(team, max(stops_ms, live.started_ms), -live.job.gpus * GPU_MILLI)
         self.running[team] -= live.job.gpus
         self.occupants.remove(live.workload.id)
+        self.timeline.finish(live.workload.id, {pod.node for pod in live.placement.pods})
         live.placement = None
         live.run += 1
-
-
-def muster(run: Run, workload_id: str) -> tuple[Any, ...]:
-    """The order of the core."""
-    pending = run.live[workload_id].pending
-    node = run.ledger.node(pending.queue)
-    return rank(node, (FLAVOR,), pending.request, run.used(pending.queue))
-
-
-def drf(run: Run, workload_id: str) -> tuple[Any, ...]:
-    """Dominant resource fairness of the moment: all that a team uses, by weight, flat."""
-    team = run.live[workload_id].job.team
-    document = run.ledger.node(team).document
-    assert document is not None
-    return (run.running[team] * 1_000_000 // document.weight,)
-
-
-def fifo(run: Run, workload_id: str) -> tuple[Any, ...]:  # age alone
-    """Who came first."""
-    return ()
-
-
-POLICIES: Final = {
-    "muster": Policy(order=muster, reclaim=True),
-    "muster-without-evictions": Policy(order=muster, reclaim=False),
-    "drf": Policy(order=drf, reclaim=False),
-    "fifo": Policy(order=fifo, reclaim=False),
-}
-
-
-def documents(world: World) -> list[QuotaDocument]:
-    """Three levels: the organisation, departments, teams."""
-    policy = QueuePolicy(
-        within_queue=WithinQueue.NEVER,
-        reclaim=Reclaim.ANY,
-        min_runtime_seconds=MIN_RUNTIME_MS // 1000,
-    )
-    found = [QuotaDocument(name=ROOT, kind="cohort", version=1)]
-    found += [
-        QuotaDocument(name=name, kind="cohort", version=1, parent=ROOT, weight=weight)
-        for name, weight in world.departments.items()
-    ]
-    found += [
-        QuotaDocument(
-            name=team.name,
-            kind="queue",
-            version=1,
-            parent=team.department,
-            team=team.name,
-            weight=team.weight,
-            policy=policy,
-            flavors={
-                FLAVOR: FlavorLimits(nominal=(team.nominal * GPU_MILLI, UNLIMITED, UNLIMITED))
-            },
-        )
-        for team in world.teams
-    ]
-    return found
-
-
-def workload_of(job: Job, at_ms: int) -> Workload:
-    """A job as a workload: one pod, or whole nodes."""
-    pod_set = PodSet(
-        count=max(1, job.gpus // GPUS),
-        gpu=GpuRequest(count=min(job.gpus, GPUS)),
-        cpu_milli=0,
-        memory_mib=0,
-    )
-    return Workload(
-        id=f"w{job.number:08}",
-        team=job.team,
-        queue=job.team,
-        cell=0,
-        priority=0,
-        spec=WorkloadSpec(
-            name=f"w{job.number}",
-            kind=WorkloadKind.TRAINING,
-            pod_sets=(pod_set,),
-            checkpoint_interval_seconds=CHECKPOINT_SECONDS,
-        ),
-        submitted_at_ms=at_ms,
-    )
-
-
-def _node(name: str) -> Node:
-    gpus = tuple(Gpu(index=index, uuid=f"{name}-{index}", memory_mib=16_384) for index in range(8))
-    return Node(
-        name=name,
-        flavor=FLAVOR,
-        product="P100",
-        cpu_milli=96_000,
-        memory_mib=768_000,
-        gpus=gpus,
-    )

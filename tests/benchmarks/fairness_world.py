@@ -105,21 +105,32 @@ def make(rows: Sequence[Row], machines: dict[str, int], seed: int, *, load: floa
     nodes = max(8, round(offered / WEEK_SECONDS / GPUS / load))
     names = [f"{vc}-{part}" for vc, parts in TEAMS_OF.items() for part in range(parts)]
     draw.shuffle(names)
-    owned = sum(machines[vc] for vc in TEAMS_OF)
+    parts = [machines[vc] / TEAMS_OF[vc] for vc in (name.partition("-")[0] for name in names)]
     teams = [
         Team(
             name=name,
             department=f"department-{number % DEPARTMENTS}",
-            nominal=int(nodes * GPUS * machines[vc] / TEAMS_OF[vc] / owned),
+            nominal=nominal,
             weight=draw.choice((1, 1, 2, 4)),
         )
-        for number, name in enumerate(names)
-        for vc in (name.partition("-")[0],)
+        for number, (name, nominal) in enumerate(
+            zip(names, dealt_out(nodes * GPUS, parts), strict=True)
+        )
     ]
     departments = {f"department-{one}": draw.choice((1, 2)) for one in range(DEPARTMENTS)}
     largest = nodes * GPUS // 2
     kept = [one for one in jobs if one.gpus <= largest]
     return World(nodes=nodes, departments=departments, teams=teams, jobs=kept)
+
+
+def dealt_out(whole: int, parts: Sequence[float]) -> list[int]:
+    """`whole` in proportion to `parts`, nothing left over (largest remainder)."""
+    exact = [whole * part / sum(parts) for part in parts]
+    found = [int(one) for one in exact]
+    by_rest = sorted(range(len(exact)), key=lambda at: (found[at] - exact[at], at))
+    for at in by_rest[: whole - sum(found)]:
+        found[at] += 1
+    return found
 
 
 def _jobs(rows: Sequence[Row], begin: float) -> Iterator[Job]:

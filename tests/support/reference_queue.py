@@ -143,12 +143,14 @@ class ReferenceQueue(ReferenceTree):
             if self.at_limit(work) is AtLimit.NOMINAL and not owed:
                 continue
             same = [one for one in self.works.values() if one.queue == queue]
-            hopes = [one.request for one in same if one.phase in OPEN and one.hopes_in == flavor]
-            hoped = [sum(one[unit] for one in hopes) for unit in UNITS]
+            hopes = [one for one in same if one.phase in OPEN and one.hopes_in == flavor]
+            hoped = [sum(one.request[unit] for one in hopes) for unit in UNITS]
             wanted = tuple(
                 asked and asked + hoped[unit] for unit, asked in enumerate(work.request)
             )
-            large = not self.within_nominal(queue, flavor, hoped)
+            large = not self.within_nominal(queue, flavor, hoped) or any(
+                one.phase == "refused" and one.request[0] > work.request[0] for one in hopes
+            )
             if self.inside(work, flavor, wanted, policy) or self.across(
                 queue, flavor, wanted, policy
             ):

@@ -268,3 +268,12 @@ def test_who_waits_may_hope_for_the_place_of_what_has_become_less_urgent():
 
     assert desk.settle() == ["+waits"]
     assert desk.hopes["waits"]
+
+
+def test_a_gang_that_was_refused_does_not_keep_back_smaller_work_that_is_owed():
+    desk = a_cohort_of_two(policy=QueuePolicy(fair_share=False))
+    gang = a_pending("gang", 8, queue="own")
+    assert ask(desk, gang) == ["*gang"]
+    desk.core.refused(gang, 1)
+
+    assert ask(desk, a_pending("small", 1, at=5, queue="own")) == ["*small"]
