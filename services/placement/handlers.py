@@ -30,6 +30,7 @@ from services.placement.workload_rows import workload_writes
 from shared.core.cluster import Cluster
 from shared.core.lifecycle import State
 from shared.core.model import Workload
+from shared.core.value import replace
 from shared.events import nodes, plans, pods, quotas, topics, workloads
 from shared.events.deadlines import DeadlinePassed
 from shared.events.envelope import Received
@@ -146,6 +147,7 @@ class PlacementHandler:
         self._queue_drains.run()
         self._trials.run()
         self._growth.run()
+        self._tell_kept_nodes()
         outcome = desk.outcome
         outcome.writes.extend(workload_writes(desk.records.take_touched(), now_ms))
         outcome.writes.extend(desk.reservations.writes())
@@ -154,6 +156,14 @@ class PlacementHandler:
         outcome.writes.extend(desk.turns.writes())
         outcome.writes.extend(ledger_writes(self.fleet, self._quotas, desk))
         return outcome
+
+    def _tell_kept_nodes(self) -> None:
+        """So that nobody is evicted for room that the preemptor could not use."""
+        desk = self.desk
+        kept = desk.promises.news() if desk.last_cause is not None else None
+        if kept is not None and desk.last_cause is not None:
+            fact = replace(kept, cell=desk.cell)
+            desk.tell_about(fact, f"cell-{desk.cell}", desk.last_cause)
 
     def due(self, now_ms: int) -> Sequence[Received]:
         """Deadlines that have passed, and the rest of trials that were cut short."""

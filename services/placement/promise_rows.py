@@ -1,4 +1,4 @@
-"""The rows of placement.promise: written when a promise changes, read after a restart."""
+"""The rows of placement.promise, written when one changes; and which nodes promises keep."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Final
 import msgspec
 
 from services.placement.bodies import Bodies
-from shared.core.backfill import Promise
+from shared.core.backfill import Promise, pins_of
+from shared.events.nodes import KeptFor
 from shared.ports.reader import Reader
 from shared.ports.store import Write
 
@@ -26,3 +27,15 @@ def promise_writes(written: Mapping[str, Promise], now: Mapping[str, Promise]) -
     """What makes the rows those of `now`, if they are those of `written`."""
     saved = {name: _encode(one) for name, one in now.items() if one != written.get(name)}
     return ROWS.writes(saved, [name for name in written if name not in now])
+
+
+def kept_nodes(promises: Mapping[str, Promise]) -> tuple[KeptFor, ...]:
+    """As it is told to others, in order of the pins."""
+    nodes: dict[str, list[str]] = {}
+    for node, promise in pins_of(promises).items():
+        nodes.setdefault(promise.workload_id, []).append(node)
+    kept = [
+        KeptFor(workload_id=name, pin=promises[name].number, nodes=tuple(sorted(mine)))
+        for name, mine in nodes.items()
+    ]
+    return tuple(sorted(kept, key=lambda one: one.pin))

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from heapq import nsmallest
 from typing import Any, Final
 
-from services.placement.promise_rows import promise_writes, read_promises
+from services.placement.promise_rows import kept_nodes, promise_writes, read_promises
 from services.placement.records import Record, Records
 from shared.core.backfill import LATE_MS, PROMISES_MAX, Backfill, Promise, Waiter
 from shared.core.cluster import Cluster
@@ -26,6 +26,7 @@ from shared.core.timeline import NEVER, Timeline
 from shared.core.value import replace
 from shared.events.deadlines import deadline_message
 from shared.events.envelope import Received
+from shared.events.nodes import KeptFor, NodesKept
 from shared.ports.reader import Reader
 from shared.ports.store import Write
 
@@ -52,6 +53,8 @@ class Promises:
         self._stale = False
         self._written: dict[str, Promise] = {}
         """Those that have rows."""
+        self._told: tuple[dict[str, Promise], tuple[KeptFor, ...]] = ({}, ())
+        """Of which promises the kept nodes were looked at last, and what was told of them."""
         self.loosened: list[str] = []
         """Nodes that may be used more freely since the last `take_loosened`."""
 
@@ -127,6 +130,7 @@ class Promises:
             # Its class of requests is learned when it is tried again.
             self._blocked[one.workload_id] = one.workload_id
             self._class_of[one.workload_id] = one.workload_id
+        self._told = self._written, kept_nodes(self._written)
 
     def _waits(self, workload_id: str) -> bool:
         record = self._records.alive.get(workload_id)
@@ -139,6 +143,15 @@ class Promises:
         writes = promise_writes(self._written, self._backfill.promises)
         self._written = self._backfill.promises
         return writes
+
+    def news(self) -> NodesKept | None:
+        """Which nodes are kept for whom, if that is not what was told last."""
+        promises, (seen, told) = self._backfill.promises, self._told
+        if promises is seen:
+            return None
+        kept = kept_nodes(promises)
+        self._told = promises, kept
+        return NodesKept(kept=kept) if kept != told else None
 
     # ── who may use what ──
 

@@ -93,6 +93,7 @@ class PreemptionHandler:
             nodes.NodeNoticeReported: self._notice,
             nodes.NodeCordoned: lambda fact: self._cordon(fact.node, cordoned=True),
             nodes.NodeUncordoned: lambda fact: self._cordon(fact.node, cordoned=False),
+            nodes.NodesKept: self._kept,
             **dict.fromkeys(TRANSITIONS, self._changed),
         }
         self._begin(Memory())
@@ -252,6 +253,10 @@ class PreemptionHandler:
             machine = Machine(known.generation, known.node, cordoned)
             self.memory.put(NODE, self.memory.machines, name, machine)
             self.world.report(name, machine)
+
+    def _kept(self, fact: nodes.NodesKept) -> None:
+        self.memory.keep(fact)
+        self.world.keep()
 
     def _removed(self, fact: nodes.NodeRemoved) -> None:
         self._machine(fact.node, Machine(fact.generation, None))

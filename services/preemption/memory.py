@@ -8,6 +8,7 @@ before or after them: each fills its own part, and what is over is remembered fo
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -18,6 +19,7 @@ from shared.core.priority_classes import built_in
 from shared.core.team_policy import IdlePolicy
 from shared.core.value import replace
 from shared.events.idleness import IdlenessNoticed
+from shared.events.nodes import KeptFor, NodesKept
 from shared.events.organisation import CohortApplied, QueueApplied
 from shared.events.quotas import WorkloadNominated
 from shared.events.workloads import (
@@ -42,6 +44,9 @@ LOSS: Final = "l"
 COOLDOWN: Final = "d"
 POLICY: Final = "i"
 IDLE: Final = "w"
+KEPT: Final = "r"
+KEPT_NODES: Final = "nodes"
+"""The only key of its kind: all are told at once."""
 OVER_MAX: Final = 100_000
 _BUILT_IN: Final = built_in()
 
@@ -107,6 +112,8 @@ class Memory:
         self.policies: dict[str, IdlePolicy] = {}
         self.idle: dict[str, IdlenessNoticed] = {}
         """What was seen idle for so long that it is to be looked at."""
+        self.kept: dict[str, NodesKept] = {}
+        """What placement told last of the nodes that it keeps for promised starts."""
         self.dirty: dict[str, None] = {}
         self._over: OrderedDict[str, None] = OrderedDict()
 
@@ -121,6 +128,7 @@ class Memory:
         self.flights, self.losses = of_kind(FLIGHT), of_kind(LOSS)
         self.cooldowns = of_kind(COOLDOWN)
         self.policies, self.idle = of_kind(POLICY), of_kind(IDLE)
+        self.kept = of_kind(KEPT)
         self.dirty = dict.fromkeys(self.placements)
 
     def is_protected(self, priority_class: str) -> bool:
@@ -195,6 +203,17 @@ class Memory:
         if self.idle.pop(workload_id, None) is not None:
             self.journal.drop(IDLE, workload_id)
 
+    # ── kept nodes ──
+
+    def keep(self, fact: NodesKept) -> None:
+        """Placement keeps these nodes for promised starts, and no others."""
+        self.put(KEPT, self.kept, KEPT_NODES, fact)
+
+    def kept_for(self) -> Sequence[KeptFor]:
+        """Who is promised a start, with his nodes."""
+        fact = self.kept.get(KEPT_NODES)
+        return fact.kept if fact is not None else ()
+
     # ── plans ──
 
     def fly(self, flight: Flight) -> None:
@@ -248,5 +267,6 @@ def _decoders() -> dict[str, msgspec.json.Decoder[Any]]:
         COOLDOWN: int,
         POLICY: IdlePolicy,
         IDLE: IdlenessNoticed,
+        KEPT: NodesKept,
     }
     return {kind: msgspec.json.Decoder(of) for kind, of in kinds.items()}

@@ -161,7 +161,12 @@ class Planner:
     def _search(self, workload_id: str, now_ms: int) -> EvictionPlan | NoEviction:
         offer = self._memory.offers[workload_id]
         request = PlacementRequest(
-            workload=self._preemptor(offer.workload), flavors=offer.flavors, headroom={}
+            workload=self._preemptor(offer.workload),
+            flavors=offer.flavors,
+            headroom={},
+            pins=tuple(
+                one.pin for one in self._memory.kept_for() if one.workload_id == workload_id
+            ),
         )
         world = self._world
         rules = Rules(

@@ -36,8 +36,11 @@ class World:
         self._promised: list[tuple[Workload, Placement]] = []
         for document in memory.documents.values():
             self.apply(document)
+        self._pins: dict[str, int] = {}
+        """Nodes kept for promised starts."""
         for name, machine in memory.machines.items():
             self.report(name, machine)
+        self.keep()
 
     def apply(self, document: QueueApplied | CohortApplied) -> None:
         """Put a queue or cohort into force; quota has complained already if it is wrong."""
@@ -50,6 +53,14 @@ class World:
             return
         node = machine.node
         self.cluster.put_node(replace(node, cordoned=True) if machine.cordoned else node)
+        self.cluster.pin(name, self._pins.get(name, 0))
+
+    def keep(self) -> None:
+        """Pin the nodes that placement keeps, and let go of the others."""
+        pins = {node: one.pin for one in self._memory.kept_for() for node in one.nodes}
+        before, self._pins = self._pins, pins
+        for node in sorted(before.keys() | pins.keys()):
+            self.cluster.pin(node, pins.get(node, 0))
 
     def refresh(self) -> None:
         """Bring everything in step with memory. O(changed workloads)."""

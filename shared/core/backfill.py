@@ -216,7 +216,7 @@ class Backfill:
 
     def _become(self, promises: dict[str, Promise]) -> list[str]:
         """Take on `promises`, and pin each node for the first who wants it."""
-        before, after = _pins(self.promises), _pins(promises)
+        before, after = pins_of(self.promises), pins_of(promises)
         self.promises = promises
         for node in sorted(before.keys() | after.keys()):
             self._cluster.pin(node, after[node].number if node in after else 0)
@@ -294,7 +294,7 @@ def _compared(fresh: Promise, old: Promise | None) -> Promise:
     )
 
 
-def _pins(promises: Mapping[str, Promise]) -> dict[str, Promise]:
+def pins_of(promises: Mapping[str, Promise]) -> dict[str, Promise]:
     """By node: the first promise that wants it."""
     pins: dict[str, Promise] = {}
     for one in sorted(promises.values(), key=lambda each: (each.start_ms, each.number)):

@@ -63,7 +63,8 @@ def choose_victims(
         tree: the same of quota, with the policies of the queues.
         occupants: all that hold devices.
         request: the workload, with its priority and queue, and its permitted flavors; what of
-            quota it may take follows from `tree`, `headroom` is not looked at.
+            quota it may take follows from `tree`, `headroom` is not looked at. Nodes of `pins`
+            that are not its own give it no room.
         rules: cooldowns, loss budgets, and victims of other plans.
         now_ms: the time of the decision.
         limits: of the search.

@@ -88,6 +88,24 @@ class NodeUncordoned(Wire, frozen=True, kw_only=True):
     cell: int = 0
 
 
+class KeptFor(Wire, frozen=True, kw_only=True):
+    """Nodes kept for one workload that waits; `pin` numbers its promise from 1."""
+
+    workload_id: str
+    pin: int
+    nodes: tuple[str, ...]
+
+
+class NodesKept(Wire, frozen=True, kw_only=True):
+    """All nodes of the cell that are kept for promised starts; replaces what was told before.
+
+    A node is named once, for the promise that comes first.
+    """
+
+    kept: tuple[KeptFor, ...] = ()
+    cell: int = 0
+
+
 class GpuUsageReported(Wire, frozen=True, kw_only=True):
     """Use of all GPUs of one node at one time; arrays are by GPU index."""
 

@@ -70,6 +70,7 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
         plans.IdleReleaseRefused,
         nodes.NodeCordoned,
         nodes.NodeUncordoned,
+        nodes.NodesKept,
     ),
     topics.PLAN_COMMANDS: (plans.ProposeEvictionPlan, plans.ReleaseIdleWorkload),
     topics.NODE_COMMANDS: (nodes.CordonNode, nodes.UncordonNode),

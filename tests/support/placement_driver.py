@@ -227,7 +227,13 @@ class Driver:
         self.units.append(unit)
         self._check_history(unit, outcome)
         check(self.handler)
-        return [one.payload for one in outcome.emits]
+        told = [one.payload for one in outcome.emits]
+        return [one for one in told if not isinstance(one, nodes.NodesKept)]
+
+    def kept_nodes(self) -> list[nodes.NodesKept]:
+        """What the last batch told of nodes that are kept; `take` leaves it out of its answer."""
+        told = (one.payload for one in self.outcome.emits)
+        return [one for one in told if isinstance(one, nodes.NodesKept)]
 
     def _check_history(self, unit: Unit, outcome: Outcome) -> None:
         for row in unit.outbox:

@@ -35,6 +35,7 @@ from shared.events.workloads import Wire
 PASSED_OVER = {
     "WorkloadNominated",
     "NominationWithdrawn",
+    "NodesKept",
     "NodeNoticeReported",
     "IdleReleaseRefused",
 }

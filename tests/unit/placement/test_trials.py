@@ -9,7 +9,7 @@ from shared.core.decision import Reason
 from shared.core.lifecycle import State
 from shared.core.model import GpuRequest
 from shared.core.placement import place
-from shared.events.nodes import GpuHealthReported
+from shared.events.nodes import GpuHealthReported, KeptFor
 from shared.events.pods import PodsFinished, PodsGone, PodsRunning
 from shared.events.quotas import NominationWithdrawn
 from shared.events.workloads import CancelWorkload, PlacementRefused, WorkloadPlaced
@@ -487,6 +487,7 @@ def test_a_promised_start_is_told_with_the_reason_and_once():
     driver.send(pod_fact(PodsRunning, "full"))
 
     told = driver.send(nominated(a_workload("next", gpus=8, expected_duration_seconds=60)))
+    (kept,) = driver.kept_nodes()
     again = driver.send(nominated(a_workload("small", gpus=1, expected_duration_seconds=60)))
 
     promised = [one for one in told if isinstance(one, PlacementRefused)][-1]
@@ -494,4 +495,6 @@ def test_a_promised_start_is_told_with_the_reason_and_once():
     assert driver.now_ms < promised.evidence["promised_start_ms"] <= driver.now_ms + 600_000
     assert 1 == promised.evidence["promised_nodes"]
     assert "on 1 node kept for it" in promised.message
+    assert kept.kept == (KeptFor(workload_id="next", pin=1, nodes=("n1",)),)
+    assert [] == driver.kept_nodes()
     assert "next" not in [name for name, _ in refusals(again)]

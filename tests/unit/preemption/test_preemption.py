@@ -8,6 +8,7 @@ from shared.core.decision import Reason
 from shared.core.lifecycle import State
 from shared.core.queue_policy import QueuePolicy, Reclaim
 from shared.core.value import replace
+from shared.events.nodes import KeptFor, NodesKept
 from shared.events.organisation import PriorityClassApplied, TeamApplied
 from shared.events.plans import EvictionPlanAccepted, EvictionPlanRefused, ReservationExpired
 from shared.events.pods import PodsResized, PodsRunning
@@ -17,7 +18,15 @@ from shared.events.workloads import (
     PlacementRefused,
     WorkloadEvicted,
 )
-from tests.support.placement_driver import a_workload, command, kinds, nominated, pod_fact
+from tests.support.placement_driver import (
+    a_node,
+    a_workload,
+    command,
+    kinds,
+    nominated,
+    pod_fact,
+    reported,
+)
 from tests.unit.preemption.world import AT_ONCE, Cell
 
 
@@ -336,3 +345,36 @@ def test_who_got_a_no_is_looked_at_again_within_seconds():
     cell.queue("owner", 4, version=3)
 
     assert "EvictionPlanAccepted" in kinds([one for _ in range(9) for one in cell.turn(1)])
+
+
+@pytest.mark.parametrize("reloaded", [False, True])
+@pytest.mark.parametrize(("kept_for", "going"), [("", "b"), ("other", "a"), ("p", "b")])
+async def test_nobody_goes_from_a_node_that_is_kept_for_another(
+    kept_for: str, going: str, reloaded: bool
+):
+    cell = Cell(nodes=2)
+    cell.queue("owner", 8)
+    cell.queue("borrower", 8)
+    cell.run("a", "borrower", gpus=8)
+    cell.driver.wait(1000)
+    cell.run("b", "borrower", gpus=8)
+    cell.ask("p", "owner", gpus=8)
+    node = cell.driver.placement("b").pods[0].node
+    kept = (KeptFor(workload_id=kept_for, pin=1, nodes=(node,)),) if kept_for else ()
+
+    cell.hear(NodesKept(kept=kept))
+    if reloaded:
+        await cell.reload()
+    (plan,) = cell.decide(list(cell.handler.due(cell.driver.now_ms)))
+
+    assert [going] == [one.workload_id for one in plan.victims]
+
+
+def test_a_node_that_is_kept_is_kept_when_it_is_reported_again():
+    cell = Cell(nodes=2)
+    cell.hear(NodesKept(kept=(KeptFor(workload_id="p", pin=2, nodes=("n0", "n9")),)))
+
+    cell.both(reported(a_node("n9")), reported(a_node("n0"), generation=2))
+
+    nodes = cell.handler.world.cluster.nodes
+    assert {"n0": 2, "n1": 0, "n9": 2} == {name: nodes[name].pin for name in sorted(nodes)}

@@ -82,8 +82,14 @@ def agree(cell: Cell) -> None:
     seen = {name: one.placement for name, one in world.occupants.tenants.running.items()}
     assert {name: one for name, one in seen.items() if name not in leaving} == staying
     assert memory.placements.keys() == {n for n, one in records.items() if one.state in HOLDING}
+    assert pins(world.cluster) == pins(cell.driver.handler.desk.cluster)
     if len(staying) == len(memory.placements) and not memory.flights:
         assert held(world.cluster) == held(cell.driver.handler.desk.cluster)
+
+
+def pins(cluster: Cluster) -> dict[str, int]:
+    """Nodes kept for promised starts."""
+    return {node.name: node.pin for node in cluster.nodes.values() if node.pin and node.inventory}
 
 
 def held(cluster: Cluster) -> dict[str, Any]:

@@ -99,7 +99,8 @@ class Cell:
 
     def _told(self, out: list[Any]) -> list[Any]:
         self.said += out
-        self.hear(*(one for one in out if not isinstance(one, COMMANDS)))
+        facts = [one for one in out if not isinstance(one, COMMANDS)]
+        self.hear(*facts, *self.driver.kept_nodes())
         return out
 
     def turn(self, seconds: float = 0) -> list[Any]:
