@@ -57,6 +57,8 @@ class Desk:
     """Workloads that were seen to run with another number of pods than they are to have."""
     nominated: dict[str, Received] = field(default_factory=dict)
     """Nominations of this batch: the cause of what is told about them in it, and only in it."""
+    _refusal_at: dict[str, int] = field(default_factory=dict)
+    """Where the last refusal of a workload was put among what this batch tells."""
 
     def __post_init__(self) -> None:
         """Reservations are held in this cluster and this quota."""
@@ -73,6 +75,7 @@ class Desk:
         self.freed_nodes = {}
         self.freed_queues = {}
         self.nominated = {}
+        self._refusal_at = {}
 
     def tell(
         self,
@@ -144,15 +147,18 @@ class Desk:
             evidence=refusal.evidence,
             cell=record.workload.cell,
         )
+        self._refusal_at[record.workload.id] = len(self.outcome.emits)
         self.tell_about(payload, record.workload.id, cause)
 
     def _take_back_refusal(self, workload_id: str) -> None:
-        emits = self.outcome.emits
-        for at in reversed(range(len(emits))):
+        """At most as many places further ahead as were taken back before it."""
+        emits, at = self.outcome.emits, self._refusal_at.pop(workload_id, -1)
+        while at >= 0:
             payload = emits[at].payload
             if isinstance(payload, PlacementRefused) and payload.workload_id == workload_id:
                 del emits[at]
                 return
+            at -= 1
 
     def tell_about(self, payload: Wire, workload_id: str, cause: Received) -> None:
         """Emit a fact that changes no state of the workload."""
