@@ -9,11 +9,13 @@ from shared.runtime.settings import Settings
 
 def make(settings: Settings) -> PlacementHandler:
     """The handler of this process."""
+    own = PlacementSettings()
     return PlacementHandler(
         cell=settings.cell,
         seed=settings.seed,
         trims=placement_trims(settings.keep_workloads_days),
-        mig_switch_seconds=PlacementSettings().mig_switch_seconds,
+        mig_switch_seconds=own.mig_switch_seconds,
+        head_after_hours=own.head_after_hours,
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from services.placement.allocations import LedgerRows
-from services.placement.promises import Promises
+from services.placement.promises import HEAD_AFTER_HOURS, Promises
 from services.placement.records import Nomination, Record, Records
 from services.placement.reservations import Reservations
 from services.placement.turns import Turns
@@ -36,6 +36,7 @@ class Desk:
 
     cell: int
     cluster: Cluster
+    head_after_hours: int = HEAD_AFTER_HOURS
     records: Records = field(default_factory=Records)
     usage: Usage = field(default_factory=Usage)
     waiting: WaitingIndex = field(default_factory=WaitingIndex)
@@ -65,7 +66,7 @@ class Desk:
         self.reservations = Reservations(self.cluster, self.usage, self.records)
         self.turns = Turns(self.usage, self.records)
         self.waiting.rank = self.turns.rank
-        self.promises = Promises(self.cluster, self.records)
+        self.promises = Promises(self.cluster, self.records, self.head_after_hours)
 
     def begin(self, now_ms: int) -> None:
         """Start a batch."""

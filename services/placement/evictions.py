@@ -22,6 +22,7 @@ from services.placement.trials import Trials
 from shared.core.lifecycle import State
 from shared.core.model import Placement
 from shared.core.placement import PlacementRequest, learn
+from shared.core.spare_room import BRIEF, WIDE
 from shared.core.vacating import Holder, place_without, take
 from shared.events import plans
 from shared.events.envelope import Received
@@ -96,7 +97,8 @@ class Evictions:
             workload=record.workload,
             flavors=(flavor,),
             headroom=headroom,
-            pins=desk.promises.pins_for(record, desk.now_ms),
+            # Rooms are for what waits; preemption does not know them.
+            pins=(*desk.promises.pins_for(record, desk.now_ms), WIDE, BRIEF),
         )
         return place_without(desk.cluster, leaving, request)
 

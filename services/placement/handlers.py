@@ -52,9 +52,11 @@ class PlacementHandler:
         seed: int = 0,
         trims: Sequence[Trim] = (),
         mig_switch_seconds: int = 0,
+        head_after_hours: int = promises.HEAD_AFTER_HOURS,
     ) -> None:
         self.trims = trims
         self._switch_seconds = mig_switch_seconds
+        self._head_after_hours = head_after_hours
         self._cell = cell
         self._seed = seed
         self._actions: dict[type, Callable[[Received, Any], None]] = {
@@ -89,7 +91,11 @@ class PlacementHandler:
         self._forget()
 
     def _forget(self) -> None:
-        self.desk = Desk(cell=self._cell, cluster=Cluster(seed=self._seed))
+        self.desk = Desk(
+            cell=self._cell,
+            cluster=Cluster(seed=self._seed),
+            head_after_hours=self._head_after_hours,
+        )
         self.fleet = Fleet()
         self._quotas: set[str] = set()
         self._trials = Trials(self.desk)

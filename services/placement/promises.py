@@ -20,9 +20,11 @@ from shared.core.backfill import LATE_MS, PROMISES_MAX, Backfill, Promise, Waite
 from shared.core.cluster import Cluster
 from shared.core.decision import Reason, Refusal
 from shared.core.demand import gang_of
-from shared.core.estimates import Estimates
+from shared.core.estimates import UNKNOWN_SECONDS, Estimates
 from shared.core.lifecycle import State
+from shared.core.spare_room import SpareRoom
 from shared.core.timeline import NEVER, Timeline
+from shared.core.units import GPU_MILLI
 from shared.core.value import replace
 from shared.events.deadlines import deadline_message
 from shared.events.envelope import Received
@@ -32,8 +34,12 @@ from shared.ports.store import Write
 
 DUE: Final = "promise"
 """Kind of the message of a promise that was not kept in time."""
-HEAD_AFTER_MS: Final = 6 * 3_600_000
-"""Who waits longer is at the head, whatever its share (mission Q8)."""
+SMALL_AFTER_MS: Final = 6 * 3_600_000
+"""Work that fills no node is promised a start once it has waited longer."""
+HEAD_AFTER_HOURS: Final = 48
+"""Who waits longer is at the head, whatever its priority, share and width (mission Q8)."""
+BRIEFEST_MS: Final = 3_600_000
+"""Added to lengths in the order of heads, so that very short work is not first for ever."""
 EARLY_MS: Final = 1_000
 """Work that ends so much before its time may let somebody start earlier."""
 ROOM: Final = frozenset({Reason.NO_CAPACITY, Reason.GANG_SHORT, Reason.TOPOLOGY})
@@ -43,10 +49,14 @@ ROOM: Final = frozenset({Reason.NO_CAPACITY, Reason.GANG_SHORT, Reason.TOPOLOGY}
 class Promises:
     """Promises of one cell, and who may be given the next."""
 
-    def __init__(self, cluster: Cluster, records: Records) -> None:
+    def __init__(
+        self, cluster: Cluster, records: Records, head_after_hours: int = HEAD_AFTER_HOURS
+    ) -> None:
         self._cluster, self._records = cluster, records
+        self._head_after_ms = head_after_hours * 3_600_000
         self._timeline, self._estimates = Timeline(), Estimates()
-        self._backfill = Backfill(cluster, self._timeline)
+        self._room = SpareRoom(cluster)
+        self._backfill = Backfill(cluster, self._timeline, self._room)
         self._blocked: dict[Hashable, str] = {}
         """By class of requests: the one that was refused for want of room."""
         self._class_of: dict[str, Hashable] = {}
@@ -55,6 +65,8 @@ class Promises:
         """Those that have rows."""
         self._told: tuple[dict[str, Promise], tuple[KeptFor, ...]] = ({}, ())
         """Of which promises the kept nodes were looked at last, and what was told of them."""
+        self._heard: dict[str, int] = {}
+        """By workload: the start that it was told last."""
         self.loosened: list[str] = []
         """Nodes that may be used more freely since the last `take_loosened`."""
 
@@ -67,6 +79,10 @@ class Promises:
         """What a workload was promised."""
         return self._backfill.promises.get(workload_id)
 
+    def told(self, workload_id: str) -> bool:
+        """Whether it has heard of the promise to it."""
+        return workload_id in self._heard
+
     # ── what begins and ends ──
 
     def began(self, record: Record, now_ms: int) -> None:
@@ -77,6 +93,10 @@ class Promises:
         nodes = {pod.node for pod in record.placement.pods}
         span = (record.began_at_ms, self._length_ms(record))
         self._timeline.begin(record.workload.id, nodes, span)
+        likely = (record.began_at_ms, self._likely_ms(record))
+        self._room.begin(record.workload.id, nodes, likely)
+        if len(nodes) > 1:
+            self._room.note_width(record.placement.flavor, _gpus(record))
         self.withdrawn(record.workload.id)
 
     def running(self, record: Record, now_ms: int) -> None:
@@ -89,6 +109,7 @@ class Promises:
         assert record.placement is not None
         nodes = {pod.node for pod in record.placement.pods}
         self._timeline.finish(record.workload.id, nodes)
+        self._room.finish(record.workload.id, nodes)
 
     def ended(self, record: Record, now_ms: int) -> None:
         """It holds nothing any more."""
@@ -102,6 +123,7 @@ class Promises:
 
     def withdrawn(self, workload_id: str) -> None:
         """It waits for room no more."""
+        self._heard.pop(workload_id, None)
         request = self._class_of.pop(workload_id, None)
         if request is not None and self._blocked.get(request) == workload_id:
             del self._blocked[request]
@@ -124,6 +146,7 @@ class Promises:
         """Keep again what was promised to those that still wait."""
         promises = await read_promises(reader)
         self._written = {one.workload_id: one for one in promises}
+        self._heard = {one.workload_id: one.promised_ms for one in promises}
         waiting = [one for one in promises if self._waits(one.workload_id)]
         self._backfill.restore(waiting)
         for one in waiting:
@@ -157,11 +180,17 @@ class Promises:
 
     def pins_for(self, record: Record, now_ms: int) -> tuple[int, ...]:
         """Pinned nodes on which it may lie if it starts now."""
-        if not self._backfill.promises:
+        if not (self._backfill.promises or self._room.nodes):
             return ()
         length_ms = self._length_ms(record)
         end_ms = NEVER if length_ms is None else now_ms + length_ms
-        return self._backfill.pins_for(record.workload.id, end_ms)
+        promised = self._backfill.pins_for(record.workload.id, end_ms)
+        return promised + self._rooms(record, now_ms)
+
+    def _rooms(self, record: Record, now_ms: int) -> tuple[int, ...]:
+        flavors = record.nomination.flavors if record.nomination is not None else ()
+        likely_ms, waited_ms = self._likely_ms(record), _waited_ms(record, now_ms)
+        return self._room.open_to(flavors, _gpus(record), likely_ms, waited_ms)
 
     def length_class(self, record: Record) -> int:
         """Requests of about equal length are tried once: by powers of two."""
@@ -174,6 +203,13 @@ class Promises:
             seconds = self._estimates.seconds(record.workload)
             record.expected_seconds = 0 if seconds is None else seconds
         return record.expected_seconds * 1000 or None
+
+    def _likely_ms(self, record: Record) -> int | None:
+        """Asked once as well."""
+        if record.likely_seconds < 0:
+            seconds = self._estimates.likely_seconds(record.workload)
+            record.likely_seconds = 0 if seconds is None else seconds
+        return record.likely_seconds * 1000 or None
 
     # ── who is next ──
 
@@ -200,44 +236,86 @@ class Promises:
         return (
             record.workload.pods > 1
             or any(key.gpus == largest for key in self._cluster.kinds)
-            or _aged(record, now_ms)
+            or _waited_ms(record, now_ms) > SMALL_AFTER_MS
         )
+
+    def ahead(
+        self,
+        rank: Callable[[str], tuple[Any, ...]],
+        now_ms: int,
+        goes_first: Callable[[str], bool],
+    ) -> list[str]:
+        """Before anybody is tried: heads for whom nodes enough are free now, in their order.
+
+        Who was promised nothing yet is among them if it `goes_first`.
+        """
+        if self._blocked or self._backfill.promises:
+            self._plan(rank, now_ms, goes_first)
+        due = [one for one in self.standing if one.start_ms <= now_ms]
+        # Whoever does not start after all gives up these nodes with the next plan.
+        self._stale = self._stale or bool(due)
+        return [one.workload_id for one in sorted(due, key=lambda one: one.promised_ms)]
 
     def plan(self, rank: Callable[[str], tuple[Any, ...]], now_ms: int) -> list[Promise]:
         """Promise anew if anything changed that matters; the promises that are to be told."""
-        if not self._stale or not (self._blocked or self._backfill.promises):
+        if not (self._blocked or self._backfill.promises):
+            if self._room.in_use:
+                self.loosened += self._backfill.close_room()
+            return []
+        if not self._stale:
             return []
         self._stale = False
+        self._plan(rank, now_ms)
+        before, after = self._heard, self._backfill.promises
+        self._heard = {name: one.promised_ms for name, one in after.items()}
+        return [one for name, one in after.items() if _is_news(one, before.get(name))]
+
+    def _plan(
+        self,
+        rank: Callable[[str], tuple[Any, ...]],
+        now_ms: int,
+        goes_first: Callable[[str], bool] | None = None,
+    ) -> None:
         before = self._backfill.promises
         kept = [name for name in before if name in self._class_of]
-        others = [name for name in self._blocked.values() if name not in before]
+        others = [
+            name
+            for name in self._blocked.values()
+            if name not in before and (goes_first is None or goes_first(name))
+        ]
         following = nsmallest(
             PROMISES_MAX - len(kept), others, key=lambda name: self._place(name, rank, now_ms)
         )
-        waiters = [self._waiter(self._records.alive[name]) for name in (*kept, *following)]
-        self.loosened += self._backfill.plan(waiters, now_ms)
-        after = self._backfill.promises
-        return [one for name, one in after.items() if _is_news(one, before.get(name))]
+        waiters = [self._waiter(self._records.alive[name], now_ms) for name in (*kept, *following)]
+        self.loosened += self._backfill.plan(waiters, now_ms, ahead=goes_first is not None)
 
     def _place(
         self, workload_id: str, rank: Callable[[str], tuple[Any, ...]], now_ms: int
     ) -> tuple[Any, ...]:
-        """Who is old first; then by priority, those that ran already, and rank."""
+        """Who is old first; then by priority, those that ran already, rank, and response ratio.
+
+        The ratio of the time waited to the length, times the GPUs: what waits longest for its
+        length first (Brinch Hansen, highest response ratio next, 1971), wide before narrow, as
+        the narrow finds room beside the wide.
+        """
         record = self._records.alive[workload_id]
         assert record.nomination is not None
-        order_key = record.nomination.order_key
-        if _aged(record, now_ms):
-            return (False, record.workload.submitted_at_ms, False, (), order_key, workload_id)
+        order_key, waited_ms = record.nomination.order_key, _waited_ms(record, now_ms)
+        if waited_ms > self._head_after_ms:
+            return (False, record.workload.submitted_at_ms, False, (), 0, order_key, workload_id)
+        length_ms = self._length_ms(record) or UNKNOWN_SECONDS * 1000
+        ratio = waited_ms * _gpus(record) * 1000 // (length_ms + BRIEFEST_MS)
         first = (True, -record.priority, record.attempt == 0)
-        return (*first, rank(workload_id), order_key, workload_id)
+        return (*first, rank(workload_id), -ratio, order_key, workload_id)
 
-    def _waiter(self, record: Record) -> Waiter:
+    def _waiter(self, record: Record, now_ms: int) -> Waiter:
         assert record.nomination is not None
         return Waiter(
             workload_id=record.workload.id,
             gang=gang_of(record.workload),
             flavors=record.nomination.flavors,
             length_ms=self._length_ms(record),
+            rooms=self._rooms(record, now_ms),
         )
 
     def take_loosened(self) -> list[str]:
@@ -248,16 +326,23 @@ class Promises:
     # ── time ──
 
     def next_due_ms(self) -> int | None:
-        """When the first promise is broken."""
-        return min((one.promised_ms + LATE_MS for one in self.standing), default=None)
+        """When the first promise is broken, or room for short work is to be chosen anew."""
+        promised_ms = min((one.promised_ms + LATE_MS for one in self.standing), default=NEVER)
+        room_ms = NEVER if self._room.due_ms is None else self._room.due_ms
+        due_ms = min(promised_ms, room_ms)
+        return due_ms if due_ms < NEVER else None
 
     def due(self, now_ms: int) -> Sequence[Received]:
-        """A message for each promise that was not kept."""
-        return [
+        """A message for each promise that was not kept, and one for the room."""
+        room_ms = self._room.due_ms
+        broken = [
             deadline_message(DUE, one.workload_id, one.missed, one.promised_ms + LATE_MS)
             for one in self.standing
             if one.promised_ms + LATE_MS <= now_ms
         ]
+        if room_ms is not None and room_ms <= now_ms:
+            broken.append(deadline_message(DUE, "spare-room", 0, room_ms))
+        return broken
 
 
 def with_promise(refusal: Refusal, promise: Promise) -> Refusal:
@@ -273,10 +358,15 @@ def with_promise(refusal: Refusal, promise: Promise) -> Refusal:
     return replace(refusal, message=message, evidence=refusal.evidence | evidence)
 
 
-def _is_news(promise: Promise, before: Promise | None) -> bool:
+def _is_news(promise: Promise, told_ms: int | None) -> bool:
     """Whether the start is another than was told, by more than may be late."""
-    return before is None or abs(promise.promised_ms - before.promised_ms) > LATE_MS
+    return told_ms is None or abs(promise.promised_ms - told_ms) > LATE_MS
 
 
-def _aged(record: Record, now_ms: int) -> bool:
-    return now_ms - record.workload.submitted_at_ms > HEAD_AFTER_MS
+def _waited_ms(record: Record, now_ms: int) -> int:
+    return now_ms - record.workload.submitted_at_ms
+
+
+def _gpus(record: Record) -> int:
+    """Of the least of it, rounded up to whole ones."""
+    return -(-record.least[0] // GPU_MILLI)

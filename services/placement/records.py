@@ -78,6 +78,8 @@ class Record:
     """Since when it holds its nodes; 0 while it holds none."""
     expected_seconds: int = -1
     """How long it will run (core/estimates.py); 0 for ever, -1 not asked yet."""
+    likely_seconds: int = -1
+    """The same by its team's history."""
     stored_version: int = -1
     least: Amount = field(init=False)
     """What the least of its gang is charged."""

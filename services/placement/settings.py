@@ -5,6 +5,8 @@ from __future__ import annotations
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from services.placement.promises import HEAD_AFTER_HOURS
+
 
 class PlacementSettings(BaseSettings):
     """What placement may do by itself."""
@@ -15,4 +17,9 @@ class PlacementSettings(BaseSettings):
         default=0,
         ge=0,
         description="between two switches of an idle GPU into or out of MIG mode; 0: never",
+    )
+    head_after_hours: int = Field(
+        default=HEAD_AFTER_HOURS,
+        ge=1,
+        description="who waits longer is at the head, whatever its priority, share and width",
     )

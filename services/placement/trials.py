@@ -86,14 +86,45 @@ class Trials:
         self._rewind()
         self.unfinished = False
         desk = self._desk
-        placed = self._round(0, desk.freed_nodes, desk.freed_queues)
+        self._wake(desk.freed_nodes, desk.freed_queues)
+        placed = self._round(self._heads(), (), ())
         if not self.unfinished and (looser := self._promise()):
             self._round(placed, looser, ())
 
+    def _heads(self) -> int:
+        """What became free may complete the nodes of a head: it starts before others take them.
+
+        Each start makes room for another promise, which is planned before others are tried.
+        """
+        desk, placed = self._desk, 0
+        if not desk.freed_nodes:
+            return 0
+        while placed < PLACED_MAX:
+            due = desk.promises.ahead(desk.waiting.rank, desk.now_ms, self._goes_first)
+            started = sum(self._try_head(name) for name in due)
+            if not started:
+                break
+            placed += started
+        return placed
+
+    def _try_head(self, workload_id: str) -> int:
+        if not self._goes_first(workload_id):
+            return 0
+        self._desk.waiting.remove(workload_id)
+        return self._try(self._desk.records.alive[workload_id])
+
+    def _goes_first(self, workload_id: str) -> bool:
+        """Whether nobody who is ready goes before it; never in a strict queue."""
+        desk = self._desk
+        nomination = desk.records.alive[workload_id].nomination
+        assert nomination is not None
+        return not nomination.strict and desk.waiting.goes_first(
+            workload_id, nomination.order_key, promised=desk.promises.told(workload_id)
+        )
+
     def _round(self, placed: int, nodes: Collection[str], queues: Collection[str]) -> int:
         """Wake whom these nodes and queues can help, and try; how many this unit has placed."""
-        if nodes or queues:
-            self._wake(nodes, queues)
+        self._wake(nodes, queues)
         while (workload_id := self._desk.waiting.pop()) is not None:
             record = self._desk.records.alive[workload_id]
             if placed == PLACED_MAX:
@@ -128,6 +159,8 @@ class Trials:
             self._reasons = {one: why for one, why in self._reasons.items() if resting(one)}
 
     def _wake(self, nodes: Collection[str], queues: Collection[str]) -> None:
+        if not nodes and not queues:
+            return
         desk = self._desk
         freed: dict[str, list[str]] = {}
         for name in nodes:

@@ -26,6 +26,7 @@ from shared.core.feasibility import kind_obstacle
 from shared.core.kind import Kind
 from shared.core.model import Level, Spread
 from shared.core.node_state import NodeState
+from shared.core.spare_room import BRIEF, WIDE, WIDE_MS, SpareRoom
 from shared.core.timeline import NEVER, Timeline
 from shared.core.topology import Domain, chain
 from shared.core.value import Value, replace
@@ -62,6 +63,8 @@ class Waiter:
     gang: Gang
     flavors: tuple[str, ...]
     length_ms: int | None
+    rooms: tuple[int, ...] = (WIDE, BRIEF)
+    """Rooms on whose nodes it may begin (core/spare_room.py)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,16 +78,24 @@ class Need:
 
 Free = tuple[int, NodeState, int]
 """(time, node, pods it holds when wholly free)."""
+Pin = tuple[int, int]
+"""(number, when the node is wanted)."""
+OPEN: Final = (0, 0)
+"""What a node has that is pinned for nobody."""
 
 
 class Backfill:
     """The promises of one cell, and the pins of their nodes in `cluster`."""
 
-    def __init__(self, cluster: Cluster, timeline: Timeline) -> None:
-        """Both are changed by others too."""
+    def __init__(
+        self, cluster: Cluster, timeline: Timeline, room: SpareRoom | None = None
+    ) -> None:
+        """All are changed by others too."""
         self._cluster, self._timeline = cluster, timeline
+        self._room = room or SpareRoom(cluster)
         self.promises: dict[str, Promise] = {}
         """By workload."""
+        self._pins: dict[str, Pin] = {}
 
     def pins_for(self, workload_id: str, end_ms: int) -> tuple[int, ...]:
         """Pins of which a workload that would end at `end_ms` may use the nodes."""
@@ -100,17 +111,28 @@ class Backfill:
         """Pin again what was promised before a restart."""
         self._become({one.workload_id: one for one in promises})
 
+    def close_room(self) -> list[str]:
+        """Nobody waits for room: long work may begin anywhere."""
+        self._room.close()
+        return self._become(self.promises)
+
     def drop(self, workload_id: str) -> list[str]:
         """It waits no more; the nodes that others may use more freely now."""
         kept = {key: one for key, one in self.promises.items() if key != workload_id}
         return self._become(kept)
 
-    def plan(self, waiters: Sequence[Waiter], now_ms: int) -> list[str]:
-        """Promise anew to `waiters`, the first ones first; nodes that are freer after it."""
+    def plan(self, waiters: Sequence[Waiter], now_ms: int, *, ahead: bool = False) -> list[str]:
+        """Promise anew to `waiters`, the first ones first; nodes that are freer after it.
+
+        Who was refused although nodes enough are free waits for something else and is promised
+        nothing; `ahead` of being tried, these nodes are his.
+        """
         waiters = waiters[:PROMISES_MAX]
+        self._choose_room(now_ms)
         names = {one.workload_id for one in waiters}
         kept = {name: one for name, one in self.promises.items() if name in names}
-        fresh = self._promises(waiters, kept, now_ms)
+        since_ms = now_ms if ahead else now_ms + 1
+        fresh = self._promises(waiters, kept, (now_ms, since_ms))
         broken = any(
             name not in fresh or fresh[name].missed > one.missed for name, one in kept.items()
         )
@@ -120,8 +142,18 @@ class Backfill:
 
     # ── inside ──
 
+    def _choose_room(self, now_ms: int) -> None:
+        """Nodes for short work; not those on which promised work will begin that is long."""
+        promised: set[str] = set()
+        long: set[str] = set()
+        for one in self.promises.values():
+            promised.update(one.nodes)
+            if one.until_ms - one.promised_ms >= WIDE_MS:
+                long.update(one.nodes)
+        self._room.choose(now_ms, promised, long)
+
     def _promises(
-        self, waiters: Sequence[Waiter], kept: Mapping[str, Promise], now_ms: int
+        self, waiters: Sequence[Waiter], kept: Mapping[str, Promise], times: tuple[int, int]
     ) -> dict[str, Promise]:
         """Those who have a promise go before those who have none."""
         fresh: dict[str, Promise] = {}
@@ -130,7 +162,7 @@ class Backfill:
         for waiter in sorted(waiters, key=lambda one: _promised(kept, one.workload_id)):
             old = kept.get(waiter.workload_id)
             number = old.number if old is not None else min(numbers)
-            promise = self._promise(waiter, number, now_ms, busy)
+            promise = self._promise(waiter, number, times, busy)
             if promise is None:
                 continue
             numbers.discard(number)
@@ -141,15 +173,15 @@ class Backfill:
         return fresh
 
     def _promise(
-        self, waiter: Waiter, number: int, now_ms: int, busy: Mapping[str, int]
+        self, waiter: Waiter, number: int, times: tuple[int, int], busy: Mapping[str, int]
     ) -> Promise | None:
         """In the flavor in which it can start first; of equal ones the first permitted."""
         best: Promise | None = None
+        now_ms, since_ms = times
         for flavor in waiter.flavors:
-            found = self._earliest(waiter.gang, flavor, now_ms, busy)
+            found = self._earliest(waiter, flavor, now_ms, busy)
             start_ms = max((at_ms for at_ms, _, _ in found), default=0)
-            # Free now, and refused all the same: it waits for something else.
-            if start_ms > now_ms and (best is None or start_ms < best.start_ms):
+            if start_ms >= since_ms and (best is None or start_ms < best.start_ms):
                 length_ms = waiter.length_ms
                 best = Promise(
                     workload_id=waiter.workload_id,
@@ -163,19 +195,19 @@ class Backfill:
         return best
 
     def _earliest(
-        self, gang: Gang, flavor: str, now_ms: int, busy: Mapping[str, int]
+        self, waiter: Waiter, flavor: str, now_ms: int, busy: Mapping[str, int]
     ) -> list[Free]:
         """Nodes of the first domain with room; nothing if that will never be.
 
         Of equal times all are looked at, so that most of what is free before stays open.
         """
-        need = need_of(gang)
+        gang, need = waiter.gang, need_of(waiter.gang)
         if need is None:
             return []
         found: dict[Domain | NodeState | None, list[Free]] = {}
         room: dict[Domain | NodeState | None, int] = {}
         first: list[Free] = []
-        for free in self._free_nodes(gang, need, flavor, now_ms, busy):
+        for free in self._free_nodes(waiter, need, flavor, now_ms, busy):
             if first and free[0] > first[-1][0]:
                 break
             place = _place_of(free[1], gang.topology.required)
@@ -186,15 +218,17 @@ class Backfill:
         return _last(first, need.pods)
 
     def _free_nodes(
-        self, gang: Gang, need: Need, flavor: str, now_ms: int, busy: Mapping[str, int]
+        self, waiter: Waiter, need: Need, flavor: str, now_ms: int, busy: Mapping[str, int]
     ) -> Iterator[Free]:
         """Nodes that may hold a part of it, in the order in which they are free."""
-        everywhere = replaced(gang, pins=tuple(range(1, PROMISES_MAX + 1)))
+        everywhere = replaced(waiter.gang, pins=(*range(1, PROMISES_MAX + 1), WIDE, BRIEF))
         allowed: dict[Kind, bool] = {}
-        nodes = self._cluster.nodes
+        nodes, rooms, open_to = self._cluster.nodes, self._room.nodes, waiter.rooms
         for at_ms, name in self._timeline.walk(nodes, now_ms, busy):
             state = nodes.get(name)
             if state is None or state.kind is None or not state.schedulable:
+                continue
+            if name in rooms and rooms[name] not in open_to:
                 continue
             if state.kind not in allowed:
                 obstacle = kind_obstacle(state.kind, everywhere, need.demand, flavor)
@@ -216,16 +250,15 @@ class Backfill:
 
     def _become(self, promises: dict[str, Promise]) -> list[str]:
         """Take on `promises`, and pin each node for the first who wants it."""
-        before, after = pins_of(self.promises), pins_of(promises)
         self.promises = promises
+        before, self._pins = self._pins, _pins(promises, self._room.nodes)
+        after = self._pins
         for node in sorted(before.keys() | after.keys()):
-            self._cluster.pin(node, after[node].number if node in after else 0)
+            self._cluster.pin(node, after.get(node, OPEN)[0])
         return sorted(
             node
-            for node, old in before.items()
-            if node not in after
-            or after[node].number != old.number
-            or after[node].start_ms > old.start_ms
+            for node, (number, start_ms) in before.items()
+            if after.get(node, OPEN)[0] != number or after[node][1] > start_ms
         )
 
 
@@ -301,3 +334,10 @@ def pins_of(promises: Mapping[str, Promise]) -> dict[str, Promise]:
         for node in one.nodes:
             pins.setdefault(node, one)
     return pins
+
+
+def _pins(promises: Mapping[str, Promise], rooms: Mapping[str, int]) -> dict[str, Pin]:
+    """By node: the first promise that wants it, else the room to which it belongs."""
+    in_rooms = {node: (number, 0) for node, number in rooms.items()}
+    wanted = {node: (one.number, one.start_ms) for node, one in pins_of(promises).items()}
+    return in_rooms | wanted

@@ -115,7 +115,7 @@ _FILTER_WORDS = {
     Filter.DRIVER: "with too old a driver",
     Filter.CUDA: "with a driver too old for the CUDA version",
     Filter.MIG_PROFILE: "without the MIG profile",
-    Filter.PINNED: "kept for gangs that begin before it would end",
+    Filter.PINNED: "kept for gangs that begin before it would end, or for shorter work",
 }
 _FILTER_HELP = {
     Filter.FLAVOR: "Wait for quota in another flavor, or for nodes of this one",
@@ -127,7 +127,7 @@ _FILTER_HELP = {
     Filter.DRIVER: "Accept an older driver, or ask an operator to upgrade",
     Filter.CUDA: "Use an image with an older CUDA, or ask an operator to upgrade",
     Filter.MIG_PROFILE: "Choose a profile that these GPUs have",
-    Filter.PINNED: "Wait for these gangs to begin, or say that it takes less time",
+    Filter.PINNED: "Wait for these gangs to begin, or for other nodes, or say that it is shorter",
 }
 
 

@@ -98,6 +98,18 @@ class WaitingIndex:
 
     def pop(self) -> str | None:
         """The first workload of all classes that do not rest, removed; None without one."""
+        line = self._first()
+        return self._take(line) if line is not None else None
+
+    def goes_first(self, workload_id: str, order_key: OrderKey, *, promised: bool) -> bool:
+        """Whether nobody who is ready goes before it; age does not count if it was `promised`."""
+        line = self._first()
+        mine = order_key[0], self.rank(workload_id), order_key, workload_id
+        counts = 2 if promised else len(mine)
+        return line is None or mine[:counts] <= self._key(line)[:counts]
+
+    def _first(self) -> Line | None:
+        """The class whose turn it is; its entry is on top."""
         ready, checked = self._ready, 0
         while ready:
             _, ticket, request_class = ready[0]
@@ -105,7 +117,7 @@ class WaitingIndex:
             if line is None or line.resting or line.ticket != ticket:
                 heapq.heappop(ready)
             elif checked == ticket or len(ready) == 1:
-                return self._take(line)
+                return line
             else:
                 heapq.heapreplace(ready, (self._key(line), ticket, request_class))
                 checked = ticket

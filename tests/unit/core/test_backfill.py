@@ -7,7 +7,7 @@ import pytest
 from shared.core.backfill import LATE_MS, Backfill, Waiter
 from shared.core.cluster import Cluster
 from shared.core.demand import gang_of
-from shared.core.estimates import UNKNOWN_SECONDS, Estimates
+from shared.core.estimates import SHARES_MAX, UNKNOWN_SECONDS, Estimates
 from shared.core.model import GpuShare, Level, Placement, TopologyRequest, WorkloadKind
 from shared.core.placement import PlacementRequest, place
 from shared.core.timeline import NEVER, Timeline, expected_end
@@ -205,3 +205,29 @@ def test_a_service_that_nobody_may_stop_never_ends():
     service = replace(workload, spec=replace(workload.spec, kind=WorkloadKind.INFERENCE))
 
     assert Estimates().seconds(service) is None
+
+
+def test_what_is_likely_is_what_the_teams_work_took_of_what_was_said():
+    estimates = Estimates()
+    workload = a_workload(expected_duration_seconds=1_000)
+    silent = replace(workload, spec=replace(workload.spec, expected_duration_seconds=None))
+    assert (1_000, UNKNOWN_SECONDS) == tuple(map(estimates.likely_seconds, (workload, silent)))
+
+    for seconds in (100, 250, 900):
+        estimates.note(workload, seconds)
+
+    assert 250 == estimates.likely_seconds(workload)
+    assert estimates.seconds(silent) == estimates.likely_seconds(silent)
+    for _ in range(SHARES_MAX):
+        estimates.note(workload, 5_000)
+    assert 2_000 == estimates.likely_seconds(workload), "never more than twice"
+
+
+def test_ahead_of_being_tried_nodes_that_are_free_now_are_promised():
+    world = World((0, 0, 3, 4))
+
+    world.plan(a_waiter())
+    assert {} == world.backfill.promises
+    world.backfill.plan((a_waiter(),), 0, ahead=True)
+
+    assert 0 == world.backfill.promises["gang"].start_ms

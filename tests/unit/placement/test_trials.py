@@ -9,7 +9,7 @@ from shared.core.decision import Reason
 from shared.core.lifecycle import State
 from shared.core.model import GpuRequest
 from shared.core.placement import place
-from shared.events.nodes import GpuHealthReported, KeptFor
+from shared.events.nodes import GpuHealthReported
 from shared.events.pods import PodsFinished, PodsGone, PodsRunning
 from shared.events.quotas import NominationWithdrawn
 from shared.events.workloads import CancelWorkload, PlacementRefused, WorkloadPlaced
@@ -439,9 +439,9 @@ def test_a_nomination_told_again_with_a_new_number_moves_it():
     driver = driver_with(a_node())
     fill(driver)
     driver.send(
-        nominated(a_workload("w1", gpus=8), order=1), nominated(a_workload("w2", gpus=7), order=2)
+        nominated(a_workload("w1", gpus=6), order=1), nominated(a_workload("w2", gpus=5), order=2)
     )
-    driver.send(nominated(a_workload("w1", gpus=8), number=2, order=3))
+    driver.send(nominated(a_workload("w1", gpus=6), number=2, order=3))
 
     assert ["w2"] == placed(free(driver))
 
@@ -479,22 +479,3 @@ def test_news_of_a_node_no_newer_than_the_last_is_ignored(generation):
 
     assert ["w1"] == placed(driver.send(nominated(a_workload("w1", gpus=2))))
     assert 2000 == driver.handler.desk.cluster.gpu_milli_total()
-
-
-def test_a_promised_start_is_told_with_the_reason_and_once():
-    driver = driver_with(a_node())
-    driver.send(nominated(a_workload("full", gpus=8, expected_duration_seconds=600)))
-    driver.send(pod_fact(PodsRunning, "full"))
-
-    told = driver.send(nominated(a_workload("next", gpus=8, expected_duration_seconds=60)))
-    (kept,) = driver.kept_nodes()
-    again = driver.send(nominated(a_workload("small", gpus=1, expected_duration_seconds=60)))
-
-    promised = [one for one in told if isinstance(one, PlacementRefused)][-1]
-    assert "next" == promised.workload_id
-    assert driver.now_ms < promised.evidence["promised_start_ms"] <= driver.now_ms + 600_000
-    assert 1 == promised.evidence["promised_nodes"]
-    assert "on 1 node kept for it" in promised.message
-    assert kept.kept == (KeptFor(workload_id="next", pin=1, nodes=("n1",)),)
-    assert [] == driver.kept_nodes()
-    assert "next" not in [name for name, _ in refusals(again)]

@@ -1,0 +1,173 @@
+"""Rooms for wide gangs and for brief work: which nodes are theirs, and who may begin there."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.core.backfill import Backfill, Waiter
+from shared.core.cluster import Cluster
+from shared.core.decision import Refusal
+from shared.core.demand import gang_of
+from shared.core.placement import PlacementRequest, place
+from shared.core.spare_room import (
+    BRIEF,
+    BRIEF_MS,
+    CHOSEN_FOR_MS,
+    NODES_PER_BRIEF,
+    PATIENCE_MS,
+    WIDE,
+    WIDE_MS,
+    SpareRoom,
+)
+from shared.core.timeline import Timeline
+from shared.core.units import UNBOUNDED
+from tests.support.placement_driver import FLAVOR, a_node, a_workload
+
+HOUR = 3_600_000
+
+
+def a_room(hours, gpus=8):
+    """Node `n1` is likely to be free in the first of so many hours, and so on."""
+    cluster = Cluster()
+    room = SpareRoom(cluster)
+    for at, hour in enumerate(hours, 1):
+        cluster.put_node(a_node(f"n{at}", gpus=gpus))
+        if hour:
+            room.begin(f"on-n{at}", [f"n{at}"], (0, hour * HOUR))
+    return room
+
+
+def nodes_of(room, pin):
+    return {name for name, one in room.nodes.items() if one == pin}
+
+
+@pytest.mark.parametrize(
+    ("hours", "widest", "expected"),
+    [
+        ((0, 10, 20, 30), 16, {"n3", "n4"}),  # what is free first stays open
+        ((0, 10, 20, 90), 16, {"n2", "n3"}),  # what is free too late is of no use
+        ((0, 50, 60, 90), 16, {"n1", "n2"}),  # if not enough are in time, the first
+        ((0, 10, 20, 30), 32, {"n3", "n4"}),  # never more than half
+        ((0, 10, 20, 30), 9, {"n3", "n4"}),
+        ((0, 10, 20, 30), 8, {"n4"}),
+    ],
+)
+def test_the_wide_room_is_what_will_be_free_last_in_time(hours, widest, expected):
+    room = a_room(hours)
+    room.note_width(FLAVOR, 8)
+    room.note_width(FLAVOR, widest)
+
+    room.choose(0, (), ())
+
+    assert expected == nodes_of(room, WIDE)
+
+
+def test_without_gangs_there_is_no_wide_room_and_few_nodes_have_no_brief_one():
+    room = a_room((0, 0, 0, 0))
+
+    room.choose(0, (), ())
+
+    assert {} == room.nodes
+
+
+def test_nodes_promised_to_long_work_are_not_for_the_wide_room():
+    room = a_room((0, 10, 20, 30))
+    room.note_width(FLAVOR, 16)
+
+    room.choose(0, ("n4",), ("n4",))
+
+    assert {"n2", "n3"} == nodes_of(room, WIDE)
+
+
+def test_the_brief_room_stays_where_it_is_but_leaves_a_promised_node():
+    room = a_room([0] * NODES_PER_BRIEF, gpus=1)
+    room.choose(0, (), ())
+    (first,) = nodes_of(room, BRIEF)
+    room.begin("brief", [first], (0, HOUR))
+
+    room.choose(CHOSEN_FOR_MS, (), ())
+    assert {first} == nodes_of(room, BRIEF)
+
+    room.choose(2 * CHOSEN_FOR_MS, (first,), ())
+    (second,) = nodes_of(room, BRIEF)
+    assert first != second
+
+
+def test_who_asks_too_soon_is_told_when_to_ask_again():
+    room = a_room((0, 0))
+    room.note_width(FLAVOR, 8)
+    room.choose(0, (), ())
+    before = dict(room.nodes)
+    room.begin("long", before, (0, 2 * WIDE_MS))
+
+    room.choose(CHOSEN_FOR_MS - 1, (), ())
+    assert (before, CHOSEN_FOR_MS) == (room.nodes, room.due_ms)
+
+    room.choose(CHOSEN_FOR_MS, (), ())
+    assert before.keys().isdisjoint(room.nodes)
+    assert room.due_ms is None
+
+
+@pytest.mark.parametrize(
+    ("gpus", "length_ms", "waited_ms", "expected"),
+    [
+        (1, BRIEF_MS - 1, 0, (WIDE, BRIEF)),
+        (1, BRIEF_MS, 0, (WIDE,)),
+        (1, WIDE_MS - 1, 0, (WIDE,)),
+        (1, WIDE_MS, 0, ()),
+        (1, WIDE_MS, PATIENCE_MS + 1, (WIDE,)),
+        (1, None, 0, (WIDE,)),
+        (16, WIDE_MS, 0, ()),
+        (17, WIDE_MS, 0, (WIDE,)),  # only two nodes are outside
+        (33, WIDE_MS, 0, (WIDE, BRIEF)),
+    ],
+)
+def test_who_may_begin_in_which_room(gpus, length_ms, waited_ms, expected):
+    room = a_room((0, 0, 0, 0))
+    room.note_width(FLAVOR, 16)
+    room.choose(0, (), ())
+
+    assert expected == room.open_to((FLAVOR,), gpus, length_ms, waited_ms)
+
+
+def test_long_work_is_kept_out_of_the_room_until_it_is_closed():
+    room = a_room((0, 0))
+    room.note_width(FLAVOR, 8)
+    cluster = room._cluster
+    backfill = Backfill(cluster, Timeline(), room)
+    workload = a_workload("long", gpus=8, pod_count=1)
+
+    def ask(pins):
+        return place(
+            cluster,
+            PlacementRequest(
+                workload=workload, flavors=(FLAVOR,), headroom={FLAVOR: UNBOUNDED}, pins=pins
+            ),
+        )
+
+    backfill.plan((), 0)
+    (inside,) = room.nodes
+    other = ask(())
+    assert inside not in {pod.node for pod in other.pods}
+
+    refused = ask(())
+    assert isinstance(refused, Refusal)
+    assert [inside] == backfill.close_room()
+    assert inside in {pod.node for pod in ask(()).pods}
+
+
+def test_a_promise_to_long_work_is_on_nodes_outside_the_room():
+    room = a_room((0, 1, 2, 3))
+    room.note_width(FLAVOR, 16)
+    timeline = Timeline()
+    for hour in (1, 2, 3):
+        timeline.begin(f"on-n{hour + 1}", [f"n{hour + 1}"], (0, hour * HOUR))
+    backfill = Backfill(room._cluster, timeline, room)
+    gang = gang_of(a_workload("gang", gpus=8, pod_count=2))
+
+    waiter = Waiter(
+        workload_id="gang", gang=gang, flavors=(FLAVOR,), length_ms=2 * WIDE_MS, rooms=()
+    )
+    backfill.plan((waiter,), 0)
+
+    assert {"n1", "n2"} == set(backfill.promises["gang"].nodes)

@@ -1,0 +1,85 @@
+"""Promised starts through the handler: who is the head, what is told, who goes first."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.core.lifecycle import State
+from shared.core.value import replace
+from shared.events.nodes import KeptFor
+from shared.events.pods import PodsFinished, PodsRunning
+from shared.events.workloads import PlacementRefused
+from tests.support.placement_driver import (
+    Driver,
+    a_node,
+    a_quota,
+    a_workload,
+    nominated,
+    pod_fact,
+    reported,
+)
+
+
+def driver_with(*nodes):
+    """A driver with quota and some nodes."""
+    driver = Driver()
+    driver.send(a_quota(gpus=1_000), *(reported(node) for node in nodes))
+    return driver
+
+
+def test_a_promised_start_is_told_with_the_reason_and_once():
+    driver = driver_with(a_node())
+    driver.send(nominated(a_workload("full", gpus=8, expected_duration_seconds=600)))
+    driver.send(pod_fact(PodsRunning, "full"))
+
+    told = driver.send(nominated(a_workload("next", gpus=8, expected_duration_seconds=60)))
+    (kept,) = driver.kept_nodes()
+    again = driver.send(nominated(a_workload("small", gpus=1, expected_duration_seconds=60)))
+
+    promised = [one for one in told if isinstance(one, PlacementRefused)][-1]
+    assert "next" == promised.workload_id
+    assert driver.now_ms < promised.evidence["promised_start_ms"] <= driver.now_ms + 600_000
+    assert 1 == promised.evidence["promised_nodes"]
+    assert "on 1 node kept for it" in promised.message
+    assert kept.kept == (KeptFor(workload_id="next", pin=1, nodes=("n1",)),)
+    assert [] == driver.kept_nodes()
+    assert "next" not in [one.workload_id for one in again if isinstance(one, PlacementRefused)]
+
+
+@pytest.mark.parametrize(
+    ("hours_ago", "first"),
+    [({"long": 3, "short": 2}, "short"), ({"long": 49, "short": 2}, "long")],
+)
+def test_the_head_is_who_waited_longest_for_its_length_until_somebody_is_old(hours_ago, first):
+    driver = driver_with(a_node())
+    driver.send(nominated(a_workload("full", gpus=8, expected_duration_seconds=600)))
+    driver.send(pod_fact(PodsRunning, "full"))
+    lengths = {"long": 36_000, "short": 60}
+    waiting = [
+        replace(
+            a_workload(name, gpus=8, expected_duration_seconds=seconds),
+            submitted_at_ms=driver.now_ms - hours_ago[name] * 3_600_000,
+        )
+        for name, seconds in lengths.items()
+    ]
+
+    driver.send(*map(nominated, waiting))
+
+    promises = driver.handler.desk.promises
+    starts = {name: promises.of(name).start_ms for name in lengths}
+    assert first == min(lengths, key=starts.__getitem__)
+
+
+def test_a_promised_gang_takes_its_nodes_before_others_that_are_older():
+    driver = driver_with(a_node())
+    driver.send(nominated(a_workload("full", gpus=8, expected_duration_seconds=600)))
+    driver.send(pod_fact(PodsRunning, "full"))
+    driver.send(nominated(a_workload("gang", gpus=8, expected_duration_seconds=60), order=2))
+    assert driver.handler.desk.promises.of("gang") is not None
+    driver.send(nominated(a_workload("small", gpus=1, expected_duration_seconds=60), order=1))
+
+    driver.send(pod_fact(PodsFinished, "full", succeeded=True))
+
+    assert State.PLACED is driver.state("gang")
+    assert State.QUEUED is driver.state("small")
+    assert 0 == driver.handler.desk.cluster.nodes["n1"].pin
