@@ -188,9 +188,8 @@ class MonitoringHandler:
 
     def _score(self, fact: workloads.WorkloadPlaced) -> None:
         for score in self._scores.placed(self.memory.workloads[fact.workload_id], fact):
-            error = metrics.ETA_ERROR_SECONDS.labels(score.basis).observe
-            self._count(error, score.error_ms / 1000)
-            self._count(metrics.ETA_STARTS.labels(score.basis, score.within).inc)
+            self._count(metrics.ETA_ERRORS[score.basis].observe, score.error_ms / 1000)
+            self._count(metrics.ETA_WITHIN[score.basis, score.within].inc)
 
     def _started(self, fact: workloads.WorkloadRunning) -> None:
         one = self.memory.workloads[fact.workload_id]

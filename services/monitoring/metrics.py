@@ -44,3 +44,11 @@ REFUSALS: Final = Counter(
 EVICTIONS: Final = Counter("muster_evictions_total", "Attempts that were stopped.", ["reason"])
 PLACEMENTS: Final = Counter("muster_placements_total", "Attempts that got devices.", ["flavor"])
 OUTCOMES: Final = Counter("muster_outcomes_total", "Workloads that are over.", ["team", "state"])
+_BASES: Final = ("history", "promise")
+ETA_ERRORS: Final = {basis: ETA_ERROR_SECONDS.labels(basis) for basis in _BASES}
+"""The children, which are asked for with every start."""
+ETA_WITHIN: Final = {
+    (basis, within): ETA_STARTS.labels(basis, within)
+    for basis in _BASES
+    for within in ("p50", "p90", "later")
+}

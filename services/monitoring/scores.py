@@ -18,7 +18,7 @@ from shared.events.workloads import PlacementRefused, WorkloadPlaced, WorkloadQu
 
 KINDS_MAX: Final = 10_000
 """(queue, size) of which waits are kept, those that were used last."""
-AGED: Final = 16
+AGED: Final = 50
 """So many starts after which the range of a kind is worked out anew."""
 
 

@@ -39,7 +39,9 @@ def quantiles(samples_ms: Iterable[int], passed_ms: int = 0) -> tuple[int, int, 
 
     None for fewer than `SAMPLES_MIN` of them.
     """
-    left = sorted(one - passed_ms for one in samples_ms if one > passed_ms or not passed_ms)
+    left = sorted(samples_ms)
+    if passed_ms:
+        left = [one - passed_ms for one in left if one > passed_ms]
     if len(left) < SAMPLES_MIN:
         return None
     return left[_rank(len(left), 50)], left[_rank(len(left), 90)], len(left)
