@@ -17,6 +17,8 @@ from ortools.linear_solver import pywraplp
 from tests.benchmarks.openb import GPU_MILLI, TraceNode, TracePod
 
 EPSILON: Final = 1e-7
+MISSING_MILLI: Final = 100 * GPU_MILLI
+"""Price of a pod that must be placed and is not: beyond what its place could ever be worth."""
 ROUNDS_MAX: Final = 200
 """Of new patterns; each round finds the best one of each group."""
 
@@ -30,12 +32,17 @@ class Group(NamedTuple):
     gpus: int
 
 
-def allocation_bound_percent(nodes: Sequence[TraceNode], pods: Iterable[TracePod]) -> float:
-    """Percent of the GPUs of `nodes` that can be given to `pods` at the very most."""
+def allocation_bound_percent(
+    nodes: Sequence[TraceNode], pods: Iterable[TracePod], taken: Counter[TracePod] | None = None
+) -> float:
+    """Percent of the GPUs of `nodes` that can be given to `pods` at the very most.
+
+    All of `taken`, which are among them, must be placed.
+    """
     groups = Counter(
         Group(node.model, node.cpu_milli, node.memory_mib, node.gpus) for node in nodes
     )
-    program = _Program(groups, Counter(pods))
+    program = _Program(groups, Counter(pods), taken or Counter())
     capacity_milli = GPU_MILLI * sum(node.gpus for node in nodes)
     return 100 * program.solve() / capacity_milli
 
@@ -43,10 +50,13 @@ def allocation_bound_percent(nodes: Sequence[TraceNode], pods: Iterable[TracePod
 class _Program:
     """The variables: pods of a class in a group, and GPUs of a group cut by a pattern."""
 
-    def __init__(self, groups: Counter[Group], pods: Counter[TracePod]) -> None:
+    def __init__(
+        self, groups: Counter[Group], pods: Counter[TracePod], taken: Counter[TracePod]
+    ) -> None:
         self._solver = pywraplp.Solver.CreateSolver("GLOP")
         self._goal = self._solver.Objective()
         self._goal.SetMaximization()
+        self._short: list[Any] = []
         self._groups = [_GroupRows(self._solver, each, nodes) for each, nodes in groups.items()]
         self._sizes = sorted({pod.milli for pod in pods if _is_share(pod)})
         for rows in self._groups:
@@ -54,7 +64,9 @@ class _Program:
                 rows.shares[milli] = self._solver.Constraint(-self._solver.infinity(), 0)
                 self._cut(rows, {milli: GPU_MILLI // milli})
         for pod, count in pods.items():
-            arrived = self._solver.Constraint(0, count)
+            arrived = self._solver.Constraint(taken[pod], count)
+            if taken[pod]:
+                self._missing(arrived)
             for rows in self._groups:
                 if _fits(pod, rows.group):
                     self._place(pod, rows, arrived)
@@ -68,8 +80,16 @@ class _Program:
             for rows, pattern in better:
                 self._cut(rows, pattern)
             if not any(pattern for _, pattern in better):
+                assert all(each.solution_value() < EPSILON * GPU_MILLI for each in self._short)
                 return float(self._solver.Objective().Value())
         raise AssertionError("patterns without end")
+
+    def _missing(self, arrived: Any) -> None:
+        """Pods that must be placed may be missing, dearly, until there are patterns for them."""
+        missing = self._solver.NumVar(0, self._solver.infinity(), "")
+        arrived.SetCoefficient(missing, 1)
+        self._goal.SetCoefficient(missing, -MISSING_MILLI)
+        self._short.append(missing)
 
     def _place(self, pod: TracePod, rows: _GroupRows, arrived: Any) -> None:
         amount = self._solver.NumVar(0, self._solver.infinity(), "")

@@ -5,9 +5,7 @@
 Each scenario asks a fleet of openb for the same set of pods (130 % of its GPUs), beside the
 published procedure, which shuffles them. Figures are allocated GPU in percent of the capacity when
 all was asked for; what a scenario loses or gains is in points of it.
-- ascending, descending, by-name: pods arrive by size (GPU, then CPU) or by name;
-- mix: three quarters of the shares and CPU work come in the first half, of the whole GPUs a
-  quarter; the rest in the second half;
+- ascending, descending, by-name, mix: orders of arrival (tests/benchmarks/robustness_orders.py);
 - report-order, names-reversed, names-by-size: the same machines, told in another order or
   with other names; names decide nothing but ties;
 - failing: one machine in ten goes and one GPU in ten of the others turns unhealthy at 50 %, what
@@ -15,7 +13,9 @@ all was asked for; what a scenario loses or gains is in points of it.
 After each phase the ledger is summed up anew from what was placed, and a cluster rebuilt from it
 must have the same digest. FGD is run on the same orders, for what an order costs by itself:
 whoever takes what comes holds more shares of GPUs when these come first, and each leaves a
-remainder.
+remainder. The bound beside an order is that of a clairvoyant who must place what Muster had placed
+before it first refused a pod, and may refuse all else: what is missing to it is Muster's, what is
+missing from it to the bound of the shuffled run is the order's.
 """
 
 from __future__ import annotations
@@ -45,18 +45,16 @@ from tests.benchmarks.openb import (
     permuted,
 )
 from tests.benchmarks.options import data_folder, machine, numbers
+from tests.benchmarks.robustness_orders import (
+    ORDERS,
+    NamedPod,
+    class_of,
+    order_bound_percent,
+)
 
 FAIL_AT, RETURN_AT = 0.5, 0.9
 """Asked for so far, as a part of the capacity."""
 FAILING = 0.1
-EARLY_SHARES, EARLY_WHOLE = 0.75, 0.25
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedPod(TracePod):
-    """A pod with its place in the order of names."""
-
-    number: int
 
 
 @dataclass
@@ -68,10 +66,13 @@ class Run:
     requests: dict[TracePod, PlacementRequest] = field(default_factory=dict)
     live: dict[int, tuple[TracePod, Workload, Placement]] = field(default_factory=dict)
     placed: int = 0
+    asked: int = 0
+    taken_first: int | None = None
+    """Pods before the first that was refused."""
 
     def ask(self, pod: TracePod) -> None:
         """Place one pod, if it fits."""
-        bare = _class_of(pod)
+        bare = class_of(pod)
         request = self.requests.get(bare)
         if request is None:
             request = self.requests[bare] = request_of(bare)
@@ -79,6 +80,9 @@ class Run:
         if isinstance(answer, Placement):
             self.live[self.placed] = pod, request.workload, answer
             self.placed += 1
+        elif self.taken_first is None:
+            self.taken_first = self.asked
+        self.asked += 1
 
     def lose(self, name: str) -> list[TracePod]:
         """A machine goes; the pods that ran there."""
@@ -132,16 +136,6 @@ class Run:
         return 100 * self.cluster.gpu_milli_used() / capacity_milli
 
 
-def _class_of(pod: TracePod) -> TracePod:
-    return TracePod(
-        cpu_milli=pod.cpu_milli,
-        memory_mib=pod.memory_mib,
-        gpus=pod.gpus,
-        milli=pod.milli,
-        models=pod.models,
-    )
-
-
 def start(nodes: Sequence[TraceNode], seed: int) -> Run:
     """An empty fleet."""
     run = Run(Cluster(seed=seed), {node.name: node for node in nodes})
@@ -158,37 +152,6 @@ def all_of(run: Run, pods: Sequence[TracePod]) -> float:
             run.ask(pod)
         run.check()
     return run.allocated_percent()
-
-
-# ── orders ───────────────────────────────────────────────────────────────────
-
-
-def by_size(pods: Sequence[NamedPod]) -> list[NamedPod]:
-    """The least GPU first, then the least CPU."""
-    return sorted(pods, key=lambda pod: (pod.gpu_milli, pod.cpu_milli, pod.number))
-
-
-def changed_mix(pods: Sequence[NamedPod], seed: int) -> list[NamedPod]:
-    """Mostly shares and CPU work in the first half, mostly whole GPUs in the second."""
-    whole = [pod for pod in pods if pod.milli == 1000]
-    other = [pod for pod in pods if pod.milli != 1000]
-    early_whole, early_other = int(EARLY_WHOLE * len(whole)), int(EARLY_SHARES * len(other))
-    first = whole[:early_whole] + other[:early_other]
-    second = whole[early_whole:] + other[early_other:]
-    draw = Random(seed)
-    draw.shuffle(first)
-    draw.shuffle(second)
-    return first + second
-
-
-Order = Callable[[Sequence[NamedPod], int], Sequence[NamedPod]]
-ORDERS: dict[str, Order] = {
-    "shuffled": lambda pods, _: pods,
-    "ascending": lambda pods, _: by_size(pods),
-    "descending": lambda pods, _: by_size(pods)[::-1],
-    "by-name": lambda pods, _: sorted(pods, key=lambda pod: pod.number),
-    "mix": changed_mix,
-}
 
 
 # ── the same machines under other names ──────────────────────────────────────
@@ -263,16 +226,21 @@ def _return(run: Run, lost: Sequence[str], sick: Sequence[tuple[str, int]]) -> N
 # ── all of it ────────────────────────────────────────────────────────────────
 
 
-def scenarios(nodes: list[TraceNode], pods: list[NamedPod], seed: int) -> dict[str, float]:
-    """Percent allocated in each, for one seed."""
+def scenarios(
+    nodes: list[TraceNode], pods: list[NamedPod], seed: int, bounds: dict[str, list[float]] | None
+) -> dict[str, float]:
+    """Percent allocated in each, for one seed; adds the bounds of the orders to `bounds`."""
     fleet = permuted(nodes, seed)
     capacity_milli = 1000 * sum(node.gpus for node in nodes)
     arriving = arrivals(list(pods), capacity_milli, seed)
     assert all(isinstance(pod, NamedPod) for pod in arriving)
-    found = {
-        name: all_of(start(fleet, seed), order(arriving, seed))  # type: ignore[arg-type]
-        for name, order in ORDERS.items()
-    }
+    found = {}
+    for name, order in ORDERS.items():
+        run, asked = start(fleet, seed), order(arriving, seed)  # type: ignore[arg-type]
+        found[name] = all_of(run, asked)
+        if bounds is not None:
+            taken = len(asked) if run.taken_first is None else run.taken_first
+            bounds.setdefault(name, []).append(order_bound_percent(nodes, asked, taken))
     for name, rename in NAMES.items():
         found[name] = all_of(start(rename(fleet), seed), arriving)
     found["failing"] = failing(start(fleet, seed), arriving, seed)
@@ -282,12 +250,12 @@ def scenarios(nodes: list[TraceNode], pods: list[NamedPod], seed: int) -> dict[s
 def fgd_orders(nodes: list[TraceNode], pods: list[NamedPod], seed: int) -> dict[str, float]:
     """The same orders for FGD, which knows the frequencies of the whole trace."""
     found = {}
-    classes = [_class_of(pod) for pod in pods]
+    classes = [class_of(pod) for pod in pods]
     for name, order in ORDERS.items():
         fleet = Fleet(permuted(nodes, seed))
         policy = Scan(fleet, Fgd(fleet, Fragmentation(fleet, classes)))
         arriving = arrivals(list(pods), fleet.capacity_milli, seed)
-        asked = [_class_of(pod) for pod in order(arriving, seed)]  # type: ignore[arg-type]
+        asked = [class_of(pod) for pod in order(arriving, seed)]  # type: ignore[arg-type]
         placed_milli = sum(pod.gpu_milli for pod in asked if policy.place(pod) is not None)
         found[name] = 100 * placed_milli / fleet.capacity_milli
     return found
@@ -325,10 +293,15 @@ def main() -> None:
         for number, pod in enumerate(load_pods(options.pods))
     ]
     seeds = numbers(options.seeds)
-    muster = compared([scenarios(nodes, pods, seed) for seed in seeds])
+    found_bounds: dict[str, list[float]] | None = {} if options.bound else None
+    muster = compared([scenarios(nodes, pods, seed, found_bounds) for seed in seeds])
+    bounds = {name: statistics.fmean(each) for name, each in (found_bounds or {}).items()}
     fgd = compared([fgd_orders(nodes, pods, seed) for seed in seeds]) if options.fgd else {}
     for name, row in muster.items():
         beside = f"   FGD {fgd[name]['difference']:+.2f}" if name in fgd else ""
+        if name in bounds:
+            order_costs = bounds[name] - bounds["shuffled"]
+            beside += f"   bound {bounds[name]:.2f} ({order_costs:+.2f} by the order)"
         print(
             f"{name:<15} {row['allocation_percent']:6.2f} (sd {row['sd']:.2f})  "
             f"{row['difference']:+.2f} points, worst seed {row['worst']:+.2f}{beside}"
@@ -337,6 +310,7 @@ def main() -> None:
         "workload": options.pods.name.partition(".")[0],
         "seeds": seeds,
         "policies": {"muster": muster, "fgd": fgd},
+        "bound": {name: round(each, 3) for name, each in bounds.items()},
         "invariants": "checked after every phase",
         "limits": {"pass": 0.5, "aim": 0.3},
         **machine(),
@@ -354,11 +328,14 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--pods", type=Path, default=data / "openb_pod_list_default.csv.gz")
     parser.add_argument("--seeds", default="42-46", help="such as 42-51, or 1,5,9")
     parser.add_argument("--fgd", action=argparse.BooleanOptionalAction, default=True)
-    parser.add_argument("--short", action="store_true", help="two seeds, without FGD")
+    parser.add_argument(
+        "--bound", action=argparse.BooleanOptionalAction, default=True, help="by ortools"
+    )
+    parser.add_argument("--short", action="store_true", help="two seeds, without FGD and bounds")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     if options.short:
-        options.seeds, options.fgd = "42-43", False
+        options.seeds, options.fgd, options.bound = "42-43", False, False
     return options
 
 

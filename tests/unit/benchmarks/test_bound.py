@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -44,6 +45,21 @@ def test_what_cannot_be_placed_does_not_count(
     nodes: list[TraceNode], pods: list[TracePod], percent: float
 ) -> None:
     assert allocation_bound_percent(nodes, pods) == pytest.approx(percent)
+
+
+def test_what_was_taken_before_stays_whatever_it_wastes() -> None:
+    share, whole, nodes = a_pod(600), a_pod(), [a_node(2)]
+    pods = [share, share, whole, whole]
+
+    assert allocation_bound_percent(nodes, pods) == pytest.approx(100)
+    assert allocation_bound_percent(nodes, pods, Counter([share])) == pytest.approx(80)
+    assert allocation_bound_percent(nodes, pods, Counter([share] * 2)) == pytest.approx(60)
+
+
+def test_patterns_are_found_for_what_must_be_placed() -> None:
+    pods = [a_pod(600), a_pod(400)]
+
+    assert allocation_bound_percent([a_node()], pods, Counter(pods)) == pytest.approx(100)
 
 
 def test_it_is_never_below_the_best_placement_by_brute_force() -> None:

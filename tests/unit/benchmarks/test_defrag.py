@@ -10,7 +10,8 @@ from shared.core.placement import place
 from tests.benchmarks.defrag import compared, counted
 from tests.benchmarks.fragmented import Fragmented, fragmented, whole_nodes
 from tests.benchmarks.openb import TraceNode, TracePod
-from tests.benchmarks.robustness import NamedPod, all_of, changed_mix, failing, renamed, start
+from tests.benchmarks.robustness import all_of, failing, renamed, start
+from tests.benchmarks.robustness_orders import NamedPod, changed_mix
 
 NODES = [
     TraceNode(name=f"n{at}", cpu_milli=96_000, memory_mib=1 << 19, gpus=8, model="G2")
