@@ -25,7 +25,7 @@ from shared.core.preemption import (
     Victim,
     choose_victims,
 )
-from shared.core.preemption_rules import policy_of
+from shared.core.preemption_rules import WHOLE_MS, policy_of
 from shared.core.resize import sizes
 from shared.core.value import replace
 from shared.events import plans
@@ -170,7 +170,9 @@ class Planner:
         )
         world = self._world
         rules = Rules(
-            cooldown_until_ms=self._memory.cooldowns, loss_left_gpu_ms=self._loss_left(now_ms)
+            cooldown_until_ms=self._memory.cooldowns,
+            loss_left_gpu_ms=self._loss_left(now_ms),
+            whole_ms=WHOLE_MS,
         )
         return choose_victims(
             world.cluster,

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from shared.core.amounts import Amount
 from shared.core.fair_share import share
@@ -30,6 +31,10 @@ from shared.core.preemption_plan import Obstacle, Rule
 from shared.core.queue_policy import DEFAULT_POLICY, QueuePolicy, Reclaim, WithinQueue
 from shared.core.quota import NOTHING, QuotaNode, QuotaTree
 from shared.core.units import GPU_MILLI
+
+WHOLE_MS: Final = 60_000
+"""The services' `Rules.whole_ms`: small work that breaks up a node costs the gangs that need whole
+ones, for it stays broken once some of it is within nominal quota (docs/adr/0029)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +51,8 @@ class Rules:
     """What policy adds to the cost of each eviction (ten GPU-hours), however small ..."""
     priority_ms: int = 60
     """... and for each point of its priority, of all of its GPUs."""
+    whole_ms: int = 0
+    """... and for each GPU of its node that could be freed beside what a pod asks for."""
 
 
 @dataclass(frozen=True, slots=True)

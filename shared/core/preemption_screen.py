@@ -48,6 +48,18 @@ class Screen:
                     rows["gpu"][mask].sum()
                 )
                 self.allowed &= ~mask
+        if rules.whole_ms:
+            self.rate_ms += rules.whole_ms * self._freed_beside() // GPU_MILLI
+
+    def _freed_beside(self) -> Column:
+        """By row: what could be freed on its node, milli-GPU, beside what a pod asks for."""
+        asked = self._judge.charge[0] // max(self._judge.preemptor.pods, 1)
+        holdings, found = self._occupants.holdings, np.zeros_like(self.rate_ms)
+        mine = (holdings["node"] > 0) & self.allowed[holdings["workload"]]
+        rows, nodes = holdings["workload"][mine], holdings["node"][mine]
+        by_node = np.bincount(nodes, holdings["gpu"][mine]).astype(np.int64)
+        np.maximum.at(found, rows, by_node[nodes] - asked)
+        return found
 
     @property
     def gpu_milli(self) -> int:

@@ -34,7 +34,7 @@ from shared.core.preemption import (
     Rules,
     choose_victims,
 )
-from shared.core.preemption_rules import Judge
+from shared.core.preemption_rules import WHOLE_MS, Judge
 from shared.core.quota import QuotaTree
 from shared.core.request import PlacementRequest
 from shared.core.timeline import Timeline
@@ -268,7 +268,7 @@ class Run:
         return (not aged, rank_now, live.pending.key, live.workload.id)
 
     def _reclaim(self, live: Live, request: PlacementRequest) -> bool:
-        rules = Rules(cooldown_until_ms=self._cooldown)
+        rules = Rules(cooldown_until_ms=self._cooldown, whole_ms=WHOLE_MS)
         if not self._due(live) or not self._may_ask_somebody(live, rules):
             return False
         plan = choose_victims(

@@ -17,6 +17,7 @@ from shared.core.preemption import (
     Rules,
     choose_victims,
 )
+from shared.core.preemption_rules import WHOLE_MS
 from shared.core.quota import FlavorLimits, QuotaDocument
 from shared.core.units import UNBOUNDED
 from shared.core.value import replace
@@ -275,3 +276,19 @@ def test_an_occupant_can_be_replaced_and_forgotten() -> None:
     assert isinstance(nobody, NoEviction)
     assert nobody.obstacle is Obstacle.NOBODY
     assert full.occupants.of("a") is None
+
+
+def test_small_work_takes_a_place_on_a_node_that_could_not_be_emptied_anyway() -> None:
+    full = Scene(placing.node("n0", gpus=4, pool="n0"), placing.node("n1", gpus=4, pool="n1"))
+    full.queue("q", nominal=100)
+    for at in range(4):
+        full.put(f"open{at}", node="n0", ran_ms=1_000)
+    full.put("kept", 3, node="n1", protected=True)
+    full.put("beside", node="n1", ran_ms=100_000)
+    work = waiting("p", 1, priority=5)
+
+    assert victims(full.choose(work)) == ["open0"]
+    assert victims(full.choose(work, Rules(whole_ms=WHOLE_MS))) == ["beside"]
+    gang = full.choose(waiting("p", 4, priority=5), Rules(whole_ms=WHOLE_MS))
+    assert isinstance(gang, EvictionPlan)
+    assert gang.cost_gpu_ms == 4 * (36_000_000 + 1_000)
