@@ -19,6 +19,7 @@ from services.placement.drains import Drains
 from services.placement.evictions import Evictions
 from services.placement.fleet import Fleet
 from services.placement.growth import Growth
+from services.placement.kept_room import KeptRoom
 from services.placement.ledger import ledger_writes
 from services.placement.queue_drains import QueueDrains
 from services.placement.records import Nomination, Record
@@ -30,7 +31,6 @@ from services.placement.workload_rows import workload_writes
 from shared.core.cluster import Cluster
 from shared.core.lifecycle import State
 from shared.core.model import Workload
-from shared.core.value import replace
 from shared.events import nodes, plans, pods, quotas, topics, workloads
 from shared.events.deadlines import DeadlinePassed
 from shared.events.envelope import Received
@@ -106,6 +106,7 @@ class PlacementHandler:
         self._switching = Switching(
             self.desk, self.fleet, self._trials, self.drains, self._switch_seconds
         )
+        self._kept_room = KeptRoom(self.desk, self.fleet)
         self._agreement = Agreement()
 
     def topics(self) -> Sequence[tuple[topics.Topic, Sequence[int]]]:
@@ -132,6 +133,7 @@ class PlacementHandler:
         self._trials.load()
         self._growth.load()
         self._queue_drains.load()
+        self._kept_room.load()
 
     async def prepare(self, messages: Sequence[Received], reader: Reader) -> None:
         """Everything is in memory; now and then it is compared with the database."""
@@ -153,7 +155,7 @@ class PlacementHandler:
         self._queue_drains.run()
         self._trials.run()
         self._growth.run()
-        self._tell_kept_nodes()
+        self._kept_room.tell()
         outcome = desk.outcome
         outcome.writes.extend(workload_writes(desk.records.take_touched(), now_ms))
         outcome.writes.extend(desk.reservations.writes())
@@ -162,14 +164,6 @@ class PlacementHandler:
         outcome.writes.extend(desk.turns.writes())
         outcome.writes.extend(ledger_writes(self.fleet, self._quotas, desk))
         return outcome
-
-    def _tell_kept_nodes(self) -> None:
-        """So that nobody is evicted for room that the preemptor could not use."""
-        desk = self.desk
-        kept = desk.promises.news() if desk.last_cause is not None else None
-        if kept is not None and desk.last_cause is not None:
-            fact = replace(kept, cell=desk.cell)
-            desk.tell_about(fact, f"cell-{desk.cell}", desk.last_cause)
 
     def due(self, now_ms: int) -> Sequence[Received]:
         """Deadlines that have passed, and the rest of trials that were cut short."""

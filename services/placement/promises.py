@@ -28,7 +28,7 @@ from shared.core.units import GPU_MILLI
 from shared.core.value import replace
 from shared.events.deadlines import deadline_message
 from shared.events.envelope import Received
-from shared.events.nodes import KeptFor, NodesKept
+from shared.events.nodes import KeptFor
 from shared.ports.reader import Reader
 from shared.ports.store import Write
 
@@ -63,8 +63,8 @@ class Promises:
         self._stale = False
         self._written: dict[str, Promise] = {}
         """Those that have rows."""
-        self._told: tuple[dict[str, Promise], tuple[KeptFor, ...]] = ({}, ())
-        """Of which promises the kept nodes were looked at last, and what was told of them."""
+        self._kept: tuple[dict[str, Promise], tuple[KeptFor, ...]] = ({}, ())
+        """The nodes kept for some promises, and for which."""
         self._heard: dict[str, int] = {}
         """By workload: the start that it was told last."""
         self.loosened: list[str] = []
@@ -153,7 +153,6 @@ class Promises:
             # Its class of requests is learned when it is tried again.
             self._blocked[one.workload_id] = one.workload_id
             self._class_of[one.workload_id] = one.workload_id
-        self._told = self._written, kept_nodes(self._written)
 
     def _waits(self, workload_id: str) -> bool:
         record = self._records.alive.get(workload_id)
@@ -167,14 +166,13 @@ class Promises:
         self._written = self._backfill.promises
         return writes
 
-    def news(self) -> NodesKept | None:
-        """Which nodes are kept for whom, if that is not what was told last."""
-        promises, (seen, told) = self._backfill.promises, self._told
-        if promises is seen:
-            return None
-        kept = kept_nodes(promises)
-        self._told = promises, kept
-        return NodesKept(kept=kept) if kept != told else None
+    def kept(self) -> tuple[KeptFor, ...]:
+        """Which nodes are kept for whom; worked out when promises have changed."""
+        seen, kept = self._kept
+        if seen is not self._backfill.promises:
+            kept = kept_nodes(self._backfill.promises)
+            self._kept = self._backfill.promises, kept
+        return kept
 
     # ── who may use what ──
 

@@ -113,7 +113,7 @@ class Memory:
         self.idle: dict[str, IdlenessNoticed] = {}
         """What was seen idle for so long that it is to be looked at."""
         self.kept: dict[str, NodesKept] = {}
-        """What placement told last of the nodes that it keeps for promised starts."""
+        """What placement told last of the nodes and GPUs that it keeps work off."""
         self.dirty: dict[str, None] = {}
         self._over: OrderedDict[str, None] = OrderedDict()
 
@@ -206,13 +206,18 @@ class Memory:
     # ── kept nodes ──
 
     def keep(self, fact: NodesKept) -> None:
-        """Placement keeps these nodes for promised starts, and no others."""
+        """Placement keeps work off these nodes and GPUs, and no others."""
         self.put(KEPT, self.kept, KEPT_NODES, fact)
 
     def kept_for(self) -> Sequence[KeptFor]:
         """Who is promised a start, with his nodes."""
         fact = self.kept.get(KEPT_NODES)
         return fact.kept if fact is not None else ()
+
+    def switching(self) -> set[tuple[str, int]]:
+        """GPUs that change their mode: (node, index)."""
+        fact = self.kept.get(KEPT_NODES)
+        return {(one.node, one.gpu) for one in fact.switching} if fact is not None else set()
 
     # ── plans ──
 

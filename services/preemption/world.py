@@ -38,9 +38,11 @@ class World:
             self.apply(document)
         self._pins: dict[str, int] = {}
         """Nodes kept for promised starts."""
+        self._switching: set[tuple[str, int]] = set()
+        """GPUs that take no work until they have changed their mode."""
+        self.keep()
         for name, machine in memory.machines.items():
             self.report(name, machine)
-        self.keep()
 
     def apply(self, document: QueueApplied | CohortApplied) -> None:
         """Put a queue or cohort into force; quota has complained already if it is wrong."""
@@ -52,15 +54,23 @@ class World:
             self.cluster.remove_node(name)
             return
         node = machine.node
-        self.cluster.put_node(replace(node, cordoned=True) if machine.cordoned else node)
+        gpus = tuple(
+            replace(one, healthy=False) if (name, one.index) in self._switching else one
+            for one in node.gpus
+        )
+        self.cluster.put_node(replace(node, gpus=gpus, cordoned=machine.cordoned or node.cordoned))
         self.cluster.pin(name, self._pins.get(name, 0))
 
     def keep(self) -> None:
-        """Pin the nodes that placement keeps, and let go of the others."""
-        pins = {node: one.pin for one in self._memory.kept_for() for node in one.nodes}
-        before, self._pins = self._pins, pins
-        for node in sorted(before.keys() | pins.keys()):
-            self.cluster.pin(node, pins.get(node, 0))
+        """Keep work off what placement keeps it off, and let it use the rest again."""
+        memory, before, switched = self._memory, self._pins, self._switching
+        self._pins = {node: one.pin for one in memory.kept_for() for node in one.nodes}
+        for node in sorted(before.keys() | self._pins.keys()):
+            self.cluster.pin(node, self._pins.get(node, 0))
+        self._switching = memory.switching()
+        for name in sorted({node for node, _ in switched ^ self._switching}):
+            if name in memory.machines:
+                self.report(name, memory.machines[name])
 
     def refresh(self) -> None:
         """Bring everything in step with memory. O(changed workloads)."""

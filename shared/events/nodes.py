@@ -96,13 +96,21 @@ class KeptFor(Wire, frozen=True, kw_only=True):
     nodes: tuple[str, ...]
 
 
+class SwitchingGpu(Wire, frozen=True, kw_only=True):
+    """A GPU that changes between whole and MIG mode."""
+
+    node: str
+    gpu: int
+
+
 class NodesKept(Wire, frozen=True, kw_only=True):
-    """All nodes of the cell that are kept for promised starts; replaces what was told before.
+    """All that new work is kept off in the cell; replaces what was told before.
 
     A node is named once, for the promise that comes first.
     """
 
     kept: tuple[KeptFor, ...] = ()
+    switching: tuple[SwitchingGpu, ...] = ()
     cell: int = 0
 
 

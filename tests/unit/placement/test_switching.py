@@ -9,7 +9,7 @@ from shared.core.demand import gang_of
 from shared.core.lifecycle import State
 from shared.core.model import GpuRequest
 from shared.core.value import replace
-from shared.events.nodes import GpuHealthReported, NodeRemoved, ReconfigureGpu
+from shared.events.nodes import GpuHealthReported, NodeRemoved, ReconfigureGpu, SwitchingGpu
 from shared.events.pods import PodsFinished, PodsRunning
 from tests.support.placement_driver import (
     FLAVOR,
@@ -91,6 +91,18 @@ def test_other_reports_of_the_node_do_not_end_a_switch(driver):
     assert not driver.handler.desk.cluster.nodes["n1"].uses[0].usable
     driver.send(switched(4))
     assert driver.handler.fleet.switches == {}
+
+
+def test_others_hear_which_gpu_switches_and_when_it_has(driver):
+    driver.due()
+    begun = driver.kept_nodes()
+    driver.send(reported(a_node("n1", gpus=4, mig=2, cpu_milli=65_000), 2))
+    assert driver.kept_nodes() == []
+    driver.send(switched(3))
+
+    (one,) = begun
+    assert one.switching == (SwitchingGpu(node="n1", gpu=0),)
+    assert [()] == [one.switching for one in driver.kept_nodes()]
 
 
 def test_a_node_that_leaves_takes_its_switch_along(driver):

@@ -8,7 +8,7 @@ from shared.core.decision import Reason
 from shared.core.lifecycle import State
 from shared.core.queue_policy import QueuePolicy, Reclaim
 from shared.core.value import replace
-from shared.events.nodes import KeptFor, NodesKept
+from shared.events.nodes import KeptFor, NodesKept, SwitchingGpu
 from shared.events.organisation import PriorityClassApplied, TeamApplied
 from shared.events.plans import EvictionPlanAccepted, EvictionPlanRefused, ReservationExpired
 from shared.events.pods import PodsResized, PodsRunning
@@ -368,6 +368,18 @@ async def test_nobody_goes_from_a_node_that_is_kept_for_another(
     (plan,) = cell.decide(list(cell.handler.due(cell.driver.now_ms)))
 
     assert [going] == [one.workload_id for one in plan.victims]
+
+
+def test_a_gpu_that_changes_its_mode_is_no_room():
+    cell = Cell(gpus=2)
+    cell.hear(NodesKept(switching=(SwitchingGpu(node="n0", gpu=1),)))
+    uses = cell.handler.world.cluster.nodes["n0"].uses
+    assert [True, False] == [uses[gpu].usable for gpu in range(2)]
+
+    cell.hear(reported(a_node("n0", gpus=2), generation=2))
+    assert [True, False] == [uses[gpu].usable for gpu in range(2)]
+    cell.hear(NodesKept())
+    assert [True, True] == [uses[gpu].usable for gpu in range(2)]
 
 
 def test_a_node_that_is_kept_is_kept_when_it_is_reported_again():
