@@ -1,21 +1,8 @@
 """Who is nominated, in which order, and what the others are told."""
 
 from shared.core.decision import Reason
-from shared.core.flavor_choice import FlavorKind
-from shared.core.nomination import TURN_MAX
-from shared.core.pending import TOLD_MAX, Phase
-from shared.core.units import UNLIMITED
+from shared.core.pending import Phase
 from tests.unit.quota.builders import PATIENT, Desk, a_cohort, a_pending, a_queue, gpus
-
-
-def place(desk, pending, flavor="h100", attempt=1):
-    desk.core.placed(pending, flavor, pending.request, attempt)
-    return desk.settle()
-
-
-def release(desk, pending):
-    desk.core.released(pending)
-    return desk.settle()
 
 
 def test_what_fits_is_nominated_at_once_with_the_flavors_of_the_queue_in_order():
@@ -37,7 +24,7 @@ def test_a_refusal_says_what_was_asked_used_and_limited():
     desk = Desk(a_queue("team-fraud", flavors={"h100": 4}))
     first = a_pending("w1", 4, queue="team-fraud")
     desk.queue(first)
-    place(desk, first)
+    desk.place(first)
 
     desk.queue(a_pending("w2", 1, queue="team-fraud"))
 
@@ -78,10 +65,10 @@ def test_a_release_lets_the_first_that_fits_go():
     desk = Desk(a_queue())
     holder = a_pending("w0", 8)
     desk.queue(holder)
-    place(desk, holder)
+    desk.place(holder)
     desk.queue(a_pending("w1", 6, at=1), a_pending("w2", 5, at=2), a_pending("w3", 2, at=3))
 
-    assert release(desk, holder) == ["+w1", "+w3"]
+    assert desk.release(holder) == ["+w1", "+w3"]
 
 
 def test_priority_goes_before_age():
@@ -89,16 +76,16 @@ def test_priority_goes_before_age():
     holder = a_pending("w0", priority=5)
     desk.queue(holder)
     desk.queue(a_pending("w1", at=1), a_pending("w2", at=2, priority=5))
-    place(desk, holder)
+    desk.place(holder)
 
-    assert release(desk, holder) == ["+w2"]
+    assert desk.release(holder) == ["+w2"]
 
 
 def test_an_older_one_goes_before_a_newcomer_of_the_same_batch():
     desk = Desk(a_queue())
     holder, older = a_pending("w0", 8), a_pending("w1", 8, at=1)
     desk.queue(holder)
-    place(desk, holder)
+    desk.place(holder)
     desk.queue(older)
 
     desk.core.released(holder)
@@ -114,8 +101,8 @@ def test_a_strict_queue_lets_nobody_pass_its_head():
     said = desk.queue(a_pending("w1", 8, at=1), a_pending("w2", 1, at=2))
 
     assert said == ["?w1:WaitingForQuota", "?w2:BehindStrictHead"]
-    place(desk, holder)
-    assert release(desk, holder) == ["+w1", "?w2:WaitingForQuota"]
+    desk.place(holder)
+    assert desk.release(holder) == ["+w1", "?w2:WaitingForQuota"]
 
 
 def test_the_next_head_of_a_strict_queue_moves_up_when_the_head_leaves():
@@ -165,16 +152,6 @@ def test_a_reason_is_told_again_only_when_it_is_another():
     assert "?w1:QueueHeld" in desk.settle()
 
 
-def test_a_nomination_is_given_anew_when_its_flavors_change():
-    desk = Desk(a_queue(flavors={"h100": 8}))
-    desk.queue(a_pending("w1"))
-
-    desk.core.apply(a_queue(version=2, flavors={"h100": 8, "a100": 8}))
-
-    assert desk.settle() == ["-w1", "+w1"]
-    assert desk.offers["w1"] == ("h100", "a100")
-
-
 def test_a_nomination_stands_when_only_the_amount_of_quota_changes():
     desk = Desk(a_queue(flavors={"h100": 8}))
     desk.queue(a_pending("w1"))
@@ -182,17 +159,6 @@ def test_a_nomination_stands_when_only_the_amount_of_quota_changes():
     desk.core.apply(a_queue(version=2, flavors={"h100": 4}))
 
     assert desk.settle() == []
-
-
-def test_a_flavor_without_the_product_is_not_permitted():
-    desk = Desk(a_queue(flavors={"a100": 8, "h100": 8}))
-    desk.core.apply_flavor("a100", FlavorKind(("A100",)))
-    desk.core.apply_flavor("h100", FlavorKind(("H100", "H100-NVL")))
-
-    desk.queue(a_pending("w1", products=("H100",)), a_pending("w2", products=("B200",)))
-
-    assert desk.offers == {"w1": ("h100",)}
-    assert desk.refusals["w2"].reason is Reason.NO_MATCHING_NODE
 
 
 def test_a_queue_that_quota_does_not_know_yet_waits_for_its_document():
@@ -222,26 +188,10 @@ def test_a_placement_stands_against_a_withdrawal():
     desk.queue(first)
     desk.core.leave(first)
 
-    place(desk, first)
+    desk.place(first)
 
     assert first.phase is Phase.PLACED
     assert desk.core.tree.node("q").used["h100"] == list(gpus(8))
-
-
-def test_quota_promised_in_one_flavor_and_charged_in_another_is_free_again():
-    desk = Desk(a_queue(flavors={"h100": 4, "a100": 4}))
-    first = a_pending("w1", 4)
-    desk.queue(first, a_pending("w2", 4), a_pending("w3", 4))
-
-    assert place(desk, first, "a100") == ["+w3"]
-
-
-def test_a_second_flavor_is_used_when_the_first_is_full():
-    desk = Desk(a_queue(flavors={"h100": 4, "a100": 4}))
-    second = a_pending("w2", 4)
-
-    assert desk.queue(a_pending("w1", 4), second, a_pending("w3", 4))[:2] == ["+w1", "+w2"]
-    assert second.flavor == "a100"
 
 
 def test_a_release_in_a_cohort_wakes_a_queue_that_the_cohort_blocked():
@@ -253,83 +203,19 @@ def test_a_release_in_a_cohort_wakes_a_queue_that_the_cohort_blocked():
     holders = [a_pending(f"w{i}", 4, queue="r") for i in range(2)]
     desk.queue(*holders)
     for one in holders:
-        place(desk, one)
+        desk.place(one)
     desk.core.apply(a_queue("r", parent="c", version=2, flavors={"h100": 1}))
 
     assert desk.queue(a_pending("x", 4)) == ["?x:WaitingForQuota"]
     assert "exceeded quota: c," in desk.refusals["x"].message
-    assert release(desk, holders[0]) == ["+x"]
-
-
-def test_no_more_than_the_window_is_open():
-    desk = Desk(a_queue(flavors={"h100": UNLIMITED}), open_max=3, open_each=1)
-
-    said = desk.queue(*(a_pending(f"w{i}", at=i) for i in range(5)))
-
-    assert said == ["+w0", "+w1", "+w2", "?w3:InsufficientCapacity", "?w4:InsufficientCapacity"]
-
-
-def test_the_window_goes_on_when_one_is_placed():
-    desk = Desk(a_queue(flavors={"h100": UNLIMITED}), open_max=1, open_each=1)
-    first = a_pending("w0")
-    desk.queue(first, a_pending("w1", at=1), a_pending("w2", at=2))
-
-    assert place(desk, first) == ["+w1"]
-
-
-def test_a_full_window_of_one_team_leaves_room_for_another():
-    unlimited = {"h100": UNLIMITED}
-    desk = Desk(
-        a_queue("q", flavors=unlimited), a_queue("r", flavors=unlimited), open_max=2, open_each=1
-    )
-    desk.queue(*(a_pending(f"w{i}", at=i) for i in range(5)))
-
-    assert desk.queue(a_pending("x", queue="r", at=9)) == ["+x"]
-
-
-def test_an_urgent_newcomer_takes_the_turn_of_a_refused_one():
-    desk = Desk(a_queue(flavors={"h100": UNLIMITED}), open_max=2, open_each=1)
-    first, second = a_pending("w1", at=1), a_pending("w2", at=2)
-    desk.queue(first, second)
-    desk.core.refused(first, 1)
-    desk.core.refused(second, 1)
-    desk.settle()
-
-    said = desk.queue(a_pending("w3", at=3, priority=5))
-
-    assert said[:2] == ["-w2", "+w3"]
-
-
-def test_a_turn_is_bounded_and_goes_on():
-    desk = Desk(a_queue(held=True, flavors={"h100": UNLIMITED}))
-    desk.queue(*(a_pending(f"w{i:05}") for i in range(TURN_MAX + 5)))
-    desk.core.apply(a_queue(version=2, flavors={"h100": UNLIMITED}))
-
-    desk.core.settle()
-    nominated = [one for one in desk.core.take() if type(one).__name__ == "Nominate"]
-
-    assert len(nominated) == TURN_MAX
-    assert desk.core.unsettled
-    assert len([one for one in desk.settle() if one.startswith("+")]) == 5
-
-
-def test_only_the_first_of_a_long_queue_are_told():
-    desk = Desk(a_queue(flavors={"h100": 0}))
-
-    said = desk.queue(*(a_pending(f"w{i:05}") for i in range(TOLD_MAX + 5)))
-    assert len(said) == TOLD_MAX
-
-    left = desk.core.lines["q"].told["w00000"]
-    desk.core.leave(left)
-    desk.core.apply(a_queue(version=2, flavors={"h100": 0}))
-    assert desk.settle() == [f"?w{TOLD_MAX:05}:ExceedsMaxQuota"]
+    assert desk.release(holders[0]) == ["+x"]
 
 
 def test_what_is_over_leaves_nothing_behind_and_takes_nothing_back():
     desk = Desk(a_queue())
     placed, offered, waits = a_pending("w1", 4), a_pending("w2", 4), a_pending("w3", 4)
     desk.queue(placed)
-    place(desk, placed)
+    desk.place(placed)
     desk.queue(offered, waits)
 
     for one in (placed, offered, waits):
@@ -339,26 +225,6 @@ def test_what_is_over_leaves_nothing_behind_and_takes_nothing_back():
     assert desk.core.open == 0
     assert desk.core.tree.node("q").taken("h100") == (0, 0, 0)
     assert {one.phase for one in (placed, offered, waits)} == {Phase.GONE}
-
-
-def test_a_nomination_is_taken_back_when_its_flavor_loses_the_product():
-    desk = Desk(a_queue())
-    desk.core.apply_flavor("h100", FlavorKind(("H100",)))
-    desk.queue(a_pending("w1", products=("H100",)))
-
-    desk.core.apply_flavor("h100", FlavorKind(("H200",)))
-
-    assert desk.settle() == ["-w1", "?w1:NoMatchingFlavor"]
-
-
-def test_a_flavor_that_is_told_again_unchanged_costs_nothing():
-    desk = Desk(a_queue())
-    desk.core.apply_flavor("h100", FlavorKind(("H100",)))
-    desk.queue(a_pending("w1"))
-
-    desk.core.apply_flavor("h100", FlavorKind(("H100",)))
-
-    assert not desk.core.unsettled
 
 
 def test_the_same_priority_again_changes_nothing():
@@ -376,7 +242,7 @@ def test_the_priority_of_what_runs_changes_without_another_nomination():
     desk = Desk(a_queue())
     first = a_pending("w1")
     desk.queue(first)
-    place(desk, first)
+    desk.place(first)
 
     desk.core.reprioritise(first, 9)
 
@@ -389,7 +255,7 @@ def test_a_placement_stands_although_quota_let_it_wait():
     late, next_one = a_pending("w1", 4, at=1), a_pending("w2", 4, at=2)
     desk.queue(a_pending("w0", 4), late, next_one)
 
-    assert place(desk, late) == []
+    assert desk.place(late) == []
 
     line = desk.core.line("q")
     assert late.phase is Phase.PLACED
@@ -408,79 +274,12 @@ def test_freed_quota_does_not_wake_a_queue_of_another_tree():
     )
     holder, taken = a_pending("w0", 8), a_pending("x0", 8, queue="s")
     desk.queue(holder, taken)
-    place(desk, holder)
-    place(desk, taken)
+    desk.place(holder)
+    desk.place(taken)
     desk.core.apply(a_queue("s", parent="d", version=2, flavors={"h100": 1}))
     assert desk.queue(a_pending("x1", 4, queue="r")) == ["?x1:WaitingForQuota"]
 
     desk.core.released(holder)
     assert not desk.core.unsettled
 
-    assert release(desk, taken) == ["+x1"]
-
-
-def restored(*stored, **options):
-    """A desk that is put back from (pending, phase, flavor, charge), as after a restart."""
-    desk = Desk(a_queue(), **options)
-    for one in stored:
-        desk.core.restore(*one)
-    desk.core.resume()
-    return desk
-
-
-def test_what_was_open_and_placed_before_a_restart_counts_after_it():
-    offered, refused = a_pending("w1", 3, at=1), a_pending("w2", 8, at=2)
-    running = a_pending("w3", 4, at=3)
-
-    desk = restored(
-        (offered, Phase.OFFERED, "h100", (0, 0, 0)),
-        (refused, Phase.REFUSED, "", (0, 0, 0)),
-        (running, Phase.PLACED, "h100", gpus(4)),
-    )
-
-    assert desk.settle() == []
-    assert desk.core.open == 2
-    assert desk.core.tree.node("q").taken("h100")[0] == 7000
-    assert (offered.offered, refused.offered) == (("h100",), ("h100",))
-    assert release(desk, running) == []
-    assert desk.core.tree.node("q").taken("h100")[0] == 3000
-
-
-def test_who_waited_before_a_restart_goes_on_waiting_in_order_after_it():
-    holder, second, first = a_pending("w0", 8), a_pending("w2", 8, at=2), a_pending("w1", 8, at=1)
-
-    desk = restored(
-        (holder, Phase.PLACED, "h100", gpus(8)),
-        (second, Phase.WAITING, "", (0, 0, 0)),
-        (first, Phase.WAITING, "", (0, 0, 0)),
-    )
-
-    assert desk.settle() == ["?w1:WaitingForQuota", "?w2:WaitingForQuota"]
-    assert release(desk, holder) == ["+w1"]
-
-
-def test_what_was_held_before_a_restart_stays_out_of_the_line():
-    asked_to_stop = a_pending("w1")
-
-    desk = restored((asked_to_stop, Phase.IDLE, "", (0, 0, 0)))
-
-    assert desk.settle() == []
-    assert (desk.core.open, asked_to_stop.phase) == (0, Phase.IDLE)
-
-
-def test_a_refused_one_from_before_a_restart_still_gives_up_its_turn():
-    refused = a_pending("w1", at=1)
-    desk = restored((refused, Phase.REFUSED, "", (0, 0, 0)), open_max=1, open_each=1)
-
-    said = desk.queue(a_pending("w2", at=2, priority=5))
-
-    assert said[:2] == ["-w1", "+w2"]
-
-
-def test_who_waits_in_a_queue_that_nobody_applied_is_told_after_a_restart_too():
-    desk = Desk()
-    desk.core.restore(a_pending("w1"), Phase.WAITING, "", (0, 0, 0))
-
-    desk.core.resume()
-
-    assert desk.settle() == ["?w1:NoMatchingFlavor"]
+    assert desk.release(taken) == ["+x1"]

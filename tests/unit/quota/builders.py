@@ -70,6 +70,14 @@ class Desk:
             self.core.enter(one)
         return self.settle()
 
+    def place(self, pending, flavor="h100", attempt=1):
+        self.core.placed(pending, flavor, pending.request, attempt)
+        return self.settle()
+
+    def release(self, pending):
+        self.core.released(pending)
+        return self.settle()
+
     def settle(self):
         said = []
         turns = 0

@@ -125,4 +125,20 @@ def writes(outcome, verb, table):
     ]
 
 
-__all__ = ["CohortApplied", "FlavorApplied", "Ledger", "a_workload", "queue_document"]
+def used(ledger, name="q", flavor="h100"):
+    return ledger.handler.memory.core.tree.node(name).used.get(flavor, [0, 0, 0])[0]
+
+
+def phase(ledger, identifier="w1"):
+    return ledger.handler.memory.records.alive[identifier].phase
+
+
+__all__ = [
+    "CohortApplied",
+    "FlavorApplied",
+    "Ledger",
+    "a_workload",
+    "phase",
+    "queue_document",
+    "used",
+]
