@@ -96,7 +96,7 @@ LOG_PLANTS = {
     ),
     "the log tells a state after the end": (
         "I8",
-        _append("workload.running", w.fact(TWO, 5, "running")),
+        _append("workload.running", w.fact(TWO, 5, "running", running_at_ms=1)),
     ),
     "a command of an old epoch follows a newer one": (
         "I9",

@@ -313,7 +313,7 @@ def _pods(world: World, workload: str, placed: Record, kind: str, *, tell: bool 
             "placement",
             "workload.facts.v1",
             "workload.running",
-            fact(workload, 3, "running"),
+            fact(workload, 3, "running", running_at_ms=START_MS),
             cause=seen,
         )
     return seen
