@@ -12,7 +12,7 @@ from shared.core.placement import place
 from shared.events.nodes import GpuHealthReported
 from shared.events.pods import PodsFinished, PodsGone, PodsRunning
 from shared.events.quotas import NominationWithdrawn
-from shared.events.workloads import CancelWorkload, PlacementRefused
+from shared.events.workloads import CancelWorkload
 from tests.support.placement_driver import (
     a_node,
     a_quota,
