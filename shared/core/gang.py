@@ -259,8 +259,7 @@ def _places(
 
 def _parts(index: RoomIndex, place: Domain | NodeState, pods: int) -> int:
     """How many parts of `place` it takes to hold `pods`, the largest first."""
-    if isinstance(place, NodeState):
-        return 1
+    assert isinstance(place, Domain), "no node is a place of a level that has parts"
     parts = 0
     for room, _, _ in reversed(index.children(place)):
         if pods <= 0:

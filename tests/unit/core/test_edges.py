@@ -15,10 +15,10 @@ from shared.core.model import (
     Level,
     Placement,
     Slice,
-    TopologyRequest,
     Workload,
 )
 from shared.core.node_links import LinkTable
+from shared.core.nomination import TURN_MAX
 from shared.core.placement import place
 from shared.core.quota import FlavorLimits, QuotaDocument
 from shared.core.room import room_index
@@ -68,18 +68,6 @@ def test_the_links_of_a_machine_are_worked_out_again_when_too_much_is_remembered
     assert first == [table.best(0b1111, count) for count in (1, 2, 3)]
 
 
-def test_a_gang_over_a_block_takes_a_node_that_is_in_none() -> None:
-    """A node without the label is a place of its own."""
-    alone = node("alone", gpus=4)
-    inside = [node(f"n{at}", gpus=2, rack="r", block="b", zone="z") for at in range(3)]
-    fleet = cluster(alone, *inside)
-    topology = TopologyRequest(required=Level.BLOCK)
-
-    found = placed(fleet, workload(pods(whole(1), 4), topology=topology))
-
-    assert {pod.node for pod in found.pods} == {"alone"}
-
-
 def test_the_order_of_domains_is_forgotten_when_there_were_too_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -121,6 +109,17 @@ def test_of_two_flavors_without_room_for_a_slice_the_first_is_told() -> None:
     assert refusal.message == refused(fleet, sliced, "a100").message
 
 
+def test_of_two_sets_of_pods_the_one_without_room_for_its_slices_is_told() -> None:
+    fleet = cluster(*(node(f"n{at}", gpus=4, rack=f"r{at}", zone="z") for at in range(3)))
+    fits = replace(pods(whole(2), 2, name="fits"), slices=(Slice(pods=2, level=Level.RACK),))
+    not_so = replace(pods(whole(2), 3, name="not-so"), slices=(Slice(pods=3, level=Level.RACK),))
+
+    refusal = refused(fleet, workload(fits, not_so))
+
+    assert refusal.reason is Reason.TOPOLOGY
+    assert "3 pods" in refusal.message
+
+
 def test_room_for_slices_follows_the_nodes_of_a_domain_one_by_one() -> None:
     fleet = cluster(*(node(f"n{at}", gpus=2, rack="r", zone="z") for at in range(2)))
     asked = replace(pods(whole(1), 2), slices=(Slice(pods=2, level=Level.RACK),))
@@ -146,6 +145,7 @@ def test_what_never_ends_is_free_never_and_what_is_not_used_is_free_now() -> Non
 
     assert expected_end((0, None), 7) == NEVER
     assert timeline.free_at("n", 7) == NEVER
+    assert timeline.free_at("m", 7) == 7
     assert list(timeline.walk(["n", "m"], 7, {})) == [(7, "m")]
     assert list(timeline.walk(["n", "m"], 7, {"m": 9})) == [(9, "m")]
     assert list(timeline.walk(["n", "m"], 7, {"m": NEVER})) == []
@@ -168,6 +168,18 @@ def test_a_budget_concerns_the_queues_of_its_team_alone() -> None:
     desk.core.restrict("red", Restriction(AtLimit.STOP, spent))
 
     assert desk.settle() == ["-w", "?w:BudgetSpent"]
+
+
+def test_a_thousand_queues_that_open_at_once_do_not_open_more_than_the_window() -> None:
+    names = [f"q{number}" for number in range(TURN_MAX + 1)]
+    desk = Desk(*(a_queue(name, held=True) for name in names), open_max=TURN_MAX, open_each=0)
+    desk.queue(*(a_pending(f"w-{name}", queue=name) for name in names))
+
+    for name in names:
+        desk.core.apply(a_queue(name, version=2))
+    desk.core.settle()
+
+    assert desk.core.open == TURN_MAX
 
 
 def test_admission_keeps_what_is_in_force_when_quota_refuses_a_document() -> None:

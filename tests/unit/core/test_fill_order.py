@@ -138,7 +138,7 @@ def test_counts_and_order_are_those_of_a_fleet_that_is_counted_anew(seed: int) -
 
 def change(fleet: Cluster, draw: Random, held: list[tuple[Workload, Placement]]) -> None:
     """Place, release, move, cordon or lose a node."""
-    name = draw.choice(sorted(fleet.nodes))
+    name = draw.choice(sorted(fleet.nodes) or ["new"])
     known = fleet.node(name)
     pick = draw.random()
     if pick < 0.5:
