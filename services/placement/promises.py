@@ -79,9 +79,12 @@ class Promises:
         """What a workload was promised."""
         return self._backfill.promises.get(workload_id)
 
-    def told(self, workload_id: str) -> bool:
-        """Whether it has heard of the promise to it."""
-        return workload_id in self._heard
+    def precedes(self, record: Record) -> bool:
+        """Whether it goes before those of its priority and rank that are older.
+
+        It was told of a promise to it, or it ran and lost its nodes.
+        """
+        return record.workload.id in self._heard or _lost_its_nodes(record)
 
     # ── what begins and ends ──
 
@@ -190,10 +193,14 @@ class Promises:
         likely_ms, waited_ms = self._likely_ms(record), _waited_ms(record, now_ms)
         return self._room.open_to(flavors, _gpus(record), likely_ms, waited_ms)
 
-    def length_class(self, record: Record) -> int:
-        """Requests of about equal length are tried once: by powers of two."""
+    def waiting_class(self, record: Record) -> tuple[bool, int]:
+        """Of equal requests those of about equal length are tried once: by powers of two.
+
+        Who lost its nodes goes before the others, so it is not behind them.
+        """
         length_ms = self._length_ms(record)
-        return -1 if length_ms is None else (length_ms // 1000).bit_length()
+        length = -1 if length_ms is None else (length_ms // 1000).bit_length()
+        return _lost_its_nodes(record), length
 
     def _length_ms(self, record: Record) -> int | None:
         """Asked once for each workload, so that all answers about it agree."""
@@ -290,7 +297,7 @@ class Promises:
     def _place(
         self, workload_id: str, rank: Callable[[str], tuple[Any, ...]], now_ms: int
     ) -> tuple[Any, ...]:
-        """Who is old first; then by priority, those that ran already, rank, and response ratio.
+        """Who is old first; then by priority, who lost its nodes, rank, and response ratio.
 
         The ratio of the time waited to the length, times the GPUs: what waits longest for its
         length first (Brinch Hansen, highest response ratio next, 1971), wide before narrow, as
@@ -303,7 +310,7 @@ class Promises:
             return (False, record.workload.submitted_at_ms, False, (), 0, order_key, workload_id)
         length_ms = self._length_ms(record) or UNKNOWN_SECONDS * 1000
         ratio = waited_ms * _gpus(record) * 1000 // (length_ms + BRIEFEST_MS)
-        first = (True, -record.priority, record.attempt == 0)
+        first = (True, -record.priority, not _lost_its_nodes(record))
         return (*first, rank(workload_id), -ratio, order_key, workload_id)
 
     def _waiter(self, record: Record, now_ms: int) -> Waiter:
@@ -363,6 +370,11 @@ def _is_news(promise: Promise, told_ms: int | None) -> bool:
 
 def _waited_ms(record: Record, now_ms: int) -> int:
     return now_ms - record.workload.submitted_at_ms
+
+
+def _lost_its_nodes(record: Record) -> bool:
+    """It ran before, and not only to fail: a node was lost or drained, or it was evicted."""
+    return record.attempt > record.failures
 
 
 def _gpus(record: Record) -> int:

@@ -77,8 +77,8 @@ class Trials:
         assert nomination is not None
         if nomination.strict:
             return ("strict", record.workload.queue)
-        length = self._desk.promises.length_class(record)
-        return (record.workload.queue, nomination.flavors, request_class(record.workload), length)
+        waiting = self._desk.promises.waiting_class(record)
+        return (record.workload.queue, nomination.flavors, request_class(record.workload), waiting)
 
     def run(self) -> None:
         """Wake what this batch can help, then place in order until nothing fits or the bound."""
@@ -116,10 +116,11 @@ class Trials:
     def _goes_first(self, workload_id: str) -> bool:
         """Whether nobody who is ready goes before it; never in a strict queue."""
         desk = self._desk
-        nomination = desk.records.alive[workload_id].nomination
+        record = desk.records.alive[workload_id]
+        nomination = record.nomination
         assert nomination is not None
         return not nomination.strict and desk.waiting.goes_first(
-            workload_id, nomination.order_key, promised=desk.promises.told(workload_id)
+            workload_id, nomination.order_key, promised=desk.promises.precedes(record)
         )
 
     def _round(self, placed: int, nodes: Collection[str], queues: Collection[str]) -> int:

@@ -24,7 +24,7 @@ from shared.core.cluster import Cluster
 from shared.core.demand import Gang, PodDemand
 from shared.core.feasibility import kind_obstacle
 from shared.core.kind import Kind
-from shared.core.model import Level, Spread
+from shared.core.model import Level, Node, Spread
 from shared.core.node_state import NodeState
 from shared.core.spare_room import BRIEF, WIDE, WIDE_MS, SpareRoom
 from shared.core.timeline import NEVER, Timeline
@@ -96,6 +96,8 @@ class Backfill:
         self.promises: dict[str, Promise] = {}
         """By workload."""
         self._pins: dict[str, Pin] = {}
+        self._whole: dict[str, tuple[Node, int]] = {}
+        """By node: the inventory that was looked at, and its GPUs that may be given away whole."""
 
     def pins_for(self, workload_id: str, end_ms: int) -> tuple[int, ...]:
         """Pins of which a workload that would end at `end_ms` may use the nodes."""
@@ -233,9 +235,17 @@ class Backfill:
             if state.kind not in allowed:
                 obstacle = kind_obstacle(state.kind, everywhere, need.demand, flavor)
                 allowed[state.kind] = obstacle is None
-            pods = pods_when_empty(state, need) if allowed[state.kind] else 0
+            pods = self._pods(state, need) if allowed[state.kind] else 0
             if pods:
                 yield at_ms, state, pods
+
+    def _pods(self, state: NodeState, need: Need) -> int:
+        """Parts that the node holds when empty; its GPUs are counted once for each report."""
+        node, known = state.inventory, self._whole.get(state.name)
+        assert node is not None
+        if known is None or known[0] is not node:
+            known = self._whole[state.name] = node, whole_gpus(node)
+        return pods_when_empty(node, known[1], need)
 
     def _stands(self, promise: Promise, now_ms: int) -> bool:
         """Whether its nodes can all be free in time."""
@@ -275,11 +285,15 @@ def need_of(gang: Gang) -> Need | None:
     return Need(demand=largest, pods=pods, apart=gang.spread is Spread.REQUIRED)
 
 
-def pods_when_empty(state: NodeState, need: Need) -> int:
-    """Parts that a node holds when nothing else is on it."""
-    node, demand = state.inventory, need.demand
-    assert node is not None
-    pods = sum(gpu.healthy and not gpu.mig for gpu in node.gpus) // demand.gpus
+def whole_gpus(node: Node) -> int:
+    """GPUs of a node that may be given away whole."""
+    return sum(gpu.healthy and not gpu.mig for gpu in node.gpus)
+
+
+def pods_when_empty(node: Node, gpus: int, need: Need) -> int:
+    """Parts that a node with so many whole `gpus` holds when nothing else is on it."""
+    demand = need.demand
+    pods = gpus // demand.gpus
     if demand.cpu_milli:
         pods = min(pods, node.cpu_milli // demand.cpu_milli)
     if demand.memory_mib:

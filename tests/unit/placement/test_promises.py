@@ -6,8 +6,8 @@ import pytest
 
 from shared.core.lifecycle import State
 from shared.core.value import replace
-from shared.events.nodes import KeptFor
-from shared.events.pods import PodsFinished, PodsRunning
+from shared.events.nodes import KeptFor, NodeRemoved
+from shared.events.pods import PodsFinished, PodsGone, PodsRunning
 from shared.events.workloads import PlacementRefused
 from tests.support.placement_driver import (
     Driver,
@@ -70,16 +70,38 @@ def test_the_head_is_who_waited_longest_for_its_length_until_somebody_is_old(hou
     assert first == min(lengths, key=starts.__getitem__)
 
 
+def of_age(workload, age, number=1):
+    """Permission to try it; who has the smaller `age` came first."""
+    return replace(nominated(workload, number=number), order_key=(0, age))
+
+
 def test_a_promised_gang_takes_its_nodes_before_others_that_are_older():
     driver = driver_with(a_node())
     driver.send(nominated(a_workload("full", gpus=8, expected_duration_seconds=600)))
     driver.send(pod_fact(PodsRunning, "full"))
-    driver.send(nominated(a_workload("gang", gpus=8, expected_duration_seconds=60), order=2))
+    driver.send(of_age(a_workload("gang", gpus=8, expected_duration_seconds=60), 2))
     assert driver.handler.desk.promises.of("gang") is not None
-    driver.send(nominated(a_workload("small", gpus=1, expected_duration_seconds=60), order=1))
+    driver.send(of_age(a_workload("small", gpus=1, expected_duration_seconds=60), 1))
 
     driver.send(pod_fact(PodsFinished, "full", succeeded=True))
 
     assert State.PLACED is driver.state("gang")
     assert State.QUEUED is driver.state("small")
     assert 0 == driver.handler.desk.cluster.nodes["n1"].pin
+
+
+def test_a_gang_that_lost_a_node_goes_before_older_ones_that_never_ran():
+    driver = driver_with(a_node("n1"), a_node("n2"))
+    driver.send(of_age(a_workload("ran", gpus=8, pod_count=2), 2))
+    driver.send(pod_fact(PodsRunning, "ran"))
+    driver.send(of_age(a_workload("older", gpus=8, pod_count=2), 1))
+    driver.send(NodeRemoved(node="n2", generation=2))
+    driver.send(pod_fact(PodsGone, "ran"))
+    driver.send(of_age(a_workload("ran", gpus=8, pod_count=2), 2, number=2))
+    states = [driver.state(name) for name in ("ran", "older")]
+    assert [State.QUEUED, State.QUEUED] == states
+
+    driver.send(reported(a_node("n2"), 3))
+
+    assert State.PLACED is driver.state("ran")
+    assert State.QUEUED is driver.state("older")
