@@ -35,6 +35,7 @@ from shared.events.envelope import workload_id
 from tests.support.disturbances import KINDS, Disturbances
 from tests.support.killing import (
     OTHERS,
+    RECOVERY_SECONDS_MAX,
     SERVERS,
     SERVICES,
     checked,
@@ -50,7 +51,9 @@ TARGETS: Final = (*SERVICES, *SERVERS, *OTHERS)
 PAUSE_SECONDS: Final = (0.5, 2.0)
 SETTLE_SECONDS: Final = 180.0
 """And as long again as work arrived: what was evicted begins anew."""
-SECONDS_PER_ROUND: Final = 5.0
+TWO_AT_ONCE: Final = 0.25
+"""Probability that a second process dies with the first."""
+SECONDS_PER_ROUND: Final = 3.0
 """About so long a round takes: arrivals are spread over all of them."""
 TRIES_MAX: Final = 60
 """The client's: one process after the other is killed under it."""
@@ -139,16 +142,19 @@ async def _under_fire(
 
 
 async def _kill(stage: Stage, options: argparse.Namespace, kills: dict[str, list[float]]) -> None:
-    """Every process once, in a drawn order, then again."""
+    """Every process once, in a drawn order, then again; now and then two in the same moment."""
     generator = random.Random(options.seed)
     deck: list[str] = []
     for number in range(1, options.rounds + 1):
         await asyncio.sleep(generator.uniform(*PAUSE_SECONDS))
         deck = deck or generator.sample(TARGETS, len(TARGETS))
-        target = deck.pop()
-        seconds = await recovery_seconds(stage, target)
-        kills.setdefault(target, []).append(round(seconds, 2))
-        print(f"round {number:3d} kill {target:18s} {seconds:6.2f} s", flush=True)
+        targets = [deck.pop()]
+        if deck and generator.random() < TWO_AT_ONCE:
+            targets.append(deck[0])
+        found = await asyncio.gather(*(recovery_seconds(stage, one) for one in targets))
+        for target, seconds in zip(targets, found, strict=True):
+            kills.setdefault(target, []).append(round(seconds, 2))
+            print(f"round {number:3d} kill {target:18s} {seconds:6.2f} s", flush=True)
 
 
 async def _verdict(
@@ -173,7 +179,8 @@ async def _verdict(
         ),
     }
     print(json.dumps(result))
-    red = result["not_over"] or result["faults"] or result["doubled"]
+    stuck = any(one >= RECOVERY_SECONDS_MAX for each in kills.values() for one in each)
+    red = result["not_over"] or result["faults"] or result["doubled"] or stuck
     if red or result["check"] != "clean":
         print("RED")
         return 1
