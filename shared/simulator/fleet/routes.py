@@ -96,12 +96,14 @@ class FleetRoutes:
         )
 
     async def change_node(self, request: web.Request) -> web.Response:
-        """Take a node down or bring it back, first in the cluster; 502 when that fails."""
+        """Take a node down or bring it back, first in the cluster; 502 when that fails.
+
+        The cluster is told although the machine is so already: it outlives this process, which
+        begins with every machine up.
+        """
         machine = self._machine(request)
         ready = request.match_info["action"] == "up"
         reason = request.query.get("reason", "" if ready else "NodeDown")
-        if machine.inventory().ready == ready:
-            return web.json_response({"changed": False})
         try:
             await self._node_changed(machine.name, ready)
         except (aiohttp.ClientError, TimeoutError) as error:
