@@ -155,10 +155,10 @@ def _spec(one: Recorded, random_: random.Random) -> WorkloadSpec:
 
 
 def _elastic(pods: PodSet, random_: random.Random) -> PodSet:
-    """Most gangs run with a single pod, too."""
+    """Most gangs run with half of their pods, too."""
     if pods.count == 1 or random_.random() < 0.2:
         return pods
-    return replace(pods, min_count=1)
+    return replace(pods, min_count=max(1, pods.count // 2))
 
 
 def item_of(one: Recorded, specs: Mapping[str, WorkloadSpec]) -> dict[str, Any]:
