@@ -150,7 +150,7 @@ async def _kill(stage: Stage, options: argparse.Namespace, kills: dict[str, list
         deck = deck or generator.sample(TARGETS, len(TARGETS))
         targets = [deck.pop()]
         if deck and generator.random() < TWO_AT_ONCE:
-            targets.append(deck[0])
+            targets.append(generator.choice(deck))
         found = await asyncio.gather(*(recovery_seconds(stage, one) for one in targets))
         for target, seconds in zip(targets, found, strict=True):
             kills.setdefault(target, []).append(round(seconds, 2))
