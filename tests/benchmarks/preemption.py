@@ -18,15 +18,16 @@ import argparse
 import json
 import statistics
 import time
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
 from shared.core.model import Workload
-from shared.core.preemption import EvictionPlan, NoEviction, Rules, choose_victims
+from shared.core.preemption import EvictionPlan, NoEviction, choose_victims
 from shared.core.quota import NOTHING
 from shared.core.units import UNLIMITED
-from tests.benchmarks.baselines.evictions import Incremental, Kubernetes, Muster
+from tests.benchmarks.baselines.evictions import SERVICE_RULES, Incremental, Kubernetes, Muster
 from tests.benchmarks.clos import load_gangs, load_small
 from tests.benchmarks.options import data_folder, machine, numbers
 from tests.benchmarks.preemption_mix import (
@@ -45,7 +46,7 @@ from tests.benchmarks.preemption_optimum import compare
 
 POLICIES: Final[dict[str, Policy]] = {
     "muster": Muster(),
-    "muster sparing victims": Muster(Rules(eviction_gpu_ms=30 * 3_600_000)),
+    "muster sparing victims": Muster(replace(SERVICE_RULES, eviction_gpu_ms=30 * 3_600_000)),
     "kubernetes": Kubernetes(),
     "kai": Incremental(),
 }
@@ -201,7 +202,7 @@ def _full(nodes: int) -> State:
 
 def _choose(state: State, work: Workload) -> EvictionPlan | NoEviction:
     return choose_victims(
-        state.cluster, state.tree, state.occupants, request(work), Rules(), now_ms=NOW_MS
+        state.cluster, state.tree, state.occupants, request(work), SERVICE_RULES, now_ms=NOW_MS
     )
 
 

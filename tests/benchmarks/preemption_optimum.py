@@ -13,11 +13,13 @@ from typing import Final
 
 from ortools.sat.python import cp_model
 
-from shared.core.model import Workload
+from shared.core.amounts import amount
+from shared.core.model import Workload, least_resources
 from shared.core.occupants import Occupants
-from shared.core.preemption import EvictionPlan, Rules, choose_victims
+from shared.core.preemption import EvictionPlan, choose_victims
 from shared.core.preemption_rules import Judge
 from shared.core.preemption_screen import Screen
+from tests.benchmarks.baselines.evictions import SERVICE_RULES
 from tests.benchmarks.preemption_mix import (
     CHECKPOINT_SECONDS,
     FLAVOR,
@@ -68,7 +70,7 @@ def compare(nodes: int, seed: int, seconds: float) -> tuple[int, int, bool] | No
     made = case(nodes, seed)
     state, gang = made.state, made.gang
     plan = choose_victims(
-        state.cluster, state.tree, state.occupants, request(gang), Rules(), now_ms=NOW_MS
+        state.cluster, state.tree, state.occupants, request(gang), SERVICE_RULES, now_ms=NOW_MS
     )
     if not isinstance(plan, EvictionPlan):
         return None
@@ -103,7 +105,14 @@ def _optimum(state: State, gang: Workload, seconds: float) -> tuple[int, bool]:
 
 def _costs(state: State, gang: Workload) -> dict[str, int]:
     occupants: Occupants = state.occupants
-    judge = Judge(state.tree, Rules(), gang, (1, 1, 1), flavor=FLAVOR, now_ms=NOW_MS)
+    judge = Judge(
+        state.tree,
+        SERVICE_RULES,
+        gang,
+        amount(least_resources(gang.spec)),
+        flavor=FLAVOR,
+        now_ms=NOW_MS,
+    )
     screen = Screen(occupants, judge)
     return {
         name: int(screen.rate_ms[row]) * int(occupants.workloads["weight"][row]) // 1000 // SCALE

@@ -12,18 +12,24 @@ Source: kubernetes/kubernetes pkg/scheduler/framework/preemption, KAI-Scheduler 
 
 from __future__ import annotations
 
+from typing import Final
+
 from shared.core.model import Workload
 from shared.core.node_state import NodeState
 from shared.core.occupants import Occupant
 from shared.core.preemption import EvictionPlan, Rules, choose_victims
+from shared.core.preemption_rules import WHOLE_MS
 from tests.benchmarks.preemption_mix import State, request
+
+SERVICE_RULES: Final = Rules(whole_ms=WHOLE_MS)
+"""As the service preemption has them; cooldowns and loss budgets are nobody's here."""
 
 
 class Muster:
     """The core as the services call it; what an eviction costs besides may be another."""
 
     def __init__(self, rules: Rules | None = None) -> None:
-        self._rules = rules or Rules()
+        self._rules = rules or SERVICE_RULES
 
     def victims(self, state: State, gang: Workload) -> tuple[list[str], bool]:
         """The cheapest set, or nobody."""
