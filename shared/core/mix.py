@@ -1,27 +1,17 @@
-"""What is asked of a flavor, learned from the requests themselves, in bounded counters.
-
-Each request counts once for each of its pods; a class that is refused again and again counts once
-until one of it is placed, so that retries do not look like demand. Old requests fade: when the
-sum reaches `TOTAL_MAX` every counter is halved. Nothing is learned from a trace as a whole
-(placement.md 3.2: p_m must be learned online).
-"""
+"""What pods a flavor is asked for, and how much of it in MIG mode (core/learned_counts.py)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from shared.core.demand import Gang
+from shared.core.learned_counts import LearnedCounts
 from shared.core.mig_mix import ProfileMix
 from shared.core.mig_profiles import counted_milli
 
-TOTAL_MAX: Final = 16_384
-"""Pods remembered at most; then the older ones weigh half."""
-CLASSES_MAX: Final = 512
-"""Kinds of pods told apart at most; the rarest are forgotten first."""
 LEARNED_MIN: Final = 64
 """Pods before there is a mix to speak of."""
-REFRESH_MAX: Final = 4096
-"""Pods after which the mix in force is replaced at the latest."""
 MODES_MILLI_MAX: Final = 16_384_000
 """Milli-GPU remembered by mode at most; then the older weigh half."""
 
@@ -73,16 +63,20 @@ class DemandMix:
     """Counters of pods by class. `version` changes when the mix in force does."""
 
     def __init__(self) -> None:
-        self.counts: dict[PodClass, int] = {}
         self.profiles = ProfileMix()
         """MIG instances, which are chosen by prices of their own."""
         self.modes = ModeMix()
-        self.version = 0
+        self._pods = LearnedCounts[PodClass](LEARNED_MIN)
+
+    @property
+    def counts(self) -> Mapping[PodClass, int]:
+        """Pods asked for by class, the older ones weighing less."""
+        return self._pods.counts
+
+    @property
+    def version(self) -> int:
         """0 while nothing is known."""
-        self._total = 0
-        self._noted = 0
-        self._refresh_at = LEARNED_MIN
-        self._refused: set[PodClass] = set()
+        return self._pods.version
 
     def note(self, gang: Gang, *, placed: bool) -> None:
         """Count the pods of one request."""
@@ -94,29 +88,6 @@ class DemandMix:
                 continue
             products = gang.choice.products if demand.wants_gpu else ()
             pod_class = PodClass(demand.gpus, demand.milli, demand.cpu_milli, products)
-            if placed:
-                self._refused.discard(pod_class)
-            elif pod_class in self._refused:
-                continue
-            elif len(self._refused) < CLASSES_MAX:
-                self._refused.add(pod_class)
-            self._count(pod_class, demand.count)
-            if demand.gpu_milli:
+            counted = self._pods.note(pod_class, demand.count, placed=placed)
+            if counted and demand.gpu_milli:
                 self.modes.note(demand.count * demand.gpu_milli, mig=False)
-
-    def _count(self, pod_class: PodClass, pods: int) -> None:
-        self.counts[pod_class] = self.counts.get(pod_class, 0) + pods
-        self._total += pods
-        self._noted += pods
-        if self._total >= TOTAL_MAX or len(self.counts) > CLASSES_MAX:
-            self._fade()
-        if self._noted >= self._refresh_at:
-            self._refresh_at = self._noted + min(self._noted, REFRESH_MAX)
-            self.version += 1
-
-    def _fade(self) -> None:
-        self.counts = {each: count // 2 for each, count in self.counts.items() if count > 1}
-        if len(self.counts) > CLASSES_MAX // 2:
-            kept = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
-            self.counts = dict(kept[: CLASSES_MAX // 2])
-        self._total = sum(self.counts.values())

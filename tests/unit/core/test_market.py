@@ -8,8 +8,9 @@ import pytest
 
 from shared.core.cluster import Cluster
 from shared.core.demand import gang_of
+from shared.core.learned_counts import CLASSES_MAX, TOTAL_MAX
 from shared.core.market import KINDS_MAX, SCORES_MAX
-from shared.core.mix import CLASSES_MAX, LEARNED_MIN, TOTAL_MAX, DemandMix
+from shared.core.mix import LEARNED_MIN, DemandMix
 from shared.core.model import GpuChoice, Placement, Workload
 from shared.core.placement import learn, place
 from tests.support.placing import cluster, node, pods, request, share, whole, workload
@@ -56,7 +57,7 @@ def test_what_is_remembered_stays_bounded_and_the_old_fades() -> None:
         mix.note(gang_of(one_gpu(cpu_milli)), placed=False)
 
     assert len(mix.counts) <= CLASSES_MAX
-    assert len(mix._refused) <= CLASSES_MAX
+    assert len(mix._pods._refused) <= CLASSES_MAX
     assert sum(mix.counts.values()) < TOTAL_MAX
 
 

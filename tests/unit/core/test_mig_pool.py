@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from shared.core.learned_counts import REFRESH_MAX, TOTAL_MAX
 from shared.core.mig import MigTable
-from shared.core.mig_mix import LEARNED_MIN, REFRESH_MAX, TOTAL_MAX, ProfileMix
+from shared.core.mig_mix import LEARNED_MIN, ProfileMix
 from shared.core.mig_pool import MigPool, MigPools
 from shared.core.mig_tables import table_for
 
