@@ -20,6 +20,7 @@ from deploy.local.cache import locked
 from deploy.local.kafka_jars import fetched_jars
 from deploy.local.kafka_properties import ADMIN, broker_properties, first_user
 from deploy.local.processes import LocalError, Program, free_ports, wait_ready
+from deploy.local.server import Server
 from shared.adapters.kafka_administration import broker_count
 from shared.events.grants import principal_of
 from shared.ports.kafka_access import KafkaAccess, SecurityProtocol
@@ -36,7 +37,7 @@ JVM = (
 )
 
 
-class LocalKafka:
+class LocalKafka(Server):
     """One broker; every method returns when it is done.
 
     Args:
@@ -62,7 +63,6 @@ class LocalKafka:
         ports = free_ports(2)
         self.port, self._controller_port = port or ports[0], ports[1]
         self._environment = dict(environment or {})
-        self._program: Program | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -82,20 +82,6 @@ class LocalKafka:
         """What each of these logs in with."""
         return {role: self._password(principal_of(role)) for role in roles}
 
-    @property
-    def pid(self) -> int | None:
-        """The process id while it runs."""
-        return self._program.pid if self._program else None
-
-    @property
-    def exit_code(self) -> int | None:
-        """How the process ended."""
-        return self._program.exit_code if self._program else None
-
-    def alive(self) -> bool:
-        """Whether the process runs."""
-        return self._program is not None and self._program.alive()
-
     def start(self) -> None:
         """Start on the data that is there; a new folder is formatted first.
 
@@ -106,20 +92,10 @@ class LocalKafka:
         _train(jars, self._environment)
         self._run(jars, [f"-XX:SharedArchiveFile={jars / 'kafka.jsa'}", "-Xlog:cds=off"])
 
-    def wait(self) -> None:
-        """Return when the process has ended."""
-        if self._program:
-            self._program.wait()
-
     def stop(self) -> None:
         """End it in order."""
         if self._program:
             self._program.stop()
-
-    def kill(self) -> None:
-        """End it as a crash would."""
-        if self._program:
-            self._program.kill()
 
     def _run(self, jars: Path, options: list[str]) -> None:
         properties = self._configure()

@@ -22,6 +22,7 @@ from deploy.local.postgres_binaries import (
 )
 from deploy.local.processes import LocalError, Program, free_port, run_as, running, wait_ready
 from deploy.local.roles import OWNER, role_name, role_sql
+from deploy.local.server import Server
 
 START_SECONDS = 60
 STOP_SECONDS = 20
@@ -49,7 +50,7 @@ log_checkpoints = off
 """
 
 
-class LocalPostgres:
+class LocalPostgres(Server):
     """One database server; every method returns when it is done."""
 
     name = "postgres"
@@ -60,27 +61,12 @@ class LocalPostgres:
         self.port = port or free_port()
         self._environment = dict(environment or {})
         self._user = server_user()
-        self._program: Program | None = None
         self.folder = _place(folder.resolve(), self._user)
         self._socket = _socket_folder(self.folder)
 
     @cached_property
     def _binaries(self) -> Path:
         return find_binaries(self._user)
-
-    @property
-    def pid(self) -> int | None:
-        """The postmaster's process id while it runs."""
-        return self._program.pid if self._program else None
-
-    @property
-    def exit_code(self) -> int | None:
-        """How the postmaster ended."""
-        return self._program.exit_code if self._program else None
-
-    def alive(self) -> bool:
-        """Whether the postmaster runs."""
-        return self._program is not None and self._program.alive()
 
     def start(self) -> None:
         """Start on the data that is there; a new folder is initialised first.
@@ -105,21 +91,11 @@ class LocalPostgres:
         self._program.start()
         wait_ready(self._program, self.answers, seconds=START_SECONDS)
 
-    def wait(self) -> None:
-        """Return when the postmaster has ended."""
-        if self._program:
-            self._program.wait()
-
     def stop(self) -> None:
         """End it in order, without waiting for clients (fast shutdown)."""
         if self._program:
             self._program.stop()
             self._remove_far_socket()
-
-    def kill(self) -> None:
-        """End the postmaster and all its children as a crash would."""
-        if self._program:
-            self._program.kill()
 
     def remove(self) -> None:
         """Delete all data of a stopped server."""

@@ -1,7 +1,6 @@
 """Poison on a team's topic, on a real broker: each record is answered, and nobody waits for it."""
 
 import asyncio
-import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -11,7 +10,6 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import MessageSizeTooLargeError
 
 from services.admission.handler import AdmissionHandler
-from shared.adapters.clock import SystemClock
 from shared.adapters.kafka_topics import create_topics
 from shared.events.codec import decode, encode_headers, encode_payload
 from shared.events.envelope import workload_id
@@ -26,30 +24,16 @@ from shared.events.topics import (
 )
 from shared.events.workloads import SubmissionAnswered, Wire
 from shared.ports.kafka_access import KafkaAccess
-from shared.runtime.main import connect, loop_of
 from shared.runtime.settings import Settings
-from shared.runtime.watchdog import Watchdog
 from tests.fixtures.servers import Database
 from tests.support.gateway import publish_facts
 from tests.support.protocol import a_submission, an_event
+from tests.support.running import running_handler
 from tests.support.untrusted import CORPUS
 from tests.unit.admission.support import a_queue_document, a_team_document
 
 SENT = {name: spec for name, (spec, _) in CORPUS.items() if name != "2 MB"}
 NEIGHBOUR_SECONDS_MAX = 5.0
-
-
-@contextlib.asynccontextmanager
-async def running_admission(settings: Settings) -> AsyncIterator[None]:
-    parts = connect(settings, "admission", "cell-0")
-    loop, _ = loop_of(parts, AdmissionHandler(), Watchdog(SystemClock(), 60))
-    task = asyncio.create_task(loop.run())
-    try:
-        yield
-    finally:
-        loop.stop()
-        await task
-        await parts.close()
 
 
 @pytest.fixture
@@ -70,7 +54,7 @@ async def settings(kafka: str, database: Database, topic_prefix: str) -> AsyncIt
         ]
     facts = [(ORGANISATION_FACTS, one) for one in documents]
     await publish_facts(settings, facts, source="gateway", at_ms=time.time_ns() // 1_000_000)
-    async with running_admission(settings):
+    async with running_handler(settings, AdmissionHandler()):
         yield settings
 
 

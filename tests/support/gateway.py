@@ -17,7 +17,6 @@ from services.gateway.keys import mint
 from services.gateway.process import http_server
 from services.gateway.projection import Projection
 from services.gateway.settings import GatewaySettings
-from shared.adapters.clock import SystemClock
 from shared.adapters.kafka import KafkaPublisher
 from shared.adapters.kafka_topics import create_topics
 from shared.events.codec import encode_headers, encode_payload
@@ -27,9 +26,8 @@ from shared.events.topics import TOPICS, Topic
 from shared.events.workloads import Wire
 from shared.ports.kafka_access import KafkaAccess
 from shared.ports.store import OutboxRow
-from shared.runtime.main import connect, loop_of
 from shared.runtime.settings import Settings
-from shared.runtime.watchdog import Watchdog
+from tests.support.running import running_handler
 
 SPEC = {"name": "train", "kind": "training", "pod_sets": [{"gpu": {"count": 1}}]}
 
@@ -135,15 +133,8 @@ async def running_gateway(
 @contextlib.asynccontextmanager
 async def running_projection(settings: GatewaySettings) -> AsyncIterator[None]:
     """The projection beside it."""
-    parts = connect(settings, "gateway", "cell-0")
-    loop, _ = loop_of(parts, Projection(), Watchdog(SystemClock(), 60))
-    task = asyncio.create_task(loop.run())
-    try:
+    async with running_handler(settings, Projection()):
         yield
-    finally:
-        loop.stop()
-        await task
-        await parts.close()
 
 
 async def publish_facts(
