@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from shared.core.usage_history import HALF_LIFE_MS
 from tests.benchmarks.fairness_documents import MIN_RUNTIME_MS
-from tests.benchmarks.fairness_measure import Measure, jain, parts_of
+from tests.benchmarks.fairness_measure import LEAST_PART, Measure, jain, parts_of
 from tests.benchmarks.fairness_policies import POLICIES
 from tests.benchmarks.fairness_run import EPOCH_MS, GRACE_MS, Run
 from tests.benchmarks.fairness_world import (
@@ -67,7 +67,7 @@ def fairness(run: Run, found: Measure) -> dict[str, float]:
     return {
         "jain": statistics.fmean(half_life),
         "jain_worst_window": min(half_life),
-        "jain_all": jain(parts_of(found.surplus, found.ideal, 0.0).values()),
+        "jain_all": jain(parts_of(found.surplus, found.ideal, LEAST_PART / 10).values()),
         "jain_contended": jain(parts_of(*found.contended).values()),
         "jain_plain": jain(found.surplus[one] / weights[one] for one in sorted(found.unmet)),
         "jain_day_mean": statistics.fmean(by_day),

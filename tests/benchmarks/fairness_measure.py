@@ -8,9 +8,9 @@ Networks, 6.5.2), without fragmentation, delays or losses. It has no memory.
 **Jain's index** over one half-life is of x = surplus / ideal surplus, both integrated over the
 window: "throughput fairness index", x the part of the max-min optimum (Jain, Chiu and Hawe 1984;
 Jain, Durresi and Babic, ATM Forum 99-0045). Teams to whom the ideal gives less than 1 % of all
-surplus are left out of `jain`, not of `jain_all`. `jain_contended` counts only the time in which
-some team wants more than its ideal. `jain_plain` knows nothing of demand: surplus / weight of
-every team that ever wanted surplus and did not get it; 1 is out of reach there.
+surplus are left out; of `jain_all` those to whom it gives less than 0.1 %. `jain_contended` counts
+only the time in which some team wants more than its ideal. `jain_plain` knows nothing of demand:
+surplus / weight of every team that ever wanted surplus in vain; 1 is out of reach there.
 
 **Owed** to a team is its waiting work, the oldest first, that fits within its nominal quota beside
 what it uses. It is placeable if some node would have room (or enough whole nodes, for a gang) were
