@@ -8,65 +8,25 @@ whose answer was lost is simply sent once more and gives the same workload.
 from __future__ import annotations
 
 import asyncio
-import random
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Self
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
 
-from muster.configuration import find
-from muster.errors import MusterError, NotFound, Unreachable, error_of
-from muster.streams import events_of
+from muster.errors import NotFound, Unreachable
+from muster.transport import Json, Transport, backoff_seconds
 
-if TYPE_CHECKING:
-    import aiohttp
-
-Json = dict[str, Any]
 ENDED: Final = frozenset({"succeeded", "failed", "cancelled", "rejected"})
-TIMEOUT_SECONDS: Final = 30.0
-TRIES_MAX: Final = 6
-BACKOFF_SECONDS: Final = 0.2
-BACKOFF_SECONDS_MAX: Final = 10.0
-RETRIED: Final = frozenset({429, 503})
 PAGE_ITEMS: Final = 500
 POLL_SECONDS_MIN: Final = 0.1
 POLL_SECONDS_MAX: Final = 2.0
 
 
-class AsyncClient:
+class AsyncClient(Transport):
     """Talks to one Muster as one caller; use it as an asynchronous context manager.
 
     Without arguments, address and key are found as `muster.configuration` says. Every method
     raises the errors of `muster.errors`.
     """
-
-    def __init__(
-        self,
-        address: str | None = None,
-        key: str | None = None,
-        *,
-        timeout_seconds: float = TIMEOUT_SECONDS,
-        tries_max: int = TRIES_MAX,
-    ) -> None:
-        configuration = find(address, key)
-        self.address = configuration.address
-        self._key = configuration.key
-        self._timeout_seconds = timeout_seconds
-        self._tries_max = tries_max
-        self._session: aiohttp.ClientSession | None = None
-
-    async def __aenter__(self) -> Self:
-        """Open lazily: nothing is sent yet."""
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        """Close the connections."""
-        await self.close()
-
-    async def close(self) -> None:
-        """Release connections; the client may be used again."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
 
     # ── workloads ────────────────────────────────────────────────────────────
 
@@ -217,23 +177,7 @@ class AsyncClient:
                 failures += 1
                 if failures >= self._tries_max:
                     raise
-            await asyncio.sleep(_backoff_seconds(failures))
-
-    async def _stream(self, path: str, after: str) -> AsyncIterator[tuple[str, Json]]:
-        import aiohttp
-
-        headers = {"Accept": "text/event-stream", **({"Last-Event-ID": after} if after else {})}
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=60)
-        try:
-            async with self._open().get(
-                self.address + path, headers=headers, timeout=timeout
-            ) as response:
-                if response.status != 200:  # noqa: PLR2004
-                    raise error_of(response.status, await _body(response))
-                async for event in events_of(response.content):
-                    yield event
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise self._unreachable(error) from error
+            await asyncio.sleep(backoff_seconds(failures))
 
     # ── cluster and organisation ─────────────────────────────────────────────
 
@@ -286,68 +230,6 @@ class AsyncClient:
         _, answer, _ = await self._send("POST", path, body={}, tries_max=1)
         return dict(answer)
 
-    # ── one request ──────────────────────────────────────────────────────────
-
-    async def _json(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: Any = None,  # noqa: ANN401  # any JSON
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> Json:
-        _, answer, _ = await self._send(method, path, body=body, query=query, headers=headers)
-        return answer if isinstance(answer, dict) else {}
-
-    async def _send(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: Any = None,  # noqa: ANN401  # any JSON
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        tries_max: int | None = None,
-    ) -> tuple[int, Any, Mapping[str, str]]:
-        """Send until it is answered; every route may be repeated, but for new API keys."""
-        import aiohttp
-
-        failure: MusterError = Unreachable("not tried")
-        tries_max = tries_max or self._tries_max
-        for attempt in range(tries_max):
-            wait_seconds = _backoff_seconds(attempt)
-            try:
-                async with self._open().request(
-                    method, self.address + path, json=body, params=query, headers=headers
-                ) as response:
-                    answer = await _body(response)
-                    if response.status < 400:  # noqa: PLR2004
-                        return response.status, answer, response.headers
-                    failure = error_of(response.status, answer)
-                    if response.status not in RETRIED:
-                        raise failure
-                    wait_seconds = _retry_after(response.headers, wait_seconds)
-            except (aiohttp.ClientError, TimeoutError) as error:
-                failure = self._unreachable(error)
-            if attempt + 1 < tries_max:
-                await asyncio.sleep(wait_seconds)
-        raise failure
-
-    def _open(self) -> aiohttp.ClientSession:
-        import aiohttp
-
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                headers={"Authorization": f"Bearer {self._key}", "User-Agent": "muster"},
-                timeout=aiohttp.ClientTimeout(total=self._timeout_seconds, sock_connect=10),
-            )
-        return self._session
-
-    def _unreachable(self, error: Exception) -> Unreachable:
-        text = str(error) or type(error).__name__
-        return Unreachable(f"{self.address} does not answer: {text}")
-
 
 def new_key() -> str:
     """A fresh idempotency key."""
@@ -362,26 +244,3 @@ def _segment(text: str) -> str:
 
 def _events_path(workload_id: str | None) -> str:
     return f"/v1/workloads/{_segment(workload_id)}/events" if workload_id else "/v1/events"
-
-
-def _backoff_seconds(attempt: int) -> float:
-    """Exponential with jitter, so that many clients do not come back together."""
-    longest = min(BACKOFF_SECONDS * 2.0**attempt, BACKOFF_SECONDS_MAX)
-    return random.uniform(longest / 2, longest)
-
-
-def _retry_after(headers: Mapping[str, str], otherwise: float) -> float:
-    text = headers.get("Retry-After", "")
-    return min(float(text), BACKOFF_SECONDS_MAX) if text.isdigit() else otherwise
-
-
-async def _body(response: aiohttp.ClientResponse) -> Any:  # noqa: ANN401  # any JSON
-    text = await response.text(errors="replace")
-    if "json" not in response.headers.get("Content-Type", ""):
-        return text
-    import json
-
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text

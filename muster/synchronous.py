@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
-from muster.client import ENDED, TIMEOUT_SECONDS, AsyncClient
+from muster.client import ENDED, AsyncClient
+from muster.transport import TIMEOUT_SECONDS
 
 Json = dict[str, Any]
 

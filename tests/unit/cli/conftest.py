@@ -35,7 +35,7 @@ def muster(
     monkeypatch.setenv("MUSTER_ADDRESS", gateway.address)
     monkeypatch.setenv("MUSTER_KEY", "mk_test")
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr("muster.client.BACKOFF_SECONDS", 0.001)
+    monkeypatch.setattr("muster.transport.BACKOFF_SECONDS", 0.001)
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments: str) -> Done:

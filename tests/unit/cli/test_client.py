@@ -16,7 +16,7 @@ ID = "w" + "a" * 26
 
 @pytest.fixture
 def client(gateway: FakeGateway, monkeypatch) -> AsyncClient:
-    monkeypatch.setattr("muster.client.BACKOFF_SECONDS", 0.001)
+    monkeypatch.setattr("muster.transport.BACKOFF_SECONDS", 0.001)
     return AsyncClient(gateway.address, "mk_test")
 
 
