@@ -296,12 +296,12 @@ def main() -> None:
     found_bounds: dict[str, list[float]] | None = {} if options.bound else None
     muster = compared([scenarios(nodes, pods, seed, found_bounds) for seed in seeds])
     bounds = {name: statistics.fmean(each) for name, each in (found_bounds or {}).items()}
+    by_order = {name: each - bounds["shuffled"] for name, each in bounds.items()}
     fgd = compared([fgd_orders(nodes, pods, seed) for seed in seeds]) if options.fgd else {}
     for name, row in muster.items():
         beside = f"   FGD {fgd[name]['difference']:+.2f}" if name in fgd else ""
         if name in bounds:
-            order_costs = bounds[name] - bounds["shuffled"]
-            beside += f"   bound {bounds[name]:.2f} ({order_costs:+.2f} by the order)"
+            beside += f"   bound {bounds[name]:.2f} ({by_order[name]:+.2f} by the order)"
         print(
             f"{name:<15} {row['allocation_percent']:6.2f} (sd {row['sd']:.2f})  "
             f"{row['difference']:+.2f} points, worst seed {row['worst']:+.2f}{beside}"
@@ -310,7 +310,10 @@ def main() -> None:
         "workload": options.pods.name.partition(".")[0],
         "seeds": seeds,
         "policies": {"muster": muster, "fgd": fgd},
-        "bound": {name: round(each, 3) for name, each in bounds.items()},
+        "bound": {
+            "allocation_percent": {name: round(each, 3) for name, each in bounds.items()},
+            "difference": {name: round(each, 3) for name, each in by_order.items()},
+        },
         "invariants": "checked after every phase",
         "limits": {"pass": 0.5, "aim": 0.3},
         **machine(),

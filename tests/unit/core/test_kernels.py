@@ -114,6 +114,18 @@ def test_a_tree_is_a_sorted_list(seed: int) -> None:
     assert roots[0, 0] == NIL
 
 
+def test_a_search_in_vain_makes_bounds_tight() -> None:
+    tree, roots = new_tree(40), np.full((1, 1), NIL, dtype=np.int32)
+    for item in range(40):
+        set_room(tree, item, (9 if item % 2 else 1, 1, 1, 1))
+        insert(tree, roots, 0, item)
+    for item in range(1, 40, 2):
+        remove(tree, roots, 0, item)
+
+    assert first(tree, roots[0, 0], 0, (5, 1, 1, 1)) == NIL
+    assert tree[roots[0, 0], MOST] == 1
+
+
 def test_every_bit_of_a_word_is_found() -> None:
     assert list(range(BITS)) == [lowest(1 << bit) for bit in range(BITS)]
     assert lowest((1 << 62) + (1 << 7)) == 7
