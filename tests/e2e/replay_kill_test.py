@@ -206,7 +206,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, help="of arrivals; else by the rounds")
     parser.add_argument("--workloads", type=int, help="of Philly; else 15 a second")
     parser.add_argument("--nodes", type=int, default=16)
-    parser.add_argument("--load", type=float, default=1.0, help="GPUs asked for, of those there")
+    parser.add_argument("--load", type=float, default=1.2, help="GPUs asked for, of those there")
     parser.add_argument("--failpoints", default="", help="as MUSTER_FAILPOINTS, in all services")
     parser.add_argument("--keep-logs", help="copy the logs of the services into this folder")
     sys.exit(asyncio.run(run(parser.parse_args())))

@@ -34,7 +34,7 @@ KALOS_NODES: Final = 128
 GANGS_PER_WORKLOAD: Final = 15
 """So many workloads of Philly come with one gang of Kalos."""
 RUN_SECONDS_MAX: Final = 12
-CLASSES: Final = {"training-batch": 75, "training-interactive": 22, "inference-production": 3}
+CLASSES: Final = {"training-batch": 67, "training-interactive": 30, "inference-production": 3}
 """Shares; the last is protected."""
 POLICY: Final = {"min_runtime_seconds": 2, "cooldown_seconds": 10}
 
