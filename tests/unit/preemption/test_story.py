@@ -126,16 +126,16 @@ class Game:
     def step(self) -> None:
         """Something happens, and preemption looks at it."""
         random, cell = self.random, self.cell
-        if random.random() < 0.5:
+        if random.random() < 0.8:
             self.born += 1
             gpus, queue = random.choice((1, 2, 4)), random.choice(QUEUES)
-            priority = random.randrange(3)
+            priority = random.randrange(6)
             workload = a_workload(
                 f"w{self.born}",
                 gpus=gpus,
                 queue=queue,
                 priority=priority,
-                priority_class=PROTECTED if random.random() < 0.2 else "",
+                priority_class=PROTECTED if random.random() < 0.1 else "",
             )
             self.works[workload.id] = workload
             cell.both(nominated(workload, order=self.born))
@@ -146,6 +146,10 @@ class Game:
         for record in self.some(State.RUNNING)[:1]:
             kind = random.choice((CancelWorkload, HoldWorkload))
             cell.send(command(kind, record.workload.id))
+        reservations = cell.driver.handler.desk.reservations
+        for record in self.some(State.QUEUED):
+            if reservations.of(record.workload.id) and random.random() < 0.3:
+                cell.send(command(CancelWorkload, record.workload.id))
         cell.turn(1)
         agree(cell)
 
