@@ -18,8 +18,8 @@ from confluent_kafka.admin import (
 from deploy.local.kafka import LocalKafka
 from deploy.local.services import KAFKA_ROLES
 from shared.adapters.kafka import KafkaPublisher, KafkaSubscription
+from shared.adapters.kafka_admin_client import Administration
 from shared.adapters.kafka_administration import (
-    _Administration,
     admit_team,
     dismiss_team,
     make_grants_so,
@@ -188,7 +188,7 @@ async def test_a_topic_without_rules_is_closed(secured_kafka: LocalKafka, prefix
 
 
 async def test_rules_that_nobody_wants_any_more_go(secured_kafka: LocalKafka, prefix: str):
-    administration = _Administration(secured_kafka.administrator)
+    administration = Administration(secured_kafka.administrator)
     elsewhere, here = f"{prefix}.other", WORKLOAD_FACTS.on_broker(prefix)
     await create_topics(
         secured_kafka.administrator, prefix, [replace(WORKLOAD_FACTS, name="other")]
@@ -202,7 +202,7 @@ async def test_rules_that_nobody_wants_any_more_go(secured_kafka: LocalKafka, pr
     assert {elsewhere} == await may_write(secured_kafka.access("gateway"), [here, elsewhere])
 
 
-async def _until_known(administration: _Administration, *names: str) -> None:
+async def _until_known(administration: Administration, *names: str) -> None:
     async with asyncio.timeout(10):
         while not all(_rule(name) in administration.found(name=name) for name in names):
             await asyncio.sleep(0.02)
