@@ -39,7 +39,7 @@ from tests.support.placement_story import Story
 
 BATCHES = 60
 RELOAD_EVERY = 6
-ESTIMATES = ("began_at_ms", "expected_seconds")
+ESTIMATES = ("began_at_ms", "expected_seconds", "likely_seconds")
 """After a reload the last change of a row is its begin: a guess, and no decision of the ledger."""
 
 

@@ -25,6 +25,13 @@ SERVICES = {
 SERVERS = ("kafka", "postgres")
 OTHERS = ("gateway", "simulated-cluster", "fleet")
 """Without a shard: they are back when all are ready."""
+AWAY = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # the driver lost track of a connection; its pool closes it
+    OSError,
+    TimeoutError,
+)
 INVARIANTS_MIN = 11
 RECOVERY_SECONDS_MAX = 60.0
 TERMINAL = "('succeeded', 'failed', 'cancelled', 'rejected')"
@@ -72,13 +79,14 @@ async def _patient(stage: Stage, schema: str) -> tuple[int, int]:
     while True:
         try:
             return await decided(stage, schema)
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
+        except AWAY:
             await asyncio.sleep(0.1)
 
 
 async def settle(stage: Stage, accepted: list[str], seconds: float) -> dict[str, int]:
     """Wait until every accepted workload is over; counts of those that are not, by state."""
     deadline = time.monotonic() + seconds
+    await stage.rows.expire_connections()  # some of them saw servers die
     while True:
         rows = await stage.rows.fetch(
             "SELECT coalesce(w.state, 'missing') AS state, count(*) AS n"
