@@ -7,8 +7,8 @@
 3. the pod sets, the hungriest first; each pod at its best place: a single pod where it leaves
    most that the learned mix of demand can use (core/market.py), a gang's pod by core/search.py:
    preferred products, fewest free GPUs that suffice, CPU kept for the GPUs left free, seeded rank;
-   A leader comes last, beside the others; slices lie whole in their domains (core/fill.py);
-4. if pods of different shapes get in each other's way, a bounded search over other orders.
+   a leader comes last, beside the others; slices lie whole in their domains (core/fill.py);
+4. if pods of different shapes get in each other's way, a bounded search over other orders;
 5. of an elastic gang the most that fits, down to its least (core/elastic.py).
 A pod that finds no place takes the gang back to where it stood (core/statement.py). When nothing
 worked, `core.explain` says what was missing, by how much, and what would help.
