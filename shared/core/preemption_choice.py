@@ -94,8 +94,6 @@ class Choice:
         for occupant in mine:
             for ranks in smaller(occupant, leavers.out[occupant.id]):
                 before = leavers.out[occupant.id]
-                if not ranks < before:
-                    continue
                 self._set(occupant, ranks)
                 if self.pods < self._pods_wanted:
                     self._set(occupant, before)

@@ -166,10 +166,13 @@ class Vacancy(Leavers):
 
 
 def smaller(occupant: Occupant, out: frozenset[int]) -> list[frozenset[int]]:
-    """Fewer of its pods that could leave instead: none; its surplus only; then pod by pod."""
+    """Fewer of its pods that could leave instead: none; its surplus only; then pod by pod.
+
+    Each after the first is part of the one before, and of `out`: some pods are no surplus.
+    """
     found: list[frozenset[int]] = [frozenset()]
     spare = [rank for rank in occupant.spare_ranks if rank in out]
-    found += [frozenset(spare[at + 1 :]) for at in range(len(spare))]
+    found += [frozenset(spare[at:]) for at in range(1, len(spare))]
     if len(out) == len(occupant.placement.pods) and spare:
         found.insert(1, frozenset(spare))
     return found

@@ -196,8 +196,6 @@ class Search:
         for occupant in order:
             for ranks in smaller(occupant, leavers.out[occupant.id]):
                 before = leavers.out[occupant.id]
-                if not ranks < before:
-                    continue
                 if self._trials_left <= 0:
                     return placement
                 self._stop(leavers, occupant, ranks)

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from shared.core.backfill import LATE_MS, Backfill, Waiter
+from shared.core import estimates as lengths
+from shared.core.backfill import LATE_MS, Backfill, Waiter, need_of, pods_when_empty
 from shared.core.cluster import Cluster
 from shared.core.demand import gang_of
 from shared.core.estimates import SHARES_MAX, UNKNOWN_SECONDS, Estimates
-from shared.core.model import GpuShare, Level, Placement, TopologyRequest, WorkloadKind
+from shared.core.model import (
+    GpuRequest,
+    GpuShare,
+    Level,
+    Placement,
+    TopologyRequest,
+    WorkloadKind,
+)
 from shared.core.placement import PlacementRequest, place
 from shared.core.timeline import NEVER, Timeline, expected_end
 from shared.core.units import UNBOUNDED
@@ -19,14 +27,14 @@ HOUR = 3_600_000
 
 
 class World:
-    """Four nodes of two racks, on which work lies until the hour of its name."""
+    """Four nodes of two racks, on which work lies for so many hours (None: for ever)."""
 
     def __init__(self, hours=(1, 2, 3, 4)):
         self.cluster, self.timeline = Cluster(), Timeline()
         self.backfill = Backfill(self.cluster, self.timeline)
         for at, hour in enumerate(hours, 1):
             self.cluster.put_node(a_node(f"n{at}", rack=f"r{(at - 1) // 2}"))
-            if hour:
+            if hour != 0:
                 self.run(f"on-n{at}", hour, 8)
 
     def run(self, name, hours, gpus, pins=()):
@@ -231,3 +239,72 @@ def test_ahead_of_being_tried_nodes_that_are_free_now_are_promised():
     world.backfill.plan((a_waiter(),), 0, ahead=True)
 
     assert 0 == world.backfill.promises["gang"].start_ms
+
+
+def test_an_earlier_start_for_one_does_not_break_what_another_was_promised():
+    """The one would begin at 1:30 on a node of the only rack that the other can have."""
+    world = World((2, None, 3, 4))
+    rack = TopologyRequest(required=Level.RACK)
+    waiters = a_waiter("one", pods=1, hours=10), a_waiter("rack", pods=2, topology=rack)
+    world.plan(*waiters)
+    before = dict(world.backfill.promises)
+    assert [2 * HOUR, 4 * HOUR] == [before[name].start_ms for name in ("one", "rack")]
+    world.timeline.begin("on-n3", ["n3"], (0, 3 * HOUR // 2))
+
+    assert [] == world.plan(*waiters, now_ms=HOUR)
+    assert before == world.backfill.promises
+
+    world.backfill.drop("rack")
+    world.plan(waiters[0], now_ms=HOUR)
+    assert 3 * HOUR // 2 == world.backfill.promises["one"].start_ms
+
+
+def test_a_promise_to_what_never_ends_keeps_its_word_and_its_end():
+    world = World()
+    world.plan(a_waiter(hours=None))
+    world.timeline.begin("on-n2", ["n2"], (0, HOUR))
+
+    world.plan(a_waiter(hours=None))
+
+    promise = world.backfill.promises["gang"]
+    assert (HOUR, 2 * HOUR, NEVER) == (promise.start_ms, promise.promised_ms, promise.until_ms)
+
+
+@pytest.mark.parametrize("gpu", [GpuRequest(), GpuRequest(milli=500, memory_mib=1_000)])
+def test_who_needs_no_whole_gpu_is_promised_nothing(gpu):
+    world = World()
+    gang = gang_of(a_workload("small", gpu=gpu))
+
+    freer = world.plan(Waiter(workload_id="small", gang=gang, flavors=(FLAVOR,), length_ms=HOUR))
+
+    assert [] == freer
+    assert {} == world.backfill.promises
+
+
+@pytest.mark.parametrize(
+    ("cpu_milli", "memory_mib", "pods"),
+    [(0, 0, 4), (20_000, 0, 3), (0, 1 << 18, 2), (20_000, 1 << 18, 2), (65_000, 0, 0)],
+)
+def test_an_empty_node_holds_as_many_pods_as_what_they_ask_for_allows(cpu_milli, memory_mib, pods):
+    """Of 8 GPUs, 64 CPU and 512 GiB; a pod asks for 2 GPUs."""
+    asked = a_workload(gpus=2, cpu_milli=cpu_milli, memory_mib=memory_mib)
+    need = need_of(gang_of(asked))
+    assert need is not None
+
+    assert pods == pods_when_empty(a_node(), 8, need)
+
+
+def test_the_history_that_was_added_to_last_is_kept_longest(monkeypatch):
+    monkeypatch.setattr(lengths, "HISTORIES_MAX", 2)
+    estimates = Estimates()
+    workload = a_workload()
+    first, second, third = (
+        replace(workload, spec=replace(workload.spec, name=name)) for name in "abc"
+    )
+
+    for one in (first, second, first, third):
+        estimates.note(one, 100)
+
+    assert [100, UNKNOWN_SECONDS, 100] == [
+        estimates.seconds(one) for one in (first, second, third)
+    ]

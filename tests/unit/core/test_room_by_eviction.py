@@ -6,6 +6,7 @@ from shared.core.nomination import Nominate
 from shared.core.pending import Phase
 from shared.core.queue_policy import QueuePolicy, Reclaim, WithinQueue
 from shared.core.quota import FlavorLimits, QuotaDocument
+from shared.core.room_by_eviction import OPEN_FEW
 from shared.core.units import UNLIMITED
 from tests.unit.quota.builders import PATIENT, Desk, a_cohort, a_pending, a_queue, gpus
 
@@ -277,3 +278,15 @@ def test_a_gang_that_was_refused_does_not_keep_back_smaller_work_that_is_owed():
     desk.core.refused(gang, 1)
 
     assert ask(desk, a_pending("small", 1, at=5, queue="own")) == ["*small"]
+
+
+def test_beside_many_open_nominations_a_refused_gang_keeps_back_what_is_owed():
+    desk = a_cohort_of_two(policy=QueuePolicy(fair_share=False))
+    gang = a_pending("gang", 8, queue="own")
+    ask(desk, gang)
+    desk.core.refused(gang, 1)
+
+    said = ask(desk, *(a_pending(f"w{at:02}", at=at + 1, queue="own") for at in range(OPEN_FEW)))
+
+    assert said[:-1] == [f"*w{at:02}" for at in range(OPEN_FEW - 1)]
+    assert said[-1] == f"?w{OPEN_FEW - 1}:WaitingForQuota"

@@ -171,3 +171,35 @@ def test_a_promise_to_long_work_is_on_nodes_outside_the_room():
     backfill.plan((waiter,), 0)
 
     assert {"n1", "n2"} == set(backfill.promises["gang"].nodes)
+
+
+def test_where_long_work_will_begin_the_wide_room_is_no_more():
+    room = a_room((0, 0, 2, 3))
+    room.note_width(FLAVOR, 16)
+    timeline = Timeline()
+    for at in (1, 2, 3, 4):
+        timeline.begin(f"on-n{at}", [f"n{at}"], (0, at * HOUR))
+    backfill = Backfill(room._cluster, timeline, room)
+    gang = gang_of(a_workload("gang", gpus=8, pod_count=2))
+    waiter = Waiter(
+        workload_id="gang", gang=gang, flavors=(FLAVOR,), length_ms=2 * WIDE_MS, rooms=()
+    )
+    backfill.plan((waiter,), 0)
+    assert {"n1", "n2"} == set(backfill.promises["gang"].nodes)
+    for at, hours in ((1, 10), (2, 20)):
+        room.begin(f"likely-on-n{at}", [f"n{at}"], (0, hours * HOUR))
+
+    backfill.plan((waiter,), CHOSEN_FOR_MS)
+
+    assert {"n3", "n4"} == nodes_of(room, WIDE), "although n1 and n2 are likely to be free last"
+
+
+def test_a_node_without_gpus_is_in_no_room():
+    room = a_room((0, 1))
+    room._cluster.put_node(a_node("cpu", gpus=0))
+    room.begin("on-cpu", ["cpu"], (0, 2 * HOUR))
+    room.note_width(FLAVOR, 8)
+
+    room.choose(0, (), ())
+
+    assert {"n2": WIDE} == room.nodes
