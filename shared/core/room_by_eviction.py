@@ -19,7 +19,7 @@ from shared.core.fair_share import share, within_nominal
 from shared.core.pending import Line, Phase
 from shared.core.queue_policy import QueuePolicy, Reclaim, WithinQueue
 from shared.core.quota import NOTHING, QuotaNode, QuotaTree
-from shared.core.units import UNLIMITED, saturating_add
+from shared.core.units import UNLIMITED
 
 OPEN_FEW: Final = 64
 """Open nominations of a queue beside which what is owed does not mind larger hopes."""
@@ -55,14 +55,20 @@ class Hope:
     def _inside(
         self, line: Line, flavor: str, wanted: Amount, priority: int, policy: QueuePolicy
     ) -> bool:
-        """Whether it fits once all work of lower priority of the queue is gone."""
+        """Whether it fits once all work of lower priority of the queue is gone.
+
+        Tried, not summed: what comes back to a guaranteed part never burdened the cohort, and
+        fits there however much more than it has the cohort uses.
+        """
         if policy.within_queue is WithinQueue.NEVER:
             return False
         lower = line.use_below(flavor, priority)
         if not any(lower):
             return False
-        left = line.node.available(flavor)
-        return fits(wanted, NOTHING, tuple(map(saturating_add, left, lower)))  # type: ignore[arg-type]  # three again
+        self._tree.charge(line.name, flavor, lower, -1)
+        blocker = self._tree.blocked_by(line.node, flavor, wanted)
+        self._tree.charge(line.name, flavor, lower)
+        return blocker is None
 
     def _across(self, queue: QuotaNode, flavor: str, wanted: Amount, policy: QueuePolicy) -> bool:
         """Whether each level that is full could have members, at or below it, with too much.

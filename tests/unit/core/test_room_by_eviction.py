@@ -96,6 +96,22 @@ def test_work_of_lower_priority_of_the_same_queue_could_go():
     assert ask(desk, a_pending("more", 1, priority=5)) == ["?more:WaitingForQuota"]
 
 
+def test_what_a_queue_never_lends_is_its_own_however_much_the_cohort_is_over():
+    kept = FlavorLimits(
+        nominal=(4000, UNLIMITED, UNLIMITED), lending_limit=(0, UNLIMITED, UNLIMITED)
+    )
+    own = QuotaDocument(name="own", kind="queue", version=1, parent="c", flavors={"h100": kept})
+    desk = Desk(a_cohort(), own, a_queue("guest", parent="c", flavors={"h100": 4}))
+    run(desk, a_pending("low", 4, queue="own", priority=1), a_pending("g1", 4, queue="guest"))
+    desk.core.apply(a_queue("guest", 2, "c", flavors={"h100": 2}))
+    desk.settle()
+    assert desk.core.tree.node("c").available("h100")[0] == -2000
+
+    assert ask(desk, a_pending("w1", 4, queue="own", priority=5)) == ["*w1"]
+    assert ask(desk, a_pending("w2", 1, queue="own", priority=5)) == ["?w2:WaitingForQuota"]
+    assert desk.core.tree.node("own").taken("h100")[0] == 4000
+
+
 def test_a_queue_may_spare_its_own_work():
     desk = Desk(a_queue(flavors={"h100": 4}, policy=NEVER_INSIDE))
     run(desk, a_pending("low", 4, priority=1))
