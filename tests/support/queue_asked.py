@@ -27,7 +27,7 @@ class Asked:
         self.window = window or (self.core._open_max, self.core._open_each)
         self.core._open_max, self.core._open_each = self.window
         self.reference = ReferenceQueue(HALF_LIFE_MS)
-        self.expected, self.passed_over, self.displaced = set(), {}, ""
+        self.expected, self.passed_over, self.displaced = set(), {}, None
         self.hearers: dict[type, Any] = {
             workloads.WorkloadQueued: self.queued,
             workloads.CancelWorkload: lambda work, _: self.leaves(work, "cancelled"),
@@ -65,6 +65,7 @@ class Asked:
                 self.sayers.get(type(fact), lambda fact: None)(fact)
             assert message is messages[-1] or not self.expected, "taken back at once"
         assert not self.expected, "an open nomination was not taken back"
+        assert self.displaced is None, "nobody came in the place of who was displaced"
         self.check_records()
         self.check_sums()
         if not self.core.unsettled:
@@ -198,39 +199,56 @@ class Asked:
             return
         if self.stands(work):
             assert self.may_be_displaced(work), f"{work.id} is taken back without a reason"
-            self.displaced = work.queue
-        self.take_back(work, "waiting")
+            self.displaced = work
+        else:
+            self.take_back(work, "waiting")
 
     def nominated(self, fact):
-        """It was the first of its queue that could go; who was before it elsewhere is noted."""
+        """It was the first of its queue that could go; who was before it elsewhere is noted.
+
+        Whom it displaces is there until it is judged: were he gone before, his hope might have
+        been the reason for its own, and he would be nominated again.
+        """
         reference, work = self.reference, self.reference.works[fact.workload.id]
-        in_place, self.displaced = self.displaced == work.queue, ""
+        displaced, self.displaced = self.displaced, None
         assert work.phase == "waiting"
-        assert in_place or (self.may_go(work) and not self.window_full(work.queue))
+        assert self.may_go(work)
+        assert (displaced.queue == work.queue) if displaced else not self.window_full(work.queue)
         work.offered = self.rules(work)
         told = tuple(one.flavor for one in fact.flavors)
         assert (told, fact.strict, fact.within_nominal) == work.offered
         flavor = reference.room(work)
         by_eviction = fact.flavors[0].needs_eviction
         assert by_eviction == (not flavor), f"{work.id} has room in {flavor or 'none'}"
-        self.check_turn(work, anywhere=not by_eviction and not in_place)
+        self.check_turn(work, anywhere=not by_eviction and not displaced)
         if flavor:
             work.flavor = flavor
             reference.promise(work.queue, flavor, work.request)
         else:
             work.hopes_in = reference.hope(work)
             assert work.hopes_in, f"{work.id} has no hope"
+        if displaced:
+            self.take_back(displaced, "waiting")
         work.phase, work.nomination, work.since_ms = "offered", fact.nomination, reference.now_ms
 
     def check_turn(self, work, *, anywhere):
-        """Nobody of its queue was before it; `anywhere`: nor of its tree, unless he goes too."""
+        """Nobody of its queue was before it; `anywhere`: nor of its tree, unless he goes too.
+
+        The turn of a queue is that of its first, whatever those behind him are owed.
+        """
         mine, root = self.order(work), self.reference.path(work.queue)[-1]
-        for one in self.waiting():
-            if self.may_go(one) and self.reference.room(one):
-                if one.queue == work.queue:
-                    assert key(work) <= key(one), f"{work.id} before {one.id} of its queue"
-                elif self.reference.path(one.queue)[-1] == root and self.order(one) < mine:
-                    self.passed_over |= {one.id: work.id} if anywhere else {}
+        for one in filter(self.reference.room, self.able(work.queue)):
+            assert key(work) <= key(one), f"{work.id} before {one.id} of its queue"
+        others = [one for one in QUEUES if anywhere and one != work.queue]
+        for queue in (one for one in others if self.reference.path(one)[-1] == root):
+            first = min(self.able(queue), key=key, default=None)
+            if first and self.reference.room(first) and self.order(first) < mine:
+                self.passed_over[first.id] = work.id
+
+    def able(self, queue):
+        """Who of the queue may go and has room, or hope of it."""
+        may_go = [one for one in self.waiting(queue) if self.may_go(one)]
+        return [one for one in may_go if self.reference.room(one) or self.reference.hope(one)]
 
     # ── what follows from the rules of now ──
 
@@ -262,9 +280,8 @@ class Asked:
 
     def may_be_displaced(self, work):
         """It was refused, the window is full, and somebody before it in its queue may go."""
-        before = [one for one in self.waiting(work.queue) if key(one) < key(work)]
-        may_go = any(self.reference.room(one) or self.reference.hope(one) for one in before)
-        return self.window_full(work.queue) and work.phase == "refused" and may_go
+        before = any(key(one) < key(work) for one in self.able(work.queue))
+        return self.window_full(work.queue) and work.phase == "refused" and before
 
     def may_go(self, work):
         """Whether the rules let it go now if it has room, or hope for it."""
