@@ -14,7 +14,7 @@ TEST_WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadscope
 # Tests without a server; they reach every branch of the core but a few (the report names them), and `make test` runs them once.
 MEASURED := tests/unit tests/properties
-COVERAGE := --cov=shared/core --cov-branch --cov-fail-under=99 --cov-report=term-missing:skip-covered
+COVERAGE := --cov=shared/core --cov-branch --cov-fail-under=99.9 --cov-report=term-missing:skip-covered
 N ?= 10
 SEED ?= 1
 # Modules that write a committed file from the code; each takes --write and --check.

@@ -238,6 +238,22 @@ def test_growth_stays_within_quota_and_on_nodes_of_its_own_where_asked() -> None
     assert len({pod.node for pod in (*kept.pods, *added.pods)}) == 3
 
 
+def test_a_slice_that_is_added_lies_in_a_domain_as_wide_as_slices_are() -> None:
+    """The node on which the gang runs has room for none: its rack is asked next."""
+    fleet = cluster(*racks(4, 4))
+    asked = workload(replace(elastic(6, 2), slices=(Slice(pods=2, level=Level.RACK),)))
+    running = placed(fleet, asked)
+    fleet.release("red", running.pods[2:], asked.spec.pod_sets)
+    kept = replace(running, pods=running.pods[:2])
+
+    added = grow(fleet, request(asked), kept)
+
+    assert added is not None
+    assert len(added.pods) == 4
+    for first, second in ((0, 1), (2, 3)):
+        assert rack_of(added)[first] == rack_of(added)[second]
+
+
 def test_a_gang_that_runs_may_shrink_to_its_least_by_whole_slices() -> None:
     fleet = cluster(*racks(8))
     plain = workload(elastic(4, 2, gpus=1))
