@@ -8,7 +8,6 @@ gives the room back to all, and that is told (design.md 1, Preemption).
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from services.placement import resizing, transitions
@@ -24,6 +23,7 @@ from shared.core.model import Placement
 from shared.core.placement import PlacementRequest, learn
 from shared.core.spare_room import BRIEF, WIDE
 from shared.core.vacating import Holder, place_without, take
+from shared.core.wording import moment
 from shared.events import plans
 from shared.events.envelope import Received
 from shared.events.workloads import Preemption, Wire
@@ -142,10 +142,10 @@ class Evictions:
         limit = spec.expected_duration_seconds or spec.max_duration_seconds or 0
         start_ms = desk.now_ms + victim.workload.spec.grace_seconds * 1000
         back_at_ms = start_ms + limit * 1000 if limit else 0
-        back = f"about {_time(back_at_ms)}" if back_at_ms else "as soon as there is room"
+        back = f"about {moment(back_at_ms)}" if back_at_ms else "as soon as there is room"
         text = (
-            f"preempted at {_time(desk.now_ms)} for workload {workload.id} of team {workload.team}"
-            f" (queue {workload.queue}, rule {rule})"
+            f"preempted at {moment(desk.now_ms)} for workload {workload.id}"
+            f" of team {workload.team} (queue {workload.queue}, rule {rule})"
         )
         if planned.pods_kept:
             text += f"; it may grow again {back}"
@@ -274,7 +274,3 @@ class Evictions:
 
     def _tell(self, fact: Wire, workload_id: str, message: Received) -> None:
         self._desk.tell_about(fact, workload_id, message)
-
-
-def _time(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

@@ -6,7 +6,7 @@ import asyncio
 import json
 import signal
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,14 +46,6 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSystem]:
     system = launch(folder / "system", overrides=overrides, leave_out=())
     yield system
     system.discard()
-
-
-@pytest.fixture
-async def stage(system: LocalSystem) -> AsyncIterator[Stage]:
-    stage = Stage(system)
-    await stage.connect()
-    yield stage
-    await stage.disconnect()
 
 
 async def organise(stage: Stage, release_seconds: int) -> None:

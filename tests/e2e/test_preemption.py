@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -26,14 +26,6 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSystem]:
     system = launch(tmp_path_factory.mktemp("preemption") / "system", leave_out=("fleet",))
     yield system
     system.discard()
-
-
-@pytest.fixture
-async def stage(system: LocalSystem) -> AsyncIterator[Stage]:
-    stage = Stage(system)
-    await stage.connect()
-    yield stage
-    await stage.disconnect()
 
 
 def a_spec(name: str, gpus: int, priority_class: str) -> WorkloadSpec:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from operations.replay.recorded import data_folder
+from tests.support.killing import run_in_short
 
 FILES = ("philly/sia_philly.csv.gz", "acme/converted_kalos_trace.csv")
 pytestmark = pytest.mark.skipif(
@@ -18,12 +16,4 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.mark.timeout(480)
 def test_recorded_clusters_survive_kills_preemption_drains_and_changes_of_quota() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.e2e.replay_kill_test", "--rounds", "12", "--seed", "1"],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-
-    print(done.stdout[-4000:])
-    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-3000:]
+    run_in_short("replay_kill_test", rounds=12)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -22,14 +22,6 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSystem]:
     system = launch(tmp_path_factory.mktemp("resize") / "system")
     yield system
     system.discard()
-
-
-@pytest.fixture
-async def stage(system: LocalSystem) -> AsyncIterator[Stage]:
-    stage = Stage(system)
-    await stage.connect()
-    yield stage
-    await stage.disconnect()
 
 
 def a_gang(name: str, count: int, least: int) -> WorkloadSpec:

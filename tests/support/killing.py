@@ -119,3 +119,15 @@ def checked(stage: Stage) -> str:
         return "clean"
     print(done.stdout[-6000:], done.stderr[-3000:])
     return f"exit {done.returncode}"
+
+
+def run_in_short(test: str, rounds: int) -> None:
+    """Run `tests.e2e.TEST`, a kill test, for some rounds; fails unless it is green."""
+    done = subprocess.run(
+        [sys.executable, "-m", f"tests.e2e.{test}", "--rounds", str(rounds), "--seed", "1"],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    print(done.stdout[-4000:])
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-3000:]
