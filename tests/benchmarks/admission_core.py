@@ -12,7 +12,8 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from shared.core.nomination import Nominate, Nominator
+from shared.core.nomination import Nominator
+from shared.core.nomination_decision import Nominate
 from shared.core.pending import Pending
 from shared.core.quota import FlavorLimits, QuotaDocument, QuotaTree
 from shared.core.waiting import WaitingIndex

@@ -23,7 +23,8 @@ from shared.core.model import (
     Placement,
     Workload,
 )
-from shared.core.nomination import Nominate, Nominator, Withdraw
+from shared.core.nomination import Nominator
+from shared.core.nomination_decision import Nominate, Withdraw
 from shared.core.pending import Pending
 from shared.core.placement import place
 from shared.core.preemption import (

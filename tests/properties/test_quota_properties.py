@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.core.amounts import fits
-from shared.core.nomination import Nominate
+from shared.core.nomination_decision import Nominate
 from shared.core.pending import Phase
 from shared.core.quota import NOTHING
 from shared.core.quota_limits import plus
@@ -194,7 +194,7 @@ class History:
 
     def could_go(self, line, one):
         core = self.desk.core
-        if core.open >= core._open_max and len(line.open) >= core._open_each:
+        if core.open >= core.window.open_max and len(line.open) >= core.window.open_each:
             return False
         flavors = line.node.document.flavors
         if any(core.tree.blocked_by(line.node, name, one.request) is None for name in flavors):

@@ -24,8 +24,8 @@ class Asked:
     def __init__(self, window):
         self.handler = QuotaHandler(half_life_ms=HALF_LIFE_MS)
         self.core = self.handler.memory.core
-        self.window = window or (self.core._open_max, self.core._open_each)
-        self.core._open_max, self.core._open_each = self.window
+        self.window = window or (self.core.window.open_max, self.core.window.open_each)
+        self.core.window.open_max, self.core.window.open_each = self.window
         self.reference = ReferenceQueue(HALF_LIFE_MS)
         self.expected, self.passed_over, self.displaced = set(), {}, None
         self.hearers: dict[type, Any] = {

@@ -18,7 +18,7 @@ from shared.core.model import (
     Workload,
 )
 from shared.core.node_links import LinkTable
-from shared.core.nomination import TURN_MAX
+from shared.core.nomination_settling import TURN_MAX
 from shared.core.placement import place
 from shared.core.quota import FlavorLimits, QuotaDocument
 from shared.core.room import room_index

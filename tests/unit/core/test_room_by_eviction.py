@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.core.nomination import Nominate
+from shared.core.nomination_decision import Nominate
 from shared.core.pending import Phase
 from shared.core.queue_policy import QueuePolicy, Reclaim, WithinQueue
 from shared.core.quota import FlavorLimits, QuotaDocument

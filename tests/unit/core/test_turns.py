@@ -1,6 +1,6 @@
 """Queues fill a window that cannot hold all of their work in the order of placement."""
 
-from shared.core.nomination import Nominate, Withdraw
+from shared.core.nomination_decision import Nominate, Withdraw
 from shared.core.permission import Room
 from shared.core.turns import Turn, take_turns, turn_key
 from shared.core.units import UNLIMITED

@@ -1,7 +1,8 @@
 """Valid objects that name only what matters to a test of quota."""
 
 from shared.core.flavor_choice import Choice
-from shared.core.nomination import Nominate, Nominator, Refuse, Withdraw
+from shared.core.nomination import Nominator
+from shared.core.nomination_decision import Nominate, Refuse, Withdraw
 from shared.core.pending import Pending
 from shared.core.queue_policy import QueuePolicy, Reclaim, WithinQueue
 from shared.core.quota import FlavorLimits, QuotaDocument
