@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
-from muster.cli.output import Format, show_value
+from muster.cli.output import Format, local_time, show_value
 from muster.cli.session import call, now_ms
 from muster.cli.workloads import OutputOption, WorkloadArgument, resolve
 
@@ -55,5 +54,4 @@ def _moment(moment_ms: int, now: int) -> str:
     seconds = max(moment_ms - now, 0) // 1000
     hours, minutes = seconds // 3600, seconds % 3600 // 60
     left = f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds % 60} s"
-    clock = time.strftime("%Y-%m-%d %H:%M", time.localtime(moment_ms / 1_000))
-    return f"{clock}, in {left}"
+    return f"{local_time(moment_ms)}, in {left}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -129,6 +130,11 @@ def age(milliseconds: int | None, now_ms: int) -> str:
         if seconds >= 2 * size:
             return f"{seconds // size}{unit}"
     return f"{seconds}s"
+
+
+def local_time(moment_ms: int) -> str:
+    """A moment on the clock of whoever reads it, such as "2026-11-21 14:05:09"."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment_ms / 1000))
 
 
 def gpus(milli: int | None) -> str:

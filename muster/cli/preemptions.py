@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated, Any, Final
 
 import typer
 
-from muster.cli.output import Column, Format, field, show_items
+from muster.cli.output import Column, Format, field, local_time, show_items
 from muster.cli.session import call, now_ms
 from muster.cli.why import moment_of
 from muster.cli.workloads import OutputOption
@@ -39,7 +38,7 @@ def preemptions(
 
 
 def _time(one: Json) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one["at_ms"] / 1_000))
+    return local_time(one["at_ms"])
 
 
 def _alternatives(one: Json) -> str:

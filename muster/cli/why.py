@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from muster.cli.failures import UsageError
-from muster.cli.output import Format, age, gpus, show_value
+from muster.cli.output import Format, age, gpus, local_time, show_value
 from muster.cli.session import call, now_ms
 from muster.cli.workloads import OutputOption, WorkloadArgument, resolve
 
@@ -125,9 +124,9 @@ def _future(answer: Json) -> list[str]:
     for one in answer.get("frees_next") or ():
         who = one["workload"]["name"] or one["workload"]["id"] or "a workload of another team"
         amount = gpus(one["charge"]["gpu_milli"])
-        lines.append(f"Frees next: {amount} GPUs at about {_clock(one['ends_at_ms'])} ({who})")
+        lines.append(f"Frees next: {amount} GPUs at about {local_time(one['ends_at_ms'])} ({who})")
     if answer.get("promised_start_ms"):
-        lines.append(f"Promised start: {_clock(answer['promised_start_ms'])}")
+        lines.append(f"Promised start: {local_time(answer['promised_start_ms'])}")
     return lines
 
 
@@ -135,10 +134,8 @@ def _past(answer: Json) -> list[str]:
     one = answer.get("preempted_by")
     if not one:
         return []
-    line = f"Preempted at {_clock(one['at_ms'])} for {one['workload_id']} of team {one['team']}"
-    back = f"; room back at about {_clock(one['back_at_ms'])}" if one["back_at_ms"] else ""
+    line = (
+        f"Preempted at {local_time(one['at_ms'])} for {one['workload_id']} of team {one['team']}"
+    )
+    back = f"; room back at about {local_time(one['back_at_ms'])}" if one["back_at_ms"] else ""
     return [f"{line} ({one['rule']}): {one['message']}{back}"]
-
-
-def _clock(moment_ms: int) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment_ms / 1_000))

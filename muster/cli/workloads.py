@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from muster.cli.failures import UsageError
-from muster.cli.output import Column, Format, age, field, gpus, note, show_items, show_value
+from muster.cli.output import (
+    Column,
+    Format,
+    age,
+    field,
+    gpus,
+    local_time,
+    note,
+    show_items,
+    show_value,
+)
 from muster.cli.session import call, now_ms
 from muster.errors import NotFound
 
@@ -107,7 +117,7 @@ def _text_of(name: str, value: Any) -> str:  # noqa: ANN401  # any JSON
     if value in (None, "", [], {}):
         return ""
     if name.endswith("_at_ms"):
-        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(value / 1000))
+        return local_time(value)
     if name == "nodes":
         return ", ".join(value[:PODS_SHOWN]) + (", ..." if len(value) > PODS_SHOWN else "")
     return value if isinstance(value, str) else _inline(value)
@@ -222,7 +232,7 @@ def _show_event(event: Json, output: Format) -> None:
 def event_line(event: Json) -> str:
     """One line for people."""
     moment = event.get("at_ms")
-    clock = time.strftime("%H:%M:%S", time.localtime(moment / 1000)) if moment else ""
+    clock = local_time(moment) if moment else ""
     words = (
         clock,
         event.get("workload_id", ""),

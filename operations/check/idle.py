@@ -44,8 +44,10 @@ def _begin(evidence: Evidence) -> _Story:
         place = (one["workload_id"], one["attempt"], one["since_ms"], one["until_ms"])
         story.noticed.add(place)
     for record in evidence.log.of(RUNNING):
-        attempt = (record.payload["workload_id"], record.payload["attempt"])
-        story.running_at_ms[attempt] = record.payload["running_at_ms"]
+        one = record.payload
+        # Facts of before the field came say it by their own time.
+        began_ms = one.get("running_at_ms", record.time_ms)
+        story.running_at_ms[one["workload_id"], one["attempt"]] = began_ms
     for record in evidence.log.of(QUEUED):
         workload = record.payload["workload"]
         story.classes[workload["id"]] = workload.get("spec", {}).get("priority_class", "")

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from operations.documents import asyncapi, lifecycle, metrics, schemas, settings
+from operations.documents import asyncapi, decisions, lifecycle, metrics, schemas, settings
 from operations.documents.compatibility import broken_promises
 
 CHECKOUT: Final = Path(__file__).parents[2]
@@ -21,6 +21,7 @@ def rendered() -> dict[str, str]:
     """The text of every generated file by its path in the repository."""
     files = {f"{SCHEMAS}/{name}.json": text for name, text in schemas.render().items()}
     return files | {
+        "docs/adr/README.md": decisions.render(),
         "docs/asyncapi.yaml": asyncapi.render(),
         "docs/lifecycle.md": lifecycle.render(),
         "docs/metrics.md": metrics.render(),

@@ -11,7 +11,7 @@ from deploy.local.cache import CHECKOUT
 DOCUMENTS = [
     *(CHECKOUT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")),
     CHECKOUT / "CHANGELOG.md",
-    *sorted((CHECKOUT / "docs" / "adr").glob("*.md")),
+    *sorted((CHECKOUT / "docs" / "adr").glob("0*.md")),
 ]
 TARGETS = re.compile(r"^([a-z][a-z%-]*):", re.MULTILINE)
 TREES = ("", "shared")
@@ -51,7 +51,7 @@ def _modules(text: str) -> list[str]:
 
 def _decisions(text: str) -> list[str]:
     numbers = {int(number) for number in re.findall(r"\bADR (\d+)", text)}
-    known = {int(path.name[:4]) for path in (CHECKOUT / "docs" / "adr").glob("*.md")}
+    known = {int(path.name[:4]) for path in (CHECKOUT / "docs" / "adr").glob("0*.md")}
     return [f"ADR {number}" for number in sorted(numbers - known)]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from operations.check.idle import check_idle
-from tests.unit.operations.world import World, fact
+from tests.unit.operations.world import START_MS, World, fact
 
 NAME = "w" + "i" * 26
 
@@ -49,3 +49,16 @@ def test_a_release_on_evidence_is_all_right():
 )
 def test_a_release_without_is_found(changed: dict[str, Any], text: str):
     assert any(text in detail for detail in found(a_world(**changed))), found(a_world(**changed))
+
+
+@pytest.mark.parametrize(("since_ms", "faults"), [(START_MS + 5, 0), (START_MS - 5, 1)])
+def test_an_old_fact_that_does_not_say_when_it_ran_says_it_by_its_time(since_ms: int, faults: int):
+    world = World()
+    world.tell("placement", "workload.facts.v1", "workload.running", fact(NAME, 3, "running"))
+    seen = {"since_ms": since_ms, "until_ms": since_ms + 9}
+    noticed = {"workload_id": NAME, "attempt": 1, **seen}
+    world.tell("monitoring", "idleness.facts.v1", "idleness.noticed", noticed)
+    evicted = {**fact(NAME, 4, "evicting"), "reason": "idle", "idle": seen}
+    world.tell("placement", "workload.facts.v1", "workload.evicted", evicted)
+
+    assert faults == sum("before it ran" in detail for detail in found(world))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from operations.documents import __main__ as documents
-from operations.documents import lifecycle, metrics, settings
+from operations.documents import decisions, lifecycle, metrics, settings
 from shared.core.lifecycle import TRANSITIONS, State
 from shared.runtime.settings import Settings
 
@@ -70,3 +70,21 @@ def test_metrics_of_modules_and_gauges_are_listed_with_their_labels():
     assert "| `muster_commit_seconds` | histogram | service |" in text
     assert "| `muster_gpu_allocated` | gauge | flavor |" in text
     assert "| `muster_refusals_total` | counter | by, reason |" in text
+
+
+def test_every_decision_is_listed_by_its_title():
+    lines = decisions.render().splitlines()
+
+    assert len(list(decisions.FOLDER.glob("0*.md"))) == sum("](0" in line for line in lines)
+    assert "| [9](0009-integer-units.md) | Amounts are integers in named units |" in lines
+
+
+@pytest.mark.parametrize("first", ["# Layers", "# 2. Layers", "# 1. ", ""])
+def test_a_decision_that_does_not_begin_with_its_number_and_title_is_named(
+    first: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "0001-layers.md").write_text(f"{first}\n")
+    monkeypatch.setattr(decisions, "FOLDER", tmp_path)
+
+    with pytest.raises(ValueError, match=r"0001-layers.md does not begin with `# 1\. TITLE`"):
+        decisions.render()
