@@ -3,65 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
 from typing import Any
 
-import pytest
-
-from shared.core.decision import Reason
-from shared.core.lifecycle import State
-from shared.core.model import GpuRequest, Placement, PodSet, Workload, WorkloadKind, WorkloadSpec
+from shared.core.model import GpuRequest, Placement, PodSet
 from shared.core.units import Resources
-from shared.events import topics, workloads
-from tests.fixtures.servers import Database
+from tests.support import facts as telling
+from tests.support.facts import Fact
 from tests.support.gateway import (
     Gateway,
     publish_facts,
-    running_gateway,
     running_projection,
     until,
 )
 
-Fact = tuple[topics.Topic, workloads.Wire]
 MINUTE_MS = 60_000
 LONG_AGO = int(time.time() * 1000) - 600 * MINUTE_MS
 
 
-@pytest.fixture
-async def gateway(kafka: str, database: Database, topic_prefix: str) -> AsyncIterator[Gateway]:
-    async with running_gateway(kafka, database.url("gateway"), topic_prefix) as running:
-        await running.organise("red", "blue")
-        yield running
-
-
 def queued(name: str, at_ms: int, *, seconds: int | None = None) -> Fact:
-    spec = WorkloadSpec(
-        name=f"n-{name}",
-        kind=WorkloadKind.TRAINING,
-        pod_sets=(PodSet(gpu=GpuRequest(count=1)),),
-        expected_duration_seconds=seconds,
-    )
-    workload = Workload(
-        id=name, team="red", queue="red", cell=0, priority=0, spec=spec, submitted_at_ms=at_ms
-    )
-    return topics.QUEUE_FACTS, workloads.WorkloadQueued(workload=workload, body_hash="h")
-
-
-def common(name: str, version: int, state: State) -> dict[str, Any]:
-    base: dict[str, Any] = {"workload_id": name, "team": "red", "queue": "red", "priority": 0}
-    return base | {"version": version, "state": state, "attempt": 1}
+    pods = PodSet(gpu=GpuRequest(count=1))
+    return telling.queued(name, pods=pods, at_ms=at_ms, seconds=seconds)
 
 
 def started(name: str, submitted_ms: int, waited_ms: int) -> list[Fact]:
+    placement = Placement(flavor="h100", pods=(), charge=Resources(gpu_milli=1000))
     at_ms = submitted_ms + waited_ms
-    placed = workloads.WorkloadPlaced(
-        **common(name, 2, State.PLACED),
-        placement=Placement(flavor="h100", pods=(), charge=Resources(gpu_milli=1000)),
-        placed_at_ms=at_ms,
-        submitted_at_ms=submitted_ms,
-    )
-    runs = workloads.WorkloadRunning(**common(name, 3, State.RUNNING), running_at_ms=at_ms)
-    return [(topics.WORKLOAD_FACTS, placed), (topics.WORKLOAD_FACTS, runs)]
+    return telling.started(name, placement=placement, at_ms=at_ms, submitted_at_ms=submitted_ms)
 
 
 def history(minutes: range) -> list[Fact]:
@@ -75,17 +42,7 @@ def history(minutes: range) -> list[Fact]:
 
 
 def promise(name: str, start_ms: int) -> Fact:
-    fact = workloads.PlacementRefused(
-        workload_id=name,
-        team="red",
-        queue="red",
-        nomination=1,
-        reason=Reason.NO_CAPACITY,
-        message="promised",
-        next_step="wait",
-        evidence={"promised_start_ms": start_ms},
-    )
-    return topics.WORKLOAD_FACTS, fact
+    return telling.refused(name, "promised", "wait", {"promised_start_ms": start_ms})
 
 
 async def asked(gateway: Gateway, name: str, key: str, version: int = 1) -> dict[str, Any]:

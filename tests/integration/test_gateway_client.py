@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from muster.client import AsyncClient
 from muster.errors import Changed, NotAuthorised, NotFound, Rejected
-from tests.fixtures.servers import Database
-from tests.support.gateway import SPEC, Gateway, running_gateway
-
-
-@pytest.fixture
-async def gateway(kafka: str, database: Database, topic_prefix: str) -> AsyncIterator[Gateway]:
-    async with running_gateway(kafka, database.url("gateway"), topic_prefix) as running:
-        await running.organise("red")
-        yield running
+from tests.support.gateway import SPEC, Gateway
 
 
 async def test_a_member_submits_finds_and_commands_his_workloads(gateway: Gateway):

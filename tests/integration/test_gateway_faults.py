@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
 
-import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from shared.events.topics import SUBMISSION_COMMANDS
 from tests.fixtures.servers import Database
-from tests.support.gateway import SPEC, Gateway, running_gateway, until
+from tests.support.gateway import SPEC, Gateway, until
 
 ROUNDS = 15
 CUT = (
     "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
     " WHERE datname = current_database() AND pid <> pg_backend_pid()"
 )
-
-
-@pytest.fixture
-async def gateway(kafka: str, database: Database, topic_prefix: str) -> AsyncIterator[Gateway]:
-    async with running_gateway(kafka, database.url("gateway"), topic_prefix) as running:
-        await running.organise("red")
-        yield running
 
 
 async def _published(gateway: Gateway, wanted: set[str]) -> Counter[str]:

@@ -5,13 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
 
 import aiohttp
-import pytest
 
-from shared.core.decision import Reason
-from shared.core.lifecycle import State
 from shared.core.model import (
     Gpu,
     GpuShare,
@@ -19,106 +15,65 @@ from shared.core.model import (
     Placement,
     PodPlacement,
     PodSet,
-    Workload,
-    WorkloadKind,
-    WorkloadSpec,
 )
 from shared.core.units import Resources
-from shared.events import nodes, topics, workloads
-from tests.fixtures.servers import Database
+from shared.events import nodes, topics
+from tests.support import facts as telling
+from tests.support.facts import Fact
 from tests.support.gateway import (
     SPEC,
     Gateway,
     publish_facts,
-    running_gateway,
     running_projection,
     until,
 )
 
 
-@pytest.fixture
-async def gateway(kafka: str, database: Database, topic_prefix: str) -> AsyncIterator[Gateway]:
-    async with running_gateway(kafka, database.url("gateway"), topic_prefix) as running:
-        await running.organise("red")
-        yield running
-
-
-def _facts(identifier: str, at_ms: int) -> list[tuple[topics.Topic, workloads.Wire]]:
-    spec = WorkloadSpec(
-        name="train",
-        kind=WorkloadKind.TRAINING,
-        pod_sets=(PodSet(cpu_milli=4000, memory_mib=1024),),
-    )
-    workload = Workload(
-        id=identifier,
-        team="red",
-        queue="red",
-        cell=0,
-        priority=7,
-        spec=spec,
-        submitted_at_ms=at_ms,
-    )
-    share = GpuShare(index=1, mask=255, milli=1000, memory_mib=0)
-    placement = Placement(
-        flavor="h100",
-        pods=(PodPlacement(pod_set="main", rank=0, node="node-1", shares=(share,)),),
-        charge=Resources(gpu_milli=1000, cpu_milli=4000, memory_mib=1024),
-    )
+def _node() -> list[Fact]:
+    """Eight GPUs, one of them broken."""
+    gpus = tuple(Gpu(index=index, uuid=f"g{index}", memory_mib=81_920) for index in range(8))
     node = Node(
         name="node-1",
         flavor="h100",
         product="H100",
         cpu_milli=96_000,
         memory_mib=1 << 20,
-        gpus=tuple(Gpu(index=index, uuid=f"g{index}", memory_mib=81_920) for index in range(8)),
+        gpus=gpus,
     )
-    base: dict = {"workload_id": identifier, "team": "red", "queue": "red", "priority": 7}
+    broken = nodes.GpuHealthReported(node="node-1", gpu=3, healthy=False, generation=2)
+    report = nodes.NodeInventoryReported(node=node, generation=1)
+    return [(topics.NODE_FACTS, report), (topics.NODE_FACTS, broken)]
+
+
+def _waiting(identifier: str, at_ms: int) -> list[Fact]:
+    """Queued and refused."""
+    pods = PodSet(cpu_milli=4000, memory_mib=1024)
+    message, evidence = "8 needed, 3 free", {"needed": 8, "free": 3}
     return [
-        (topics.NODE_FACTS, nodes.NodeInventoryReported(node=node, generation=1)),
-        (
-            topics.NODE_FACTS,
-            nodes.GpuHealthReported(node="node-1", gpu=3, healthy=False, generation=2),
-        ),
-        (topics.QUEUE_FACTS, workloads.WorkloadQueued(workload=workload, body_hash="h")),
-        (
-            topics.WORKLOAD_FACTS,
-            workloads.PlacementRefused(
-                workload_id=identifier,
-                team="red",
-                queue="red",
-                nomination=1,
-                reason=Reason.NO_CAPACITY,
-                message="8 needed, 3 free",
-                next_step="wait for 5",
-                evidence={"needed": 8, "free": 3},
-            ),
-        ),
-        (
-            topics.WORKLOAD_FACTS,
-            workloads.WorkloadPlaced(
-                **base,
-                version=2,
-                state=State.PLACED,
-                attempt=1,
-                placement=placement,
-                placed_at_ms=at_ms + 50,
-                submitted_at_ms=at_ms,
-            ),
-        ),
-        (
-            topics.WORKLOAD_FACTS,
-            workloads.WorkloadRunning(
-                **base, version=3, state=State.RUNNING, attempt=1, running_at_ms=at_ms + 60
-            ),
-        ),
+        telling.queued(identifier, pods=pods, at_ms=at_ms, priority=7),
+        telling.refused(identifier, message, "wait for 5", evidence),
     ]
+
+
+def _running(identifier: str, at_ms: int) -> list[Fact]:
+    """On the node's second GPU."""
+    share = GpuShare(index=1, mask=255, milli=1000, memory_mib=0)
+    placement = Placement(
+        flavor="h100",
+        pods=(PodPlacement(pod_set="main", rank=0, node="node-1", shares=(share,)),),
+        charge=Resources(gpu_milli=1000, cpu_milli=4000, memory_mib=1024),
+    )
+    return telling.started(
+        identifier, placement=placement, at_ms=at_ms + 50, submitted_at_ms=at_ms, priority=7
+    )
 
 
 async def test_the_read_model_follows_the_facts_and_streams_them(gateway: Gateway):
     key = await gateway.key("red", "member")
     made = await gateway.call("POST", "/v1/workloads", SPEC, key=key)
     identifier = made.body["id"]
-    facts = _facts(identifier, int(time.time() * 1000))
+    at_ms = int(time.time() * 1000)
+    waiting = [*_node(), *_waiting(identifier, at_ms)]
     path = f"/v1/workloads/{identifier}"
     headers = {
         "Authorization": f"Bearer {key}",
@@ -134,7 +89,7 @@ async def test_the_read_model_follows_the_facts_and_streams_them(gateway: Gatewa
         running_projection(gateway.settings),
         gateway.http.get(f"{gateway.address}/v1/events", headers=headers) as stream,
     ):
-        await publish_facts(gateway.settings, facts[:4], source="t1", at_ms=facts_time(facts))
+        await publish_facts(gateway.settings, waiting, source="t1", at_ms=at_ms)
         await until(lambda: state("queued"))
 
         async def refused():
@@ -143,7 +98,8 @@ async def test_the_read_model_follows_the_facts_and_streams_them(gateway: Gatewa
 
         why = await until(refused)
         queue = await gateway.call("GET", "/v1/queues/red", key=key)
-        await publish_facts(gateway.settings, facts[4:], source="t2", at_ms=facts_time(facts) + 9)
+        begun = _running(identifier, at_ms)
+        await publish_facts(gateway.settings, begun, source="t2", at_ms=at_ms + 9)
         running = await until(lambda: state("running"))
         streamed = await _streamed(stream, 4)
         node = await gateway.call("GET", "/v1/nodes/node-1", key=key)
@@ -171,12 +127,6 @@ async def test_the_read_model_follows_the_facts_and_streams_them(gateway: Gatewa
     assert "Running" == after.body["reason"]
 
 
-def facts_time(facts: list) -> int:
-    """When the workload of `_facts` was submitted."""
-    time_ms: int = facts[2][1].workload.submitted_at_ms
-    return time_ms
-
-
 async def _used(gateway: Gateway, key: str):
     reply = await gateway.call("GET", "/v1/queues/red", key=key)
     used = reply.body["flavors"][0]["used"]["gpu_milli"]
@@ -196,7 +146,7 @@ async def _streamed(stream: aiohttp.ClientResponse, count: int) -> list[dict]:
 async def test_a_node_tells_that_it_is_drained_and_why_until_it_takes_work_again(
     gateway: Gateway,
 ):
-    report, *_ = _facts("w1", 1_000)
+    report, _ = _node()
     drained = nodes.NodeCordoned(
         node="node-1", reason="drained", message="by op: new fan", gone_at_ms=9_000, evicted=1
     )

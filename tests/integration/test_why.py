@@ -10,11 +10,13 @@ import pytest
 
 from shared.core.decision import Reason
 from shared.core.lifecycle import State
-from shared.core.model import GpuRequest, Placement, PodSet, Workload, WorkloadKind, WorkloadSpec
+from shared.core.model import GpuRequest, Placement, PodSet
 from shared.core.team_policy import AtLimit
 from shared.core.units import Resources
 from shared.events import plans, quotas, topics, workloads
 from tests.fixtures.servers import Database
+from tests.support import facts as telling
+from tests.support.facts import Fact, common
 from tests.support.gateway import (
     Gateway,
     publish_facts,
@@ -23,9 +25,9 @@ from tests.support.gateway import (
     until,
 )
 
-Fact = tuple[topics.Topic, workloads.Wire]
 START = int(time.time() * 1000) - 60_000
 HOUR = 3_600
+PREEMPTOR: dict = {"workload_id": "w3", "team": "red", "queue": "red"}
 
 
 @pytest.fixture
@@ -46,41 +48,18 @@ async def gateway(kafka: str, database: Database, topic_prefix: str) -> AsyncIte
 
 def queued(identifier: str, team: str = "red", *, priority: int = 0, after: int = 0) -> Fact:
     pods = PodSet(gpu=GpuRequest(count=8), cpu_milli=4000, memory_mib=1024)
-    spec = WorkloadSpec(
-        name=f"n-{identifier}",
-        kind=WorkloadKind.TRAINING,
-        pod_sets=(pods,),
-        expected_duration_seconds=HOUR,
+    at_ms = START + after
+    return telling.queued(
+        identifier, team, pods=pods, at_ms=at_ms, priority=priority, seconds=HOUR
     )
-    workload = Workload(
-        id=identifier,
-        team=team,
-        queue=team,
-        cell=0,
-        priority=priority,
-        spec=spec,
-        submitted_at_ms=START + after,
-    )
-    return topics.QUEUE_FACTS, workloads.WorkloadQueued(workload=workload, body_hash="h")
-
-
-def common(identifier: str, team: str, version: int, state: State) -> dict:
-    base: dict = {"workload_id": identifier, "team": team, "queue": team, "priority": 0}
-    return base | {"version": version, "state": state, "attempt": 1}
 
 
 def running(identifier: str, team: str, since_ms: int) -> list[Fact]:
     charge = Resources(gpu_milli=8000, cpu_milli=4000, memory_mib=1024)
-    placed = workloads.WorkloadPlaced(
-        **common(identifier, team, 2, State.PLACED),
-        placement=Placement(flavor="h100", pods=(), charge=charge),
-        placed_at_ms=since_ms,
-        submitted_at_ms=START,
+    placement = Placement(flavor="h100", pods=(), charge=charge)
+    return telling.started(
+        identifier, team, placement=placement, at_ms=since_ms, submitted_at_ms=START
     )
-    runs = workloads.WorkloadRunning(
-        **common(identifier, team, 3, State.RUNNING), running_at_ms=since_ms
-    )
-    return [(topics.WORKLOAD_FACTS, placed), (topics.WORKLOAD_FACTS, runs)]
 
 
 def refused(identifier: str) -> Fact:
@@ -194,55 +173,48 @@ async def test_queues_and_cohorts_tell_what_they_borrow_and_lend_shares_use_and_
     assert blue["budget"] is None
 
 
-async def test_a_preemption_is_one_record_and_other_teams_victims_are_only_counted(
-    gateway: Gateway,
-):
-    teams = ("red", "blue", "green")
-    keys = {team: await gateway.key(team, "viewer") for team in teams[:2]}
-    await gateway.organise("green")
-    keys["green"] = await gateway.key("green", "viewer")
+def accepted_plan(identifier: str) -> Fact:
+    """A workload of blue and one of red go for w3 of red."""
     victims = tuple(
         plans.PlannedVictim(workload_id=name, version=3, attempt=1, lost_gpu_ms=1_000)
         for name in ("w1", "w2")
     )
     other = plans.RefusedAlternative(why="costs more", victims=("w1", "w2"), lost_gpu_ms=9_000)
-    plan: dict = {"workload_id": "w3", "team": "red", "queue": "red"}
-
-    def accepted(identifier: str) -> Fact:
-        fact = plans.EvictionPlanAccepted(
-            **plan,
-            plan_id=identifier,
-            flavor="h100",
-            rule="reclaim",
-            victims=victims,
-            alternatives=(other,),
-            expires_at_ms=START + 9_000,
-        )
-        return topics.WORKLOAD_FACTS, fact
-
-    expired = plans.ReservationExpired(
-        **plan, plan_id="p1", reason="timed-out", message="m", expired_at_ms=START + 9_000
+    fact = plans.EvictionPlanAccepted(
+        **PREEMPTOR,
+        plan_id=identifier,
+        flavor="h100",
+        rule="reclaim",
+        victims=victims,
+        alternatives=(other,),
+        expires_at_ms=START + 9_000,
     )
-    facts = [queued("w1", "blue"), queued("w2", "red"), accepted("p1"), accepted("p2")]
-    facts += [queued("w3"), *running("w3", "red", START + 500)]
+    return topics.WORKLOAD_FACTS, fact
 
+
+async def two_plans(gateway: Gateway) -> None:
+    """The first runs out of its time, by the second w3 starts."""
+    expired = plans.ReservationExpired(
+        **PREEMPTOR, plan_id="p1", reason="timed-out", message="m", expired_at_ms=START + 9_000
+    )
+    facts = [queued("w1", "blue"), queued("w2", "red"), accepted_plan("p1"), accepted_plan("p2")]
+    facts += [queued("w3"), *running("w3", "red", START + 500), (topics.WORKLOAD_FACTS, expired)]
+    await publish_facts(gateway.settings, facts, source="a", at_ms=START)
+
+    async def told():
+        items = (await gateway.call("GET", "/v1/preemptions?limit=1")).body["items"]
+        return items and items[0]["outcome"] == "placed" and len(items[0]["victims"]) == 2
+
+    await until(told)
+
+
+async def test_a_preemption_is_one_record_with_its_cost_its_outcome_and_what_was_refused(
+    gateway: Gateway,
+):
     async with running_projection(gateway.settings):
-        await publish_facts(
-            gateway.settings, [*facts, (topics.WORKLOAD_FACTS, expired)], source="a", at_ms=START
-        )
-
-        async def listed():
-            reply = await gateway.call("GET", "/v1/preemptions?limit=1")
-            items = reply.body["items"]
-            full = items and items[0]["outcome"] == "placed"
-            return reply.body if full and len(items[0]["victims"]) == 2 else None
-
-        first = await until(listed)
+        await two_plans(gateway)
+        first = (await gateway.call("GET", "/v1/preemptions?limit=1")).body
         rest = await gateway.call("GET", f"/v1/preemptions?cursor={first['next_cursor']}")
-        seen = {
-            team: (await gateway.call("GET", "/v1/preemptions", key=key)).body["items"]
-            for team, key in keys.items()
-        }
         late = await gateway.call("GET", f"/v1/preemptions?since={START + 60_000}")
 
     (newest,), (oldest,) = first["items"], rest.body["items"]
@@ -253,12 +225,28 @@ async def test_a_preemption_is_one_record_and_other_teams_victims_are_only_count
         newest["lost_gpu_ms"],
         newest["alternatives"][0]["victims_count"],
     )
+    assert [] == late.body["items"]
+
+
+async def test_of_a_preemption_a_team_sees_its_own_victims_and_the_others_are_only_counted(
+    gateway: Gateway,
+):
+    await gateway.organise("green")
+    keys = {team: await gateway.key(team, "viewer") for team in ("red", "blue", "green")}
+
+    async with running_projection(gateway.settings):
+        await two_plans(gateway)
+        seen = {
+            team: (await gateway.call("GET", "/v1/preemptions", key=key)).body["items"]
+            for team, key in keys.items()
+        }
+
     victims_seen = {
         team: [one["workload_id"] for one in items[0]["victims"]] if items else None
         for team, items in seen.items()
     }
     assert {"red": ["w2"], "blue": ["w1"], "green": None} == victims_seen
-    assert [] == late.body["items"]
+    assert {2} == {one["victims_count"] for items in seen.values() for one in items}
 
 
 async def test_who_was_preempted_is_told_for_whom_and_the_past_is_told_as_it_was(
@@ -269,14 +257,14 @@ async def test_who_was_preempted_is_told_for_whom_and_the_past_is_told_as_it_was
         plan_id="p", rule="reclaim", workload_id="w9", team="blue", queue="blue"
     )
     evicted = workloads.WorkloadEvicted(
-        **common("w1", "red", 4, State.EVICTING),
+        **common("w1", 4, State.EVICTING),
         reason="Reclaimed",
         message="blue takes back what it lent",
         preemption=preemption,
         back_at_ms=77,
     )
     requeued = workloads.WorkloadRequeued(
-        **common("w1", "red", 5, State.QUEUED), reason="Reclaimed", message="queues again"
+        **common("w1", 5, State.QUEUED), reason="Reclaimed", message="queues again"
     )
     facts = [queued("w1"), refused("w1"), *running("w1", "red", START + 100)]
     back = [(topics.WORKLOAD_FACTS, evicted), (topics.WORKLOAD_FACTS, requeued)]

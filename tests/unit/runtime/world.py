@@ -32,6 +32,11 @@ POISON = "INSERT poison"
 TOPIC = SUBMISSION_COMMANDS.name
 
 
+def names(*numbers: int) -> list[str]:
+    """Workloads of the messages `numbers`."""
+    return [f"w{number}" for number in numbers]
+
+
 class Telling:
     """Passes each message on, and remembers its calls. Workloads in `poison` cannot be stored."""
 

@@ -1,0 +1,65 @@
+"""`muster nodes`, `quota` and `events`: what there is, whose it is, and what happened."""
+
+import json
+
+from tests.unit.cli.builders import ID
+
+
+def test_events_are_one_line_each_and_json_lines_for_programs(muster, gateway):
+    event = {"id": 4, "workload_id": ID, "type": "t", "state": "placed", "at_ms": 1000}
+    gateway.on("GET /v1/events", {"items": [event], "next_after": 4})
+
+    assert "placed" in muster("events").out
+    assert json.loads(muster("events", "-o", "json", "--after", "3").out) == event
+    assert gateway.seen[-1].query["after"] == "3"
+
+
+def test_nodes_show_what_is_used(muster, gateway):
+    node = {"name": "n1", "flavor": "h100", "gpus": 8, "used_gpu_milli": 2500, "ready": True}
+    gateway.on("GET /v1/nodes", {"items": [node], "next_cursor": ""})
+
+    row = muster("nodes").out.splitlines()[1].split()
+
+    assert row == ["n1", "h100", "yes", "8", "2.5"]
+
+
+def test_quota_shows_a_row_for_each_flavor(muster, gateway):
+    unlimited = 2**62
+
+    def amounts(gpu_milli: int) -> dict:
+        return {"gpu_milli": gpu_milli, "cpu_milli": 4000, "memory_mib": 2048}
+
+    flavor = {
+        "flavor": "h100",
+        "nominal": {"gpu_milli": 32_000, "cpu_milli": unlimited, "memory_mib": unlimited},
+        "borrowing_limit": None,
+        "lending_limit": None,
+        "used": amounts(34_500),
+        "borrowed": amounts(2_500),
+        "lent": amounts(0),
+        "available": amounts(1_000),
+    }
+    queue = {
+        "name": "vision",
+        "team": "vision",
+        "cohort": "all",
+        "weight": 3,
+        "flavors": [flavor],
+        "share_millionths": 78_125,
+        "usage_gpu_seconds": 5_400,
+        "usage_half_life_ms": 1,
+        "budget": {"month": "2026-11", "threshold_percent": 80},
+    }
+    other = queue | {"name": "fraud", "share_millionths": unlimited, "budget": None}
+    gateway.on("GET /v1/queues", {"items": [queue, other], "next_cursor": ""})
+
+    head, row = (line.split() for line in muster("quota", "vision").out.splitlines())
+    last = muster("quota", "fraud", "-o", "wide").out
+
+    assert head[-3:] == ["SHARE", "USAGE", "BUDGET"]
+    assert row[:7] == ["vision", "vision", "all", "h100", "34.5", "32", "2.5"]
+    assert row[-6:] == ["7.8%", "1.5", "80%", "of", "2026-11", "spent"]
+    assert " last " in last
+    assert "2 GiB" in last
+    assert "unlimited" in last
+    assert muster("quota", "nobody").code == 3

@@ -1,0 +1,80 @@
+"""Commands that act: on each that is named, or on all that are selected."""
+
+import pytest
+
+from tests.unit.cli.builders import ID, OTHER
+from tests.unit.cli.gateway import Answer
+
+
+@pytest.mark.parametrize("verb", ["cancel", "hold", "release"])
+def test_a_command_acts_on_each_and_goes_on_after_a_failure(muster, gateway, verb: str):
+    gateway.on(f"POST /v1/workloads/{OTHER}/{verb}", Answer({"id": OTHER}, 202))
+
+    done = muster(verb, ID, OTHER)
+
+    assert done.code == 3
+    assert done.out == f"{OTHER}: {verb} requested\n"
+
+
+def test_reprioritise_sends_the_class(muster, gateway):
+    gateway.on(f"POST /v1/workloads/{ID}/reprioritise", Answer({"id": ID}, 202))
+
+    assert muster("reprioritise", ID, "--to", "urgent").code == 0
+    assert gateway.seen[0].body == {"priority_class": "urgent"}
+
+
+@pytest.mark.parametrize("verb", ["cancel", "hold", "release"])
+def test_a_command_acts_on_all_that_are_selected(muster, gateway, verb: str):
+    gateway.on(f"POST /v1/workloads:{verb}", Answer({"ids": [ID, OTHER], "more": True}, 202))
+
+    done = muster(verb, "-l", "sweep=42", "-l", "x=", "-s", "queued", "-t", "red")
+
+    assert done.out == f"{ID}: {verb} requested\n{OTHER}: {verb} requested\n"
+    assert "There are more" in done.err
+    selection = {"labels": {"sweep": "42", "x": ""}, "state": "queued", "team": "red"}
+    assert gateway.seen[0].body == selection
+
+
+def test_what_selects_nothing_says_so(muster, gateway):
+    gateway.on("POST /v1/workloads:cancel", Answer({"ids": [], "more": False}, 202))
+
+    assert "Nothing is selected" in muster("cancel", "-q", "vision").err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["cancel"],
+        ["cancel", "-t", "red"],
+        ["cancel", ID, "-q", "vision"],
+        ["cancel", "-l", "nothing"],
+        ["cancel", "-l", "=x"],
+        ["resize", ID, "many"],
+        ["resize", "4"],
+    ],
+)
+def test_a_command_says_what_it_is_to_act_on(muster, gateway, words: list[str]):
+    done = muster(*words)
+
+    assert done.code == 2
+    assert done.err
+    assert not gateway.seen
+
+
+def test_resize_sends_the_number_of_pods(muster, gateway):
+    gateway.on(f"POST /v1/workloads/{ID}/resize", Answer({"id": ID}, 202))
+    gateway.on("POST /v1/workloads:resize", Answer({"ids": [ID], "more": False}, 202))
+
+    one, all_ = muster("resize", ID, "4"), muster("resize", "-l", "sweep=42", "2")
+
+    assert one.out == f"{ID}: 4 pods requested\n"
+    assert all_.out == f"{ID}: 2 pods requested\n"
+    assert gateway.seen[0].body == {"pods": 4}
+    assert gateway.seen[1].body == {"labels": {"sweep": "42"}, "pods": 2}
+
+
+def test_reprioritise_takes_a_labelled_set_too(muster, gateway):
+    gateway.on("POST /v1/workloads:reprioritise", Answer({"ids": [ID], "more": False}, 202))
+
+    assert muster("reprioritise", "-l", "sweep=42", "--to", "urgent").code == 0
+    assert gateway.seen[0].body == {"labels": {"sweep": "42"}, "priority_class": "urgent"}

@@ -1,0 +1,80 @@
+"""`muster queue`: what it asks, and what it shows to people and to programs."""
+
+import pytest
+import yaml
+
+from tests.unit.cli.builders import ID, OTHER, workload
+
+
+def test_queue_shows_live_workloads_as_a_table_with_numbers_for_people(muster, gateway):
+    gateway.on("GET /v1/workloads", {"items": [workload()], "next_cursor": ""})
+
+    done = muster("queue", "-t", "vision")
+
+    header, row = done.out.splitlines()
+    assert " ".join(header.split()) == "ID NAME TEAM KIND STATE GPUS PRIORITY AGE REASON"
+    assert ["train", "vision", "training", "running", "8", "100"] == row.split()[1:7]
+    query = gateway.seen[0].query
+    assert query["team"] == "vision"
+    assert set(query["state"].split(",")) >= {"queued", "running"}
+
+
+def test_queue_follows_the_pages_to_the_end(muster, gateway):
+    gateway.on(
+        "GET /v1/workloads",
+        {"items": [workload()], "next_cursor": "c2"},
+        {"items": [workload(identifier=OTHER)], "next_cursor": ""},
+    )
+
+    done = muster("queue", "--all", "-o", "name")
+
+    assert done.out.split() == [ID, OTHER]
+    assert [one.query.get("cursor") for one in gateway.seen] == [None, "c2"]
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_json_and_yaml_give_the_same_items(muster, gateway, form: str):
+    gateway.on("GET /v1/workloads", {"items": [workload()], "next_cursor": ""})
+
+    done = muster("queue", "-o", form)
+
+    assert yaml.safe_load(done.out) == {"items": [workload()]}
+
+
+def test_wide_shows_more_than_table(muster, gateway):
+    gateway.on("GET /v1/workloads", {"items": [workload()], "next_cursor": ""})
+
+    assert "node-1" in muster("queue", "-o", "wide").out
+    assert "node-1" not in muster("queue").out
+
+
+def test_nothing_is_told_on_stderr_so_that_pipes_stay_clean(muster, gateway):
+    gateway.on("GET /v1/workloads", {"items": [], "next_cursor": ""})
+
+    done = muster("queue")
+
+    assert (done.code, done.out) == (0, "")
+    assert "Nothing runs or waits." in done.err
+
+
+def test_no_colour_reaches_a_pipe(muster, gateway):
+    gateway.on("GET /v1/workloads", {"items": [workload()], "next_cursor": ""})
+
+    assert "\x1b" not in muster("queue").out
+
+
+def test_queue_watch_draws_again_until_interrupted(muster, gateway, monkeypatch):
+    pages = [{"items": [workload(state)], "next_cursor": ""} for state in ("queued", "running")]
+    gateway.on("GET /v1/workloads", *pages)
+    pauses = iter([None])
+
+    def pause(_seconds: float) -> None:
+        if next(pauses, "over") == "over":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("muster.cli.workloads.time.sleep", pause)
+
+    done = muster("queue", "-w")
+
+    assert done.code == 0
+    assert done.out.index("queued") < done.out.index("running")

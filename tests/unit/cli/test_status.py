@@ -1,0 +1,48 @@
+"""One workload: by its id or its name, with its times and devices."""
+
+import json
+
+from tests.unit.cli.builders import ID, OTHER, workload
+
+
+def test_status_finds_a_workload_by_its_name(muster, gateway):
+    gateway.on("GET /v1/workloads", {"items": [workload()], "next_cursor": ""})
+    gateway.on(f"GET /v1/workloads/{ID}", workload())
+
+    done = muster("status", "train", "-o", "json")
+
+    assert json.loads(done.out) == workload()
+    assert gateway.seen[0].query["name"] == "train"
+
+
+def test_status_shows_times_and_devices_for_people(muster, gateway):
+    share = {"index": 3, "mask": 0, "milli": 250, "memory_mib": 100}
+    whole = {"index": 4, "mask": 255, "milli": 1000, "memory_mib": 100}
+    pods = [{"rank": rank, "node": "n1", "shares": [share, whole]} for rank in range(9)]
+    more: dict = {"placement": {"pods": pods}, "spec": {"long": "text"}, "placed_at_ms": 1000}
+    gateway.on(f"GET /v1/workloads/{ID}", workload(**more))
+
+    out = muster("status", ID).out
+
+    assert "pod 0            n1: GPU 3 (0.25, 100 MiB), 4\n" in out
+    assert "and 1 more pods" in out
+    assert "1970-01-01" in out
+    assert "long" not in out
+
+
+def test_a_name_that_several_have_lists_their_ids(muster, gateway):
+    items = [workload(), workload("queued", OTHER)]
+    gateway.on("GET /v1/workloads", {"items": items, "next_cursor": ""})
+
+    done = muster("why", "train")
+
+    assert done.code == 2
+    assert ID in done.err
+    assert OTHER in done.err
+
+
+def test_a_workload_that_does_not_exist_exits_with_three_and_says_what_to_do(muster, gateway):
+    done = muster("status", ID)
+
+    assert done.code == 3
+    assert "muster queue" in done.err

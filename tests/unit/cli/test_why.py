@@ -1,0 +1,144 @@
+"""`muster why`, `preemptions` and `eta`: reasons, who had to go, and what is expected."""
+
+import json
+import time
+
+from tests.unit.cli.builders import ID, OTHER
+
+
+def test_why_says_reason_numbers_and_the_next_step(muster, gateway):
+    answer = {
+        "state": "queued",
+        "reason": "WaitingForQuota",
+        "message": "vision uses 28 of 32 GPUs, this needs 8",
+        "next_step": "4 GPUs must be freed",
+        "evidence": {"used": 28},
+        "since": 1,
+        "history": [],
+    }
+    gateway.on(f"GET /v1/workloads/{ID}/why", answer)
+
+    lines = muster("why", ID).out.splitlines()
+
+    assert lines[0].startswith(f"{ID} is queued for ")
+    assert lines[1:] == [
+        "WaitingForQuota: vision uses 28 of 32 GPUs, this needs 8",
+        "Next: 4 GPUs must be freed",
+        "Evidence: used 28",
+    ]
+    assert muster("why", ID, "-o", "name").out == "WaitingForQuota\n"
+
+
+def test_why_names_the_place_the_limit_who_ends_next_and_who_took_the_room(muster, gateway):
+    def amounts(gpu_milli: int) -> dict:
+        return {"gpu_milli": gpu_milli, "cpu_milli": 0, "memory_mib": 0}
+
+    def neighbour(name: str) -> dict:
+        return {"id": OTHER, "name": name, "team": "t", "priority": 1, "gpu_milli": 8000}
+
+    level = {
+        "name": "research",
+        "kind": "cohort",
+        "flavor": "h100",
+        "nominal": amounts(32_000),
+        "used": amounts(28_000),
+        "available": amounts(4_000),
+        "borrowed": amounts(2_000),
+        "lent": amounts(0),
+        "blocks": True,
+    }
+    ending = {"flavor": "h100", "charge": amounts(2000), "ends_at_ms": 1}
+    answer = {
+        "state": "queued",
+        "reason": "WaitingForQuota",
+        "message": "m",
+        "place": {
+            "queue": "vision",
+            "place": 3,
+            "waiting": 42,
+            "gpu_milli_ahead": 16_000,
+            "first": [neighbour("a"), neighbour("b")],
+        },
+        "limits": [level, level | {"name": "all", "available": amounts(2**62), "blocks": False}],
+        "frees_next": [
+            {**ending, "workload": neighbour("train-3")},
+            {**ending, "workload": neighbour("") | {"id": ""}},
+        ],
+        "promised_start_ms": 1,
+        "preempted_by": {
+            "workload_id": OTHER,
+            "team": "blue",
+            "rule": "reclaim",
+            "message": "m",
+            "at_ms": 1,
+            "back_at_ms": 2,
+        },
+    }
+    gateway.on(f"GET /v1/workloads/{ID}/why", answer)
+
+    out = muster("why", ID).out
+
+    place = "Place: 3 of 42 that wait in queue vision; 16 GPUs ahead of it, first a, b\n"
+    used = "uses 28 GPUs, may take 4 more, borrowed 2  <- the limit\n"
+    assert place in out
+    assert f"Quota: cohort research (h100) {used}" in out
+    assert "cohort all (h100) uses 28 GPUs, may take any number more, borrowed 2\n" in out
+    assert "2 GPUs at about 1970-01-01" in out
+    assert "(train-3)" in out
+    assert "(a workload of another team)" in out
+    assert "Promised start: 1970-01-01" in out
+    assert f"for {OTHER} of team blue (reclaim): m; room back at about 1970" in out
+
+
+def test_preemptions_tell_for_whom_by_which_rule_and_what_was_refused_instead(muster, gateway):
+    item = {
+        "plan_id": "p1",
+        "at_ms": 1,
+        "rule": "reclaim",
+        "flavor": "h100",
+        "workload_id": ID,
+        "team": "blue",
+        "victims": [{"workload_id": OTHER, "team": "red", "rule": "r", "lost_gpu_ms": 1}],
+        "victims_count": 2,
+        "lost_gpu_ms": 5_400_000,
+        "alternatives": [{"why": "costs more", "victims_count": 3, "lost_gpu_ms": 7_200_000}],
+        "outcome": "placed",
+    }
+    gateway.on("GET /v1/preemptions", {"items": [item], "next_cursor": ""})
+
+    table = muster("preemptions", "-t", "blue", "--since", "1970-01-02T00:00:00+00:00").out
+    wide = muster("preemptions", "-o", "wide").out
+    bad = muster("preemptions", "--since", "soon")
+
+    assert f"{ID}  blue  reclaim        2        1.50  placed" in table
+    assert "3 victims, 2.00 GPU-h: costs more" in wide
+    assert gateway.requests("GET /v1/preemptions")[0].query["since"] == "86400000"
+    assert "--since must be like" in bad.err
+
+
+def test_why_asks_about_the_past(muster, gateway):
+    gateway.on(f"GET /v1/workloads/{ID}/why", {"state": "running", "at_ms": 5})
+
+    out = muster("why", ID, "--at", "1970-01-02T00:00:05+00:00").out
+    bad = muster("why", ID, "--at", "yesterday")
+
+    assert "was running" in out
+    assert gateway.requests(f"GET /v1/workloads/{ID}/why")[-1].query == {"at": "86405000"}
+    assert bad.code == 2
+    assert "--at" in bad.err
+
+
+def test_eta_tells_a_range_with_its_basis(muster, gateway):
+    at_ms = int(time.time() * 1000)
+    start = {"p50_ms": at_ms + 90_500, "p90_ms": at_ms + 7_260_500, "basis": "queue", "samples": 9}
+    end = {"p50_ms": at_ms + 90_500, "p90_ms": at_ms, "basis": "queue, then stated", "samples": 0}
+    answer = {"id": ID, "state": "queued", "at_ms": at_ms, "start": start, "end": end}
+    gateway.on(f"GET /v1/workloads/{ID}/eta", {**answer, "message": "it is so"})
+
+    out = muster("eta", ID).out
+
+    assert "in 1 min 30 s (p50) to" in out
+    assert "in 2 h 1 min (p90), by queue, 9 cases" in out
+    assert "(p90), by queue, then stated\n" in out
+    assert out.endswith("It is so.\n")
+    assert json.loads(muster("eta", ID, "-o", "json").out)["start"]["samples"] == 9
