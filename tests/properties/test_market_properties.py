@@ -78,7 +78,7 @@ def test_with_the_same_mix_a_cluster_rebuilt_in_another_order_decides_the_same(s
         rebuilt.put_node(run.ledger.nodes[name])
     market = run.cluster.market(FLAVOR)
     rebuilt.market(FLAVOR).mix = deepcopy(market.mix)
-    market._waste = None  # the tables of both speak of the fleet as it is now
+    market.scores._waste = None  # the tables of both speak of the fleet as it is now
 
     for _ in range(6):
         request = placing.request(single(draw))
@@ -92,10 +92,10 @@ def test_the_cells_that_followed_the_changes_hold_every_place_once(seed: int) ->
     market = run.cluster.market(FLAVOR)
     market.follow()
 
-    nodes = [member[2].name for members in market._nodes._members for member in members]
+    nodes = [member[2].name for members in market.index.nodes._members for member in members]
     gpus = [
         (member[2].name, member[1])
-        for cells in market._shared.values()
+        for cells in market.index.shared.values()
         for members in cells._members
         for member in members
     ]

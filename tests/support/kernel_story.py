@@ -251,11 +251,11 @@ class Story:
         """The tables of all three are of one moment."""
         market = self.cluster.market(FLAVOR)
         market.follow()
-        market._waste_now()
+        market.scores.follow(market.mix)
         if market.mix.version != self._version:
             self._version = market.mix.version
-            market._waste = None
-            market._waste_now()
+            market.scores._waste = None
+            market.scores.follow(market.mix)
             waste = waste_of(market.mix.counts, self.fleets[0].kinds)
             for fleet in self.fleets:
                 fleet.learn(waste)

@@ -39,7 +39,7 @@ from shared.core.kernels.indexes import (
 )
 from shared.core.kernels.jit import compiled
 from shared.core.kernels.tree import NIL
-from shared.core.market import CPU_STEP_MILLI, REST_MILLI, SHARED_CPU_STEP_MILLI
+from shared.core.market_scores import CPU_STEP_MILLI, REST_MILLI, SHARED_CPU_STEP_MILLI
 from shared.core.units import GPU_MILLI
 from shared.core.waste import MILLI_STEP, PART_MILLI
 

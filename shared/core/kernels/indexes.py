@@ -30,7 +30,7 @@ from shared.core.kernels.arrays import (
     State,
 )
 from shared.core.kernels.tree import NIL, new_tree
-from shared.core.market import CPU_STEP_MILLI, SHARED_CPU_STEP_MILLI
+from shared.core.market_scores import CPU_STEP_MILLI, SHARED_CPU_STEP_MILLI
 from shared.core.units import GPU_MILLI
 from shared.core.waste import MILLI_STEP
 

@@ -61,7 +61,7 @@ from shared.core.kernels.arrays import (
 )
 from shared.core.kernels.fleet import Fleet
 from shared.core.kernels.indexes import whole_nodes
-from shared.core.market import (
+from shared.core.market_scores import (
     CPU_STEP_MILLI,
     REST_MILLI,
     SHARED_CPU_STEP_MILLI,

@@ -1,4 +1,4 @@
-"""The scores of core/market.py for one pod and one condition, on whole numbers and tables.
+"""The scores of core/market_scores.py for one pod and one condition, on whole numbers and tables.
 
 The formulas are those of `score_nodes` and `score_gpus`, term by term, so that the last bit
 agrees; a test compares them on every condition.
@@ -22,7 +22,7 @@ from shared.core.kernels.indexes import (
     OF_GPUS,
 )
 from shared.core.kernels.jit import compiled
-from shared.core.market import (
+from shared.core.market_scores import (
     BIN_MILLI,
     CPU_BIN_MILLI,
     CPU_STEP_MILLI,
@@ -58,7 +58,7 @@ def score_of(tables: Tables, pod: Ints, line: Ints, step: int) -> int:
 
 @compiled
 def node_score(tables: Tables, pod: Ints, kind: int, free: int, parts: int, step: int) -> int:
-    """`market.score_nodes` of one condition on a kind where the pod may run."""
+    """`market_scores.score_nodes` of one condition on a kind where the pod may run."""
     free, parts = min(free, GPUS), min(parts, PARTS)
     opened = pod[POD_GPUS] if pod[POD_GPUS] else int(pod[SHARE] > 0)
     if free < opened or (step + 1) * CPU_STEP_MILLI <= pod[POD_CPU]:
@@ -77,7 +77,7 @@ def node_score(tables: Tables, pod: Ints, kind: int, free: int, parts: int, step
 
 @compiled
 def gpu_score(tables: Tables, pod: Ints, kind: int, free: int, rest: int, step: int) -> int:
-    """`market.score_gpus` of one condition on a kind where the pod may run."""
+    """`market_scores.score_gpus` of one condition on a kind where the pod may run."""
     step, rest = step * (SHARED_CPU_STEP_MILLI // CPU_STEP_MILLI), rest * (REST_MILLI // GPU_MILLI)
     if (free + 1) * MILLI_STEP <= pod[SHARE]:
         return REFUSED

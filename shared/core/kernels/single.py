@@ -43,7 +43,7 @@ from shared.core.kernels.indexes import (
 from shared.core.kernels.jit import compiled
 from shared.core.kernels.scores import REFUSED, SCORE_SHIFT, score_of
 from shared.core.kernels.tree import NIL, ROOT, Need, first, precedes
-from shared.core.market import CPU_STEP_MILLI, SHARED_CPU_STEP_MILLI
+from shared.core.market_scores import CPU_STEP_MILLI, SHARED_CPU_STEP_MILLI
 from shared.core.waste import MILLI_STEP
 
 EVERY_STEP: Final = (1 << BITS) - 1

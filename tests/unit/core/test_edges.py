@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from shared.core import market, node_links
+from shared.core import market_index, node_links
 from shared.core.budget import Restriction
 from shared.core.cluster import Cluster
 from shared.core.decision import Reason, Refusal
@@ -76,12 +76,12 @@ def test_the_order_of_domains_is_forgotten_when_there_were_too_many(
     while not learned.mix.version:
         held = placed(fleet, one := workload(pods(whole(1))))
         fleet.release(one.team, held.pods, one.spec.pod_sets)
-    monkeypatch.setattr(market, "DOMAINS_MAX", 0)
+    monkeypatch.setattr(market_index, "DOMAINS_MAX", 0)
 
     fleet.put_node(node("more", rack="r1", zone="z"))
     placed(fleet, workload(pods(whole(1))))
 
-    assert learned._ordered == {}
+    assert learned.index._ordered == {}
 
 
 def test_many_instances_go_to_the_node_that_has_positions_for_all() -> None:

@@ -132,7 +132,7 @@ def test_counts_and_order_are_those_of_a_fleet_that_is_counted_anew(seed: int) -
         members = list(domain.nodes())
         assert len(members) == domain.size
         assert sum(each.schedulable and each.free_count == 8 for each in members) == domain.whole
-    for each, places in market._places.items():
+    for each, places in market.index.places.items():
         assert {member[0] for _, _, member in places.values()} <= {fill_order(each)}
 
 

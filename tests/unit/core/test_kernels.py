@@ -59,7 +59,7 @@ from shared.core.kernels.tree import (
     remove,
     set_room,
 )
-from shared.core.market import score_gpus, score_nodes
+from shared.core.market_scores import score_gpus, score_nodes
 from shared.core.mix import DemandMix
 from shared.core.model import Level, Slice, Spread
 from shared.core.waste import waste_of

@@ -9,7 +9,8 @@ import pytest
 from shared.core.cluster import Cluster
 from shared.core.demand import gang_of
 from shared.core.learned_counts import CLASSES_MAX, TOTAL_MAX
-from shared.core.market import KINDS_MAX, SCORES_MAX
+from shared.core.learned_scores import SCORES_MAX
+from shared.core.market_index import KINDS_MAX
 from shared.core.mix import LEARNED_MIN, DemandMix
 from shared.core.model import GpuChoice, Placement, Workload
 from shared.core.placement import learn, place
@@ -173,14 +174,14 @@ def test_kinds_that_came_and_went_are_forgotten_and_change_no_decision() -> None
         fleet.release(small.team, tried.pods, small.spec.pod_sets)
     market = fleet.market("a100")
 
-    assert len(market._kinds) <= KINDS_MAX + 1
+    assert len(market.index.kinds) <= KINDS_MAX + 1
 
     rebuilt = cluster(*(state.inventory for state in fleet.nodes.values() if state.inventory))
     for each, answer in live:
         assert isinstance(answer, Placement)
         rebuilt.charge(each.team, answer.pods, each.spec.pod_sets)
     rebuilt.market("a100").mix = deepcopy(market.mix)
-    market._waste = None  # the tables of both speak of the fleet as it is now
+    market.scores._waste = None  # the tables of both speak of the fleet as it is now
     for each in (small, one_gpu(8000), small, one_gpu(8000), one_gpu(40_000), small):
         assert place(rebuilt, request(each)) == place(fleet, request(each))
 
@@ -220,11 +221,11 @@ def test_a_flavor_of_cordoned_nodes_alone_has_no_place() -> None:
 def test_more_classes_than_are_kept_change_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = []
     for scores_max in (SCORES_MAX, 3):
-        monkeypatch.setattr("shared.core.market.SCORES_MAX", scores_max)
+        monkeypatch.setattr("shared.core.learned_scores.SCORES_MAX", scores_max)
         fleet = cluster(*(node(f"n{number}", cpu_milli=50_000 + number) for number in range(6)))
         teach(fleet, one_gpu())
         answers.append([where(fleet, one_gpu(1000 * (each % 7))) for each in range(28)])
-        assert len(fleet.market("a100")._scores) <= min(scores_max, 7)
+        assert len(fleet.market("a100").scores._scores) <= min(scores_max, 7)
 
     assert answers[0] == answers[1]
 
