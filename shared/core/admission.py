@@ -27,8 +27,8 @@ from shared.core.model import (
     least_count,
     pod_resources,
 )
+from shared.core.model_size import model_error
 from shared.core.priority_classes import PriorityClass, default_class, may_use, names
-from shared.core.static_fit import model_error
 from shared.core.units import Resources
 from shared.core.value import Value, replace
 
