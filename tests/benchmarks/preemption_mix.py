@@ -5,15 +5,16 @@ Spot work is drawn from the Philly trace (1 to 8 GPUs), gangs from the Kalos tra
 drawn for each (or never); what it did since is lost when it is evicted, and a restart costs time
 besides. It goes back to the head of its line and does the rest later. A gang that comes and finds
 no room has others evicted by the policy under test, or waits until another gang has ended.
-Placement is the same for all policies: Muster's. Only who is evicted differs. For each decision
-the fewest victims that were possible then are counted too: gangs take whole nodes, and spot work
-is on one node each, so that the nodes with the fewest occupants give the least number.
+Placement is Muster's for all policies, so that only who is evicted differs, but for kube-scheduler
+as it is installed, which spreads. For each decision the fewest victims that were possible then are
+counted too: gangs take whole nodes, and spot work is on one node each, so that the nodes with the
+fewest occupants give the least number.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from random import Random
@@ -50,6 +51,8 @@ SURGE_MEAN: Final = 4
 TRIES_MAX: Final = 32
 """Spot workloads of the line that are tried when room comes free."""
 
+Place = Callable[[Cluster, PlacementRequest], Placement | None]
+
 
 @dataclass(frozen=True, slots=True)
 class Mix:
@@ -57,8 +60,8 @@ class Mix:
 
     nodes: int = 256
     days: float = 3.0
-    spot_load: float = 1.2
-    """Of the capacity of all days: more than there is room for, so that the cluster is full."""
+    spot_load: float = 0.7
+    """Of the capacity of all days. Half of it is there at the start: gangs find all full."""
     gang_load: float = 0.3
     gang_quota: float = 0.5
     """Part of the cluster that gangs may hold at a time; more of them wait."""
@@ -90,8 +93,17 @@ class Work:
         return self.workload.priority == GANG_PRIORITY
 
 
+def packed(cluster: Cluster, request: PlacementRequest) -> Placement | None:
+    """Where Muster puts it."""
+    answer = place(cluster, request)
+    return answer if isinstance(answer, Placement) else None
+
+
 class Policy(Protocol):
-    """Whom to evict."""
+    """Where work goes, and whom to evict."""
+
+    def place(self, cluster: Cluster, request: PlacementRequest) -> Placement | None:
+        """Charged to `cluster`, if there is room."""
 
     def victims(self, state: State, gang: Workload) -> tuple[list[str], bool]:
         """Ids of those who go now, and whether there is room for the whole gang then."""
@@ -119,8 +131,9 @@ class Tally:
 class State:
     """The cluster, and who runs on it."""
 
-    def __init__(self, nodes: int) -> None:
+    def __init__(self, nodes: int, place: Place = packed) -> None:
         self.cluster = Cluster(seed=1)
+        self._place = place
         for number in range(nodes):
             self.cluster.put_node(_node(number))
         self.tree = QuotaTree()
@@ -144,8 +157,8 @@ class State:
 
     def start(self, work: Work) -> bool:
         """Place it if it fits."""
-        answer = place(self.cluster, request(work.workload))
-        if not isinstance(answer, Placement):
+        answer = self._place(self.cluster, request(work.workload))
+        if answer is None:
             return False
         work.started_ms = self.now_ms
         work.attempt += 1
@@ -191,7 +204,7 @@ def simulate(mix: Mix, policy: Policy, recorded: Recorded, seed: int) -> Tally:
 
 class _Run:
     def __init__(self, mix: Mix, policy: Policy, recorded: Recorded, seed: int) -> None:
-        self._state = State(mix.nodes)
+        self._state = State(mix.nodes, policy.place)
         self._policy = policy
         self._line: deque[Work] = deque()
         self._gangs: list[Work] = []

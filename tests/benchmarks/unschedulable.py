@@ -36,7 +36,7 @@ RACK_NODES: Final = 16
 """As `fleet` builds them; a larger gang for one rack would be rejected by admission."""
 POLL_SECONDS: Final = 0.005
 ANSWER_SECONDS_MAX: Final = 300.0
-KAI_SECONDS: Final = 249.5
+KAI_MS: Final = 249_500
 """KAI-scheduler's scale test on a machine like this one: distributed job on a full cluster."""
 UNDECIDED: Final = frozenset({"received", "Received", "Pending", ""})
 
@@ -141,7 +141,7 @@ def main() -> None:
     if options.short:
         options.nodes, options.gangs = 50, 30
     found = asyncio.run(run(options.nodes, options.gangs))
-    found |= {"nodes": options.nodes, "kai_seconds": KAI_SECONDS, **machine()}
+    found |= {"nodes": options.nodes, "kai_published_ms": KAI_MS, **machine()}
     print(json.dumps(found["ms_to_reason"]))
     if options.json:
         options.json.write_text(json.dumps(found, indent=1) + "\n")

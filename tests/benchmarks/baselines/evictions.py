@@ -7,19 +7,27 @@ priorities, the fewest victims, the latest start of the highest victim. A gang i
 other, each evicting for itself; if the last finds no place, the others went in vain.
 KAI (`preempt`): victims in order (lowest priority, then the youngest) are added until the whole
 gang fits in a simulation; then those without whom it fits as well are left out.
-Source: kubernetes/kubernetes pkg/scheduler/framework/preemption, KAI-Scheduler docs/developer.
+kube-scheduler as it is installed besides gives a pod the node of which the least is allocated
+(`NodeResourcesFit`, LeastAllocated, over CPU and memory); KAI packs, as Muster does.
+Source: kubernetes/kubernetes pkg/scheduler/framework/{preemption,plugins/noderesources},
+KAI-Scheduler docs/developer.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from shared.core.model import Workload
+from shared.core.cluster import Cluster
+from shared.core.demand import gang_of
+from shared.core.devices import whole_shares
+from shared.core.model import Placement, Workload
 from shared.core.node_state import NodeState
 from shared.core.occupants import Occupant
+from shared.core.placement import PlacementRequest, placement_of
 from shared.core.preemption import EvictionPlan, Rules, choose_victims
 from shared.core.preemption_rules import WHOLE_MS
-from tests.benchmarks.preemption_mix import State, request
+from shared.core.statement import Statement
+from tests.benchmarks.preemption_mix import Place, State, packed, request
 
 SERVICE_RULES: Final = Rules(whole_ms=WHOLE_MS)
 """As the service preemption has them; cooldowns and loss budgets are nobody's here."""
@@ -29,6 +37,7 @@ class Muster:
     """The core as the services call it; what an eviction costs besides may be another."""
 
     def __init__(self, rules: Rules | None = None) -> None:
+        self.place = packed
         self._rules = rules or SERVICE_RULES
 
     def victims(self, state: State, gang: Workload) -> tuple[list[str], bool]:
@@ -47,7 +56,10 @@ class Muster:
 
 
 class Kubernetes:
-    """kube-scheduler's rule."""
+    """kube-scheduler's rule, wherever work is placed."""
+
+    def __init__(self, place: Place = packed) -> None:
+        self.place = place
 
     def victims(self, state: State, gang: Workload) -> tuple[list[str], bool]:
         """Node by node."""
@@ -121,6 +133,9 @@ class Kubernetes:
 class Incremental:
     """KAI's way."""
 
+    def __init__(self) -> None:
+        self.place = packed
+
     def victims(self, state: State, gang: Workload) -> tuple[list[str], bool]:
         """The first set that suffices, in order, without the superfluous."""
         (pod_set,) = gang.spec.pod_sets
@@ -149,6 +164,28 @@ class Incremental:
             else:
                 _move(free, each, gpus, 1)
         return [each.id for each in chosen], True
+
+
+def least_allocated(cluster: Cluster, request: PlacementRequest) -> Placement | None:
+    """The node with the most CPU and memory left for a single pod; gangs take free nodes."""
+    gang = gang_of(request.workload)
+    if gang.pods > 1:
+        return packed(cluster, request)
+    (demand,) = gang.demands
+    nodes = [node for node in cluster.nodes.values() if node.free_count >= demand.gpus]
+    if not nodes:
+        return None
+    node = max(nodes, key=lambda each: (_left(each), each.name))
+    statement = Statement(cluster, gang.team)
+    statement.charge(demand, node, whole_shares(node, demand))
+    return placement_of(request.flavors[0], statement)
+
+
+def _left(node: NodeState) -> float:
+    """Mean part of CPU and memory that nobody asked for."""
+    assert node.inventory
+    cpu = node.free_cpu_milli / node.inventory.cpu_milli
+    return (cpu + node.free_memory_mib / node.inventory.memory_mib) / 2
 
 
 def _move(free: dict[str, int], occupant: Occupant, gpus: int, sign: int) -> int:
