@@ -297,3 +297,17 @@ def test_many_that_must_be_apart_are_short_of_nodes() -> None:
     refusal = why(fleet, workload(pods(whole(1), 71), spread=Spread.REQUIRED))
 
     assert refusal.evidence["pods_fit"] == 70
+
+
+def test_of_nodes_without_enough_gpus_in_one_numa_domain_the_best_is_named() -> None:
+    fleet = cluster(
+        node("a", unhealthy=(0, 4)),
+        node("b", unhealthy=(0, 1, 4, 5)),
+        node("c", unhealthy=(0, 5)),
+    )
+    aligned = TopologyRequest(numa_aligned=True)
+
+    refusal = why(fleet, workload(pods(whole(4)), topology=aligned))
+
+    assert "has 3 in one NUMA domain" in refusal.message
+    assert refusal.evidence["best_numa_domain_gpus_free"] == 3

@@ -313,3 +313,32 @@ def test_classes_tell_gangs_of_different_shape_apart() -> None:
     ]
 
     assert len({request_class(each) for each in asked}) == len(asked)
+
+
+def test_only_the_pod_set_that_lost_pods_grows() -> None:
+    fleet = cluster(*racks(4))
+    whole_set, short = (
+        replace(pods(whole(8), 2), name="whole"),
+        replace(elastic(2, 1), name="short"),
+    )
+    asked = workload(whole_set, short)
+    running = placed(fleet, asked)
+    lost = [pod for pod in running.pods if pod.pod_set == "short"][-1:]
+    fleet.release("red", lost, asked.spec.pod_sets)
+    kept = replace(running, pods=tuple(pod for pod in running.pods if pod not in lost))
+
+    added = grow(fleet, request(asked), kept)
+
+    assert added is not None
+    assert ["short"] == [pod.pod_set for pod in added.pods]
+
+
+def test_a_rack_that_holds_the_workers_but_not_their_leader_too_is_passed_over() -> None:
+    fleet = cluster(*racks(2, 3))
+    workers = replace(pods(whole(8), 2, name="worker"), slices=(Slice(pods=2, level=Level.RACK),))
+    leader = replace(pods(whole(1), name="leader"), role=PodRole.LEADER)
+    topology = TopologyRequest(required=Level.RACK)
+
+    answer = placed(fleet, workload(leader, workers, topology=topology))
+
+    assert rack_of(answer) == ["r1", "r1", "r1"]

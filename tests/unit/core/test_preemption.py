@@ -10,7 +10,7 @@ from shared.core.preemption import (
     Rules,
 )
 from shared.core.preemption_rules import Judge, Spared
-from shared.core.queue_policy import QueuePolicy
+from shared.core.queue_policy import QueuePolicy, WithinQueue
 from shared.core.value import replace
 from tests.support import placing
 from tests.support.evicting import NOW_MS, Scene, one_queue, victims, waiting
@@ -265,3 +265,23 @@ def test_fair_share_takes_from_a_strictly_larger_share_only() -> None:
     assert one.rule is Rule.FAIR_SHARE
     assert isinstance(two, NoEviction)
     assert two.obstacle is Obstacle.SHARE
+
+
+def test_a_queue_may_be_told_not_to_take_from_itself() -> None:
+    full = Scene(placing.node("n0", gpus=2))
+    full.queue("q", nominal=9, policy=QueuePolicy(within_queue=WithinQueue.NEVER))
+    full.put("a", 2, ran_ms=9_000_000)
+
+    found = full.choose(waiting("p", 1, priority=5))
+
+    assert isinstance(found, NoEviction)
+    assert found.obstacle is Obstacle.POLICY
+
+
+def test_a_loss_budget_of_a_team_that_runs_nothing_stops_nobody() -> None:
+    full = one_queue()
+    full.put("a", 2)
+
+    found = full.choose(waiting("p", 1, priority=5), Rules(loss_left_gpu_ms={"unknown": 0}))
+
+    assert victims(found) == ["a"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from shared.core.amounts import amount
-from shared.core.model import Level, Placement, Slice, TopologyRequest
+from shared.core.model import Level, Placement, Slice, Spread, TopologyRequest, Workload
 from shared.core.occupants import Occupants
 from shared.core.placement import PlacementRequest, place
 from shared.core.preemption import (
@@ -292,3 +292,134 @@ def test_small_work_takes_a_place_on_a_node_that_could_not_be_emptied_anyway() -
     gang = full.choose(waiting("p", 4, priority=5), Rules(whole_ms=WHOLE_MS))
     assert isinstance(gang, EvictionPlan)
     assert gang.cost_gpu_ms == 4 * (36_000_000 + 1_000)
+
+
+def elastic(name: str, count: int, least: int, each: int = 1) -> Workload:
+    pods = replace(placing.pods(placing.whole(each), count), min_count=least)
+    return waiting(name, pod_sets=(pods,))
+
+
+def test_of_a_gang_whose_surplus_is_enough_only_that_goes() -> None:
+    """Two shares want a GPU each at first, and then find that one is enough for both."""
+    full = one_queue()
+    full.try_to_put(elastic("gang", 2, 1), ran_ms=5_000_000)
+
+    found = full.choose(waiting("p", placing.share(300), pods=2, priority=5))
+
+    assert isinstance(found, EvictionPlan)
+    assert [(0,)] == [victim.kept_ranks for victim in found.victims]
+
+
+def test_pods_that_lie_apart_have_a_node_emptied_each() -> None:
+    full = one_queue(nodes=3, gpus=1)
+    for at in range(3):
+        full.put(f"w{at}", node=f"n{at}", ran_ms=1000 * (1 + at))
+
+    found = full.choose(waiting("p", pods=2, priority=5, spread=Spread.REQUIRED))
+
+    assert victims(found) == ["w0", "w1"]
+
+
+def test_room_in_another_rack_helps_no_pod_of_this_one() -> None:
+    sizes = {"r0": (1, 1), "r1": (1, 1, 1)}
+    full = Scene(
+        *(
+            placing.node(f"{rack}-{at}", gpus=each, rack=rack, pool=f"{rack}-{at}")
+            for rack, gpus in sizes.items()
+            for at, each in enumerate(gpus)
+        )
+    )
+    full.queue("q", nominal=100)
+    full.put("cheap", node="r0-0", ran_ms=1_000)
+    for at in range(2):
+        full.put(f"fixed{at}", node=f"r1-{at}", protected=True)
+    rack = TopologyRequest(required=Level.RACK)
+
+    found = full.choose(waiting("p", pods=2, priority=5, topology=rack))
+
+    assert victims(found) == ["cheap"]
+
+
+def uneven(**cpu_milli: int) -> Scene:
+    """Nodes of two GPUs, each a pool of its own, of one rack."""
+    scene = Scene(
+        *(
+            placing.node(name, gpus=2, pool=name, rack="r", cpu_milli=each)
+            for name, each in cpu_milli.items()
+        )
+    )
+    scene.queue("q", nominal=100)
+    return scene
+
+
+LARGE_AND_HUNGRY = (
+    placing.pods(placing.whole(2), name="large"),
+    placing.pods(placing.whole(1), name="hungry", cpu_milli=6000),
+)
+
+
+def test_what_leaves_for_the_one_is_no_room_for_the_other_that_may_not_run_there() -> None:
+    full = uneven(slow=1000, fast=8000)
+    full.put("a", 2, node="slow", ran_ms=1000)
+    full.put("b", 2, node="fast", ran_ms=9_000_000)
+
+    found = full.choose(waiting("p", pod_sets=LARGE_AND_HUNGRY, priority=5))
+
+    assert victims(found) == ["a", "b"]
+
+
+def test_a_gang_that_leaves_another_rack_too_makes_no_room_there() -> None:
+    full = Scene(
+        placing.node("a0", gpus=2, rack="r0"),
+        placing.node("b0", gpus=2, rack="r1"),
+    )
+    full.queue("q", nominal=100)
+    full.put("pair", 2, pods=2)
+    full.cluster.put_node(placing.node("a1", gpus=1, rack="r0"))
+    rack = TopologyRequest(required=Level.RACK)
+    sets = (placing.pods(placing.whole(2), name="large"), placing.pods(placing.whole(1), name="s"))
+
+    found = full.choose(waiting("p", pod_sets=sets, priority=5, topology=rack))
+
+    assert victims(found) == ["pair"]
+    assert isinstance(found, EvictionPlan)
+    assert {"a0", "a1"} == {pod.node for pod in found.placement.pods}
+
+
+def test_where_counting_takes_the_wrong_node_all_go_and_but_the_surplus_comes_back() -> None:
+    """Counting puts the large pod where nobody has to leave: where alone the hungry one fits."""
+    full = uneven(slow=1000)
+    full.cluster.put_node(placing.node("other", gpus=1, pool="other", rack="r", cpu_milli=1000))
+    full.try_to_put(elastic("gang", 3, 1), ran_ms=1000)
+    full.cluster.put_node(placing.node("fast", gpus=2, pool="fast", rack="r", cpu_milli=8000))
+
+    found = full.choose(waiting("p", pod_sets=LARGE_AND_HUNGRY, priority=5))
+
+    assert victims(found) == ["gang"]
+    assert isinstance(found, EvictionPlan)
+    assert (0,) == found.victims[0].kept_ranks
+
+
+def test_of_those_who_may_go_one_by_one_only_as_many_go_as_leave_their_queue_its_own() -> None:
+    full = uneven(slow=1000, beside=1000)
+    full.queue("other", nominal=2)
+    for name in ("slow", "beside"):
+        full.put(f"on {name}", 2, node=name, queue="other")
+    full.cluster.put_node(placing.node("fast", gpus=2, pool="fast", rack="r", cpu_milli=8000))
+
+    found = full.choose(waiting("p", pod_sets=LARGE_AND_HUNGRY, priority=5))
+
+    assert len(victims(found)) == 1
+
+
+def test_who_does_not_fit_although_all_have_gone_evicts_nobody() -> None:
+    full = uneven(slow=1000, beside=1000)
+    for name in ("slow", "beside"):
+        full.put(f"on {name}", 2, node=name)
+    full.cluster.put_node(placing.node("fast", gpus=2, pool="fast", rack="r", cpu_milli=8000))
+    two_hungry = (LARGE_AND_HUNGRY[0], replace(LARGE_AND_HUNGRY[1], count=2))
+
+    found = full.choose(waiting("p", pod_sets=two_hungry, priority=5))
+
+    assert isinstance(found, NoEviction)
+    assert found.obstacle is Obstacle.NO_ROOM

@@ -156,3 +156,14 @@ def test_the_heads_of_classes_that_rest_are_told_and_of_no_others():
     index.rest("head", "b", (0, 2))
 
     assert list(index.resting_heads()) == ["head"]
+
+
+def test_ranks_that_fell_do_not_wake_who_rests():
+    index = WaitingIndex()
+    index.rest("rests", "a", (0, 1))
+    index.add("ready", "b", (0, 2))
+
+    index.rewind()
+
+    assert [index.pop() for _ in range(2)] == ["ready", None]
+    assert index.resting("a")
