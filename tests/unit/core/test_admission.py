@@ -102,6 +102,12 @@ def test_a_team_that_was_granted_the_protected_class_serves_in_it():
     assert (answer.spec.priority_class, answer.priority) == ("inference-production", 1000)
 
 
+def test_a_class_that_is_named_and_may_be_used_is_taken():
+    spec = admitted(a_spec(priority_class="training-interactive")).spec
+
+    assert "training-interactive" == spec.priority_class
+
+
 def test_a_protected_class_is_not_for_a_team_that_was_not_granted_it():
     error = the_error(a_spec(priority_class="inference-production"))
 
