@@ -43,6 +43,9 @@ OFFSETS_SECONDS: Final = 1.0
 BUSY_MESSAGES: Final = 20
 """After a batch so large, the next one is given a moment to grow."""
 BUSY_LINGER_SECONDS: Final = 0.04
+PATIENT_BATCHES: Final = 4
+"""Views and sums gain by units of so many usual batches: what happened to one subject in one unit
+becomes one row."""
 
 
 class Beats(Protocol):
@@ -80,7 +83,7 @@ class Loop:
         self._log = log
         self._failpoints = failpoints
         self._beats = beats
-        self._batch_messages_max = batch_messages_max
+        self._batch_messages_max = batch_messages_max * _batches(handler)
         self._recent = RecentIds()
         self._offsets: dict[tuple[str, int], int] = {}
         self._assigned: set[tuple[str, int]] = set()
@@ -266,6 +269,11 @@ class Loop:
             self._log.error("deadline dropped", deadline=message.topic, error=error)
             await self._session.commit(Outcome(), [message], batch.skipped, batch.dead)
             self._recent.add([message.event.id])
+
+
+def _batches(handler: Handler) -> int:
+    """How many times the usual bound a unit of work may be."""
+    return PATIENT_BATCHES if isinstance(handler, Patient) else 1
 
 
 def _passed_over(handler: Handler) -> frozenset[bytes]:

@@ -51,3 +51,32 @@ async def test_a_bad_argument_leaves_the_connection_as_it_is(pool: Pool):
         await pool.fetch("SELECT $1::int", "no number")
 
     assert first == await backend(pool)
+
+
+async def test_arrays_hold_what_the_tables_hold(pool: Pool):
+    texts = ["a", "", "[1]", '{"b"}', None]
+    query = (
+        "SELECT $1::text[] AS t, $2::bigint[] AS n, $3::bytea[] AS b, $4::bool[] AS f,"
+        " $5::uuid[] AS u"
+    )
+    uuid = "0193f6a0-0000-7000-8000-000000000001"
+
+    (row,) = await pool.fetch(query, texts, (1, None, 2**62), {b"\x00": 1}.keys(), [True], {uuid})
+
+    assert [*row["t"]] == texts
+    assert (row["n"], row["b"], row["f"]) == ([1, None, 2**62], [b"\x00"], [True])
+    assert [str(one) for one in row["u"]] == [uuid]
+
+
+async def test_nothing_and_what_is_nested_are_arrays_too(pool: Pool):
+    (row,) = await pool.fetch(
+        "SELECT $1::int[] AS none, $2::int[] AS nested", [], [[1, 2], [3, 4]]
+    )
+
+    assert (row["none"], row["nested"]) == ([], [[1, 2], [3, 4]])
+
+
+async def test_what_is_no_array_is_refused(pool: Pool):
+    for wrong in ("text", {"a": 1}, 5):
+        with pytest.raises(Rejected):
+            await pool.fetch("SELECT $1::text[]", wrong)

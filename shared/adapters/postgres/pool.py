@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import asyncpg
 
+from shared.adapters.postgres.arrays import tell_arrays_by_type
 from shared.adapters.postgres.errors import translated
 
 COMMAND_TIMEOUT_SECONDS: Final = 6.0
@@ -20,6 +21,7 @@ SERVER_SETTINGS: Final = {
     "plan_cache_mode": "force_generic_plan",
     "jit": "off",
 }
+tell_arrays_by_type()
 
 
 class Database:
