@@ -18,6 +18,7 @@ from operations.check.order import check_equality, check_order
 from operations.check.preemption import check_liveness, check_preemption
 from operations.check.quota_rows import check_quota_rows
 from operations.check.replay import check_devices, check_gangs, check_quota
+from operations.check.reserved_room import check_reserved_room
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,7 @@ INVARIANTS: Final = (
     Invariant(
         id="I6",
         what="evictions follow the rules",
-        checks=(check_preemption, check_idle),
+        checks=(check_preemption, check_idle, check_reserved_room),
     ),
     Invariant(id="I7", what="the audit is whole and unchanged", checks=(check_chain,)),
     Invariant(id="I8", what="states follow the table", checks=(check_states,)),

@@ -37,6 +37,8 @@ RUN_SECONDS_MAX: Final = 12
 CLASSES: Final = {"training-batch": 67, "training-interactive": 30, "inference-production": 3}
 """Shares; the last is protected."""
 POLICY: Final = {"min_runtime_seconds": 2, "cooldown_seconds": 10}
+STRICT_EVERY: Final = 4
+"""Of so many queues one is strict: there a head with a reservation is looked at again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +87,14 @@ def scene_work(scene: Scene) -> tuple[RecordedTrace, dict[str, WorkloadSpec]]:
 
 def scene_documents(trace: RecordedTrace, fleet: Fleet) -> Iterator[tuple[str, str, Any]]:
     """(collection, name, body): teams may use every class; queues preempt after two seconds."""
+    strict = sorted(trace.nodes)[::STRICT_EVERY]
     for collection, name, body in documents_of(trace, fleet):
         if collection == "flavors":
             yield collection, name, {**body, "spot": name == SPOT}
         elif collection == "teams":
             yield collection, name, {**body, "priority_classes": list(CLASSES)}
         elif collection == "queues":
-            yield collection, name, {**body, "policy": POLICY}
+            yield collection, name, {**body, "policy": POLICY, "strict": name in strict}
         else:
             yield collection, name, body
 
