@@ -1,0 +1,136 @@
+"""Lists of nodes and cohorts: each once, by name, in pages, with all that others rely on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shared.core.model import Gpu, GpuShare, Node, Placement, PodPlacement, PodSet
+from shared.core.units import Resources
+from shared.events import nodes, topics
+from tests.support import facts as telling
+from tests.support.facts import Fact
+from tests.support.gateway import Gateway, publish_facts, running_projection, until
+
+
+def _report(name: str, *, generation: int = 1, **changed: Any) -> Fact:
+    gpus = tuple(Gpu(index=index, uuid=f"{name}-{index}", memory_mib=80) for index in range(4))
+    amounts: dict[str, Any] = {"cpu_milli": 32_000, "memory_mib": 1 << 18, "product": "H100"}
+    node = Node(name=name, gpus=gpus, **{"flavor": "h100", **amounts, **changed})
+    return topics.NODE_FACTS, nodes.NodeInventoryReported(node=node, generation=generation)
+
+
+def _health(name: str, gpu: int, *, generation: int = 2) -> Fact:
+    report = nodes.GpuHealthReported(node=name, gpu=gpu, healthy=False, generation=generation)
+    return topics.NODE_FACTS, report
+
+
+def _on_two_gpus_of(name: str) -> list[Fact]:
+    """A workload that holds a whole GPU and a quarter of another."""
+    shares = (
+        GpuShare(index=0, mask=255, milli=1000, memory_mib=0),
+        GpuShare(index=2, mask=0, milli=250, memory_mib=20),
+    )
+    pods = (PodPlacement(pod_set="main", rank=0, node=name, shares=shares),)
+    charge = Resources(gpu_milli=1250, cpu_milli=4000, memory_mib=1024)
+    placement = Placement(flavor="h100", pods=pods, charge=charge)
+    began = telling.started("w1", placement=placement, at_ms=2_000, submitted_at_ms=1_000)
+    return [telling.queued("w1", pods=PodSet(), at_ms=1_000), *began]
+
+
+async def _listed(gateway: Gateway, query: str = "") -> list[str]:
+    reply = await gateway.call("GET", f"/v1/nodes{query}")
+    return [one["name"] for one in reply.body["items"]]
+
+
+async def test_nodes_come_by_name_in_pages_of_a_flavor_or_of_a_pool(gateway: Gateway):
+    told = [
+        _report("n3", pool="a"),
+        _report("n1", pool="a", flavor="a100"),
+        _report("n2", pool="b"),
+        _report("n4", pool="b"),
+        _report("gone"),
+        (topics.NODE_FACTS, nodes.NodeRemoved(node="gone", generation=2)),
+    ]
+
+    async def four() -> bool:
+        return len(await _listed(gateway)) == 4 and "gone" not in await _listed(gateway)
+
+    async with running_projection(gateway.settings):
+        await publish_facts(gateway.settings, told, source="t1", at_ms=1_000)
+        await until(four)
+    first = (await gateway.call("GET", "/v1/nodes?limit=3")).body
+    rest = (await gateway.call("GET", f"/v1/nodes?limit=3&cursor={first['next_cursor']}")).body
+    all_at_once = (await gateway.call("GET", "/v1/nodes?limit=4")).body
+
+    assert ["n1", "n2", "n3"] == [one["name"] for one in first["items"]]
+    assert ["n4"] == [one["name"] for one in rest["items"]]
+    assert ("", "") == (rest["next_cursor"], all_at_once["next_cursor"])
+    assert ["n2", "n3", "n4"] == await _listed(gateway, "?flavor=h100")
+    assert ["n2", "n4"] == await _listed(gateway, "?pool=b")
+    assert ["n3"] == await _listed(gateway, "?flavor=h100&pool=a")
+    assert [] == await _listed(gateway, "?pool=none")
+
+
+async def test_a_node_tells_where_it_stands_what_it_has_and_what_of_it_is_held(gateway: Gateway):
+    told = [
+        _report("n1", rack="r1", block="b1", zone="z1", cordoned=True, taints=("team=red",)),
+        _health("n1", 3),
+        _report("n2"),
+        _health("n2", -1),
+        *_on_two_gpus_of("n1"),
+    ]
+
+    async def used() -> Any:
+        items = (await gateway.call("GET", "/v1/nodes")).body["items"]
+        return items if len(items) == 2 and items[0]["used_gpu_milli"] else None
+
+    async with running_projection(gateway.settings):
+        await publish_facts(gateway.settings, told, source="t1", at_ms=1_000)
+        whole, broken = await until(used)
+        one = (await gateway.call("GET", "/v1/nodes/n1")).body
+        unknown = await gateway.call("GET", "/v1/nodes/n9")
+
+    wanted: dict[str, Any] = {
+        "flavor": "h100",
+        "product": "H100",
+        "rack": "r1",
+        "block": "b1",
+        "zone": "z1",
+    }
+    wanted |= {"gpus": 4, "cpu_milli": 32_000, "memory_mib": 1 << 18, "used_gpu_milli": 1250}
+    wanted |= {"ready": True, "cordoned": True, "draining": False, "taints": ["team=red"]}
+    wanted |= {"unhealthy_gpus": [3]}
+    assert wanted == {name: whole[name] for name in wanted}
+    assert whole == {name: one[name] for name in whole}
+    assert (False, [0, 1, 2, 3]) == (broken["ready"], broken["unhealthy_gpus"])
+    held = [(gpu["used_milli"], gpu["used_mask"], gpu["workloads"]) for gpu in one["devices"]]
+    assert [(1000, 255, ["w1"]), (0, 0, []), (250, 0, ["w1"]), (0, 0, [])] == held
+    assert [True, True, True, False] == [gpu["healthy"] for gpu in one["devices"]]
+    assert 404 == unknown.status
+
+
+async def test_cohorts_come_by_name_with_their_documents_and_everybody_sees_them(
+    gateway: Gateway,
+):
+    viewer = await gateway.key("red", "viewer")
+    pool = {"flavor": "h100", "nominal": {"gpu_milli": 16_000}, "lending_limit": {"gpu_milli": 1}}
+    await gateway.call("PUT", "/v1/cohorts/org", {"flavors": [pool]})
+    await gateway.call("PUT", "/v1/cohorts/lab", {"parent": "org", "weight": 3})
+    await gateway.call("PUT", "/v1/cohorts/lab", {"parent": "org", "weight": 4})
+
+    listed = (await gateway.call("GET", "/v1/cohorts", key=viewer)).body
+    lab, org = [await gateway.call("GET", f"/v1/cohorts/{one}") for one in ("lab", "org")]
+    unknown = await gateway.call("GET", "/v1/cohorts/none")
+
+    assert [lab.body, org.body] == listed["items"]
+    assert ("org", 4, 2, []) == tuple(
+        lab.body[name] for name in ("parent", "weight", "version", "flavors")
+    )
+    assert ('"2"', '"1"') == (lab.headers["ETag"], org.headers["ETag"])
+    (flavor,) = org.body["flavors"]
+    assert ("h100", 16_000, 1) == (
+        flavor["flavor"],
+        flavor["nominal"]["gpu_milli"],
+        flavor["lending_limit"]["gpu_milli"],
+    )
+    assert 404 == unknown.status
