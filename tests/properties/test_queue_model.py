@@ -1,7 +1,8 @@
 """The services of quota and placement against the reference of the whole queue.
 
-Random histories go through the handlers of both as their loops drive them: a batch in, the facts
-of each to the other, until nothing is left to say. The reference hears the same messages. Every
+Random histories, of single pods and of gangs on several nodes, go through the handlers of both as
+their loops drive them: a batch in, the facts of each to the other, until nothing is left to say.
+The reference hears the same messages. Every
 nomination, withdrawal and placement is held against it when it is made; sums, phases, budgets and
 use over time after every batch; and what nobody was given, once all is quiet.
 """

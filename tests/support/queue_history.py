@@ -24,6 +24,8 @@ KINDS = {
     "spot": FlavorKind(products=("H100",), spot=True),
 }
 QUEUES, COHORTS = ("a", "b", "c", "d"), ("top", "left", "right")
+NODES = {f"{flavor}-{at}": flavor for flavor in FLAVORS for at in (0, 1)}
+"""The flavor of each."""
 TEAMS = {"a": "red", "b": "red", "c": "blue", "d": "blue"}
 CHOICES: tuple[dict[str, Any], ...] = (
     {},
@@ -60,7 +62,8 @@ def any_history(draw):
 
 def any_submission(draw):
     gpus, cpu_milli = draw.choice((0, 1, 1, 1, 2, 3)), draw.choice((1_000, 1_000, 3_000))
-    return draw.choice(QUEUES), gpus, cpu_milli, draw.randrange(3), draw.choice(CHOICES)
+    pods = draw.choice((1, 1, 1, 2, 3))
+    return draw.choice(QUEUES), pods, gpus, cpu_milli, draw.randrange(3), draw.choice(CHOICES)
 
 
 def any_document(draw):
@@ -100,9 +103,9 @@ ARGUMENTS = {
     "document": any_document,
     "budget": any_budget,
     "wait": lambda draw: (draw.choice((1, 4_000, 6_000, 60_000, 900_000)),),
-    "grow": lambda draw: (draw.choice(FLAVORS),),
-    "cordon": lambda draw: (draw.choice(FLAVORS),),
-    "uncordon": lambda draw: (draw.choice(FLAVORS),),
+    "grow": lambda draw: (draw.choice(tuple(NODES)),),
+    "cordon": lambda draw: (draw.choice(tuple(NODES)),),
+    "uncordon": lambda draw: (draw.choice(tuple(NODES)),),
     "flavor": lambda draw: (draw.choice(FLAVORS), draw.random() < 0.5),
 }
 

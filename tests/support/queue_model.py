@@ -6,7 +6,16 @@ from shared.events import nodes, organisation, pods, quotas, workloads
 from shared.events.topics import ORGANISATION_FACTS
 from tests.support.placement_driver import a_node, a_workload, command, pod_fact
 from tests.support.queue_asked import Asked
-from tests.support.queue_history import COHORTS, FLAVORS, KINDS, PRICE, QUEUES, TEAMS, limits_of
+from tests.support.queue_history import (
+    COHORTS,
+    FLAVORS,
+    KINDS,
+    NODES,
+    PRICE,
+    QUEUES,
+    TEAMS,
+    limits_of,
+)
 from tests.support.queue_placed import Placed
 from tests.unit.admission.support import received
 
@@ -29,7 +38,8 @@ class System:
         self.offset, self.version = 0, 1
         for flavor in FLAVORS:
             self.play(("flavor", flavor, False))
-            self.play(("grow", flavor))
+        for name in NODES:
+            self.play(("grow", name))
         for name, parent in (("top", ""), ("left", "top"), ("right", "top")):
             self.play(("document", name, parent, {}, 1, {}, QueuePolicy()))
         for name, parent in zip(QUEUES, ("left", "left", "right", "top"), strict=True):
@@ -77,10 +87,10 @@ class System:
 
     # ── steps ──
 
-    def submit(self, queue, gpus, cpu_milli, priority, choice):
+    def submit(self, queue, pod_count, gpus, cpu_milli, priority, choice):  # noqa: PLR0917
         name = f"w{len(self.placed.states):04}"
         self.placed.states[name] = "queued"
-        size = {"gpus": gpus, "cpu_milli": cpu_milli, "memory_mib": 0}
+        size = {"pod_count": pod_count, "gpus": gpus, "cpu_milli": cpu_milli, "memory_mib": 0}
         work = a_workload(
             name, queue=queue, team=TEAMS[queue], priority=priority, **size, **choice
         )
@@ -155,15 +165,15 @@ class System:
     def wait(self, ms):
         self.placed.driver.now_ms += ms
 
-    def grow(self, flavor):
-        """One more GPU than before, four at first; never so few that a pod fills the node."""
-        gpus = max(4, self.placed.sizes[flavor] + 1)
-        node = a_node(flavor, gpus=gpus, flavor=flavor, product=KINDS[flavor].products[0])
+    def grow(self, name):
+        """One more GPU than before, two or three at first."""
+        gpus, flavor = self.placed.sizes.get(name, 1 + int(name[-1])) + 1, NODES[name]
+        node = a_node(name, gpus=gpus, flavor=flavor, product=KINDS[flavor].products[0])
         self.version += 1
         self.to_placement.append(nodes.NodeInventoryReported(node=node, generation=self.version))
 
-    def cordon(self, flavor):
-        self.to_placement.append(nodes.CordonNode(node=flavor, actor="alice"))
+    def cordon(self, name):
+        self.to_placement.append(nodes.CordonNode(node=name, actor="alice"))
 
-    def uncordon(self, flavor):
-        self.to_placement.append(nodes.UncordonNode(node=flavor, actor="alice"))
+    def uncordon(self, name):
+        self.to_placement.append(nodes.UncordonNode(node=name, actor="alice"))

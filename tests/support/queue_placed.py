@@ -1,4 +1,4 @@
-"""The placement service against the reference: whose turn it is, and in which flavor."""
+"""The placement service against the reference: whose turn it is, in which flavor, and whole."""
 
 from types import SimpleNamespace
 
@@ -6,14 +6,16 @@ from shared.core.model import least_amount
 from shared.events import nodes, pods, quotas, workloads
 from tests.support.placement_driver import Driver, pod_fact
 from tests.support.queue_asked import key
-from tests.support.queue_history import FIRST_MS, FLAVORS, HALF_LIFE_MS
+from tests.support.queue_history import FIRST_MS, HALF_LIFE_MS, NODES
 from tests.support.reference_queue import ReferenceQueue
 
 
 class Placed:
-    """A handler and its reference; each flavor is one node, of which the free GPUs count.
+    """A handler and its reference; of the nodes of a flavor the free GPUs count.
 
-    Pods do at once what they are told: `answers` is what the binder would say next.
+    On which of them the pods of a gang go is placement's choice; that all of them find room, the
+    reference says. Pods do at once what they are told: `answers` is what the binder would say
+    next. Promised starts are left out: they have properties of their own.
     """
 
     def __init__(self):
@@ -21,7 +23,8 @@ class Placed:
         self.driver.now_ms = FIRST_MS
         self.reference = ReferenceQueue(HALF_LIFE_MS)
         self.told, self.newest_ms = {}, 0
-        self.sizes, self.cordoned = dict.fromkeys(FLAVORS, 0), set()
+        self.sizes, self.cordoned = {}, set()
+        self.driver.handler.desk.promises._is_head = lambda record, now_ms: False
         self.states, self.running = {}, {}
         self.answers = []
 
@@ -57,7 +60,7 @@ class Placed:
                 if known is not None and known.nomination == payload.nomination:
                     del works[payload.workload_id]
             case nodes.NodeInventoryReported():
-                self.sizes[payload.node.flavor] = len(payload.node.gpus)
+                self.sizes[payload.node.name] = len(payload.node.gpus)
             case nodes.CordonNode():
                 self.cordoned.add(payload.node)
             case nodes.UncordonNode():
@@ -77,8 +80,8 @@ class Placed:
                 self.states[fact.workload_id] = fact.state.value
                 self.reference.works.pop(fact.workload_id, None)
                 if fact.workload_id in self.running:
-                    queue, flavor, amount = self.running.pop(fact.workload_id)
-                    self.reference.charge(queue, flavor, amount, -1)
+                    work, flavor, _ = self.running.pop(fact.workload_id)
+                    self.reference.charge(work.queue, flavor, work.request, -1)
             case _:
                 pass
 
@@ -87,7 +90,10 @@ class Placed:
         assert self.next() == (fact.workload_id, flavor)
         work = self.reference.works.pop(fact.workload_id)
         self.reference.charge(work.queue, flavor, work.request)
-        self.running[work.id] = (work.queue, flavor, work.request)
+        assert len(fact.placement.pods) == work.pods, "a gang is placed in part"
+        held = [pod.node for pod in fact.placement.pods for _ in pod.shares]
+        self.running[work.id] = (work, flavor, held)
+        assert all(self.free(one) >= 0 for one in held), "more is given than there is"
         self.states[work.id] = "running"
         self.answers.append(pod_fact(pods.PodsRunning, work.id, fact.attempt))
 
@@ -109,12 +115,19 @@ class Placed:
             return ""
         named = [one for one in work.flavors if one in document.flavors]
         for flavor in self.reference.to_try(work, named, only_nominal=work.only_nominal):
-            held = sum(amount[0] for _, one, amount in self.running.values() if one == flavor)
-            room = self.sizes[flavor] * 1_000 - held if flavor not in self.cordoned else -1
             quota = self.reference.fits_all(work.queue, flavor, work.request)
-            if work.request[0] <= room and quota:
+            if quota and self.pods_that_fit(work, flavor) >= work.pods:
                 return flavor
         return ""
+
+    def pods_that_fit(self, work, flavor):
+        open_nodes = [one for one in self.sizes.keys() - self.cordoned if NODES[one] == flavor]
+        if not work.gpus:
+            return work.pods if open_nodes else 0
+        return sum(self.free(one) // work.gpus for one in open_nodes)
+
+    def free(self, node):
+        return self.sizes[node] - sum(held.count(node) for _, _, held in self.running.values())
 
     def used_as_told(self, queue):
         if queue not in self.told:
@@ -131,6 +144,8 @@ def nomination_of(fact):
         priority=-fact.order_key[0],
         at_ms=one.submitted_at_ms,
         request=least_amount(one.spec),
+        pods=one.pods,
+        gpus=one.spec.pod_sets[0].gpu.count,
         flavors=tuple(each.flavor for each in fact.flavors),
         strict=fact.strict,
         only_nominal=fact.within_nominal,
