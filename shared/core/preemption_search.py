@@ -185,7 +185,10 @@ class Search:
         return True
 
     def _trim(self, leavers: Leavers, placement: Placement) -> Placement:
-        """Without whom it fits as well, the dearest first; as far as the limit allows."""
+        """Without whom it fits as well, the dearest first; as far as the limit allows.
+
+        Nobody stays without whose going the others may not go.
+        """
         running = self._occupants.tenants.running
         order = sorted(
             (running[name] for name in leavers.out),
@@ -193,6 +196,7 @@ class Search:
         )
         if len(order) == 1 and not order[0].spare_ranks:
             return placement
+        lawful = leavers.settle() is not None
         for occupant in order:
             for ranks in smaller(occupant, leavers.out[occupant.id]):
                 before = leavers.out[occupant.id]
@@ -200,7 +204,7 @@ class Search:
                     return placement
                 self._stop(leavers, occupant, ranks)
                 without = self.fits()
-                if without is None:
+                if without is None or (lawful and leavers.settle() is None):
                     self._stop(leavers, occupant, before)
                 else:
                     placement = without
