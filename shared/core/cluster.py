@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from shared.core.kind import Kind, KindKey, kind_key
 from shared.core.market import Market
@@ -21,9 +21,6 @@ from shared.core.ordering_ties import node_rank
 from shared.core.topology import Fabric
 from shared.core.units import GPU_MILLI
 from shared.core.value import replace
-
-if TYPE_CHECKING:
-    from shared.core.room import RoomIndex
 
 CHANGES_MAX: Final = 1 << 16
 """Of so many changes the older half is forgotten: who is that far behind starts anew."""
@@ -45,7 +42,8 @@ class Cluster:
         """Changes that are forgotten; then come these:"""
         self.changes: list[NodeState] = []
         """Nodes in the order they changed; `core.room` follows it."""
-        self.rooms: dict[Hashable, RoomIndex] = {}
+        self.rooms: dict[Hashable, object] = {}
+        """Indexes of `core.room`, which alone looks at them; forgotten with the kinds."""
         self.markets: dict[str, Market] = {}
         """By flavor: the mix of demand and what `core.market` needs to choose by it."""
         self._gpu_milli_total = 0

@@ -216,7 +216,7 @@ def room_index(
     owner = team if demand.milli else ""
     key: Hashable = (frozenset(kinds), demand.shape, owner, distinct)
     index = cluster.rooms.pop(key, None)
-    if index is None:
+    if not isinstance(index, RoomIndex):
         index = RoomIndex(frozenset(kinds), demand, team, distinct=distinct)
         if len(cluster.rooms) >= INDEXES_MAX:
             del cluster.rooms[next(iter(cluster.rooms))]

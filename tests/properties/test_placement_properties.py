@@ -268,6 +268,7 @@ def test_workloads_of_one_class_get_the_same_answer(seed: int) -> None:
 def test_a_room_index_that_followed_the_changes_equals_one_built_anew(seed: int) -> None:
     run, _ = any_history(seed)
     for index in run.cluster.rooms.values():
+        assert isinstance(index, RoomIndex)
         index.follow(run.cluster)
         anew = RoomIndex(index._kinds, index._demand, index._team, distinct=index._distinct)
         anew.follow(run.cluster)

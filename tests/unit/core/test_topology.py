@@ -318,6 +318,7 @@ def test_an_index_that_lags_behind_the_forgotten_changes_begins_anew(
 
     assert len(fleet.changes) <= 8
     for index in fleet.rooms.values():
+        assert isinstance(index, RoomIndex)
         index.follow(fleet)
         anew = RoomIndex(index._kinds, index._demand, index._team, distinct=index._distinct)
         anew.follow(fleet)

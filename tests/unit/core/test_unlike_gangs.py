@@ -10,6 +10,7 @@ from shared.core.demand import PodDemand, gang_of
 from shared.core.exact import OPTIONS_MAX, _sets_of_positions
 from shared.core.model import GpuRequest, Level, Placement, PodSet, Spread, TopologyRequest
 from shared.core.placement import place
+from shared.core.room import RoomIndex
 from tests.support.placing import cluster, mig, node, pods, request, share, whole, workload
 
 IN_RACK = TopologyRequest(required=Level.RACK)
@@ -148,6 +149,7 @@ def test_a_node_that_moved_counts_in_its_new_rack_alone(count: int) -> None:
 
     assert isinstance(answer_of(fleet, pods(whole(5), 3), topology=IN_RACK), Refusal)
     for index in fleet.rooms.values():
+        assert isinstance(index, RoomIndex)
         assert [place.name for _, _, place in index.at_least(Level.RACK, 1, 9)] == ["s"]
     assert sorted(where(fleet, gang, topology=IN_RACK)) == ["a", "c"]
     assert isinstance(answer_of(fleet, gang, topology=IN_RACK), Refusal)
