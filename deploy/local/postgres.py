@@ -38,6 +38,7 @@ min_wal_size = 512MB
 checkpoint_timeout = 15min
 checkpoint_completion_target = 0.9
 wal_compression = off
+wal_init_zero = off
 fsync = on
 synchronous_commit = on
 full_page_writes = on

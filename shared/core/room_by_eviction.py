@@ -45,12 +45,12 @@ class Hope:
         return (
             self._inside(line, flavor, wanted, priority, policy)
             or self._across(node, flavor, wanted, policy)
-            or (_minds_not(line, flavor, request) and self._owed(node, flavor, request, policy))
+            or (
+                _owed(node, flavor, request, policy)
+                and _minds_not(line, flavor, request)
+                and self._across(node, flavor, request, policy)
+            )
         )
-
-    def _owed(self, queue: QuotaNode, flavor: str, request: Amount, policy: QueuePolicy) -> bool:
-        owed = policy.reclaim is not Reclaim.NEVER and within_nominal(queue, flavor, request)
-        return owed and self._across(queue, flavor, request, policy)
 
     def _inside(
         self, line: Line, flavor: str, wanted: Amount, priority: int, policy: QueuePolicy
@@ -114,6 +114,11 @@ class Hope:
             shares = sorted((share(one), one.name) for one in cohort.children.values())
             found = self._largest[cohort.name] = shares[:-3:-1]
         return found
+
+
+def _owed(queue: QuotaNode, flavor: str, request: Amount, policy: QueuePolicy) -> bool:
+    """Whether it is the queue's own, and may be asked back."""
+    return policy.reclaim is not Reclaim.NEVER and within_nominal(queue, flavor, request)
 
 
 def _minds_not(line: Line, flavor: str, request: Amount) -> bool:

@@ -40,10 +40,9 @@ POLL_SECONDS: Final = 0.2
 FAILED_LIVES_MAX: Final = 120
 BACKOFF_SECONDS: Final = 0.25
 OFFSETS_SECONDS: Final = 1.0
-BUSY_MESSAGES: Final = 20
-"""After a batch so large, the next one is given a moment to grow."""
-BUSY_LINGER_SECONDS: Final = 0.04
-PATIENT_BATCHES: Final = 4
+LINGER_SECONDS: Final = ((200, 0.1), (20, 0.04))
+"""After a batch of so many messages, the next one is given a moment to grow."""
+PATIENT_BATCHES: Final = 2
 """Views and sums gain by units of so many usual batches: what happened to one subject in one unit
 becomes one row."""
 
@@ -181,9 +180,7 @@ class Loop:
     async def _gather(self) -> list[RawMessage]:
         """What has arrived; under load it waits a moment more, as few large units cost less."""
         raw = await self._subscription.poll(self._batch_messages_max, self._wait_seconds())
-        linger = self._linger_seconds
-        if not linger and self._last_count >= BUSY_MESSAGES:
-            linger = BUSY_LINGER_SECONDS
+        linger = self._linger_seconds or _linger_after(self._last_count)
         self._last_count = len(raw)
         if raw and linger and len(raw) < self._batch_messages_max:
             await asyncio.sleep(linger)
@@ -269,6 +266,11 @@ class Loop:
             self._log.error("deadline dropped", deadline=message.topic, error=error)
             await self._session.commit(Outcome(), [message], batch.skipped, batch.dead)
             self._recent.add([message.event.id])
+
+
+def _linger_after(messages: int) -> float:
+    """Seconds in which a batch may grow, after one of so many messages."""
+    return next((seconds for least, seconds in LINGER_SECONDS if messages >= least), 0.0)
 
 
 def _batches(handler: Handler) -> int:
