@@ -12,10 +12,19 @@ from shared.core.amounts import amount
 from shared.core.attempt import attempt, least_charge
 from shared.core.demand import gang_of
 from shared.core.elastic import smallest
-from shared.core.model import Level, Placement, PodSet, Spread, TopologyRequest, Workload
+from shared.core.model import (
+    Level,
+    Placement,
+    PodSet,
+    Spread,
+    TopologyRequest,
+    Workload,
+    least_resources,
+)
 from shared.core.occupants import Occupant
 from shared.core.placement import place
-from shared.core.preemption import EvictionPlan, NoEviction, Obstacle, Rule, Rules
+from shared.core.preemption import EvictionPlan, NoEviction, Obstacle, Rule, Rules, Victim
+from shared.core.preemption_rules import Judge, Spared
 from shared.core.queue_policy import QueuePolicy, Reclaim, WithinQueue
 from shared.core.units import UNBOUNDED
 from shared.core.value import replace
@@ -260,6 +269,47 @@ def rules_of(scene: Scene, plan: EvictionPlan, queue: str) -> set[Rule]:
         for victim in plan.victims
         if scene.occupants.tenants.running[victim.workload_id].queue == queue
     }
+
+
+@settings(max_examples=300, deadline=None)
+@given(seeds)
+def test_the_victims_that_are_left_may_go_one_after_the_other(seed: int) -> None:
+    """Those of its own queue first, then the largest last: by the rules as they are then."""
+    scene, draw = any_scene(seed)
+    work, rules = any_preemptor(draw), any_rules(draw, scene)
+
+    plan = scene.choose(work, rules)
+
+    if isinstance(plan, EvictionPlan):
+        told = {victim.workload_id: victim.rule for victim in plan.victims}
+        assert told in [in_turn(scene, plan, work, rules, strad) for strad in (False, True)]
+
+
+def victim_charge(scene: Scene, victim: Victim) -> tuple[int, int, int]:
+    """What it gives up."""
+    return scene.charge(scene.occupants.tenants.running[victim.workload_id], victim.pods)
+
+
+def in_turn(
+    scene: Scene, plan: EvictionPlan, work: Workload, rules: Rules, straddling: bool
+) -> dict[str, Rule | Spared]:
+    """What the judge says of each victim when those before it have gone."""
+    charge = amount(least_resources(work.spec))
+    judge = Judge(
+        scene.tree, rules, work, charge, flavor="a100", now_ms=NOW_MS, straddling=straddling
+    )
+    running = scene.occupants.tenants.running
+    leaving = sorted(
+        (running[one.workload_id].queue != work.queue, victim_charge(scene, one), one.workload_id)
+        for one in plan.victims
+    )
+    said: dict[str, Rule | Spared] = {}
+    for _, amounts, name in leaving:
+        said[name] = judge.rule(running[name], amounts)
+        judge.take(running[name], amounts)
+    for _, amounts, name in leaving:
+        judge.give_back(running[name], amounts)
+    return said
 
 
 @settings(max_examples=150, deadline=None)

@@ -130,13 +130,13 @@ class Scene:
         """Let these pods go, and give back their quota; it stays known as an occupant."""
         occupant = self.occupants.tenants.running[name]
         self.cluster.release(occupant.team, pods, occupant.workload.spec.pod_sets)
-        self.tree.charge(occupant.queue, "a100", self._charge(occupant, pods), -1)
+        self.tree.charge(occupant.queue, "a100", self.charge(occupant, pods), -1)
 
     def come_back(self, occupant: Occupant) -> None:
         """Undo `evict` of all its pods."""
         pods = occupant.placement.pods
         self.cluster.charge(occupant.team, pods, occupant.workload.spec.pod_sets)
-        self.tree.charge(occupant.queue, "a100", self._charge(occupant, pods))
+        self.tree.charge(occupant.queue, "a100", self.charge(occupant, pods))
 
     def freeze(self, name: str) -> None:
         """It may not be evicted."""
@@ -151,7 +151,8 @@ class Scene:
         rate_ms += rules.eviction_gpu_ms * 1000 // gpu_milli
         return rate_ms * gpu_milli // 1000
 
-    def _charge(self, occupant: Occupant, pods: Sequence[PodPlacement]) -> tuple[int, int, int]:
+    def charge(self, occupant: Occupant, pods: Sequence[PodPlacement]) -> tuple[int, int, int]:
+        """What these pods of it are charged."""
         sizes = [self.occupants.tenants.size(occupant, pod) for pod in pods]
         return (
             sum(share.milli for pod in pods for share in pod.shares),
