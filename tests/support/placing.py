@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shared.core.cluster import Cluster
+from shared.core.decision import Refusal
 from shared.core.model import (
     Gpu,
     GpuChoice,
     GpuRequest,
     Node,
+    Placement,
     PodSet,
     Spread,
     TopologyRequest,
@@ -17,7 +19,7 @@ from shared.core.model import (
     WorkloadKind,
     WorkloadSpec,
 )
-from shared.core.placement import PlacementRequest
+from shared.core.placement import PlacementRequest, place
 from shared.core.units import UNBOUNDED
 
 A100 = "NVIDIA-A100-SXM4-80GB"
@@ -130,3 +132,27 @@ def request(asked: Workload, *flavors: str) -> PlacementRequest:
         flavors=permitted,
         headroom=dict.fromkeys(permitted, UNBOUNDED),
     )
+
+
+def placed(fleet: Cluster, asked: Workload, *flavors: str) -> Placement:
+    """Where it goes, charged; it must find a place."""
+    answer = place(fleet, request(asked, *flavors))
+    assert isinstance(answer, Placement), answer
+    return answer
+
+
+def refused(fleet: Cluster, asked: Workload, *flavors: str) -> Refusal:
+    """Why it finds none."""
+    answer = place(fleet, request(asked, *flavors))
+    assert isinstance(answer, Refusal), answer
+    return answer
+
+
+def where(placement: Placement) -> list[str]:
+    """The node of each pod."""
+    return [pod.node for pod in placement.pods]
+
+
+def gpus_of(placement: Placement, pod: int = 0) -> list[int]:
+    """Indices of the GPUs of one pod."""
+    return [each.index for each in placement.pods[pod].shares]

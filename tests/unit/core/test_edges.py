@@ -8,14 +8,12 @@ import pytest
 
 from shared.core import market_index, node_links
 from shared.core.budget import Restriction
-from shared.core.cluster import Cluster
 from shared.core.decision import Reason, Refusal
 from shared.core.demand import gang_of
 from shared.core.model import (
     Level,
     Placement,
     Slice,
-    Workload,
 )
 from shared.core.node_links import LinkTable
 from shared.core.nomination_settling import TURN_MAX
@@ -25,21 +23,19 @@ from shared.core.room import room_index
 from shared.core.team_policy import AtLimit
 from shared.core.timeline import NEVER, Timeline, expected_end
 from shared.core.value import replace
-from tests.support.placing import cluster, mig, node, pods, request, whole, workload
+from tests.support.placing import (
+    cluster,
+    mig,
+    node,
+    placed,
+    pods,
+    refused,
+    request,
+    whole,
+    workload,
+)
 from tests.unit.admission.builders import a_node, rules
 from tests.unit.quota.builders import Desk, a_pending, a_queue
-
-
-def placed(fleet: Cluster, asked: Workload, *flavors: str) -> Placement:
-    answer = place(fleet, request(asked, *flavors))
-    assert isinstance(answer, Placement), answer
-    return answer
-
-
-def refused(fleet: Cluster, asked: Workload, *flavors: str) -> Refusal:
-    answer = place(fleet, request(asked, *flavors))
-    assert isinstance(answer, Refusal), answer
-    return answer
 
 
 def test_a_pin_of_a_node_that_is_gone_holds_when_it_comes_back() -> None:

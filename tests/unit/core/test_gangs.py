@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from shared.core.cluster import Cluster
 from shared.core.decision import Reason, Refusal
 from shared.core.model import (
     Level,
@@ -15,13 +14,12 @@ from shared.core.model import (
     Slice,
     Spread,
     TopologyRequest,
-    Workload,
 )
 from shared.core.placement import PlacementRequest, grow, place, request_class
 from shared.core.resize import charge_of, joined, shrunk_to, sizes, surplus
 from shared.core.units import UNLIMITED, Resources
 from shared.core.value import replace
-from tests.support.placing import cluster, node, pods, request, whole, workload
+from tests.support.placing import cluster, node, placed, pods, refused, request, whole, workload
 
 IN_RACKS = (Slice(pods=4, level=Level.RACK),)
 
@@ -32,18 +30,6 @@ def racks(*sizes: int, gpus: int = 8) -> list[Node]:
         for rack, size in enumerate(sizes)
         for number in range(size)
     ]
-
-
-def placed(fleet: Cluster, asked: Workload) -> Placement:
-    answer = place(fleet, request(asked))
-    assert isinstance(answer, Placement), answer
-    return answer
-
-
-def refused(fleet: Cluster, asked: Workload) -> Refusal:
-    answer = place(fleet, request(asked))
-    assert isinstance(answer, Refusal), answer
-    return answer
 
 
 def sliced(count: int, slices: tuple[Slice, ...] = IN_RACKS, min_count: int | None = None):
