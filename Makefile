@@ -71,11 +71,13 @@ replay-kill-test: setup ## The same under Philly and Kalos, with preemption, dra
 	$(BIN)/python -m tests.e2e.replay_kill_test --rounds $(N) --seed $(SEED)
 
 # ── quality ───────────────────────────────────────────────────────────────────
-.PHONY: test coverage check fmt lint types layers tidy generated generated-check wheel-check
+.PHONY: test coverage coverage-written check fmt lint types layers tidy generated generated-check wheel-check
 test: setup $(if $(strip $(TEST_ARGUMENTS)),,coverage) ## Run every test, on a real broker and database
 	$(PYTEST) $(or $(TEST_ARGUMENTS),$(MEASURED:%=--ignore=%))
 coverage: setup ## Run the tests without a server; they must take every branch of shared/core
 	$(PYTEST) $(MEASURED) $(COVERAGE)
+coverage-written: setup ## The same without one random example: no branch may hang on a seed
+	HYPOTHESIS_PROFILE=written $(PYTEST) $(MEASURED) $(COVERAGE)
 check: setup lint types layers tidy generated-check wheel-check ## All that CI checks before the tests
 fmt: setup ## Format the code
 	$(BIN)/ruff format .
