@@ -85,7 +85,7 @@ def main() -> None:
             result[part] = optimum(options.nodes_small, cases, options.seconds)
         else:
             result[part] = speed(500, 400 if options.short else 4_000)
-    result |= {"seeds": seeds, **machine()}
+    result |= machine()
     if options.json:
         options.json.write_text(json.dumps(result, indent=1))
 
@@ -104,7 +104,7 @@ def mixed(
         spot_load=SPOT_LOADS[part],
         spot_priorities=CLASSES[classes],
     )
-    rows: dict[str, Any] = {}
+    rows: dict[str, Any] = {"seeds": seeds}
     for name in options.policies.split(","):
         start = time.process_time()
         runs = [simulate(mix, POLICIES[name], recorded, seed) for seed in seeds]
@@ -227,7 +227,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--small", type=Path, default=data / "philly/sia_philly.csv.gz")
     parser.add_argument("--gangs", type=Path, default=data / "acme/converted_kalos_trace.csv")
-    parser.add_argument("--seeds", default="42-44", help="such as 42-44, or 1,5,9")
+    parser.add_argument("--seeds", default="42-51", help="such as 42-44, or 1,5,9")
     parser.add_argument("--parts", default="mix,full,optimum,speed")
     parser.add_argument("--classes", default=",".join(CLASSES), help="of spot work in the mix")
     parser.add_argument("--resume", action="store_true", help="keep the other parts of the JSON")
