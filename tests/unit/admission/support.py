@@ -15,6 +15,9 @@ from shared.events.topics import (
 from shared.events.workloads import SubmitWorkload
 from tests.unit.admission.builders import QUEUE, TEAM, a_node, a_spec, gpu_quota
 
+ID = workload_id(TEAM, "k1")
+"""Of what is submitted unless told otherwise."""
+
 
 def received(payload, topic="submission.commands.v1", offset=0, at_ms=1_000, key=""):
     place = f"{topic}/{offset}/{key}"
@@ -117,3 +120,8 @@ def kinds(outcome):
 def only(outcome, kind):
     (found,) = [one.payload for one in outcome.emits if isinstance(one.payload, kind)]
     return found
+
+
+def rows_of(outcome, table):
+    """What is written to a table of admission."""
+    return [one for one in outcome.writes if f"admission.{table}" in one.sql]

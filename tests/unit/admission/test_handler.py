@@ -1,52 +1,34 @@
-"""Submissions become verdicts once, commands follow them in order, facts change the rules."""
+"""Submissions become verdicts once, through either door, and no team has too many alive."""
 
 import pytest
 
-from services.admission import known
 from services.admission.handler import AdmissionHandler
-from services.admission.parking import FIT_WAIT_MS, NAMES_WAIT_MS
 from shared.core.decision import FieldError
-from shared.core.units import Resources
-from shared.events.envelope import workload_id
 from shared.events.malformed import SubmissionMalformed
-from shared.events.organisation import PriorityClassApplied
 from shared.events.quotas import EndedWorkloadsCounted
 from shared.events.topics import (
     QUEUE_FACTS,
-    SUBMISSION_COMMANDS,
     TEAM_FACTS,
-    team_of,
     team_results,
     team_submissions,
 )
 from shared.events.workloads import (
-    CancelWorkload,
-    HoldWorkload,
-    ReleaseWorkload,
-    ReprioritiseWorkload,
-    RequestEviction,
     SubmissionAnswered,
     SubmissionConflicted,
     SubmitWorkload,
     WorkloadQueued,
     WorkloadRejected,
 )
-from tests.unit.admission.builders import QUEUE, TEAM, a_node, a_spec
+from tests.unit.admission.builders import QUEUE, TEAM, a_spec
 from tests.unit.admission.support import (
-    NoRows,
+    ID,
     Office,
-    a_queue_document,
     a_team_document,
     kinds,
     only,
     received,
+    rows_of,
 )
-
-ID = workload_id(TEAM, "k1")
-
-
-def rows_of(outcome, table):
-    return [one for one in outcome.writes if f"admission.{table}" in one.sql]
 
 
 def test_a_good_submission_is_queued_with_its_defaults_row_and_audit():
@@ -162,243 +144,6 @@ def test_a_submission_without_an_id_goes_to_the_dead_letters():
     outcome = Office().command(SubmitWorkload(team=TEAM, spec=a_spec()))
 
     assert "workload_id" in outcome.dead[0][1]
-
-
-@pytest.mark.parametrize(
-    "command", [CancelWorkload, HoldWorkload, ReleaseWorkload, RequestEviction]
-)
-def test_later_commands_follow_the_workload_on_its_topic(command):
-    office = Office()
-    office.http()
-
-    outcome = office.command(command(workload_id=ID, team=TEAM, actor="ann"))
-
-    (emit,) = outcome.emits
-    assert emit.payload == command(workload_id=ID, team=TEAM, actor="ann")
-    assert (emit.topic, emit.partition, emit.subject) == (QUEUE_FACTS, 0, ID)
-
-
-def test_a_change_of_priority_gets_the_value_of_its_class():
-    office = Office()
-    office.http()
-
-    outcome = office.command(
-        ReprioritiseWorkload(workload_id=ID, team=TEAM, priority_class="training-interactive")
-    )
-
-    assert only(outcome, ReprioritiseWorkload).priority == 500
-
-
-def test_a_class_that_the_team_may_not_use_changes_nothing():
-    office = Office()
-    office.http()
-
-    outcome = office.command(
-        ReprioritiseWorkload(workload_id=ID, team=TEAM, priority_class="inference-production")
-    )
-
-    assert outcome.emits == []
-
-
-def test_commands_for_what_is_unknown_foreign_or_rejected_go_nowhere():
-    office = Office()
-    office.http()
-    office.http(a_spec(name="Bad"), key="k2")
-
-    for identifier, team in [("wnone", TEAM), (ID, "other"), (workload_id(TEAM, "k2"), TEAM)]:
-        outcome = office.command(CancelWorkload(workload_id=identifier, team=team))
-        assert outcome.emits == []
-
-
-def test_only_submissions_are_taken_on_a_teams_topic():
-    office = Office()
-    office.http()
-    command = CancelWorkload(workload_id=ID, team=TEAM)
-
-    outcome = office.decide(office.message(command, team_submissions(TEAM).name, key="k9"))
-
-    assert outcome.emits == []
-    assert len(outcome.dead) == 1
-
-
-def test_a_submission_may_come_before_its_team_and_queue_are_known():
-    office = Office(known=False)
-
-    assert office.http().emits == []
-    office.apply(a_team_document())
-    outcome = office.apply(a_queue_document())
-
-    assert kinds(outcome) == ["WorkloadQueued"]
-    assert office.pass_ms(NAMES_WAIT_MS).emits == []
-
-
-def test_what_stays_unknown_is_rejected_when_its_time_is_up():
-    office = Office(known=False)
-    office.kafka()
-    assert office.handler.next_due_ms() == office.now_ms + NAMES_WAIT_MS
-
-    assert office.pass_ms(NAMES_WAIT_MS - 1).emits == []
-    outcome = office.pass_ms(1)
-
-    assert kinds(outcome) == ["WorkloadRejected", "SubmissionAnswered"]
-    assert office.handler.next_due_ms() is None
-
-
-def test_a_parked_submission_has_a_row_for_as_long_as_it_waits():
-    office = Office(known=False)
-
-    (row,) = rows_of(office.http(), "parked")
-    assert (row.sql.split()[0], row.arguments[0]) == ("INSERT", [ID])
-    (row,) = rows_of(office.pass_ms(NAMES_WAIT_MS), "parked")
-    assert (row.sql.split()[0], row.arguments) == ("DELETE", ([ID],))
-
-
-def test_a_parked_submission_is_one_submission_however_often_it_comes():
-    office = Office(known=False)
-    office.http()
-    office.http()
-    assert kinds(office.http(a_spec(name="other"))) == ["SubmissionConflicted"]
-
-    assert kinds(office.pass_ms(NAMES_WAIT_MS)) == ["WorkloadRejected"]
-
-
-def test_a_cancellation_does_not_overtake_a_verdict():
-    office = Office()
-    office.apply(a_team_document("late", queue="late"))
-    spec = a_spec()
-    identifier = workload_id("late", "k1")
-    office.http(spec, team="late")
-
-    outcome = office.command(CancelWorkload(workload_id=identifier, team="late"))
-
-    assert kinds(outcome) == ["WorkloadRejected"]
-
-
-def test_what_never_fits_is_refused_at_once():
-    outcome = Office(nodes=2).http(a_spec(gpus=8, count=3))
-
-    assert "at most 2 such pods" in only(outcome, WorkloadRejected).message
-
-
-def test_while_the_fleet_is_still_reporting_a_refusal_waits_for_it():
-    office = Office()
-    office.report(a_node("n1"))
-    assert office.http(a_spec(gpus=8, count=2)).emits == []
-
-    assert kinds(office.report(a_node("n2"))) == ["WorkloadQueued"]
-
-
-def test_a_fleet_that_does_not_grow_any_more_has_spoken():
-    office = Office()
-    office.report(a_node("n1"))
-    office.http(a_spec(gpus=8, count=2))
-
-    assert kinds(office.pass_ms(FIT_WAIT_MS)) == ["WorkloadRejected"]
-
-
-def test_a_node_that_left_counts_no_more():
-    office = Office(nodes=2)
-    office.lose("n1")
-
-    assert kinds(office.http(a_spec(gpus=8, count=2))) == ["WorkloadRejected"]
-
-
-def test_old_news_about_nodes_and_documents_changes_nothing():
-    office = Office(nodes=1)
-
-    assert office.report(a_node("n0", gpus=1), generation=0).writes == []
-    assert office.report(a_node("n0"), generation=5).writes == []
-    assert office.lose("n0", generation=1).writes == []
-    assert office.apply(a_queue_document(gpus=1, version=1)).writes == []
-    assert kinds(office.http(a_spec(gpus=8))) == ["WorkloadQueued"]
-
-
-def test_a_site_defines_its_classes():
-    office = Office()
-    office.apply(PriorityClassApplied(name="gold", version=1, value=7000, kinds=("training",)))
-
-    assert only(office.http(), WorkloadQueued).workload.priority == 7000
-
-
-def test_absurd_documents_are_bounded_before_they_reach_a_workload():
-    office = Office()
-    office.apply(
-        PriorityClassApplied(name="gold", version=1, value=10**30, kinds=("training",)),
-        a_team_document(
-            version=2,
-            default_pod=Resources(cpu_milli=10**20, memory_mib=-5),
-            max_pod=Resources(gpu_milli=10**20, cpu_milli=10**20, memory_mib=10**20),
-        ),
-    )
-
-    workload = only(office.http(), WorkloadQueued).workload
-
-    assert workload.priority == 10**9
-    pod_set = workload.spec.pod_sets[0]
-    assert (pod_set.cpu_milli, pod_set.memory_mib) == (4_096_000, 0)
-
-
-def test_every_team_that_submits_by_kafka_is_read():
-    office = Office()
-    office.apply(a_team_document("b"), a_team_document("c", kafka=False))
-
-    names = [topic.name for topic, _ in office.handler.topics()]
-
-    assert team_submissions(TEAM).name in names
-    assert team_submissions("b").name in names
-    assert team_submissions("c").name not in names
-    assert SUBMISSION_COMMANDS.name in names
-
-
-def test_another_cell_does_not_read_the_teams_topics():
-    assert [name for name, _ in AdmissionHandler(cell=1).topics() if team_of(name.name)] == []
-
-
-async def test_no_look_up_is_needed_while_memory_is_complete():
-    handler = AdmissionHandler()
-    reader = NoRows()
-    await handler.load(reader)
-    asked = reader.asked
-
-    await handler.prepare([received(CancelWorkload(workload_id=ID, team=TEAM))], reader)
-
-    assert reader.asked == asked
-
-
-async def test_what_memory_forgot_is_looked_up_once_for_a_batch(monkeypatch):
-    monkeypatch.setattr(known, "KNOWN_MAX", 2)
-    office = Office()
-    for i in range(4):
-        office.http(key=f"k{i}")
-    row = {
-        "id": workload_id(TEAM, "k0"),
-        "team": TEAM,
-        "body_hash": "h",
-        "state": "accepted",
-        "message": "",
-        "errors": "",
-    }
-    reader = NoRows([row])
-    message = office.message(CancelWorkload(workload_id=row["id"], team=TEAM))
-
-    await office.handler.prepare([message, message], reader)
-    outcome = office.handler.decide([message], office.now_ms)
-
-    assert reader.asked == 1
-    assert kinds(outcome) == ["CancelWorkload"]
-
-
-def test_the_same_messages_give_the_same_outcome():
-    def play():
-        office = Office(nodes=2)
-        office.kafka()
-        office.http(a_spec(gpus=9), key="k2")
-        office.apply(a_queue_document(version=2, gpus=1))
-        office.http(a_spec(gpus=2), key="k3")
-        office.pass_ms(5000)
-        return [(one.emits, one.changes, one.writes) for one in office.outcomes]
-
-    assert play() == play()
 
 
 def test_a_submission_that_cannot_be_read_is_answered_to_its_team():
