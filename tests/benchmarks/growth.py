@@ -5,7 +5,8 @@
 Streams and churn are those of `throughput`. The cost is the mean CPU time of a decision, over the
 seeds; `slope` is that of a straight line through cost against ln(nodes), in microseconds. "No
 faster than log" means that cost over cost at the smallest fleet stays below the ratio of the
-logarithms, which is printed beside it.
+logarithms, which is printed beside it, and so is what memory alone grows by: `read` is the time of
+one read that waits for the one before, at random in as much memory as the fleet's arrays take.
 """
 
 from __future__ import annotations
@@ -14,58 +15,95 @@ import argparse
 import json
 import math
 import statistics
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
-from shared.core.kernels import back_end
+from shared.core.kernels import BackEnd, back_end
+from shared.core.kernels.compiled import Compiled
 from shared.core.kernels.fleet import Fleet
+from tests.benchmarks.memory_latency import read_ns
 from tests.benchmarks.openb import load_nodes, load_pods
 from tests.benchmarks.options import data_folder, machine, numbers
 from tests.benchmarks.throughput import STREAMS, filled, measure
 from tests.support.kernel_churn import FLAVOR, fleet_of
 
 
-def cost_us(options: argparse.Namespace, name: str, nodes: int, seed: int) -> tuple[float, float]:
-    """(mean cost in batches, p99 of single calls) in microseconds."""
+def cost_us(
+    options: argparse.Namespace, name: str, nodes: int, seed: int
+) -> tuple[float, float, int]:
+    """(mean cost in batches, p99 of single calls) in microseconds, and bytes of the arrays."""
     pods = load_pods(options.pods)
     fleet = Fleet(fleet_of(load_nodes(options.machines), nodes, seed), FLAVOR)
-    churn = filled(fleet, back_end(fleet), pods, name, seed)
+    kernel = back_end(fleet)
+    churn = filled(fleet, kernel, pods, name, seed)
     row = measure(churn, pods, name, options.decisions, 256)
-    return 1e6 / row["per_second"], row["p99_us"]
+    return 1e6 / row["per_second"], row["p99_us"], bytes_of(fleet, kernel)
+
+
+def bytes_of(fleet: Fleet, kernel: BackEnd) -> int:
+    """Of the arrays that are as long as the fleet: its state, and the trees of the index."""
+    arrays = [fleet.state.nodes, fleet.state.gpus, fleet.state.held]
+    if isinstance(kernel, Compiled):
+        arrays += [kernel.index.tree, kernel.index.behind]  # type: ignore[list-item]  # 32 bits
+    return sum(array.nbytes for array in arrays)
 
 
 def measure_stream(options: argparse.Namespace, name: str) -> dict[str, object]:
     """All sizes of fleet for one stream."""
     costs: dict[int, list[float]] = {}
     p99: dict[int, float] = {}
+    size_bytes: dict[int, int] = {}
     for nodes in options.nodes:
         found = [cost_us(options, name, nodes, seed) for seed in options.seeds]
-        costs[nodes] = [cost for cost, _ in found]
-        p99[nodes] = max(each for _, each in found)
+        costs[nodes] = [cost for cost, _, _ in found]
+        p99[nodes] = max(each for _, each, _ in found)
+        size_bytes[nodes] = max(each for _, _, each in found)
     means = {nodes: statistics.fmean(each) for nodes, each in costs.items()}
-    smallest = min(means)
-    logs = [math.log(nodes) for nodes in means]
-    slope = (
-        float(np.polyfit(logs, list(means.values()), 1)[0]) if means.keys() - {smallest} else 0.0
-    )
-    ratios = {n: mean / means[smallest] for n, mean in means.items()}
-    allowed = {n: math.log(n) / math.log(smallest) for n in means}
+    reads = {nodes: read_ns(each) for nodes, each in size_bytes.items()}
+    ratios, read_ratios = ratio(means), ratio(reads)
+    allowed = ratio({n: math.log(n) for n in means})
     for nodes, mean in means.items():
         print(
             f"{name:<8} {nodes:>6} nodes  {mean:6.2f} us  p99 {p99[nodes]:7.1f} us  "
-            f"{ratios[nodes]:.2f} x the smallest, log would be {allowed[nodes]:.2f} x",
+            f"{ratios[nodes]:.2f} x the smallest, log would be {allowed[nodes]:.2f} x;  "
+            f"read {reads[nodes]:5.1f} ns in {size_bytes[nodes] >> 20} MiB, "
+            f"{read_ratios[nodes]:.2f} x",
             flush=True,
         )
-    print(f"{name:<8} slope {slope:.2f} us for each factor e")
+    slope_us = slope(means)
+    print(f"{name:<8} slope {slope_us:.2f} us for each factor e")
     return {
-        "mean_us": {str(n): round(mean, 2) for n, mean in means.items()},
-        "sd_us": {str(n): round(statistics.pstdev(each), 2) for n, each in costs.items()},
-        "p99_us": {str(n): each for n, each in p99.items()},
-        "ratio": {str(n): round(each, 3) for n, each in ratios.items()},
-        "ratio_of_logs": {str(n): round(each, 3) for n, each in allowed.items()},
-        "slope_us": round(slope, 3),
+        "mean_us": rounded(means, 2),
+        "sd_us": rounded({n: statistics.pstdev(each) for n, each in costs.items()}, 2),
+        "p99_us": rounded(p99, 1),
+        "ratio": rounded(ratios, 3),
+        "ratio_of_logs": rounded(allowed, 3),
+        "slope_us": round(slope_us, 3),
+        "arrays_bytes": {str(n): each for n, each in size_bytes.items()},
+        "read_ns": rounded(reads, 2),
+        "ratio_of_reads": rounded(read_ratios, 3),
     }
+
+
+def ratio(values: Mapping[int, float]) -> dict[int, float]:
+    """Each over that of the smallest fleet."""
+    smallest = values[min(values)]
+    return {nodes: each / smallest for nodes, each in values.items()}
+
+
+def slope(means: Mapping[int, float]) -> float:
+    """Of a straight line through cost against ln(nodes)."""
+    if len(means) < 2:
+        return 0.0
+    logs = [math.log(nodes) for nodes in means]
+    return float(np.polyfit(logs, list(means.values()), 1)[0])
+
+
+def rounded(values: Mapping[int, float], digits: int) -> dict[str, float]:
+    """As JSON has it."""
+    return {str(nodes): round(each, digits) for nodes, each in values.items()}
 
 
 def main() -> None:

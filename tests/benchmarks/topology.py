@@ -6,7 +6,9 @@ Every policy sees the same jobs on the same hosts (tests/benchmarks/clos.py). A 
 place is refused and gone. Figures are means over seeds, after a warm-up:
 - leaf span: leaves that a gang of two hosts or more touches, over the fewest that an empty fabric
   would need; mean over gangs;
-- one pod: gangs within one PSW pod, percent of those that fit one;
+- one pod: gangs within one PSW pod, percent of those placed (each fits an empty pod); beside it
+  those for which one pod had enough whole hosts when they came: no choice for that gang does
+  better, only what was placed before it;
 - acceptance: GPU time placed, percent of GPU time asked for;
 - spread (gangs with a shape: tensor parallel in the host, pipelines of consecutive ranks): most
   leaves that one pipeline, or one data-parallel group, of a gang spans; mean over gangs.
@@ -18,6 +20,7 @@ import argparse
 import json
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -50,6 +53,7 @@ DAY = 86_400
 FIGURES = (
     "leaf_span_over_minimum",
     "one_pod_percent",
+    "one_pod_had_room_percent",
     "acceptance_percent",
     "gang_acceptance_percent",
     "pipeline_spread",
@@ -90,10 +94,28 @@ class Tally:
     gangs_placed: float = 0
     spans: list[float] = field(default_factory=list)
     one_pod: list[bool] = field(default_factory=list)
+    had_room: list[bool] = field(default_factory=list)
     pipelines: list[int] = field(default_factory=list)
     replicas: list[int] = field(default_factory=list)
 
-    def note(self, job: Job, held: Sequence[int] | None) -> None:
+    def __post_init__(self) -> None:
+        """Nothing runs."""
+        self._gpus_used = [0] * len(self.hosts)
+
+    def hold(self, held: Sequence[int], gpus: int) -> None:
+        """Count `gpus` of each of these hosts as used; below 0, as given back."""
+        for at in held:
+            self._gpus_used[at] += gpus
+
+    def room_in_one_pod(self, job: Job) -> bool:
+        """Whether some pod has as many whole hosts as the gang needs."""
+        used = zip(self.hosts, self._gpus_used, strict=True)
+        return (
+            max(Counter(host.pod for host, gpus in used if not gpus).values(), default=0)
+            >= job.hosts
+        )
+
+    def note(self, job: Job, held: Sequence[int] | None, *, had_room: bool) -> None:
         """Count one decision."""
         work = job.all_gpus * job.seconds
         self.asked += work
@@ -103,6 +125,7 @@ class Tally:
         self.placed += work
         if job.hosts > 1:
             self.gangs_placed += work
+            self.had_room.append(had_room)
             self._note_gang(job, [self.hosts[at] for at in held])
 
     def _note_gang(self, job: Job, held: Sequence[Host]) -> None:
@@ -118,6 +141,7 @@ class Tally:
         values = (
             statistics.fmean(self.spans),
             100 * statistics.fmean(self.one_pod),
+            100 * statistics.fmean(self.had_room),
             100 * self.placed / self.asked,
             100 * self.gangs_placed / self.gangs_asked,
             statistics.fmean(self.pipelines),
@@ -133,13 +157,16 @@ def run(placer: Placer, jobs: Sequence[Job], tally: Tally, warm_up: float) -> No
     for number, job in enumerate(jobs):
         while ends and ends[0][0] <= job.arrives:
             ended = heappop(ends)[1]
+            tally.hold(held[ended], -jobs[ended].gpus)
             placer.release(jobs[ended], held.pop(ended))
+        had_room = job.hosts > 1 and tally.room_in_one_pod(job)
         found = placer.place(job)
         if found is not None:
+            tally.hold(found, job.gpus)
             held[number] = found
             heappush(ends, (job.arrives + job.seconds, number))
         if job.arrives >= warm_up:
-            tally.note(job, found)
+            tally.note(job, found, had_room=had_room)
 
 
 def measure(policy: str, options: argparse.Namespace, load: float) -> dict[str, object]:

@@ -75,7 +75,9 @@ POD_CPU: Final = 3
 POD_MEMORY: Final = 4
 POOL: Final = 5
 """Which count of rooms serves gangs of this shape; `NONE` before the first."""
-SHAPE_COLUMNS: Final = 6
+SCORED_AS: Final = 6
+"""The first shape of equal scores: they do not depend on memory."""
+SHAPE_COLUMNS: Final = 7
 
 # Columns of `domains`
 CHILDREN: Final = 0

@@ -49,7 +49,7 @@ from shared.core.kernels.indexes import (
 from shared.core.kernels.jit import compiled, edition, entry
 from shared.core.kernels.rooms import begin_pool
 from shared.core.kernels.shelves import follow_shelves
-from shared.core.kernels.single import forget_scores, place_single
+from shared.core.kernels.single import place_single
 
 DONE: Final = 0
 NEEDS_CELLS: Final = 1
@@ -97,7 +97,6 @@ def _answer(tables: Tables, state: State, index: Index, request: Ints) -> None:
     """Work off one request for which nothing is missing."""
     slot, shape, team, pods = request[SLOT], request[SHAPE], request[TEAM], request[PODS]
     if request[WHAT] == PLACE:
-        forget_scores(index, shape)
         place_single(tables, state, index, slot, shape, team)
     elif request[WHAT] == GANG:
         anywhere = request[ANYWHERE] != 0
@@ -159,6 +158,11 @@ class Compiled:
         self._index = new_index(fleet.state, len(fleet.teams))
         self._index.sizes[EPOCH] = 1
         self._call(ENTER, 0)
+
+    @property
+    def index(self) -> Index:
+        """What it keeps beside the state, in arrays that are replaced as they grow."""
+        return self._index
 
     def run(self, requests: Ints) -> None:
         """Work off requests (n, REQUEST_COLUMNS) in order; answers are in `State.held`.

@@ -35,6 +35,7 @@ from shared.core.kernels.arrays import (
     OWNER,
     PATH,
     POSITION,
+    SCORED_AS,
     SHAPE_COLUMNS,
     USABLE,
     WHOLE,
@@ -70,6 +71,8 @@ class Fleet:
         self.teams: dict[str, int] = {}
         self.shapes: dict[Hashable, int] = {}
         """By what `shape` was given."""
+        self._scored: dict[Hashable, int] = {}
+        """The first shape, by all that its scores depend on."""
         self.waste: Waste | None = None
         self.tables = no_tables()
         self.state = self._state(numbers)
@@ -97,11 +100,15 @@ class Fleet:
                 demand.cpu_milli,
                 demand.memory_mib,
                 NONE,
+                number,
             )
             self.state.allowed[number] = [
                 kind in kinds and kind.key.gpu_memory_mib >= demand.share_memory_mib
                 for kind in self.kinds
             ]
+            allowed = self.state.allowed[number].tobytes()
+            scored = (demand.gpus, demand.milli, demand.cpu_milli, allowed)
+            self.state.shapes[number, SCORED_AS] = self._scored.setdefault(scored, number)
         return number
 
     def learn(self, waste: Waste) -> None:

@@ -20,7 +20,7 @@ from shared.core.kernels.arrays import (
     State,
 )
 from shared.core.kernels.bits import bits, lowest
-from shared.core.kernels.cells import cell_of, line_of, move
+from shared.core.kernels.cells import cell_of, line_of
 from shared.core.kernels.filling import fill_key, keep_order
 from shared.core.kernels.indexes import (
     BITS,
@@ -30,6 +30,8 @@ from shared.core.kernels.indexes import (
     FREE_STEPS,
     GPU_WORDS,
     GPUS_IN_CELLS,
+    MOVES_PLANNED,
+    MOVES_ROOM,
     NODE_WORDS,
     NODES_OWNER,
     SHELVES_BEHIND,
@@ -38,6 +40,7 @@ from shared.core.kernels.indexes import (
     Index,
 )
 from shared.core.kernels.jit import compiled
+from shared.core.kernels.moves import carry_out, plan_move
 from shared.core.kernels.tree import NIL
 from shared.core.market_scores import CPU_STEP_MILLI, REST_MILLI, SHARED_CPU_STEP_MILLI
 from shared.core.units import GPU_MILLI
@@ -65,6 +68,9 @@ def follow_cells(state: State, index: Index) -> None:
         node = index.behind[at, CELLS_QUEUE]
         index.behind[node, CELLS_QUEUED] = 0
         _follow_node(state, index, node)
+        if index.sizes[MOVES_PLANNED] >= MOVES_ROOM:
+            carry_out(index)
+    carry_out(index)
     index.sizes[CELLS_BEHIND] = 0
     keep_order(state, index)
 
@@ -79,7 +85,7 @@ def _follow_node(state: State, index: Index, node: int) -> None:
         step = row[CPU] // CPU_STEP_MILLI
         line = _node_line(index, gpus, row[KIND], free, parts_milli // PART_MILLI, step // BITS)
         cell = cell_of(index, NODES_OWNER, line, step % BITS)
-    move(index, node, cell, (row[CPU], row[MEMORY], 0, 0), key)
+    plan_move(index, node, cell, (row[CPU], row[MEMORY], 0, 0), key)
     now = shared if works else 0
     left = now | index.behind[node, GPUS_IN_CELLS]
     index.behind[node, GPUS_IN_CELLS] = now
@@ -101,7 +107,7 @@ def _follow_gpu(state: State, index: Index, node: int, gpu: int, all_milli: int,
         line = _gpu_line(state, index, row[KIND], free, rest, step // BITS)
         cell = cell_of(index, use[OWNER] + 1, line, step % BITS)
     item = 2 * len(state.nodes) + node * state.gpus.shape[1] + gpu
-    move(index, item, cell, (row[CPU], row[MEMORY], use[GPU_MEMORY], free_milli), key)
+    plan_move(index, item, cell, (row[CPU], row[MEMORY], use[GPU_MEMORY], free_milli), key)
 
 
 @compiled

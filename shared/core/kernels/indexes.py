@@ -29,7 +29,7 @@ from shared.core.kernels.arrays import (
     Ints32,
     State,
 )
-from shared.core.kernels.tree import NIL, new_tree
+from shared.core.kernels.tree import AMOUNTS, NIL, new_tree
 from shared.core.market_scores import CPU_STEP_MILLI, SHARED_CPU_STEP_MILLI
 from shared.core.units import GPU_MILLI
 from shared.core.waste import MILLI_STEP
@@ -93,7 +93,20 @@ CELLS_BEHIND: Final = 11
 """Nodes that changed since the cells followed last ..."""
 SHELVES_BEHIND: Final = 12
 """... and since shelves and rooms did."""
-SIZES: Final = 13
+MOVES_PLANNED: Final = 13
+READ: Final = 14
+"""Something made of what was read ahead, so that it is read (kernels/moves.py)."""
+SIZES: Final = 15
+
+# Columns of `moves`
+MOVE_ITEM: Final = 0
+MOVE_CELL: Final = 1
+MOVE_KEY: Final = 2
+MOVE_NODE: Final = 3
+"""How far the walk to its new place has come, or `NIL`."""
+MOVE_NEED: Final = 4
+"""First of the amounts of kernels/tree.py."""
+MOVE_COLUMNS: Final = MOVE_NEED + AMOUNTS
 
 # Columns of `behind`
 GPUS_IN_CELLS: Final = 0
@@ -126,6 +139,8 @@ GROUP: Final = 64
 LINES_ROOM: Final = 1024
 CONDITIONS_ROOM: Final = 8192
 LOG_ROOM: Final = 1024
+MOVES_ROOM: Final = 32
+"""Moves planned before they are carried out; those of one node stay together."""
 
 
 class Index(NamedTuple):
@@ -146,7 +161,7 @@ class Index(NamedTuple):
     condition_ids: Ints32
     """(lines, BITS) number of each condition, or `NIL`: close together in memory, as used."""
     scores: Ints32
-    """(S, conditions) score + `SCORE_SHIFT`, or 0 while not known."""
+    """(S, conditions) score + `SCORE_SHIFT`, or 0 while not known; S as in `SCORED_AS`."""
     tops: Ints32
     """(S, lines) the highest of those scores among the steps in `seen`, or 0 for none."""
     seen: Ints
@@ -165,6 +180,8 @@ class Index(NamedTuple):
     """(n, BEHIND_COLUMNS) what cells, shelves and rooms know of the nodes, and which changed."""
     log: Ints
     """(rows, LOG_COLUMNS)"""
+    moves: Ints
+    """(MOVES_ROOM + 1 + G, MOVE_COLUMNS) moves that are planned (kernels/moves.py)."""
     sizes: Ints
     """(SIZES,)"""
     scratch: Ints
@@ -209,6 +226,7 @@ def new_index(
         whole=np.zeros((domains, WHOLE_COLUMNS), dtype=np.int32),
         behind=np.zeros((nodes, BEHIND_COLUMNS), dtype=np.int32),
         log=np.zeros((LOG_ROOM, LOG_COLUMNS), dtype=np.int64),
+        moves=np.zeros((MOVES_ROOM + 1 + gpus, MOVE_COLUMNS), dtype=np.int64),
         sizes=np.zeros(SIZES, dtype=np.int64),
         scratch=np.zeros((LEVELS, 1 + len(state.places)), dtype=np.int64),
     )

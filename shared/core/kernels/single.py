@@ -13,6 +13,7 @@ from shared.core.kernels.arrays import (
     NONE,
     POD_CPU,
     POD_MEMORY,
+    SCORED_AS,
     SHARE,
     SHARE_MEMORY,
     Ints32,
@@ -55,13 +56,15 @@ def place_single(
 ) -> bool:
     """Place one pod; whether there was a place."""
     pod, gpus = state.shapes[shape], state.gpus.shape[1]
+    scored = pod[SCORED_AS]
+    _forget_scores(index, scored)
     opened = max(pod[GPUS], int(pod[SHARE] > 0))
     need = (pod[POD_CPU], pod[POD_MEMORY], 0, 0)
-    node, score = best(tables, state, index, shape, NODES_OWNER, opened, need)
+    node, score = best(tables, state, index, scored, NODES_OWNER, opened, need)
     if pod[SHARE]:
         need = (pod[POD_CPU], pod[POD_MEMORY], pod[SHARE_MEMORY], pod[SHARE])
         free = pod[SHARE] // MILLI_STEP
-        item, gpu_score = best(tables, state, index, shape, team + 1, free, need)
+        item, gpu_score = best(tables, state, index, scored, team + 1, free, need)
         if item != NIL and gpu_score >= score:
             gpu = item - 2 * len(state.nodes)
             hold(state, index, slot, gpu // gpus, 1 << (gpu % gpus), shape, team)
@@ -77,6 +80,8 @@ def best(
     tables: Tables, state: State, index: Index, shape: int, owner: int, free: int, need: Need
 ) -> tuple[int, int]:
     """(item, score) of the highest score among the cells of `owner`; `NIL` if nothing fits.
+
+    `shape` is the one that the pod is scored as; what it needs is `need`.
 
     Lines with less than `free` are passed over, and after the most promising line all that cannot
     do better. Between cells of one score the first head decides, whether it fits or not: as in
@@ -221,7 +226,7 @@ def _known_score(
 
 
 @compiled
-def forget_scores(index: Index, shape: int) -> None:
+def _forget_scores(index: Index, shape: int) -> None:
     """The tables changed since scores of `shape` were asked for."""
     if index.epochs[shape] != index.sizes[EPOCH]:
         index.epochs[shape] = index.sizes[EPOCH]

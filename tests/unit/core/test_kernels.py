@@ -23,6 +23,7 @@ from shared.core.kernels.arrays import (
     PODS,
     RELEASE,
     REQUEST_COLUMNS,
+    SCORED_AS,
     SHAPE,
     SLOT,
     WHAT,
@@ -177,6 +178,27 @@ def test_scores_are_those_of_the_market_on_every_condition(seed: int) -> None:
             for want, score in zip(wanted.tolist(), found, strict=True):
                 refused = want == REFUSED
                 assert (kernel_scores.REFUSED if refused else want // TIE) == score
+
+
+def test_shapes_that_differ_in_memory_alone_have_one_row_of_scores() -> None:
+    fleet = learned_fleet(placing.node("a"))
+    demands = [
+        gang_of(placing.workload(placing.pods(gpu, cpu_milli=cpu, memory_mib=memory))).demands[0]
+        for gpu, cpu, memory in (
+            (placing.whole(1), 1000, 64),
+            (placing.whole(1), 1000, 128),
+            (placing.whole(1), 2000, 64),
+            (placing.whole(2), 1000, 64),
+            (placing.share(500, 10), 1000, 64),
+            (placing.share(500, 20), 1000, 64),
+            (placing.share(500, 1 << 20), 1000, 64),
+        )
+    ]
+
+    shapes = [fleet.shape(demand, fleet.kinds) for demand in demands]
+
+    assert shapes == [0, 1, 2, 3, 4, 5, 6]
+    assert fleet.state.shapes[:7, SCORED_AS].tolist() == [0, 0, 2, 3, 4, 4, 6]
 
 
 def test_without_numba_the_reference_decides(monkeypatch: pytest.MonkeyPatch) -> None:
