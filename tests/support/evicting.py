@@ -217,3 +217,10 @@ def one_queue(*, nodes: int = 1, gpus: int = 2, nominal: int = 100) -> Scene:
     made = Scene(*nodes_made)
     made.queue("q", nominal=nominal)
     return made
+
+
+def elastic(name: str, count: int, least: int) -> Workload:
+    """`count` pods of one GPU, of which it needs `least`."""
+    return waiting(
+        name, pod_sets=(replace(placing.pods(placing.whole(1), count), min_count=least),)
+    )

@@ -29,52 +29,56 @@ def test_why_says_reason_numbers_and_the_next_step(muster, gateway):
     assert muster("why", ID, "-o", "name").out == "WaitingForQuota\n"
 
 
-def test_why_names_the_place_the_limit_who_ends_next_and_who_took_the_room(muster, gateway):
-    def amounts(gpu_milli: int) -> dict:
-        return {"gpu_milli": gpu_milli, "cpu_milli": 0, "memory_mib": 0}
+def amounts(gpu_milli: int) -> dict:
+    return {"gpu_milli": gpu_milli, "cpu_milli": 0, "memory_mib": 0}
 
-    def neighbour(name: str) -> dict:
-        return {"id": OTHER, "name": name, "team": "t", "priority": 1, "gpu_milli": 8000}
 
-    level = {
-        "name": "research",
-        "kind": "cohort",
-        "flavor": "h100",
-        "nominal": amounts(32_000),
-        "used": amounts(28_000),
-        "available": amounts(4_000),
-        "borrowed": amounts(2_000),
-        "lent": amounts(0),
-        "blocks": True,
-    }
-    ending = {"flavor": "h100", "charge": amounts(2000), "ends_at_ms": 1}
-    answer = {
-        "state": "queued",
-        "reason": "WaitingForQuota",
+def neighbour(name: str) -> dict:
+    return {"id": OTHER, "name": name, "team": "t", "priority": 1, "gpu_milli": 8000}
+
+
+LEVEL = {
+    "name": "research",
+    "kind": "cohort",
+    "flavor": "h100",
+    "nominal": amounts(32_000),
+    "used": amounts(28_000),
+    "available": amounts(4_000),
+    "borrowed": amounts(2_000),
+    "lent": amounts(0),
+    "blocks": True,
+}
+ENDING = {"flavor": "h100", "charge": amounts(2000), "ends_at_ms": 1}
+IN_FULL = {
+    "state": "queued",
+    "reason": "WaitingForQuota",
+    "message": "m",
+    "place": {
+        "queue": "vision",
+        "place": 3,
+        "waiting": 42,
+        "gpu_milli_ahead": 16_000,
+        "first": [neighbour("a"), neighbour("b")],
+    },
+    "limits": [LEVEL, LEVEL | {"name": "all", "available": amounts(2**62), "blocks": False}],
+    "frees_next": [
+        {**ENDING, "workload": neighbour("train-3")},
+        {**ENDING, "workload": neighbour("") | {"id": ""}},
+    ],
+    "promised_start_ms": 1,
+    "preempted_by": {
+        "workload_id": OTHER,
+        "team": "blue",
+        "rule": "reclaim",
         "message": "m",
-        "place": {
-            "queue": "vision",
-            "place": 3,
-            "waiting": 42,
-            "gpu_milli_ahead": 16_000,
-            "first": [neighbour("a"), neighbour("b")],
-        },
-        "limits": [level, level | {"name": "all", "available": amounts(2**62), "blocks": False}],
-        "frees_next": [
-            {**ending, "workload": neighbour("train-3")},
-            {**ending, "workload": neighbour("") | {"id": ""}},
-        ],
-        "promised_start_ms": 1,
-        "preempted_by": {
-            "workload_id": OTHER,
-            "team": "blue",
-            "rule": "reclaim",
-            "message": "m",
-            "at_ms": 1,
-            "back_at_ms": 2,
-        },
-    }
-    gateway.on(f"GET /v1/workloads/{ID}/why", answer)
+        "at_ms": 1,
+        "back_at_ms": 2,
+    },
+}
+
+
+def test_why_names_the_place_the_limit_who_ends_next_and_who_took_the_room(muster, gateway):
+    gateway.on(f"GET /v1/workloads/{ID}/why", IN_FULL)
 
     out = muster("why", ID).out
 
