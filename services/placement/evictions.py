@@ -93,12 +93,13 @@ class Evictions:
         headroom = {flavor: desk.usage.headroom(queue, flavor)}
         for workload, placement in leaving:
             desk.usage.charge(workload.queue, placement.flavor, placement.charge)
+        yields = desk.turns.yields_to(record)
         request = PlacementRequest(
             workload=record.workload,
             flavors=(flavor,),
             headroom=headroom,
             # Rooms are for what waits; preemption does not know them.
-            pins=(*desk.promises.pins_for(record, desk.now_ms), WIDE, BRIEF),
+            pins=(*desk.promises.pins_for(record, desk.now_ms, yields), WIDE, BRIEF),
         )
         return place_without(desk.cluster, leaving, request)
 

@@ -73,6 +73,7 @@ class PlacementHandler:
             quotas.NominationWithdrawn: self._withdrawn,
             quotas.QuotaChanged: self._quota_changed,
             quotas.QueueUsageTold: self._usage_told,
+            quotas.DebtsTold: lambda _, fact: self.desk.turns.debts_told(fact),
             pods.PodsBound: self._of_attempt(transitions.bound),
             pods.PodsRunning: self._of_attempt(transitions.running),
             pods.PodsFinished: self._of_attempt(transitions.finished),

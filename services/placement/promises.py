@@ -179,13 +179,15 @@ class Promises:
 
     # ── who may use what ──
 
-    def pins_for(self, record: Record, now_ms: int) -> tuple[int, ...]:
-        """Pinned nodes on which it may lie if it starts now."""
+    def pins_for(
+        self, record: Record, now_ms: int, yields: Callable[[str], bool] | None = None
+    ) -> tuple[int, ...]:
+        """Pinned nodes on which it may lie if it starts now; `yields` who gives way to it."""
         if not (self._backfill.promises or self._room.nodes):
             return ()
         length_ms = self._length_ms(record)
         end_ms = NEVER if length_ms is None else now_ms + length_ms
-        promised = self._backfill.pins_for(record.workload.id, end_ms)
+        promised = self._backfill.pins_for(record.workload.id, end_ms, yields)
         return promised + self._rooms(record, now_ms)
 
     def _rooms(self, record: Record, now_ms: int) -> tuple[int, ...]:

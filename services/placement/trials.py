@@ -7,6 +7,7 @@ What frees a node or quota wakes the classes that it can help. A unit of work pl
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator
+from dataclasses import replace as replaced
 from typing import Final
 
 from services.placement import transitions
@@ -15,6 +16,7 @@ from services.placement.promises import with_promise
 from services.placement.records import Record
 from shared.core.decision import Refusal
 from shared.core.lifecycle import State
+from shared.core.model import Placement
 from shared.core.placement import PlacementRequest, helps_any, place, request_class
 from shared.events.deadlines import deadline_message
 from shared.events.envelope import Received
@@ -176,7 +178,8 @@ class Trials:
             if any(name in queues for name in desk.usage.path(workload.queue)):
                 return True
             names = (name for flavor in nomination.flavors for name in freed.get(flavor, ()))
-            pins = desk.promises.pins_for(record, desk.now_ms)
+            yields = desk.turns.yields_to(record)
+            pins = desk.promises.pins_for(record, desk.now_ms, yields)
             return helps_any(desk.cluster, names, workload, pins)
 
         desk.waiting.wake(can_help)
@@ -190,19 +193,25 @@ class Trials:
         cause = self._desk.nominated.get(record.workload.id, self._desk.last_cause)
         assert nomination is not None
         assert cause is not None
-        headroom = self._desk.turns.headroom(record)
-        request = PlacementRequest(
-            workload=record.sized,
-            flavors=tuple(headroom),
-            headroom=headroom,
-            pins=self._desk.promises.pins_for(record, self._desk.now_ms),
-        )
-        answer = place(self._desk.cluster, request)
+        answer = self._place(record)
         if isinstance(answer, Refusal):
             self._refused(record, answer, cause)
             return 0
         transitions.place(self._desk, record, answer, cause)
         return 1
+
+    def _place(self, record: Record) -> Placement | Refusal:
+        """What is owed takes the nodes that are kept for borrowers, if no others will do."""
+        desk, now_ms = self._desk, self._desk.now_ms
+        headroom, pins = desk.turns.headroom(record), desk.promises.pins_for(record, now_ms)
+        request = PlacementRequest(
+            workload=record.sized, flavors=tuple(headroom), headroom=headroom, pins=pins
+        )
+        answer = place(desk.cluster, request)
+        if not desk.promises.standing or not isinstance(answer, Refusal):
+            return answer
+        more = desk.promises.pins_for(record, now_ms, desk.turns.yields_to(record))
+        return answer if more == pins else place(desk.cluster, replaced(request, pins=more))
 
     def _refused(self, record: Record, refusal: Refusal, cause: Received) -> None:
         assert record.nomination is not None

@@ -1,24 +1,25 @@
 """Whose turn it is among the queues, and what of its flavors a workload may take now.
 
-The rank follows from what is charged at this moment (core/fair_share.py) and from what quota told
-of the use of each queue over time, set to one common time: that of the newest such fact, so the
-same facts give the same order. A row for each queue keeps what was told over a restart.
+The rank follows from what is charged at this moment (core/fair_share.py) and from what quota told:
+the debts of the nodes of its tree, and the use of each queue over time, set to one common time:
+that of the newest such fact, so the same facts give the same order. Rows keep what was told over a
+restart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from services.placement.records import Record, Records
 from services.placement.usage import Usage
 from shared.core.amounts import amount
-from shared.core.fair_share import Rank, rank
+from shared.core.fair_share import Rank, rank, within_nominal
 from shared.core.flavor_choice import in_order_of_use
 from shared.core.quota_limits import least
 from shared.core.units import Resources
 from shared.core.usage_history import decayed
-from shared.events.quotas import QueueUsageTold
+from shared.events.quotas import DebtsTold, QueueUsageTold
 from shared.ports.reader import Reader
 from shared.ports.store import Write
 
@@ -28,6 +29,12 @@ _UPSERT: Final = (
     " {3}::bigint[]) AS r(q, g, a, h) ON CONFLICT (queue) DO UPDATE SET"
     " gpu_seconds = excluded.gpu_seconds, at_ms = excluded.at_ms,"
     " half_life_ms = excluded.half_life_ms, epoch = excluded.epoch RETURNING 1"
+)
+_UPSERT_DEBTS: Final = (
+    "INSERT INTO placement.node_debt (node, debt, at_ms, epoch) SELECT n, d, a, {epoch}"
+    " FROM unnest({0}::text[], {1}::bigint[], {2}::bigint[]) AS r(n, d, a) ON CONFLICT (node)"
+    " DO UPDATE SET debt = excluded.debt, at_ms = excluded.at_ms, epoch = excluded.epoch"
+    " RETURNING 1"
 )
 
 
@@ -42,6 +49,9 @@ class Turns:
         self._now: dict[str, int] = {}
         """Use over time at the newest time, as far as it was asked for."""
         self._fresh: dict[str, None] = {}
+        self._debts_at_ms: dict[str, int] = {}
+        """By node, when its debt was told."""
+        self._fresh_debts: dict[str, None] = {}
         self.fell = False
         """Whether ranks may have fallen since the index was rewound."""
 
@@ -51,6 +61,8 @@ class Turns:
             "SELECT queue, gpu_seconds, at_ms, half_life_ms FROM placement.queue_usage"
         ):
             self._take(QueueUsageTold(**row))
+        for row in await reader.fetch("SELECT node, debt, at_ms FROM placement.node_debt"):
+            self._owe(row["node"], row["debt"], row["at_ms"])
 
     def told(self, fact: QueueUsageTold) -> None:
         """What a queue used over time; old news changes nothing."""
@@ -58,6 +70,18 @@ class Turns:
         if known is None or known.at_ms < fact.at_ms:
             self._take(fact)
             self._fresh[fact.queue] = None
+
+    def debts_told(self, fact: DebtsTold) -> None:
+        """What nodes of the tree had beyond their part; old news changes nothing."""
+        for node, debt in fact.debts.items():
+            if self._debts_at_ms.get(node, 0) < fact.at_ms:
+                self._owe(node, debt, fact.at_ms)
+                self._fresh_debts[node] = None
+
+    def _owe(self, node: str, debt: int, at_ms: int) -> None:
+        self._usage.tree.set_debt(node, debt)
+        self._debts_at_ms[node] = at_ms
+        self.fell = True
 
     def _take(self, fact: QueueUsageTold) -> None:
         self._told[fact.queue] = fact
@@ -72,6 +96,18 @@ class Turns:
         queue = record.workload.queue
         node, flavors = self._usage.tree.node(queue), record.nomination.flavors
         return rank(node, flavors, record.least, self._used(queue))
+
+    def yields_to(self, record: Record) -> Callable[[str], bool] | None:
+        """Who gives way to it: to what is owed, everybody who would borrow (docs/adr/0035)."""
+        return self._borrows if not self._borrows(record.workload.id) else None
+
+    def _borrows(self, workload_id: str) -> bool:
+        """Whether it waits for more than its queue owns."""
+        record = self._records.alive.get(workload_id)
+        if record is None or record.nomination is None:
+            return False
+        node, flavors = self._usage.tree.node(record.workload.queue), record.nomination.flavors
+        return not any(within_nominal(node, one, record.least) for one in flavors)
 
     def _used(self, queue: str) -> int:
         found = self._now.get(queue)
@@ -109,13 +145,19 @@ class Turns:
 
     def writes(self) -> Sequence[Write]:
         """Rows of what was told since the last call."""
-        if not self._fresh:
-            return ()
-        facts, self._fresh = [self._told[one] for one in self._fresh], {}
-        columns = (
-            [one.queue for one in facts],
-            [one.gpu_seconds for one in facts],
-            [one.at_ms for one in facts],
-            [one.half_life_ms for one in facts],
-        )
-        return (Write(_UPSERT, columns, len(facts)),)
+        writes = []
+        if self._fresh:
+            facts, self._fresh = [self._told[one] for one in self._fresh], {}
+            columns = (
+                [one.queue for one in facts],
+                [one.gpu_seconds for one in facts],
+                [one.at_ms for one in facts],
+                [one.half_life_ms for one in facts],
+            )
+            writes.append(Write(_UPSERT, columns, len(facts)))
+        if self._fresh_debts:
+            nodes, self._fresh_debts = list(self._fresh_debts), {}
+            debts = [self._usage.tree.node(one).debt for one in nodes]
+            told = [self._debts_at_ms[one] for one in nodes]
+            writes.append(Write(_UPSERT_DEBTS, (nodes, debts, told), len(nodes)))
+        return tuple(writes)

@@ -15,6 +15,7 @@ from services.preemption.idle import IdleReclaim
 from services.preemption.memory import (
     CLASS,
     COHORT,
+    DEBT,
     NODE,
     QUEUE,
     TEAM,
@@ -77,6 +78,7 @@ class PreemptionHandler:
         self._actions: dict[type[Wire], Callable[[Any], None]] = {
             quotas.WorkloadNominated: self._nominated,
             quotas.NominationWithdrawn: lambda fact: self.planner.lines.remove(fact.workload_id),
+            quotas.DebtsTold: self._debts,
             workloads.PlacementRefused: self._refused,
             plans.EvictionPlanAccepted: lambda fact: self.planner.accepted(fact, self._now_ms),
             plans.EvictionPlanRefused: lambda fact: self.planner.refused_plan(fact, self._now_ms),
@@ -253,6 +255,13 @@ class PreemptionHandler:
             machine = Machine(known.generation, known.node, cordoned)
             self.memory.put(NODE, self.memory.machines, name, machine)
             self.world.report(name, machine)
+
+    def _debts(self, fact: quotas.DebtsTold) -> None:
+        memory = self.memory
+        for node, debt in fact.debts.items():
+            if memory.debts.get(node, (0, 0))[1] < fact.at_ms:
+                memory.put(DEBT, memory.debts, node, (debt, fact.at_ms))
+                self.world.tree.set_debt(node, debt)
 
     def _kept(self, fact: nodes.NodesKept) -> None:
         self.memory.keep(fact)

@@ -45,6 +45,7 @@ COOLDOWN: Final = "d"
 POLICY: Final = "i"
 IDLE: Final = "w"
 KEPT: Final = "r"
+DEBT: Final = "b"
 KEPT_NODES: Final = "nodes"
 """The only key of its kind: all are told at once."""
 OVER_MAX: Final = 100_000
@@ -114,6 +115,8 @@ class Memory:
         """What was seen idle for so long that it is to be looked at."""
         self.kept: dict[str, NodesKept] = {}
         """What placement told last of the nodes and GPUs that it keeps work off."""
+        self.debts: dict[str, tuple[int, int]] = {}
+        """By node of the quota tree: its debt (parts per million of a share), and when told."""
         self.dirty: dict[str, None] = {}
         self._over: OrderedDict[str, None] = OrderedDict()
 
@@ -128,7 +131,7 @@ class Memory:
         self.flights, self.losses = of_kind(FLIGHT), of_kind(LOSS)
         self.cooldowns = of_kind(COOLDOWN)
         self.policies, self.idle = of_kind(POLICY), of_kind(IDLE)
-        self.kept = of_kind(KEPT)
+        self.kept, self.debts = of_kind(KEPT), of_kind(DEBT)
         self.dirty = dict.fromkeys(self.placements)
 
     def is_protected(self, priority_class: str) -> bool:
@@ -273,5 +276,6 @@ def _decoders() -> dict[str, msgspec.json.Decoder[Any]]:
         POLICY: IdlePolicy,
         IDLE: IdlenessNoticed,
         KEPT: NodesKept,
+        DEBT: tuple[int, int],
     }
     return {kind: msgspec.json.Decoder(of) for kind, of in kinds.items()}

@@ -8,14 +8,17 @@ alone for the cooldown of its queue.
 
 from __future__ import annotations
 
+from dataclasses import replace as replaced
 from typing import Final
 
 from services.preemption import metrics
 from services.preemption.lines import Lines
 from services.preemption.memory import COOLDOWN, LOSS, Flight, Memory, Stand
 from services.preemption.world import World
+from shared.core.amounts import amount
+from shared.core.fair_share import within_nominal
 from shared.core.lifecycle import State
-from shared.core.model import Workload
+from shared.core.model import Workload, least_resources
 from shared.core.placement import PlacementRequest, request_class
 from shared.core.preemption import (
     EvictionPlan,
@@ -159,15 +162,30 @@ class Planner:
             self._ended(plan_id, now_ms)
 
     def _search(self, workload_id: str, now_ms: int) -> EvictionPlan | NoEviction:
-        offer = self._memory.offers[workload_id]
+        """For what is owed, in the end also on nodes that are kept for those who borrow."""
+        offer, kept = self._memory.offers[workload_id], self._memory.kept_for()
         request = PlacementRequest(
             workload=self._preemptor(offer.workload),
             flavors=offer.flavors,
             headroom={},
-            pins=tuple(
-                one.pin for one in self._memory.kept_for() if one.workload_id == workload_id
-            ),
+            pins=tuple(one.pin for one in kept if one.workload_id == workload_id),
         )
+        answer = self._choose(request, now_ms)
+        if not kept or not isinstance(answer, NoEviction) or self._borrows(workload_id):
+            return answer
+        yielding = (one.pin for one in kept if self._borrows(one.workload_id))
+        return self._choose(replaced(request, pins=(*request.pins, *yielding)), now_ms)
+
+    def _borrows(self, workload_id: str) -> bool:
+        """Whether it waits for more than its queue owns."""
+        offer = self._memory.offers.get(workload_id)
+        if offer is None:
+            return False
+        queue = self._world.tree.node(offer.workload.queue)
+        charge = amount(least_resources(offer.workload.spec))
+        return not any(within_nominal(queue, flavor, charge) for flavor in offer.flavors)
+
+    def _choose(self, request: PlacementRequest, now_ms: int) -> EvictionPlan | NoEviction:
         world = self._world
         rules = Rules(
             cooldown_until_ms=self._memory.cooldowns,

@@ -36,6 +36,8 @@ class World:
         self._promised: list[tuple[Workload, Placement]] = []
         for document in memory.documents.values():
             self.apply(document)
+        for node, (debt, _) in memory.debts.items():
+            self.tree.set_debt(node, debt)
         self._pins: dict[str, int] = {}
         """Nodes kept for promised starts."""
         self._switching: set[tuple[str, int]] = set()

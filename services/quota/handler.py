@@ -135,6 +135,7 @@ class QuotaHandler:
             ("answers", self._answers.due_ms()),
             ("ended", memory.ended.due_ms()),
             ("usage", memory.history.due_ms()),
+            ("debts", memory.debts.due_ms(alive=bool(memory.records.alive))),
             ("budgets", memory.budgets.due_ms()),
         )
 
@@ -144,6 +145,9 @@ class QuotaHandler:
         elif fact.kind == "usage":
             for told in self.memory.history.tell(self.memory.now_ms, self._cell):
                 self._decisions.emit(told, told.queue, message)
+        elif fact.kind == "debts":
+            for debts in self.memory.debts.review(self.memory.now_ms, self._cell):
+                self._decisions.emit(debts, "debts", message)
         elif fact.kind == "answers":
             for pending, nomination in self._answers.overdue(self.memory.now_ms):
                 self.memory.core.refused(pending, nomination)

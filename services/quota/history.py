@@ -58,7 +58,7 @@ class History:
 
     def _restore(self, row: Mapping[str, Any], gpu_milli: int) -> None:
         queue, at_ms = row["queue"], row["changed_at_ms"]
-        account = Account(gpu_milli=gpu_milli, weighted=int(row["weighted"]), origin=row["origin"])
+        account = Account(rate=gpu_milli, weighted=int(row["weighted"]), origin=row["origin"])
         if row["half_life_ms"] == self._core.half_life_ms:
             self._core.restore(queue, account)
             return
@@ -97,7 +97,7 @@ class History:
             )
             for queue in self._untold
         ]
-        self._untold = {queue: None for queue in self._untold if accounts[queue].gpu_milli}
+        self._untold = {queue: None for queue in self._untold if accounts[queue].rate}
         self._told_at_ms = now_ms
         return told
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from services.quota.budgets import Budgets
+from services.quota.debts import NodeDebts
 from services.quota.documents import Documents
 from services.quota.ended import Ended
 from services.quota.history import History
@@ -30,6 +31,7 @@ class Memory:
         self.ended = Ended()
         self.history = History(half_life_ms)
         self.budgets = Budgets(self.core)
+        self.debts = NodeDebts(self.core)
         self.now_ms = 0
         self.core.used = lambda queue: self.history.at(queue, self.now_ms)
 
@@ -39,6 +41,7 @@ class Memory:
         await self.records.load(reader, self.core)
         await self.ended.load(reader)
         await self.history.load(reader, self.records.alive.values())
+        await self.debts.load(reader)
         await self.budgets.load(reader, self.records.alive.values())
         self.core.resume()
 
@@ -54,6 +57,7 @@ class Memory:
             self.documents.writes(),
             self.ended.writes(),
             self.history.writes(),
+            self.debts.writes(),
             self.budgets.writes(),
         )
         return [write for part in parts for write in part]

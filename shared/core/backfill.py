@@ -15,7 +15,7 @@ A promise is made for pods with whole GPUs; parts of gangs without any find room
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replaced
 from typing import Final
@@ -99,13 +99,20 @@ class Backfill:
         self._whole: dict[str, tuple[Node, int]] = {}
         """By node: the inventory that was looked at, and its GPUs that may be given away whole."""
 
-    def pins_for(self, workload_id: str, end_ms: int) -> tuple[int, ...]:
-        """Pins of which a workload that would end at `end_ms` may use the nodes."""
+    def pins_for(
+        self, workload_id: str, end_ms: int, yields: Callable[[str], bool] | None = None
+    ) -> tuple[int, ...]:
+        """Pins of which a workload that would end at `end_ms` may use the nodes.
+
+        Also those of whom `yields` says that he gives way to it: he borrows, and it is owed.
+        """
         return tuple(
             sorted(
                 one.number
                 for one in self.promises.values()
-                if one.workload_id == workload_id or end_ms <= one.start_ms
+                if one.workload_id == workload_id
+                or end_ms <= one.start_ms
+                or (yields is not None and yields(one.workload_id))
             )
         )
 

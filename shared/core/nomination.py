@@ -12,9 +12,11 @@ at once. What follows is collected in `decisions`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from shared.core.amounts import Amount
+from shared.core.asked import gpu_milli_waiting
 from shared.core.budget import Restriction
 from shared.core.decision import Refusal
 from shared.core.flavor_choice import FlavorKind
@@ -128,6 +130,17 @@ class Nominator:
             if line.node.document is not None and line.node.document.team == team:
                 give_anew(line)
                 self._agenda.reconsider(line)
+
+    def gpu_milli_waiting(self) -> dict[str, dict[str, int]]:
+        """By flavor and queue, what is asked for beside what is used (core/asked.py)."""
+        return gpu_milli_waiting(self.lines.values(), self._permissions)
+
+    def set_debts(self, debts: Mapping[str, int]) -> None:
+        """What nodes of the tree had beyond their part (core/debts.py): shares are others now."""
+        roots = {self.tree.set_debt(name, debt).root.name for name, debt in debts.items()}
+        for line in self.lines.values():
+            if line.classes and line.node.root.name in roots:
+                self._agenda.look_at(line)
 
     # ── who waits ────────────────────────────────────────────────────────────────────────────
 

@@ -5,9 +5,11 @@ lowest common ancestor above the preemptor's and the victim's queue (for a flat 
 themselves):
 - reclaim: a stays within its nominal quota with the preemptor; b and every node from it down to
   the victim's queue is above its own, and is not pushed below it;
-- fair share: the weighted share of a with the preemptor is strictly less than that of b as it is,
-  and b is not pushed below its nominal quota either. So the sorted shares only ever fall, and
-  rounds of evictions end (docs/adr/0023).
+- fair share: the weighted share of a with the preemptor, and its debt, is strictly less than that
+  of b as it is, no more than that of b without the victim, and b is not pushed below its nominal
+  quota either. So the sorted shares only ever fall, and rounds of evictions end; and as debts
+  move, what was taken from b goes back to it only after b was as much short of its part as it
+  was beyond it (docs/adr/0023, 0035).
 Free devices may be used besides, but nobody is evicted so that a queue or cohort which holds both
 borrows more than before: what it won so, others would take back, for ever.
 A gang that runs partly on borrowed quota could not run without it. When nobody else can give it
@@ -140,14 +142,24 @@ class Judge:
             return Spared(terms.obstacle)
         if terms.below_priority and occupant.priority >= self.preemptor.priority:
             return Spared(Obstacle.PRIORITY)
-        straddles = self._straddling and terms.rule is Rule.RECLAIM
+        straddles = self.may_straddle(terms.rule)
         if not straddles and not all(self._stays(node, charge) for node in terms.nodes):
             return Spared(Obstacle.NOMINAL)
+        if terms.rule is Rule.FAIR_SHARE and not self._keeps_order(occupant.queue, charge):
+            return Spared(Obstacle.SHARE)
         return terms.rule
 
     def may_straddle(self, rule: Rule) -> bool:
         """Whether `rule` may now push a queue below its nominal quota."""
         return self._straddling and rule is Rule.RECLAIM
+
+    def _keeps_order(self, queue: str, charge: Amount) -> bool:
+        """Whether `queue` without `charge` has no less, by share, than the preemptor with his."""
+        mine, theirs = self._branches(queue)
+        self.tree.charge(queue, self.flavor, charge, -1)
+        kept = self._share_of(mine) <= share(theirs[-1])
+        self.tree.charge(queue, self.flavor, charge)
+        return kept
 
     def take(self, occupant: Occupant, charge: Amount) -> None:
         """Let it go: from now on others are judged as if it were gone."""
@@ -223,10 +235,15 @@ class Judge:
         """The weighted share of `node` with the preemptor."""
         known = self._shares.get(node.name)
         if known is None:
-            self.tree.charge(self.queue.name, self.flavor, self.charge)
-            known = self._shares[node.name] = share(node)
-            self.tree.charge(self.queue.name, self.flavor, self.charge, -1)
+            known = self._shares[node.name] = self._share_of(node)
         return known
+
+    def _share_of(self, node: QuotaNode) -> int:
+        """The same, looked at anew."""
+        self.tree.charge(self.queue.name, self.flavor, self.charge)
+        found = share(node)
+        self.tree.charge(self.queue.name, self.flavor, self.charge, -1)
+        return found
 
     def _stays(self, node: QuotaNode, charge: Amount) -> bool:
         """In one of the units that are asked for, it is above and does not fall below."""

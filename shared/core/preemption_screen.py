@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from shared.core.amounts import Amount
 from shared.core.occupants import Column, Occupants
-from shared.core.preemption_plan import Obstacle
+from shared.core.preemption_plan import Obstacle, Rule
 from shared.core.preemption_rules import Judge, policy_of
 from shared.core.quota import QuotaNode
 from shared.core.units import GPU_MILLI, UNLIMITED
@@ -37,6 +37,8 @@ class Screen:
         flat_ms = rules.eviction_gpu_ms * GPU_MILLI // np.maximum(rows["weight"], 1)
         self.rate_ms: Column = self.lost_ms + priority_ms + flat_ms
         self.spared_gpu_milli: dict[Obstacle, int] = {}
+        self._reclaimed: list[int] = []
+        """Numbers of the queues that give back what others own."""
         self.retry_at_ms = 0
         """When the first of those spared for a time may go; 0 if there is none."""
         here = rows["flavor"] == occupants.flavors.find(judge.flavor)
@@ -48,6 +50,7 @@ class Screen:
                     rows["gpu"][mask].sum()
                 )
                 self.allowed &= ~mask
+        self._spare_the_cooling()
         if rules.whole_ms:
             self.rate_ms += rules.whole_ms * self._freed_beside() // GPU_MILLI
 
@@ -132,13 +135,29 @@ class Screen:
         yield Obstacle.PROMISED, self._named(rules.promised)
         until_ms = self._min_runtime_until_ms()
         yield Obstacle.MIN_RUNTIME, self._later(until_ms)
-        until_ms = np.zeros(rows.used, dtype=np.int64)
-        for name, at_ms in rules.cooldown_until_ms.items():
-            row = self._occupants.row_of.get(name)
-            if row is not None:
-                until_ms[row] = at_ms
+        until_ms = np.where(self._gives_back(), 0, self._cooldown_until_ms())
         yield Obstacle.COOLDOWN, self._later(until_ms)
         yield Obstacle.LOSS_BUDGET, self._beyond_budget()
+
+    def _cooldown_until_ms(self) -> Column:
+        found = np.zeros(self._occupants.workloads.used, dtype=np.int64)
+        for name, at_ms in self._judge.rules.cooldown_until_ms.items():
+            row = self._occupants.row_of.get(name)
+            if row is not None:
+                found[row] = at_ms
+        return found
+
+    def _gives_back(self) -> Mask:
+        """Who holds what others own: it is owed now, so no cooldown keeps it (docs/adr/0035)."""
+        return np.isin(self._occupants.workloads["queue"], self._reclaimed)
+
+    def _spare_the_cooling(self) -> None:
+        """Who was evicted lately costs an eviction more: others go first."""
+        cooling = self._cooldown_until_ms() > self._judge.now_ms
+        if cooling.any():
+            weight = np.maximum(self._occupants.workloads["weight"], 1)
+            flat_ms = self._judge.rules.eviction_gpu_ms * GPU_MILLI // weight
+            self.rate_ms += np.where(cooling, flat_ms, 0)
 
     def _by_queue(self) -> Iterator[tuple[Obstacle, Mask]]:
         """On what terms each queue may lose workloads: asked once for each, then gathered."""
@@ -152,6 +171,8 @@ class Screen:
             if terms.rule is None:
                 refused.setdefault(terms.obstacle, []).append(code)
                 continue
+            if terms.rule is Rule.RECLAIM:
+                self._reclaimed.append(code)
             if terms.below_priority:
                 below[code] = self._judge.preemptor.priority
             if terms.nodes and not self._judge.may_straddle(terms.rule):

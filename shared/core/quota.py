@@ -124,6 +124,12 @@ class QuotaTree:
         """Add or take off what an unanswered nomination may take."""
         _count(self.node(queue), flavor, NOTHING, _times(amount, sign))
 
+    def set_debt(self, name: str, debt: int) -> QuotaNode:
+        """From now on `debt` counts as share of the node, in parts per million."""
+        node = self.node(name)
+        node.debt = debt
+        return node
+
     def blocked_by(self, queue: QuotaNode, flavor: str, request: Amount) -> QuotaNode | None:
         """The first node from the queue up that would exceed its ceiling; None if none would.
 

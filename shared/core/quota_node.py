@@ -26,7 +26,17 @@ from shared.core.units import UNLIMITED
 class QuotaNode:
     """A node with its sums by flavor. Only `core.quota` changes one."""
 
-    __slots__ = ("children", "document", "lent_in", "limits", "name", "parent", "promised", "used")
+    __slots__ = (
+        "children",
+        "debt",
+        "document",
+        "lent_in",
+        "limits",
+        "name",
+        "parent",
+        "promised",
+        "used",
+    )
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -40,6 +50,8 @@ class QuotaNode:
         self.used: dict[str, list[int]] = {}
         self.promised: dict[str, list[int]] = {}
         """Beyond `used`, where nominations without an answer are placed."""
+        self.debt = 0
+        """Counts as share beside what it borrows, in parts per million (core/debts.py)."""
 
     def path(self) -> Iterator[QuotaNode]:
         """This node and its ancestors, to the root."""

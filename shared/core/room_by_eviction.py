@@ -7,7 +7,7 @@ may go. Where a level above is full, members of any cohort on the way to it that
 where the branch that asks stays within what it owns (reclaim), or has a strictly smaller weighted
 share than another (fair share). What already hopes in the queue counts too, so no more is
 nominated than could go; but larger work that was refused (there may be quota and no whole node)
-and work that would have to borrow do not keep back what is owed.
+keeps nobody back, and work that would have to borrow does not keep back what is owed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Final
 
 from shared.core.amounts import Amount, fits
-from shared.core.fair_share import share, within_nominal
+from shared.core.fair_share import borrowed_share, share, within_nominal
 from shared.core.pending import Line, Phase
 from shared.core.queue_policy import QueuePolicy, Reclaim, WithinQueue
 from shared.core.quota import NOTHING, QuotaNode, QuotaTree
@@ -38,18 +38,34 @@ class Hope:
 
     def of(self, line: Line, flavor: str, request: Amount, priority: int) -> bool:
         """Whether evictions could make room for `request`, which has none now."""
-        document = line.node.document
-        assert document is not None, "who may go in a flavor has a document that names it"
-        wanted = _with_hoped(request, line.hoped.get(flavor, NOTHING))
-        policy, node = document.policy, line.node
+        hoped = line.hoped.get(flavor, NOTHING)
+        if self._could(line, flavor, _with_hoped(request, hoped), priority):
+            return True
         return (
-            self._inside(line, flavor, wanted, priority, policy)
-            or self._across(node, flavor, wanted, policy)
-            or (
-                _owed(node, flavor, request, policy)
-                and _minds_not(line, flavor, request)
-                and self._across(node, flavor, request, policy)
-            )
+            hoped != NOTHING
+            and len(line.open) < OPEN_FEW
+            and self._could(line, flavor, request, priority)
+            and self._passes(line, flavor, request, priority)
+        )
+
+    def _passes(self, line: Line, flavor: str, request: Amount, priority: int) -> bool:
+        """Whether what hopes may be passed by, or so much of it that the rest leaves hope."""
+        policy, hoped = _policy(line), line.hoped.get(flavor, NOTHING)
+        owed = (
+            policy.reclaim is not Reclaim.NEVER
+            and within_nominal(line.node, flavor, request)
+            and self._across(line.node, flavor, request, policy)
+        )
+        if owed and not within_nominal(line.node, flavor, hoped):
+            return True
+        larger = _larger(line, flavor, request)
+        wanted = _with_hoped(request, _minus(hoped, larger))
+        return any(larger) and (owed or self._could(line, flavor, wanted, priority))
+
+    def _could(self, line: Line, flavor: str, wanted: Amount, priority: int) -> bool:
+        policy = _policy(line)
+        return self._inside(line, flavor, wanted, priority, policy) or self._across(
+            line.node, flavor, wanted, policy
         )
 
     def _inside(
@@ -98,8 +114,8 @@ class Hope:
     def _has_less(self, branch: QuotaNode, wanted: tuple[str, str, Amount]) -> bool:
         """Whether `branch` with what is wanted has less than another member of its cohort."""
         others = (one for one, name in self._shares(branch.parent) if name != branch.name)
-        largest = next(others, 0)
-        if not largest:
+        largest = next(others, None)
+        if largest is None:
             return False
         self._tree.promise(*wanted)
         mine = share(branch)
@@ -107,29 +123,31 @@ class Hope:
         return mine < largest
 
     def _shares(self, cohort: QuotaNode | None) -> list[tuple[int, str]]:
-        """The two members with the largest shares. O(members), once after each `forget`."""
+        """The two borrowers with the largest shares. O(members), once after each `forget`."""
         assert cohort is not None, "a branch has a cohort"
         found = self._largest.get(cohort.name)
         if found is None:
-            shares = sorted((share(one), one.name) for one in cohort.children.values())
+            shares = sorted(
+                (share(one), one.name) for one in cohort.children.values() if borrowed_share(one)
+            )
             found = self._largest[cohort.name] = shares[:-3:-1]
         return found
 
 
-def _owed(queue: QuotaNode, flavor: str, request: Amount, policy: QueuePolicy) -> bool:
-    """Whether it is the queue's own, and may be asked back."""
-    return policy.reclaim is not Reclaim.NEVER and within_nominal(queue, flavor, request)
+def _policy(line: Line) -> QueuePolicy:
+    document = line.node.document
+    assert document is not None, "who may go in a flavor has a document that names it"
+    return document.policy
 
 
-def _minds_not(line: Line, flavor: str, request: Amount) -> bool:
-    """Whether something larger hopes in vain in the queue, or more than it has left of its own."""
-    if len(line.open) >= OPEN_FEW:
-        return False
-    larger = any(
-        one.phase is Phase.REFUSED and one.hopes_in == flavor and one.request[0] > request[0]
-        for one in line.open.values()
-    )
-    return larger or not within_nominal(line.node, flavor, line.hoped.get(flavor, NOTHING))
+def _larger(line: Line, flavor: str, request: Amount) -> Amount:
+    """What hopes in vain in the queue and is larger. O(open nominations)."""
+    found = NOTHING
+    for one in line.open.values():
+        in_vain = one.phase is Phase.REFUSED and one.hopes_in == flavor
+        if in_vain and one.request[0] > request[0]:
+            found = _plus(found, one.request)
+    return found
 
 
 def _with_hoped(request: Amount, hoped: Amount) -> Amount:
@@ -139,3 +157,11 @@ def _with_hoped(request: Amount, hoped: Amount) -> Amount:
         min(request[1] + hoped[1], UNLIMITED) if request[1] else 0,
         min(request[2] + hoped[2], UNLIMITED) if request[2] else 0,
     )
+
+
+def _plus(one: Amount, other: Amount) -> Amount:
+    return one[0] + other[0], one[1] + other[1], one[2] + other[2]
+
+
+def _minus(one: Amount, other: Amount) -> Amount:
+    return one[0] - other[0], one[1] - other[1], one[2] - other[2]

@@ -33,12 +33,12 @@ _REBASE_HALVINGS: Final = 64
 
 @dataclass(slots=True, kw_only=True)
 class Account:
-    """The use of one queue: its present rate, and all changes of it, weighted.
+    """The use of one queue: its present rate (milli-GPU), and all changes of it, weighted.
 
     `weighted` is the sum of change x G(time), G counted from `origin`, in half-lives since 1970.
     """
 
-    gpu_milli: int = 0
+    rate: int = 0
     weighted: int = 0
     origin: int = 0
 
@@ -66,26 +66,30 @@ class UsageHistory:
         elif halvings - account.origin >= _REBASE_HALVINGS:
             account.weighted >>= halvings - account.origin
             account.origin = halvings
-        account.gpu_milli += gpu_milli
+        account.rate += gpu_milli
         account.weighted += gpu_milli * self._grown(at_ms, account.origin)
 
     def at(self, queue: str, at_ms: int) -> int:
         """Decayed milli-GPU milliseconds at `at_ms`, not before the last change. O(1)."""
+        return max(0, self.balance(queue, at_ms))
+
+    def balance(self, queue: str, at_ms: int) -> int:
+        """The same of rates that may be negative, and so may it."""
         account = self.accounts.get(queue)
         if account is None:
             return 0
-        total = account.gpu_milli * self._grown(at_ms, account.origin) - account.weighted
-        return max(0, total // self._power(at_ms, account.origin))
+        total = account.rate * self._grown(at_ms, account.origin) - account.weighted
+        return total // self._power(at_ms, account.origin)
 
     def restore(self, queue: str, account: Account) -> None:
         """Put back what was stored."""
         self.accounts[queue] = account
 
-    def begin(self, queue: str, at_ms: int, used: int, gpu_milli: int) -> None:
+    def begin(self, queue: str, at_ms: int, used: int, rate: int) -> None:
         """An account that stands at `used` at `at_ms`: what another half-life made of it."""
         origin = at_ms // self.half_life_ms
-        weighted = gpu_milli * self._grown(at_ms, origin) - used * self._power(at_ms, origin)
-        self.accounts[queue] = Account(gpu_milli=gpu_milli, weighted=weighted, origin=origin)
+        weighted = rate * self._grown(at_ms, origin) - used * self._power(at_ms, origin)
+        self.accounts[queue] = Account(rate=rate, weighted=weighted, origin=origin)
 
     def _grown(self, at_ms: int, origin: int) -> int:
         """G(at_ms) = 2^(t/H) H/ln 2 in milliseconds, with 64 binary digits."""

@@ -84,6 +84,18 @@ class QueueUsageTold(Wire, frozen=True, kw_only=True):
     cell: int = 0
 
 
+class DebtsTold(Wire, frozen=True, kw_only=True):
+    """What nodes of the quota tree had lately beyond their part, told once a minute at most.
+
+    It counts as share beside what each borrows. Nodes that are not named are as told before.
+    """
+
+    debts: dict[str, int]
+    """Parts per million of the cohort's quota, by weight; below 0 more is due to the node."""
+    at_ms: int
+    cell: int = 0
+
+
 class QuotaRefused(Wire, frozen=True, kw_only=True):
     """Why quota does not nominate a queued workload; told again only when the reason changes."""
 

@@ -46,6 +46,7 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
         quotas.QuotaRefused,
         quotas.QuotaChanged,
         quotas.QueueUsageTold,
+        quotas.DebtsTold,
         quotas.BudgetWarned,
     ),
     topics.TEAM_FACTS: (quotas.EndedWorkloadsCounted,),

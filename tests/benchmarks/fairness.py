@@ -14,6 +14,7 @@ import argparse
 import json
 import statistics
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -40,7 +41,7 @@ HOUR_MS: Final = 3_600_000
 
 def figures(run: Run, found: Measure, days: float) -> dict[str, float]:
     """What is told of one run."""
-    owed = sorted(run.spells_ms) or [0]
+    owed = sorted(ms for ms, _ in run.spells) or [0]
     used = sum(found.used.values())
     return {
         **fairness(run, found),
@@ -81,14 +82,16 @@ def fairness(run: Run, found: Measure) -> dict[str, float]:
 def measure(worlds: Sequence[World], policy: str, days: float) -> dict[str, Any]:
     """One policy over all worlds: means and deviations."""
     begin = time.process_time()
-    rows = []
+    rows, late = [], Counter[str]()
     for seed, world in enumerate(worlds):
         run, found = Run(world, POLICIES[policy], seed), Measure()
         run.play(EPOCH_MS + int(days * DAY_MS), found.watch)
         rows.append(figures(run, found, days))
+        late.update(why for ms, why in run.spells if ms > BOUND_MS)
     return {
         "mean": {name: round(statistics.fmean(row[name] for row in rows), 4) for name in rows[0]},
         "sd": {name: round(statistics.pstdev(row[name] for row in rows), 4) for name in rows[0]},
+        "late_by_cause": dict(sorted(late.items())),
         "each": rows,
         "cpu_seconds": round(time.process_time() - begin, 1),
     }
@@ -110,7 +113,10 @@ def main() -> None:
     }
     for policy in options.policies.split(","):
         found = result["policies"][policy] = measure(worlds, policy, options.days)
-        print(f"{policy}: {json.dumps(found['mean'])}, {found['cpu_seconds']} s", flush=True)
+        late = f"late by cause: {json.dumps(found['late_by_cause'])}"
+        print(
+            f"{policy}: {json.dumps(found['mean'])}, {late}, {found['cpu_seconds']} s", flush=True
+        )
     if options.json:
         options.json.write_text(json.dumps(result, indent=1) + "\n")
 

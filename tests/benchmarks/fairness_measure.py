@@ -111,8 +111,7 @@ def _clock(run: Run, one: Live, *, runs: bool) -> None:
     if runs:
         one.owed_since = run.now_ms if one.owed_since is None else one.owed_since
     elif one.owed_since is not None:
-        run.spells_ms.append(run.now_ms - one.owed_since)
-        one.owed_since = None
+        run.owed_no_more(one, run.now_ms)
 
 
 def placeable(run: Run, team: str, gpus: int) -> bool:

@@ -67,8 +67,9 @@ def fifo(run: Run, workload_id: str) -> tuple[Any, ...]:  # age alone
 POLICIES: Final = {
     "muster": Policy(order=muster),
     "muster-without-promises": Policy(order=muster, promises=False),
-    "over-time": Policy(order=over_time, promises=False),
-    "drf": Policy(order=drf, reclaim=False, promises=False),
-    "fifo": Policy(order=fifo, reclaim=False, promises=False),
+    "muster-without-debts": Policy(order=muster, debts=False),
+    "over-time": Policy(order=over_time, debts=False, promises=False),
+    "drf": Policy(order=drf, reclaim=False, debts=False, promises=False),
+    "fifo": Policy(order=fifo, reclaim=False, debts=False, promises=False),
 }
 """Muster; without promised starts; KAI-like; and two that nobody is evicted for."""

@@ -16,6 +16,7 @@ from typing import Any, Final
 from shared.core.amounts import Amount, amount
 from shared.core.backfill import PROMISES_MAX, Backfill, Waiter
 from shared.core.cluster import Cluster
+from shared.core.debts import Debts, below
 from shared.core.decision import Reason, Refusal
 from shared.core.demand import gang_of
 from shared.core.fair_share import within_nominal
@@ -44,6 +45,7 @@ from shared.core.usage_history import GPU_SECOND, UsageHistory
 from shared.core.waiting import WaitingIndex
 from tests.benchmarks.fairness_documents import (
     CHECKPOINT_SECONDS,
+    ROOT,
     documents,
     node_of,
     workload_of,
@@ -55,6 +57,10 @@ HEAD_AFTER_MS: Final = 6 * 3_600_000
 ROOM: Final = frozenset({Reason.NO_CAPACITY, Reason.GANG_SHORT, Reason.TOPOLOGY})
 REST_MS: Final = 60_000
 """A borrower for whom nobody goes is looked at again after this, or when a protection ends."""
+NOBODY: Final = "NobodyMayBeAsked"
+NOT_TRIED: Final = "NotNominated"
+REVIEW_MS: Final = 60_000
+"""Debts are told again after this, as by the quota service."""
 EPOCH_MS: Final = 1_800_000_000_000
 
 Class = tuple[str, Amount, int]
@@ -69,6 +75,8 @@ class Policy:
     order: Order
     reclaim: bool = True
     """Whether anybody is evicted, by the rules and the search of the core."""
+    debts: bool = True
+    """Whether what was had beyond one's part is paid back (core/debts.py)."""
     promises: bool = True
     """Whether the first who need whole nodes are promised a start (core/backfill.py)."""
 
@@ -87,6 +95,8 @@ class Live:
     run: int = 0
     placement: Placement | None = None
     owed_since: int | None = None
+    obstacle: str = NOT_TRIED
+    """Why nobody went for it, the last time that victims were looked for."""
 
 
 class Run:
@@ -102,7 +112,7 @@ class Run:
         for document in documents(world):
             self.core.apply(document)
             self.ledger.apply(document)
-        self.history = UsageHistory()
+        self.history, self.debts = UsageHistory(), Debts()
         self.core.used = self.used
         self.index = WaitingIndex()
         self.index.rank = lambda one: policy.order(self, one)
@@ -113,8 +123,8 @@ class Run:
         self.live: dict[str, Live] = {}
         self.evictions = self.lost_gpu_ms = 0
         self.waits_ms: list[int] = []
-        self.spells_ms: list[int] = []
-        """How long owed work waited, once for each time that it was."""
+        self.spells: list[tuple[int, str]] = []
+        """How long (ms) owed work waited, once for each time that it was, and what for."""
         self.running: dict[str, int] = {team.name: 0 for team in world.teams}
         self.waiting: dict[str, dict[str, Live]] = {team.name: {} for team in world.teams}
         self.wanted: dict[str, int] = dict(self.running)
@@ -125,6 +135,7 @@ class Run:
         self._retries: dict[Class, int] = {}
         """When victims of a class of requests may go, of those refused for the present."""
         self._rests: dict[Class, int] = {}
+        self._review_ms = 0
 
     def used(self, queue: str) -> int:
         """Use over time, in GPU-seconds."""
@@ -143,8 +154,21 @@ class Run:
             while self._events and self._events[0][0] == at_ms:
                 _, _, kind, name, run = heapq.heappop(self._events)
                 self._happen(kind, name, run)
+            if self.policy.debts and self.now_ms >= self._review_ms:
+                self._review()
             self._settle()
         watch(self, until_ms - self.now_ms)
+
+    def _review(self) -> None:
+        """Tell the core and the ledger the debts of all nodes, and go on counting."""
+        self._review_ms = self.now_ms + REVIEW_MS
+        root = self.ledger.node(ROOT)
+        self.debts.review(self.ledger, self.core.gpu_milli_waiting(), self.now_ms)
+        told = {node.name: self.debts.of(node, self.now_ms) for node in below(root)}
+        self.core.set_debts(told)
+        for name, debt in told.items():
+            self.ledger.set_debt(name, debt)
+        self.index.rewind()
 
     def _at(self, at_ms: int, kind: str, name: str, run: int) -> None:
         heapq.heappush(self._events, (at_ms, next(self._numbers), kind, name, run))
@@ -215,28 +239,46 @@ class Run:
 
     def _try(self, live: Live) -> None:
         queue = self.ledger.node(live.job.team)
-        left = queue.available(FLAVOR)
-        headroom = Resources(
-            gpu_milli=max(0, left[0]), cpu_milli=max(0, left[1]), memory_mib=max(0, left[2])
-        )
-        request = PlacementRequest(
-            workload=live.workload,
-            flavors=(FLAVOR,),
-            headroom={FLAVOR: headroom},
-            pins=self.backfill.pins_for(live.workload.id, self.now_ms + live.left_ms),
-        )
         if within_nominal(queue, FLAVOR, live.pending.request) and live.owed_since is None:
             live.owed_since = self.now_ms
+        request = self._request(live)
         answer = place(self.cluster, request)
+        if isinstance(answer, Refusal) and self.policy.reclaim and self._reclaim(live, request):
+            return
+        if isinstance(answer, Refusal) and live.owed_since is not None and self.backfill.promises:
+            request = self._request(live, self._borrows)
+            answer = place(self.cluster, request)
+            refused = isinstance(answer, Refusal)
+            if refused and self.policy.reclaim and self._reclaim(live, request):
+                return
         if not isinstance(answer, Refusal):
             self._start(live, answer, self.now_ms)
-            return
-        if self.policy.reclaim and self._reclaim(live, request):
             return
         if self.policy.promises and live.job.gpus >= GPUS and answer.reason in ROOM:
             self._blocked.setdefault(self._class(live), live)
         self.index.rest(live.pending.id, self._class(live), live.pending.key)
         self.core.refused(live.pending, live.pending.nomination)
+
+    def _request(
+        self, live: Live, yields: Callable[[str], bool] | None = None
+    ) -> PlacementRequest:
+        left = self.ledger.node(live.job.team).available(FLAVOR)
+        headroom = Resources(
+            gpu_milli=max(0, left[0]), cpu_milli=max(0, left[1]), memory_mib=max(0, left[2])
+        )
+        return PlacementRequest(
+            workload=live.workload,
+            flavors=(FLAVOR,),
+            headroom={FLAVOR: headroom},
+            pins=self.backfill.pins_for(live.workload.id, self.now_ms + live.left_ms, yields),
+        )
+
+    def _borrows(self, workload_id: str) -> bool:
+        pending = self.live[workload_id].pending
+        return not within_nominal(self.ledger.node(pending.queue), FLAVOR, pending.request)
+
+    def _is_owed(self, workload_id: str) -> bool:
+        return not self._borrows(workload_id)
 
     def _promise(self) -> bool:
         """Promise the first who need whole nodes a start; whether nodes are freer after it."""
@@ -270,12 +312,16 @@ class Run:
 
     def _reclaim(self, live: Live, request: PlacementRequest) -> bool:
         rules = Rules(cooldown_until_ms=self._cooldown, whole_ms=WHOLE_MS)
-        if not self._due(live) or not self._may_ask_somebody(live, rules):
+        if not self._due(live):
+            return False
+        if not self._may_ask_somebody(live, rules):
+            live.obstacle = NOBODY
             return False
         plan = choose_victims(
             self.cluster, self.ledger, self.occupants, request, rules, now_ms=self.now_ms
         )
         if isinstance(plan, NoEviction):
+            live.obstacle = plan.obstacle.value
             self._rests[self._class(live)] = self.now_ms + REST_MS
             if plan.retry_at_ms > self.now_ms:
                 self._retry(live, plan.retry_at_ms)
@@ -322,6 +368,7 @@ class Run:
             self.core.released(gone.pending)
             self.core.enter(gone.pending)
             self._wait(gone)
+        self.index.wake(self._is_owed)
         self._start(live, plan.placement, stops_ms)
 
     def _start(self, live: Live, placement: Placement, starts_ms: int) -> None:
@@ -353,10 +400,14 @@ class Run:
             )
         )
         self.waits_ms.append(starts_ms - live.asked_ms)
-        if live.owed_since is not None:
-            self.spells_ms.append(starts_ms - live.owed_since)
-            live.owed_since = None
+        self.owed_no_more(live, starts_ms)
         self._at(starts_ms + live.left_ms, "ends", live.workload.id, live.run)
+
+    def owed_no_more(self, live: Live, at_ms: int) -> None:
+        """It starts, or its team has its own by other work."""
+        if live.owed_since is not None:
+            self.spells.append((at_ms - live.owed_since, live.obstacle))
+        live.owed_since, live.obstacle = None, NOT_TRIED
 
     def _release(self, live: Live, stops_ms: int) -> None:
         assert live.placement is not None

@@ -46,6 +46,8 @@ def trees(draw):
         )
     for queue in QUEUES:
         tree.charge(queue, draw(st.sampled_from(("h100", "l40s"))), draw(AMOUNTS))
+    for name in PARENTS:
+        tree.set_debt(name, draw(st.integers(-3, 3)) * 100_000)
     return tree
 
 

@@ -50,6 +50,7 @@ class Asked:
             quotas.WorkloadNominated: self.nominated,
             quotas.NominationWithdrawn: self.withdrawn,
             quotas.QueueUsageTold: self.usage_told,
+            quotas.DebtsTold: lambda fact: self.reference.debts.update(fact.debts),
             quotas.BudgetWarned: self.warned,
         }
 

@@ -24,6 +24,7 @@ TO_PLACEMENT = (
     quotas.NominationWithdrawn,
     quotas.QuotaChanged,
     quotas.QueueUsageTold,
+    quotas.DebtsTold,
 )
 ROUNDS_MAX = 1_000
 

@@ -48,6 +48,7 @@ class Placed:
 
     def hear(self, payload):
         works = self.reference.works
+        self.reference.debts |= getattr(payload, "debts", {})
         match payload:
             case quotas.QuotaChanged():
                 self.reference.apply(payload.document())

@@ -10,6 +10,7 @@ from math import floor, log
 
 from shared.core.flavor_choice import UNTOLD
 from shared.core.queue_policy import Reclaim, WithinQueue
+from shared.core.quota import DEPTH_MAX
 from shared.core.team_policy import AtLimit
 from shared.core.units import UNLIMITED
 from tests.support.quota_reference import UNITS, ReferenceTree, remembered
@@ -29,6 +30,8 @@ class ReferenceQueue(ReferenceTree):
     def __init__(self, half_life_ms):
         super().__init__()
         self.works, self.kinds, self.budgets, self.periods = {}, {}, {}, []
+        self.debts = {}
+        """As told, in parts per million of a share."""
         self.half_life_ms, self.now_ms = half_life_ms, 0
 
     def document(self, work):
@@ -76,8 +79,12 @@ class ReferenceQueue(ReferenceTree):
     def weight(self, name):
         return self.documents[name].weight if name in self.documents else 1
 
-    @remembered
     def share(self, name):
+        """What it borrows, and what it had beyond its part lately."""
+        return self.borrowed_share(name) + self.debts.get(name, 0)
+
+    @remembered
+    def borrowed_share(self, name):
         """The largest part of what its cohort owns that it uses above its own, by weight."""
         largest = 0
         flavors = {flavor for _, flavor in (*self.charges, *self.promises)}
@@ -95,10 +102,9 @@ class ReferenceQueue(ReferenceTree):
         used //= max(1, self.weight(work.queue))
         if any(self.within_nominal(work.queue, one, work.request) for one in flavors):
             return -work.priority, 0, (), used, work.at_ms, work.id
-        shares = [self.share(one) for one in self.path(work.queue)[:-1]]
-        while shares and not shares[0]:
-            del shares[0]
-        return -work.priority, 1, tuple(reversed(shares)), used, work.at_ms, work.id
+        shares = [self.share(one) for one in self.path(work.queue)[-2::-1]]
+        shares += [0] * (DEPTH_MAX - len(shares))
+        return -work.priority, 1, tuple(shares), used, work.at_ms, work.id
 
     # ── in which flavors ──
 
@@ -145,12 +151,16 @@ class ReferenceQueue(ReferenceTree):
             same = [one for one in self.works.values() if one.queue == queue]
             hopes = [one for one in same if one.phase in OPEN and one.hopes_in == flavor]
             hoped = [sum(one.request[unit] for one in hopes) for unit in UNITS]
+            larger = [
+                one.request
+                for one in hopes
+                if one.phase == "refused" and one.request[0] > work.request[0]
+            ]
             wanted = tuple(
-                asked and asked + hoped[unit] for unit, asked in enumerate(work.request)
+                asked and asked + hoped[unit] - sum(one[unit] for one in larger)
+                for unit, asked in enumerate(work.request)
             )
-            large = not self.within_nominal(queue, flavor, hoped) or any(
-                one.phase == "refused" and one.request[0] > work.request[0] for one in hopes
-            )
+            large = larger or not self.within_nominal(queue, flavor, hoped)
             if self.inside(work, flavor, wanted, policy) or self.across(
                 queue, flavor, wanted, policy
             ):
@@ -191,8 +201,9 @@ class ReferenceQueue(ReferenceTree):
         owed = all(after[unit] <= max(before[unit], owned[unit]) for unit in UNITS)
         if owed and policy.reclaim is not Reclaim.NEVER:
             return True
-        others = [self.share(one) for one in self.children(self.parent(branch)) if one != branch]
+        sisters = [one for one in self.children(self.parent(branch)) if one != branch]
+        others = [self.share(one) for one in sisters if self.borrowed_share(one)]
         self.promise(queue, flavor, wanted)
         mine = self.share(branch)
         self.promise(queue, flavor, wanted, -1)
-        return policy.fair_share and mine < max(others, default=0)
+        return policy.fair_share and mine < max(others, default=mine)

@@ -100,8 +100,8 @@ def test_depth_alone_makes_no_difference():
         ("org", "", 8, 1), ("dep", "org", 0, 1), ("deep", "dep", 0, 1), ("b", "org", 0, 1)
     )
 
-    assert shares(tree.node("deep")) == shares(tree.node("b")) == ()
-    assert ranked(tree, "deep", used=1) > ranked(tree, "b") == (1, (), 0)
+    assert shares(tree.node("deep")) == shares(tree.node("b"))
+    assert ranked(tree, "deep", used=1) > ranked(tree, "b")
 
 
 def test_equal_shares_are_told_apart_by_use_over_time_and_weight():
@@ -133,5 +133,5 @@ def test_what_nobody_owns_is_all_of_it_and_a_queue_alone_has_no_share():
     use(tree, "alone", 5)
 
     assert share(tree.node("a")) == SHARE_ONE
-    assert shares(tree.node("alone")) == ()
+    assert not any(shares(tree.node("alone")))
     assert share(tree.node("nobody")) == 0

@@ -285,3 +285,36 @@ def test_a_loss_budget_of_a_team_that_runs_nothing_stops_nobody() -> None:
     found = full.choose(waiting("p", 1, priority=5), Rules(loss_left_gpu_ms={"unknown": 0}))
 
     assert victims(found) == ["a"]
+
+
+def test_a_debt_counts_as_share_and_goes_back_only_when_it_is_turned_round() -> None:
+    full = Scene(placing.node("n0", gpus=4))
+    full.queue("q")
+    full.queue("other")
+    full.queue("rest", nominal=4)
+    full.put("a", 4, queue="other")
+
+    def takes(debt: int) -> bool:
+        full.tree.set_debt("other", debt)
+        full.tree.set_debt("q", -debt)
+        return isinstance(full.choose(waiting("p", 4)), EvictionPlan)
+
+    # All of the pool for all of it: their debts must differ by a whole share.
+    assert not takes(0)
+    assert not takes(499_999)
+    assert takes(500_000)
+
+
+def test_what_is_owed_waits_for_no_cooldown_but_others_go_first() -> None:
+    full = Scene(placing.node("n0", gpus=2))
+    full.queue("q", nominal=2)
+    full.queue("guest")
+    full.put("a", queue="guest", ran_ms=1_000)
+    cooling = Rules(cooldown_until_ms={"a": NOW_MS + 1})
+
+    alone = full.choose(waiting("p", 2), cooling)
+    full.put("b", queue="guest", ran_ms=9_000_000)
+    beside = full.choose(waiting("p", 1), cooling)
+
+    assert victims(alone) == ["a"]
+    assert victims(beside) == ["b"]

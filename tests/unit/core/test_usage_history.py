@@ -92,7 +92,7 @@ def test_decay_in_steps_is_decay_at_once(facts, steps):
         stepped.at("q", at_ms)
         for queue, account in list(stepped.accounts.items()):
             stepped.restore(queue, Account(
-                gpu_milli=account.gpu_milli, weighted=account.weighted, origin=account.origin
+                rate=account.rate, weighted=account.weighted, origin=account.origin
             ))  # fmt: skip
 
     assert stepped.at("q", at_ms) == once.at("q", at_ms)
@@ -137,7 +137,7 @@ def test_another_half_life_goes_on_from_what_was_used():
     new.begin("q", 20 * DAY_MS, old.at("q", 20 * DAY_MS), 4000)
 
     assert abs(new.at("q", 20 * DAY_MS) - old.at("q", 20 * DAY_MS)) <= 1
-    assert new.accounts["q"].gpu_milli == 4000
+    assert new.accounts["q"].rate == 4000
 
 
 def test_a_queue_that_never_ran_used_nothing_and_no_change_is_none():

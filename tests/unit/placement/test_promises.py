@@ -8,7 +8,7 @@ from shared.core.lifecycle import State
 from shared.core.value import replace
 from shared.events.nodes import KeptFor, NodeRemoved
 from shared.events.pods import PodsFinished, PodsGone, PodsRunning
-from shared.events.workloads import PlacementRefused
+from shared.events.workloads import PlacementRefused, WorkloadPlaced
 from tests.support.placement_driver import (
     Driver,
     a_node,
@@ -105,3 +105,19 @@ def test_a_gang_that_lost_a_node_goes_before_older_ones_that_never_ran():
 
     assert State.PLACED is driver.state("ran")
     assert State.QUEUED is driver.state("older")
+
+
+@pytest.mark.parametrize(("queue", "starts"), [("owner", True), ("guest", False)])
+def test_what_is_owed_takes_nodes_that_are_kept_for_who_borrows(queue, starts):
+    driver = Driver()
+    driver.send(a_quota("all", gpus=20, kind="cohort"), reported(a_node()))
+    driver.send(a_quota("owner", gpus=2, parent="all"), a_quota("guest", gpus=0, parent="all"))
+    runs = a_workload("runs", gpus=6, queue="guest", expected_duration_seconds=600)
+    driver.send(nominated(runs))
+    driver.send(pod_fact(PodsRunning, "runs"))
+    driver.send(nominated(a_workload("next", gpus=8, queue="guest", expected_duration_seconds=9)))
+
+    told = driver.send(nominated(a_workload("small", gpus=1, queue=queue)))
+
+    placed = [one.workload_id for one in told if isinstance(one, WorkloadPlaced)]
+    assert placed == (["small"] if starts else [])

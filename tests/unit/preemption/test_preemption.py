@@ -12,6 +12,7 @@ from shared.events.nodes import KeptFor, NodesKept, SwitchingGpu
 from shared.events.organisation import PriorityClassApplied, TeamApplied
 from shared.events.plans import EvictionPlanAccepted, EvictionPlanRefused, ReservationExpired
 from shared.events.pods import PodsResized, PodsRunning
+from shared.events.quotas import DebtsTold
 from shared.events.workloads import (
     CancelWorkload,
     HoldWorkload,
@@ -345,6 +346,49 @@ def test_who_got_a_no_is_looked_at_again_within_seconds():
     cell.queue("owner", 4, version=3)
 
     assert "EvictionPlanAccepted" in kinds([one for _ in range(9) for one in cell.turn(1)])
+
+
+def test_what_is_owed_takes_a_node_that_is_kept_for_who_borrows():
+    cell = Cell(nodes=1)
+    cell.queue("owner", 8)
+    cell.queue("borrower", 0)
+    cell.run("a", "borrower", gpus=8)
+    cell.ask("guest", "borrower", gpus=8)
+    cell.ask("p", "owner", gpus=8)
+    node = cell.driver.placement("a").pods[0].node
+
+    cell.hear(NodesKept(kept=(KeptFor(workload_id="guest", pin=1, nodes=(node,)),)))
+    plans = cell.decide(list(cell.handler.due(cell.driver.now_ms)))
+
+    assert [("p", "a")] == [(one.workload_id, one.victims[0].workload_id) for one in plans]
+
+
+def test_debts_are_heard_once_and_nobody_goes_for_an_equal_share():
+    cell = Cell(nodes=1)
+    cell.queue("owner", 8)
+    for name in ("a", "b"):
+        cell.queue(name, 0)
+    cell.run("w", "a", gpus=8)
+    cell.ask("p", "b", gpus=8)
+
+    before = cell.decide(list(cell.handler.due(cell.driver.now_ms)))
+    debts = {"a": 900_000, "b": -900_000}
+    cell.hear(DebtsTold(debts=debts, at_ms=cell.driver.now_ms))
+    cell.hear(DebtsTold(debts={"a": 0}, at_ms=cell.driver.now_ms - 1))
+
+    tree = cell.handler.world.tree
+    assert before == []
+    assert {name: tree.node(name).debt for name in debts} == debts
+
+
+async def test_debts_outlive_a_restart():
+    cell = Cell(nodes=1)
+    cell.queue("owner", 8)
+    cell.hear(DebtsTold(debts={"owner": 7}, at_ms=cell.driver.now_ms))
+
+    await cell.reload()
+
+    assert cell.handler.world.tree.node("owner").debt == 7
 
 
 @pytest.mark.parametrize("reloaded", [False, True])
