@@ -15,6 +15,8 @@ POSTGRES = "postgres"
 CLUSTER = "simulated-cluster"
 GATEWAY = "gateway"
 TOPIC_PREFIX = "muster"
+VIEWS_NICENESS = "5"
+"""A third of the weight of those who decide: what people see may lag behind a burst."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +73,7 @@ SERVICES = (
         name="binder", role="binder", module="services.binder", needs=(KAFKA, POSTGRES, CLUSTER)
     ),
     _service("preemption"),
-    _service("monitoring"),
+    _service("monitoring", MUSTER_NICENESS=VIEWS_NICENESS),
     _service(
         GATEWAY,
         MUSTER_GATEWAY_ROLES="http",
@@ -82,7 +84,7 @@ SERVICES = (
         name="gateway-projection",
         role=GATEWAY,
         module="services.gateway",
-        environment={"MUSTER_GATEWAY_ROLES": "projection"},
+        environment={"MUSTER_GATEWAY_ROLES": "projection", "MUSTER_NICENESS": VIEWS_NICENESS},
     ),
     Service(name="fleet", role="fleet", module="shared.simulator.fleet", needs=(KAFKA, CLUSTER)),
 )

@@ -23,6 +23,7 @@ from shared.ports.errors import MusterError
 from shared.runtime import telemetry
 from shared.runtime.failpoints import Failpoints
 from shared.runtime.garbage import relax_garbage_collection
+from shared.runtime.giving_way import give_way
 from shared.runtime.handler import Handler
 from shared.runtime.health import health_app, serve
 from shared.runtime.loop import Loop
@@ -132,6 +133,7 @@ async def watch_lag(
 
 async def serve_handler(make: Callable[[Settings], Handler], settings: Settings) -> None:
     """Run one handler until SIGTERM or SIGINT."""
+    give_way(settings.niceness)
     handler = make(settings)
     parts = connect(settings, handler.name, f"cell-{settings.cell}")
     watchdog = Watchdog(SystemClock(), settings.stuck_seconds)

@@ -18,6 +18,12 @@ class Settings(KafkaSettings):
     http_host: str = Field(default="127.0.0.1", description="address for health and metrics")
     http_port: int = Field(default=0, ge=0, description="port for health and metrics; 0: none")
     batch_messages_max: int = Field(default=1000, ge=1, description="messages in a unit of work")
+    niceness: int = Field(
+        default=0,
+        ge=0,
+        le=19,
+        description="added to that of the process: who shows and counts waits for who decides",
+    )
     lease_seconds: float = Field(default=5.0, gt=0, description="time to live of a lease")
     stuck_seconds: float = Field(
         default=15.0, gt=0, description="without progress for so long, the process exits with 70"
