@@ -111,6 +111,8 @@ def main() -> None:
         "bound": {"jain": 1.0, "owed_wait_s": BOUND_MS / 1000},
         **machine(),
     }
+    if options.resume and options.json and options.json.exists():
+        result["policies"] = json.loads(options.json.read_text())["policies"]
     for policy in options.policies.split(","):
         found = result["policies"][policy] = measure(worlds, policy, options.days)
         late = f"late by cause: {json.dumps(found['late_by_cause'])}"
@@ -137,6 +139,7 @@ def _options() -> argparse.Namespace:
         "--short", action="store_true", help="one seed, half of the week, two policies"
     )
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--resume", action="store_true", help="keep other policies of the JSON")
     options = parser.parse_args()
     if options.short:
         options.seeds, options.days, options.policies = "1", 3.5, "muster,fifo"

@@ -145,8 +145,8 @@ class Run:
 
     def play(self, until_ms: int, watch: Callable[[Run, int], None]) -> None:
         """Let everything happen that happens before `until_ms`; `watch` sees each interval."""
-        for job in self.world.jobs:
-            self._at(EPOCH_MS + int(job.at * 1000), "arrives", str(job.number), 0)
+        for number, job in enumerate(self.world.jobs):
+            self._at(EPOCH_MS + int(job.at * 1000), "arrives", str(number), 0)
         while self._events and self._events[0][0] < until_ms:
             at_ms = self._events[0][0]
             watch(self, at_ms - self.now_ms)
