@@ -188,17 +188,17 @@ class Gang(GangState):
         elif mark == GONE:
             self._vanished(rank, pod.reason or "PodLost", pod.node, now_ms)
         elif mark == FAILED:
-            self._lose(rank, pod.reason or "PodFailed", pod.node, now_ms)
+            self._lose(rank, pod.reason or "PodFailed", pod.node, now_ms, lost=False)
 
     def _vanished(self, rank: int, reason: str, node: str, now_ms: int) -> None:
         """Before anything was told it is a bind that did not hold, later a run that was lost."""
         if self.told:
-            self._lose(rank, reason, node, now_ms)
+            self._lose(rank, reason, node, now_ms, lost=True)
         else:
             name = pod_name(self.key, rank)
             self.refuse(reason, f"{name} vanished before it ran", node, now_ms)
 
-    def _lose(self, rank: int, reason: str, node: str, now_ms: int) -> None:
+    def _lose(self, rank: int, reason: str, node: str, now_ms: int, *, lost: bool) -> None:
         """A pod failed or vanished: delete the rest, then tell PodsFinished(succeeded=False)."""
         name = pod_name(self.key, rank)
         if self.resizing and rank >= self.size_before:
@@ -210,6 +210,7 @@ class Gang(GangState):
                 succeeded=False,
                 reason=reason,
                 message=f"pod {name}: {reason}",
+                lost=lost,
                 **self.who(now_ms),
             )
 

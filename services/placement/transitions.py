@@ -97,6 +97,8 @@ def finished(desk: Desk, record: Record, fact: pods.PodsFinished, cause: Receive
         gone(desk, record, cause, succeeded=fact.succeeded)
     elif record.state in HAS_PODS and fact.succeeded:
         end(desk, record, State.SUCCEEDED, workloads.WorkloadSucceeded, cause)
+    elif record.state in HAS_PODS and fact.lost:
+        lost(desk, record, fact.message, cause)
     elif record.state in HAS_PODS:
         record.reason, record.message = fact.reason or "failed", fact.message
         fail(desk, record, cause)
@@ -132,10 +134,15 @@ def gone(desk: Desk, record: Record, cause: Received, *, succeeded: bool) -> Non
     elif record.state is State.EVICTING:
         back(desk, record, cause, rests=record.reason == "bind-timeout")
     elif record.state in HAS_PODS:
-        record.reason, record.message = "pods-lost", "its pods vanished from the cluster"
-        before = record.become(State.EVICTING)
-        desk.tell(record, before, workloads.WorkloadEvicted, cause)
-        back(desk, record, cause, rests=True)
+        lost(desk, record, "its pods vanished from the cluster", cause)
+
+
+def lost(desk: Desk, record: Record, message: str, cause: Received) -> None:
+    """Its pods were taken from it: no retry is used up, but it rests, as its node may be bad."""
+    record.reason, record.message = "pods-lost", message
+    before = record.become(State.EVICTING)
+    desk.tell(record, before, workloads.WorkloadEvicted, cause)
+    back(desk, record, cause, rests=True)
 
 
 def refused_by_cluster(

@@ -77,6 +77,8 @@ class PodsFinished(PodFact, frozen=True, kw_only=True):
     succeeded: bool
     reason: str = ""
     message: str = ""
+    lost: bool = False
+    """A pod was taken from it, with its node or by hand: that is no failure of the work."""
 
 
 class PodsGone(PodFact, frozen=True, kw_only=True):

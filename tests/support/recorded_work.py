@@ -153,7 +153,7 @@ def _spec(one: Recorded, random_: random.Random) -> WorkloadSpec:
         pod_sets=(_elastic(spec.pod_sets[0], random_),),
         checkpoint_interval_seconds=2 if random_.random() < 0.6 else None,  # the rest: no spot
         grace_seconds=random_.randint(0, 2),
-        max_retries=100,
+        max_retries=0,
     )
 
 

@@ -44,6 +44,7 @@ async def test_a_failed_pod_ends_its_gang_and_the_rest_is_deleted(world):
 
     assert world.told() == ["PodsRunning", "PodsFinished"]
     assert (world.facts[-1].succeeded, world.facts[-1].reason) == (False, "OOMKilled")
+    assert not world.facts[-1].lost
     assert world.pods() == {}
 
 
@@ -60,4 +61,5 @@ async def test_a_gang_that_lost_a_node_is_finished_only_when_the_rest_has_stoppe
     assert while_stopping == ("PodsRunning", 1)
     assert slow.told()[-1] == "PodsFinished"
     assert slow.facts[-1].reason == "NodeLost"
+    assert slow.facts[-1].lost
     assert slow.pods() == {}

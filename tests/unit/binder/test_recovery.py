@@ -73,7 +73,7 @@ async def test_a_pod_lost_while_the_binder_was_away_ends_its_gang(world):
     assert world.told() == ["PodsRunning", "PodsFinished"]
     assert world.facts[-1] == PodsFinished(
         workload_id="w1", attempt=1, at_ms=world.clock.ms, succeeded=False, reason="PodLost",
-        message="pod w1-1-0: PodLost",
+        message="pod w1-1-0: PodLost", lost=True,
     )  # fmt: skip
     assert world.pods() == {}
 

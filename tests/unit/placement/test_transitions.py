@@ -41,6 +41,7 @@ from tests.unit.placement.world import (
     gone,
     gone_well,
     hold,
+    lost,
     refused,
     release,
     reprioritise,
@@ -102,6 +103,16 @@ AFTER = {
     ),
     "failed": (
         failed,
+        {
+            S.PLACED: S.QUEUED,
+            S.BOUND: S.QUEUED,
+            S.RUNNING: S.QUEUED,
+            S.EVICTING: S.QUEUED,
+            S.CANCELLING: S.CANCELLED,
+        },
+    ),
+    "lost": (
+        lost,
         {
             S.PLACED: S.QUEUED,
             S.BOUND: S.QUEUED,
@@ -334,6 +345,16 @@ def test_retries_are_counted_and_the_last_failure_is_final():
 
     assert "Error" == facts[0].reason
     assert State.FAILED is driver.state()
+
+
+def test_pods_that_were_taken_from_it_are_no_failure_of_the_work():
+    driver = at(State.RUNNING, max_retries=0)
+
+    evicted, requeued = driver.send(lost)
+
+    assert ("pods-lost", "pod w1-1-0: NodeLost") == (evicted.reason, evicted.message)
+    assert "tried again in" in requeued.message
+    assert (State.QUEUED, 0) == (driver.state(), driver.record().failures)
 
 
 def test_a_lost_node_evicts_what_has_pods_there_and_only_that():

@@ -38,6 +38,14 @@ bound = pod_fact(PodsBound, "w1")
 running = pod_fact(PodsRunning, "w1")
 succeeded = pod_fact(PodsFinished, "w1", succeeded=True)
 failed = pod_fact(PodsFinished, "w1", succeeded=False, reason="OOMKilled", message="exit 137")
+lost = pod_fact(
+    PodsFinished,
+    "w1",
+    succeeded=False,
+    reason="NodeLost",
+    message="pod w1-1-0: NodeLost",
+    lost=True,
+)
 gone = pod_fact(PodsGone, "w1")
 gone_well = pod_fact(PodsGone, "w1", succeeded=True)
 refused = pod_fact(BindRefused, "w1", reason="Conflict", message="taken", node="n1")
