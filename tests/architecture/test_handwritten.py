@@ -65,3 +65,9 @@ def test_names_that_stand_for_nothing_are_found():
 
     found = ["docs/none.md", "shared/none.py", "make none", "services.none", "ADR 99"]
     assert found == missing(text)
+
+
+def test_every_decision_has_a_number_of_its_own():
+    names = sorted(path.name for path in (CHECKOUT / "docs" / "adr").glob("0*.md"))
+
+    assert len({name[:4] for name in names}) == len(names), names
