@@ -79,12 +79,19 @@ class Promises:
         """What a workload was promised."""
         return self._backfill.promises.get(workload_id)
 
-    def precedes(self, record: Record) -> bool:
-        """Whether it goes before those of its priority and rank that are older.
+    def precedes(
+        self, record: Record, other: Record, rank: Callable[[str], tuple[Any, ...]], now_ms: int
+    ) -> bool:
+        """Whether it goes before `other`, who would be the next to be tried.
 
-        It was told of a promise to it, or it ran and lost its nodes.
+        Not before higher priority or an earlier turn. Among equals it does if it was told of a
+        promise, or ran and lost its nodes; else who waited longer for its length.
         """
-        return record.workload.id in self._heard or _lost_its_nodes(record)
+        mine, others = _turn(record, rank), _turn(other, rank)
+        if mine != others:
+            return mine < others
+        first = record.workload.id in self._heard or _lost_its_nodes(record)
+        return first or self._urgency(record, now_ms) <= self._urgency(other, now_ms)
 
     # ── what begins and ends ──
 
@@ -99,7 +106,7 @@ class Promises:
         likely = (record.began_at_ms, self._likely_ms(record))
         self._room.begin(record.workload.id, nodes, likely)
         if len(nodes) > 1:
-            self._room.note_width(record.placement.flavor, _gpus(record))
+            self._room.note_width(record.placement.flavor, _gpus(record), now_ms)
         self.withdrawn(record.workload.id)
 
     def running(self, record: Record, now_ms: int) -> None:
@@ -266,8 +273,7 @@ class Promises:
     def plan(self, rank: Callable[[str], tuple[Any, ...]], now_ms: int) -> list[Promise]:
         """Promise anew if anything changed that matters; the promises that are to be told."""
         if not (self._blocked or self._backfill.promises):
-            if self._room.in_use:
-                self.loosened += self._backfill.close_room()
+            self.loosened += self._backfill.keep_room(now_ms)
             return []
         if not self._stale:
             return []
@@ -299,21 +305,28 @@ class Promises:
     def _place(
         self, workload_id: str, rank: Callable[[str], tuple[Any, ...]], now_ms: int
     ) -> tuple[Any, ...]:
-        """Who is old first; then by priority, who lost its nodes, rank, and response ratio.
+        """Who is old first; then by priority, who lost its nodes, rank, and response ratio."""
+        record = self._records.alive[workload_id]
+        assert record.nomination is not None
+        young, urgency = self._urgency(record, now_ms)
+        identity = urgency, record.nomination.order_key, workload_id
+        if not young:
+            return (young, *identity)
+        priority, turn = _turn(record, rank)
+        return (young, priority, not _lost_its_nodes(record), turn, *identity)
+
+    def _urgency(self, record: Record, now_ms: int) -> tuple[bool, int]:
+        """Who is old first, by age; then by response ratio.
 
         The ratio of the time waited to the length, times the GPUs: what waits longest for its
         length first (Brinch Hansen, highest response ratio next, 1971), wide before narrow, as
         the narrow finds room beside the wide.
         """
-        record = self._records.alive[workload_id]
-        assert record.nomination is not None
-        order_key, waited_ms = record.nomination.order_key, _waited_ms(record, now_ms)
+        waited_ms = _waited_ms(record, now_ms)
         if waited_ms > self._head_after_ms:
-            return (False, record.workload.submitted_at_ms, False, (), 0, order_key, workload_id)
+            return False, -waited_ms
         length_ms = self._length_ms(record) or UNKNOWN_SECONDS * 1000
-        ratio = waited_ms * _gpus(record) * 1000 // (length_ms + BRIEFEST_MS)
-        first = (True, -record.priority, not _lost_its_nodes(record))
-        return (*first, rank(workload_id), -ratio, order_key, workload_id)
+        return True, -(waited_ms * _gpus(record) * 1000 // (length_ms + BRIEFEST_MS))
 
     def _waiter(self, record: Record, now_ms: int) -> Waiter:
         assert record.nomination is not None
@@ -368,6 +381,10 @@ def with_promise(refusal: Refusal, promise: Promise) -> Refusal:
 def _is_news(promise: Promise, told_ms: int | None) -> bool:
     """Whether the start is another than was told, by more than may be late."""
     return told_ms is None or abs(promise.promised_ms - told_ms) > LATE_MS
+
+
+def _turn(record: Record, rank: Callable[[str], tuple[Any, ...]]) -> tuple[int, tuple[Any, ...]]:
+    return -record.priority, rank(record.workload.id)
 
 
 def _waited_ms(record: Record, now_ms: int) -> int:

@@ -116,14 +116,14 @@ class Trials:
         return self._try(self._desk.records.alive[workload_id])
 
     def _goes_first(self, workload_id: str) -> bool:
-        """Whether nobody who is ready goes before it; never in a strict queue."""
+        """Whether it goes before all who are ready; never in a strict queue."""
         desk = self._desk
-        record = desk.records.alive[workload_id]
-        nomination = record.nomination
-        assert nomination is not None
-        return not nomination.strict and desk.waiting.goes_first(
-            workload_id, nomination.order_key, promised=desk.promises.precedes(record)
-        )
+        record, first = desk.records.alive[workload_id], desk.waiting.first()
+        assert record.nomination is not None
+        if first is None or record.nomination.strict:
+            return not record.nomination.strict
+        other = desk.records.alive[first]
+        return desk.promises.precedes(record, other, desk.waiting.rank, desk.now_ms)
 
     def _round(self, placed: int, nodes: Collection[str], queues: Collection[str]) -> int:
         """Wake whom these nodes and queues can help, and try; how many this unit has placed."""

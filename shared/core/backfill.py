@@ -120,10 +120,9 @@ class Backfill:
         """Pin again what was promised before a restart."""
         self._become({one.workload_id: one for one in promises})
 
-    def close_room(self) -> list[str]:
-        """Nobody waits for room: long work may begin anywhere."""
-        self._room.close()
-        return self._become(self.promises)
+    def keep_room(self, now_ms: int) -> list[str]:
+        """Nobody waits for room; nodes that long work may use more freely now."""
+        return self._become(self.promises) if self._room.keep(now_ms) else []
 
     def drop(self, workload_id: str) -> list[str]:
         """It waits no more; the nodes that others may use more freely now."""

@@ -5,7 +5,8 @@ that run for four days keep a gang of 128 waiting for four days. Two rooms bound
 
 - The wide room: nodes with as many GPUs as the widest gang of late (at most half of a flavor) are
   wholly free within `WIDE_MS`, because longer work does not begin on them. Of the nodes that will
-  be free in time those that are free last are taken: what is free now stays open to long work.
+  be free in time those that are free last are taken: what is free now stays open to long work. It
+  is kept while nobody waits, too: when the next wide gang comes it is too late to make room.
 - The brief room: one node in `NODES_PER_BRIEF` is for work shorter than `BRIEF_MS`, so that short
   small work need not wait until a gang ends.
 
@@ -34,10 +35,10 @@ WIDE_MS: Final = (1 << 17) * 1000
 BRIEF_MS: Final = (1 << 12) * 1000
 """68 minutes."""
 NODES_PER_BRIEF: Final = 256
-PATIENCE_MS: Final = 24 * 3_600_000
+PATIENCE_MS: Final = 48 * 3_600_000
 """Whoever has waited longer is not bound by the wide room."""
-GANGS_MAX: Final = 1_000
-"""So many gangs that began last tell how wide gangs are."""
+LATELY_MS: Final = 48 * 3_600_000
+"""Gangs that began so lately tell how wide gangs are."""
 CHOSEN_FOR_MS: Final = 60_000
 """Nodes are chosen anew no sooner than after this."""
 
@@ -51,7 +52,8 @@ class SpareRoom:
     def __init__(self, cluster: Cluster) -> None:
         """Nodes and their health are followed by themselves, work is told."""
         self._cluster, self._timeline = cluster, Timeline()
-        self._widths: dict[str, deque[int]] = {}
+        self._widths: dict[str, deque[tuple[int, int]]] = {}
+        """By flavor: (begin, GPUs) of gangs of late, each wider than all that began after it."""
         self._outside: dict[str, dict[int, int]] = {}
         """By flavor and pin: GPUs that are not in that room."""
         self.nodes: dict[str, int] = {}
@@ -68,9 +70,12 @@ class SpareRoom:
         """It does so no more."""
         self._timeline.finish(workload_id, nodes)
 
-    def note_width(self, flavor: str, gpus: int) -> None:
-        """A gang of so many GPUs began."""
-        self._widths.setdefault(flavor, deque(maxlen=GANGS_MAX)).append(gpus)
+    def note_width(self, flavor: str, gpus: int, now_ms: int) -> None:
+        """A gang of so many GPUs began; times do not fall. O(1) on the mean."""
+        widths = self._widths.setdefault(flavor, deque())
+        while widths and widths[-1][1] <= gpus:
+            widths.pop()
+        widths.append((now_ms, gpus))
 
     def open_to(
         self, flavors: Collection[str], gpus: int, length_ms: int | None, waited_ms: int
@@ -88,15 +93,26 @@ class SpareRoom:
         outside = self._outside.get(flavor)
         return outside is not None and gpus > outside[pin]
 
-    @property
-    def in_use(self) -> bool:
-        """Whether nodes were chosen since the last `close`."""
-        return self._chosen_at_ms >= 0
+    def keep(self, now_ms: int) -> bool:
+        """Nobody waits for room: choose anew if it is time; whether anything may be other now.
 
-    def close(self) -> None:
-        """No node is in a room until some are chosen again."""
-        self.nodes, self._outside = {}, {}
-        self._chosen_at_ms, self.due_ms = -CHOSEN_FOR_MS, None
+        Without wide gangs of late no room is needed until somebody waits.
+        """
+        self.due_ms = None
+        if now_ms - self._chosen_at_ms < CHOSEN_FOR_MS:
+            return False
+        if any(self._widest(flavor, now_ms) for flavor in self._widths):
+            self.choose(now_ms, (), ())
+            return True
+        closed, self.nodes, self._outside = bool(self.nodes), {}, {}
+        return closed
+
+    def _widest(self, flavor: str, now_ms: int) -> int:
+        """GPUs of the widest gang of late."""
+        widths = self._widths.get(flavor, deque())
+        while widths and widths[0][0] <= now_ms - LATELY_MS:
+            widths.popleft()
+        return widths[0][1] if widths else 0
 
     def choose(self, now_ms: int, promised: Collection[str], long: Collection[str]) -> None:
         """Take nodes anew, if some time has passed. O(nodes).
@@ -133,7 +149,7 @@ class SpareRoom:
     ) -> None:
         promised, long, before = others
         gpus = sum(one[2] for one in free)
-        widest = min(max(self._widths.get(flavor, ()), default=0), gpus // 2)
+        widest = min(self._widest(flavor, now_ms), gpus // 2)
         rest = [one for one in free if one[1].name not in long]
         wide = last_in_time(rest, widest, now_ms + WIDE_MS)
         kept = [one for one in free if one[1].name not in promised]

@@ -101,12 +101,10 @@ class WaitingIndex:
         line = self._first()
         return self._take(line) if line is not None else None
 
-    def goes_first(self, workload_id: str, order_key: OrderKey, *, promised: bool) -> bool:
-        """Whether nobody who is ready goes before it; age does not count if it was `promised`."""
+    def first(self) -> str | None:
+        """The first workload of all classes that do not rest, where it is; None without one."""
         line = self._first()
-        mine = order_key[0], self.rank(workload_id), order_key, workload_id
-        counts = 2 if promised else len(mine)
-        return line is None or mine[:counts] <= self._key(line)[:counts]
+        return self._head(line)[1] if line is not None else None
 
     def _first(self) -> Line | None:
         """The class whose turn it is; its entry is on top."""

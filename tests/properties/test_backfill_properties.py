@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from shared.core.backfill import LATE_MS
+from shared.core.spare_room import WIDE
 from tests.benchmarks.baselines.muster_queue import BEGIN_MS, MusterQueue
 from tests.benchmarks.queueing_world import Job, World, run
 
@@ -71,7 +72,8 @@ def test_everybody_starts_also_when_users_are_wrong(world):
     run(world, scheduler)
 
     assert len(world.jobs) == len(scheduler.started)
-    assert {0} == {state.pin for state in scheduler._handler.desk.cluster.nodes.values()}
+    pins = {state.pin for state in scheduler._handler.desk.cluster.nodes.values()}
+    assert pins <= {0, WIDE}, "the wide room stays, no promise does"
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow], deadline=None)

@@ -13,6 +13,7 @@ from shared.core.spare_room import (
     BRIEF,
     BRIEF_MS,
     CHOSEN_FOR_MS,
+    LATELY_MS,
     NODES_PER_BRIEF,
     PATIENCE_MS,
     WIDE,
@@ -54,8 +55,8 @@ def nodes_of(room, pin):
 )
 def test_the_wide_room_is_what_will_be_free_last_in_time(hours, widest, expected):
     room = a_room(hours)
-    room.note_width(FLAVOR, 8)
-    room.note_width(FLAVOR, widest)
+    room.note_width(FLAVOR, 8, 0)
+    room.note_width(FLAVOR, widest, 0)
 
     room.choose(0, (), ())
 
@@ -72,7 +73,7 @@ def test_without_gangs_there_is_no_wide_room_and_few_nodes_have_no_brief_one():
 
 def test_nodes_promised_to_long_work_are_not_for_the_wide_room():
     room = a_room((0, 10, 20, 30))
-    room.note_width(FLAVOR, 16)
+    room.note_width(FLAVOR, 16, 0)
 
     room.choose(0, ("n4",), ("n4",))
 
@@ -95,7 +96,7 @@ def test_the_brief_room_stays_where_it_is_but_leaves_a_promised_node():
 
 def test_who_asks_too_soon_is_told_when_to_ask_again():
     room = a_room((0, 0))
-    room.note_width(FLAVOR, 8)
+    room.note_width(FLAVOR, 8, 0)
     room.choose(0, (), ())
     before = dict(room.nodes)
     room.begin("long", before, (0, 2 * WIDE_MS))
@@ -124,15 +125,15 @@ def test_who_asks_too_soon_is_told_when_to_ask_again():
 )
 def test_who_may_begin_in_which_room(gpus, length_ms, waited_ms, expected):
     room = a_room((0, 0, 0, 0))
-    room.note_width(FLAVOR, 16)
+    room.note_width(FLAVOR, 16, 0)
     room.choose(0, (), ())
 
     assert expected == room.open_to((FLAVOR,), gpus, length_ms, waited_ms)
 
 
-def test_long_work_is_kept_out_of_the_room_until_it_is_closed():
+def test_long_work_is_kept_out_of_the_room_also_while_nobody_waits():
     room = a_room((0, 0))
-    room.note_width(FLAVOR, 8)
+    room.note_width(FLAVOR, 8, 0)
     cluster = room._cluster
     backfill = Backfill(cluster, Timeline(), room)
     workload = a_workload("long", gpus=8, pod_count=1)
@@ -152,13 +153,42 @@ def test_long_work_is_kept_out_of_the_room_until_it_is_closed():
 
     refused = ask(())
     assert isinstance(refused, Refusal)
-    assert [inside] == backfill.close_room()
+    assert [] == backfill.keep_room(CHOSEN_FOR_MS)
+    assert {inside: WIDE} == room.nodes
+    assert isinstance(ask(()), Refusal)
+
+    assert [inside] == backfill.keep_room(LATELY_MS)
     assert inside in {pod.node for pod in ask(()).pods}
+
+
+def test_the_room_is_as_wide_as_the_widest_gang_of_late():
+    room = a_room((0, 0, 0, 0), gpus=1)
+    for at_ms, gpus in ((0, 2), (CHOSEN_FOR_MS, 1), (2 * CHOSEN_FOR_MS, 1)):
+        room.note_width(FLAVOR, gpus, at_ms)
+    widths = {}
+
+    for now_ms in (LATELY_MS - 1, LATELY_MS + CHOSEN_FOR_MS, 2 * LATELY_MS):
+        room.keep(now_ms)
+        widths[now_ms] = len(nodes_of(room, WIDE))
+
+    assert [2, 1, 0] == list(widths.values())
+
+
+def test_while_nobody_waits_nobody_is_to_be_told_when_to_choose_again():
+    room = a_room((0, 0))
+    room.note_width(FLAVOR, 8, 0)
+    room.choose(0, (), ())
+    room.choose(1, (), ())
+    assert CHOSEN_FOR_MS == room.due_ms
+
+    assert not room.keep(2)
+
+    assert room.due_ms is None
 
 
 def test_a_promise_to_long_work_is_on_nodes_outside_the_room():
     room = a_room((0, 1, 2, 3))
-    room.note_width(FLAVOR, 16)
+    room.note_width(FLAVOR, 16, 0)
     timeline = Timeline()
     for hour in (1, 2, 3):
         timeline.begin(f"on-n{hour + 1}", [f"n{hour + 1}"], (0, hour * HOUR))
@@ -175,7 +205,7 @@ def test_a_promise_to_long_work_is_on_nodes_outside_the_room():
 
 def test_where_long_work_will_begin_the_wide_room_is_no_more():
     room = a_room((0, 0, 2, 3))
-    room.note_width(FLAVOR, 16)
+    room.note_width(FLAVOR, 16, 0)
     timeline = Timeline()
     for at in (1, 2, 3, 4):
         timeline.begin(f"on-n{at}", [f"n{at}"], (0, at * HOUR))
@@ -198,7 +228,7 @@ def test_a_node_without_gpus_is_in_no_room():
     room = a_room((0, 1))
     room._cluster.put_node(a_node("cpu", gpus=0))
     room.begin("on-cpu", ["cpu"], (0, 2 * HOUR))
-    room.note_width(FLAVOR, 8)
+    room.note_width(FLAVOR, 8, 0)
 
     room.choose(0, (), ())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shared.core.lifecycle import State
+from shared.core.model import WorkloadKind
 from shared.core.value import replace
 from shared.events.nodes import KeptFor, NodeRemoved
 from shared.events.pods import PodsFinished, PodsGone, PodsRunning
@@ -121,3 +122,31 @@ def test_what_is_owed_takes_nodes_that_are_kept_for_who_borrows(queue, starts):
 
     placed = [one.workload_id for one in told if isinstance(one, WorkloadPlaced)]
     assert placed == (["small"] if starts else [])
+
+
+@pytest.mark.parametrize(
+    ("hours_ago", "first"), [(3, "brief"), (49, "older"), (1, "urgent")], ids=str
+)
+def test_of_heads_without_promise_who_waited_longest_for_its_length_starts(hours_ago, first):
+    driver = driver_with(a_node())
+    endless = a_workload("full", gpus=8)
+    spec = replace(endless.spec, kind=WorkloadKind.INFERENCE, preemptible=False)
+    driver.send(nominated(replace(endless, spec=spec)))
+    driver.send(pod_fact(PodsRunning, "full"))
+    heads = {"older": (36_000, hours_ago), "brief": (60, 2)}
+    for age, (name, (seconds, hours)) in enumerate(heads.items(), 1):
+        head = replace(
+            a_workload(name, gpus=8, expected_duration_seconds=seconds),
+            submitted_at_ms=driver.now_ms - hours * 3_600_000,
+        )
+        driver.send(of_age(head, age))
+    if first == "urgent":
+        urgent = a_workload("urgent", gpus=8, priority=10, expected_duration_seconds=72_000)
+        driver.send(replace(nominated(urgent), order_key=(-10, 3)))
+    assert not driver.handler.desk.promises.standing
+
+    driver.send(pod_fact(PodsFinished, "full", succeeded=True))
+
+    waiting = {"older", "brief", "urgent"} - {first}
+    assert State.PLACED is driver.state(first)
+    assert all(driver.state(name) is not State.PLACED for name in waiting & heads.keys())
