@@ -31,8 +31,8 @@ from shared.core.timeline import NEVER, Timeline
 from shared.core.topology import Domain, chain
 from shared.core.value import Value, replace
 
-PROMISES_MAX: Final = 3
-"""Gangs with a promise at a time; every other one is behind these."""
+PROMISES_MAX: Final = 2
+"""Gangs with a promise at a time; others are behind these, and a third costs use (ADR 36)."""
 LATE_MS: Final = 60_000
 """A start so much after the promised one is still on time."""
 
