@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from services.placement.allocations import LedgerRows
-from services.placement.promises import HEAD_AFTER_HOURS, Promises
+from services.placement.heads import HEAD_AFTER_HOURS
+from services.placement.promises import Promises
 from services.placement.records import Nomination, Record, Records
 from services.placement.reservations import Reservations
 from services.placement.turns import Turns

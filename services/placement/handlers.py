@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from services.placement import idle_release, promises, resizing, store, transitions
+from services.placement import heads, idle_release, promise_news, resizing, store, transitions
 from services.placement.agreement import Agreement
 from services.placement.desk import Desk
 from services.placement.drains import Drains
@@ -52,7 +52,7 @@ class PlacementHandler:
         seed: int = 0,
         trims: Sequence[Trim] = (),
         mig_switch_seconds: int = 0,
-        head_after_hours: int = promises.HEAD_AFTER_HOURS,
+        head_after_hours: int = heads.HEAD_AFTER_HOURS,
     ) -> None:
         self.trims = trims
         self._switch_seconds = mig_switch_seconds
@@ -269,7 +269,7 @@ class PlacementHandler:
         if fact.kind == SWITCH:
             self._switching.look(message)
             return
-        if fact.kind == promises.DUE:
+        if fact.kind == promise_news.DUE:
             self.desk.promises.changed()
             return
         record = self.desk.records.alive.get(fact.subject)

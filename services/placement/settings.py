@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from services.placement.promises import HEAD_AFTER_HOURS
+from services.placement.heads import HEAD_AFTER_HOURS
 
 
 class PlacementSettings(BaseSettings):

@@ -12,7 +12,7 @@ from typing import Final
 
 from services.placement import transitions
 from services.placement.desk import Desk
-from services.placement.promises import with_promise
+from services.placement.promise_news import with_promise
 from services.placement.records import Record
 from shared.core.decision import Refusal
 from shared.core.lifecycle import State

@@ -15,69 +15,15 @@ A promise is made for pods with whole GPUs; parts of gangs without any find room
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from dataclasses import replace as replaced
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from shared.core.cluster import Cluster
-from shared.core.demand import Gang, PodDemand
-from shared.core.feasibility import kind_obstacle
-from shared.core.kind import Kind
-from shared.core.model import Level, Node, Spread
-from shared.core.node_state import NodeState
-from shared.core.spare_room import BRIEF, WIDE, WIDE_MS, SpareRoom
+from shared.core.earliest import Earliest
+from shared.core.promise import LATE_MS, PROMISES_MAX, Promise, Waiter, compared, pins_of
+from shared.core.spare_room import WIDE_MS, SpareRoom
 from shared.core.timeline import NEVER, Timeline
-from shared.core.topology import Domain, chain
-from shared.core.value import Value, replace
 
-PROMISES_MAX: Final = 2
-"""Gangs with a promise at a time; others are behind these, and a third costs use (ADR 36)."""
-LATE_MS: Final = 60_000
-"""A start so much after the promised one is still on time."""
-
-
-class Promise(Value, frozen=True, kw_only=True):
-    """What one workload was promised."""
-
-    workload_id: str
-    number: int
-    """Of 1 to `PROMISES_MAX`: the pin of its nodes."""
-    flavor: str
-    nodes: tuple[str, ...]
-    start_ms: int
-    """When these nodes are expected to be free: who uses them before must have ended."""
-    promised_ms: int
-    """What its owner was told: the start is not later."""
-    until_ms: int
-    """The end of it, if it starts at the latest; others wait behind."""
-    missed: int = 0
-    """How often the promise had to be renewed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiter:
-    """One that waits at the head: `length_ms` is None if it never ends."""
-
-    workload_id: str
-    gang: Gang
-    flavors: tuple[str, ...]
-    length_ms: int | None
-    rooms: tuple[int, ...] = (WIDE, BRIEF)
-    """Rooms on whose nodes it may begin (core/spare_room.py)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
-    """A gang as equal parts: `pods` of `demand`, at most one a node if `apart`."""
-
-    demand: PodDemand
-    pods: int
-    apart: bool
-
-
-Free = tuple[int, NodeState, int]
-"""(time, node, pods it holds when wholly free)."""
 Pin = tuple[int, int]
 """(number, when the node is wanted)."""
 OPEN: Final = (0, 0)
@@ -96,8 +42,7 @@ class Backfill:
         self.promises: dict[str, Promise] = {}
         """By workload."""
         self._pins: dict[str, Pin] = {}
-        self._whole: dict[str, tuple[Node, int]] = {}
-        """By node: the inventory that was looked at, and its GPUs that may be given away whole."""
+        self._earliest = Earliest(cluster, timeline, self._room)
 
     def pins_for(
         self, workload_id: str, end_ms: int, yields: Callable[[str], bool] | None = None
@@ -117,8 +62,8 @@ class Backfill:
         )
 
     def restore(self, promises: Sequence[Promise]) -> None:
-        """Pin again what was promised before a restart."""
-        self._become({one.workload_id: one for one in promises})
+        """Pin again what was promised before a restart; there may have been more pins then."""
+        self._become({one.workload_id: one for one in promises if one.number <= PROMISES_MAX})
 
     def keep_room(self, now_ms: int) -> list[str]:
         """Nobody waits for room; nodes that long work may use more freely now."""
@@ -174,7 +119,7 @@ class Backfill:
             if promise is None:
                 continue
             numbers.discard(number)
-            promise = _compared(promise, old)
+            promise = compared(promise, old)
             fresh[waiter.workload_id] = promise
             for node in promise.nodes:
                 busy[node] = max(busy.get(node, 0), promise.until_ms)
@@ -187,7 +132,7 @@ class Backfill:
         best: Promise | None = None
         now_ms, since_ms = times
         for flavor in waiter.flavors:
-            found = self._earliest(waiter, flavor, now_ms, busy)
+            found = self._earliest.nodes(waiter, flavor, now_ms, busy)
             start_ms = max((at_ms for at_ms, _, _ in found), default=0)
             if start_ms >= since_ms and (best is None or start_ms < best.start_ms):
                 length_ms = waiter.length_ms
@@ -201,57 +146,6 @@ class Backfill:
                     until_ms=NEVER if length_ms is None else start_ms + length_ms,
                 )
         return best
-
-    def _earliest(
-        self, waiter: Waiter, flavor: str, now_ms: int, busy: Mapping[str, int]
-    ) -> list[Free]:
-        """Nodes of the first domain with room; nothing if that will never be.
-
-        Of equal times all are looked at, so that most of what is free before stays open.
-        """
-        gang, need = waiter.gang, need_of(waiter.gang)
-        if need is None:
-            return []
-        found: dict[Domain | NodeState | None, list[Free]] = {}
-        room: dict[Domain | NodeState | None, int] = {}
-        first: list[Free] = []
-        for free in self._free_nodes(waiter, need, flavor, now_ms, busy):
-            if first and free[0] > first[-1][0]:
-                break
-            place = _place_of(free[1], gang.topology.required)
-            found.setdefault(place, []).append(free)
-            room[place] = room.get(place, 0) + free[2]
-            if not first and room[place] >= need.pods:
-                first = found[place]
-        return _last(first, need.pods)
-
-    def _free_nodes(
-        self, waiter: Waiter, need: Need, flavor: str, now_ms: int, busy: Mapping[str, int]
-    ) -> Iterator[Free]:
-        """Nodes that may hold a part of it, in the order in which they are free."""
-        everywhere = replaced(waiter.gang, pins=(*range(1, PROMISES_MAX + 1), WIDE, BRIEF))
-        allowed: dict[Kind, bool] = {}
-        nodes, rooms, open_to = self._cluster.nodes, self._room.nodes, waiter.rooms
-        for at_ms, name in self._timeline.walk(nodes, now_ms, busy):
-            state = nodes.get(name)
-            if state is None or state.kind is None or not state.schedulable:
-                continue
-            if name in rooms and rooms[name] not in open_to:
-                continue
-            if state.kind not in allowed:
-                obstacle = kind_obstacle(state.kind, everywhere, need.demand, flavor)
-                allowed[state.kind] = obstacle is None
-            pods = self._pods(state, need) if allowed[state.kind] else 0
-            if pods:
-                yield at_ms, state, pods
-
-    def _pods(self, state: NodeState, need: Need) -> int:
-        """Parts that the node holds when empty; its GPUs are counted once for each report."""
-        node, known = state.inventory, self._whole.get(state.name)
-        assert node is not None
-        if known is None or known[0] is not node:
-            known = self._whole[state.name] = node, whole_gpus(node)
-        return pods_when_empty(node, known[1], need)
 
     def _stands(self, promise: Promise, now_ms: int) -> bool:
         """Whether its nodes can all be free in time."""
@@ -278,82 +172,9 @@ class Backfill:
         )
 
 
-def need_of(gang: Gang) -> Need | None:
-    """Its pods with whole GPUs, counted in the largest of them; None without any.
-
-    At least the least of an elastic gang. Slices and a leader are left to the placement itself.
-    """
-    demands = [demand for demand in gang.demands if demand.gpus]
-    if not demands:
-        return None
-    largest = max(demands, key=lambda demand: demand.gpus)
-    pods = sum(-(-demand.min_count // (largest.gpus // demand.gpus)) for demand in demands)
-    return Need(demand=largest, pods=pods, apart=gang.spread is Spread.REQUIRED)
-
-
-def whole_gpus(node: Node) -> int:
-    """GPUs of a node that may be given away whole."""
-    return sum(gpu.healthy and not gpu.mig for gpu in node.gpus)
-
-
-def pods_when_empty(node: Node, gpus: int, need: Need) -> int:
-    """Parts that a node with so many whole `gpus` holds when nothing else is on it."""
-    demand = need.demand
-    pods = gpus // demand.gpus
-    if demand.cpu_milli:
-        pods = min(pods, node.cpu_milli // demand.cpu_milli)
-    if demand.memory_mib:
-        pods = min(pods, node.memory_mib // demand.memory_mib)
-    return min(pods, 1) if need.apart else pods
-
-
-def _place_of(state: NodeState, level: Level | None) -> Domain | NodeState | None:
-    """Its domain of `level`; a node without that label is alone; all nodes without a level."""
-    if level is None:
-        return None
-    return next((domain for domain in chain(state) if domain.level is level), state)
-
-
-def _last(found: Sequence[Free], pods: int) -> list[Free]:
-    """Of nodes in the order in which they are free the last ones that hold `pods`."""
-    chosen: list[Free] = []
-    for free in reversed(found):
-        if pods <= 0:
-            break
-        chosen.append(free)
-        pods -= free[2]
-    return chosen[::-1]
-
-
 def _promised(kept: Mapping[str, Promise], workload_id: str) -> int:
     old = kept.get(workload_id)
     return NEVER if old is None else old.promised_ms
-
-
-def _compared(fresh: Promise, old: Promise | None) -> Promise:
-    """The same promise with nodes of now; or another one, if it cannot be kept."""
-    if old is None:
-        return fresh
-    if fresh.start_ms > old.promised_ms + LATE_MS:
-        return replace(fresh, missed=old.missed + 1)
-    if fresh.until_ms >= NEVER:
-        return replace(fresh, promised_ms=old.promised_ms, missed=old.missed)
-    later_ms = old.promised_ms - fresh.promised_ms
-    return replace(
-        fresh,
-        promised_ms=old.promised_ms,
-        until_ms=fresh.until_ms + max(later_ms, 0),
-        missed=old.missed,
-    )
-
-
-def pins_of(promises: Mapping[str, Promise]) -> dict[str, Promise]:
-    """By node: the first promise that wants it."""
-    pins: dict[str, Promise] = {}
-    for one in sorted(promises.values(), key=lambda each: (each.start_ms, each.number)):
-        for node in one.nodes:
-            pins.setdefault(node, one)
-    return pins
 
 
 def _pins(promises: Mapping[str, Promise], rooms: Mapping[str, int]) -> dict[str, Pin]:

@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any, Final
 
 from shared.core.amounts import Amount, amount
-from shared.core.backfill import PROMISES_MAX, Backfill, Waiter
+from shared.core.backfill import Backfill
 from shared.core.cluster import Cluster
 from shared.core.debts import Debts, below
 from shared.core.decision import Reason, Refusal
@@ -37,6 +37,7 @@ from shared.core.preemption import (
     choose_victims,
 )
 from shared.core.preemption_rules import WHOLE_MS, Judge
+from shared.core.promise import PROMISES_MAX, Waiter
 from shared.core.quota import QuotaTree
 from shared.core.request import PlacementRequest
 from shared.core.timeline import Timeline

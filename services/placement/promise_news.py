@@ -1,0 +1,56 @@
+"""What is told of promises: the start in a refusal, and that a promise was not kept in time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import UTC, datetime
+from typing import Final
+
+from shared.core.decision import Refusal
+from shared.core.promise import LATE_MS, Promise
+from shared.core.timeline import NEVER
+from shared.core.value import replace
+from shared.events.deadlines import deadline_message
+from shared.events.envelope import Received
+
+DUE: Final = "promise"
+"""Kind of the message of a promise that was not kept in time."""
+
+
+def with_promise(refusal: Refusal, promise: Promise) -> Refusal:
+    """The refusal of one that waits for its promised start."""
+    start = datetime.fromtimestamp(promise.promised_ms / 1000, UTC)
+    count = len(promise.nodes)
+    nodes = "1 node" if count == 1 else f"{count} nodes"
+    message = (
+        f"{refusal.message.rstrip('.')}. It starts at {start:%Y-%m-%d %H:%M} UTC at the latest,"
+        f" on {nodes} kept for it, if what runs there ends in time."
+    )
+    evidence = {"promised_start_ms": promise.promised_ms, "promised_nodes": count}
+    return replace(refusal, message=message, evidence=refusal.evidence | evidence)
+
+
+def is_news(promise: Promise, told_ms: int | None) -> bool:
+    """Whether the start is another than was told, by more than may be late."""
+    return told_ms is None or abs(promise.promised_ms - told_ms) > LATE_MS
+
+
+def next_due_ms(promises: Collection[Promise], room_ms: int | None) -> int | None:
+    """When the first promise is broken, or room for short work is to be chosen anew."""
+    promised_ms = min((one.promised_ms + LATE_MS for one in promises), default=NEVER)
+    due_ms = min(promised_ms, NEVER if room_ms is None else room_ms)
+    return due_ms if due_ms < NEVER else None
+
+
+def due_messages(
+    promises: Collection[Promise], room_ms: int | None, now_ms: int
+) -> list[Received]:
+    """A message for each promise that was not kept, and one for the room."""
+    broken = [
+        deadline_message(DUE, one.workload_id, one.missed, one.promised_ms + LATE_MS)
+        for one in promises
+        if one.promised_ms + LATE_MS <= now_ms
+    ]
+    if room_ms is not None and room_ms <= now_ms:
+        broken.append(deadline_message(DUE, "spare-room", 0, room_ms))
+    return broken

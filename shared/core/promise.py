@@ -1,0 +1,73 @@
+"""What a promised start is: a time, concrete nodes, and what becomes of it when plans change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from shared.core.demand import Gang
+from shared.core.spare_room import BRIEF, WIDE
+from shared.core.timeline import NEVER
+from shared.core.value import Value, replace
+
+PROMISES_MAX: Final = 2
+"""Gangs with a promise at a time; others are behind these, and a third costs use (ADR 36)."""
+LATE_MS: Final = 60_000
+"""A start so much after the promised one is still on time."""
+
+
+class Promise(Value, frozen=True, kw_only=True):
+    """What one workload was promised."""
+
+    workload_id: str
+    number: int
+    """Of 1 to `PROMISES_MAX`: the pin of its nodes."""
+    flavor: str
+    nodes: tuple[str, ...]
+    start_ms: int
+    """When these nodes are expected to be free: who uses them before must have ended."""
+    promised_ms: int
+    """What its owner was told: the start is not later."""
+    until_ms: int
+    """The end of it, if it starts at the latest; others wait behind."""
+    missed: int = 0
+    """How often the promise had to be renewed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiter:
+    """One that waits at the head: `length_ms` is None if it never ends."""
+
+    workload_id: str
+    gang: Gang
+    flavors: tuple[str, ...]
+    length_ms: int | None
+    rooms: tuple[int, ...] = (WIDE, BRIEF)
+    """Rooms on whose nodes it may begin (core/spare_room.py)."""
+
+
+def compared(fresh: Promise, old: Promise | None) -> Promise:
+    """The same promise with nodes of now; or another one, if it cannot be kept."""
+    if old is None:
+        return fresh
+    if fresh.start_ms > old.promised_ms + LATE_MS:
+        return replace(fresh, missed=old.missed + 1)
+    if fresh.until_ms >= NEVER:
+        return replace(fresh, promised_ms=old.promised_ms, missed=old.missed)
+    later_ms = old.promised_ms - fresh.promised_ms
+    return replace(
+        fresh,
+        promised_ms=old.promised_ms,
+        until_ms=fresh.until_ms + max(later_ms, 0),
+        missed=old.missed,
+    )
+
+
+def pins_of(promises: Mapping[str, Promise]) -> dict[str, Promise]:
+    """By node: the first promise that wants it."""
+    pins: dict[str, Promise] = {}
+    for one in sorted(promises.values(), key=lambda each: (each.start_ms, each.number)):
+        for node in one.nodes:
+            pins.setdefault(node, one)
+    return pins
