@@ -26,7 +26,9 @@ class Placed:
         self.told, self.newest_ms = {}, 0
         self.sizes, self.cordoned = {}, set()
         # Fails when there is no such question any more.
-        patch.object(self.driver.handler.desk.promises, "_is_head", return_value=False).start()
+        patch.object(
+            self.driver.handler.desk.promises._heads, "may_be", return_value=False
+        ).start()
         self.states, self.running = {}, {}
         self.answers = []
 
