@@ -34,7 +34,7 @@ WIDE_MS: Final = (1 << 17) * 1000
 """36.4 hours."""
 BRIEF_MS: Final = (1 << 12) * 1000
 """68 minutes."""
-NODES_PER_BRIEF: Final = 256
+NODES_PER_BRIEF: Final = 128
 PATIENCE_MS: Final = 48 * 3_600_000
 """Whoever has waited longer is not bound by the wide room."""
 LATELY_MS: Final = 48 * 3_600_000
