@@ -42,9 +42,6 @@ BACKOFF_SECONDS: Final = 0.25
 OFFSETS_SECONDS: Final = 1.0
 LINGER_SECONDS: Final = ((200, 0.1), (20, 0.04))
 """After a batch of so many messages, the next one is given a moment to grow."""
-PATIENT_BATCHES: Final = 2
-"""Views and sums gain by units of so many usual batches: what happened to one subject in one unit
-becomes one row."""
 
 
 class Beats(Protocol):
@@ -82,7 +79,7 @@ class Loop:
         self._log = log
         self._failpoints = failpoints
         self._beats = beats
-        self._batch_messages_max = batch_messages_max * _batches(handler)
+        self._batch_messages_max = batch_messages_max
         self._recent = RecentIds()
         self._offsets: dict[tuple[str, int], int] = {}
         self._assigned: set[tuple[str, int]] = set()
@@ -271,11 +268,6 @@ class Loop:
 def _linger_after(messages: int) -> float:
     """Seconds in which a batch may grow, after one of so many messages."""
     return next((seconds for least, seconds in LINGER_SECONDS if messages >= least), 0.0)
-
-
-def _batches(handler: Handler) -> int:
-    """How many times the usual bound a unit of work may be."""
-    return PATIENT_BATCHES if isinstance(handler, Patient) else 1
 
 
 def _passed_over(handler: Handler) -> frozenset[bytes]:

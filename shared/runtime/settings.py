@@ -17,7 +17,7 @@ class Settings(KafkaSettings):
     topic_prefix: str = Field(default="muster", description="first part of every topic name")
     http_host: str = Field(default="127.0.0.1", description="address for health and metrics")
     http_port: int = Field(default=0, ge=0, description="port for health and metrics; 0: none")
-    batch_messages_max: int = Field(default=1000, ge=1, description="messages in a unit of work")
+    batch_messages_max: int = Field(default=2000, ge=1, description="messages in a unit of work")
     niceness: int = Field(
         default=0,
         ge=0,
