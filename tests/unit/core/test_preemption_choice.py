@@ -181,7 +181,7 @@ def test_whoever_makes_it_fair_that_others_go_does_not_stay_while_they_do() -> N
 
     But with `mine` still there q has too large a share for both to go: so the other rack it is.
     """
-    sizes = {"n0": 2, "n1": 1, "n2": 1, "n3": 1, "n4": 1, "next": 4, "far": 7}
+    sizes = {"n0": 2, "n1": 1, "n2": 1, "n3": 1, "n4": 1, "next": 4, "far": 8}
     racks = {"next": "r1", "far": "r2"}
     scene = Scene(
         *(
@@ -194,7 +194,7 @@ def test_whoever_makes_it_fair_that_others_go_does_not_stay_while_they_do() -> N
     scene.queue("rest", nominal=40)
     scene.put("mine", 2, node="n0", ran_ms=1_000_000)
     scene.put("dear", 4, node="next", ran_ms=NOW_MS)
-    scene.put("kept", 7, node="far", queue="other", protected=True)
+    scene.put("kept", 8, node="far", queue="other", protected=True)
     scene.put("one", 1, node="n1", queue="other", ran_ms=1_000)
     scene.put("gang", 1, pods=3, queue="other", ran_ms=100_000)
     topology = TopologyRequest(required=Level.RACK)

@@ -102,7 +102,7 @@ def test_who_does_not_fit_although_all_have_gone_evicts_nobody() -> None:
 def test_nobody_comes_back_without_whom_the_others_may_not_go() -> None:
     """There is room enough without `one` and `gang` alone.
 
-    But while `mine` runs, q has too large a share for both of them to go.
+    But while `a` runs, q has too large a share for both of them to go.
     """
     full = Scene(
         placing.node("slow", gpus=9, pool="slow", cpu_milli=1000),
@@ -111,7 +111,7 @@ def test_nobody_comes_back_without_whom_the_others_may_not_go() -> None:
     full.queue("q")
     full.queue("other")
     full.queue("rest", nominal=40)
-    full.put("mine", 5, node="slow", ran_ms=9_000_000)
+    full.put("a", 5, node="slow", ran_ms=2_000)
     full.put("one", 1, node="slow", queue="other", ran_ms=1000)
     full.put("gang", 1, node="slow", pods=3, queue="other", ran_ms=1000)
     full.put("kept", 7, node="far", queue="other", protected=True)
@@ -120,4 +120,4 @@ def test_nobody_comes_back_without_whom_the_others_may_not_go() -> None:
 
     found = full.choose(waiting("p", pod_sets=(large, hungry), priority=5))
 
-    assert victims(found) == ["mine"]
+    assert victims(found) == ["a"]

@@ -38,6 +38,7 @@ PASSED_OVER = {
     "NodesKept",
     "NodeNoticeReported",
     "IdleReleaseRefused",
+    "DebtsTold",
 }
 
 
