@@ -413,3 +413,12 @@ def requests_of(*rows: tuple[int, int, int]) -> Ints:
     requests[:, [WHAT, SLOT, SHAPE]] = rows
     requests[:, PODS] = 1
     return requests
+
+
+def test_what_a_compiled_back_end_keeps_beside_the_state_grows_with_the_fleet() -> None:
+    small, large = (
+        Compiled(learned_fleet(*(placing.node(f"n{at}") for at in range(count)))).index
+        for count in (1, 200)
+    )
+
+    assert small.behind.size < large.behind.size
