@@ -15,6 +15,8 @@ POSTGRES = "postgres"
 CLUSTER = "simulated-cluster"
 GATEWAY = "gateway"
 TOPIC_PREFIX = "muster"
+PLACED_AT_ONCE = "1000"
+"""A message costs placement three times what it costs others, and a unit places no more."""
 VIEWS_NICENESS = "5"
 """A third of the weight of those who decide: what people see may lag behind a burst."""
 
@@ -68,7 +70,7 @@ SERVICES = (
     ),
     _service("admission"),
     _service("quota"),
-    _service("placement"),
+    _service("placement", MUSTER_BATCH_MESSAGES_MAX=PLACED_AT_ONCE),
     Service(
         name="binder", role="binder", module="services.binder", needs=(KAFKA, POSTGRES, CLUSTER)
     ),
