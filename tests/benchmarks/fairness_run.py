@@ -58,6 +58,8 @@ HEAD_AFTER_MS: Final = 6 * 3_600_000
 ROOM: Final = frozenset({Reason.NO_CAPACITY, Reason.GANG_SHORT, Reason.TOPOLOGY})
 REST_MS: Final = 60_000
 """A borrower for whom nobody goes is looked at again after this, or when a protection ends."""
+OWED_REST_MS: Final = 8_000
+"""What is owed is looked at again after this at the latest (services/preemption/lines.py)."""
 NOBODY: Final = "NobodyMayBeAsked"
 NOT_TRIED: Final = "NotNominated"
 REVIEW_MS: Final = 60_000
@@ -257,8 +259,17 @@ class Run:
             return
         if self.policy.promises and live.job.gpus >= GPUS and answer.reason in ROOM:
             self._blocked.setdefault(self._class(live), live)
-        self.index.rest(live.pending.id, self._class(live), live.pending.key)
-        self.core.refused(live.pending, live.pending.nomination)
+        self._refuse(live)
+
+    def _refuse(self, live: Live) -> None:
+        """Its class rests, and all of it know; what is owed is looked at again by the service."""
+        key = self._class(live)
+        self.index.rest(live.pending.id, key, live.pending.key)
+        for workload_id in self.index.behind(key):
+            pending = self.live[workload_id].pending
+            self.core.refused(pending, pending.nomination)
+        if live.owed_since is not None and self.policy.reclaim:
+            self._retry(live, self.now_ms + OWED_REST_MS)
 
     def _request(
         self, live: Live, yields: Callable[[str], bool] | None = None
