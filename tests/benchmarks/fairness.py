@@ -115,6 +115,7 @@ def main() -> None:
         result["policies"] = json.loads(options.json.read_text())["policies"]
     for policy in options.policies.split(","):
         found = result["policies"][policy] = measure(worlds, policy, options.days)
+        found["seeds"] = options.seeds
         late = f"late by cause: {json.dumps(found['late_by_cause'])}"
         print(
             f"{policy}: {json.dumps(found['mean'])}, {late}, {found['cpu_seconds']} s", flush=True
