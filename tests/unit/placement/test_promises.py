@@ -141,7 +141,7 @@ def test_of_heads_without_promise_who_waited_longest_for_its_length_starts(hours
         )
         driver.send(of_age(head, age))
     if first == "urgent":
-        urgent = a_workload("urgent", gpus=8, priority=10, expected_duration_seconds=72_000)
+        urgent = a_workload("urgent", gpus=1, priority=10, expected_duration_seconds=72_000)
         driver.send(replace(nominated(urgent), order_key=(-10, 3)))
     assert not driver.handler.desk.promises.standing
 
