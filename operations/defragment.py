@@ -9,7 +9,7 @@ import msgspec
 
 from services.placement.defragmentation import plan_for
 from shared.adapters.postgres.pool import Database
-from shared.core.defragment import Limits, Plan
+from shared.core.defragment.defragment import Limits, Plan
 
 
 async def report(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from shared.core.admission import Refused
+from shared.core.admission.admit import Refused
 from shared.core.decision import FieldError
 from shared.ports.reader import Reader
 from shared.ports.store import Write

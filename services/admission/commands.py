@@ -12,7 +12,7 @@ from services.admission.judge import Judge
 from services.admission.known import ACCEPTED
 from services.admission.memory import Memory
 from services.admission.teller import Teller
-from shared.core.admission import class_for_team
+from shared.core.admission.admit import class_for_team
 from shared.events import workloads
 from shared.events.envelope import Received
 from shared.events.topics import team_of

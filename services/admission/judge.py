@@ -13,7 +13,7 @@ from services.admission.known import ACCEPTED, REJECTED, Verdict
 from services.admission.memory import Memory
 from services.admission.parking import FIT_WAIT_MS, NAMES_WAIT_MS, PARKED_MAX, Submission
 from services.admission.teller import Teller
-from shared.core.admission import AdmittedWorkload, Doubt, Refused, admit
+from shared.core.admission.admit import AdmittedWorkload, Doubt, Refused, admit
 from shared.core.lifecycle import State
 from shared.core.model import Workload
 from shared.events import workloads

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from shared.core.admission import Doubt
+from shared.core.admission.admit import Doubt
 from shared.core.model import WorkloadSpec
 from shared.ports.reader import Reader
 from shared.ports.store import Write

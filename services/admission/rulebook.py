@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
-from shared.core.admission_pods import CPU_MILLI_MAX, MEMORY_MIB_MAX
-from shared.core.admission_rules import Rules, TeamPolicy
+from shared.core.admission.pods import CPU_MILLI_MAX, MEMORY_MIB_MAX
+from shared.core.admission.rules import Rules, TeamPolicy
 from shared.core.fleet_shape import NodeSummary, summary_of
 from shared.core.priority_classes import PriorityClass
 from shared.core.units import Resources

@@ -18,7 +18,7 @@ from services.gateway.key_views import KafkaUserView
 from shared.core.decision import FieldError
 from shared.core.model import WorkloadKind
 from shared.core.priority_classes import BUILT_IN
-from shared.core.quota import DEPTH_MAX, FLAVORS_MAX, WEIGHT_MAX
+from shared.core.quota.tree import DEPTH_MAX, FLAVORS_MAX, WEIGHT_MAX
 from shared.core.team_policy import budget_problems, idle_problems
 from shared.events.organisation import (
     CohortApplied,

@@ -1,7 +1,7 @@
 """Where queues and cohorts stand: use, borrowing, lending, share, use over time, and budgets.
 
-The numbers are those of core.quota and core.fair_share over the read model's tree, so a reader is
-told the share by which the order of queues is decided.
+The numbers are those of core.quota.tree and core.quota.fair_share over the read model's tree, so a
+reader is told the share by which the order of queues is decided.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from services.gateway.door import Door
 from services.gateway.queue_views import BudgetSpent, FlavorUse
 from services.gateway.quota_tree import quota_tree
 from shared.core.amounts import Amount
-from shared.core.fair_share import share
-from shared.core.quota import NOTHING, QuotaNode, QuotaTree
+from shared.core.quota.fair_share import share
+from shared.core.quota.tree import NOTHING, QuotaNode, QuotaTree
+from shared.core.quota.usage_history import decayed
 from shared.core.units import Resources
-from shared.core.usage_history import decayed
 from shared.events.organisation import CohortApplied, QueueApplied
 from shared.events.quotas import BudgetWarned, FlavorQuota
 

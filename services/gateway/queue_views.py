@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from services.gateway.views import View
-from shared.core.queue_policy import QueuePolicy
+from shared.core.quota.queue_policy import QueuePolicy
 from shared.core.units import Resources
 
 

@@ -1,7 +1,7 @@
 """The quota tree as the read model knows it: documents of now, and what the ledger holds.
 
-The same algebra by which quota decides (core.quota), so a reader is told the same levels. Made
-anew at most every `FRESH_SECONDS`.
+The same algebra by which quota decides (core.quota.tree), so a reader is told the same levels.
+Made anew at most every `FRESH_SECONDS`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 from services.gateway.door import Door
 from services.gateway.queue_use import use_by_queue
 from shared.core.lifecycle import HOLDING
-from shared.core.quota import QuotaNode, QuotaTree
+from shared.core.quota.tree import QuotaNode, QuotaTree
 from shared.events.quota_documents import document_of
 
 FRESH_SECONDS: Final = 1.0

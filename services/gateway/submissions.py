@@ -22,9 +22,9 @@ from services.gateway.problems import (
 from services.gateway.submission_rows import Known, Submission
 from services.gateway.submission_views import Accepted, BatchAccepted, BatchAnswer
 from services.gateway.what_if import verdict
-from shared.core.admission import check_kind
-from shared.core.admission_errors import Errors
-from shared.core.admission_form import check_form
+from shared.core.admission.admit import check_kind
+from shared.core.admission.errors import Errors
+from shared.core.admission.form import check_form
 from shared.core.decision import FieldError
 from shared.core.lifecycle import State
 from shared.core.model import WorkloadSpec

@@ -9,8 +9,8 @@ import msgspec
 from services.gateway.documents import Organisation
 from services.gateway.door import Door
 from services.gateway.submission_views import DryRun
-from shared.core.admission import Refused, admit
-from shared.core.admission_rules import Rules, TeamPolicy
+from shared.core.admission.admit import Refused, admit
+from shared.core.admission.rules import Rules, TeamPolicy
 from shared.core.fleet_shape import FleetShape, summary_of
 from shared.core.lifecycle import State
 from shared.core.model import Node, WorkloadSpec

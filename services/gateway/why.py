@@ -21,12 +21,12 @@ from services.gateway.queue_standing import resources
 from services.gateway.quota_tree import queues_below, quota_tree
 from services.gateway.why_views import Freeing, LimitLevel, Preemptor, QueuePlace, Why, WhyEntry
 from services.gateway.workload_reads import row_of
-from shared.core import quota_reasons
 from shared.core.amounts import Amount, amount, fits
 from shared.core.decision import Refusal
 from shared.core.lifecycle import State
 from shared.core.model import WorkloadSpec, least_resources
-from shared.core.quota import NOTHING, QuotaNode, QuotaTree
+from shared.core.quota import reasons as quota_reasons
+from shared.core.quota.tree import NOTHING, QuotaNode, QuotaTree
 
 HISTORY_MAX: Final = 50
 FLAVORS_MAX: Final = 8

@@ -21,8 +21,8 @@ from services.placement.trials import Trials
 from shared.core.lifecycle import State
 from shared.core.model import Placement
 from shared.core.placement import PlacementRequest, learn
+from shared.core.preemption.vacating import Holder, place_without, take
 from shared.core.spare_room import BRIEF, WIDE
-from shared.core.vacating import Holder, place_without, take
 from shared.core.wording import moment
 from shared.events import plans
 from shared.events.envelope import Received

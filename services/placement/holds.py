@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from shared.core.cluster import Cluster, pod_size
 from shared.core.model import GpuShare, Placement, Workload
+from shared.core.preemption.vacating import Holder
 from shared.core.units import GPU_MILLI, SLICES
-from shared.core.vacating import Holder
 
 Place = tuple[str, int]
 """(node, GPU)."""

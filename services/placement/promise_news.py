@@ -6,8 +6,8 @@ from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Final
 
+from shared.core.backfill.promise import LATE_MS, Promise
 from shared.core.decision import Refusal
-from shared.core.promise import LATE_MS, Promise
 from shared.core.timeline import NEVER
 from shared.core.value import replace
 from shared.events.deadlines import deadline_message

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from services.placement.bodies import Bodies
-from shared.core.promise import Promise, pins_of
+from shared.core.backfill.promise import Promise, pins_of
 from shared.events.nodes import KeptFor
 from shared.ports.reader import Reader
 from shared.ports.store import Write

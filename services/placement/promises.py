@@ -1,4 +1,4 @@
-"""Who waits at the head is promised a start, and its nodes are kept (core/backfill.py).
+"""Who waits at the head is promised a start, and its nodes are kept (core/backfill/backfill.py).
 
 Kept in step by the desk: what begins and ends goes into the timeline, who waits no more loses his
 promise. The trials say who was refused for want of room; of these the first few are promised to,
@@ -17,11 +17,11 @@ from services.placement.lengths import Lengths, gpus_of, lost_its_nodes, waited_
 from services.placement.promise_news import due_messages, is_news, next_due_ms
 from services.placement.promise_rows import kept_nodes, promise_writes, read_promises
 from services.placement.records import Record, Records
-from shared.core.backfill import Backfill
+from shared.core.backfill.backfill import Backfill
+from shared.core.backfill.promise import PROMISES_MAX, Promise, Waiter
 from shared.core.cluster import Cluster
 from shared.core.decision import Reason, Refusal
 from shared.core.demand import gang_of
-from shared.core.promise import PROMISES_MAX, Promise, Waiter
 from shared.core.spare_room import SpareRoom
 from shared.core.timeline import NEVER, Timeline
 from shared.events.envelope import Received

@@ -1,7 +1,7 @@
 """What is carried out of a plan after others for the same preemptor came too late.
 
 The victims that still run and that the rules still give go, as far as the preemptor needs them:
-who may go is judged anew (core/preemption_rules.py) by the quota of now, and whoever can stay, the
+who may go is judged anew (core/preemption/rules.py) by the quota of now, and whoever can stay, the
 dearest first, stays. Nobody is added: protected classes, cooldowns and loss budgets are known to
 the preemption service alone, which gave its word for those of its plan. So the work is bounded by
 the victims of one plan, and `SPARED_MAX` trials.
@@ -18,8 +18,8 @@ from services.placement.records import Record
 from services.placement.reservations import given_up
 from shared.core.amounts import Amount, amount
 from shared.core.model import Placement, least_resources
-from shared.core.occupants import Occupant
-from shared.core.preemption_rules import Judge, Rules, Spared
+from shared.core.preemption.occupants import Occupant
+from shared.core.preemption.rules import Judge, Rules, Spared
 from shared.core.value import replace
 from shared.events.plans import PlannedVictim, ProposeEvictionPlan
 

@@ -20,8 +20,8 @@ from services.placement.usage import Shift, Usage
 from shared.core.amounts import amount
 from shared.core.cluster import Cluster
 from shared.core.model import Placement
+from shared.core.preemption.vacating import Holder
 from shared.core.resize import charge_of, surplus
-from shared.core.vacating import Holder
 from shared.core.value import replace
 from shared.ports.reader import Reader
 from shared.ports.store import Write

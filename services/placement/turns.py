@@ -1,9 +1,9 @@
 """Whose turn it is among the queues, and what of its flavors a workload may take now.
 
-The rank follows from what is charged at this moment (core/fair_share.py) and from what quota told:
-the debts of the nodes of its tree, and the use of each queue over time, set to one common time:
-that of the newest such fact, so the same facts give the same order. Rows keep what was told over a
-restart.
+The rank follows from what is charged at this moment (core/quota/fair_share.py) and from what quota
+told: the debts of the nodes of its tree, and the use of each queue over time, set to one common
+time: that of the newest such fact, so the same facts give the same order. Rows keep what was told
+over a restart.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Final
 from services.placement.records import Record, Records
 from services.placement.usage import Usage
 from shared.core.amounts import amount
-from shared.core.fair_share import Rank, rank, within_nominal
-from shared.core.flavor_choice import in_order_of_use
-from shared.core.quota_limits import least
+from shared.core.nomination.flavor_choice import in_order_of_use
+from shared.core.quota.fair_share import Rank, rank, within_nominal
+from shared.core.quota.limits import least
+from shared.core.quota.usage_history import decayed
 from shared.core.units import Resources
-from shared.core.usage_history import decayed
 from shared.events.quotas import DebtsTold, QueueUsageTold
 from shared.ports.reader import Reader
 from shared.ports.store import Write

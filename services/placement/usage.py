@@ -15,8 +15,8 @@ from itertools import pairwise
 from typing import Final
 
 from shared.core.amounts import Amount, amount
-from shared.core.quota import QuotaTree
-from shared.core.quota_limits import least
+from shared.core.quota.limits import least
+from shared.core.quota.tree import QuotaTree
 from shared.core.units import Resources
 from shared.events.quotas import QuotaChanged
 

@@ -16,11 +16,10 @@ from services.preemption.lines import Lines
 from services.preemption.memory import COOLDOWN, LOSS, Flight, Memory, Stand
 from services.preemption.world import World
 from shared.core.amounts import amount
-from shared.core.fair_share import within_nominal
 from shared.core.lifecycle import State
 from shared.core.model import Workload, least_resources
 from shared.core.placement import PlacementRequest, request_class
-from shared.core.preemption import (
+from shared.core.preemption.choose import (
     EvictionPlan,
     Limits,
     NoEviction,
@@ -28,7 +27,8 @@ from shared.core.preemption import (
     Victim,
     choose_victims,
 )
-from shared.core.preemption_rules import WHOLE_MS, policy_of
+from shared.core.preemption.rules import WHOLE_MS, policy_of
+from shared.core.quota.fair_share import within_nominal
 from shared.core.resize import sizes
 from shared.core.value import replace
 from shared.events import plans

@@ -13,10 +13,10 @@ from shared.core.amounts import amount
 from shared.core.cluster import Cluster
 from shared.core.lifecycle import State
 from shared.core.model import Placement, Workload
-from shared.core.occupants import Occupant, Occupants
-from shared.core.quota import QuotaTree
+from shared.core.preemption.occupants import Occupant, Occupants
+from shared.core.preemption.vacating import take
+from shared.core.quota.tree import QuotaTree
 from shared.core.resize import shrunk_to
-from shared.core.vacating import take
 from shared.core.value import replace
 from shared.events.organisation import CohortApplied, QueueApplied
 from shared.events.quota_documents import document_of

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
-from shared.core.pending import Pending, Phase
+from shared.core.nomination.pending import Pending, Phase
 
 ANSWER_WAIT_MS: Final = 5_000
 ANSWERS_MAX: Final = 1_000

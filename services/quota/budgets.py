@@ -14,7 +14,10 @@ from typing import Any, Final
 
 import msgspec
 
-from shared.core.budget import (
+from shared.core.cost import GPU_HOUR_MILLI_MS, Price, price_at, rounded
+from shared.core.nomination.nominator import Nominator
+from shared.core.nomination.pending import Pending, Phase
+from shared.core.quota.budget import (
     FULL_PERCENT,
     THRESHOLDS,
     Restriction,
@@ -25,9 +28,6 @@ from shared.core.budget import (
     month_of,
     restriction,
 )
-from shared.core.cost import GPU_HOUR_MILLI_MS, Price, price_at, rounded
-from shared.core.nomination import Nominator
-from shared.core.pending import Pending, Phase
 from shared.core.team_policy import Budget
 from shared.events.organisation import FlavorApplied, TeamApplied
 from shared.events.quotas import BudgetWarned

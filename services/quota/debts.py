@@ -1,4 +1,4 @@
-"""What each node of the quota tree had beyond its part, or short of it (core/debts.py).
+"""What each node of the quota tree had beyond its part, or short of it (core/quota/debts.py).
 
 Looked at once a minute while somebody waits or a debt is not forgotten, at the time of a recorded
 message, so the same messages give the same debts. A row for each node that ever had one; rows
@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from shared.core.debts import HALF_LIFE_MS, Debts
-from shared.core.nomination import Nominator
-from shared.core.usage_history import Account
+from shared.core.nomination.nominator import Nominator
+from shared.core.quota.debts import HALF_LIFE_MS, Debts
+from shared.core.quota.usage_history import Account
 from shared.events.quotas import DebtsTold
 from shared.ports.reader import Reader
 from shared.ports.store import Write

@@ -9,7 +9,7 @@ from services.quota import metrics
 from services.quota.answers import Answers
 from services.quota.memory import Memory
 from shared.core.amounts import resources
-from shared.core.nomination_decision import Decision, Nominate, Refuse, Withdraw
+from shared.core.nomination.decision import Decision, Nominate, Refuse, Withdraw
 from shared.events.envelope import Received
 from shared.events.quotas import (
     NominationWithdrawn,

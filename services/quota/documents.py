@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
-from shared.core.flavor_choice import FlavorKind
-from shared.core.nomination import Nominator
-from shared.core.quota import QuotaNode
+from shared.core.nomination.flavor_choice import FlavorKind
+from shared.core.nomination.nominator import Nominator
+from shared.core.quota.tree import QuotaNode
 from shared.events.organisation import CohortApplied, FlavorApplied, QueueApplied
 from shared.events.quota_documents import document_of
 from shared.events.quotas import QuotaChanged

@@ -1,8 +1,8 @@
 """Use over time of every queue: a row for each, and what placement is told once a minute.
 
-A row holds the sum of all changes ever (core/usage_history.py); how much runs now follows from
-the workloads that are placed. So a restart reads one row for each queue, however old the cell.
-Rows come with the facts that change them, in one unit of work.
+A row holds the sum of all changes ever (core/quota/usage_history.py); how much runs now follows
+from the workloads that are placed. So a restart reads one row for each queue, however old the
+cell. Rows come with the facts that change them, in one unit of work.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from shared.core.pending import Pending, Phase
-from shared.core.usage_history import GPU_SECOND, Account, UsageHistory
+from shared.core.nomination.pending import Pending, Phase
+from shared.core.quota.usage_history import GPU_SECOND, Account, UsageHistory
 from shared.events.quotas import QueueUsageTold
 from shared.ports.reader import Reader
 from shared.ports.store import Write

@@ -8,7 +8,7 @@ from typing import Any, Final
 from services.quota.memory import Action, Memory
 from services.quota.records import Early
 from shared.core.amounts import amount
-from shared.core.pending import Pending, Phase
+from shared.core.nomination.pending import Pending, Phase
 from shared.events import workloads
 from shared.events.envelope import Received
 from shared.events.workloads import Wire

@@ -11,8 +11,8 @@ from services.quota.documents import Documents
 from services.quota.ended import Ended
 from services.quota.history import History
 from services.quota.records import Records
-from shared.core.nomination import Nominator
-from shared.core.pending import Pending, Phase
+from shared.core.nomination.nominator import Nominator
+from shared.core.nomination.pending import Pending, Phase
 from shared.events.envelope import Received
 from shared.ports.reader import Reader
 from shared.ports.store import Write

@@ -11,10 +11,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from shared.core.flavor_choice import choice_of
 from shared.core.model import Workload, least_amount
-from shared.core.nomination import Nominator
-from shared.core.pending import Pending, Phase
+from shared.core.nomination.flavor_choice import choice_of
+from shared.core.nomination.nominator import Nominator
+from shared.core.nomination.pending import Pending, Phase
 from shared.ports.reader import Reader
 from shared.ports.store import Write
 

@@ -7,7 +7,7 @@ from typing import Final
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from shared.core.usage_history import HALF_LIFE_MS, HALF_LIFE_MS_MAX
+from shared.core.quota.usage_history import HALF_LIFE_MS, HALF_LIFE_MS_MAX
 
 HOUR_MS: Final = 3_600_000
 

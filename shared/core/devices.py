@@ -42,7 +42,7 @@ def gpu_room(node: NodeState, demand: PodDemand, team: str) -> int:
 
 
 def mig_room(node: NodeState, profile: str) -> int:
-    """How many instances of `profile` the node can still take; exact (core/mig.py)."""
+    """How many instances of `profile` the node can still take; exact (core/mig/table.py)."""
     table = node.kind.table if node.kind else None
     if table is None or not node.in_mig_mode or profile not in table.profiles:
         return 0

@@ -18,7 +18,7 @@ from typing import Final
 
 from shared.core.demand import Gang, PodDemand
 from shared.core.devices import instance_share, node_room, share_of, shares_on, takes_share
-from shared.core.mig import Profile
+from shared.core.mig.table import Profile
 from shared.core.model import GpuShare
 from shared.core.node_state import NodeState
 from shared.core.statement import Statement

@@ -5,7 +5,7 @@ fleet has dozens, and never for a node. Inside a kind every node that takes new 
 
 - one shelf by its number of free whole GPUs, in order of free CPU;
 - for each GPU that a team shares: that team's shelf, in order of free milli-GPU;
-- for each GPU in MIG mode: the shelf of its exact state (core/mig.py), in order of rank.
+- for each GPU in MIG mode: the shelf of its exact state (core/mig/table.py), in order of rank.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from shared.core.images import ImageIndex
-from shared.core.mig import MigTable
+from shared.core.mig.table import MigTable
 from shared.core.mig_pool import MigPool, MigPools
 from shared.core.mig_reported import Reported, reported_by, table_of
 from shared.core.model import Node
@@ -40,7 +40,7 @@ class KindKey:
     mig: Reported = ()
     """Its MIG profiles, where they are reported."""
     pin: int = 0
-    """Number of the promise for which the node is kept (core/backfill.py); 0 for none."""
+    """Number of the promise for which the node is kept (core/backfill/backfill.py); 0 for none."""
 
 
 def kind_key(node: Node, pin: int = 0) -> KindKey:

@@ -1,7 +1,7 @@
 """The MIG table of a board as its agent reports it; tables by product name only fill in.
 
 NVML tells where each profile may begin (nvmlDeviceGetGpuInstancePossiblePlacements_v2), in memory
-slices of the board: eight, or four on small ones. What it tells rules over `core/mig_tables.py`.
+slices of the board: eight, or four on small ones. What it tells rules over `core/mig/tables.py`.
 That gives names: drivers spell some profiles differently, and a workload may use any spelling.
 """
 
@@ -10,8 +10,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from shared.core.mig import MigTable, Profile
-from shared.core.mig_tables import table_for
+from shared.core.mig.table import MigTable, Profile
+from shared.core.mig.tables import table_for
 from shared.core.model import MigPlacements, Node
 from shared.core.units import SLICES
 

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 from shared.core.demand import Gang
 from shared.core.learned_counts import LearnedCounts
+from shared.core.mig.profiles import counted_milli
 from shared.core.mig_mix import ProfileMix
-from shared.core.mig_profiles import counted_milli
 
 LEARNED_MIN: Final = 64
 """Pods before there is a mix to speak of."""

@@ -1,8 +1,8 @@
 """The nouns of Muster: what is asked for, what there is, and what was given.
 
 Everything is frozen. Amounts are integers with their unit in the name; an amount of `None` in a
-submission means "take the team's default" and is filled by `core.admission`. The words are the
-field's (docs: style.md 1.7).
+submission means "take the team's default" and is filled by `core.admission.admit`. The words are
+the field's (docs: style.md 1.7).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from shared.core.amounts import Amount
-from shared.core.mig_profiles import least_milli
+from shared.core.mig.profiles import least_milli
 from shared.core.units import GPU_MILLI, SLICES, Resources
 from shared.core.value import Value, field
 
@@ -267,7 +267,7 @@ def gpu_milli(request: GpuRequest) -> int:
 
     A MIG profile counts its part of the memory slices of a GPU; "1g.10gb" is one of eight on 80 GB
     boards and two on an A100-40: counted as one until placed.
-    Raises KeyError for an unknown profile; `core.admission` refuses those first.
+    Raises KeyError for an unknown profile; `core.admission.admit` refuses those first.
     """
     if request.mig_profile:
         return least_milli(request.mig_profile) * max(request.mig_count, 1)

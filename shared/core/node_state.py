@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from shared.core.mig import BEGIN_SHIFT, MEDIA_BIT, held
+from shared.core.mig.table import BEGIN_SHIFT, MEDIA_BIT, held
 from shared.core.model import Gpu, GpuShare, Node
 from shared.core.node_links import LinkTable, link_table, numa_masks
 from shared.core.units import GPU_MILLI
@@ -27,7 +27,7 @@ class GpuUse:
     """What is held of one GPU. `team` owns it while shares are on it."""
 
     state: int = 0
-    """Busy memory slices, by holder, and the bit of the media engines (core/mig.py)."""
+    """Busy memory slices, by holder, and the bit of the media engines (core/mig/table.py)."""
     milli: int = 0
     memory_mib: int = 0
     team: str = ""

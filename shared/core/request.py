@@ -19,4 +19,4 @@ class PlacementRequest:
     headroom: Mapping[str, Resources]
     """Quota still free in each flavor: the charge must fit; a flavor not named has none."""
     pins: tuple[int, ...] = ()
-    """Promises whose nodes it may use (core/backfill.py)."""
+    """Promises whose nodes it may use (core/backfill/backfill.py)."""

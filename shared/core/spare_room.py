@@ -29,7 +29,7 @@ from shared.core.timeline import Span, Timeline
 
 WIDE: Final = 101
 BRIEF: Final = 102
-"""Pins of the rooms' nodes; those of promises are smaller (core/backfill.py)."""
+"""Pins of the rooms' nodes; those of promises are smaller (core/backfill/backfill.py)."""
 WIDE_MS: Final = (1 << 17) * 1000
 """36.4 hours."""
 BRIEF_MS: Final = (1 << 12) * 1000

@@ -1,6 +1,7 @@
 """What a site sets for a team beside its quota: a budget, and what becomes of idle work.
 
-The budget is mission Q6, idle work R6. Values only; `core.budget` says what a budget permits.
+The budget is mission Q6, idle work R6. Values only; `core.quota.budget` says what a budget
+permits.
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@ requests: nothing behind its refused head is tried, and it rests only as long as
 head. Sizes are bounded by quota's bound on open nominations (design.md 1).
 
 Over all classes that do not rest the order is priority, then the rank of the head (whose share is
-smallest now: core/fair_share.py), then age and identity. A rank moves with every placement, so a
-class stands in the heap under a key that is not larger than its own and is looked at again when
-it comes up: ranks only grow while work is placed. When something was given back, `rewind` sets
-all keys back. So nothing is sorted anew, and O(log n) stays true.
+smallest now: core/quota/fair_share.py), then age and identity. A rank moves with every placement,
+so a class stands in the heap under a key that is not larger than its own and is looked at again
+when it comes up: ranks only grow while work is placed. When something was given back, `rewind`
+sets all keys back. So nothing is sorted anew, and O(log n) stays true.
 """
 
 from __future__ import annotations

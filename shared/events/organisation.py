@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.core.queue_policy import QueuePolicy
+from shared.core.quota.queue_policy import QueuePolicy
 from shared.core.team_policy import Budget, IdlePolicy
 from shared.core.units import Resources
 from shared.events.quotas import FlavorQuota

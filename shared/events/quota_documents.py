@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.core.quota_document import QuotaDocument
+from shared.core.quota.document import QuotaDocument
 from shared.events.organisation import CohortApplied, QueueApplied
 
 

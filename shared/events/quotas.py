@@ -7,8 +7,8 @@ import msgspec
 from shared.core.amounts import amount
 from shared.core.decision import Reason
 from shared.core.model import Workload
-from shared.core.queue_policy import QueuePolicy
-from shared.core.quota_document import FlavorLimits, QuotaDocument
+from shared.core.quota.document import FlavorLimits, QuotaDocument
+from shared.core.quota.queue_policy import QueuePolicy
 from shared.core.team_policy import AtLimit
 from shared.core.units import UNBOUNDED, Resources
 from shared.events.workloads import Wire

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from shared.core.queue_policy import POLICY_SECONDS_MAX
+from shared.core.quota.queue_policy import POLICY_SECONDS_MAX
 from shared.core.units import UNBOUNDED, UNLIMITED
 
 INTEGER_MAX: Final = 2**53

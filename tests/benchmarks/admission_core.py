@@ -12,10 +12,10 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from shared.core.nomination import Nominator
-from shared.core.nomination_decision import Nominate
-from shared.core.pending import Pending
-from shared.core.quota import FlavorLimits, QuotaDocument, QuotaTree
+from shared.core.nomination.decision import Nominate
+from shared.core.nomination.nominator import Nominator
+from shared.core.nomination.pending import Pending
+from shared.core.quota.tree import FlavorLimits, QuotaDocument, QuotaTree
 from shared.core.waiting import WaitingIndex
 from tests.benchmarks.admission_shapes import (
     BORROWED_CPU_MAX,

@@ -20,7 +20,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from shared.core.defragment import NoPlan, Plan, defragment
+from shared.core.defragment.defragment import NoPlan, Plan, defragment
 from shared.core.model import Placement
 from shared.core.placement import PlacementRequest, place
 from tests.benchmarks.fragmented import (

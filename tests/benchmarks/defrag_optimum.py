@@ -1,4 +1,4 @@
-"""The fewest moves that any plan needs, by CP-SAT: what `core.defragment` is measured against.
+"""The fewest moves that any plan needs, by CP-SAT: the measure of `core.defragment`.
 
 Each workload may be anywhere at the end; it counts as moved unless it is on its node (a share: on
 its GPU). The gang's nodes end up with nobody else. In which order the moves are made is left out:

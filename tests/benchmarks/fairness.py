@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from shared.core.usage_history import HALF_LIFE_MS
+from shared.core.quota.usage_history import HALF_LIFE_MS
 from tests.benchmarks.fairness_documents import MIN_RUNTIME_MS
 from tests.benchmarks.fairness_measure import LEAST_PART, Measure, jain, parts_of
 from tests.benchmarks.fairness_policies import POLICIES

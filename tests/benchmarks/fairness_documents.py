@@ -13,8 +13,8 @@ from shared.core.model import (
     WorkloadKind,
     WorkloadSpec,
 )
-from shared.core.queue_policy import QueuePolicy, Reclaim, WithinQueue
-from shared.core.quota import FlavorLimits, QuotaDocument
+from shared.core.quota.queue_policy import QueuePolicy, Reclaim, WithinQueue
+from shared.core.quota.tree import FlavorLimits, QuotaDocument
 from shared.core.units import GPU_MILLI, UNLIMITED
 from tests.benchmarks.fairness_world import FLAVOR, GPUS, Job, World
 

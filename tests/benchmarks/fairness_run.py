@@ -14,21 +14,20 @@ from itertools import count
 from typing import Any, Final
 
 from shared.core.amounts import Amount, amount
-from shared.core.backfill import Backfill
+from shared.core.backfill.backfill import Backfill
+from shared.core.backfill.promise import PROMISES_MAX, Waiter
 from shared.core.cluster import Cluster
-from shared.core.debts import Debts, below
 from shared.core.decision import Reason, Refusal
 from shared.core.demand import gang_of
-from shared.core.fair_share import within_nominal
 from shared.core.model import (
     Placement,
     Workload,
 )
-from shared.core.nomination import Nominator
-from shared.core.nomination_decision import Nominate, Withdraw
-from shared.core.pending import Pending
+from shared.core.nomination.decision import Nominate, Withdraw
+from shared.core.nomination.nominator import Nominator
+from shared.core.nomination.pending import Pending
 from shared.core.placement import place
-from shared.core.preemption import (
+from shared.core.preemption.choose import (
     EvictionPlan,
     NoEviction,
     Occupant,
@@ -36,13 +35,14 @@ from shared.core.preemption import (
     Rules,
     choose_victims,
 )
-from shared.core.preemption_rules import WHOLE_MS, Judge
-from shared.core.promise import PROMISES_MAX, Waiter
-from shared.core.quota import QuotaTree
+from shared.core.preemption.rules import WHOLE_MS, Judge
+from shared.core.quota.debts import Debts, below
+from shared.core.quota.fair_share import within_nominal
+from shared.core.quota.tree import QuotaTree
+from shared.core.quota.usage_history import GPU_SECOND, UsageHistory
 from shared.core.request import PlacementRequest
 from shared.core.timeline import Timeline
 from shared.core.units import GPU_MILLI, UNLIMITED, Resources
-from shared.core.usage_history import GPU_SECOND, UsageHistory
 from shared.core.waiting import WaitingIndex
 from tests.benchmarks.fairness_documents import (
     CHECKPOINT_SECONDS,
@@ -79,9 +79,9 @@ class Policy:
     reclaim: bool = True
     """Whether anybody is evicted, by the rules and the search of the core."""
     debts: bool = True
-    """Whether what was had beyond one's part is paid back (core/debts.py)."""
+    """Whether what was had beyond one's part is paid back (core/quota/debts.py)."""
     promises: bool = True
-    """Whether the first who need whole nodes are promised a start (core/backfill.py)."""
+    """Whether the first who need whole nodes are promised a start (core/backfill/backfill.py)."""
 
 
 @dataclass(slots=True)

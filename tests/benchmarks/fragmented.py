@@ -9,7 +9,7 @@ from random import Random
 import msgspec
 
 from shared.core.cluster import Cluster
-from shared.core.defragment import Plan
+from shared.core.defragment.defragment import Plan
 from shared.core.model import Placement, PodSet, Workload, WorkloadKind, WorkloadSpec
 from shared.core.placement import PlacementRequest, place
 from shared.core.tenants import Running

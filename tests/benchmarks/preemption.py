@@ -26,8 +26,8 @@ from random import Random
 from typing import Any, Final
 
 from shared.core.model import Workload
-from shared.core.preemption import EvictionPlan, NoEviction, choose_victims
-from shared.core.quota import NOTHING
+from shared.core.preemption.choose import EvictionPlan, NoEviction, choose_victims
+from shared.core.quota.tree import NOTHING
 from shared.core.units import UNLIMITED
 from tests.benchmarks.baselines.evictions import (
     SERVICE_RULES,

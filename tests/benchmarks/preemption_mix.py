@@ -32,10 +32,10 @@ from shared.core.model import (
     WorkloadKind,
     WorkloadSpec,
 )
-from shared.core.occupants import Occupant, Occupants
 from shared.core.placement import PlacementRequest, place
-from shared.core.queue_policy import QueuePolicy
-from shared.core.quota import EVERYTHING, FlavorLimits, QuotaDocument, QuotaTree
+from shared.core.preemption.occupants import Occupant, Occupants
+from shared.core.quota.queue_policy import QueuePolicy
+from shared.core.quota.tree import EVERYTHING, FlavorLimits, QuotaDocument, QuotaTree
 from shared.core.units import UNBOUNDED
 
 FLAVOR: Final = "h100"

@@ -15,10 +15,10 @@ from ortools.sat.python import cp_model
 
 from shared.core.amounts import amount
 from shared.core.model import Workload, least_resources
-from shared.core.occupants import Occupants
-from shared.core.preemption import EvictionPlan, choose_victims
-from shared.core.preemption_rules import Judge
-from shared.core.preemption_screen import Screen
+from shared.core.preemption.choose import EvictionPlan, choose_victims
+from shared.core.preemption.occupants import Occupants
+from shared.core.preemption.rules import Judge
+from shared.core.preemption.screen import Screen
 from tests.benchmarks.baselines.evictions import SERVICE_RULES
 from tests.benchmarks.preemption_mix import (
     CHECKPOINT_SECONDS,

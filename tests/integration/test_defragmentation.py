@@ -13,7 +13,7 @@ from services.placement.defragmentation import NotWaiting, plan_for
 from shared.adapters.postgres.lease import PostgresLease
 from shared.adapters.postgres.pool import Database as Pool
 from shared.adapters.postgres.store import PostgresStore
-from shared.core.defragment import NoPlan, Obstacle, Plan
+from shared.core.defragment.defragment import NoPlan, Obstacle, Plan
 from shared.events.pods import PodsFinished, PodsRunning
 from shared.events.quotas import NominationWithdrawn
 from tests.fixtures.servers import Database

@@ -11,7 +11,7 @@ from services.quota.handler import QuotaHandler
 from shared.core.decision import Reason
 from shared.core.lifecycle import State
 from shared.core.model import Placement
-from shared.core.pending import Phase
+from shared.core.nomination.pending import Phase
 from shared.core.units import Resources
 from shared.events import workloads
 from shared.events.organisation import CohortApplied, FlavorApplied

@@ -4,9 +4,9 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.core.admission import AdmittedWorkload, Refused, admit
-from shared.core.admission_errors import Errors
-from shared.core.admission_form import check_form
+from shared.core.admission.admit import AdmittedWorkload, Refused, admit
+from shared.core.admission.errors import Errors
+from shared.core.admission.form import check_form
 from shared.core.model import (
     GpuChoice,
     GpuRequest,

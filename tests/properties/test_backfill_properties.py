@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typing_extensions import override
 
-from shared.core.promise import LATE_MS
+from shared.core.backfill.promise import LATE_MS
 from shared.core.spare_room import WIDE
 from tests.benchmarks.baselines.muster_queue import BEGIN_MS, MusterQueue
 from tests.benchmarks.queueing_world import Job, World, run

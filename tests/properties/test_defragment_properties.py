@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.core.cluster import Cluster
-from shared.core.defragment import Limits, NoPlan, Obstacle, Plan, defragment
+from shared.core.defragment.defragment import Limits, NoPlan, Obstacle, Plan, defragment
+from shared.core.defragment.rehearsal import Move
 from shared.core.model import Level, Placement, Spread, TopologyRequest, Workload
 from shared.core.placement import place
-from shared.core.rehearsal import Move
 from shared.core.tenants import Running
 from shared.core.value import replace
 from tests.properties.test_placement_properties import Run, any_history, any_workload

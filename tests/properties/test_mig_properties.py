@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.core.cluster import Cluster
-from shared.core.mig import MASK, MigTable, holders
+from shared.core.mig.table import MASK, MigTable, holders
 from shared.core.mig_pool import MigPool
 from shared.core.model import Placement, Workload
 from shared.core.placement import place

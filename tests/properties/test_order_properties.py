@@ -7,9 +7,9 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.core.fair_share import rank
 from shared.core.ordering import order_key
-from shared.core.quota import FlavorLimits, QuotaDocument, QuotaTree
+from shared.core.quota.fair_share import rank
+from shared.core.quota.tree import FlavorLimits, QuotaDocument, QuotaTree
 from shared.core.waiting import WaitingIndex
 
 GPU = 1000

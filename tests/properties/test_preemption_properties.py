@@ -21,11 +21,11 @@ from shared.core.model import (
     Workload,
     least_resources,
 )
-from shared.core.occupants import Occupant
 from shared.core.placement import place
-from shared.core.preemption import EvictionPlan, NoEviction, Obstacle, Rule, Rules, Victim
-from shared.core.preemption_rules import Judge, Spared
-from shared.core.queue_policy import QueuePolicy, Reclaim, WithinQueue
+from shared.core.preemption.choose import EvictionPlan, NoEviction, Obstacle, Rule, Rules, Victim
+from shared.core.preemption.occupants import Occupant
+from shared.core.preemption.rules import Judge, Spared
+from shared.core.quota.queue_policy import QueuePolicy, Reclaim, WithinQueue
 from shared.core.units import UNBOUNDED
 from shared.core.value import replace
 from tests.support import placing

@@ -4,11 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.core.amounts import fits
-from shared.core.nomination_decision import Nominate
-from shared.core.pending import Phase
-from shared.core.quota import NOTHING
-from shared.core.quota_limits import plus
-from shared.core.room_by_eviction import Hope
+from shared.core.nomination.decision import Nominate
+from shared.core.nomination.pending import Phase
+from shared.core.nomination.room_by_eviction import Hope
+from shared.core.quota.limits import plus
+from shared.core.quota.tree import NOTHING
 from tests.unit.quota.builders import Desk, a_cohort, a_pending, a_queue
 
 FLAVORS = ("h100", "a100")

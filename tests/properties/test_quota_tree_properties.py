@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from operations.check.limits import Limits, tree_of
 from operations.check.model import Record
 from shared.core.amounts import FIELDS
-from shared.core.quota import FlavorLimits, QuotaDocument, QuotaTree
+from shared.core.quota.tree import FlavorLimits, QuotaDocument, QuotaTree
 from shared.core.units import UNLIMITED, Resources
 from shared.events.quotas import FlavorQuota, QuotaChanged
 from tests.support.quota_reference import UNITS, ReferenceTree

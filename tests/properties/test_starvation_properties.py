@@ -7,12 +7,12 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.core.fair_share import rank
 from shared.core.ordering import order_key
-from shared.core.preemption import EvictionPlan
-from shared.core.queue_policy import QueuePolicy
-from shared.core.quota import FlavorLimits, QuotaDocument, QuotaTree
-from shared.core.usage_history import UsageHistory
+from shared.core.preemption.choose import EvictionPlan
+from shared.core.quota.fair_share import rank
+from shared.core.quota.queue_policy import QueuePolicy
+from shared.core.quota.tree import FlavorLimits, QuotaDocument, QuotaTree
+from shared.core.quota.usage_history import UsageHistory
 from shared.core.waiting import WaitingIndex
 from tests.support import placing
 from tests.support.evicting import Scene, waiting

@@ -16,11 +16,11 @@ from shared.core.model import (
     Workload,
     workload_resources,
 )
-from shared.core.occupants import Occupant, Occupants
 from shared.core.placement import PlacementRequest, place
-from shared.core.preemption import EvictionPlan, Limits, NoEviction, Rules, choose_victims
-from shared.core.queue_policy import QueuePolicy
-from shared.core.quota import FlavorLimits, QuotaDocument, QuotaTree
+from shared.core.preemption.choose import EvictionPlan, Limits, NoEviction, Rules, choose_victims
+from shared.core.preemption.occupants import Occupant, Occupants
+from shared.core.quota.queue_policy import QueuePolicy
+from shared.core.quota.tree import FlavorLimits, QuotaDocument, QuotaTree
 from shared.core.units import UNBOUNDED
 from shared.core.value import replace
 from tests.support import placing

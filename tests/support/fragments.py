@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shared.core.cluster import Cluster
-from shared.core.defragment import Limits, NoPlan, Plan, defragment
+from shared.core.defragment.defragment import Limits, NoPlan, Plan, defragment
 from shared.core.model import (
     GpuRequest,
     Node,

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from services.quota.handler import QuotaHandler
-from shared.core.budget import THRESHOLDS
-from shared.core.flavor_choice import FlavorKind, choice_of
 from shared.core.model import least_amount
+from shared.core.nomination.flavor_choice import FlavorKind, choice_of
+from shared.core.quota.budget import THRESHOLDS
 from shared.core.team_policy import AtLimit
 from shared.events import organisation, quotas, workloads
 from shared.events.deadlines import DeadlinePassed

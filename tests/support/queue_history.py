@@ -5,9 +5,9 @@ A history is a list of steps, (name, *arguments); a number picks one of those wh
 
 from typing import Any
 
-from shared.core.flavor_choice import FlavorKind
 from shared.core.model import GpuChoice
-from shared.core.queue_policy import QueuePolicy, Reclaim, WithinQueue
+from shared.core.nomination.flavor_choice import FlavorKind
+from shared.core.quota.queue_policy import QueuePolicy, Reclaim, WithinQueue
 from shared.core.team_policy import AtLimit, Budget
 from shared.core.units import UNLIMITED, Resources
 from shared.events.quotas import FlavorQuota

@@ -1,6 +1,6 @@
 """Quota and placement together as their loops drive them, each held against its reference."""
 
-from shared.core.queue_policy import QueuePolicy
+from shared.core.quota.queue_policy import QueuePolicy
 from shared.core.value import replace
 from shared.events import nodes, organisation, pods, quotas, workloads
 from shared.events.topics import ORGANISATION_FACTS

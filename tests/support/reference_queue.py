@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from itertools import product
 from math import floor, log
 
-from shared.core.flavor_choice import UNTOLD
-from shared.core.queue_policy import Reclaim, WithinQueue
-from shared.core.quota import DEPTH_MAX
+from shared.core.nomination.flavor_choice import UNTOLD
+from shared.core.quota.queue_policy import Reclaim, WithinQueue
+from shared.core.quota.tree import DEPTH_MAX
 from shared.core.team_policy import AtLimit
 from shared.core.units import UNLIMITED
 from tests.support.quota_reference import UNITS, ReferenceTree, remembered

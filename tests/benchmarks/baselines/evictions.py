@@ -22,10 +22,10 @@ from shared.core.demand import gang_of
 from shared.core.devices import whole_shares
 from shared.core.model import Placement, Workload
 from shared.core.node_state import NodeState
-from shared.core.occupants import Occupant
 from shared.core.placement import PlacementRequest, placement_of
-from shared.core.preemption import EvictionPlan, Rules, choose_victims
-from shared.core.preemption_rules import WHOLE_MS
+from shared.core.preemption.choose import EvictionPlan, Rules, choose_victims
+from shared.core.preemption.occupants import Occupant
+from shared.core.preemption.rules import WHOLE_MS
 from shared.core.statement import Statement
 from tests.benchmarks.preemption_mix import Place, State, packed, request
 

@@ -1,10 +1,10 @@
 """Valid objects that name only what matters to a test of admission or quota."""
 
-from shared.core.admission_rules import Rules, TeamPolicy
+from shared.core.admission.rules import Rules, TeamPolicy
 from shared.core.amounts import amount
 from shared.core.fleet_shape import summary_of
 from shared.core.model import Gpu, GpuRequest, Node, PodSet, WorkloadKind, WorkloadSpec
-from shared.core.quota import FlavorLimits, QuotaDocument
+from shared.core.quota.tree import FlavorLimits, QuotaDocument
 from shared.core.units import UNLIMITED, Resources
 
 TEAM = "fraud"

@@ -1,7 +1,7 @@
 """An empty fleet, and whether a request would fit it."""
 
 from shared.core.fleet_shape import FleetShape, summary_of
-from shared.core.static_fit import fitting_flavors
+from shared.core.static_fit.fit import fitting_flavors
 from shared.core.value import replace
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.core.defragment import Plan, defragment
+from shared.core.defragment.defragment import Plan, defragment
 from shared.core.model import Placement
 from shared.core.placement import place
 from tests.benchmarks.defrag import compared, counted

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from shared.core.admission import AdmittedWorkload, Doubt, Refused, admit, class_for_team
+from shared.core.admission.admit import AdmittedWorkload, Doubt, Refused, admit, class_for_team
 from shared.core.amounts import amount
 from shared.core.model import GpuRequest, PodSet, WorkloadKind
 from shared.core.priority_classes import PriorityClass
-from shared.core.quota import FlavorLimits, QuotaDocument
+from shared.core.quota.tree import FlavorLimits, QuotaDocument
 from shared.core.units import UNLIMITED, Resources
 from tests.unit.admission.builders import (
     QUEUE,

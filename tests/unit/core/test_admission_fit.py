@@ -7,7 +7,7 @@ from shared.core.model import (
     GpuRequest,
     PodSet,
 )
-from shared.core.static_fit import fitting_flavors
+from shared.core.static_fit.fit import fitting_flavors
 from tests.unit.admission.builders import a_node, a_pod_set, a_spec
 from tests.unit.admission.fleets import a_fleet, flavors, ready, unfit
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from shared.core.admission_errors import ERRORS_MAX, Errors, shown
-from shared.core.admission_form import check_form
+from shared.core.admission.errors import ERRORS_MAX, Errors, shown
+from shared.core.admission.form import check_form
 from shared.core.model import (
     GpuChoice,
     GpuRequest,

@@ -1,6 +1,6 @@
 """Shares of a GPU and MIG instances that no node could give are refused at once."""
 
-from shared.core.mig_profiles import (
+from shared.core.mig.profiles import (
     known_profiles,
     least_milli,
     profiles_of,

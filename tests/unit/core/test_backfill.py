@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from shared.core import estimates as lengths
-from shared.core.backfill import Backfill
+from shared.core.backfill.backfill import Backfill
+from shared.core.backfill.promise import LATE_MS, Waiter
+from shared.core.backfill.whole_nodes import need_of, pods_when_empty
 from shared.core.cluster import Cluster
 from shared.core.demand import gang_of
 from shared.core.estimates import SHARES_MAX, UNKNOWN_SECONDS, Estimates
@@ -18,11 +20,9 @@ from shared.core.model import (
     WorkloadKind,
 )
 from shared.core.placement import PlacementRequest, place
-from shared.core.promise import LATE_MS, Waiter
 from shared.core.timeline import NEVER, Timeline, expected_end
 from shared.core.units import UNBOUNDED
 from shared.core.value import replace
-from shared.core.whole_nodes import need_of, pods_when_empty
 from tests.support.placement_driver import FLAVOR, a_node, a_workload
 
 HOUR = 3_600_000

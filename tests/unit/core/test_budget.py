@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.core.budget import (
+from shared.core.decision import Reason
+from shared.core.quota.budget import (
     DAY_MS,
     Integral,
     Spending,
@@ -17,7 +18,6 @@ from shared.core.budget import (
     month_start_ms,
     restriction,
 )
-from shared.core.decision import Reason
 from shared.core.team_policy import AtLimit, Budget
 
 HOUR_MS = 3_600_000

@@ -1,8 +1,8 @@
 """What was had beyond one's part is a debt, what was missed a credit; both are forgotten."""
 
-from shared.core.debts import HALF_LIFE_MS, REPAID_MS, Debts
-from shared.core.fair_share import SHARE_ONE, rank, share
-from shared.core.quota import FlavorLimits, QuotaDocument, QuotaTree
+from shared.core.quota.debts import HALF_LIFE_MS, REPAID_MS, Debts
+from shared.core.quota.fair_share import SHARE_ONE, rank, share
+from shared.core.quota.tree import FlavorLimits, QuotaDocument, QuotaTree
 
 FLAVOR = "h100"
 EPOCH_MS = 1_800_000_000_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.core.defragment import Limits, NoPlan, Obstacle, Plan, defragment
+from shared.core.defragment.defragment import Limits, NoPlan, Obstacle, Plan, defragment
 from shared.core.model import (
     Level,
     Placement,

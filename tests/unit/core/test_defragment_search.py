@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.core.defragment import Plan
+from shared.core.defragment.defragment import Plan
 from shared.core.model import (
     GpuRequest,
     Level,

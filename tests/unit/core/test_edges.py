@@ -7,7 +7,6 @@ import dataclasses
 import pytest
 
 from shared.core import market_index, node_links
-from shared.core.budget import Restriction
 from shared.core.decision import Reason, Refusal
 from shared.core.demand import gang_of
 from shared.core.model import (
@@ -16,9 +15,10 @@ from shared.core.model import (
     Slice,
 )
 from shared.core.node_links import LinkTable
-from shared.core.nomination_settling import TURN_MAX
+from shared.core.nomination.settling import TURN_MAX
 from shared.core.placement import place
-from shared.core.quota import FlavorLimits, QuotaDocument
+from shared.core.quota.budget import Restriction
+from shared.core.quota.tree import FlavorLimits, QuotaDocument
 from shared.core.room import room_index
 from shared.core.team_policy import AtLimit
 from shared.core.timeline import NEVER, Timeline, expected_end

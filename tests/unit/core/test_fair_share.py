@@ -1,7 +1,15 @@
 """Ranks of queues: who is owed goes first, then who borrows least by weight, from the top down."""
 
-from shared.core.fair_share import FIRST, LAST, SHARE_ONE, rank, share, shares, within_nominal
-from shared.core.quota import FlavorLimits, QuotaDocument, QuotaTree
+from shared.core.quota.fair_share import (
+    FIRST,
+    LAST,
+    SHARE_ONE,
+    rank,
+    share,
+    shares,
+    within_nominal,
+)
+from shared.core.quota.tree import FlavorLimits, QuotaDocument, QuotaTree
 
 GPU = 1000
 

@@ -1,6 +1,7 @@
 """Which flavors will do, and in what order they are tried."""
 
-from shared.core.flavor_choice import (
+from shared.core.model import GpuChoice
+from shared.core.nomination.flavor_choice import (
     Choice,
     FlavorKind,
     choice_of,
@@ -8,8 +9,7 @@ from shared.core.flavor_choice import (
     in_order_of_use,
     permitted,
 )
-from shared.core.model import GpuChoice
-from shared.core.quota import FlavorLimits, QuotaDocument, QuotaTree
+from shared.core.quota.tree import FlavorLimits, QuotaDocument, QuotaTree
 from tests.unit.admission.builders import a_spec
 
 KINDS = {

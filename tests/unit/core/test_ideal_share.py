@@ -5,8 +5,8 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.core.ideal_share import ideal_borrowing, pour
-from shared.core.quota import FlavorLimits, QuotaDocument, QuotaTree
+from shared.core.quota.ideal_share import ideal_borrowing, pour
+from shared.core.quota.tree import FlavorLimits, QuotaDocument, QuotaTree
 
 FLAVOR = "h100"
 

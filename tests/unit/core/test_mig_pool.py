@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from shared.core.learned_counts import REFRESH_MAX, TOTAL_MAX
-from shared.core.mig import MigTable
+from shared.core.mig.table import MigTable
+from shared.core.mig.tables import table_for
 from shared.core.mig_mix import LEARNED_MIN, ProfileMix
 from shared.core.mig_pool import MigPool, MigPools
-from shared.core.mig_tables import table_for
 
 
 def a_table(product: str = "A100-80GB") -> MigTable:

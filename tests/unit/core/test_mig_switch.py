@@ -6,7 +6,7 @@ import pytest
 
 from shared.core.cluster import Cluster
 from shared.core.demand import gang_of
-from shared.core.mig_profiles import counted_milli
+from shared.core.mig.profiles import counted_milli
 from shared.core.mig_switch import Switch, Waiting, plan_switch
 from shared.core.mix import LEARNED_MIN, MODES_MILLI_MAX, ModeMix
 from shared.core.model import GpuRequest, Node, Placement, Workload

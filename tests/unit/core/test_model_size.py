@@ -6,7 +6,7 @@ from shared.core.model import (
     GpuRequest,
     WorkloadKind,
 )
-from shared.core.model_size import model_error
+from shared.core.static_fit.model_size import model_error
 from tests.unit.admission.builders import a_node, a_pod_set, a_spec
 from tests.unit.admission.fleets import a_fleet
 

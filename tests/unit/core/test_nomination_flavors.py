@@ -1,7 +1,7 @@
 """What is nominated in which flavors, and what a queue owns while others hold it."""
 
-from shared.core.flavor_choice import Choice, FlavorKind
-from shared.core.queue_policy import QueuePolicy
+from shared.core.nomination.flavor_choice import Choice, FlavorKind
+from shared.core.quota.queue_policy import QueuePolicy
 from shared.core.value import replace
 from tests.unit.quota.builders import PATIENT, Desk, a_cohort, a_pending, a_queue
 

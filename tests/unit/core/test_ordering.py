@@ -2,8 +2,8 @@
 
 import random
 
+from shared.core.nomination.pending import Pending
 from shared.core.ordering import Lineup, order_key
-from shared.core.pending import Pending
 from tests.unit.quota.builders import a_pending
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from shared.core.preemption import (
+from shared.core.preemption.choose import (
     EvictionPlan,
     NoEviction,
     Obstacle,
     Rule,
     Rules,
 )
-from shared.core.preemption_rules import Judge, Spared
-from shared.core.queue_policy import QueuePolicy, WithinQueue
+from shared.core.preemption.rules import Judge, Spared
+from shared.core.quota.queue_policy import QueuePolicy, WithinQueue
 from shared.core.value import replace
 from tests.support import placing
 from tests.support.evicting import NOW_MS, Scene, one_queue, victims, waiting

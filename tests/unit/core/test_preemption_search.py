@@ -6,9 +6,8 @@ import dataclasses
 
 from shared.core.amounts import amount
 from shared.core.model import Level, Placement, Slice, Spread, TopologyRequest
-from shared.core.occupants import Occupants
 from shared.core.placement import PlacementRequest, place
-from shared.core.preemption import (
+from shared.core.preemption.choose import (
     EvictionPlan,
     Limits,
     NoEviction,
@@ -17,8 +16,9 @@ from shared.core.preemption import (
     Rules,
     choose_victims,
 )
-from shared.core.preemption_rules import WHOLE_MS
-from shared.core.quota import FlavorLimits, QuotaDocument
+from shared.core.preemption.occupants import Occupants
+from shared.core.preemption.rules import WHOLE_MS
+from shared.core.quota.tree import FlavorLimits, QuotaDocument
 from shared.core.units import UNBOUNDED
 from shared.core.value import replace
 from tests.support import placing

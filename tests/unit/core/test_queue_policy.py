@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from shared.core.queue_policy import POLICY_SECONDS_MAX, QueuePolicy, problem_of_policy
-from shared.core.quota import QuotaDocument, problem_of
+from shared.core.quota.queue_policy import POLICY_SECONDS_MAX, QueuePolicy, problem_of_policy
+from shared.core.quota.tree import QuotaDocument, problem_of
 
 
 def test_the_default_policy_has_no_problem():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.core.quota import FlavorLimits, QuotaDocument, QuotaTree
+from shared.core.quota.tree import FlavorLimits, QuotaDocument, QuotaTree
 from shared.core.units import UNLIMITED
 from tests.unit.quota.builders import a_cohort, a_queue, gpus
 

@@ -1,6 +1,6 @@
 """What a workload that waits for quota is told: which limit, at which level of the tree."""
 
-from shared.core.quota import FlavorLimits, QuotaDocument
+from shared.core.quota.tree import FlavorLimits, QuotaDocument
 from shared.core.units import UNLIMITED
 from tests.unit.quota.builders import PATIENT, Desk, a_cohort, a_pending, a_queue, gpus
 

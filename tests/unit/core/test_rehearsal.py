@@ -8,9 +8,9 @@ import pytest
 
 from shared.core import value
 from shared.core.cluster import Cluster
+from shared.core.defragment.rehearsal import Move, Rehearsal
 from shared.core.model import Placement, PodSet
 from shared.core.placement import place
-from shared.core.rehearsal import Move, Rehearsal
 from shared.core.tenants import Running, Tenants
 from tests.support import placing
 

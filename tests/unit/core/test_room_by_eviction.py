@@ -2,11 +2,11 @@
 
 import pytest
 
-from shared.core.nomination_decision import Nominate
-from shared.core.pending import Phase
-from shared.core.queue_policy import QueuePolicy, Reclaim, WithinQueue
-from shared.core.quota import FlavorLimits, QuotaDocument
-from shared.core.room_by_eviction import OPEN_FEW
+from shared.core.nomination.decision import Nominate
+from shared.core.nomination.pending import Phase
+from shared.core.nomination.room_by_eviction import OPEN_FEW
+from shared.core.quota.queue_policy import QueuePolicy, Reclaim, WithinQueue
+from shared.core.quota.tree import FlavorLimits, QuotaDocument
 from shared.core.units import UNLIMITED
 from tests.unit.quota.builders import PATIENT, Desk, a_cohort, a_pending, a_queue, gpus
 

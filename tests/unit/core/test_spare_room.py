@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from shared.core.backfill import Backfill
+from shared.core.backfill.backfill import Backfill
+from shared.core.backfill.promise import Waiter
 from shared.core.cluster import Cluster
 from shared.core.decision import Refusal
 from shared.core.demand import gang_of
 from shared.core.placement import PlacementRequest, place
-from shared.core.promise import Waiter
 from shared.core.spare_room import (
     BRIEF,
     BRIEF_MS,

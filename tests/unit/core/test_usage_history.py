@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.core.usage_history import (
+from shared.core.quota.usage_history import (
     GPU_SECOND,
     HALF_LIFE_MS,
     Account,

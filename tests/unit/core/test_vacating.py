@@ -7,7 +7,7 @@ from typing import Any
 from shared.core.cluster import Cluster
 from shared.core.model import Placement, Workload
 from shared.core.placement import PlacementRequest, place
-from shared.core.vacating import place_without, take
+from shared.core.preemption.vacating import place_without, take
 from shared.core.value import replace
 from tests.support.placement_driver import a_node, a_workload, gpu_limit
 

@@ -8,8 +8,8 @@ import pytest
 from operations.demo.load import EVERYBODY, RECIPES, load
 from operations.demo.organisation import SHARES_PERCENT, documents_of
 from operations.replay.fleet import Fleet
-from shared.core.admission import AdmittedWorkload, Refused, admit
-from shared.core.admission_rules import Rules, TeamPolicy
+from shared.core.admission.admit import AdmittedWorkload, Refused, admit
+from shared.core.admission.rules import Rules, TeamPolicy
 from shared.core.fleet_shape import FleetShape, summary_of
 from shared.core.model import WorkloadKind
 from shared.core.units import Resources

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from operations.replay.openb import MEMORY_MIB, BadTrace, quota_of, read_trace, spec_of
-from shared.core.admission import check_kind
-from shared.core.admission_errors import Errors
-from shared.core.admission_form import check_form
+from shared.core.admission.admit import check_kind
+from shared.core.admission.errors import Errors
+from shared.core.admission.form import check_form
 from shared.core.model import GpuRequest, WorkloadKind
 
 NODES = """sn,cpu_milli,memory_mib,gpu,model

@@ -14,7 +14,7 @@ from msgspec.structs import astuple
 
 from shared.core.amounts import amount, fits
 from shared.core.lifecycle import State
-from shared.core.quota import NOTHING
+from shared.core.quota.tree import NOTHING
 from shared.events.plans import EvictionPlanAccepted, ReservationExpired
 from shared.events.workloads import WorkloadPlaced
 from tests.support.placement_driver import Driver

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from services.placement.turns import Turns
-from shared.core.queue_policy import QueuePolicy
+from shared.core.quota.queue_policy import QueuePolicy
 from shared.events.pods import PodsFinished, PodsRunning
 from shared.events.quotas import DebtsTold, QueueUsageTold
 from shared.events.workloads import WorkloadPlaced

@@ -6,7 +6,7 @@ import pytest
 
 from shared.core.decision import Reason
 from shared.core.lifecycle import State
-from shared.core.queue_policy import QueuePolicy, Reclaim
+from shared.core.quota.queue_policy import QueuePolicy, Reclaim
 from shared.core.value import replace
 from shared.events.nodes import KeptFor, NodesKept, SwitchingGpu
 from shared.events.organisation import PriorityClassApplied, TeamApplied

@@ -7,7 +7,7 @@ from typing import Any
 
 from services.preemption.handler import PreemptionHandler
 from shared.core.lifecycle import State
-from shared.core.queue_policy import QueuePolicy
+from shared.core.quota.queue_policy import QueuePolicy
 from shared.core.units import UNLIMITED, Resources
 from shared.events.envelope import Received
 from shared.events.organisation import CohortApplied, QueueApplied

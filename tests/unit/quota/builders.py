@@ -1,11 +1,11 @@
 """Valid objects that name only what matters to a test of quota."""
 
-from shared.core.flavor_choice import Choice
-from shared.core.nomination import Nominator
-from shared.core.nomination_decision import Nominate, Refuse, Withdraw
-from shared.core.pending import Pending
-from shared.core.queue_policy import QueuePolicy, Reclaim, WithinQueue
-from shared.core.quota import FlavorLimits, QuotaDocument
+from shared.core.nomination.decision import Nominate, Refuse, Withdraw
+from shared.core.nomination.flavor_choice import Choice
+from shared.core.nomination.nominator import Nominator
+from shared.core.nomination.pending import Pending
+from shared.core.quota.queue_policy import QueuePolicy, Reclaim, WithinQueue
+from shared.core.quota.tree import FlavorLimits, QuotaDocument
 from shared.core.units import UNLIMITED
 
 PATIENT = QueuePolicy(within_queue=WithinQueue.NEVER, reclaim=Reclaim.NEVER, fair_share=False)

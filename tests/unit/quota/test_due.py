@@ -2,7 +2,7 @@
 
 from services.quota.answers import ANSWER_WAIT_MS
 from shared.core.lifecycle import State
-from shared.core.pending import Phase
+from shared.core.nomination.pending import Phase
 from shared.core.units import UNLIMITED
 from shared.events import workloads
 from shared.events.quotas import (

@@ -2,7 +2,7 @@
 
 from shared.core.decision import Reason
 from shared.core.lifecycle import State
-from shared.core.pending import Phase
+from shared.core.nomination.pending import Phase
 from shared.core.units import Resources
 from shared.events import workloads
 from shared.events.quotas import (

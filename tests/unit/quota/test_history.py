@@ -2,7 +2,7 @@
 
 from services.quota.handler import QuotaHandler
 from services.quota.history import TELL_INTERVAL_MS, History
-from shared.core.usage_history import GPU_SECOND, UsageHistory
+from shared.core.quota.usage_history import GPU_SECOND, UsageHistory
 from shared.events.quotas import QueueUsageTold
 from tests.unit.quota.support import Ledger, a_workload, queue_document, writes
 

@@ -1,0 +1,229 @@
+"""Admission: is a submission valid, whose is it, and could it ever run?
+
+Mission A1-A5, A7, M6. `admit` answers with the spec, its defaults filled and its priority
+decided, or with every broken rule. Four steps, each only when the one before found nothing: form
+and kind, whose it is, defaults and maxima, fit against the empty fleet and the whole quota. Team,
+queue and priority ceiling come from the caller's identity, never from a field that he can set.
+
+A refusal that rests on facts which may still be under way (an unknown queue, a fleet that is
+still reporting) says so by its `doubt`; the service waits a moment before it tells it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from shared.core.admission.errors import Errors, shown
+from shared.core.admission.form import check_form
+from shared.core.admission.rules import QueueRules, Rules, TeamPolicy
+from shared.core.decision import FieldError
+from shared.core.model import (
+    PodSet,
+    WorkloadKind,
+    WorkloadSpec,
+    least_count,
+    pod_resources,
+)
+from shared.core.priority_classes import PriorityClass, default_class, may_use, names
+from shared.core.static_fit.model_size import model_error
+from shared.core.units import Resources
+from shared.core.value import Value, replace
+
+TRAINING_SHM_MIB: Final = 16_384
+"""Data loaders of training pass batches through shared memory (mission M4)."""
+OTHER_SHM_MIB: Final = 64
+NOTEBOOK_IDLE_TIMEOUT_SECONDS: Final = 3_600
+NOTEBOOK_TIME_TO_LIVE_SECONDS: Final = 8 * 3_600
+
+
+class AdmittedWorkload(Value, frozen=True, kw_only=True):
+    """A yes: the spec with every default filled, and what identity decided."""
+
+    spec: WorkloadSpec
+    queue: str
+    priority: int
+
+
+class Doubt(StrEnum):
+    """Which facts under way could still turn a refusal."""
+
+    NONE = "none"
+    NAMES = "names"
+    """A team, queue or priority class that is not known."""
+    FIT = "fit"
+    """A fleet or quota that is too small."""
+
+
+class Refused(Value, frozen=True, kw_only=True):
+    """A no with every broken rule."""
+
+    errors: tuple[FieldError, ...]
+    doubt: Doubt = Doubt.NONE
+
+    @property
+    def message(self) -> str:
+        """All rules in one line, for people."""
+        shown_errors = "; ".join(
+            f"{one.field}: {one.rule}" + (f" (got {one.value})" if one.value else "")
+            for one in self.errors[:3]
+        )
+        more = f"; and {len(self.errors) - 3} more" if len(self.errors) > 3 else ""  # noqa: PLR2004
+        return shown_errors + more
+
+
+def admit(spec: WorkloadSpec, team_name: str, rules: Rules) -> AdmittedWorkload | Refused:
+    """Judge a decoded spec of a team; never raises. O(size of the spec) for equal requests."""
+    errors = Errors()
+    check_form(spec, errors)
+    if not errors:
+        check_kind(spec, errors)
+    if errors:
+        return Refused(errors=tuple(errors))
+    standing = _whose(spec, team_name, rules)
+    if isinstance(standing, Refused):
+        return standing
+    filled = _with_defaults(spec, standing)
+    _check_maxima(filled, standing.team, errors)
+    if not errors:
+        too_small = model_error(filled, rules.fleet)
+        errors.extend(() if too_small is None else (too_small,))
+    if errors:
+        return Refused(errors=tuple(errors))
+    unfit = rules.fit_errors(filled, standing.queue)
+    if unfit:
+        return Refused(errors=unfit, doubt=Doubt.FIT)
+    chosen = standing.priority_class
+    return AdmittedWorkload(spec=filled, queue=standing.queue.name, priority=chosen.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Standing:
+    """Whose a submission is, and what that entitles it to."""
+
+    team: TeamPolicy
+    queue: QueueRules
+    priority_class: PriorityClass
+
+
+def _whose(spec: WorkloadSpec, team_name: str, rules: Rules) -> _Standing | Refused:
+    team = rules.teams.get(team_name)
+    if team is None:
+        return _unknown("team", team_name, "is not a team; an administrator must apply it first")
+    name = spec.queue or team.default_queue
+    queue = rules.queues.get(name)
+    if queue is None or queue.team != team.name:
+        return _unknown("queue", name, f"is not a queue of team {team.name}")
+    chosen = _priority_class(spec, team, rules.classes)
+    if isinstance(chosen, Refused):
+        return chosen
+    if chosen.protected and any(one.gpu.milli for one in spec.pod_sets):
+        rule = "a protected class never runs on shares of a GPU; ask for whole GPUs or MIG"
+        return _refused("priority_class", chosen.name, rule)
+    return _Standing(team=team, queue=queue, priority_class=chosen)
+
+
+def _refused(path: str, value: str, rule: str) -> Refused:
+    return Refused(errors=(FieldError(field=path, value=shown(value), rule=rule),))
+
+
+def _unknown(path: str, value: str, rule: str) -> Refused:
+    return replace(_refused(path, value, rule), doubt=Doubt.NAMES)
+
+
+_FORMS: Final[Mapping[WorkloadKind, tuple[frozenset[str], str]]] = {
+    WorkloadKind.TRAINING: (frozenset(("count",)), "training gets whole GPUs: ask by count"),
+    WorkloadKind.INFERENCE: (
+        frozenset(("count", "mig_profile")),
+        "inference gets whole GPUs or MIG, never a time-slice: ask by count or mig_profile",
+    ),
+    WorkloadKind.BATCH_INFERENCE: (
+        frozenset(("milli", "mig_profile")),
+        "batch inference gets a share or MIG: ask by milli with memory_mib, or mig_profile",
+    ),
+    WorkloadKind.NOTEBOOK: (
+        frozenset(("milli", "mig_profile")),
+        "a notebook gets a share or MIG: ask by milli with memory_mib, or mig_profile",
+    ),
+}
+"""How each kind may hold GPUs (mission A4); pods without a GPU are free."""
+
+
+def check_kind(spec: WorkloadSpec, errors: Errors) -> None:
+    """Collect pod sets whose form of GPU request is not for the kind."""
+    allowed, rule = _FORMS[spec.kind]
+    for index, pod_set in enumerate(spec.pod_sets):
+        gpu = pod_set.gpu
+        form = "count" if gpu.count else "milli" if gpu.milli else "mig_profile"
+        value: int | str = gpu.count or gpu.milli or gpu.mig_profile
+        if value and form not in allowed:
+            errors.add(f"pod_sets[{index}].gpu.{form}", value, rule)
+
+
+def _priority_class(
+    spec: WorkloadSpec, team: TeamPolicy, classes: Mapping[str, PriorityClass]
+) -> PriorityClass | Refused:
+    granted = team.priority_classes
+    if not spec.priority_class:
+        default = default_class(spec.kind, granted, classes)
+        if default is None:
+            return _unknown("priority_class", "", f"team {team.name} has no priority class to use")
+        return default
+    found = classes.get(spec.priority_class)
+    if found is not None and may_use(granted, found):
+        return found
+    usable = names(one for one in classes.values() if may_use(granted, one))
+    rule = f"is not a priority class that team {team.name} may use; it may use: {usable}"
+    refused = _refused("priority_class", spec.priority_class, rule)
+    return replace(refused, doubt=Doubt.NAMES if found is None else Doubt.NONE)
+
+
+def class_for_team(name: str, team_name: str, rules: Rules) -> PriorityClass | None:
+    """The class `name` if the team may use it: the check behind a change of priority."""
+    team, found = rules.teams.get(team_name), rules.classes.get(name)
+    if team is None or found is None or not may_use(team.priority_classes, found):
+        return None
+    return found
+
+
+def _with_defaults(spec: WorkloadSpec, standing: _Standing) -> WorkloadSpec:
+    default_pod = standing.team.default_pod
+    notebook = spec.kind is WorkloadKind.NOTEBOOK
+    idle, live = spec.idle_timeout_seconds, spec.time_to_live_seconds
+    return replace(
+        spec,
+        pod_sets=tuple([_filled(one, spec.kind, default_pod) for one in spec.pod_sets]),
+        queue=standing.queue.name,
+        priority_class=standing.priority_class.name,
+        idle_timeout_seconds=NOTEBOOK_IDLE_TIMEOUT_SECONDS if notebook and idle is None else idle,
+        time_to_live_seconds=NOTEBOOK_TIME_TO_LIVE_SECONDS if notebook and live is None else live,
+    )
+
+
+def _filled(pod_set: PodSet, kind: WorkloadKind, default_pod: Resources) -> PodSet:
+    gpu = pod_set.gpu
+    if gpu.mig_profile and not gpu.mig_count:
+        gpu = replace(gpu, mig_count=1)
+    shm_mib = TRAINING_SHM_MIB if kind is WorkloadKind.TRAINING else OTHER_SHM_MIB
+    return replace(
+        pod_set,
+        min_count=least_count(pod_set),
+        gpu=gpu,
+        cpu_milli=default_pod.cpu_milli if pod_set.cpu_milli is None else pod_set.cpu_milli,
+        memory_mib=default_pod.memory_mib if pod_set.memory_mib is None else pod_set.memory_mib,
+        shm_mib=shm_mib if pod_set.shm_mib is None else pod_set.shm_mib,
+    )
+
+
+def _check_maxima(spec: WorkloadSpec, team: TeamPolicy, errors: Errors) -> None:
+    limit = team.max_pod
+    for index, pod_set in enumerate(spec.pod_sets):
+        wanted = pod_resources(pod_set)
+        for name in ("gpu_milli", "cpu_milli", "memory_mib"):
+            have, most = getattr(wanted, name), getattr(limit, name)
+            if have > most:
+                path = "gpu" if name == "gpu_milli" else name
+                rule = f"must be at most {name} {most} in one pod of team {team.name}"
+                errors.add(f"pod_sets[{index}].{path}", f"{name} {have}", rule)

@@ -1,0 +1,144 @@
+"""Is one set of pods well formed: its counts, GPUs, image, command, environment and volumes?"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from shared.core.admission.errors import Errors, check_range
+from shared.core.admission.gang import check_slices
+from shared.core.mig.profiles import is_profile
+from shared.core.model import GpuRequest, PodSet
+
+PODS_MAX: Final = 4096
+GPUS_PER_POD_MAX: Final = 1024
+CPU_MILLI_MAX: Final = 4_096_000
+MEMORY_MIB_MAX: Final = 67_108_864
+"""64 TiB."""
+GPU_MEMORY_MIB_MAX: Final = 4_194_304
+LIST_MAX: Final = 64
+ENVIRONMENT_MAX: Final = 100
+COMMAND_MAX: Final = 256
+LONG_TEXT_MAX: Final = 4096
+is_name = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?").fullmatch
+_reference = re.compile(r"[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?").fullmatch
+_variable = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,252}").fullmatch
+_image = re.compile(r"[A-Za-z0-9][-_.:/@A-Za-z0-9]{0,1023}").fullmatch
+_long_text_unsafe = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]").search
+NAME_RULE: Final = "must be a DNS-1123 label: a-z, 0-9 and '-', at most 63 characters"
+_REFERENCE_RULE: Final = "must be the name of an object: a-z, 0-9, '-' and '.', at most 253"
+_VARIABLE_RULE: Final = "must be letters, digits and '_', not beginning with a digit"
+_FORBIDDEN_RULE: Final = "is set by the scheduler alone; remove it"
+_FORBIDDEN_PREFIXES: Final = ("NVIDIA_", "MUSTER_")
+_FORBIDDEN_VARIABLES: Final = frozenset(
+    ("CUDA_VISIBLE_DEVICES", "LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT")
+)
+
+
+def text_length(pod_set: PodSet) -> int:
+    """Characters of its command and environment."""
+    length = sum(map(len, pod_set.command)) if pod_set.command else 0
+    for name, value in pod_set.environment.items():
+        length += len(name) + len(value)
+    return length
+
+
+def check_pod_set(path: str, pod_set: PodSet, errors: Errors) -> None:
+    """Every broken rule about the form of one pod set, whose fields begin with `path`."""
+    if not is_name(pod_set.name):
+        errors.add(f"{path}.name", pod_set.name, NAME_RULE)
+    if not 1 <= pod_set.count <= PODS_MAX:
+        errors.add(f"{path}.count", pod_set.count, f"must be 1 to {PODS_MAX}")
+    elif pod_set.min_count is not None and not 1 <= pod_set.min_count <= pod_set.count:
+        rule = f"must be 1 to count ({pod_set.count})"
+        errors.add(f"{path}.min_count", pod_set.min_count, rule)
+    if pod_set.slices:
+        check_slices(f"{path}.slices", pod_set, errors)
+    _check_gpu(f"{path}.gpu", pod_set.gpu, errors)
+    check_range(f"{path}.cpu_milli", pod_set.cpu_milli, 0, CPU_MILLI_MAX, errors)
+    check_range(f"{path}.memory_mib", pod_set.memory_mib, 0, MEMORY_MIB_MAX, errors)
+    check_range(f"{path}.shm_mib", pod_set.shm_mib, 0, MEMORY_MIB_MAX, errors)
+    if pod_set.image and not _image(pod_set.image):
+        rule = "must be an image reference of at most 1,024 characters, without spaces"
+        errors.add(f"{path}.image", pod_set.image, rule)
+    if pod_set.command:
+        _check_command(f"{path}.command", pod_set.command, errors)
+    if pod_set.environment:
+        _check_environment(f"{path}.environment", pod_set.environment, errors)
+    if pod_set.secrets:
+        _check_references(f"{path}.secrets", pod_set.secrets, errors)
+    if pod_set.volumes:
+        _check_references(f"{path}.volumes", pod_set.volumes, errors)
+
+
+def _check_gpu(path: str, gpu: GpuRequest, errors: Errors) -> None:
+    forms = (gpu.count != 0) + (gpu.milli != 0) + bool(gpu.mig_profile)
+    if forms > 1:
+        given = ", ".join(name for name in ("count", "milli", "mig_profile") if getattr(gpu, name))
+        errors.add(path, given, "must have exactly one of count, milli, mig_profile")
+        return
+    if not 0 <= gpu.count <= GPUS_PER_POD_MAX:
+        errors.add(f"{path}.count", gpu.count, f"must be 0 to {GPUS_PER_POD_MAX} GPUs")
+    if gpu.milli or gpu.memory_mib:
+        _check_share(path, gpu, errors)
+    if gpu.mig_profile or gpu.mig_count:
+        _check_mig(path, gpu, errors)
+
+
+def _check_share(path: str, gpu: GpuRequest, errors: Errors) -> None:
+    if not gpu.milli:
+        errors.add(f"{path}.memory_mib", gpu.memory_mib, "goes only with milli")
+        return
+    if not 1 <= gpu.milli <= 999:  # noqa: PLR2004  # a share is less than one GPU
+        errors.add(f"{path}.milli", gpu.milli, "must be 1 to 999; ask for whole GPUs by count")
+    if not 1 <= gpu.memory_mib <= GPU_MEMORY_MIB_MAX:
+        rule = f"must be 1 to {GPU_MEMORY_MIB_MAX} beside milli: a share has its own GPU memory"
+        errors.add(f"{path}.memory_mib", gpu.memory_mib, rule)
+
+
+def _check_mig(path: str, gpu: GpuRequest, errors: Errors) -> None:
+    if not gpu.mig_profile:
+        errors.add(f"{path}.mig_count", gpu.mig_count, "goes only with mig_profile")
+        return
+    if not is_profile(gpu.mig_profile):
+        rule = "must be a MIG profile such as 1g.10gb, 2g.20gb, 3g.40gb or 7g.80gb"
+        errors.add(f"{path}.mig_profile", gpu.mig_profile, rule)
+    if not 0 <= gpu.mig_count <= GPUS_PER_POD_MAX:
+        errors.add(f"{path}.mig_count", gpu.mig_count, f"must be 1 to {GPUS_PER_POD_MAX}")
+
+
+def _check_command(path: str, command: tuple[str, ...], errors: Errors) -> None:
+    if len(command) > COMMAND_MAX:
+        errors.add(path, len(command), f"must have at most {COMMAND_MAX} words")
+        return
+    for index, word in enumerate(command):
+        if len(word) > LONG_TEXT_MAX or _long_text_unsafe(word):
+            errors.add(f"{path}[{index}]", word, _LONG_TEXT_RULE)
+
+
+_LONG_TEXT_RULE: Final = f"must be at most {LONG_TEXT_MAX} characters, none a control character"
+
+
+def _check_environment(path: str, environment: dict[str, str], errors: Errors) -> None:
+    if len(environment) > ENVIRONMENT_MAX:
+        errors.add(path, len(environment), f"must have at most {ENVIRONMENT_MAX} variables")
+        return
+    for name, value in environment.items():
+        upper = name.upper()
+        if not _variable(name):
+            errors.add(path, name, _VARIABLE_RULE)
+        elif upper in _FORBIDDEN_VARIABLES or upper.startswith(_FORBIDDEN_PREFIXES):
+            errors.add(f"{path}.{name}", value, _FORBIDDEN_RULE)
+        elif len(value) > LONG_TEXT_MAX or _long_text_unsafe(value):
+            errors.add(f"{path}.{name}", "(not shown)", _LONG_TEXT_RULE)
+
+
+def _check_references(path: str, names: tuple[str, ...], errors: Errors) -> None:
+    if len(names) > LIST_MAX:
+        errors.add(path, len(names), f"must have at most {LIST_MAX} names")
+        return
+    for index, name in enumerate(names):
+        if not _reference(name):
+            errors.add(f"{path}[{index}]", name, _REFERENCE_RULE)
+    if len(set(names)) < len(names):
+        errors.add(path, len(names), "must not name one object twice")

@@ -1,0 +1,1 @@
+"""Promised starts: which nodes are kept for who waits longest, and from when."""

@@ -1,0 +1,1 @@
+"""The fewest moves that let a blocked gang start."""

@@ -1,0 +1,1 @@
+"""MIG as the products define it: profiles, legal starts, and what each position leaves open."""

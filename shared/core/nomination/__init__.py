@@ -1,0 +1,1 @@
+"""Who may be tried next, under quota: lines, turns, windows."""

@@ -1,0 +1,43 @@
+"""What quota decides about a workload: it may be tried, no longer, or it waits for a reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shared.core.amounts import Amount
+from shared.core.decision import Refusal
+from shared.core.nomination.pending import Pending
+
+
+@dataclass(frozen=True, slots=True)
+class Nominate:
+    """`pending` may be tried in `flavors`, in this order."""
+
+    pending: Pending
+    nomination: int
+    flavors: tuple[str, ...]
+    strict: bool
+    within_nominal: bool
+    borrowable: tuple[Amount, ...]
+    """For each flavor, what the queue may borrow there now."""
+    by_eviction: bool
+    """It fits in none of them before others have made room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw:
+    """Nomination number `nomination` is taken back."""
+
+    pending: Pending
+    nomination: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """`pending` waits, for this reason."""
+
+    pending: Pending
+    refusal: Refusal
+
+
+Decision = Nominate | Withdraw | Refuse

@@ -1,0 +1,167 @@
+"""Whether others could make room for a request in its queue's quota, by the policy of the queue.
+
+A workload with hope is nominated although quota has no room: placement refuses it, and the
+preemption service looks for victims. So this is a quick look at sums, level by level; who exactly
+goes, and whether anybody may, is for the search to find. Inside the queue, work of lower priority
+may go. Where a level above is full, members of any cohort on the way to it that hold too much may:
+where the branch that asks stays within what it owns (reclaim), or has a strictly smaller weighted
+share than another (fair share). What already hopes in the queue counts too, so no more is
+nominated than could go; but larger work that was refused (there may be quota and no whole node)
+keeps nobody back, and work that would have to borrow does not keep back what is owed.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from shared.core.amounts import Amount, fits
+from shared.core.nomination.pending import Line, Phase
+from shared.core.quota.fair_share import borrowed_share, share, within_nominal
+from shared.core.quota.queue_policy import QueuePolicy, Reclaim, WithinQueue
+from shared.core.quota.tree import NOTHING, QuotaNode, QuotaTree
+from shared.core.units import UNLIMITED
+
+OPEN_FEW: Final = 64
+"""Open nominations of a queue beside which what is owed does not mind larger hopes."""
+
+
+class Hope:
+    """Answers for one tree; the largest shares are remembered until `forget`."""
+
+    def __init__(self, tree: QuotaTree) -> None:
+        self._tree = tree
+        self._largest: dict[str, list[tuple[int, str]]] = {}
+
+    def forget(self) -> None:
+        """Use has changed since the last question."""
+        self._largest.clear()
+
+    def of(self, line: Line, flavor: str, request: Amount, priority: int) -> bool:
+        """Whether evictions could make room for `request`, which has none now."""
+        hoped = line.hoped.get(flavor, NOTHING)
+        if self._could(line, flavor, _with_hoped(request, hoped), priority):
+            return True
+        return (
+            hoped != NOTHING
+            and len(line.open) < OPEN_FEW
+            and self._could(line, flavor, request, priority)
+            and self._passes(line, flavor, request, priority)
+        )
+
+    def _passes(self, line: Line, flavor: str, request: Amount, priority: int) -> bool:
+        """Whether what hopes may be passed by, or so much of it that the rest leaves hope."""
+        policy, hoped = _policy(line), line.hoped.get(flavor, NOTHING)
+        owed = (
+            policy.reclaim is not Reclaim.NEVER
+            and within_nominal(line.node, flavor, request)
+            and self._across(line.node, flavor, request, policy)
+        )
+        if owed and not within_nominal(line.node, flavor, hoped):
+            return True
+        larger = _larger(line, flavor, request)
+        wanted = _with_hoped(request, _minus(hoped, larger))
+        return any(larger) and (owed or self._could(line, flavor, wanted, priority))
+
+    def _could(self, line: Line, flavor: str, wanted: Amount, priority: int) -> bool:
+        policy = _policy(line)
+        return self._inside(line, flavor, wanted, priority, policy) or self._across(
+            line.node, flavor, wanted, policy
+        )
+
+    def _inside(
+        self, line: Line, flavor: str, wanted: Amount, priority: int, policy: QueuePolicy
+    ) -> bool:
+        """Whether it fits once all work of lower priority of the queue is gone.
+
+        Tried, not summed: what comes back to a guaranteed part never burdened the cohort, and
+        fits there however much more than it has the cohort uses.
+        """
+        if policy.within_queue is WithinQueue.NEVER:
+            return False
+        lower = line.use_below(flavor, priority)
+        if not any(lower):
+            return False
+        self._tree.charge(line.name, flavor, lower, -1)
+        blocker = self._tree.blocked_by(line.node, flavor, wanted)
+        self._tree.charge(line.name, flavor, lower)
+        return blocker is None
+
+    def _across(self, queue: QuotaNode, flavor: str, wanted: Amount, policy: QueuePolicy) -> bool:
+        """Whether each level that is full could have members, at or below it, with too much.
+
+        What a sister of the queue gives back is free at every level above as well.
+        """
+        below: list[tuple[QuotaNode, Amount]] = []
+        for node, asked in self._tree.levels(queue, flavor, wanted):
+            if not fits(asked, node.taken(flavor), node.limits_in(flavor).ceiling) and not any(
+                self._may_ask(branch, more, (queue.name, flavor, wanted), policy)
+                for branch, more in below
+            ):
+                return False
+            below.append((node, asked))
+        return True
+
+    def _may_ask(
+        self, branch: QuotaNode, more: Amount, wanted: tuple[str, str, Amount], policy: QueuePolicy
+    ) -> bool:
+        """Whether other members of its cohort may have to give way to `branch`."""
+        flavor = wanted[1]
+        owed = policy.reclaim is not Reclaim.NEVER and fits(
+            more, branch.taken(flavor), branch.owned(flavor)
+        )
+        return owed or (policy.fair_share and self._has_less(branch, wanted))
+
+    def _has_less(self, branch: QuotaNode, wanted: tuple[str, str, Amount]) -> bool:
+        """Whether `branch` with what is wanted has less than another member of its cohort."""
+        others = (one for one, name in self._shares(branch.parent) if name != branch.name)
+        largest = next(others, None)
+        if largest is None:
+            return False
+        self._tree.promise(*wanted)
+        mine = share(branch)
+        self._tree.promise(*wanted, -1)
+        return mine < largest
+
+    def _shares(self, cohort: QuotaNode | None) -> list[tuple[int, str]]:
+        """The two borrowers with the largest shares. O(members), once after each `forget`."""
+        assert cohort is not None, "a branch has a cohort"
+        found = self._largest.get(cohort.name)
+        if found is None:
+            shares = sorted(
+                (share(one), one.name) for one in cohort.children.values() if borrowed_share(one)
+            )
+            found = self._largest[cohort.name] = shares[:-3:-1]
+        return found
+
+
+def _policy(line: Line) -> QueuePolicy:
+    document = line.node.document
+    assert document is not None, "who may go in a flavor has a document that names it"
+    return document.policy
+
+
+def _larger(line: Line, flavor: str, request: Amount) -> Amount:
+    """What hopes in vain in the queue and is larger. O(open nominations)."""
+    found = NOTHING
+    for one in line.open.values():
+        in_vain = one.phase is Phase.REFUSED and one.hopes_in == flavor
+        if in_vain and one.request[0] > request[0]:
+            found = _plus(found, one.request)
+    return found
+
+
+def _with_hoped(request: Amount, hoped: Amount) -> Amount:
+    """`request` and what hopes already, in the units that are asked for."""
+    return (
+        min(request[0] + hoped[0], UNLIMITED) if request[0] else 0,
+        min(request[1] + hoped[1], UNLIMITED) if request[1] else 0,
+        min(request[2] + hoped[2], UNLIMITED) if request[2] else 0,
+    )
+
+
+def _plus(one: Amount, other: Amount) -> Amount:
+    return one[0] + other[0], one[1] + other[1], one[2] + other[2]
+
+
+def _minus(one: Amount, other: Amount) -> Amount:
+    return one[0] - other[0], one[1] - other[1], one[2] - other[2]

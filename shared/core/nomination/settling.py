@@ -1,0 +1,117 @@
+"""The conclusions of a batch: whoever may go now is nominated, others are told why not.
+
+At most `TURN_MAX` nominations and as many withdrawals at once; what is left goes on in the next
+turn. Where queues of a tree want the same room, or the window could fill, they nominate in the
+order of core/nomination/turns.py; a line that nobody disputes its room goes on alone.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from shared.core.nomination.agenda import Agenda
+from shared.core.nomination.pending import Line
+from shared.core.nomination.permission import Permissions
+from shared.core.nomination.telling import Teller
+from shared.core.nomination.turns import Turn, Use, take_turns
+from shared.core.nomination.window import OPEN, Window
+
+TURN_MAX: Final = 1_000
+"""Nominations in one turn; what is left goes on in the next."""
+
+
+class Settling:
+    """Draws the conclusions; `used` is what a queue used over time."""
+
+    def __init__(
+        self, agenda: Agenda, window: Window, permissions: Permissions, teller: Teller
+    ) -> None:
+        self._agenda = agenda
+        self._window = window
+        self._permissions = permissions
+        self._teller = teller
+
+    @property
+    def contended(self) -> bool:
+        """Whether one turn could fill the window: then queues take it in their order."""
+        return self._window.count + TURN_MAX > self._window.open_max
+
+    def settle(self, used: Use) -> None:
+        """Look at the lines that are due; those with more to do are due again."""
+        lines = self._agenda.take()
+        self._permissions.hope.forget()
+        share = max(1, TURN_MAX // max(1, len(lines)))
+        for line in lines:
+            self._recheck(line, share)
+        ready = [line for line in lines if not line.suspects and not line.held]
+        left = self._go(ready, share, used)
+        for line in lines:
+            self._teller.tell_line(line, self._window.count)
+        for line in (*left, *(one for one in lines if one.suspects)):
+            self._agenda.look_at(line)
+
+    def _recheck(self, line: Line, share: int) -> None:
+        """Withdraw nominations that the rules would not give any more, or not like this."""
+        for _ in range(min(share, len(line.suspects))):
+            pending = line.suspects.pop()
+            if pending.phase in OPEN and (
+                line.held or pending.offered != self._permissions.for_pending(line, pending)
+            ):
+                self._window.withdraw(pending)
+                line.enter(pending)
+
+    def _go(self, lines: Sequence[Line], share: int, used: Use) -> list[Line]:
+        """Nominate; who has more to do."""
+        if self.contended:
+            return take_turns(lines, self._next, self._take, used, TURN_MAX)
+        rivals = Counter(line.node.root.name for line in lines)
+        left = []
+        disputed = []
+        for line in lines:
+            if rivals[line.node.root.name] > 1:
+                disputed.append(line)
+            elif self._turn(line, share):
+                left.append(line)
+        return left + take_turns(disputed, self._next, self._take, used, TURN_MAX)
+
+    def _turn(self, line: Line, share: int) -> bool:
+        """Nominate in order; whether the share was used up with more to do."""
+        for turn in self._turns(line):
+            if share <= 0:
+                return True
+            share -= 1
+            if not self._take(line, turn):
+                return False
+        return False
+
+    def _turns(self, line: Line) -> Iterator[Turn]:
+        """Who may go, in order; whoever asks on has nominated the one before."""
+        if line.least is None or not self._permissions.could_fit(line):
+            return
+        heads = line.heads()
+        line.measure()
+        while heads:
+            members = heads[0][2]
+            first, room = members.lineup.first(), self._permissions.room(line, members)
+            if room.flavor and first is not None:
+                yield Turn(first, members, room)
+            elif line.strict:
+                return
+            follower = members.lineup.first() if room.flavor else None
+            if follower is None:
+                heapq.heappop(heads)
+            else:
+                heapq.heapreplace(heads, (follower.key, follower.id, members))
+
+    def _next(self, line: Line) -> Turn | None:
+        return next(self._turns(line), None)
+
+    def _take(self, line: Line, turn: Turn) -> bool:
+        """Nominate, if the window has room; whether it had."""
+        if not self._window.has_room_for(line, turn.pending):
+            return False
+        self._window.offer(line, turn.members, turn.pending, turn.room)
+        return True

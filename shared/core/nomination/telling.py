@@ -1,0 +1,83 @@
+"""Whom quota tells why he waits: the first of each queue, and only when the reason is another.
+
+A queue can be long, so at most `TOLD_MAX` of it know their reason; who leaves makes room for the
+next. Reasons are told again after a change of rules, and to the head of a strict queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from shared.core.amounts import fits
+from shared.core.decision import Refusal
+from shared.core.nomination.pending import TOLD_MAX, Line, Pending, RequestClass
+from shared.core.nomination.permission import Permissions
+from shared.core.quota import reasons as quota_reasons
+
+Tell = Callable[[Pending, Refusal], None]
+
+
+class Teller:
+    """Hands each reason that is news to `tell`."""
+
+    def __init__(self, permissions: Permissions, tell: Tell) -> None:
+        self._permissions = permissions
+        self._give = tell
+
+    def tell_line(self, line: Line, open_count: int) -> None:
+        """Tell what has changed: everything after a change of rules, else the head and the new."""
+        head = line.head() if line.strict else None
+        if line.retell:
+            line.retell = False
+            for pending in line.told.values():
+                self._tell(line, pending, self.refusal(line, pending, head, open_count))
+        elif head is not None and head.told is not None:
+            self._tell(line, head, self.refusal(line, head, head, open_count))
+        self.tell_more(line, head, open_count)
+
+    def tell_more(self, line: Line, head: Pending | None, open_count: int) -> None:
+        """Tell the first that were not told yet, up to the bound."""
+        while len(line.told) < TOLD_MAX:
+            pending = line.untold.pop()
+            if pending is None:
+                return
+            self._tell(line, pending, self.refusal(line, pending, head, open_count))
+
+    def _tell(self, line: Line, pending: Pending, refusal: Refusal) -> None:
+        if pending.told is refusal.reason:
+            return
+        pending.told = refusal.reason
+        line.told[pending.id] = pending
+        self._give(pending, refusal)
+
+    def refusal(
+        self, line: Line, pending: Pending, head: Pending | None, open_count: int
+    ) -> Refusal:
+        """Why a waiting workload is not nominated; `head` is the first of a strict queue."""
+        document = line.node.document
+        if line.held and document is not None:
+            return quota_reasons.queue_held(line.name, draining=document.draining)
+        members = line.classes[pending.request, pending.choice]
+        permitted = self._permissions.permitted(line, members)
+        by_budget = self._permissions.by_budget(line, members)
+        if not permitted:
+            return by_budget or self._never(line, members)
+        if head is not None and head is not pending:
+            return quota_reasons.behind_head(line.name, head.id)
+        if by_budget is not None:
+            return by_budget
+        for flavor in permitted:
+            for node, asked in self._permissions.tree.levels(line.node, flavor, members.request):
+                if not fits(asked, node.taken(flavor), node.limits_in(flavor).ceiling):
+                    return quota_reasons.waiting(line.node, node, flavor, asked)
+        return quota_reasons.window_full(open_count)
+
+    def _never(self, line: Line, members: RequestClass) -> Refusal:
+        choice = members.choice
+        matching = self._permissions.matching(line, choice)
+        if not matching and self._permissions.matching(line, choice._replace(interruptible=True)):
+            return quota_reasons.only_spot(line.name)
+        if not matching:
+            return quota_reasons.no_flavor(line.name, choice.products)
+        largest = max(matching, key=line.node.potential)
+        return quota_reasons.exceeds(line.node, largest, members.request)

@@ -1,0 +1,75 @@
+"""Where a gang would go if some workloads were gone, and that very place taken later.
+
+Between the two the victims are stopped; whoever plans keeps others off the place meanwhile
+(design.md 1, Preemption). Nothing is decided anew when the last victim is gone: the gang gets what
+was promised, or nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shared.core.attempt import attempt
+from shared.core.cluster import Cluster, pod_size
+from shared.core.defragment.rehearsal import takes
+from shared.core.demand import Gang, gang_of
+from shared.core.elastic import attempt_most, spare_units
+from shared.core.model import Placement, PodPlacement, Workload
+from shared.core.placement import placement_of
+from shared.core.request import PlacementRequest
+from shared.core.statement import Statement
+from shared.core.units import NOTHING
+
+Holder = tuple[Workload, Placement]
+
+
+def place_without(
+    cluster: Cluster, leaving: Sequence[Holder], request: PlacementRequest
+) -> Placement | None:
+    """The placement of `request` with `leaving` out of the way; `cluster` is left as it was.
+
+    None if it does not fit even so. `request.headroom` is what quota leaves without them.
+    """
+    for workload, placement in leaving:
+        cluster.release(workload.team, placement.pods, workload.spec.pod_sets)
+    found = _first(cluster, gang_of(request.workload, request.pins), request)
+    for workload, placement in reversed(leaving):
+        cluster.charge(workload.team, placement.pods, workload.spec.pod_sets)
+    return found
+
+
+def _first(cluster: Cluster, gang: Gang, request: PlacementRequest) -> Placement | None:
+    """In the order of `core.placement.place`: whole in any flavor, then as much as fits."""
+    for flavor in request.flavors:
+        headroom = request.headroom.get(flavor, NOTHING)
+        placement = _undone(flavor, attempt(cluster, gang, flavor, headroom))
+        if placement is not None:
+            return placement
+    for flavor in request.flavors if spare_units(gang) else ():
+        headroom = request.headroom.get(flavor, NOTHING)
+        placement = _undone(flavor, attempt_most(cluster, gang, flavor, headroom))
+        if placement is not None:
+            return placement
+    return None
+
+
+def _undone(flavor: str, statement: Statement | None) -> Placement | None:
+    if statement is None:
+        return None
+    placement = placement_of(flavor, statement)
+    statement.rollback()
+    return placement
+
+
+def take(cluster: Cluster, workload: Workload, placement: Placement) -> bool:
+    """Charge exactly `placement`; False, and nothing charged, if any part of it is not free."""
+    sizes = {pod_set.name: pod_size(pod_set) for pod_set in workload.spec.pod_sets}
+    charged: list[PodPlacement] = []
+    for pod in placement.pods:
+        node = cluster.nodes.get(pod.node)
+        if node is None or not takes(node, pod.shares, workload.team, sizes[pod.pod_set]):
+            cluster.release(workload.team, charged, workload.spec.pod_sets)
+            return False
+        cluster.charge(workload.team, (pod,), workload.spec.pod_sets)
+        charged.append(pod)
+    return True

@@ -1,0 +1,120 @@
+"""Why quota lets a workload wait: one reason, the numbers in A7's words, and the next step."""
+
+from __future__ import annotations
+
+from shared.core.amounts import FIELDS, UNITS, Amount, exceeded, text
+from shared.core.decision import Reason, Refusal
+from shared.core.quota.limits import exceeding
+from shared.core.quota.tree import NOTHING, QuotaNode
+from shared.core.units import UNLIMITED
+
+
+def queue_held(queue: str, *, draining: bool) -> Refusal:
+    """The queue takes nothing in."""
+    stopped = "is drained: what runs of it is stopped, and" if draining else "is held:"
+    return Refusal(
+        reason=Reason.QUEUE_HELD,
+        message=f"queue {queue} {stopped} nothing of it is started",
+        next_step="an administrator must release the queue",
+    )
+
+
+def no_flavor(queue: str, products: tuple[str, ...]) -> Refusal:
+    """No flavor of the queue has what is wanted."""
+    wanted = f" of {', '.join(products[:4])}" if products else ""
+    return Refusal(
+        reason=Reason.NO_MATCHING_NODE,
+        message=f"queue {queue} has no quota in any flavor{wanted}",
+        next_step="choose another product or queue, or ask for quota in such a flavor",
+    )
+
+
+def only_spot(queue: str) -> Refusal:
+    """Only spot flavors would do, and the workload cannot live there."""
+    return Refusal(
+        reason=Reason.NO_MATCHING_NODE,
+        message=f"queue {queue} has only spot flavors for it, and it may not be interrupted",
+        next_step="set checkpoint_interval_seconds and preemptible, or ask for other quota",
+    )
+
+
+def exceeds(node: QuotaNode, flavor: str, request: Amount) -> Refusal:
+    """More than the whole quota: it would wait for ever."""
+    limit = node.potential(flavor)
+    return Refusal(
+        reason=Reason.EXCEEDS_QUOTA,
+        message=f"{exceeded(node.name, request, NOTHING, limit)} (flavor {flavor})",
+        next_step="ask for less, or for more quota: this can never start",
+        evidence=_evidence(request, NOTHING, limit),
+    )
+
+
+def waiting(queue: QuotaNode, node: QuotaNode, flavor: str, asked: Amount) -> Refusal:
+    """It fits once others of `node`, the queue or a cohort above it, have ended.
+
+    `asked` is the part of the request that `node` has to count.
+    """
+    limit, taken = node.limits_in(flavor).ceiling, node.taken(flavor)
+    short = [
+        index
+        for index in range(len(FIELDS))
+        if asked[index] and taken[index] + asked[index] > limit[index] < UNLIMITED
+    ]
+    missing = ", ".join(
+        text(UNITS[index], taken[index] + asked[index] - limit[index]) for index in short
+    )
+    level = _level(queue, node, flavor, short)
+    return Refusal(
+        reason=Reason.WAITING_FOR_QUOTA,
+        message=f"{exceeded(node.name, asked, taken, limit)} (flavor {flavor}){level}",
+        next_step=f"starts when {missing} more of {node.name} is free",
+        evidence=_evidence(asked, taken, limit),
+    )
+
+
+def _level(queue: QuotaNode, node: QuotaNode, flavor: str, short: list[int]) -> str:
+    """What the level owns, and how much of it the queue borrows."""
+    if node is queue and node.parent is None:
+        return ""
+
+    def told(amounts: Amount) -> str:
+        return ",".join(text(UNITS[index], amounts[index]) for index in short)
+
+    own = queue.own(flavor)
+    limit = own.borrowing_limit if own is not None else NOTHING
+    kind = "queue" if node is queue else "cohort"
+    owned = f"; {kind} {node.name} owns {told(node.owned(flavor))}"
+    if node is queue:
+        return f"{owned} and may borrow {told(limit or NOTHING)}"
+    borrowed = told(exceeding(queue.taken(flavor), queue.owned(flavor)))
+    most = "" if limit is None else f" of at most {told(limit)}"
+    return f"{owned}, queue {queue.name} borrows {borrowed}{most}"
+
+
+def behind_head(queue: str, head: str) -> Refusal:
+    """Strict order: nothing passes a head that waits."""
+    return Refusal(
+        reason=Reason.BEHIND_HEAD,
+        message=f"queue {queue} is strict: {head} is ahead and must start first",
+        next_step=f"wait for {head}, or raise the priority",
+    )
+
+
+def window_full(open_max: int) -> Refusal:
+    """So many are being tried already that more would change nothing."""
+    return Refusal(
+        reason=Reason.NO_CAPACITY,
+        message=f"{open_max} workloads that may start already wait for devices ahead of it",
+        next_step="wait for devices, or raise the priority",
+        evidence={"open_nominations": open_max},
+    )
+
+
+def _evidence(request: Amount, used: Amount, limit: Amount) -> dict[str, int]:
+    evidence: dict[str, int] = {}
+    for index, name in enumerate(FIELDS):
+        if request[index] and limit[index] < UNLIMITED:
+            evidence[f"requested_{name}"] = request[index]
+            evidence[f"used_{name}"] = used[index]
+            evidence[f"limited_{name}"] = limit[index]
+    return evidence

@@ -1,0 +1,1 @@
+"""Could it ever run on this fleet, were it empty? Asked at admission."""

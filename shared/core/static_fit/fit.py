@@ -1,0 +1,88 @@
+"""Could this ever run? A workload against the empty fleet (mission A5, M5, M6, M7).
+
+Only necessary conditions are checked, one pod set at a time and then their sum, so nothing that
+could be placed is ever refused; what is refused here would wait for ever. A refusal says what is
+missing and the nearest thing that would fit. A gang runs in one flavor.
+"""
+
+from __future__ import annotations
+
+from shared.core.decision import FieldError
+from shared.core.fleet_shape import Composition, FleetShape, NodeShape
+from shared.core.model import PodSet, WorkloadSpec
+from shared.core.static_fit.capacity import capacity, holds, pods_per_node
+from shared.core.static_fit.refusals import no_node, not_aligned, too_large, too_wide
+from shared.core.static_fit.wishes import named, wishes
+
+
+def fitting_flavors(
+    spec: WorkloadSpec, fleet: FleetShape
+) -> tuple[frozenset[str], FieldError | None]:
+    """Flavors in which the whole gang fits on an empty fleet, or what stands in the way.
+
+    O(different shapes x pod sets), plus O(different domains) with a required level. The spec is
+    well formed and its defaults are filled. An empty fleet refuses nothing, and says nothing.
+    """
+    if not fleet.shapes:
+        return frozenset(), None
+    flavors = None
+    for index, pod_set in enumerate(spec.pod_sets):
+        usable, error = _usable(f"pod_sets[{index}]", pod_set, spec, fleet.shapes)
+        if error is not None:
+            return frozenset(), error
+        here = {shape.flavor for shape in usable}
+        flavors = here if flavors is None else flavors & here
+    if not flavors:
+        rule = "all pod sets must fit one flavor of nodes; no flavor holds every one of them"
+        return frozenset(), FieldError(field="pod_sets", value="", rule=rule)
+    whole = {one for one in flavors if holds(spec, one, fleet.shapes)}
+    if not whole:
+        return frozenset(), too_large(spec, flavors, fleet.shapes)
+    level = spec.topology.required
+    if level is not None:
+        domains = fleet.compositions(level)
+        whole = {one for one in whole if any(holds(spec, one, domain) for domain in domains)}
+        if not whole:
+            return frozenset(), too_wide(spec, flavors, domains)
+    return _with_slices(spec, whole, fleet)
+
+
+def _with_slices(
+    spec: WorkloadSpec, flavors: set[str], fleet: FleetShape
+) -> tuple[frozenset[str], FieldError | None]:
+    """Those of `flavors` with a domain for one slice of each kind, or what stands in the way."""
+    for index, pod_set in enumerate(spec.pod_sets):
+        for at, each in enumerate(pod_set.slices):
+            domains = fleet.compositions(each.level)
+            most = {
+                one: max(capacity(pod_set, spec, one, domain) for domain in domains)
+                for one in flavors
+            }
+            flavors = {one for one in flavors if most[one] >= each.pods}
+            if not flavors:
+                rule = f"no {each.level} holds a slice: at most {max(most.values())} such pods fit"
+                path = f"pod_sets[{index}].slices[{at}].pods"
+                return frozenset(), FieldError(field=path, value=str(each.pods), rule=rule)
+    return frozenset(flavors), None
+
+
+def _usable(
+    path: str, pod_set: PodSet, spec: WorkloadSpec, shapes: Composition
+) -> tuple[list[NodeShape], FieldError | None]:
+    left = list(shapes)
+    for field, wanted, accepts, names in wishes(pod_set, spec.gpu_choice):
+        kept = [shape for shape in left if accepts(shape)]
+        if not kept:
+            have = named(names(shape) for shape in left)
+            rule = f"no node has it; this fleet has: {have}"
+            return [], FieldError(field=f"gpu_choice.{field}", value=wanted, rule=rule)
+        left = kept
+    fitting = [shape for shape in left if pods_per_node(pod_set, shape)]
+    if not fitting:
+        return [], no_node(path, pod_set, left)
+    if not spec.topology.numa_aligned:
+        return fitting, None
+    aligned = [shape for shape in fitting if pods_per_node(pod_set, shape, aligned=True)]
+    if aligned:
+        return aligned, None
+    return [], not_aligned(path, pod_set, fitting)

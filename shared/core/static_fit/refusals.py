@@ -1,0 +1,117 @@
+"""What to tell if not even the empty fleet holds a workload: field, value and nearest miss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from shared.core.decision import FieldError
+from shared.core.fleet_shape import Composition, NodeShape
+from shared.core.mig.profiles import profile_gigabytes
+from shared.core.model import PodSet, WorkloadSpec, least_count
+from shared.core.static_fit.capacity import capacity, gpu_pods_per_node, instances, profiles
+from shared.core.static_fit.wishes import named
+
+
+def no_node(path: str, pod_set: PodSet, shapes: list[NodeShape]) -> FieldError:
+    """None of `shapes` holds one pod."""
+    with_gpu = [shape for shape in shapes if gpu_pods_per_node(pod_set, shape)]
+    if not with_gpu:
+        return _no_gpu(path, pod_set, shapes)
+    field, wanted, have = "cpu_milli", pod_set.cpu_milli or 0, 0
+    have = max(shape.cpu_milli for shape in with_gpu)
+    if wanted <= have:
+        field, wanted = "memory_mib", pod_set.memory_mib or 0
+        have = max(shape.memory_mib for shape in with_gpu)
+    rule = f"must be at most {have}: the most that a node with such GPUs has"
+    if wanted <= have:
+        largest = max(with_gpu, key=lambda shape: (shape.cpu_milli, shape.memory_mib))
+        rule = (
+            "no node has this CPU, memory and GPUs together; the nearest has "
+            f"cpu_milli {largest.cpu_milli}, memory_mib {largest.memory_mib}, "
+            f"{largest.gpus + largest.mig_gpus} GPUs of {largest.product or 'no product'}"
+        )
+    return FieldError(field=f"{path}.{field}", value=str(wanted), rule=rule)
+
+
+def _no_gpu(path: str, pod_set: PodSet, shapes: list[NodeShape]) -> FieldError:
+    gpu = pod_set.gpu
+    if gpu.count:
+        largest = max(shapes, key=lambda shape: shape.gpus)
+        rule = (
+            f"must be at most {largest.gpus}: no node that matches has more GPUs "
+            f"(largest: {largest.product or 'none'}); ask for more pods of fewer GPUs"
+        )
+        return FieldError(field=f"{path}.gpu.count", value=str(gpu.count), rule=rule)
+    if gpu.milli:
+        memory = max((shape.gpu_memory_mib for shape in shapes if shape.gpus), default=0)
+        rule = f"must be at most {memory} MiB: the largest GPU that is not in MIG mode"
+        return FieldError(field=f"{path}.gpu.memory_mib", value=str(gpu.memory_mib), rule=rule)
+    offered = _offered(shapes)
+    most = max(instances(gpu.mig_profile, shape) for shape in shapes)
+    if most:
+        rule = f"must be at most {most}: no node has more instances of {gpu.mig_profile}"
+        return FieldError(field=f"{path}.gpu.mig_count", value=str(gpu.mig_count), rule=rule)
+    rule = f"no GPU in MIG mode has this profile; this fleet has: {offered}"
+    nearest = _nearest_profile(gpu.mig_profile, shapes)
+    if nearest:
+        rule += f"; nearest: {nearest}"
+    return FieldError(field=f"{path}.gpu.mig_profile", value=gpu.mig_profile, rule=rule)
+
+
+def not_aligned(path: str, pod_set: PodSet, shapes: list[NodeShape]) -> FieldError:
+    """None of `shapes` holds one pod with its GPUs in one NUMA domain."""
+    largest = max(max(shape.gpus_by_numa, default=0) for shape in shapes)
+    rule = (
+        f"must be at most {largest} with topology.numa_aligned: no NUMA domain of a node that "
+        "matches has more GPUs; ask for fewer, or leave numa_aligned out"
+    )
+    return FieldError(field=f"{path}.gpu.count", value=str(pod_set.gpu.count), rule=rule)
+
+
+def too_large(spec: WorkloadSpec, flavors: Iterable[str], nodes: Composition) -> FieldError:
+    """No flavor holds the whole gang."""
+    return _short(spec, flavors, [nodes], "the empty cluster")
+
+
+def too_wide(
+    spec: WorkloadSpec, flavors: Iterable[str], domains: tuple[Composition, ...]
+) -> FieldError:
+    """No domain of the level that is required holds the whole gang."""
+    return _short(spec, flavors, domains, f"one {spec.topology.required}")
+
+
+def _short(
+    spec: WorkloadSpec, flavors: Iterable[str], domains: Iterable[Composition], where: str
+) -> FieldError:
+    """The pod set that is short, and how many pods of it would fit at best."""
+    domains = list(domains)
+    for index, pod_set in enumerate(spec.pod_sets):
+        best, flavor = max(
+            (capacity(pod_set, spec, one, domain), one)
+            for one in sorted(flavors)
+            for domain in domains
+        )
+        least = least_count(pod_set)
+        if best < least:
+            rule = f"the gang is larger than {where}: at most {best} such pods fit ({flavor})"
+            name = "count" if least == pod_set.count else "min_count"
+            return FieldError(field=f"pod_sets[{index}].{name}", value=str(least), rule=rule)
+    pods = sum(map(least_count, spec.pod_sets))
+    rule = f"the pod sets together are larger than {where}; ask for fewer pods"
+    return FieldError(field="pod_sets", value=f"{pods} pods", rule=rule)
+
+
+def _offered(shapes: Iterable[NodeShape]) -> str:
+    return named(name for shape in shapes if shape.mig_gpus for name in profiles(shape))
+
+
+def _nearest_profile(wanted: str, shapes: Iterable[NodeShape]) -> str:
+    """The smallest profile of the fleet with at least the memory of `wanted`."""
+    names = {
+        name
+        for shape in shapes
+        if shape.mig_gpus
+        for name in profiles(shape)
+        if profile_gigabytes(name) >= profile_gigabytes(wanted)
+    }
+    return min(names, key=lambda name: (profile_gigabytes(name), name), default="")
