@@ -13,6 +13,7 @@ from services.preemption.world import HELD
 from shared.core.cluster import Cluster
 from shared.core.lifecycle import HOLDING, State
 from shared.core.model import Workload
+from shared.core.spare_room import WIDE
 from shared.events import nodes, quotas
 from shared.events.organisation import CohortApplied, PriorityClassApplied, QueueApplied
 from shared.events.plans import EvictionPlanAccepted, ReservationExpired
@@ -88,8 +89,12 @@ def agree(cell: Cell) -> None:
 
 
 def pins(cluster: Cluster) -> dict[str, int]:
-    """Nodes kept for promised starts."""
-    return {node.name: node.pin for node in cluster.nodes.values() if node.pin and node.inventory}
+    """Nodes kept for promised starts; evictions may make room in the spare rooms as well."""
+    return {
+        node.name: node.pin
+        for node in cluster.nodes.values()
+        if 0 < node.pin < WIDE and node.inventory
+    }
 
 
 def held(cluster: Cluster) -> dict[str, Any]:
