@@ -201,7 +201,7 @@ class History:
             return True
         # Shares move with every promise; whoever may hope is seen when the answer is there.
         settled = all(other.phase is not Phase.OFFERED for other in self.all)
-        hope = Hope(core.tree)
+        hope = Hope(core.tree, lambda _: None)
         return settled and any(hope.of(line, name, one.request, one.priority) for name in flavors)
 
 

@@ -124,6 +124,7 @@ class Line:
 
     __slots__ = (
         "classes",
+        "entries",
         "hoped",
         "least",
         "name",
@@ -141,6 +142,8 @@ class Line:
         self.node = node
         self.name = node.name
         self.classes: dict[tuple[Amount, Choice], RequestClass] = {}
+        self.entries = 0
+        """How often somebody began to wait here."""
         self.open: dict[str, Pending] = {}
         self.refused: Lineup[Pending] = Lineup(reverse=True)
         self.suspects: list[Pending] = []
@@ -193,6 +196,7 @@ class Line:
         if members is None:
             members = self.classes[key] = RequestClass(pending.request, pending.choice)
         members.lineup.push(pending)
+        self.entries += 1
         self.untold.push(pending)
         pending.phase = Phase.WAITING
         least = self.least

@@ -47,7 +47,7 @@ class Permissions:
         self.kinds: dict[str, FlavorKind] = {}
         """What each flavor is made of, where that is told."""
         self._blocked_above: dict[str, dict[str, Line]] = {}
-        self.hope = Hope(tree)
+        self.hope = Hope(tree, self._note_above)
         self._version = 0
         self._restrictions: dict[str, Restriction] = {}
 
@@ -128,8 +128,11 @@ class Permissions:
             if blocker is None:
                 return flavor
             if blocker is not node:
-                self._blocked_above.setdefault(node.root.name, {})[line.name] = line
+                self._note_above(line)
         return ""
+
+    def _note_above(self, line: Line) -> None:
+        self._blocked_above.setdefault(line.node.root.name, {})[line.name] = line
 
     def borrowable(self, line: Line, flavor: str) -> Amount:
         """What the queue may borrow there now, beyond what is left of its own."""

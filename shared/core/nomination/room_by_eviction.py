@@ -12,6 +12,7 @@ keeps nobody back, and work that would have to borrow does not keep back what is
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from shared.core.amounts import Amount, fits
@@ -28,8 +29,9 @@ OPEN_FEW: Final = 64
 class Hope:
     """Answers for one tree; the largest shares are remembered until `forget`."""
 
-    def __init__(self, tree: QuotaTree) -> None:
-        self._tree = tree
+    def __init__(self, tree: QuotaTree, kept_from_above: Callable[[Line], None]) -> None:
+        """`kept_from_above` hears of lines that would have hope but for a level above theirs."""
+        self._tree, self._kept_from_above = tree, kept_from_above
         self._largest: dict[str, list[tuple[int, str]]] = {}
 
     def forget(self) -> None:
@@ -84,6 +86,8 @@ class Hope:
         self._tree.charge(line.name, flavor, lower, -1)
         blocker = self._tree.blocked_by(line.node, flavor, wanted)
         self._tree.charge(line.name, flavor, lower)
+        if blocker not in {None, line.node}:
+            self._kept_from_above(line)
         return blocker is None
 
     def _across(self, queue: QuotaNode, flavor: str, wanted: Amount, policy: QueuePolicy) -> bool:

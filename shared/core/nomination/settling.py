@@ -7,9 +7,8 @@ order of core/nomination/turns.py; a line that nobody disputes its room goes on 
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from shared.core.nomination.agenda import Agenda
@@ -17,6 +16,7 @@ from shared.core.nomination.pending import Line
 from shared.core.nomination.permission import Permissions
 from shared.core.nomination.telling import Teller
 from shared.core.nomination.turns import Turn, Use, take_turns
+from shared.core.nomination.walk import Walk
 from shared.core.nomination.window import OPEN, Window
 
 TURN_MAX: Final = 1_000
@@ -66,7 +66,7 @@ class Settling:
     def _go(self, lines: Sequence[Line], share: int, used: Use) -> list[Line]:
         """Nominate; who has more to do."""
         if self.contended:
-            return take_turns(lines, self._next, self._take, used, TURN_MAX)
+            return self._take_turns(lines, used)
         rivals = Counter(line.node.root.name for line in lines)
         left = []
         disputed = []
@@ -75,39 +75,20 @@ class Settling:
                 disputed.append(line)
             elif self._turn(line, share):
                 left.append(line)
-        return left + take_turns(disputed, self._next, self._take, used, TURN_MAX)
+        return left + self._take_turns(disputed, used)
 
     def _turn(self, line: Line, share: int) -> bool:
         """Nominate in order; whether the share was used up with more to do."""
-        for turn in self._turns(line):
-            if share <= 0:
-                return True
-            share -= 1
-            if not self._take(line, turn):
+        walk = Walk(line, self._permissions)
+        for _ in range(share):
+            turn = walk.first()
+            if turn is None or not self._take(line, turn):
                 return False
-        return False
+        return walk.first() is not None
 
-    def _turns(self, line: Line) -> Iterator[Turn]:
-        """Who may go, in order; whoever asks on has nominated the one before."""
-        if line.least is None or not self._permissions.could_fit(line):
-            return
-        heads = line.heads()
-        line.measure()
-        while heads:
-            members = heads[0][2]
-            first, room = members.lineup.first(), self._permissions.room(line, members)
-            if room.flavor and first is not None:
-                yield Turn(first, members, room)
-            elif line.strict:
-                return
-            follower = members.lineup.first() if room.flavor else None
-            if follower is None:
-                heapq.heappop(heads)
-            else:
-                heapq.heapreplace(heads, (follower.key, follower.id, members))
-
-    def _next(self, line: Line) -> Turn | None:
-        return next(self._turns(line), None)
+    def _take_turns(self, lines: Sequence[Line], used: Use) -> list[Line]:
+        walks = {line.name: Walk(line, self._permissions) for line in lines}
+        return take_turns(lines, lambda line: walks[line.name].first(), self._take, used, TURN_MAX)
 
     def _take(self, line: Line, turn: Turn) -> bool:
         """Nominate, if the window has room; whether it had."""
