@@ -37,7 +37,9 @@ def test_the_same_when_all_that_came_is_one_batch(seed, placement_first):
 
 
 @settings(max_examples=60)
-@example(seed=1_333_864, single=False).via("hope that a level above kept from him, when that was freed")
+@example(seed=1_333_864, single=False).via(
+    "hope that a level above kept from him, when that was freed"
+)
 @given(seeds, st.booleans())
 def test_the_same_in_a_narrow_window(seed, single):
     play(seed, single=single, window=(4, 1))
