@@ -294,10 +294,11 @@ class Run:
 
     def _promise(self) -> bool:
         """Promise the first who need whole nodes a start; whether nodes are freer after it."""
-        if not self._blocked and not self.backfill.promises:
-            return False
-        first = heapq.nsmallest(PROMISES_MAX, self._blocked.values(), key=self._turn)
+        blocked = [live for live in self._blocked.values() if live.placement is None]
         self._blocked = {}
+        if not blocked and not self.backfill.promises:
+            return False
+        first = heapq.nsmallest(PROMISES_MAX, blocked, key=self._turn)
         kept = [
             self.live[one]
             for one in self.backfill.promises

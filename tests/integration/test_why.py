@@ -92,9 +92,12 @@ async def test_one_who_waits_is_told_his_place_his_limits_and_who_ends_next(gate
     async with running_projection(gateway.settings):
         await publish_facts(gateway.settings, facts, source="a", at_ms=START)
 
-        async def told():
+        async def told():  # the facts are of three topics
             reply = await gateway.call("GET", "/v1/workloads/w6/why", key=red)
-            return reply if reply.body.get("reason") == "WaitingForQuota" else None
+            whole = reply.body.get("reason") == "WaitingForQuota" and (
+                (4, 2) == (reply.body["place"]["waiting"], len(reply.body["frees_next"]))
+            )
+            return reply if whole else None
 
         why = (await until(told)).body
         first = (await gateway.call("GET", "/v1/workloads/w3/why", key=red)).body
@@ -146,7 +149,8 @@ async def test_queues_and_cohorts_tell_what_they_borrow_and_lend_shares_use_and_
         async def full():
             reply = await gateway.call("GET", "/v1/queues/red")
             used = reply.body["flavors"][0]["used"]["gpu_milli"]
-            return reply if used == 16_000 and reply.body["budget"] else None
+            told = reply.body["budget"] and reply.body["usage_gpu_seconds"]
+            return reply if used == 16_000 and told else None
 
         red = (await until(full)).body
         blue = (await gateway.call("GET", "/v1/queues/blue")).body
@@ -279,9 +283,10 @@ async def test_who_was_preempted_is_told_for_whom_and_the_past_is_told_as_it_was
             reply = await gateway.call("GET", "/v1/workloads/w1/why", key=red)
             return reply if reply.body.get("preempted_by") else None
 
-        async def refusal():  # comes on a topic of its own
+        async def refusal():  # it and that it was queued come on topics of their own
             reply = await gateway.call("GET", f"{path}{START + 2}", key=red)
-            return reply if reply.body.get("reason") != "Pending" else None
+            whole = ("queued", "WaitingForQuota") == (reply.body["state"], reply.body["reason"])
+            return reply if whole else None
 
         now, then = (await until(again)).body, (await until(refusal)).body
         between = (await gateway.call("GET", f"{path}{START + 500}", key=red)).body
