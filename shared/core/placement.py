@@ -11,7 +11,7 @@
 4. if pods of different shapes get in each other's way, a bounded search over other orders;
 5. of an elastic gang the most that fits, down to its least (core/elastic.py).
 A pod that finds no place takes the gang back to where it stood (core/statement.py). When nothing
-worked, `core.explain` says what was missing, by how much, and what would help.
+worked, core/explain/explain.py says what was missing, by how much, and what would help.
 
 Filters (core/feasibility.py) are asked once for each kind of node: flavor, pool, taints, product,
 GPU memory, driver, CUDA, MIG profile. Cordoned, unready and unhealthy nodes are on no shelf.
@@ -27,7 +27,7 @@ from shared.core.decision import Refusal
 from shared.core.demand import Gang, PodDemand, choice_key, gang_of, pod_set_shape
 from shared.core.devices import node_room
 from shared.core.elastic import attempt_most, grow, spare_units
-from shared.core.explain import explain
+from shared.core.explain.explain import explain
 from shared.core.feasibility import kind_obstacle
 from shared.core.kind import Kind
 from shared.core.model import Placement, Workload

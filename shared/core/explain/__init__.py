@@ -1,0 +1,1 @@
+"""Why a workload was not placed, with counts and a way out."""

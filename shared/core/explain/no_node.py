@@ -1,0 +1,67 @@
+"""No node comes in question: none passes the filters, or all that do are out of service."""
+
+from __future__ import annotations
+
+from shared.core.decision import Reason, Refusal
+from shared.core.demand import Gang, PodDemand
+from shared.core.explain.survey import Survey
+from shared.core.feasibility import Filter
+from shared.core.wording import count, listing, pod_needs
+
+_WORDS = {
+    Filter.FLAVOR: "of another flavor",
+    Filter.POOL: "in another pool",
+    Filter.TAINT: "tainted",
+    Filter.NO_GPU: "without a GPU",
+    Filter.PRODUCT: "of another product",
+    Filter.GPU_MEMORY: "with too little GPU memory",
+    Filter.DRIVER: "with too old a driver",
+    Filter.CUDA: "with a driver too old for the CUDA version",
+    Filter.MIG_PROFILE: "without the MIG profile",
+    Filter.PINNED: "kept for gangs that begin before it would end, or for shorter work",
+}
+_HELP = {
+    Filter.FLAVOR: "Wait for quota in another flavor, or for nodes of this one",
+    Filter.POOL: "Name another node pool, or none",
+    Filter.TAINT: "Name the pool whose nodes are tainted for it, or ask an operator",
+    Filter.NO_GPU: "Wait for nodes with GPUs",
+    Filter.PRODUCT: "Allow more products",
+    Filter.GPU_MEMORY: "Ask for less GPU memory",
+    Filter.DRIVER: "Accept an older driver, or ask an operator to upgrade",
+    Filter.CUDA: "Use an image with an older CUDA, or ask an operator to upgrade",
+    Filter.MIG_PROFILE: "Choose a profile that these GPUs have",
+    Filter.PINNED: "Wait for these gangs to begin, or for other nodes, or say that it is shorter",
+}
+
+
+def no_node(found: Survey, gang: Gang, demand: PodDemand) -> Refusal | None:
+    """A refusal if no node passes the filters, or none that does takes new work."""
+    if not found.matching:
+        return _none_matches(found, gang, demand)
+    if not found.open or (demand.wants_gpu and found.unhealthy_gpus == found.gpus):
+        return _all_out(found)
+    return None
+
+
+def _none_matches(found: Survey, gang: Gang, demand: PodDemand) -> Refusal:
+    parts = [f"{many} {_WORDS[each]}" for each, many in found.excluded.items()]
+    why = f": {listing(parts)}" if parts else ""
+    last = max(found.excluded, key=list(Filter).index, default=None)
+    kept = Filter.PINNED in found.excluded
+    return Refusal(
+        reason=Reason.NO_CAPACITY if kept else Reason.NO_MATCHING_NODE,
+        message=f"None of {count(found.nodes, 'node')} matches {pod_needs(demand, gang)}{why}.",
+        next_step=f"{_HELP[last]}." if last else "Wait for nodes to register.",
+        evidence=found.evidence(),
+    )
+
+
+def _all_out(found: Survey) -> Refusal:
+    return Refusal(
+        reason=Reason.NODES_UNHEALTHY,
+        message=f"All {count(found.matching, 'matching node')} are out: "
+        f"{found.matching - found.open} cordoned, not ready or unhealthy, "
+        f"{count(found.unhealthy_gpus, 'GPU')} unhealthy on the others.",
+        next_step="It is tried again when a node returns; `muster nodes` shows their state.",
+        evidence=found.evidence(),
+    )
