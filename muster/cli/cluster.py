@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from muster.cli.failures import UsageError
 from muster.cli.output import Column, Format, field, gpus, show_items
 from muster.cli.session import call
 from muster.cli.workloads import OutputOption
@@ -56,32 +57,43 @@ def _ready(node: Json) -> str:
 
 
 def quota(
-    queue: Annotated[str, typer.Argument(help="Only this queue.")] = "",
+    queue: Annotated[str, typer.Argument(help="Only this queue (or cohort).")] = "",
     team: Annotated[str, typer.Option("--team", "-t", help="Only this team.")] = "",
+    cohorts: Annotated[bool, typer.Option("--cohorts", help="Cohorts instead.")] = False,  # noqa: FBT002  # typer's form
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Show quotas: owned, used, borrowed, lent, the share that decides the order, the budget.
+    """Show quotas: owned, used, borrowed, lent, share and debt that decide the order, the budget.
 
-    SHARE is what a queue holds above its own, of what its cohort owns, by weight: the smallest
-    goes first. USAGE is use over time in GPU-hours, older use counting less.
+    SHARE is what a queue holds above its own, of what its cohort owns, by weight. DEBT is what it
+    had lately beyond its part, as a share that pays it back in two hours; below 0 that is due to
+    it. Who has least of both together goes first. USAGE is use over time in GPU-hours, older use
+    counting less.
 
     Examples:
       muster quota -t vision
 
       muster quota vision -o wide
+
+      muster quota --cohorts
     """
-    found = [
-        one
-        for one in call(lambda client: client.listing("queues", team=team))
-        if queue in ("", one["name"])
-    ]
+    if cohorts and team:
+        raise UsageError("--team does not go with --cohorts: a cohort is nobody's")
+    kind, filters = ("cohorts", {}) if cohorts else ("queues", {"team": team})
+    listed = call(lambda client: client.listing(kind, **filters))
+    found = [one for one in listed if queue in ("", one["name"])]
     if queue and not found:
-        raise NotFound(f"There is no queue {queue!r}.")
+        raise NotFound(f"There is no {kind[:-1]} {queue!r}.")
     if output in (Format.JSON, Format.YAML, Format.NAME):
         show_items(found, output, ())
         return
     rows = [{"queue": one, "quota": quota_} for one in found for quota_ in one.get("flavors", ())]
     show_items(rows, output, QUOTA_COLUMNS, empty="No queue has a quota yet.")
+
+
+def _cohort(row: Json) -> str:
+    """What the queue, or the cohort, is a member of."""
+    one = row["queue"]
+    return str(one.get("cohort", one.get("parent", "")))
 
 
 def _amount(key: str, unit: str) -> Any:  # noqa: ANN401  # a function of a row
@@ -105,6 +117,13 @@ def _share(row: Json) -> str:
     return "last" if share >= UNLIMITED else f"{share / 10_000:.1f}%"
 
 
+def _debt(row: Json) -> str:
+    """What counts beside the share, in percent; below 0 that is due to the queue."""
+    if not row["queue"].get("debt_told_at_ms"):
+        return "-"
+    return f"{row['queue']['debt_millionths'] / 10_000:.1f}%"
+
+
 def _usage(row: Json) -> str:
     if not row["queue"].get("usage_half_life_ms"):
         return "-"
@@ -121,7 +140,7 @@ def _budget(row: Json) -> str:
 QUOTA_COLUMNS = (
     Column("QUEUE", lambda row: str(row["queue"]["name"])),
     Column("TEAM", lambda row: str(row["queue"].get("team", ""))),
-    Column("COHORT", lambda row: str(row["queue"].get("cohort", ""))),
+    Column("COHORT", _cohort),
     Column("FLAVOR", lambda row: str(row["quota"]["flavor"])),
     Column("GPUS USED", _amount("used", "gpu_milli"), right=True),
     Column("GPUS", _amount("nominal", "gpu_milli"), right=True),
@@ -132,6 +151,7 @@ QUOTA_COLUMNS = (
     Column("LENDS", _amount("lending_limit", "gpu_milli"), wide=True, right=True),
     Column("WEIGHT", lambda row: str(row["queue"].get("weight", "")), wide=True, right=True),
     Column("SHARE", _share, right=True),
+    Column("DEBT", _debt, right=True),
     Column("USAGE", _usage, right=True),
     Column("BUDGET", _budget),
     Column("CPU USED", _amount("used", "cpu_milli"), wide=True, right=True),

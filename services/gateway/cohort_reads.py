@@ -26,6 +26,7 @@ async def get_cohort(door: Door, call: Call) -> web.Response:
 
 
 def _view(cohort: CohortApplied, standing: Standing) -> CohortStanding:
+    debt_millionths, debt_told_at_ms = standing.debt(cohort.name)
     return CohortStanding(
         name=cohort.name,
         version=cohort.version,
@@ -33,4 +34,6 @@ def _view(cohort: CohortApplied, standing: Standing) -> CohortStanding:
         weight=cohort.weight,
         flavors=standing.flavors(cohort),
         share_millionths=standing.share(cohort.name),
+        debt_millionths=debt_millionths,
+        debt_told_at_ms=debt_told_at_ms,
     )

@@ -1,4 +1,4 @@
-"""Limits in force, use over time and budgets as rows of the read model; the newest stands."""
+"""Limits in force, use over time, debts and budgets as rows; the newest stands."""
 
 from __future__ import annotations
 
@@ -27,6 +27,14 @@ def usage(batch: Batch, event: Event, fact: quotas.QueueUsageTold) -> None:  # n
     if known is None or known[2] <= fact.at_ms:
         row = (fact.queue, fact.gpu_seconds, fact.at_ms, fact.half_life_ms)
         batch.usage[fact.queue] = row
+
+
+def debts(batch: Batch, event: Event, fact: quotas.DebtsTold) -> None:  # noqa: ARG001  # the fact has its own time
+    """What nodes of the tree owe, or are owed; of those that are not named all stays as it was."""
+    for node, debt in fact.debts.items():
+        known = batch.debts.get(node)
+        if known is None or known[2] <= fact.at_ms:
+            batch.debts[node] = (node, debt, fact.at_ms)
 
 
 def budget(batch: Batch, event: Event, fact: quotas.BudgetWarned) -> None:

@@ -26,6 +26,8 @@ ExpiredRow = tuple[str, str, int]
 """plan id, reason, at_ms."""
 UsageRow = tuple[str, int, int, int]
 """queue, gpu_seconds, at_ms, half_life_ms."""
+DebtRow = tuple[str, int, int]
+"""node, debt_millionths, at_ms."""
 
 
 class WorkloadRow:
@@ -126,6 +128,7 @@ class Batch:
     __slots__ = (
         "budgets",
         "cordons",
+        "debts",
         "events",
         "expired",
         "health",
@@ -148,6 +151,7 @@ class Batch:
         self.health: dict[tuple[str, int], HealthRow] = {}
         self.limits: dict[str, LimitRow] = {}
         self.usage: dict[str, UsageRow] = {}
+        self.debts: dict[str, DebtRow] = {}
         self.preemptions: dict[str, PreemptionRow] = {}
         self.expired: dict[str, ExpiredRow] = {}
         self.budgets: dict[str, BudgetRow] = {}

@@ -28,6 +28,7 @@ def writes(batch: Batch) -> list[Write]:
         (CORDONS, batch.cordons.values()),
         (LIMITS, batch.limits.values()),
         (USAGE, batch.usage.values()),
+        (DEBTS, batch.debts.values()),
         (BUDGETS, batch.budgets.values()),
         (PREEMPTIONS, batch.preemptions.values()),
         (EXPIRED, batch.expired.values()),
@@ -151,6 +152,8 @@ _USAGE_COLUMNS: Final = (
 USAGE: Final = _plain_upsert(
     "queue_usage", _USAGE_COLUMNS, ("queue",), "excluded.at_ms >= w.at_ms"
 )
+_DEBT_COLUMNS: Final = (("node", "text"), ("debt_millionths", "bigint"), ("at_ms", "bigint"))
+DEBTS: Final = _plain_upsert("node_debt", _DEBT_COLUMNS, ("node",), "excluded.at_ms >= w.at_ms")
 PREEMPTIONS: Final = (
     "INSERT INTO gateway.preemption (plan_id, workload_id, team, queue, flavor, rule, at_ms,"
     " inline, victims, alternatives, expired_reason, expired_at_ms) SELECT r.*"

@@ -61,6 +61,7 @@ def _view(
         if row["state"] == State.QUEUED.value:
             waiting_gpu_milli += row["asked"]
     usage_gpu_seconds, half_life_ms = standing.usage(queue.name)
+    debt_millionths, debt_told_at_ms = standing.debt(queue.name)
     return QueueView(
         name=queue.name,
         version=queue.version,
@@ -78,6 +79,8 @@ def _view(
         waiting_reasons=reasons,
         limits_in_force=standing.versions.get(queue.name, 0),
         share_millionths=standing.share(queue.name),
+        debt_millionths=debt_millionths,
+        debt_told_at_ms=debt_told_at_ms,
         usage_gpu_seconds=usage_gpu_seconds,
         usage_half_life_ms=half_life_ms,
         budget=standing.budgets.get(queue.team),

@@ -1,7 +1,7 @@
-"""Where queues and cohorts stand: use, borrowing, lending, share, use over time, and budgets.
+"""Where queues and cohorts stand: use, borrowing, lending, shares, debts and budgets.
 
 The numbers are those of core.quota.tree and core.quota.fair_share over the read model's tree, so a
-reader is told the share by which the order of queues is decided.
+reader is told the share and the debt by which together the order of queues is decided.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from services.gateway.door import Door
 from services.gateway.queue_views import BudgetSpent, FlavorUse
 from services.gateway.quota_tree import quota_tree
 from shared.core.amounts import Amount
-from shared.core.quota.fair_share import share
+from shared.core.quota.fair_share import borrowed_share
 from shared.core.quota.tree import NOTHING, QuotaNode, QuotaTree
 from shared.core.quota.usage_history import decayed
 from shared.core.units import Resources
@@ -35,13 +35,19 @@ class Standing:
     """Version of the document in force, by queue."""
     told: dict[str, tuple[int, int, int]]
     """(GPU-seconds, when, half-life in ms) of use over time, by queue."""
+    debts: dict[str, tuple[int, int]]
+    """(millionths of a share, when it was told), by node."""
     budgets: dict[str, BudgetSpent]
     """By team."""
     _lent: dict[tuple[str, str], dict[str, Amount]] = field(default_factory=dict)
 
     def share(self, name: str) -> int:
         """The weighted dominant share above its own, in millionths."""
-        return share(self.tree.node(name))
+        return borrowed_share(self.tree.node(name))
+
+    def debt(self, name: str) -> tuple[int, int | None]:
+        """What counts as share beside it, in millionths, and when that was told; None: never."""
+        return self.debts.get(name, (0, None))
 
     def usage(self, queue: str) -> tuple[int, int]:
         """GPU-seconds used over time as they count now, and their half-life in ms."""
@@ -95,6 +101,7 @@ async def standing_of(door: Door) -> Standing:
     usage = await door.reader.fetch(
         "SELECT queue, gpu_seconds, at_ms, half_life_ms FROM gateway.queue_usage"
     )
+    debts = await door.reader.fetch("SELECT node, debt_millionths, at_ms FROM gateway.node_debt")
     warnings = await door.reader.fetch("SELECT team, body FROM gateway.budget_warning")
     return Standing(
         tree=await quota_tree(door),
@@ -103,6 +110,7 @@ async def standing_of(door: Door) -> Standing:
         told={
             row["queue"]: (row["gpu_seconds"], row["at_ms"], row["half_life_ms"]) for row in usage
         },
+        debts={row["node"]: (row["debt_millionths"], row["at_ms"]) for row in debts},
         budgets={row["team"]: _budget(_warnings.decode(row["body"])) for row in warnings},
     )
 

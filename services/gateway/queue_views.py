@@ -57,7 +57,13 @@ class QueueView(View, frozen=True, kw_only=True):
     limits_in_force: int
     """Version of the document by which quota decides now; 0 until it has taken one up."""
     share_millionths: int
-    """Weighted dominant share of what its cohort owns, above its own; who has less goes first."""
+    """Weighted dominant share of what its cohort owns, above its own; with `debt_millionths` it
+    decides between those that borrow: who has less goes first."""
+    debt_millionths: int
+    """What it had lately beyond its part, as a share that pays it back in two hours; below 0 that
+    is due to it. Half of it is forgotten in a day."""
+    debt_told_at_ms: int | None
+    """As of when; null: nothing was told yet."""
     usage_gpu_seconds: int
     """Use over time, older use counting less; decides between equal shares."""
     usage_half_life_ms: int
@@ -82,6 +88,9 @@ class CohortStanding(View, frozen=True, kw_only=True):
     flavors: tuple[FlavorUse, ...]
     share_millionths: int
     """As of a queue, among the members of its parent; 0 without one."""
+    debt_millionths: int
+    """As of a queue; a department owes for all that is below it."""
+    debt_told_at_ms: int | None
 
 
 class CohortPage(View, frozen=True, kw_only=True):

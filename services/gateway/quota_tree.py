@@ -1,4 +1,4 @@
-"""The quota tree as the read model knows it: documents of now, and what the ledger holds.
+"""The quota tree as the read model knows it: documents of now, the ledger, and debts as told.
 
 The same algebra by which quota decides (core.quota.tree), so a reader is told the same levels.
 Made anew at most every `FRESH_SECONDS`.
@@ -37,6 +37,9 @@ async def quota_tree(door: Door) -> QuotaTree:
             if row["state"] in _HOLDING and row["flavor"]:
                 amount = (row["gpu_milli"], row["cpu_milli"], row["memory_mib"])
                 tree.charge(name, row["flavor"], amount)
+    for row in await door.reader.fetch("SELECT node, debt_millionths FROM gateway.node_debt"):
+        if row["node"] in tree.nodes:
+            tree.set_debt(row["node"], row["debt_millionths"])
     door.cache["tree"] = (now, tree)
     return tree
 

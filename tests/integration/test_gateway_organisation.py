@@ -38,7 +38,8 @@ async def test_documents_are_versioned_idempotent_and_on_the_log(gateway: Gatewa
         reply.headers["ETag"] for reply in (created, again, changed)
     )
     document = {"name": "all", "version": 2, "parent": "", "weight": 2, "flavors": []}
-    assert {**document, "share_millionths": 0} == read.body
+    standing = {"share_millionths": 0, "debt_millionths": 0, "debt_told_at_ms": None}
+    assert {**document, **standing} == read.body
     facts = await first_records(gateway.settings, topics.ORGANISATION_FACTS, 12)
     last = [body for _, body in facts if body["name"] == "all"]
     assert [1, 2] == [body["version"] for body in last]

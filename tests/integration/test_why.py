@@ -122,7 +122,7 @@ async def test_one_who_waits_is_told_his_place_his_limits_and_who_ends_next(gate
     assert 404 == hidden.status
 
 
-async def test_queues_and_cohorts_tell_what_they_borrow_and_lend_shares_use_and_budgets(
+async def test_queues_and_cohorts_tell_what_they_borrow_and_lend_shares_debts_use_and_budgets(
     gateway: Gateway,
 ):
     usage = quotas.QueueUsageTold(
@@ -138,10 +138,14 @@ async def test_queues_and_cohorts_tell_what_they_borrow_and_lend_shares_use_and_
         spent_microdollars=0,
         limit_microdollars=None,
     )
+    debts = quotas.DebtsTold(debts={"red": 31_250, "all": -1}, at_ms=START)
+    earlier = quotas.DebtsTold(debts={"red": 40_000}, at_ms=START - 1)
     older = msgspec.structs.replace(usage, gpu_seconds=1, at_ms=usage.at_ms - 1)
     facts = [queued("w1"), queued("w2")]
     facts += [*running("w1", "red", START), *running("w2", "red", START)]
-    facts += [(topics.QUOTA_FACTS, one) for one in (usage, older, warned)]
+    facts += [(topics.QUOTA_FACTS, one) for one in (debts, usage, warned)]
+    theirs_told = msgspec.structs.replace(usage, queue="blue")
+    late = [(topics.QUOTA_FACTS, one) for one in (earlier, older, theirs_told)]
 
     async with running_projection(gateway.settings):
         await publish_facts(gateway.settings, facts, source="a", at_ms=START)
@@ -149,10 +153,19 @@ async def test_queues_and_cohorts_tell_what_they_borrow_and_lend_shares_use_and_
         async def full():
             reply = await gateway.call("GET", "/v1/queues/red")
             used = reply.body["flavors"][0]["used"]["gpu_milli"]
-            told = reply.body["budget"] and reply.body["usage_gpu_seconds"]
-            return reply if used == 16_000 and told else None
+            body = reply.body
+            told = body["budget"] and body["usage_gpu_seconds"]
+            newest = body["debt_told_at_ms"] == START
+            return reply if used == 16_000 and told and newest else None
 
-        red = (await until(full)).body
+        async def late_ones():  # what comes late and is older changes nothing
+            reply = await gateway.call("GET", "/v1/queues/blue")
+            return reply if reply.body["usage_gpu_seconds"] else None
+
+        await until(full)
+        await publish_facts(gateway.settings, late, source="b", at_ms=START + 1_000)
+        await until(late_ones)
+        red = (await gateway.call("GET", "/v1/queues/red")).body
         blue = (await gateway.call("GET", "/v1/queues/blue")).body
         cohort = (await gateway.call("GET", "/v1/cohorts/all")).body
         listed = (await gateway.call("GET", "/v1/cohorts")).body["items"]
@@ -166,6 +179,8 @@ async def test_queues_and_cohorts_tell_what_they_borrow_and_lend_shares_use_and_
     )
     assert (500_000, 0) == (red["share_millionths"], blue["share_millionths"])
     assert [cohort] == listed
+    debts_seen = [(one["debt_millionths"], one["debt_told_at_ms"]) for one in (red, cohort, blue)]
+    assert [(31_250, START), (-1, START), (0, None)] == debts_seen
     pool = cohort["flavors"][0]
     assert (16_000, 0, 0, 0) == tuple(
         pool[one]["gpu_milli"] for one in ("used", "borrowed", "lent", "available")

@@ -23,43 +23,72 @@ def test_nodes_show_what_is_used(muster, gateway):
     assert row == ["n1", "h100", "yes", "8", "2.5"]
 
 
+UNLIMITED = 2**62
+
+
+def amounts(gpu_milli: int) -> dict:
+    return {"gpu_milli": gpu_milli, "cpu_milli": 4000, "memory_mib": 2048}
+
+
+FLAVOR = {
+    "flavor": "h100",
+    "nominal": {"gpu_milli": 32_000, "cpu_milli": UNLIMITED, "memory_mib": UNLIMITED},
+    "borrowing_limit": None,
+    "lending_limit": None,
+    "used": amounts(34_500),
+    "borrowed": amounts(2_500),
+    "lent": amounts(0),
+    "available": amounts(1_000),
+}
+
+
 def test_quota_shows_a_row_for_each_flavor(muster, gateway):
-    unlimited = 2**62
-
-    def amounts(gpu_milli: int) -> dict:
-        return {"gpu_milli": gpu_milli, "cpu_milli": 4000, "memory_mib": 2048}
-
-    flavor = {
-        "flavor": "h100",
-        "nominal": {"gpu_milli": 32_000, "cpu_milli": unlimited, "memory_mib": unlimited},
-        "borrowing_limit": None,
-        "lending_limit": None,
-        "used": amounts(34_500),
-        "borrowed": amounts(2_500),
-        "lent": amounts(0),
-        "available": amounts(1_000),
-    }
     queue = {
         "name": "vision",
         "team": "vision",
         "cohort": "all",
         "weight": 3,
-        "flavors": [flavor],
+        "flavors": [FLAVOR],
         "share_millionths": 78_125,
+        "debt_millionths": -31_250,
+        "debt_told_at_ms": 5,
         "usage_gpu_seconds": 5_400,
         "usage_half_life_ms": 1,
         "budget": {"month": "2026-11", "threshold_percent": 80},
     }
-    other = queue | {"name": "fraud", "share_millionths": unlimited, "budget": None}
+    other = queue | {"name": "fraud", "share_millionths": UNLIMITED, "budget": None}
+    other["debt_told_at_ms"] = None
     gateway.on("GET /v1/queues", {"items": [queue, other], "next_cursor": ""})
 
     head, row = (line.split() for line in muster("quota", "vision").out.splitlines())
     last = muster("quota", "fraud", "-o", "wide").out
 
-    assert head[-3:] == ["SHARE", "USAGE", "BUDGET"]
+    assert head[-4:] == ["SHARE", "DEBT", "USAGE", "BUDGET"]
     assert row[:7] == ["vision", "vision", "all", "h100", "34.5", "32", "2.5"]
-    assert row[-6:] == ["7.8%", "1.5", "80%", "of", "2026-11", "spent"]
-    assert " last " in last
+    assert row[-7:] == ["7.8%", "-3.1%", "1.5", "80%", "of", "2026-11", "spent"]
+    assert " last     - " in last
     assert "2 GiB" in last
     assert "unlimited" in last
     assert muster("quota", "nobody").code == 3
+
+
+def test_quota_shows_cohorts_and_what_they_owe_when_asked(muster, gateway):
+    cohort = {
+        "name": "research",
+        "parent": "all",
+        "weight": 1,
+        "flavors": [FLAVOR],
+        "share_millionths": 5_000,
+        "debt_millionths": 40_000,
+        "debt_told_at_ms": 5,
+    }
+    gateway.on("GET /v1/cohorts", {"items": [cohort], "next_cursor": ""})
+
+    row = muster("quota", "--cohorts").out.splitlines()[1].split()
+    wrong = muster("quota", "--cohorts", "-t", "vision")
+
+    assert ["research", "all", "h100"] == row[:3]
+    assert ["0.5%", "4.0%", "-", "-"] == row[-4:]
+    assert "no cohort 'ml'" in muster("quota", "ml", "--cohorts").err
+    assert wrong.code == 2
+    assert "--cohorts" in wrong.err

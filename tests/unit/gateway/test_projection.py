@@ -8,6 +8,7 @@ import pytest
 from services.gateway.projection import APPLY, Projection
 from services.gateway.projection_sql import (
     CORDONS,
+    DEBTS,
     EVENTS,
     HEALTH,
     NODES,
@@ -27,7 +28,7 @@ from shared.core.model import (
 )
 from shared.core.units import Resources
 from shared.core.value import replace
-from shared.events import idleness, nodes, plans, topics, workloads
+from shared.events import idleness, nodes, plans, quotas, topics, workloads
 from shared.events.envelope import Event, Received, event_id
 from shared.events.registry import BY_TOPIC, NAME_BY_TYPE
 from shared.events.workloads import Wire
@@ -38,7 +39,6 @@ PASSED_OVER = {
     "NodesKept",
     "NodeNoticeReported",
     "IdleReleaseRefused",
-    "DebtsTold",
 }
 
 
@@ -89,7 +89,7 @@ def rows_of(*facts: Wire) -> dict[str, list[dict]]:
     """The rows that one batch writes, by table, as dictionaries."""
     messages = [told(one, number) for number, one in enumerate(facts)]
     tables = {WORKLOADS: "workload", SPECS: "spec", EVENTS: "event", NODES: "node"}
-    tables |= {HEALTH: "health", CORDONS: "cordon"}
+    tables |= {HEALTH: "health", CORDONS: "cordon", DEBTS: "debt"}
     found: dict[str, list[dict]] = {}
     for write in Projection().decide(messages, 0).writes:
         names = write.sql.split("(", 1)[1].split(")", 1)[0].split(", ")
@@ -187,6 +187,17 @@ def test_an_older_inventory_of_a_node_changes_nothing():
     (row,) = rows_of(report(2, "new"), report(1, "old"))["node"]
 
     assert (row["generation"], row["pool"]) == (2, "new")
+
+
+def test_of_debts_the_newest_stands_by_node_in_whatever_order_and_however_often():
+    first = quotas.DebtsTold(debts={"red": 9, "all": 3}, at_ms=60)
+    second = quotas.DebtsTold(debts={"red": -7}, at_ms=120)
+    expected = [("all", 3, 60), ("red", -7, 120)]
+
+    for order in permutations((first, second, first)):
+        rows = [tuple(row.values()) for row in rows_of(*order)["debt"]]
+
+        assert expected == sorted(rows)
 
 
 def test_a_node_that_takes_work_again_has_a_cordon_without_a_reason():
