@@ -110,6 +110,12 @@ class Gang:
         """Whether the pods ask for places near each other by slices or a leader."""
         return any(demand.slices or demand.leader for demand in self.demands)
 
+    @property
+    def constrained(self) -> bool:
+        """Whether the fabric matters: one pod is always together."""
+        level = self.topology.required or self.topology.preferred
+        return self.pods > 1 and (level is not None or self.shaped)
+
 
 def gang_of(workload: Workload, pins: tuple[int, ...] = ()) -> Gang:
     """Compile `workload`, which may use the nodes of these `pins`; O(pod sets)."""

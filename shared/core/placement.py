@@ -7,9 +7,9 @@
 3. the pod sets, the hungriest first; each pod at its best place: a single pod where it leaves
    most that the learned mix of demand can use (core/market.py), a gang's pod by core/search.py:
    preferred products, fewest free GPUs that suffice, CPU kept for the GPUs left free, seeded rank;
-   a leader comes last, beside the others; slices lie whole in their domains (core/fill.py);
+   a leader comes last, beside the others; slices lie whole in their domains (core/gang/fill.py);
 4. if pods of different shapes get in each other's way, a bounded search over other orders;
-5. of an elastic gang the most that fits, down to its least (core/elastic.py).
+5. of an elastic gang the most that fits, down to its least (core/gang/elastic.py).
 A pod that finds no place takes the gang back to where it stood (core/statement.py). When nothing
 worked, core/explain/explain.py says what was missing, by how much, and what would help.
 
@@ -21,17 +21,17 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
-from shared.core.attempt import attempt
 from shared.core.cluster import Cluster
 from shared.core.decision import Refusal
 from shared.core.demand import Gang, PodDemand, choice_key, gang_of, pod_set_shape
 from shared.core.devices import node_room
-from shared.core.elastic import attempt_most, grow, spare_units
 from shared.core.explain.explain import explain
 from shared.core.feasibility import kind_obstacle
+from shared.core.gang.attempt import attempt
+from shared.core.gang.elastic import attempt_most, grow, spare_units
+from shared.core.gang.ranks import ranked
 from shared.core.kind import Kind
 from shared.core.model import Placement, Workload
-from shared.core.ranks import ranked
 from shared.core.request import PlacementRequest
 from shared.core.statement import Statement
 from shared.core.topology import span_of

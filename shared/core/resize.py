@@ -1,8 +1,8 @@
 """A gang that runs and changes its size: what it may give up, and what it then holds.
 
-An elastic gang gives up its highest ranks, so that those who stay are 0..n-1 (`core/ranks.py` put
-there what it could do without), by whole outermost slices, and never falls below `min_count` of
-any set. What can be added to it is found by `core/elastic.py grow`.
+An elastic gang gives up its highest ranks, so that those who stay are 0..n-1 (`core/gang/ranks.py`
+put there what it could do without), by whole outermost slices, and never falls below `min_count`
+of any set. What can be added to it is found by `core/gang/elastic.py grow`.
 """
 
 from __future__ import annotations

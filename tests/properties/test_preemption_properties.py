@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.core.amounts import amount
-from shared.core.attempt import attempt, least_charge
 from shared.core.demand import gang_of
-from shared.core.elastic import smallest
+from shared.core.gang.attempt import attempt, least_charge
+from shared.core.gang.elastic import smallest
 from shared.core.model import (
     Level,
     Placement,

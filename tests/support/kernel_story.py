@@ -16,6 +16,7 @@ import numpy as np
 from shared.core.cluster import Cluster
 from shared.core.demand import Gang, PodDemand, gang_of
 from shared.core.feasibility import permitted
+from shared.core.gang.ranks import in_order
 from shared.core.kernels import BackEnd
 from shared.core.kernels.arrays import (
     ANYWHERE,
@@ -51,7 +52,6 @@ from shared.core.model import (
     Workload,
 )
 from shared.core.placement import place
-from shared.core.ranks import in_order
 from shared.core.value import replace
 from shared.core.waste import waste_of
 from tests.support import placing
@@ -274,7 +274,7 @@ def _no_request() -> Ints:
 
 
 def _held(fleet: Fleet, slot: int, demand: PodDemand) -> Devices:
-    """What a back-end gave to the pods, by rank as `core.ranks` counts them."""
+    """What a back-end gave to the pods, by rank as `core.gang.ranks` counts them."""
     pods = demand.count
     rows = fleet.state.held[slot : slot + pods]
     held = [

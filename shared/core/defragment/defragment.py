@@ -18,11 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from shared.core.attempt import least_charge
 from shared.core.cluster import Cluster
 from shared.core.defragment.plan import Limits, NoPlan, Obstacle, Plan, no_plan
 from shared.core.defragment.search import Goal, Search
 from shared.core.demand import gang_of
+from shared.core.gang.attempt import least_charge
 from shared.core.request import PlacementRequest
 from shared.core.tenants import Running, Tenants
 from shared.core.units import NOTHING

@@ -17,7 +17,6 @@ from typing import Final
 from shared.core.cluster import Cluster
 from shared.core.demand import Gang, PodDemand
 from shared.core.devices import node_room, shares_on
-from shared.core.gang import constrained
 from shared.core.kind import Kind
 from shared.core.model import GpuShare, Spread
 from shared.core.node_state import NodeState
@@ -212,7 +211,7 @@ def room_of(node: str, shares: Iterable[GpuShare], demand: PodDemand) -> Room:
 def parts_of(cluster: Cluster, gang: Gang) -> list[list[NodeState]]:
     """The widest parts of the fabric that may hold the gang, each with its nodes. O(nodes)."""
     nodes = list(cluster.nodes.values())
-    required = gang.topology.required if constrained(gang) else None
+    required = gang.topology.required if gang.constrained else None
     if required is None:
         return [nodes]
     allowed = LEVELS[: LEVELS.index(required) + 1]

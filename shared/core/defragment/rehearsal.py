@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from shared.core.attempt import attempt
 from shared.core.cluster import Cluster, pod_size
 from shared.core.defragment.evacuation import Room
 from shared.core.demand import Gang, gang_of
+from shared.core.gang.attempt import attempt
 from shared.core.mig.table import MEDIA_BIT
 from shared.core.model import WHOLE_MASK, GpuShare, Placement, PodPlacement
 from shared.core.node_state import GpuUse, NodeState

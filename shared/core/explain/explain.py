@@ -19,12 +19,12 @@ from __future__ import annotations
 from shared.core.cluster import Cluster
 from shared.core.decision import Refusal
 from shared.core.demand import gang_of
-from shared.core.elastic import smallest
 from shared.core.explain.no_gang import no_gang
 from shared.core.explain.no_node import no_node
 from shared.core.explain.no_quota import no_quota
 from shared.core.explain.no_room import no_room
 from shared.core.explain.survey import survey
+from shared.core.gang.elastic import smallest
 from shared.core.request import PlacementRequest
 
 

@@ -8,7 +8,6 @@ from shared.core.demand import Gang, PodDemand
 from shared.core.explain.free import free_gpus
 from shared.core.explain.nearest import nearest_domain, nearest_slices
 from shared.core.explain.survey import room_for, survey
-from shared.core.gang import constrained
 from shared.core.model import Spread
 from shared.core.wording import count, listing, pod_needs
 
@@ -19,7 +18,7 @@ def no_gang(cluster: Cluster, gang: Gang, flavors: tuple[str, ...]) -> Refusal:
         short = _short(cluster, gang, demand, flavors)
         if short is not None:
             return short
-    if constrained(gang):
+    if gang.constrained:
         near = nearest_domain(cluster, gang, flavors)
         near = near or nearest_slices(cluster, gang, flavors)
         if near is not None:

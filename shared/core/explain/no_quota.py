@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from shared.core.attempt import attempt, least_charge
 from shared.core.cluster import Cluster
 from shared.core.decision import Reason, Refusal
 from shared.core.demand import Gang
+from shared.core.gang.attempt import attempt, least_charge
 from shared.core.request import PlacementRequest
 from shared.core.units import NOTHING, UNBOUNDED, Resources
 from shared.core.wording import amount, listing

@@ -1,4 +1,4 @@
-"""Puts pods of one shape into as few parts of the fabric as can be: core/fill.py in arrays.
+"""Puts pods of one shape into as few parts of the fabric as can be: core/gang/fill.py in arrays.
 
 The tightest part that holds all that is left is taken, else the largest part and so on.
 """

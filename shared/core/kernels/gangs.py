@@ -1,4 +1,4 @@
-"""A gang of equal pods with whole GPUs, all or none: the rules of core/gang.py in arrays.
+"""A gang of equal pods with whole GPUs, all or none: the rules of core/gang in arrays.
 
 Not here: what `kernels/scope.py` leaves to the core.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from shared.core.gang import COMPARED_MAX, PLACES_BY_DEVICES_MAX
+from shared.core.gang.places import COMPARED_MAX, PLACES_BY_DEVICES_MAX
 from shared.core.kernels.arrays import BLOCK, GPUS, NONE, POD_CPU, POD_MEMORY, Ints, State
 from shared.core.kernels.charge import hold, undo
 from shared.core.kernels.fill import fill, fill_node, parts_for

@@ -1,10 +1,10 @@
-"""A gang of equal pods with whole GPUs by the reference: the rules of core/gang.py over arrays."""
+"""A gang of equal pods with whole GPUs by the reference: the rules of core/gang over arrays."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from shared.core.gang import COMPARED_MAX
+from shared.core.gang.places import COMPARED_MAX
 from shared.core.kernels.arrays import (
     ANYWHERE,
     BLOCK,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from shared.core.amounts import amount
 from shared.core.cluster import Cluster
 from shared.core.demand import gang_of
-from shared.core.elastic import smallest
+from shared.core.gang.elastic import smallest
 from shared.core.model import least_resources
 from shared.core.preemption.occupants import Occupant, Occupants
 from shared.core.preemption.plan import (

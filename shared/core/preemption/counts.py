@@ -10,7 +10,6 @@ import numpy as np
 
 from shared.core.defragment.evacuation import parts_of
 from shared.core.demand import Gang, PodDemand
-from shared.core.gang import constrained
 from shared.core.kind import Kind
 from shared.core.model import Spread
 from shared.core.node_state import NodeState
@@ -110,7 +109,7 @@ class Counts:
     def _parts(self) -> Iterator[Part]:
         """The widest parts of the fabric that may hold the gang."""
         cluster, codes = self._scope.cluster, self._scope.occupants.nodes
-        if not constrained(self._gang) or self._gang.topology.required is None:
+        if not self._gang.constrained or self._gang.topology.required is None:
             yield Part(f"{len(cluster.nodes)} nodes", cluster.nodes, None)
             return
         for nodes in parts_of(cluster, self._gang):

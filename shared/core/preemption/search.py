@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from shared.core.amounts import amount
-from shared.core.attempt import attempt
 from shared.core.cluster import Cluster
 from shared.core.demand import Gang
-from shared.core.exact import unlike
 from shared.core.feasibility import permitted
+from shared.core.gang.attempt import attempt
+from shared.core.gang.exact import unlike
 from shared.core.model import Placement, PodPlacement
 from shared.core.placement import placement_of
 from shared.core.preemption.counts import Counts, Dearer, Failure

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shared.core.attempt import attempt
 from shared.core.cluster import Cluster, pod_size
 from shared.core.defragment.rehearsal import takes
 from shared.core.demand import Gang, gang_of
-from shared.core.elastic import attempt_most, spare_units
+from shared.core.gang.attempt import attempt
+from shared.core.gang.elastic import attempt_most, spare_units
 from shared.core.model import Placement, PodPlacement, Workload
 from shared.core.placement import placement_of
 from shared.core.request import PlacementRequest

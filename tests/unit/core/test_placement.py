@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shared.core.decision import Reason
-from shared.core.exact import CHARGES_MAX
+from shared.core.gang.exact import CHARGES_MAX
 from shared.core.model import GpuChoice, GpuShare, Placement, Spread
 from shared.core.placement import PlacementRequest, helps, helps_any, place, request_class
 from shared.core.units import UNBOUNDED, Resources

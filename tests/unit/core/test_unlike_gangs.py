@@ -7,7 +7,7 @@ import pytest
 from shared.core.cluster import Cluster
 from shared.core.decision import Refusal
 from shared.core.demand import PodDemand, gang_of
-from shared.core.exact import OPTIONS_MAX, _sets_of_positions
+from shared.core.gang.exact import OPTIONS_MAX, _sets_of_positions
 from shared.core.model import GpuRequest, Level, Placement, PodSet, Spread, TopologyRequest
 from shared.core.placement import place
 from shared.core.room import RoomIndex

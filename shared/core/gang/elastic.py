@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from shared.core.attempt import attempt
 from shared.core.cluster import Cluster
 from shared.core.demand import Gang, PodDemand, gang_of
-from shared.core.exact import Exhaustive
 from shared.core.feasibility import permitted
-from shared.core.fill import Fill, Layout, is_in, outward
+from shared.core.gang.attempt import attempt
+from shared.core.gang.exact import Exhaustive
+from shared.core.gang.fill import Fill, Layout, is_in, outward
+from shared.core.gang.ranks import domain_at, ranked
 from shared.core.kind import Kind
 from shared.core.model import Placement, Spread
 from shared.core.node_state import NodeState
-from shared.core.ranks import domain_at, ranked
 from shared.core.request import PlacementRequest
 from shared.core.room import Place
 from shared.core.statement import Statement

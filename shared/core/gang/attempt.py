@@ -5,7 +5,7 @@ from __future__ import annotations
 from shared.core.cluster import Cluster
 from shared.core.demand import Gang
 from shared.core.feasibility import Tiers, cheapest, permitted
-from shared.core.gang import lay_out
+from shared.core.gang.lay_out import lay_out
 from shared.core.statement import Statement
 from shared.core.units import Resources
 

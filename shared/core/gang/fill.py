@@ -15,8 +15,8 @@ from typing import Final
 from shared.core.cluster import Cluster
 from shared.core.demand import Gang, PodDemand
 from shared.core.devices import node_room, shares_on
-from shared.core.exact import Exhaustive
 from shared.core.feasibility import Tiers
+from shared.core.gang.exact import Exhaustive
 from shared.core.kind import Kind
 from shared.core.model import Level
 from shared.core.node_state import NodeState

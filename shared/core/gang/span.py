@@ -1,0 +1,124 @@
+"""A gang as close together as can be: the spans of the fabric are tried from one node upwards.
+
+At each level the places that come in question (places.py) are filled one after the other until
+one holds the gang; inside, as few parts as can be are touched (fill.py).
+Room is first counted by devices alone, for which few indexes serve all shapes; only when CPU or
+memory got in the way is it counted exactly for the shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from shared.core.devices import node_room
+from shared.core.gang.exact import unlike
+from shared.core.gang.fill import Fill, Layout
+from shared.core.gang.places import Trial, places, together
+from shared.core.gang.ranks import slices_hold
+from shared.core.model import Level, Spread
+from shared.core.node_state import NodeState
+from shared.core.room import Place
+from shared.core.search import find
+from shared.core.topology import levels_to_try
+
+_DISTINCT: Final[Mapping[Spread, tuple[bool, ...]]] = {
+    Spread.NONE: (False,),
+    Spread.PREFERRED: (True, False),
+    Spread.REQUIRED: (True,),
+}
+"""Whether each pod has a node of its own, in the order in which it is tried."""
+
+
+def in_smallest_span(layout: Layout) -> bool:
+    """Charge the whole gang in one place, the preferred products alone first; or nothing."""
+    for distinct in _DISTINCT[layout.gang.spread]:
+        for tier_count in range(1, max(map(len, layout.tiers)) + 1):
+            kinds = tuple(sum(tiers[:tier_count], ()) for tiers in layout.tiers)
+            trial = Trial(layout, kinds, distinct)
+            for level in levels_to_try(layout.gang.topology.required):
+                if _at_level(trial, level):
+                    return True
+    return False
+
+
+def in_fleet(layout: Layout) -> bool:
+    """Pods that ask for places near each other, in no domain that holds them all."""
+    kinds = tuple(sum(tiers, ()) for tiers in layout.tiers)
+    return any(
+        _holds(Trial(layout, kinds, distinct), None) for distinct in _DISTINCT[layout.gang.spread]
+    )
+
+
+def _at_level(trial: Trial, level: Level) -> bool:
+    demands = trial.layout.gang.demands
+    if level is Level.NODE:
+        if trial.distinct:
+            return False
+        if all(demand.adds_up for demand in demands):
+            return _on_one_node(trial)
+    # Slices are whole only where room is exact.
+    if all(demand.wants_gpu and not demand.slices for demand in demands):
+        by_devices = Trial(replace(trial.layout, by_devices=True), trial.kinds, trial.distinct)
+        found = places(by_devices, level)
+        if not found:
+            return False
+        if any(_holds(by_devices, place) for place in found):
+            return True
+    return any(
+        _holds(trial, place) or _holds_in_other_order(trial, place)
+        for place in places(trial, level)
+    )
+
+
+def _on_one_node(trial: Trial) -> bool:
+    """Whole GPUs, CPU and memory add up: the gang fits a node if its sum does as one pod."""
+    gang = trial.layout.gang
+    found = find((trial.common_kinds,), together(gang), gang.team)
+    return found is not None and _holds(trial, found[0])
+
+
+def _holds(trial: Trial, place: Place | None) -> bool:
+    """Charge the whole gang in `place`, or anywhere in the fleet; or nothing, and False."""
+    if _fill(trial, place):
+        return True
+    trial.layout.statement.rollback()
+    return False
+
+
+def _fill(trial: Trial, place: Place | None) -> bool:
+    layout = trial.layout
+    used: set[NodeState] | None = set() if trial.distinct else None
+    for demand, allowed in zip(layout.gang.demands, trial.kinds, strict=True):
+        fill = Fill(layout, demand, allowed, used)
+        if demand.leader:
+            placed = fill.beside([node for _, node, _ in layout.statement.pods], place)
+        elif place is None:
+            placed = fill.anywhere(demand.count)
+        else:
+            placed = fill.into(place, demand.count)
+        if placed < demand.count:
+            return False
+    return not layout.gang.shaped or slices_hold(layout.statement.pods)
+
+
+def _holds_in_other_order(trial: Trial, place: Place) -> bool:
+    gang = trial.layout.gang
+    if gang.shaped or not unlike(gang):
+        return False
+    nodes = [place] if isinstance(place, NodeState) else sorted(place.nodes(), key=_rank)
+    return trial.layout.exhaustive.place(
+        lambda demand: (
+            node
+            for node in nodes
+            if node.kind in trial.kinds[gang.demands.index(demand)]
+            and node_room(node, demand, gang.team)
+        ),
+        distinct=trial.distinct,
+    )
+
+
+def _rank(node: NodeState) -> int:
+    """Domains hold their nodes in the order of reports, on which nothing may depend."""
+    return node.rank
