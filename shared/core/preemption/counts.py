@@ -15,6 +15,7 @@ from shared.core.model import Spread
 from shared.core.node_state import NodeState
 from shared.core.preemption.choice import Choice
 from shared.core.preemption.leavers import Out, Part, Scope, Vacancy
+from shared.core.preemption.made_room import MadeRoom
 from shared.core.quota.tree import QuotaNode
 
 Dearer = tuple[tuple[Out, int, str], ...]
@@ -69,17 +70,16 @@ class Counts:
         one = len(self._gang.demands) == 1
         dearer: Dearer = ()
         for demand in self._gang.demands:
-            choice = Choice(
+            room = MadeRoom(
                 leavers,
                 part,
                 demand,
-                demand.count,
                 kinds=self._kinds[demand.pod_set],
                 apart=self._gang.spread is Spread.REQUIRED,
-                amortised=amortised,
             )
+            choice = Choice(room, amortised=amortised)
             if not choice.reach():
-                self._missed(demand, choice.pods, part.name)
+                self._missed(demand, room.pods, part.name)
                 return None
             choice.trim()
             if one and len(leavers.out) > 1:
@@ -90,7 +90,7 @@ class Counts:
                     for price, node, offer in choice.dearer
                 )
             if not one:
-                choice.occupy()
+                room.occupy()
         return dearer
 
     def _worth_a_look(self) -> Iterator[tuple[int, int, Part]]:
