@@ -85,7 +85,8 @@ def lines_of(identifier: str, answer: Json, now: int) -> list[str]:
     if evidence and answer.get("state") != "rejected":  # there it is the message once more
         told = (f"{name} {value}" for name, value in evidence.items())
         lines.append("Evidence: " + ", ".join(told))
-    return lines + _place(answer.get("place")) + _limits(answer) + _future(answer) + _past(answer)
+    lines += _place(answer.get("place")) + _turn(answer.get("turn"))
+    return lines + _limits(answer) + _future(answer) + _past(answer)
 
 
 def _place(place: Json | None) -> list[str]:
@@ -96,6 +97,11 @@ def _place(place: Json | None) -> list[str]:
         ahead = ", ".join(one["name"] or one["id"] for one in place["first"])
         line += f"; {gpus(place['gpu_milli_ahead'])} GPUs ahead of it, first {ahead}"
     return [line]
+
+
+def _turn(turn: Json | None) -> list[str]:
+    """For whose debt others go first."""
+    return [f"Turn: {turn['message']}"] if turn else []
 
 
 def _limits(answer: Json) -> list[str]:

@@ -10,18 +10,19 @@ USE_SECONDS: Final = 0.5
 
 
 async def use_by_queue(door: Door) -> dict[str, list[Any]]:
-    """Live workloads by queue, state and flavor with their sums, at most `USE_SECONDS` old."""
+    """By queue: sums of live workloads by state, flavor, priority; at most `USE_SECONDS` old."""
     now = door.clock.monotonic_seconds()
     known = door.cache.get("queues")
     if known is not None and now - known[0] < USE_SECONDS:
         remembered: dict[str, list[Any]] = known[1]
         return remembered
     rows = await door.reader.fetch(
-        "SELECT queue, state, flavor, count(*) AS count, coalesce(sum(gpu_milli), 0)::bigint AS"
-        " asked, coalesce(sum(charge_gpu_milli), 0)::bigint AS gpu_milli,"
+        "SELECT queue, state, flavor, priority, count(*) AS count,"
+        " coalesce(sum(gpu_milli), 0)::bigint AS asked,"
+        " coalesce(sum(charge_gpu_milli), 0)::bigint AS gpu_milli,"
         " coalesce(sum(charge_cpu_milli), 0)::bigint AS cpu_milli,"
         " coalesce(sum(charge_memory_mib), 0)::bigint AS memory_mib"
-        " FROM gateway.workload WHERE live GROUP BY queue, state, flavor"
+        " FROM gateway.workload WHERE live GROUP BY queue, state, flavor, priority"
     )
     use: dict[str, list[Any]] = {}
     for row in rows:

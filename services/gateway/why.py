@@ -2,40 +2,30 @@
 
 The reason is what was recorded, and recorded only when it changed; so the past is told by the same
 rows. What people ask next is read beside it: the place in the queue, the limits up the tree, who
-is expected to end next, who took its room.
+is expected to end next, for whose debt others go first (all `around.py`), who took its room.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 from aiohttp import web
 
+from services.gateway.around import NOTHING_AROUND, around
 from services.gateway.door import Call, Door, answer, bad_parameter
-from services.gateway.neighbours import frees_next, place_in_queue
 from services.gateway.projection_idle import IDLE
-from services.gateway.queue_standing import resources
-from services.gateway.quota_tree import queues_below, quota_tree
-from services.gateway.why_views import Freeing, LimitLevel, Preemptor, QueuePlace, Why, WhyEntry
+from services.gateway.why_views import Preemptor, Why, WhyEntry
 from services.gateway.workload_reads import row_of
-from shared.core.amounts import Amount, amount, fits
 from shared.core.decision import Refusal
 from shared.core.lifecycle import State
-from shared.core.model import WorkloadSpec, least_resources
-from shared.core.quota import reasons as quota_reasons
-from shared.core.quota.tree import NOTHING, QuotaNode, QuotaTree
 
 HISTORY_MAX: Final = 50
-FLAVORS_MAX: Final = 8
-"""Flavors of a queue whose levels are told."""
 REFUSAL_SLACK_MS: Final = 1_000
 """A refusal counts as of this wait even if clocks differ by so much (also in `REFUSAL`)."""
 TIME_MAX: Final = 1 << 53
 UNTOLD: Final = "Pending"
-_specs: Final = msgspec.json.Decoder(WorkloadSpec)
 _TOLD: Final = (
     "(SELECT json_agg(h) FROM (SELECT e.reason, e.message, e.detail, e.at_ms, e.version, e.state"  # noqa: S608  # constants
     " FROM gateway.event e WHERE e.workload_id = w.id AND e.reason <> '' AND e.at_ms <= $2"
@@ -72,9 +62,9 @@ async def why(door: Door, call: Call) -> web.Response:
     current = _current(stood, told, history)
     state = State(stood["state"] or State.RECEIVED.value)
     waits = at_ms is None and state is State.QUEUED and row["priority"] is not None
-    around = await _around(door, call, row) if waits else NOTHING_AROUND
-    if current.reason == UNTOLD and around.refusal is not None:
-        current = _said(around.refusal, current.at_ms)
+    beside = await around(door, call, row, current.reason) if waits else NOTHING_AROUND
+    if current.reason == UNTOLD and beside.refusal is not None:
+        current = _said(beside.refusal, current.at_ms)
     view = Why(
         id=row["id"],
         state=state,
@@ -85,9 +75,10 @@ async def why(door: Door, call: Call) -> web.Response:
         since=current.at_ms,
         history=history,
         at_ms=at_ms,
-        place=around.place,
-        limits=around.limits,
-        frees_next=around.frees_next,
+        place=beside.place,
+        limits=beside.limits,
+        frees_next=beside.frees_next,
+        turn=beside.turn,
         promised_start_ms=current.evidence.get("promised_start_ms") if waits else None,
         preempted_by=_preemptor(told),
     )
@@ -108,52 +99,6 @@ async def _stood(door: Door, row: Mapping[str, Any], at_ms: int) -> dict[str, An
     return {**last, "changed_at_ms": last["at_ms"], "queued_at_ms": next(queued, None)}
 
 
-@dataclass(frozen=True, slots=True)
-class _Around:
-    """What stands around a workload that waits."""
-
-    place: QueuePlace | None = None
-    limits: tuple[LimitLevel, ...] = ()
-    frees_next: tuple[Freeing, ...] = ()
-    refusal: Refusal | None = None
-    """Why quota would refuse it now."""
-
-
-NOTHING_AROUND: Final = _Around()
-
-
-async def _around(door: Door, call: Call, row: Mapping[str, Any]) -> _Around:
-    place = await place_in_queue(door, row)
-    tree = await quota_tree(door)
-    queue = tree.node(row["queue"])
-    flavors = list(queue.document.flavors)[:FLAVORS_MAX] if queue.document is not None else []
-    request = amount(least_resources(_specs.decode(row["spec"]))) if row["spec"] else NOTHING
-    blockers = {one: _blocker(tree, queue, one, request) for one in flavors}
-    blocked = {flavor: found for flavor, found in blockers.items() if found is not None}
-    levels = tuple(
-        _level(node, flavor, blocks=flavor in blocked and node is blocked[flavor][0])
-        for flavor in flavors
-        for node in queue.path()
-    )
-    below, refusal = None, None
-    if flavors and len(blocked) == len(flavors):  # quota decides: only what it counts can help
-        below = {name for node, _ in blocked.values() for name in queues_below(node)}
-        node, asked = blocked[flavors[0]]
-        refusal = quota_reasons.waiting(queue, node, flavors[0], asked)
-    frees = await frees_next(door, call, flavors, below)
-    return _Around(place, levels, frees, refusal)
-
-
-def _blocker(
-    tree: QuotaTree, queue: QuotaNode, flavor: str, request: Amount
-) -> tuple[QuotaNode, Amount] | None:
-    """The first level that would exceed its ceiling, with the part that it has to count."""
-    for node, asked in tree.levels(queue, flavor, request):
-        if not fits(asked, node.taken(flavor), node.limits_in(flavor).ceiling):
-            return node, asked
-    return None
-
-
 def _said(refusal: Refusal, at_ms: int) -> WhyEntry:
     """The reason of one so far behind that nobody has told him (quota tells the first ones)."""
     return WhyEntry(
@@ -162,21 +107,6 @@ def _said(refusal: Refusal, at_ms: int) -> WhyEntry:
         next_step=refusal.next_step,
         evidence=dict(refusal.evidence),
         at_ms=at_ms,
-    )
-
-
-def _level(node: QuotaNode, flavor: str, *, blocks: bool) -> LimitLevel:
-    used = node.used.get(flavor, NOTHING)
-    return LimitLevel(
-        name=node.name,
-        kind="queue" if node.is_queue else "cohort",
-        flavor=flavor,
-        nominal=resources(node.nominal(flavor)),
-        used=resources((used[0], used[1], used[2])),
-        available=resources(node.available(flavor)),
-        borrowed=resources(node.borrowed(flavor)),
-        lent=resources(node.lent(flavor)),
-        blocks=blocks,
     )
 
 

@@ -65,6 +65,20 @@ class Freeing(View, frozen=True, kw_only=True):
     ends_at_ms: int
 
 
+class OwedTurn(View, frozen=True, kw_only=True):
+    """The queue, or the first cohort above it, for whose debt others go first by share."""
+
+    name: str
+    kind: str
+    share_millionths: int
+    debt_millionths: int
+    debt_told_at_ms: int
+    queues_ahead: int
+    """Others with work of its priority that waits, and less of share and debt together."""
+    message: str
+    """The same in words, with what pays it back."""
+
+
 class Preemptor(View, frozen=True, kw_only=True):
     """For whom the workload had to go the last time, and by which rule."""
 
@@ -97,6 +111,8 @@ class Why(View, frozen=True, kw_only=True):
     limits: tuple[LimitLevel, ...]
     """From the queue to the root of its tree, in each flavor of the queue."""
     frees_next: tuple[Freeing, ...]
+    turn: OwedTurn | None
+    """Null too where it need not borrow, or no debt lets others go first."""
     promised_start_ms: int | None
     preempted_by: Preemptor | None
 

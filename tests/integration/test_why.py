@@ -192,6 +192,41 @@ async def test_queues_and_cohorts_tell_what_they_borrow_and_lend_shares_debts_us
     assert blue["budget"] is None
 
 
+async def test_who_must_borrow_is_told_for_whose_debt_others_of_his_priority_go_first(
+    gateway: Gateway,
+):
+    red, blue = await gateway.key("red", "viewer"), await gateway.key("blue", "viewer")
+    owes = (topics.QUOTA_FACTS, quotas.DebtsTold(debts={"red": 31_250}, at_ms=START))
+    more = (topics.QUOTA_FACTS, quotas.DebtsTold(debts={"blue": 900_000}, at_ms=START))
+    facts = [queued("w1"), queued("w2"), queued("w5", priority=9), queued("w4", "blue")]
+    facts += [*running("w1", "red", START), *running("w2", "red", START), queued("w3"), owes]
+
+    async with running_projection(gateway.settings):
+        await publish_facts(gateway.settings, facts, source="a", at_ms=START)
+
+        async def told():  # the facts are of three topics, and both run for its share
+            turn = (await gateway.call("GET", "/v1/workloads/w3/why", key=red)).body.get("turn")
+            return turn if turn and turn["share_millionths"] == 500_000 else None
+
+        turn = await until(told)
+        higher = (await gateway.call("GET", "/v1/workloads/w5/why", key=red)).body
+        await publish_facts(gateway.settings, [more], source="b", at_ms=START)
+
+        async def turned():  # now blue owes more
+            reply = await gateway.call("GET", "/v1/workloads/w3/why", key=red)
+            return reply if reply.body["turn"] is None else None
+
+        await until(turned)
+        owed = (await gateway.call("GET", "/v1/workloads/w4/why", key=blue)).body
+
+    assert ("red", "queue", 31_250, START, 1) == tuple(
+        turn[one] for one in ("name", "kind", "debt_millionths", "debt_told_at_ms", "queues_ahead")
+    )
+    assert "owes 3.1 % of share, 1.0 GPU-hours of h100, beside the 50.0 %" in turn["message"]
+    assert ("WaitingForQuota", None) == (higher["reason"], higher["turn"])
+    assert ("queued", None) == (owed["state"], owed["turn"])
+
+
 def accepted_plan(identifier: str) -> Fact:
     """A workload of blue and one of red go for w3 of red."""
     victims = tuple(

@@ -65,6 +65,7 @@ IN_FULL = {
         {**ENDING, "workload": neighbour("train-3")},
         {**ENDING, "workload": neighbour("") | {"id": ""}},
     ],
+    "turn": {"message": "queue vision owes 3.0 % of share"},
     "promised_start_ms": 1,
     "preempted_by": {
         "workload_id": OTHER,
@@ -88,6 +89,7 @@ def test_why_names_the_place_the_limit_who_ends_next_and_who_took_the_room(muste
     assert f"Quota: cohort research (h100) {used}" in out
     assert "cohort all (h100) uses 28 GPUs, may take any number more, borrowed 2\n" in out
     assert "2 GPUs at about 1970-01-01" in out
+    assert "\nTurn: queue vision owes 3.0 % of share\n" in out
     assert "(train-3)" in out
     assert "(a workload of another team)" in out
     assert "Promised start: 1970-01-01" in out

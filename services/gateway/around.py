@@ -1,0 +1,127 @@
+"""What stands around a workload that waits: place, limits, who ends next, for whose debt.
+
+Looked up when somebody asks, as of now; the recorded reason is `services/gateway/why.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from services.gateway.door import Call, Door
+from services.gateway.neighbours import frees_next, place_in_queue
+from services.gateway.queue_standing import resources
+from services.gateway.queue_use import use_by_queue
+from services.gateway.quota_tree import queues_below, quota_tree
+from services.gateway.turn import must_borrow, owing, turn_view
+from services.gateway.why_views import Freeing, LimitLevel, OwedTurn, QueuePlace
+from shared.core.amounts import Amount, amount, fits
+from shared.core.decision import Reason, Refusal
+from shared.core.lifecycle import State
+from shared.core.model import WorkloadSpec, least_resources
+from shared.core.quota import reasons as quota_reasons
+from shared.core.quota.tree import NOTHING, QuotaNode, QuotaTree
+
+FLAVORS_MAX: Final = 8
+"""Flavors of a queue whose levels are told."""
+UNSHARED: Final = frozenset(
+    reason.value
+    for reason in (
+        Reason.EXCEEDS_QUOTA,
+        Reason.BUDGET_SPENT,
+        Reason.QUEUE_HELD,
+        Reason.BEHIND_HEAD,
+        Reason.NO_MATCHING_NODE,
+        Reason.NODES_UNHEALTHY,
+    )
+)
+"""Reasons that no share would change: neither room nor what others lend is missing."""
+_TOLD_AT: Final = "SELECT at_ms FROM gateway.node_debt WHERE node = $1"
+_specs: Final = msgspec.json.Decoder(WorkloadSpec)
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What stands around a workload that waits."""
+
+    place: QueuePlace | None = None
+    limits: tuple[LimitLevel, ...] = ()
+    frees_next: tuple[Freeing, ...] = ()
+    refusal: Refusal | None = None
+    """Why quota would refuse it now."""
+    turn: OwedTurn | None = None
+    """What is owed, where others go first for it."""
+
+
+NOTHING_AROUND: Final = Around()
+
+
+async def around(door: Door, call: Call, row: Mapping[str, Any], reason: str) -> Around:
+    """All of it for a queued workload that waits for `reason`. O(live), mostly remembered."""
+    place = await place_in_queue(door, row)
+    tree = await quota_tree(door)
+    queue = tree.node(row["queue"])
+    flavors = list(queue.document.flavors)[:FLAVORS_MAX] if queue.document is not None else []
+    request = amount(least_resources(_specs.decode(row["spec"]))) if row["spec"] else NOTHING
+    blockers = {one: _blocker(tree, queue, one, request) for one in flavors}
+    blocked = {flavor: found for flavor, found in blockers.items() if found is not None}
+    levels = tuple(
+        _level(node, flavor, blocks=flavor in blocked and node is blocked[flavor][0])
+        for flavor in flavors
+        for node in queue.path()
+    )
+    below, refusal = None, None
+    if flavors and len(blocked) == len(flavors):  # quota decides: only what it counts can help
+        below = {name for node, _ in blocked.values() for name in queues_below(node)}
+        node, asked = blocked[flavors[0]]
+        refusal = quota_reasons.waiting(queue, node, flavors[0], asked)
+    frees = await frees_next(door, call, flavors, below)
+    may_borrow = [one for one in flavors if one not in blocked or blocked[one][0] is not queue]
+    turn = None
+    if may_borrow and reason not in UNSHARED and must_borrow(queue, flavors, request):
+        turn = await _turn(door, tree, queue, may_borrow, row["priority"])
+    return Around(place, levels, frees, refusal, turn)
+
+
+async def _turn(
+    door: Door, tree: QuotaTree, queue: QuotaNode, flavors: Sequence[str], priority: int
+) -> OwedTurn | None:
+    """What is owed for which others of its priority go first; higher ones always do."""
+    waiting = [name for name, rows in (await use_by_queue(door)).items() if _waits(rows, priority)]
+    found = owing(tree, queue, flavors, waiting)
+    if found is None:
+        return None
+    rows = await door.reader.fetch(_TOLD_AT, found.node.name)
+    return turn_view(found, flavors[0], rows[0]["at_ms"]) if rows else None
+
+
+def _waits(rows: Sequence[Mapping[str, Any]], priority: int) -> bool:
+    return any(row["state"] == State.QUEUED.value and row["priority"] == priority for row in rows)
+
+
+def _blocker(
+    tree: QuotaTree, queue: QuotaNode, flavor: str, request: Amount
+) -> tuple[QuotaNode, Amount] | None:
+    """The first level that would exceed its ceiling, with the part that it has to count."""
+    for node, asked in tree.levels(queue, flavor, request):
+        if not fits(asked, node.taken(flavor), node.limits_in(flavor).ceiling):
+            return node, asked
+    return None
+
+
+def _level(node: QuotaNode, flavor: str, *, blocks: bool) -> LimitLevel:
+    used = node.used.get(flavor, NOTHING)
+    return LimitLevel(
+        name=node.name,
+        kind="queue" if node.is_queue else "cohort",
+        flavor=flavor,
+        nominal=resources(node.nominal(flavor)),
+        used=resources((used[0], used[1], used[2])),
+        available=resources(node.available(flavor)),
+        borrowed=resources(node.borrowed(flavor)),
+        lent=resources(node.lent(flavor)),
+        blocks=blocks,
+    )

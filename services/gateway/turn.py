@@ -1,0 +1,112 @@
+"""For whose debt others go first by share, a queue's or a cohort's, in one sentence (ADR 35).
+
+Who must borrow waits for those of its priority whose shares with their debts are less, looked at
+from the top of the tree down (core.quota.fair_share). The first level at which somebody is ahead
+and where something is owed is told. Credits of others are not: they are what is owed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from services.gateway.why_views import OwedTurn
+from shared.core.amounts import Amount
+from shared.core.quota.debts import HALF_LIFE_MS, REPAID_MS
+from shared.core.quota.fair_share import (
+    SHARE_ONE,
+    borrowed_share,
+    lendable,
+    shares,
+    weight_of,
+    within_nominal,
+)
+from shared.core.quota.tree import QuotaNode, QuotaTree
+from shared.core.units import GPU_MILLI, UNLIMITED
+from shared.core.wording import count, moment
+
+LEAST_MILLIONTHS: Final = 500
+"""Less is rounded to nothing."""
+HOUR_MS: Final = 3_600_000
+GPU: Final = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owing:
+    """The level that owes, and how many queues go before it there."""
+
+    node: QuotaNode
+    queues_ahead: int
+
+
+def must_borrow(queue: QuotaNode, flavors: Iterable[str], request: Amount) -> bool:
+    """Whether no flavor has enough left of what the queue owns."""
+    return not any(within_nominal(queue, one, request) for one in flavors)
+
+
+def owing(
+    tree: QuotaTree, queue: QuotaNode, flavors: Collection[str], waiting: Iterable[str]
+) -> Owing | None:
+    """Where a debt of `queue` lets others go first, of the queues that are `waiting`.
+
+    O(queues that wait x depth), nothing where nothing is owed.
+    """
+    levels = [node for node in queue.path() if node.parent is not None][::-1]
+    if all(node.debt < LEAST_MILLIONTHS for node in levels):
+        return None
+    mine, ahead = shares(queue), [0] * len(levels)
+    for name in waiting:
+        other = tree.node(name)
+        if other is queue or other.root is not queue.root or not _wants(other, flavors):
+            continue
+        theirs = shares(other)
+        if theirs < mine:
+            differs = next(at for at, share in enumerate(mine) if theirs[at] != share)
+            if differs < len(levels):
+                ahead[differs] += 1
+    for node, queues in zip(levels, ahead, strict=True):
+        if queues and node.debt >= LEAST_MILLIONTHS:
+            return Owing(node=node, queues_ahead=queues)
+    return None
+
+
+def _wants(queue: QuotaNode, flavors: Collection[str]) -> bool:
+    document = queue.document
+    return document is not None and any(one in document.flavors for one in flavors)
+
+
+def turn_view(found: Owing, flavor: str, told_at_ms: int) -> OwedTurn:
+    """The same as it is read, with the sentence."""
+    node = found.node
+    kind = "queue" if node.is_queue else "cohort"
+    return OwedTurn(
+        name=node.name,
+        kind=kind,
+        share_millionths=borrowed_share(node),
+        debt_millionths=node.debt,
+        debt_told_at_ms=told_at_ms,
+        queues_ahead=found.queues_ahead,
+        message=(
+            f"{kind} {node.name} had more than its part and owes {_percent(node.debt)} of share"
+            f"{_worth(node, flavor)} beside the {_percent(borrowed_share(node))} that it borrows"
+            f" (as of {moment(told_at_ms)}), which lets"
+            f" {count(found.queues_ahead, 'other queue')} with less of both go first:"
+            f" {REPAID_MS // HOUR_MS} h with so much less than its part pay it"
+            f" back, half of it is forgotten in {HALF_LIFE_MS // HOUR_MS} h, and what fits into"
+            " the queue's own quota waits for neither"
+        ),
+    )
+
+
+def _percent(millionths: int) -> str:
+    return f"{millionths / (SHARE_ONE // 100):.1f} %"
+
+
+def _worth(node: QuotaNode, flavor: str) -> str:
+    """The debt in GPU-hours, where its cohort owns a number of GPUs to measure it by."""
+    whole = lendable(node, flavor)[GPU]
+    if not 0 < whole < UNLIMITED:
+        return ""
+    gpu_milli = node.debt * weight_of(node) * whole // SHARE_ONE
+    return f", {gpu_milli * REPAID_MS / HOUR_MS / GPU_MILLI:.1f} GPU-hours of {flavor},"

@@ -1,0 +1,101 @@
+"""For whose debt others go first: the level that owes, who is ahead there, and the sentence."""
+
+import pytest
+
+from services.gateway.turn import must_borrow, owing, turn_view
+from shared.core.quota.tree import FlavorLimits, QuotaDocument, QuotaTree
+
+FLAVOR = "h100"
+GPU = 1000
+TOLD_AT_MS = 1_763_733_900_000
+OTHERS = ("red", "green", "blue")
+
+
+def a_document(name: str, kind: str, parent: str, gpus: int, flavor: str = FLAVOR):
+    flavors = {flavor: FlavorLimits(nominal=(gpus * GPU, 0, 0))}
+    return QuotaDocument(name=name, kind=kind, version=1, parent=parent, flavors=flavors)
+
+
+@pytest.fixture
+def tree() -> QuotaTree:
+    """64 GPUs: red and green of research, blue of operations; red and blue borrow 8 each."""
+    made = QuotaTree()
+    made.apply(a_document("org", "cohort", "", 60))
+    for name in ("research", "operations"):
+        made.apply(a_document(name, "cohort", "org", 0))
+    made.apply(a_document("red", "queue", "research", 4))
+    for name, parent in (("green", "research"), ("blue", "operations")):
+        made.apply(a_document(name, "queue", parent, 0))
+    made.charge("red", FLAVOR, (12 * GPU, 0, 0))
+    made.charge("blue", FLAVOR, (8 * GPU, 0, 0))
+    return made
+
+
+def found_in(tree: QuotaTree, waiting=OTHERS):
+    found = owing(tree, tree.node("red"), (FLAVOR,), waiting)
+    return (found.node.name, found.queues_ahead) if found else None
+
+
+def test_of_several_levels_the_highest_that_owes_and_lets_others_first_is_told(tree):
+    tree.set_debt("red", 70_000)
+    tree.set_debt("research", 40_000)
+
+    assert ("research", 1) == found_in(tree)
+    assert ("red", 1) == found_in(tree, ("green",))
+
+
+def test_where_departments_are_equal_the_queue_is_told_and_who_of_all_is_ahead(tree):
+    tree.set_debt("red", 70_000)
+
+    assert ("red", 2) == found_in(tree)
+
+
+def test_without_a_debt_of_its_own_it_is_not_told_who_else_goes_first(tree):
+    tree.set_debt("blue", -70_000)
+    tree.set_debt("operations", -70_000)
+    tree.set_debt("red", 499)
+
+    assert found_in(tree) is None
+
+
+def test_nobody_is_ahead_who_has_more_or_waits_not_or_wants_something_else(tree):
+    tree.set_debt("research", 40_000)
+    tree.set_debt("operations", 50_000)
+    tree.apply(a_document("grey", "queue", "org", 0, "a100"))
+    tree.apply(a_document("away", "queue", "", 4))
+
+    assert found_in(tree) is None
+    assert found_in(tree, ("grey", "away", "red")) is None
+    tree.set_debt("operations", 0)
+    assert found_in(tree, ()) is None
+
+
+def test_what_fits_into_the_queues_own_need_not_borrow(tree):
+    assert must_borrow(tree.node("red"), (FLAVOR,), (GPU, 0, 0))
+    tree.charge("red", FLAVOR, (12 * GPU, 0, 0), -1)
+    assert not must_borrow(tree.node("red"), (FLAVOR,), (4 * GPU, 0, 0))
+    assert must_borrow(tree.node("red"), (FLAVOR,), (5 * GPU, 0, 0))
+
+
+def test_the_sentence_says_what_is_owed_since_when_and_what_pays_it_back(tree):
+    tree.set_debt("research", 40_000)
+    found = owing(tree, tree.node("red"), (FLAVOR,), OTHERS)
+    assert found is not None
+
+    view = turn_view(found, FLAVOR, TOLD_AT_MS)
+
+    assert (
+        "cohort research had more than its part and owes 4.0 % of share, 5.1 GPU-hours of h100,"
+        " beside the 12.5 % that it borrows (as of 2025-11-21 14:05:00Z), which lets 1 other queue"
+        " with less of both go first: 2 h with so much less than its part pay it back, half of it"
+        " is forgotten in 24 h, and what fits into the queue's own quota waits for neither"
+    ) == view.message
+    assert ("cohort", 125_000, 40_000) == (view.kind, view.share_millionths, view.debt_millionths)
+
+
+def test_a_debt_of_what_nobody_owns_a_number_of_is_told_as_share_alone(tree):
+    tree.set_debt("red", 70_000)
+    found = owing(tree, tree.node("red"), (FLAVOR,), ("green",))
+    assert found is not None
+
+    assert "owes 7.0 % of share beside" in turn_view(found, "a100", TOLD_AT_MS).message
