@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from muster.cli.failures import UsageError
-from muster.cli.output import Column, Format, field, gpus, show_items
+from muster.cli.output import Column, Format, field, gpus, local_time, show_items
 from muster.cli.session import call
 from muster.cli.workloads import OutputOption
 from muster.errors import NotFound
@@ -39,6 +39,11 @@ def nodes(
         Column("NVLINK", field("nvlink_domain"), wide=True),
         Column("DRIVER", field("driver"), wide=True),
         Column("TAINTS", field("taints"), wide=True),
+        Column(
+            "WHY",
+            lambda one: one.get("cordon_message") or one.get("shun_message") or "-",
+            wide=True,
+        ),
     )
     show_items(found, output, columns, empty="No node has reported itself yet.")
 
@@ -53,6 +58,8 @@ def _ready(node: Json) -> str:
         return "draining"
     if node.get("cordoned"):
         return "cordoned"
+    if node.get("shunned_until_ms"):
+        return f"shunned until {local_time(node['shunned_until_ms'])}"
     return "yes" if node.get("ready", True) else "no"
 
 

@@ -56,6 +56,8 @@ class Gang(GangState):
 
     def evict(self, grace_seconds: int) -> None:
         """Delete everything and answer PodsGone, whatever was going on."""
+        if self.goal is Goal.RUN:
+            self.unstarted = self.behind(RUNNING)
         self.goal = Goal.CLEAR
         self.outcome = None
         self.grace_seconds = grace_seconds
@@ -89,6 +91,7 @@ class Gang(GangState):
         """Refuse the attempt if it is not bound by its deadline."""
         if self.goal is Goal.RUN and now_ms >= self.deadline_ms and not self.bound():
             message = f"not all pods were bound within {BIND_DEADLINE_MS // 1000} s"
+            self.unstarted = () if self.resizing else self.behind(BOUND)
             self._refuse(self.size - 1, "BindTimeout", message, "", now_ms)
 
     def _refuse(self, rank: int, reason: str, message: str, node: str, now_ms: int) -> None:
@@ -109,7 +112,11 @@ class Gang(GangState):
         if self.goal is Goal.RUN:
             self.goal = Goal.CLEAR
             self.outcome = BindRefused(
-                reason=reason, message=message, node=node, **self.who(now_ms)
+                reason=reason,
+                message=message,
+                node=node,
+                unstarted=self.unstarted,
+                **self.who(now_ms),
             )
 
     # ── what the cluster answered and showed ─────────────────────────────────

@@ -54,7 +54,7 @@ class GangState:
         "cell", "correlation_id", "deadline_ms", "deleting", "ended_well", "goal",
         "grace_seconds", "in_flight", "key", "marks", "not_before_ms", "noted", "outcome", "pods",
         "resizing", "setback", "settle_at_ms", "size", "size_before", "told", "uids",
-        "unknown_round", "versions",
+        "unknown_round", "unstarted", "versions",
     )  # fmt: skip
 
     def __init__(
@@ -76,6 +76,8 @@ class GangState:
         self.goal = Goal.RUN
         self.outcome: PodFact | None = None
         """In CLEAR, what to tell once it is done; None stands for PodsGone."""
+        self.unstarted: tuple[int, ...] = ()
+        """Ranks that did not run when the eviction came; empty too if that is not known."""
         self.grace_seconds = 0
         self.size = self.size_before = size
         """Ranks from `size` on are to go; the lists below keep their length."""
@@ -135,6 +137,12 @@ class GangState:
             "at_ms": now_ms,
             "cell": self.cell,
         }
+
+    def behind(self, mark: int) -> tuple[int, ...]:
+        """Ranks that the cluster has shown, none of them as far as `mark`."""
+        return tuple(
+            rank for rank in range(self.size) if self.versions[rank] and self.marks[rank] < mark
+        )
 
     def advance(self, rank: int, mark: int) -> None:
         """A pod is at least so far."""

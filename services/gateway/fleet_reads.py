@@ -24,8 +24,10 @@ _COLUMNS: Final = (
     "SELECT n.name, n.cell, n.body, n.removed, (SELECT array_agg(h.gpu ORDER BY h.gpu) FROM"
     " gateway.gpu_health h WHERE h.node = n.name AND NOT h.healthy"
     " AND h.generation >= n.generation) AS unhealthy, coalesce(c.reason, '') AS cordon,"
-    " coalesce(c.message, '') AS cordon_message, coalesce(c.gone_at_ms, 0) AS gone_at_ms"
+    " coalesce(c.message, '') AS cordon_message, coalesce(c.gone_at_ms, 0) AS gone_at_ms,"
+    " coalesce(s.until_ms, 0) AS shunned_until_ms, coalesce(s.message, '') AS shun_message"
     " FROM gateway.node n LEFT JOIN gateway.node_cordon c ON c.node = n.name"
+    " LEFT JOIN gateway.node_shun s ON s.node = n.name"
 )
 
 
@@ -143,6 +145,8 @@ def _fields(row: Mapping[str, Any], used: Mapping[str, int]) -> dict[str, Any]:
         "draining": row["cordon"] in DRAINING,
         "cordon_message": row["cordon_message"],
         "gone_at_ms": row["gone_at_ms"] or None,
+        "shunned_until_ms": row["shunned_until_ms"] or None,
+        "shun_message": row["shun_message"],
         "taints": node.taints,
         "cpu_milli": node.cpu_milli,
         "memory_mib": node.memory_mib,

@@ -40,6 +40,9 @@ class NodeSummary(View, frozen=True, kw_only=True):
     cordon_message: str
     gone_at_ms: int | None
     """When the node will be taken away, if that is known."""
+    shunned_until_ms: int | None
+    """Work did not start there, so nobody's is placed there before."""
+    shun_message: str
     taints: tuple[str, ...]
     cpu_milli: int
     memory_mib: int

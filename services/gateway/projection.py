@@ -124,5 +124,7 @@ APPLY: Final[dict[type[Wire], Callable[[Batch, Event, Any], None]]] = {
     nodes.GpuHealthReported: projection_fleet.health,
     nodes.NodeCordoned: projection_fleet.cordoned,
     nodes.NodeUncordoned: projection_fleet.uncordoned,
+    nodes.NodeShunned: projection_fleet.shunned,
+    nodes.NodeUnshunned: projection_fleet.unshunned,
 }
 """Facts that change the read model; a nomination changes no state and is passed over."""

@@ -70,3 +70,13 @@ def cordoned(batch: Batch, event: Event, fact: nodes.NodeCordoned) -> None:
 def uncordoned(batch: Batch, event: Event, fact: nodes.NodeUncordoned) -> None:
     """A node takes work again."""
     batch.cordons[fact.node] = (fact.node, "", "", 0, event.time_ms)
+
+
+def shunned(batch: Batch, event: Event, fact: nodes.NodeShunned) -> None:
+    """Nothing is started on a node for a while."""
+    batch.shuns[fact.node] = (fact.node, fact.until_ms, fact.message, event.time_ms)
+
+
+def unshunned(batch: Batch, event: Event, fact: nodes.NodeUnshunned) -> None:
+    """A node may be tried again."""
+    batch.shuns[fact.node] = (fact.node, 0, "", event.time_ms)

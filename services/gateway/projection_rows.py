@@ -13,6 +13,8 @@ NodeRow = tuple[str, int, int, str, str, int, str, bool, int]
 """name, cell, generation, flavor, pool, gpus, body, removed, changed_at_ms."""
 CordonRow = tuple[str, str, str, int, int]
 """node, reason, message, gone_at_ms, at_ms; no reason: it takes work again."""
+ShunRow = tuple[str, int, str, int]
+"""node, until_ms, message, at_ms; no time: it may be tried."""
 HealthRow = tuple[str, int, int, bool, str, int]
 """node, gpu, generation, healthy, reason, changed_at_ms."""
 LimitRow = tuple[str, str, int, str, int]
@@ -136,6 +138,7 @@ class Batch:
         "next_seq",
         "nodes",
         "preemptions",
+        "shuns",
         "specs",
         "usage",
         "workloads",
@@ -148,6 +151,7 @@ class Batch:
         self.events: list[EventRow] = []
         self.nodes: dict[str, NodeRow] = {}
         self.cordons: dict[str, CordonRow] = {}
+        self.shuns: dict[str, ShunRow] = {}
         self.health: dict[tuple[str, int], HealthRow] = {}
         self.limits: dict[str, LimitRow] = {}
         self.usage: dict[str, UsageRow] = {}

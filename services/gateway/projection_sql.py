@@ -26,6 +26,7 @@ def writes(batch: Batch) -> list[Write]:
         (NODES, batch.nodes.values()),
         (HEALTH, batch.health.values()),
         (CORDONS, batch.cordons.values()),
+        (SHUNS, batch.shuns.values()),
         (LIMITS, batch.limits.values()),
         (USAGE, batch.usage.values()),
         (DEBTS, batch.debts.values()),
@@ -133,6 +134,13 @@ _CORDON_COLUMNS: Final = (
 CORDONS: Final = _plain_upsert(
     "node_cordon", _CORDON_COLUMNS, ("node",), "excluded.at_ms >= w.at_ms"
 )
+_SHUN_COLUMNS: Final = (
+    ("node", "text"),
+    ("until_ms", "bigint"),
+    ("message", "text"),
+    ("at_ms", "bigint"),
+)
+SHUNS: Final = _plain_upsert("node_shun", _SHUN_COLUMNS, ("node",), "excluded.at_ms >= w.at_ms")
 _LIMIT_COLUMNS: Final = (
     ("name", "text"),
     ("kind", "text"),

@@ -23,12 +23,15 @@ def inventory(memory: Memory, fact: NodeInventoryReported) -> None:
     """All of a node; replaces what was known."""
     node = fact.node
     if _newer(memory, node.name, fact.generation):
-        healthy = {gpu.index: gpu.healthy for gpu in node.gpus}
-        _keep(
-            memory,
-            node.name,
-            NodeState(fact.generation, node.flavor, ready=node.ready, healthy=healthy),
+        known = memory.nodes.get(node.name)
+        state = NodeState(
+            fact.generation,
+            node.flavor,
+            ready=node.ready,
+            healthy={gpu.index: gpu.healthy for gpu in node.gpus},
+            shunned=known is not None and known.shunned,
         )
+        _keep(memory, node.name, state)
 
 
 def health(memory: Memory, fact: GpuHealthReported) -> None:
@@ -50,6 +53,23 @@ def removed(memory: Memory, fact: NodeRemoved) -> None:
     if _newer(memory, fact.node, fact.generation):
         _keep(memory, fact.node, NodeState(fact.generation, "", present=False))
         memory.usage.pop(fact.node, None)
+
+
+def shunned(memory: Memory, name: str, *, shunned: bool) -> None:
+    """Placement starts nothing on a node, or tries it again."""
+    node = memory.nodes.get(name)
+    if node is not None:
+        node.shunned = shunned
+        _keep(memory, name, node)
+
+
+def shunned_nodes(memory: Memory) -> Counter[str]:
+    """Nodes that are shunned, by flavor; those with none, too. O(nodes)."""
+    counts: Counter[str] = Counter()
+    for node in memory.nodes.copy().values():
+        if node.present:
+            counts[node.flavor] += node.shunned
+    return counts
 
 
 def used(memory: Memory, fact: GpuUsageReported) -> None:

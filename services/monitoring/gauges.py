@@ -54,6 +54,9 @@ class Gauges(Collector):
         yield _gauge("muster_gpu_capacity", text, "flavor", _one_label(total))
         text = "GPUs that can take work: healthy, on a node that is ready."
         yield _gauge("muster_gpu_healthy", text, "flavor", _one_label(fit))
+        text = "Nodes on which nothing is started for a while, as work did not start there."
+        shunned = _one_label(fleet.shunned_nodes(memory))
+        yield _gauge("muster_nodes_shunned", text, "flavor", shunned)
         allocated: Counter[Labels] = Counter()
         for (_, _, flavor), milli in memory.charged.copy().items():
             allocated[flavor,] += milli

@@ -72,6 +72,8 @@ class MonitoringHandler:
             nodes.NodeInventoryReported: lambda fact: fleet.inventory(memory, fact),
             nodes.GpuHealthReported: lambda fact: fleet.health(memory, fact),
             nodes.NodeRemoved: lambda fact: fleet.removed(memory, fact),
+            nodes.NodeShunned: lambda fact: fleet.shunned(memory, fact.node, shunned=True),
+            nodes.NodeUnshunned: lambda fact: fleet.shunned(memory, fact.node, shunned=False),
             organisation.TeamApplied: self._idle.policy,
             **dict.fromkeys(TRANSITIONS, self._changed),
         }

@@ -83,6 +83,8 @@ class NodeState(msgspec.Struct, array_like=True):
     present: bool = True
     ready: bool = True
     healthy: dict[int, bool] = {}
+    shunned: bool = False
+    """By placement, as work did not start there."""
 
 
 class Memory:

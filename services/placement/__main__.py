@@ -3,6 +3,7 @@
 from services.placement.handlers import PlacementHandler
 from services.placement.settings import PlacementSettings
 from services.placement.trims import placement_trims
+from shared.core.shunning import ShunPolicy
 from shared.runtime.main import run_service
 from shared.runtime.settings import Settings
 
@@ -16,6 +17,12 @@ def make(settings: Settings) -> PlacementHandler:
         trims=placement_trims(settings.keep_workloads_days),
         mig_switch_seconds=own.mig_switch_seconds,
         head_after_hours=own.head_after_hours,
+        start_seconds=own.start_seconds,
+        shun=ShunPolicy(
+            seconds=own.shun_seconds,
+            seconds_max=own.shun_seconds_max,
+            percent_max=own.shun_percent_max,
+        ),
     )
 
 

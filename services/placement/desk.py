@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from services.placement.allocations import LedgerRows
 from services.placement.heads import HEAD_AFTER_HOURS
@@ -30,6 +30,9 @@ from shared.events.topics import AGENT_COMMANDS, POD_COMMANDS, WORKLOAD_FACTS
 from shared.events.workloads import PlacementRefused, Wire, WorkloadFact
 from shared.runtime.handler import Change, Emit, Outcome
 
+START_SECONDS: Final = 120
+"""Placed but not running after so long: evicted and queued again (the binder gives up first)."""
+
 
 @dataclass(slots=True, kw_only=True)
 class Desk:
@@ -38,6 +41,7 @@ class Desk:
     cell: int
     cluster: Cluster
     head_after_hours: int = HEAD_AFTER_HOURS
+    start_seconds: int = START_SECONDS
     records: Records = field(default_factory=Records)
     usage: Usage = field(default_factory=Usage)
     waiting: WaitingIndex = field(default_factory=WaitingIndex)

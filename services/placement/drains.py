@@ -18,6 +18,7 @@ from services.placement.evictions import Evictions
 from services.placement.fleet import Fleet, usable
 from services.placement.transitions import DRAINED, HAS_PODS, SPOT_NOTICE
 from shared.core.model import Node
+from shared.core.shunning import SHUNNED
 from shared.core.value import replace
 from shared.events import nodes
 from shared.events.envelope import Received
@@ -43,6 +44,8 @@ class Drains:
     def seen(self, node: Node) -> Node:
         """`node` as placement may use it."""
         node = usable(node)
+        if node.name in self._fleet.shunned:
+            node = replace(node, taints=(*node.taints, SHUNNED))
         return replace(node, cordoned=True) if node.name in self._cordons else node
 
     def cordon(self, message: Received, command: nodes.CordonNode) -> None:

@@ -12,9 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from services.placement import heads, idle_release, promise_news, resizing, store, transitions
+from services.placement import (
+    heads,
+    idle_release,
+    promise_news,
+    resizing,
+    shunning,
+    store,
+    transitions,
+)
 from services.placement.agreement import Agreement
-from services.placement.desk import Desk
+from services.placement.desk import START_SECONDS, Desk
 from services.placement.drains import Drains
 from services.placement.evictions import Evictions
 from services.placement.fleet import Fleet
@@ -23,6 +31,7 @@ from services.placement.kept_room import KeptRoom
 from services.placement.ledger import ledger_writes
 from services.placement.queue_drains import QueueDrains
 from services.placement.records import Nomination, Record
+from services.placement.shunning import Shunning
 from services.placement.switching import KIND as SWITCH
 from services.placement.switching import Switching
 from services.placement.transitions import OWN_REASONS
@@ -31,6 +40,7 @@ from services.placement.workload_rows import workload_writes
 from shared.core.cluster import Cluster
 from shared.core.lifecycle import State
 from shared.core.model import Workload
+from shared.core.shunning import DEFAULTS, ShunPolicy
 from shared.events import nodes, plans, pods, quotas, topics, workloads
 from shared.events.deadlines import DeadlinePassed
 from shared.events.envelope import Received
@@ -53,8 +63,12 @@ class PlacementHandler:
         trims: Sequence[Trim] = (),
         mig_switch_seconds: int = 0,
         head_after_hours: int = heads.HEAD_AFTER_HOURS,
+        start_seconds: int = START_SECONDS,
+        shun: ShunPolicy = DEFAULTS,
     ) -> None:
         self.trims = trims
+        self._start_seconds = start_seconds
+        self._shun = shun
         self._switch_seconds = mig_switch_seconds
         self._head_after_hours = head_after_hours
         self._cell = cell
@@ -75,10 +89,10 @@ class PlacementHandler:
             quotas.QueueUsageTold: self._usage_told,
             quotas.DebtsTold: lambda _, fact: self.desk.turns.debts_told(fact),
             pods.PodsBound: self._of_attempt(transitions.bound),
-            pods.PodsRunning: self._of_attempt(transitions.running),
-            pods.PodsFinished: self._of_attempt(transitions.finished),
-            pods.PodsGone: self._of_attempt(transitions.pods_gone),
-            pods.BindRefused: self._of_attempt(transitions.refused_by_cluster),
+            pods.PodsRunning: self._of_attempt(self._running),
+            pods.PodsFinished: self._of_attempt(self._finished),
+            pods.PodsGone: self._of_attempt(self._gone),
+            pods.BindRefused: self._of_attempt(self._refused),
             pods.PodsResized: self._of_attempt(resizing.resized),
             pods.ResizeRefused: self._of_attempt(resizing.refused),
             nodes.NodeInventoryReported: self._inventory,
@@ -96,6 +110,7 @@ class PlacementHandler:
             cell=self._cell,
             cluster=Cluster(seed=self._seed),
             head_after_hours=self._head_after_hours,
+            start_seconds=self._start_seconds,
         )
         self.fleet = Fleet()
         self._quotas: set[str] = set()
@@ -104,6 +119,7 @@ class PlacementHandler:
         self._growth = Growth(self.desk, self._trials)
         self._queue_drains = QueueDrains(self.desk)
         self.drains = Drains(self.desk, self.fleet, self._evictions)
+        self.shunning = Shunning(self.desk, self.fleet, self.drains, self._evictions, self._shun)
         self._switching = Switching(
             self.desk, self.fleet, self._trials, self.drains, self._switch_seconds
         )
@@ -131,6 +147,7 @@ class PlacementHandler:
         self._forget()
         await store.load(self.desk, self.fleet, reader, f"cell-{self._cell}")
         await self.drains.load(reader)
+        await self.shunning.load(reader)
         self._trials.load()
         self._growth.load()
         self._queue_drains.load()
@@ -157,11 +174,12 @@ class PlacementHandler:
         self._trials.run()
         self._growth.run()
         self._kept_room.tell()
-        outcome = desk.outcome
-        outcome.writes.extend(workload_writes(desk.records.take_touched(), now_ms))
+        outcome, changed = desk.outcome, desk.records.take_touched()
+        outcome.writes.extend(workload_writes(changed, now_ms))
         outcome.writes.extend(desk.reservations.writes())
         outcome.writes.extend(desk.promises.writes())
         outcome.writes.extend(self.drains.writes())
+        outcome.writes.extend(self.shunning.writes(changed))
         outcome.writes.extend(desk.turns.writes())
         outcome.writes.extend(ledger_writes(self.fleet, self._quotas, desk))
         return outcome
@@ -173,8 +191,8 @@ class PlacementHandler:
             or self._queue_drains.rest(now_ms)
             or self._growth.rest(now_ms)
         )
-        promised = self.desk.promises.due(now_ms)
-        return [*self.desk.passed(now_ms), *promised, *rest, *self._switching.due(now_ms)]
+        nodes = (*self._switching.due(now_ms), *self.shunning.due(now_ms))
+        return [*self.desk.passed(now_ms), *self.desk.promises.due(now_ms), *rest, *nodes]
 
     def next_due_ms(self) -> int | None:
         """The earliest deadline; 0 when trials were cut short."""
@@ -185,6 +203,7 @@ class PlacementHandler:
             deadline_ms,
             self._growth.next_due_ms(),
             self._switching.next_due_ms(),
+            self.shunning.next_due_ms(),
             self.desk.promises.next_due_ms(),
         )
         return min((one for one in due if one is not None), default=None)
@@ -269,6 +288,9 @@ class PlacementHandler:
         if fact.kind == SWITCH:
             self._switching.look(message)
             return
+        if fact.kind == shunning.KIND:
+            self.shunning.expired(fact.subject, message)
+            return
         if fact.kind == promise_news.DUE:
             self.desk.promises.changed()
             return
@@ -298,6 +320,31 @@ class PlacementHandler:
 
         return apply
 
+    def _running(
+        self, desk: Desk, record: Record, fact: pods.PodsRunning, cause: Received
+    ) -> None:
+        self.shunning.started(record, cause)
+        transitions.running(desk, record, fact, cause)
+
+    def _finished(
+        self, desk: Desk, record: Record, fact: pods.PodsFinished, cause: Received
+    ) -> None:
+        """What ended well before it was told to run has started, too."""
+        if fact.succeeded and record.state in (State.PLACED, State.BOUND):
+            self.shunning.started(record, cause)
+        transitions.finished(desk, record, fact, cause)
+
+    def _gone(self, desk: Desk, record: Record, fact: pods.PodsGone, cause: Received) -> None:
+        if record.reason == transitions.BIND_TIMEOUT and not fact.succeeded:
+            self.shunning.gave_up(record, fact.unstarted, cause)
+        transitions.pods_gone(desk, record, fact, cause)
+
+    def _refused(
+        self, desk: Desk, record: Record, fact: pods.BindRefused, cause: Received
+    ) -> None:
+        self.shunning.gave_up(record, fact.unstarted, cause)
+        transitions.refused_by_cluster(desk, record, fact, cause)
+
     # ── nodes and quota ──
 
     def _inventory(self, message: Received, fact: nodes.NodeInventoryReported) -> None:
@@ -323,6 +370,7 @@ class PlacementHandler:
         if self.fleet.remove(fact.node, fact.generation):
             self.desk.cluster.remove_node(fact.node)
             self.drains.removed(fact.node, message)
+            self.shunning.forgive(fact.node, "removed", message)
             self.desk.promises.changed()
             self._lost(fact.node, message)
 
@@ -334,6 +382,7 @@ class PlacementHandler:
 
     def _uncordon(self, message: Received, command: nodes.UncordonNode) -> None:
         self.drains.uncordon(message, command)
+        self.shunning.forgive(command.node, "uncordoned", message)
 
     def _lost(self, node: str, cause: Received) -> None:
         self._evictions.lost(node, cause)

@@ -74,6 +74,8 @@ class Record:
     """Reason code that was told last; only a new one is told."""
     placement: Placement | None = None
     resize: Resize = UNCHANGED
+    avoids: tuple[str, ...] = ()
+    """Nodes on which it did not start; it goes to others as long as there are any."""
     began_at_ms: int = 0
     """Since when it holds its nodes; 0 while it holds none."""
     expected_seconds: int = -1

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from services.placement.desk import START_SECONDS
 from services.placement.heads import HEAD_AFTER_HOURS
+from shared.core.shunning import DEFAULTS
 
 
 class PlacementSettings(BaseSettings):
@@ -22,4 +24,25 @@ class PlacementSettings(BaseSettings):
         default=HEAD_AFTER_HOURS,
         ge=1,
         description="who waits longer is at the head, whatever its priority, share and width",
+    )
+    start_seconds: int = Field(
+        default=START_SECONDS,
+        ge=1,
+        description="placed but not running after so long: evicted and tried elsewhere",
+    )
+    shun_seconds: int = Field(
+        default=DEFAULTS.seconds,
+        ge=0,
+        description="how long a node on which work does not start is shunned at first; 0: never",
+    )
+    shun_seconds_max: int = Field(
+        default=DEFAULTS.seconds_max,
+        ge=1,
+        description="... and at most, as the time doubles until something starts there",
+    )
+    shun_percent_max: int = Field(
+        default=DEFAULTS.percent_max,
+        ge=1,
+        le=100,
+        description="of the nodes of a flavor that are shunned at once; one may be, never all",
     )

@@ -15,14 +15,13 @@ from shared.core.model import Placement
 from shared.events import pods, workloads
 from shared.events.envelope import Received
 
-BIND_SECONDS: Final = 120
-"""Placed but not running after so long: evicted and queued again (the binder gives up first)."""
+BIND_TIMEOUT: Final = "bind-timeout"
 PREEMPTED: Final = "preempted"
 DRAINED: Final = "drained"
 SPOT_NOTICE: Final = "spot-notice"
 IDLE: Final = "idle"
 OWN_REASONS: Final = frozenset(
-    {"duration", "node-lost", "held", PREEMPTED, DRAINED, SPOT_NOTICE, IDLE}
+    {"duration", "node-lost", "held", BIND_TIMEOUT, PREEMPTED, DRAINED, SPOT_NOTICE, IDLE}
 )
 """Reasons of an eviction that decide what follows; a request cannot use them."""
 BACKOFF: Final = "backoff"
@@ -42,7 +41,7 @@ def place(desk: Desk, record: Record, placement: Placement, cause: Received) -> 
     record.nomination = None
     record.refused_as = record.reason = record.message = ""
     desk.charge(record)
-    desk.deadline(record, "bind", desk.now_ms + BIND_SECONDS * 1000)
+    desk.deadline(record, "bind", desk.now_ms + desk.start_seconds * 1000)
     desk.tell(
         record,
         before,
@@ -132,7 +131,7 @@ def gone(desk: Desk, record: Record, cause: Received, *, succeeded: bool) -> Non
     elif record.state is State.EVICTING and succeeded:
         end(desk, record, State.SUCCEEDED, workloads.WorkloadSucceeded, cause)
     elif record.state is State.EVICTING:
-        back(desk, record, cause, rests=record.reason == "bind-timeout")
+        back(desk, record, cause, rests=record.reason == BIND_TIMEOUT)
     elif record.state in HAS_PODS:
         lost(desk, record, "its pods vanished from the cluster", cause)
 
@@ -287,6 +286,7 @@ def reprioritise(desk: Desk, record: Record, priority: int, cause: Received) -> 
 def deadline(desk: Desk, record: Record, kind: str, cause: Received) -> None:
     """A time limit of its present state has passed."""
     if kind == "bind":
-        evict(desk, record, "bind-timeout", f"not running {BIND_SECONDS} s after placing", cause)
+        text = f"not running {desk.start_seconds} s after placing"
+        evict(desk, record, BIND_TIMEOUT, text, cause)
     elif kind == "duration":
         evict(desk, record, "duration", "its time limit has passed", cause)

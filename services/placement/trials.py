@@ -11,6 +11,7 @@ from dataclasses import replace as replaced
 from typing import Final
 
 from services.placement import transitions
+from services.placement.avoided import closed
 from services.placement.desk import Desk
 from services.placement.promise_news import with_promise
 from services.placement.records import Record
@@ -207,6 +208,10 @@ class Trials:
         request = PlacementRequest(
             workload=record.sized, flavors=tuple(headroom), headroom=headroom, pins=pins
         )
+        with closed(desk.cluster, record.avoids) as without:
+            answer = place(desk.cluster, request) if without else None
+        if isinstance(answer, Placement):
+            return answer
         answer = place(desk.cluster, request)
         if not desk.promises.standing or not isinstance(answer, Refusal):
             return answer

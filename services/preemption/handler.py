@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
+from msgspec.structs import replace as changed
+
 from services.preemption.idle import IdleReclaim
 from services.preemption.memory import (
     CLASS,
@@ -19,6 +21,7 @@ from services.preemption.memory import (
     NODE,
     QUEUE,
     TEAM,
+    UNKNOWN,
     Machine,
     Memory,
 )
@@ -95,6 +98,8 @@ class PreemptionHandler:
             nodes.NodeNoticeReported: self._notice,
             nodes.NodeCordoned: lambda fact: self._cordon(fact.node, cordoned=True),
             nodes.NodeUncordoned: lambda fact: self._cordon(fact.node, cordoned=False),
+            nodes.NodeShunned: lambda fact: self._shun(fact.node, shunned=True),
+            nodes.NodeUnshunned: lambda fact: self._shun(fact.node, shunned=False),
             nodes.NodesKept: self._kept,
             **dict.fromkeys(TRANSITIONS, self._changed),
         }
@@ -225,9 +230,9 @@ class PreemptionHandler:
             self.memory.journal.drop(TEAM, fact.name)
 
     def _inventory(self, fact: nodes.NodeInventoryReported) -> None:
-        known = self.memory.machines.get(fact.node.name)
-        cordoned = known is not None and known.cordoned
-        self._machine(fact.node.name, Machine(fact.generation, fact.node, cordoned))
+        known = self.memory.machines.get(fact.node.name, UNKNOWN)
+        machine = changed(known, generation=fact.generation, node=fact.node)
+        self._machine(fact.node.name, machine)
 
     def _health(self, fact: nodes.GpuHealthReported) -> None:
         known = self.memory.machines.get(fact.node)
@@ -241,20 +246,23 @@ class PreemptionHandler:
                 for one in known.node.gpus
             )
             node = replace(known.node, gpus=tuple(gpus))
-        self._machine(fact.node, Machine(fact.generation, node, known.cordoned))
+        self._machine(fact.node, changed(known, generation=fact.generation, node=node))
 
     def _notice(self, fact: nodes.NodeNoticeReported) -> None:
         """Placement tells what comes of it; here it only makes older news old."""
         known = self.memory.machines.get(fact.node)
         if known is not None and known.node is not None:
-            self._machine(fact.node, Machine(fact.generation, known.node, known.cordoned))
+            self._machine(fact.node, changed(known, generation=fact.generation))
 
     def _cordon(self, name: str, *, cordoned: bool) -> None:
         known = self.memory.machines.get(name)
         if known is not None:
-            machine = Machine(known.generation, known.node, cordoned)
-            self.memory.put(NODE, self.memory.machines, name, machine)
-            self.world.report(name, machine)
+            self._put(name, changed(known, cordoned=cordoned))
+
+    def _shun(self, name: str, *, shunned: bool) -> None:
+        known = self.memory.machines.get(name)
+        if known is not None:
+            self._put(name, changed(known, shunned=shunned))
 
     def _debts(self, fact: quotas.DebtsTold) -> None:
         memory = self.memory
@@ -273,5 +281,8 @@ class PreemptionHandler:
     def _machine(self, name: str, machine: Machine) -> None:
         known = self.memory.machines.get(name)
         if known is None or known.generation < machine.generation:
-            self.memory.put(NODE, self.memory.machines, name, machine)
-            self.world.report(name, machine)
+            self._put(name, machine)
+
+    def _put(self, name: str, machine: Machine) -> None:
+        self.memory.put(NODE, self.memory.machines, name, machine)
+        self.world.report(name, machine)

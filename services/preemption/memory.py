@@ -80,6 +80,11 @@ class Machine(msgspec.Struct, array_like=True, frozen=True):
     node: Node | None
     cordoned: bool = False
     """By placement, whatever its agent says."""
+    shunned: bool = False
+    """By placement, as work did not start there."""
+
+
+UNKNOWN: Final = Machine(-1, None)
 
 
 class Flight(msgspec.Struct, array_like=True, frozen=True):

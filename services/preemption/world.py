@@ -17,6 +17,7 @@ from shared.core.preemption.occupants import Occupant, Occupants
 from shared.core.preemption.vacating import take
 from shared.core.quota.tree import QuotaTree
 from shared.core.resize import shrunk_to
+from shared.core.shunning import SHUNNED
 from shared.core.value import replace
 from shared.events.organisation import CohortApplied, QueueApplied
 from shared.events.quota_documents import document_of
@@ -60,7 +61,9 @@ class World:
             replace(one, healthy=False) if (name, one.index) in self._switching else one
             for one in node.gpus
         )
-        self.cluster.put_node(replace(node, gpus=gpus, cordoned=machine.cordoned or node.cordoned))
+        taints = (*node.taints, SHUNNED) if machine.shunned else node.taints
+        cordoned = machine.cordoned or node.cordoned
+        self.cluster.put_node(replace(node, gpus=gpus, cordoned=cordoned, taints=taints))
         self.cluster.pin(name, self._pins.get(name, 0))
 
     def keep(self) -> None:

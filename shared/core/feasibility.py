@@ -8,7 +8,8 @@ Taints. A node with taints takes only pods that may ignore all of them:
 - `nvidia.com/gpu` keeps CPU work off GPU nodes: pods that hold any part of a GPU ignore it;
 - a taint whose value is a pool (`dedicated=research:NoSchedule`) is ignored by workloads that name
   this pool in `gpu_choice.node_pool`;
-- `PreferNoSchedule` keeps nobody away: such nodes are merely tried last.
+- `PreferNoSchedule` keeps nobody away: such nodes are merely tried last;
+- the taint of a node on which nothing starts (core/shunning.py) is a filter of its own.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from shared.core.cluster import Cluster
 from shared.core.demand import Gang, PodDemand
 from shared.core.kind import Kind, KindKey
 from shared.core.model import GpuChoice
+from shared.core.shunning import SHUNNED
 from shared.core.spare_room import BRIEF, WIDE
 
 GPU_TAINT: Final = "nvidia.com/gpu"
@@ -41,6 +43,7 @@ class Filter(StrEnum):
     DRIVER = "driver"
     CUDA = "cuda"
     MIG_PROFILE = "mig_profile"
+    SHUNNED = "shunned"
     PINNED = "kept_for_others"
 
 
@@ -86,6 +89,8 @@ def kind_obstacle(kind: Kind, gang: Gang, demand: PodDemand, flavor: str) -> Fil
         table = kind.table
         if table is None or demand.profile not in table.profiles:
             return Filter.MIG_PROFILE
+    if found is None and SHUNNED in kind.key.taints:
+        return Filter.SHUNNED
     if found is None and kind.key.pin and kind.key.pin not in gang.pins:
         return Filter.PINNED
     return found
@@ -114,7 +119,7 @@ def version(text: str) -> tuple[int, ...]:
 def _tolerated(taint: str, choice: GpuChoice, demand: PodDemand) -> bool:
     body, _, effect = taint.partition(":")
     name, _, value = body.partition("=")
-    if effect == SOFT_EFFECT:
+    if effect == SOFT_EFFECT or taint == SHUNNED:
         return True
     if name == GPU_TAINT:
         return demand.wants_gpu

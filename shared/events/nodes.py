@@ -88,6 +88,30 @@ class NodeUncordoned(Wire, frozen=True, kw_only=True):
     cell: int = 0
 
 
+class NodeShunned(Wire, frozen=True, kw_only=True):
+    """Nothing is started on a node until `until_ms`: work that was placed there did not start."""
+
+    node: str
+    until_ms: int
+    workloads: int
+    """That did not start there since the last that did; of one team and image they count once."""
+    start_seconds: int
+    """How long each was waited for at most."""
+    rounds: int = 1
+    """How often it was shunned since the last start there; each time for longer."""
+    message: str = ""
+    cell: int = 0
+
+
+class NodeUnshunned(Wire, frozen=True, kw_only=True):
+    """Work may be placed on the node again."""
+
+    node: str
+    reason: str
+    """expired | started | uncordoned | removed."""
+    cell: int = 0
+
+
 class KeptFor(Wire, frozen=True, kw_only=True):
     """Nodes kept for one workload that waits; `pin` numbers its promise from 1."""
 

@@ -88,6 +88,8 @@ class PodsGone(PodFact, frozen=True, kw_only=True):
     """
 
     succeeded: bool = False
+    unstarted: tuple[int, ...] = ()
+    """Ranks that were there and did not run when the eviction came."""
 
 
 class BindRefused(PodFact, frozen=True, kw_only=True):
@@ -96,6 +98,8 @@ class BindRefused(PodFact, frozen=True, kw_only=True):
     reason: str
     message: str
     node: str = ""
+    unstarted: tuple[int, ...] = ()
+    """For `BindTimeout`: ranks that were not bound."""
 
 
 class PodsResized(PodFact, frozen=True, kw_only=True):

@@ -71,6 +71,8 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
         plans.IdleReleaseRefused,
         nodes.NodeCordoned,
         nodes.NodeUncordoned,
+        nodes.NodeShunned,
+        nodes.NodeUnshunned,
         nodes.NodesKept,
     ),
     topics.PLAN_COMMANDS: (plans.ProposeEvictionPlan, plans.ReleaseIdleWorkload),

@@ -13,12 +13,15 @@ from typing import Any
 import pytest
 
 from services.placement import trials
+from services.placement.desk import START_SECONDS
 from services.placement.handlers import PlacementHandler
 from services.placement.records import Record
 from shared.adapters.postgres.lease import PostgresLease
 from shared.adapters.postgres.pool import Database as Pool
 from shared.adapters.postgres.store import PostgresStore
 from shared.core.lifecycle import State
+from shared.core.shunning import ShunPolicy
+from shared.events.nodes import NodeUnshunned
 from shared.events.pods import PodsFinished, PodsGone, PodsRunning
 from shared.events.workloads import HoldWorkload
 from tests.fixtures.servers import Database
@@ -130,6 +133,39 @@ async def test_a_promised_start_and_its_nodes_outlive_a_reload(pool: Pool) -> No
     assert State.PLACED is driver.state("w2")
 
 
+async def test_a_shunned_node_and_who_goes_round_it_outlive_a_reload(pool: Pool) -> None:
+    store, driver = await _store(pool), Driver(shun=ShunPolicy(seconds=300))
+    driver.send(reported(a_node("n1")), reported(a_node("n2")), a_quota())
+    driver.send(nominated(a_workload("a", team="red")), nominated(a_workload("b", team="blue")))
+    bad = driver.placement("a").pods[0].node
+    driver.wait(START_SECONDS + 1)
+    driver.send(*(pod_fact(PodsGone, name, unstarted=(0,)) for name in ("a", "b")))
+    for unit in driver.units:
+        await store.commit(unit)
+    committed = len(driver.units)
+
+    driver.handler = PlacementHandler(cell=0, seed=0, shun=ShunPolicy(seconds=300))
+    await driver.handler.load(pool)
+
+    check(driver.handler)
+    assert (bad,) == driver.record("a").avoids
+    assert driver.now_ms + 300_000 == driver.handler.shunning.next_due_ms()
+    driver.send(nominated(a_workload("z")))
+    assert bad != driver.placement("z").pods[0].node
+    (opened,) = (one for one in driver.wait(300) if isinstance(one, NodeUnshunned))
+    assert (bad, "expired") == (opened.node, opened.reason)
+    driver.send(nominated(a_workload("y", gpus=8)))
+    assert bad == driver.placement("y").pods[0].node
+    driver.send(pod_fact(PodsRunning, "y"))
+    for unit in driver.units[committed:]:
+        await store.commit(unit)
+    assert [] == await pool.fetch("SELECT * FROM placement.suspicion")
+    assert ["a", "b"] == [
+        row["workload_id"]
+        for row in await pool.fetch("SELECT workload_id FROM placement.avoided ORDER BY 1")
+    ]
+
+
 async def _store(pool: Pool) -> PostgresStore:
     lease = PostgresLease(pool, "placement", "cell-0", "a", time_to_live_seconds=600)
     assert await lease.try_acquire()
@@ -153,6 +189,8 @@ def _same(kept: PlacementHandler, loaded: PlacementHandler) -> None:
         map(str, loaded.desk.promises.standing)
     )
     assert _deadlines(kept) == _deadlines(loaded)
+    assert kept.shunning.suspicions == loaded.shunning.suspicions
+    assert kept.fleet.shunned == loaded.fleet.shunned
 
 
 def _rows(handler: PlacementHandler) -> dict[str, set[Any]]:

@@ -182,8 +182,8 @@ TOPIC_OF: dict[type[Any], topics.Topic] = {
 class Driver:
     """A handler, the messages it was given, and the units that would have been written."""
 
-    def __init__(self, *, seed: int = 0, mig_switch_seconds: int = 0) -> None:
-        self.handler = PlacementHandler(cell=0, seed=seed, mig_switch_seconds=mig_switch_seconds)
+    def __init__(self, *, seed: int = 0, **settings: Any) -> None:
+        self.handler = PlacementHandler(cell=0, seed=seed, **settings)
         self.now_ms = FIRST_MS
         self.units: list[Unit] = []
         self.counters = Counters(next_seq=1, next_unit=1, next_audit=1, last_digest=b"")

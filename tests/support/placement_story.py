@@ -195,6 +195,8 @@ class Story:
             more["succeeded"] = self._random.random() < 0.5
         if kind is pods.BindRefused:
             more = {"reason": "Conflict", "message": "taken"}
+        if kind in (pods.PodsGone, pods.BindRefused):
+            more["unstarted"] = self._random.choice(((), (0,), (0, 2)))
         return pod_fact(kind, name, attempt, **more)
 
     def _plan(self, driver: Driver) -> Any:

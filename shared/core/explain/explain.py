@@ -10,6 +10,8 @@
    in whole slices
 7. each pod set finds room, but not beside the others   GangIncomplete           no_gang.py
 
+From 4 on, nodes that are shunned are named beside it (shunned.py).
+
 Called when `place` found nothing, on the same state; changes nothing. The counts come from the
 indexes of the cluster (survey.py, free.py).
 """
@@ -23,6 +25,7 @@ from shared.core.explain.no_gang import no_gang
 from shared.core.explain.no_node import no_node
 from shared.core.explain.no_quota import no_quota
 from shared.core.explain.no_room import no_room
+from shared.core.explain.shunned import with_shunned
 from shared.core.explain.survey import survey
 from shared.core.gang.elastic import smallest
 from shared.core.request import PlacementRequest
@@ -39,7 +42,11 @@ def explain(cluster: Cluster, request: PlacementRequest) -> Refusal:
         return refusal
     for demand in gang.demands:
         found = survey(cluster, gang, demand, request.flavors)
-        refusal = no_node(found, gang, demand) or no_room(cluster, found, gang, demand)
+        refusal = no_node(found, gang, demand)
         if refusal is not None:
             return refusal
-    return no_gang(cluster, gang, request.flavors)
+        refusal = no_room(cluster, found, gang, demand)
+        if refusal is not None:
+            return with_shunned(refusal, found)
+    found = survey(cluster, gang, gang.demands[0], request.flavors)
+    return with_shunned(no_gang(cluster, gang, request.flavors), found)

@@ -18,6 +18,7 @@ _WORDS = {
     Filter.DRIVER: "with too old a driver",
     Filter.CUDA: "with a driver too old for the CUDA version",
     Filter.MIG_PROFILE: "without the MIG profile",
+    Filter.SHUNNED: "shunned, as nothing started there lately",
     Filter.PINNED: "kept for gangs that begin before it would end, or for shorter work",
 }
 _HELP = {
@@ -30,6 +31,7 @@ _HELP = {
     Filter.DRIVER: "Accept an older driver, or ask an operator to upgrade",
     Filter.CUDA: "Use an image with an older CUDA, or ask an operator to upgrade",
     Filter.MIG_PROFILE: "Choose a profile that these GPUs have",
+    Filter.SHUNNED: "Wait until they are tried again, which `muster nodes` tells",
     Filter.PINNED: "Wait for these gangs to begin, or for other nodes, or say that it is shorter",
 }
 
@@ -47,13 +49,20 @@ def _none_matches(found: Survey, gang: Gang, demand: PodDemand) -> Refusal:
     parts = [f"{many} {_WORDS[each]}" for each, many in found.excluded.items()]
     why = f": {listing(parts)}" if parts else ""
     last = max(found.excluded, key=list(Filter).index, default=None)
-    kept = Filter.PINNED in found.excluded
     return Refusal(
-        reason=Reason.NO_CAPACITY if kept else Reason.NO_MATCHING_NODE,
+        reason=_reason(found),
         message=f"None of {count(found.nodes, 'node')} matches {pod_needs(demand, gang)}{why}.",
         next_step=f"{_HELP[last]}." if last else "Wait for nodes to register.",
         evidence=found.evidence(),
     )
+
+
+def _reason(found: Survey) -> Reason:
+    """What passes with time is not called a node that does not match."""
+    if Filter.PINNED in found.excluded:
+        return Reason.NO_CAPACITY
+    shunned = Filter.SHUNNED in found.excluded
+    return Reason.NODES_UNHEALTHY if shunned else Reason.NO_MATCHING_NODE
 
 
 def _all_out(found: Survey) -> Refusal:

@@ -119,3 +119,39 @@ async def test_that_all_ended_well_is_not_forgotten_when_killed_after_the_deleti
     assert slow.told()[-1] == "PodsGone"
     assert slow.told().count("PodsFinished") == 0
     assert slow.facts[-1].succeeded
+
+
+async def test_an_eviction_tells_which_pods_had_not_started(world):
+    world.cluster.pods.nodes_down.add("n2")
+    await world.send(bind(nodes=("n1", "n2", "n3")))
+    await world.advance(1)
+
+    await world.send(evict())
+    await world.advance(1)
+
+    assert world.told() == ["PodsBound", "PodsGone"]
+    assert world.facts[-1].unstarted == (1,)
+
+
+async def test_who_had_started_whole_has_no_pod_that_did_not(world):
+    await world.send(bind(nodes=("n1", "n2")))
+    await world.advance(1)
+
+    await world.send(evict())
+    await world.advance(1)
+
+    assert world.told()[-1] == "PodsGone"
+    assert world.facts[-1].unstarted == ()
+
+
+async def test_after_a_restart_of_the_binder_no_node_is_blamed_for_what_it_did_not_see(world):
+    world.cluster.pods.nodes_down.add("n2")
+    await world.send(bind(nodes=("n1", "n2")))
+    await world.advance(1)
+
+    await world.unit([world.message(evict())], kill="after commit")
+    await world.start()
+    await world.advance(1)
+
+    assert world.told()[-1] == "PodsGone"
+    assert world.facts[-1].unstarted == ()

@@ -165,14 +165,16 @@ def test_a_vanished_pod_is_a_refusal_before_anything_was_told_and_a_loss_after()
 
 
 def test_the_deadline_refuses_only_what_is_not_bound():
-    late, in_time = a_gang(), a_bound_gang()
-    for gang in (late, in_time):
+    late, made, in_time = a_gang(), a_gang(size=2), a_bound_gang()
+    created(made, 1)
+    for gang in (late, made, in_time):
         gang.deadline_ms = NOW + BIND_DEADLINE_MS
 
-    for gang in (late, in_time):
+    for gang in (late, made, in_time):
         gang.expire(NOW + BIND_DEADLINE_MS)
 
     assert fact_of(late).reason == "BindTimeout"
+    assert (late.unstarted, made.unstarted) == ((), (1,))
     assert not isinstance(fact_of(in_time), BindRefused)
 
 

@@ -60,6 +60,7 @@ async def test_a_gang_not_bound_in_time_is_refused_whole(world):
     assert waiting in ([], ["BindRefused"])
     assert world.told() == ["BindRefused"]
     assert world.facts[-1].reason == "BindTimeout"
+    assert world.facts[-1].unstarted == ()  # never shown: not even made
     assert set(world.pods()) == {"w0-1-0"}
 
 

@@ -23,6 +23,18 @@ def test_nodes_show_what_is_used(muster, gateway):
     assert row == ["n1", "h100", "yes", "8", "2.5"]
 
 
+def test_nodes_on_which_nothing_starts_say_until_when_and_why(muster, gateway):
+    text = "node n1 is shunned for 60 s, because 2 workloads did not start there within 120 s"
+    node = {"name": "n1", "flavor": "h100", "gpus": 8, "used_gpu_milli": 0, "ready": True}
+    shun = {"shunned_until_ms": 1_790_000_000_000, "shun_message": text}
+    gateway.on("GET /v1/nodes", {"items": [node | shun], "next_cursor": ""})
+
+    table, wide = muster("nodes").out, muster("nodes", "-o", "wide").out
+
+    assert "shunned until 2026-09-" in " ".join(table.split())
+    assert "because 2 workloads" in " ".join(wide.split())
+
+
 UNLIMITED = 2**62
 
 

@@ -13,6 +13,7 @@ from services.gateway.projection_sql import (
     HEALTH,
     NODES,
     PREEMPTIONS,
+    SHUNS,
     SPECS,
     WORKLOADS,
 )
@@ -89,7 +90,7 @@ def rows_of(*facts: Wire) -> dict[str, list[dict]]:
     """The rows that one batch writes, by table, as dictionaries."""
     messages = [told(one, number) for number, one in enumerate(facts)]
     tables = {WORKLOADS: "workload", SPECS: "spec", EVENTS: "event", NODES: "node"}
-    tables |= {HEALTH: "health", CORDONS: "cordon", DEBTS: "debt"}
+    tables |= {HEALTH: "health", CORDONS: "cordon", DEBTS: "debt", SHUNS: "shun"}
     found: dict[str, list[dict]] = {}
     for write in Projection().decide(messages, 0).writes:
         names = write.sql.split("(", 1)[1].split(")", 1)[0].split(", ")
@@ -208,6 +209,18 @@ def test_a_node_that_takes_work_again_has_a_cordon_without_a_reason():
 
     assert (first["reason"], first["message"], first["gone_at_ms"]) == ("drained", "for repair", 9)
     assert (last["reason"], last["message"], last["gone_at_ms"]) == ("", "", 0)
+    assert last["at_ms"] > first["at_ms"]
+
+
+def test_a_node_that_is_tried_again_is_shunned_until_no_time():
+    text = "2 workloads did not start"
+    shunned = nodes.NodeShunned(node="n", until_ms=9, workloads=2, start_seconds=120, message=text)
+
+    (first,) = rows_of(shunned)["shun"]
+    (last,) = rows_of(shunned, nodes.NodeUnshunned(node="n", reason="started"))["shun"]
+
+    assert (first["until_ms"], first["message"]) == (9, text)
+    assert (last["until_ms"], last["message"]) == (0, "")
     assert last["at_ms"] > first["at_ms"]
 
 

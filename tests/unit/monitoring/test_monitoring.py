@@ -233,6 +233,21 @@ def test_nothing_is_read_that_nothing_comes_of(monitoring: Monitoring):
     assert {workloads.WorkloadPlaced, nodes.GpuUsageReported} <= read
 
 
+def test_nodes_on_which_nothing_starts_are_counted_by_flavor(monitoring: Monitoring):
+    shunned = [
+        nodes.NodeShunned(node=name, until_ms=9, workloads=2, start_seconds=120)
+        for name in ("n1", "n2", "unknown")
+    ]
+    monitoring.read(b.a_node(), b.a_node("n2", gpus=4, flavor="a100"), *shunned)
+    monitoring.read(b.a_node(generation=2))
+    assert 1 == monitoring.value("muster_nodes_shunned", flavor="h100")
+
+    monitoring.read(nodes.NodeUnshunned(node="n1", reason="started"))
+
+    assert 0 == monitoring.value("muster_nodes_shunned", flavor="h100")
+    assert 1 == monitoring.value("muster_nodes_shunned", flavor="a100")
+
+
 async def test_a_restart_changes_no_gauge(monitoring: Monitoring):
     limit = quotas.FlavorQuota(flavor="h100", nominal=Resources(gpu_milli=8000))
     monitoring.read(
@@ -241,6 +256,7 @@ async def test_a_restart_changes_no_gauge(monitoring: Monitoring):
         nodes.GpuHealthReported(node="n1", gpu=1, healthy=False, generation=2),
         nodes.NodeRemoved(node="n2", generation=2),
         b.a_node("n3", gpus=8),
+        nodes.NodeShunned(node="n3", until_ms=9, workloads=2, start_seconds=120),
         quotas.QuotaChanged(name="vision-queue", kind="queue", flavors=(limit,)),
         b.queued(),
         b.queued("w2"),

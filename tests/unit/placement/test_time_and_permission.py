@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from services.placement.transitions import BIND_SECONDS
+from services.placement.desk import START_SECONDS
 from shared.core.lifecycle import State
 from shared.events.quotas import NominationWithdrawn
 from shared.events.workloads import (
@@ -35,7 +35,7 @@ from tests.unit.placement.world import (
 
 def test_a_bind_that_takes_too_long_is_given_up():
     driver = at(State.PLACED)
-    assert [] == driver.wait(BIND_SECONDS - 1)
+    assert [] == driver.wait(START_SECONDS - 1)
 
     facts = driver.wait(1)
 
@@ -45,16 +45,16 @@ def test_a_bind_that_takes_too_long_is_given_up():
 
 def test_the_bind_deadline_goes_on_when_bound_and_ends_when_running():
     driver = at(State.BOUND)
-    assert driver.now_ms + BIND_SECONDS * 1000 == driver.handler.next_due_ms()
+    assert driver.now_ms + START_SECONDS * 1000 == driver.handler.next_due_ms()
     driver.send(running)
 
-    assert [] == driver.wait(BIND_SECONDS + 1)
+    assert [] == driver.wait(START_SECONDS + 1)
     assert State.RUNNING is driver.state()
 
 
 def test_a_bind_deadline_that_passes_with_the_news_that_it_runs_changes_nothing():
     driver = at(State.PLACED)
-    driver.now_ms += BIND_SECONDS * 1000
+    driver.now_ms += START_SECONDS * 1000
     late = driver.handler.due(driver.now_ms)
 
     facts = driver.take([driver.message(running), *late])

@@ -8,7 +8,7 @@ from shared.core.decision import Reason
 from shared.core.lifecycle import State
 from shared.core.quota.queue_policy import QueuePolicy, Reclaim
 from shared.core.value import replace
-from shared.events.nodes import KeptFor, NodesKept, SwitchingGpu
+from shared.events.nodes import KeptFor, NodeShunned, NodesKept, NodeUnshunned, SwitchingGpu
 from shared.events.organisation import PriorityClassApplied, TeamApplied
 from shared.events.plans import EvictionPlanAccepted, EvictionPlanRefused, ReservationExpired
 from shared.events.pods import PodsResized, PodsRunning
@@ -434,3 +434,33 @@ def test_a_node_that_is_kept_is_kept_when_it_is_reported_again():
 
     nodes = cell.handler.world.cluster.nodes
     assert {"n0": 2, "n1": 0, "n9": 2} == {name: nodes[name].pin for name in sorted(nodes)}
+
+
+async def test_nobody_is_evicted_on_a_node_that_is_shunned():
+    cell = Cell(nodes=2)
+    cell.queue("q", 16)
+    cell.run("a", "q", gpus=8, priority=1)
+    cell.run("b", "q", gpus=8, priority=1)
+    bad = cell.driver.placement("a").pods[0].node
+    cell.hear(NodeShunned(node=bad, until_ms=9, workloads=2, start_seconds=120))
+    await cell.reload()
+    cell.ask("p", "q", gpus=8, priority=7)
+
+    cell.turn(1)
+
+    assert [State.RUNNING, State.EVICTING] == cell.states("ab")
+
+
+def test_after_that_it_may_be():
+    cell = Cell()
+    cell.queue("q", 8)
+    cell.run("a", "q", gpus=8, priority=1)
+    cell.hear(NodeShunned(node="n0", until_ms=9, workloads=2, start_seconds=120))
+    cell.ask("p", "q", gpus=8, priority=7)
+    cell.turn(1)
+    assert [State.RUNNING] == cell.states("a")
+
+    cell.hear(NodeUnshunned(node="n0", reason="expired"))
+    cell.turn(1)
+
+    assert [State.EVICTING] == cell.states("a")
