@@ -85,7 +85,7 @@ def lines_of(identifier: str, answer: Json, now: int) -> list[str]:
     if evidence and answer.get("state") != "rejected":  # there it is the message once more
         told = (f"{name} {value}" for name, value in evidence.items())
         lines.append("Evidence: " + ", ".join(told))
-    lines += _place(answer.get("place")) + _turn(answer.get("turn"))
+    lines += _place(answer.get("place")) + _turn(answer)
     return lines + _limits(answer) + _future(answer) + _past(answer)
 
 
@@ -99,9 +99,10 @@ def _place(place: Json | None) -> list[str]:
     return [line]
 
 
-def _turn(turn: Json | None) -> list[str]:
-    """For whose debt others go first."""
-    return [f"Turn: {turn['message']}"] if turn else []
+def _turn(answer: Json) -> list[str]:
+    """What is owed to it, or for whose debt others go first."""
+    owed, turn = answer.get("owed"), answer.get("turn")
+    return [f"Turn: {owed or (turn or {}).get('message')}"] if owed or turn else []
 
 
 def _limits(answer: Json) -> list[str]:

@@ -1,4 +1,4 @@
-"""What stands around a workload that waits: place, limits, who ends next, for whose debt.
+"""What stands around a workload that waits: place, limits, who ends next, whose turn.
 
 Looked up when somebody asks, as of now; the recorded reason is `services/gateway/why.py`.
 """
@@ -6,7 +6,7 @@ Looked up when somebody asks, as of now; the recorded reason is `services/gatewa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
@@ -16,7 +16,7 @@ from services.gateway.neighbours import frees_next, place_in_queue
 from services.gateway.queue_standing import resources
 from services.gateway.queue_use import use_by_queue
 from services.gateway.quota_tree import queues_below, quota_tree
-from services.gateway.turn import must_borrow, owing, turn_view
+from services.gateway.turn import owed, owing, owned_flavor, turn_view
 from services.gateway.why_views import Freeing, LimitLevel, OwedTurn, QueuePlace
 from shared.core.amounts import Amount, amount, fits
 from shared.core.decision import Reason, Refusal
@@ -52,8 +52,10 @@ class Around:
     frees_next: tuple[Freeing, ...] = ()
     refusal: Refusal | None = None
     """Why quota would refuse it now."""
+    owed: str = ""
+    """That its queue owns enough for it."""
     turn: OwedTurn | None = None
-    """What is owed, where others go first for it."""
+    """What its queue owes, where others go first for it."""
 
 
 NOTHING_AROUND: Final = Around()
@@ -79,11 +81,14 @@ async def around(door: Door, call: Call, row: Mapping[str, Any], reason: str) ->
         node, asked = blocked[flavors[0]]
         refusal = quota_reasons.waiting(queue, node, flavors[0], asked)
     frees = await frees_next(door, call, flavors, below)
+    shared = Around(place, levels, frees, refusal)
+    if not flavors or reason in UNSHARED:
+        return shared
+    flavor = owned_flavor(queue, flavors, request)
+    if flavor is not None:
+        return replace(shared, owed=owed(queue, flavor))
     may_borrow = [one for one in flavors if one not in blocked or blocked[one][0] is not queue]
-    turn = None
-    if may_borrow and reason not in UNSHARED and must_borrow(queue, flavors, request):
-        turn = await _turn(door, tree, queue, may_borrow, row["priority"])
-    return Around(place, levels, frees, refusal, turn)
+    return replace(shared, turn=await _turn(door, tree, queue, may_borrow, row["priority"]))
 
 
 async def _turn(

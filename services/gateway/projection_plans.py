@@ -12,17 +12,24 @@ import msgspec
 
 from services.gateway.projection_rows import Batch
 from shared.core.lifecycle import State
+from shared.core.wording import count, moment
 from shared.events import plans
 from shared.events.envelope import Event
 
 _json: Final = msgspec.json.Encoder()
+_AGAIN: Final = _json.encode({"next_step": "it is tried again while it waits"}).decode()
 
 
 def accepted(batch: Batch, event: Event, fact: plans.EvictionPlanAccepted) -> None:
     """The whole record of a preemption."""
-    detail = {"rule": fact.rule, "victims": fact.victims, "alternatives": fact.alternatives}
-    count = len(fact.victims)
-    message = f"room in {fact.flavor} is reserved, {count} workloads are evicted for it"
+    detail = {
+        "rule": fact.rule,
+        "victims": fact.victims,
+        "alternatives": fact.alternatives,
+        "next_step": f"starts when they have stopped; kept until {moment(fact.expires_at_ms)}",
+    }
+    gone = count(len(fact.victims), "workload")
+    message = f"room in {fact.flavor} is reserved for it, evicted for it: {gone}"
     _tell(batch, event, fact, (fact.rule, message, _json.encode(detail).decode()))
     batch.preemptions[fact.plan_id] = (
         fact.plan_id,
@@ -42,12 +49,12 @@ def accepted(batch: Batch, event: Event, fact: plans.EvictionPlanAccepted) -> No
 
 def refused(batch: Batch, event: Event, fact: plans.EvictionPlanRefused) -> None:
     """Nothing was done."""
-    _tell(batch, event, fact, (fact.reason, fact.message, ""))
+    _tell(batch, event, fact, (fact.reason, fact.message, _AGAIN))
 
 
 def expired(batch: Batch, event: Event, fact: plans.ReservationExpired) -> None:
     """The refund: the room is everybody's again."""
-    _tell(batch, event, fact, (fact.reason, fact.message, ""))
+    _tell(batch, event, fact, (fact.reason, fact.message, _AGAIN))
     known = batch.preemptions.get(fact.plan_id)
     if known is not None:  # a statement may not touch a row twice
         batch.preemptions[fact.plan_id] = (*known[:-2], fact.reason, fact.expired_at_ms)

@@ -1,8 +1,10 @@
-"""For whose debt others go first by share, a queue's or a cohort's, in one sentence (ADR 35).
+"""Whose turn it is, in words: what is owed to a workload, or for whose debt others go first.
 
-Who must borrow waits for those of its priority whose shares with their debts are less, looked at
-from the top of the tree down (core.quota.fair_share). The first level at which somebody is ahead
-and where something is owed is told. Credits of others are not: they are what is owed here.
+What fits into its queue's own quota comes before all of its priority that borrow, and may take
+its room back. Who must borrow waits for those of its priority whose shares with their debts are
+less, looked at from the top of the tree down (core.quota.fair_share). The first level at which
+somebody is ahead and where something is owed is told. Credits of others are not: they are what
+is owed here.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from shared.core.quota.fair_share import (
     weight_of,
     within_nominal,
 )
+from shared.core.quota.queue_policy import Reclaim
 from shared.core.quota.tree import QuotaNode, QuotaTree
 from shared.core.units import GPU_MILLI, UNLIMITED
 from shared.core.wording import count, moment
@@ -30,6 +33,12 @@ LEAST_MILLIONTHS: Final = 500
 """Less is rounded to nothing."""
 HOUR_MS: Final = 3_600_000
 GPU: Final = 0
+_RUN_LONG_ENOUGH: Final = "have run as long as their own queues grant are evicted for it"
+_TAKES_BACK: Final = {
+    Reclaim.ANY: f"borrowers that {_RUN_LONG_ENOUGH}",
+    Reclaim.LOWER_PRIORITY: f"borrowers of lower priority that {_RUN_LONG_ENOUGH}",
+    Reclaim.NEVER: "it waits until borrowers end: by its policy the queue takes nothing back",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +49,29 @@ class Owing:
     queues_ahead: int
 
 
-def must_borrow(queue: QuotaNode, flavors: Iterable[str], request: Amount) -> bool:
-    """Whether no flavor has enough left of what the queue owns."""
-    return not any(within_nominal(queue, one, request) for one in flavors)
+def owned_flavor(queue: QuotaNode, flavors: Iterable[str], request: Amount) -> str | None:
+    """The first flavor with enough left of what the queue owns; None: it must borrow."""
+    return next((one for one in flavors if within_nominal(queue, one, request)), None)
+
+
+def owed(queue: QuotaNode, flavor: str) -> str:
+    """Why one for whom the queue owns enough comes first, and how it gets its room.
+
+    "" where the queue shares with nobody.
+    """
+    if queue.parent is None or queue.document is None:
+        return ""
+    policy, owned = queue.document.policy, queue.owned(flavor)[GPU]
+    of = ""
+    if 0 < owned < UNLIMITED:
+        of = f" (it uses {_gpus(queue.taken(flavor)[GPU])} of its {_gpus(owned)} {flavor} GPUs)"
+    after = ""
+    if policy.preemption_delay_seconds and policy.reclaim is not Reclaim.NEVER:
+        after = f", {policy.preemption_delay_seconds} s after its submission"
+    return (
+        f"queue {queue.name} owns enough for it{of}: it comes before all of its priority that"
+        f" borrow, and {_TAKES_BACK[policy.reclaim]}{after}"
+    )
 
 
 def owing(
@@ -97,6 +126,10 @@ def turn_view(found: Owing, flavor: str, told_at_ms: int) -> OwedTurn:
             " the queue's own quota waits for neither"
         ),
     )
+
+
+def _gpus(milli: int) -> str:
+    return f"{milli / GPU_MILLI:g}"
 
 
 def _percent(millionths: int) -> str:

@@ -78,6 +78,7 @@ async def why(door: Door, call: Call) -> web.Response:
         place=beside.place,
         limits=beside.limits,
         frees_next=beside.frees_next,
+        owed=beside.owed,
         turn=beside.turn,
         promised_start_ms=current.evidence.get("promised_start_ms") if waits else None,
         preempted_by=_preemptor(told),

@@ -111,6 +111,8 @@ class Why(View, frozen=True, kw_only=True):
     limits: tuple[LimitLevel, ...]
     """From the queue to the root of its tree, in each flavor of the queue."""
     frees_next: tuple[Freeing, ...]
+    owed: str
+    """That its queue owns enough for it, and how it gets its room; empty where it must borrow."""
     turn: OwedTurn | None
     """Null too where it need not borrow, or no debt lets others go first."""
     promised_start_ms: int | None

@@ -254,13 +254,15 @@ def test_a_preemption_is_told_whole_in_the_story_of_its_preemptor():
         flavor="h100",
         rule="reclaim",
         victims=(victim,),
-        expires_at_ms=9,
+        expires_at_ms=9_000,
     )
 
     (row,) = rows_of(accepted)["event"]
 
     assert ("w1", "red", "reclaim") == (row["workload_id"], row["team"], row["reason"])
     assert ["v"] == [one["workload_id"] for one in json.loads(row["detail"])["victims"]]
+    assert row["message"].endswith("evicted for it: 1 workload")
+    assert "kept until 1970-01-01 00:00:09Z" in json.loads(row["detail"])["next_step"]
 
 
 def a_notice(**changed: object) -> idleness.IdlenessNoticed:

@@ -1,8 +1,11 @@
 """For whose debt others go first: the level that owes, who is ahead there, and the sentence."""
 
+from dataclasses import replace
+
 import pytest
 
-from services.gateway.turn import must_borrow, owing, turn_view
+from services.gateway.turn import owed, owing, owned_flavor, turn_view
+from shared.core.quota.queue_policy import QueuePolicy, Reclaim
 from shared.core.quota.tree import FlavorLimits, QuotaDocument, QuotaTree
 
 FLAVOR = "h100"
@@ -71,10 +74,42 @@ def test_nobody_is_ahead_who_has_more_or_waits_not_or_wants_something_else(tree)
 
 
 def test_what_fits_into_the_queues_own_need_not_borrow(tree):
-    assert must_borrow(tree.node("red"), (FLAVOR,), (GPU, 0, 0))
+    def owner(gpus: int) -> str | None:
+        return owned_flavor(tree.node("red"), ("a100", FLAVOR), (gpus * GPU, 0, 0))
+
+    assert owner(1) is None
     tree.charge("red", FLAVOR, (12 * GPU, 0, 0), -1)
-    assert not must_borrow(tree.node("red"), (FLAVOR,), (4 * GPU, 0, 0))
-    assert must_borrow(tree.node("red"), (FLAVOR,), (5 * GPU, 0, 0))
+    assert (FLAVOR, None) == (owner(4), owner(5))
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        ({}, "borrowers that have run as long as their own queues grant are evicted for it"),
+        ({"reclaim": Reclaim.LOWER_PRIORITY}, "borrowers of lower priority that have run"),
+        ({"preemption_delay_seconds": 90}, "grant are evicted for it, 90 s after its submission"),
+        (
+            {"reclaim": Reclaim.NEVER, "preemption_delay_seconds": 90},
+            "it waits until borrowers end: by its policy the queue takes nothing back",
+        ),
+    ],
+)
+def test_to_whom_the_queue_owes_room_it_is_told_by_which_policy_it_comes(tree, policy, words):
+    document = replace(tree.node("red").document, version=2, policy=QueuePolicy(**policy))
+    tree.apply(document)
+
+    told = owed(tree.node("red"), FLAVOR)
+
+    start = "queue red owns enough for it (it uses 12 of its 4 h100 GPUs): it comes before all of"
+    assert told.startswith(f"{start} its priority that borrow, and ")
+    assert words in told
+    assert told.endswith(words) == (policy != {"reclaim": Reclaim.LOWER_PRIORITY})
+
+
+def test_where_a_queue_shares_with_nobody_nothing_is_owed(tree):
+    tree.apply(a_document("away", "queue", "", 4))
+
+    assert "" == owed(tree.node("away"), FLAVOR)
 
 
 def test_the_sentence_says_what_is_owed_since_when_and_what_pays_it_back(tree):
