@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 from services.monitoring import fleet
 from services.monitoring.labels import Capped
 from services.monitoring.memory import Memory
+from shared.core.quota.fair_share import SHARE_ONE
 from shared.core.units import GPU_MILLI, UNLIMITED
 from shared.ports.clock import Clock
 
@@ -124,6 +125,17 @@ def _quota(memory: Memory) -> Iterator[Metric]:
         used[queue, flavor] += milli
     text = "GPUs charged to a queue, its own and borrowed."
     yield _gauge("muster_quota_used_gpus", text, "queue flavor", _gpus(used))
+    text = "What a queue or cohort owes, as a share that two hours pay back; below 0: is owed."
+    yield _gauge("muster_quota_debt_ratio", text, "kind name", _debts(memory))
+
+
+def _debts(memory: Memory) -> dict[Labels, float]:
+    quotas = memory.quotas
+    return {
+        (quotas[name].kind, name): debt.millionths / SHARE_ONE
+        for name, debt in memory.debts.copy().items()
+        if name in quotas
+    }
 
 
 def _gauge(name: str, text: str, labels: str, values: Mapping[Labels, float]) -> Metric:

@@ -16,7 +16,7 @@ from services.monitoring import fleet, metrics
 from services.monitoring.idle import Idle
 from services.monitoring.labels import Capped
 from services.monitoring.ledger import CostRows
-from services.monitoring.memory import QUOTA, Memory
+from services.monitoring.memory import DEBT, QUOTA, Debt, Memory
 from services.monitoring.scores import Scores
 from services.monitoring.workloads import Workloads
 from shared.events import nodes, organisation, quotas, registry, topics, workloads
@@ -69,6 +69,7 @@ class MonitoringHandler:
             workloads.PlacementRefused: self._refused_by_placement,
             quotas.QuotaRefused: self._refused_by_quota,
             quotas.QuotaChanged: self._quota,
+            quotas.DebtsTold: self._debts,
             nodes.NodeInventoryReported: lambda fact: fleet.inventory(memory, fact),
             nodes.GpuHealthReported: lambda fact: fleet.health(memory, fact),
             nodes.NodeRemoved: lambda fact: fleet.removed(memory, fact),
@@ -161,6 +162,13 @@ class MonitoringHandler:
         if known is None or fact.version > known.version:
             self.memory.quotas[fact.name] = fact
             self.memory.journal.put(QUOTA, fact.name, fact)
+
+    def _debts(self, fact: quotas.DebtsTold) -> None:
+        for name, millionths in fact.debts.items():
+            known = self.memory.debts.get(name)
+            if known is None or known.at_ms <= fact.at_ms:
+                debt = self.memory.debts[name] = Debt(millionths, fact.at_ms)
+                self.memory.journal.put(DEBT, name, debt)
 
     def _changed(self, fact: workloads.WorkloadFact) -> None:
         if isinstance(fact, workloads.WorkloadPlaced):

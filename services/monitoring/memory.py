@@ -23,6 +23,7 @@ WORKLOAD: Final = "w"
 DEVICES: Final = "d"
 NODE: Final = "n"
 QUOTA: Final = "q"
+DEBT: Final = "b"
 TOTAL: Final = "t"
 POLICY: Final = "i"
 WATCH: Final = "u"
@@ -75,6 +76,13 @@ class Watch(msgspec.Struct, array_like=True):
     """Time of the last report that is written down."""
 
 
+class Debt(msgspec.Struct, array_like=True, frozen=True):
+    """What a queue or cohort owes (core/quota/debts.py), as told at `at_ms`."""
+
+    millionths: int
+    at_ms: int
+
+
 class NodeState(msgspec.Struct, array_like=True):
     """The GPUs of one node; `healthy` is by GPU index."""
 
@@ -98,6 +106,7 @@ class Memory:
                 DEVICES: msgspec.json.Decoder(Devices),
                 NODE: msgspec.json.Decoder(NodeState),
                 QUOTA: msgspec.json.Decoder(QuotaChanged),
+                DEBT: msgspec.json.Decoder(Debt),
                 TOTAL: msgspec.json.Decoder(int),
                 POLICY: msgspec.json.Decoder(IdlePolicy),
                 WATCH: msgspec.json.Decoder(Watch),
@@ -107,6 +116,7 @@ class Memory:
         self.devices: dict[str, Devices] = {}
         self.nodes: dict[str, NodeState] = {}
         self.quotas: dict[str, QuotaChanged] = {}
+        self.debts: dict[str, Debt] = {}
         self.usage: dict[str, GpuUsageReported] = {}
         self.states: Counter[tuple[str, str]] = Counter()
         self.reasons: Counter[tuple[str, str]] = Counter()
@@ -131,6 +141,7 @@ class Memory:
             self._occupy(workload_id, devices)
         self.nodes = self.journal.of_kind(NODE)
         self.quotas = self.journal.of_kind(QUOTA)
+        self.debts = self.journal.of_kind(DEBT)
         for key, ended in self.journal.of_kind(TOTAL).items():
             team, flavor = key.split("/", 1)
             self.totals[team, flavor] = RunningTotal(ended=ended)

@@ -54,7 +54,7 @@ class Monitoring:
         self._registry()
         await self.handler.load(self.tables)
 
-    def value(self, name, **labels):
+    def value(self, name, /, **labels):
         return self.registry.get_sample_value(name, labels)
 
     def state(self, state, team="vision"):
@@ -248,6 +248,20 @@ def test_nodes_on_which_nothing_starts_are_counted_by_flavor(monitoring: Monitor
     assert 1 == monitoring.value("muster_nodes_shunned", flavor="a100")
 
 
+def test_the_newest_debt_of_each_queue_and_cohort_is_shown(monitoring: Monitoring):
+    monitoring.read(
+        quotas.QuotaChanged(name="vision", kind="queue"),
+        quotas.QuotaChanged(name="all", kind="cohort"),
+        quotas.DebtsTold(debts={"vision": 31_250, "all": -500, "unknown": 9}, at_ms=2),
+        quotas.DebtsTold(debts={"vision": 7}, at_ms=1),
+    )
+
+    debts = {one: value for one, value in monitoring.samples().items() if "_debt_" in str(one)}
+
+    assert [-0.0005, 0.03125] == sorted(debts.values())
+    assert 0.03125 == monitoring.value("muster_quota_debt_ratio", kind="queue", name="vision")
+
+
 async def test_a_restart_changes_no_gauge(monitoring: Monitoring):
     limit = quotas.FlavorQuota(flavor="h100", nominal=Resources(gpu_milli=8000))
     monitoring.read(
@@ -258,6 +272,7 @@ async def test_a_restart_changes_no_gauge(monitoring: Monitoring):
         b.a_node("n3", gpus=8),
         nodes.NodeShunned(node="n3", until_ms=9, workloads=2, start_seconds=120),
         quotas.QuotaChanged(name="vision-queue", kind="queue", flavors=(limit,)),
+        quotas.DebtsTold(debts={"vision-queue": 31_250}, at_ms=1),
         b.queued(),
         b.queued("w2"),
         b.queued("w3", "speech"),
@@ -272,6 +287,9 @@ async def test_a_restart_changes_no_gauge(monitoring: Monitoring):
     await monitoring.restart()
 
     assert before == monitoring.samples()
+    assert 0.03125 == monitoring.value(
+        "muster_quota_debt_ratio", kind="queue", name="vision-queue"
+    )
     assert 10 == monitoring.value("muster_gpu_capacity", flavor="h100")
     assert 9 == monitoring.value("muster_gpu_healthy", flavor="h100")
     assert 8 == monitoring.value("muster_quota_nominal_gpus", queue="vision-queue", flavor="h100")
