@@ -103,7 +103,7 @@ def test_the_drain_goes_on_after_a_restart(monkeypatch):
     driver = a_driver(3)
     driver.send(a_quota(version=2, draining=True))
 
-    driver.handler._queue_drains._line.clear()
-    driver.handler._queue_drains.load()
+    driver.handler.cell.queue_drains._line.clear()
+    driver.handler.cell.queue_drains.load()
 
     assert [["w1"], ["w2"], []] == [evicted(driver.due()) for _ in range(3)]

@@ -59,7 +59,7 @@ def shrink(driver, pods_kept, reason="preempted"):
     """Ask placement to make w1 smaller, as the service does inside a batch; what came out."""
     kept = []
     handler = driver.handler
-    run = handler._trials.run
+    run = handler.cell.trials.run
 
     def first():
         record = handler.desk.records.alive["w1"]
@@ -68,10 +68,10 @@ def shrink(driver, pods_kept, reason="preempted"):
         )
         run()
 
-    handler._trials.run = first
+    handler.cell.trials.run = first
     cause = driver.message(pod_fact(PodsRunning, "nobody"))
     told = driver.take([cause])
-    handler._trials.run = run
+    handler.cell.trials.run = run
     return kept[0], told
 
 

@@ -1,0 +1,129 @@
+"""One cell in memory: its state, the parts that work on it, and what each does in a unit of work.
+
+Made anew at every load, so nothing that was not committed is ever undone by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from services.placement import store
+from services.placement.desk import START_SECONDS, Desk
+from services.placement.drains import Drains
+from services.placement.evictions import Evictions
+from services.placement.fleet import Fleet
+from services.placement.growth import Growth
+from services.placement.heads import HEAD_AFTER_HOURS
+from services.placement.kept_room import KeptRoom
+from services.placement.ledger import ledger_writes
+from services.placement.queue_drains import QueueDrains
+from services.placement.shunning import Shunning
+from services.placement.switching import Switching
+from services.placement.trials import Trials
+from services.placement.workload_rows import workload_writes
+from shared.core.cluster import Cluster
+from shared.core.shunning import DEFAULTS, ShunPolicy
+from shared.events.envelope import Received
+from shared.ports.reader import Reader
+from shared.runtime.handler import Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What one cell is told; `seed` decides ties between equal nodes."""
+
+    cell: int = 0
+    seed: int = 0
+    mig_switch_seconds: int = 0
+    head_after_hours: int = HEAD_AFTER_HOURS
+    start_seconds: int = START_SECONDS
+    shun: ShunPolicy = DEFAULTS
+
+
+class Cell:
+    """See the module. `quotas` are the nodes of the tree that changed in this unit."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.desk = desk = Desk(
+            cell=policy.cell,
+            cluster=Cluster(seed=policy.seed),
+            head_after_hours=policy.head_after_hours,
+            start_seconds=policy.start_seconds,
+        )
+        self.fleet = fleet = Fleet()
+        self.quotas: set[str] = set()
+        self.trials = Trials(desk)
+        self.evictions = Evictions(desk, self.trials)
+        self.growth = Growth(desk, self.trials)
+        self.queue_drains = QueueDrains(desk)
+        self.drains = Drains(desk, fleet, self.evictions)
+        self.shunning = Shunning(desk, fleet, self.drains, self.evictions, policy.shun)
+        self.switching = Switching(
+            desk, fleet, self.trials, self.drains, policy.mig_switch_seconds
+        )
+        self.kept_room = KeptRoom(desk, fleet)
+
+    async def load(self, reader: Reader) -> None:
+        """Fill it from placement's own tables."""
+        await store.load(self.desk, self.fleet, reader, f"cell-{self.desk.cell}")
+        await self.drains.load(reader)
+        await self.shunning.load(reader)
+        self.trials.load()
+        self.growth.load()
+        self.queue_drains.load()
+        self.kept_room.load()
+
+    def begin(self, now_ms: int) -> None:
+        """Start a unit."""
+        self.desk.begin(now_ms)
+        self.quotas = set()
+
+    def settle(self, message: Received) -> None:
+        """What the message did to reservations, before the next one is looked at."""
+        reservations = self.desk.reservations
+        if reservations.ready or reservations.left:
+            self.evictions.settle(message)
+
+    def finish(self, now_ms: int) -> Outcome:
+        """Try what waits, and write down everything that the unit changed."""
+        self.queue_drains.run()
+        self.trials.run()
+        self.growth.run()
+        self.kept_room.tell()
+        desk, outcome = self.desk, self.desk.outcome
+        changed = desk.records.take_touched()
+        outcome.writes.extend(workload_writes(changed, now_ms))
+        outcome.writes.extend(desk.reservations.writes())
+        outcome.writes.extend(desk.promises.writes())
+        outcome.writes.extend(self.drains.writes())
+        outcome.writes.extend(self.shunning.writes(changed))
+        outcome.writes.extend(desk.turns.writes())
+        outcome.writes.extend(ledger_writes(self.fleet, self.quotas, desk))
+        return outcome
+
+    def due(self, now_ms: int) -> Sequence[Received]:
+        """Deadlines that have passed, and the rest of trials that were cut short."""
+        rest = (
+            self.trials.rest(now_ms) or self.queue_drains.rest(now_ms) or self.growth.rest(now_ms)
+        )
+        nodes = (*self.switching.due(now_ms), *self.shunning.due(now_ms))
+        return [*self.desk.passed(now_ms), *self.desk.promises.due(now_ms), *rest, *nodes]
+
+    def next_due_ms(self) -> int | None:
+        """The earliest deadline; 0 when trials were cut short."""
+        if self.trials.unfinished or self.queue_drains.unfinished:
+            return 0
+        due = (
+            self.desk.due[0][0] if self.desk.due else None,
+            self.growth.next_due_ms(),
+            self.switching.next_due_ms(),
+            self.shunning.next_due_ms(),
+            self.desk.promises.next_due_ms(),
+        )
+        return min((one for one in due if one is not None), default=None)
+
+
+Action = Callable[[Cell, Received, Any], None]
+"""What one kind of message does to a cell."""

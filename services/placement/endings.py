@@ -1,0 +1,122 @@
+"""What the end of an attempt does to its workload: over, held, or queued again with its place.
+
+Devices are given back only when the pods are seen gone (design.md 1, States).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from services.placement.desk import Desk
+from services.placement.records import Record
+from services.placement.transitions import BACKOFF, BIND_TIMEOUT, HAS_PODS
+from shared.core.lifecycle import State
+from shared.events import pods, workloads
+from shared.events.envelope import Received
+
+BACKOFF_SECONDS_MAX: Final = 64
+
+
+def finished(desk: Desk, record: Record, fact: pods.PodsFinished, cause: Received) -> None:
+    """All pods are terminal: over, or queued again while retries are left."""
+    if record.state is State.CANCELLING or record.state is State.EVICTING:
+        gone(desk, record, cause, succeeded=fact.succeeded)
+    elif record.state in HAS_PODS and fact.succeeded:
+        end(desk, record, State.SUCCEEDED, workloads.WorkloadSucceeded, cause)
+    elif record.state in HAS_PODS and fact.lost:
+        lost(desk, record, fact.message, cause)
+    elif record.state in HAS_PODS:
+        record.reason, record.message = fact.reason or "failed", fact.message
+        fail(desk, record, cause)
+
+
+def fail(desk: Desk, record: Record, cause: Received) -> None:
+    """An attempt failed and nothing of it runs any more."""
+    record.failures += 1
+    if record.failures > record.workload.spec.max_retries:
+        end(desk, record, State.FAILED, workloads.WorkloadFailed, cause)
+        return
+    before = record.become(State.EVICTING)
+    desk.tell(record, before, workloads.WorkloadEvicted, cause)
+    back(desk, record, cause, rests=True)
+
+
+def gone(desk: Desk, record: Record, cause: Received, *, succeeded: bool) -> None:
+    """No pod of the attempt exists any more."""
+    if record.state is State.CANCELLING:
+        if succeeded:
+            end(desk, record, State.SUCCEEDED, workloads.WorkloadSucceeded, cause)
+        else:
+            end(desk, record, State.CANCELLED, workloads.WorkloadCancelled, cause)
+    elif record.state is State.EVICTING and record.reason == "duration":
+        end(desk, record, State.FAILED, workloads.WorkloadFailed, cause)
+    elif record.state is State.EVICTING and succeeded:
+        end(desk, record, State.SUCCEEDED, workloads.WorkloadSucceeded, cause)
+    elif record.state is State.EVICTING:
+        back(desk, record, cause, rests=record.reason == BIND_TIMEOUT)
+    elif record.state in HAS_PODS:
+        lost(desk, record, "its pods vanished from the cluster", cause)
+
+
+def lost(desk: Desk, record: Record, message: str, cause: Received) -> None:
+    """Its pods were taken from it: no retry is used up, but it rests, as its node may be bad."""
+    record.reason, record.message = "pods-lost", message
+    before = record.become(State.EVICTING)
+    desk.tell(record, before, workloads.WorkloadEvicted, cause)
+    back(desk, record, cause, rests=True)
+
+
+def refused_by_cluster(
+    desk: Desk, record: Record, fact: pods.BindRefused, cause: Received
+) -> None:
+    """The cluster would not take a pod; none of the attempt exists any more."""
+    if record.state in HAS_PODS:
+        record.reason = "bind-refused"
+        record.message = f"{fact.node or 'the cluster'}: {fact.reason} {fact.message}".strip()
+        before = record.become(State.EVICTING)
+        desk.tell(record, before, workloads.WorkloadEvicted, cause)
+        back(desk, record, cause, rests=True)
+    else:
+        gone(desk, record, cause, succeeded=False)
+
+
+def back(desk: Desk, record: Record, cause: Received, *, rests: bool) -> None:
+    """From evicting to its queue with its place kept, or to held; the devices are given back.
+
+    What failed or was refused rests before its next attempt, so that a bad node is no hot loop.
+    """
+    if record.then_held:
+        record.then_held = False
+        end(desk, record, State.HELD, workloads.WorkloadHeld, cause)
+        return
+    seconds = min(2 ** min(record.attempt - 1, 10), BACKOFF_SECONDS_MAX)
+    if rests:
+        record.message = f"{record.message}; tried again in {seconds} s".lstrip("; ")
+    end(desk, record, State.QUEUED, workloads.WorkloadRequeued, cause)
+    if rests:
+        desk.deadline(record, BACKOFF, desk.now_ms + seconds * 1000)
+
+
+def end(
+    desk: Desk,
+    record: Record,
+    state: State,
+    fact: type[workloads.WorkloadReleasedDevices],
+    cause: Received,
+) -> None:
+    """A transition after which the ledger holds nothing for the workload."""
+    held = record.holds
+    before = record.become(state)
+    if held:
+        desk.release(record)
+    desk.withdraw(record)
+    desk.deadline(record, "", 0)
+    desk.tell(
+        record,
+        before,
+        fact,
+        cause,
+        released_at_ms=desk.now_ms if held else 0,
+        released_attempt=record.attempt if held else 0,
+        released_resizes=record.resize.changes if held else 0,
+    )

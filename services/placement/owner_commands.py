@@ -1,0 +1,58 @@
+"""What the owner of a workload wants of it: to stop it, keep it, let it go on, or reorder it."""
+
+from __future__ import annotations
+
+from services.placement.desk import Desk
+from services.placement.endings import end
+from services.placement.records import Record
+from services.placement.transitions import HAS_PODS, evict, stop_pods
+from shared.core.lifecycle import State
+from shared.events import workloads
+from shared.events.envelope import Received
+
+
+def cancel(desk: Desk, record: Record, _: workloads.CancelWorkload, cause: Received) -> None:
+    """Its owner wants it stopped for good."""
+    if record.state in (State.QUEUED, State.HELD):
+        end(desk, record, State.CANCELLED, workloads.WorkloadCancelled, cause)
+    elif record.state is State.EVICTING or record.state in HAS_PODS:
+        stopping = record.state is State.EVICTING
+        before = record.become(State.CANCELLING)
+        desk.deadline(record, "", 0)
+        desk.tell(record, before, workloads.WorkloadCancelling, cause)
+        if not stopping:
+            stop_pods(desk, record, "cancelled", cause)
+
+
+def hold(desk: Desk, record: Record, _: workloads.HoldWorkload, cause: Received) -> None:
+    """Keep it from running until released."""
+    if record.state is State.QUEUED:
+        end(desk, record, State.HELD, workloads.WorkloadHeld, cause)
+    elif record.state in HAS_PODS:
+        record.then_held = True
+        evict(desk, record, "held", "held by its owner", cause)
+    elif record.state is State.EVICTING:
+        record.then_held = True
+        desk.records.touch(record)
+
+
+def release(desk: Desk, record: Record, _: workloads.ReleaseWorkload, cause: Received) -> None:
+    """Undo a hold; quota hears of it and nominates it anew."""
+    if record.state is State.HELD:
+        before = record.become(State.QUEUED)
+        desk.tell(record, before, workloads.WorkloadReleased, cause)
+    elif record.then_held:
+        record.then_held = False
+        desk.records.touch(record)
+
+
+def reprioritise(
+    desk: Desk, record: Record, command: workloads.ReprioritiseWorkload, cause: Received
+) -> None:
+    """Change its priority while it waits; what runs keeps the one it was placed with."""
+    if record.state not in (State.QUEUED, State.HELD) or command.priority == record.priority:
+        return
+    record.priority = command.priority
+    before = record.become(record.state)
+    desk.withdraw(record)
+    desk.tell(record, before, workloads.WorkloadReprioritised, cause)
