@@ -18,7 +18,7 @@ from services.placement.records import Record
 from services.placement.reservations import given_up
 from shared.core.amounts import Amount, amount
 from shared.core.model import Placement, least_resources
-from shared.core.preemption.occupants import Occupant
+from shared.core.preemption.occupant import Occupant
 from shared.core.preemption.rules import Judge, Rules, Spared
 from shared.core.value import replace
 from shared.events.plans import PlannedVictim, ProposeEvictionPlan

@@ -13,7 +13,8 @@ from shared.core.amounts import amount
 from shared.core.cluster import Cluster
 from shared.core.lifecycle import State
 from shared.core.model import Placement, Workload
-from shared.core.preemption.occupants import Occupant, Occupants
+from shared.core.preemption.occupant import Occupant
+from shared.core.preemption.occupants import Occupants
 from shared.core.preemption.vacating import take
 from shared.core.quota.tree import QuotaTree
 from shared.core.resize import shrunk_to

@@ -7,6 +7,7 @@ a node may hold allocations before its first report or after its removal.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -224,3 +225,13 @@ class NodeState:
             elif use.offers_mig:
                 self.in_mig_mode = True
         self.free_count = self.free_mask.bit_count()
+
+
+def copy_of(node: NodeState) -> NodeState:
+    """A node of its own to try things on, on no shelf and in no domain."""
+    twin = NodeState(node.name, node.rank)
+    twin.inventory, twin.healthy, twin.kind = node.inventory, node.healthy, node.kind
+    twin.uses = {index: copy(use) for index, use in node.uses.items()}
+    twin.cpu_used_milli, twin.memory_used_mib = node.cpu_used_milli, node.memory_used_mib
+    twin.count()
+    return twin

@@ -33,7 +33,8 @@ from shared.core.model import (
     WorkloadSpec,
 )
 from shared.core.placement import PlacementRequest, place
-from shared.core.preemption.occupants import Occupant, Occupants
+from shared.core.preemption.occupant import Occupant
+from shared.core.preemption.occupants import Occupants
 from shared.core.quota.queue_policy import QueuePolicy
 from shared.core.quota.tree import EVERYTHING, FlavorLimits, QuotaDocument, QuotaTree
 from shared.core.units import UNBOUNDED

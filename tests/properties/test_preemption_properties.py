@@ -23,7 +23,7 @@ from shared.core.model import (
 )
 from shared.core.placement import place
 from shared.core.preemption.choose import EvictionPlan, NoEviction, Obstacle, Rule, Rules, Victim
-from shared.core.preemption.occupants import Occupant
+from shared.core.preemption.occupant import Occupant
 from shared.core.preemption.rules import Judge, Spared
 from shared.core.quota.queue_policy import QueuePolicy, Reclaim, WithinQueue
 from shared.core.units import UNBOUNDED

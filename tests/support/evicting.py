@@ -18,7 +18,8 @@ from shared.core.model import (
 )
 from shared.core.placement import PlacementRequest, place
 from shared.core.preemption.choose import EvictionPlan, Limits, NoEviction, Rules, choose_victims
-from shared.core.preemption.occupants import Occupant, Occupants
+from shared.core.preemption.occupant import Occupant
+from shared.core.preemption.occupants import Occupants
 from shared.core.quota.queue_policy import QueuePolicy
 from shared.core.quota.tree import FlavorLimits, QuotaDocument, QuotaTree
 from shared.core.units import UNBOUNDED

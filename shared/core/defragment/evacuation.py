@@ -1,32 +1,29 @@
 """Which workloads must leave which nodes, so that a gang finds room there: counting, no moving.
 
 The gang is laid out pod by pod, the hungriest first, always on the node that costs the fewest
-moves for each pod that it then holds; nodes with room cost none. What one node costs is found from
-the other end: all that may leave is thought away, then taken back one by one while a pod still
-fits, first what frees the least GPU. A workload on several nodes is counted once.
+moves for each pod that it then holds; nodes with room cost none (node_offers.py). A workload on
+several nodes is counted once.
 Works on copies of the nodes it changes; the cluster is not touched. O(nodes x pods of a node).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from copy import copy
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from shared.core.cluster import Cluster
+from shared.core.defragment.node_offers import Offer, Offers
 from shared.core.demand import Gang, PodDemand
-from shared.core.devices import node_room, shares_on
+from shared.core.devices import shares_on
 from shared.core.kind import Kind
 from shared.core.model import GpuShare, Spread
-from shared.core.node_state import NodeState
-from shared.core.tenants import Running, Tenants
+from shared.core.node_state import NodeState, copy_of
+from shared.core.tenants import Running
 from shared.core.topology import LEVELS, Domain, chain
 
 FRACTION: Final = 1 << 20
 """Moves for each pod are compared as integers with this denominator."""
-
-MayLeave = Callable[[Running], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,61 +56,6 @@ class Evacuation:
     def size(self) -> tuple[int, int]:
         """Moves, and their cost."""
         return len(self.movers), sum(mover.cost for mover in self.movers)
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """Room on one node for `pods` (>= 1) pods, once `movers` have left."""
-
-    pods: int
-    movers: tuple[Running, ...] = ()
-    cost: int = 0
-
-
-class Offers:
-    """What each node of the cluster, as it is now, offers to the pods of one gang."""
-
-    def __init__(
-        self, cluster: Cluster, tenants: Tenants[Running], gang: Gang, may_leave: MayLeave
-    ) -> None:
-        self.cluster = cluster
-        self.tenants = tenants
-        self.gang = gang
-        self._may_leave = may_leave
-        self._known: dict[str, dict[PodDemand, Offer | None]] = {}
-
-    def of(self, node: NodeState, demand: PodDemand) -> Offer | None:
-        """The offer of a node for pods of `demand`; None if no moves make room."""
-        known = self._known.setdefault(node.name, {})
-        if demand not in known:
-            known[demand] = self.work_out(node, demand, ())
-        return known[demand]
-
-    def forget(self, tenant: Running) -> None:
-        """Whether `tenant` may leave has changed."""
-        for name in tenant.nodes:
-            self._known.pop(name, None)
-
-    def work_out(self, node: NodeState, demand: PodDemand, left: Iterable[str]) -> Offer | None:
-        """The same for a node that may be a copy, which those in `left` have left already."""
-        if not node.schedulable:
-            return None
-        team = self.gang.team
-        room = node_room(node, demand, team)
-        if room:
-            return Offer(room)
-        assert node.kind is not None
-        if demand.gpus > node.kind.key.gpus or demand.cpu_milli > node.kind.key.cpu_milli:
-            return None
-        tenants = [
-            each
-            for each in self.tenants.on(node.name)
-            if each.id not in left and self._may_leave(each)
-        ]
-        trial = copy_of(node)
-        movers = _fewest(self.tenants, tenants, trial, demand, team)
-        room = node_room(trial, demand, team)
-        return Offer(room, tuple(movers), sum(each.cost for each in movers)) if room else None
 
 
 def choose(
@@ -220,50 +162,3 @@ def parts_of(cluster: Cluster, gang: Gang) -> list[list[NodeState]]:
         within = [domain for domain in chain(node) if domain.level in allowed]
         parts.setdefault(within[-1] if within else node, []).append(node)
     return list(parts.values())
-
-
-# ── one node ─────────────────────────────────────────────────────────────────
-
-
-def copy_of(node: NodeState) -> NodeState:
-    """A node of its own to try things on, on no shelf and in no domain."""
-    twin = NodeState(node.name, node.rank)
-    twin.inventory, twin.healthy, twin.kind = node.inventory, node.healthy, node.kind
-    twin.uses = {index: copy(use) for index, use in node.uses.items()}
-    twin.cpu_used_milli, twin.memory_used_mib = node.cpu_used_milli, node.memory_used_mib
-    twin.count()
-    return twin
-
-
-def _fewest(
-    index: Tenants[Running], tenants: list[Running], trial: NodeState, demand: PodDemand, team: str
-) -> list[Running]:
-    """Those who must leave `trial`, which is left without them; none if even all do not help."""
-    frees = {each.id: index.frees_milli(each, trial) for each in tenants}
-    for tenant in tenants:
-        index.leave(tenant, trial)
-    if not node_room(trial, demand, team):
-        return []
-
-    def stays(tenant: Running) -> bool:
-        index.come_back(tenant, trial)
-        if node_room(trial, demand, team):
-            return True
-        index.leave(tenant, trial)
-        return False
-
-    # Who frees least stays first; of those who free as much, the one who costs most.
-    tenants.sort(key=lambda each: (frees[each.id], -each.cost, each.id))
-    movers = {each.id: each for each in tenants if not stays(each)}
-    by_cost = sorted(tenants, key=lambda each: (each.cost, each.id))
-    for mover in list(movers.values()):
-        # A cheaper one in its place, if one alone does.
-        cheaper = [one for one in by_cost if one.cost < mover.cost and one.id not in movers]
-        for other in cheaper:
-            index.leave(other, trial)
-            if stays(mover):
-                del movers[mover.id]
-                movers[other.id] = other
-                break
-            index.come_back(other, trial)
-    return list(movers.values())

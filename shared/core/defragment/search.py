@@ -8,15 +8,8 @@ from operator import itemgetter
 from typing import Final
 
 from shared.core.cluster import Cluster
-from shared.core.defragment.evacuation import (
-    Evacuation,
-    MayLeave,
-    Offers,
-    Room,
-    choose,
-    parts_of,
-    room_of,
-)
+from shared.core.defragment.evacuation import Evacuation, Room, choose, parts_of, room_of
+from shared.core.defragment.node_offers import MayLeave, Offers
 from shared.core.defragment.plan import Limits, NoPlan, Obstacle, Plan, no_plan
 from shared.core.defragment.rehearsal import Move, Rehearsal
 from shared.core.demand import Gang, gang_of

@@ -6,7 +6,7 @@ batch, however many facts say so.
 
 from __future__ import annotations
 
-from shared.core.nomination.pending import Line
+from shared.core.nomination.line import Line
 from shared.core.nomination.permission import Permissions
 from shared.core.quota.tree import QuotaTree
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from shared.core.nomination.pending import Line
+from shared.core.nomination.line import Line
 from shared.core.nomination.permission import Permissions
 
 

@@ -21,7 +21,8 @@ from shared.core.nomination.agenda import Agenda
 from shared.core.nomination.asked import gpu_milli_waiting
 from shared.core.nomination.decision import Decision, Refuse
 from shared.core.nomination.flavor_choice import FlavorKind
-from shared.core.nomination.pending import Line, Pending, Phase
+from shared.core.nomination.line import Line
+from shared.core.nomination.pending import Pending, Phase
 from shared.core.nomination.permission import NO_ROOM, Permissions
 from shared.core.nomination.settling import Settling
 from shared.core.nomination.telling import Teller

@@ -19,7 +19,8 @@ from shared.core.nomination.flavor_choice import (
     in_order_of_use,
     permitted,
 )
-from shared.core.nomination.pending import Line, Pending, RequestClass
+from shared.core.nomination.line import Line, RequestClass
+from shared.core.nomination.pending import Pending
 from shared.core.nomination.room_by_eviction import Hope
 from shared.core.quota.budget import Restriction
 from shared.core.quota.fair_share import within_nominal

@@ -16,7 +16,8 @@ from collections.abc import Callable
 from typing import Final
 
 from shared.core.amounts import Amount, fits
-from shared.core.nomination.pending import Line, Phase
+from shared.core.nomination.line import Line
+from shared.core.nomination.pending import Phase
 from shared.core.quota.fair_share import borrowed_share, share, within_nominal
 from shared.core.quota.queue_policy import QueuePolicy, Reclaim, WithinQueue
 from shared.core.quota.tree import NOTHING, QuotaNode, QuotaTree

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from shared.core.nomination.agenda import Agenda
-from shared.core.nomination.pending import Line
+from shared.core.nomination.line import Line
 from shared.core.nomination.permission import Permissions
 from shared.core.nomination.telling import Teller
 from shared.core.nomination.turns import Turn, Use, take_turns

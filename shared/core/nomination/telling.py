@@ -7,12 +7,17 @@ next. Reasons are told again after a change of rules, and to the head of a stric
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from shared.core.amounts import fits
 from shared.core.decision import Refusal
-from shared.core.nomination.pending import TOLD_MAX, Line, Pending, RequestClass
+from shared.core.nomination.line import Line, RequestClass
+from shared.core.nomination.pending import Pending
 from shared.core.nomination.permission import Permissions
 from shared.core.quota import reasons as quota_reasons
+
+TOLD_MAX: Final = 1_000
+"""Waiting workloads of one queue that are told why, the first ones."""
 
 Tell = Callable[[Pending, Refusal], None]
 

@@ -12,7 +12,8 @@ import heapq
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from shared.core.nomination.pending import Line, Pending, RequestClass
+from shared.core.nomination.line import Line, RequestClass
+from shared.core.nomination.pending import Pending
 from shared.core.nomination.permission import Room
 from shared.core.quota.fair_share import rank
 

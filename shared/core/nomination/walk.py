@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 
-from shared.core.nomination.pending import Line
+from shared.core.nomination.line import Line
 from shared.core.nomination.permission import Permissions
 from shared.core.nomination.turns import Turn
 

@@ -11,7 +11,8 @@ from typing import Final
 
 from shared.core.nomination.agenda import Agenda
 from shared.core.nomination.decision import Decision, Nominate, Withdraw
-from shared.core.nomination.pending import Line, Pending, Phase, RequestClass
+from shared.core.nomination.line import Line, RequestClass
+from shared.core.nomination.pending import Pending, Phase
 from shared.core.nomination.permission import Permissions, Room
 from shared.core.ordering import OrderKey
 from shared.core.quota.tree import QuotaTree

@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 
 from shared.core.demand import PodDemand
+from shared.core.preemption.columns import Column
 from shared.core.preemption.leavers import Part, Scope
-from shared.core.preemption.occupants import Column
 from shared.core.units import GPU_MILLI, UNLIMITED
 
 FRACTION: Final = 1 << 10

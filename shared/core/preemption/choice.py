@@ -17,7 +17,7 @@ from shared.core.preemption.bounds import Bounds
 from shared.core.preemption.leavers import smaller
 from shared.core.preemption.made_room import MadeRoom
 from shared.core.preemption.node_offers import NodeOffers
-from shared.core.preemption.occupants import Occupant
+from shared.core.preemption.occupant import Occupant
 from shared.core.preemption.offer_queue import OfferQueue
 from shared.core.preemption.offers import Offer
 

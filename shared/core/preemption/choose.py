@@ -15,7 +15,8 @@ from shared.core.cluster import Cluster
 from shared.core.demand import gang_of
 from shared.core.gang.elastic import smallest
 from shared.core.model import least_resources
-from shared.core.preemption.occupants import Occupant, Occupants
+from shared.core.preemption.occupant import Occupant
+from shared.core.preemption.occupants import Occupants
 from shared.core.preemption.plan import (
     Alternative,
     EvictionPlan,

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from shared.core.amounts import Amount
 from shared.core.cluster import Cluster
-from shared.core.defragment.evacuation import copy_of
-from shared.core.node_state import NodeState
-from shared.core.preemption.occupants import Column, Occupant, Occupants, gpu_milli_of
+from shared.core.node_state import NodeState, copy_of
+from shared.core.preemption.columns import Column
+from shared.core.preemption.occupant import Occupant, gpu_milli_of
+from shared.core.preemption.occupants import Occupants
 from shared.core.preemption.plan import Rule
 from shared.core.preemption.rules import Judge, cost_gpu_ms
 from shared.core.preemption.screen import Screen

@@ -14,7 +14,7 @@ from shared.core.devices import node_room, shares_on
 from shared.core.kind import Kind
 from shared.core.model import Level
 from shared.core.preemption.leavers import Part, Vacancy
-from shared.core.preemption.occupants import Occupant
+from shared.core.preemption.occupant import Occupant
 from shared.core.room import ROOM_MAX, room_index
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from shared.core.defragment.evacuation import copy_of
 from shared.core.model import PodPlacement
-from shared.core.node_state import NodeState
+from shared.core.node_state import NodeState, copy_of
 from shared.core.preemption.made_room import MadeRoom
-from shared.core.preemption.occupants import Occupant, gpu_milli_of
+from shared.core.preemption.occupant import Occupant, gpu_milli_of
 from shared.core.preemption.offers import Offer, Way, by_counting, by_search
 from shared.core.units import GPU_MILLI
 

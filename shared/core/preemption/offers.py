@@ -16,7 +16,7 @@ from shared.core.demand import PodDemand
 from shared.core.devices import node_room
 from shared.core.model import PodPlacement
 from shared.core.node_state import NodeState
-from shared.core.preemption.occupants import Occupant
+from shared.core.preemption.occupant import Occupant
 from shared.core.units import UNLIMITED
 
 STEPS_MAX: Final = 400

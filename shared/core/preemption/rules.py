@@ -27,7 +27,7 @@ from typing import Final
 
 from shared.core.amounts import Amount
 from shared.core.model import Workload
-from shared.core.preemption.occupants import Occupant
+from shared.core.preemption.occupant import Occupant
 from shared.core.preemption.plan import Obstacle, Rule
 from shared.core.quota.fair_share import share
 from shared.core.quota.queue_policy import DEFAULT_POLICY, QueuePolicy, Reclaim, WithinQueue

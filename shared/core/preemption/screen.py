@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared.core.amounts import Amount
-from shared.core.preemption.occupants import Column, Occupants
+from shared.core.preemption.columns import Column
+from shared.core.preemption.occupants import Occupants
 from shared.core.preemption.plan import Obstacle, Rule
 from shared.core.preemption.rules import Judge, policy_of
 from shared.core.quota.tree import QuotaNode

@@ -15,7 +15,8 @@ from shared.core.model import Placement, PodPlacement
 from shared.core.placement import placement_of
 from shared.core.preemption.counts import Counts, Dearer, Failure
 from shared.core.preemption.leavers import Leavers, Out, Scope, smaller
-from shared.core.preemption.occupants import Occupant, Occupants, gpu_milli_of
+from shared.core.preemption.occupant import Occupant, gpu_milli_of
+from shared.core.preemption.occupants import Occupants
 from shared.core.preemption.plan import Limits, Rule
 from shared.core.preemption.rules import Judge
 from shared.core.preemption.screen import Screen

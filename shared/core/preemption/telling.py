@@ -7,7 +7,7 @@ from typing import Final
 
 from shared.core.demand import Gang
 from shared.core.model import PodPlacement, Workload
-from shared.core.preemption.occupants import Occupant, gpu_milli_of
+from shared.core.preemption.occupant import Occupant, gpu_milli_of
 from shared.core.preemption.plan import (
     Alternative,
     EvictionPlan,

@@ -24,7 +24,7 @@ from shared.core.model import Placement, Workload
 from shared.core.node_state import NodeState
 from shared.core.placement import PlacementRequest, placement_of
 from shared.core.preemption.choose import EvictionPlan, Rules, choose_victims
-from shared.core.preemption.occupants import Occupant
+from shared.core.preemption.occupant import Occupant
 from shared.core.preemption.rules import WHOLE_MS
 from shared.core.statement import Statement
 from tests.benchmarks.preemption_mix import Place, State, packed, request

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from shared.core.defragment.evacuation import copy_of
 from shared.core.demand import gang_of
 from shared.core.model import GpuChoice, Level, Slice, TopologyRequest
-from shared.core.node_state import NodeState
+from shared.core.node_state import NodeState, copy_of
 from shared.core.preemption import choice as preemption_choice
 from shared.core.preemption.choose import EvictionPlan, Limits, Rule, Rules
 from shared.core.preemption.leavers import Leavers, Scope, smaller
-from shared.core.preemption.occupants import Occupant
+from shared.core.preemption.occupant import Occupant
 from shared.core.preemption.offers import STEPS_MAX, Way, by_search
 from shared.core.preemption.rules import Judge
 from shared.core.preemption.screen import Screen

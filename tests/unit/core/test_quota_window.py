@@ -1,7 +1,7 @@
 """How many nominations are open at once, and how many one turn may make."""
 
-from shared.core.nomination.pending import TOLD_MAX
 from shared.core.nomination.settling import TURN_MAX
+from shared.core.nomination.telling import TOLD_MAX
 from shared.core.units import UNLIMITED
 from tests.unit.quota.builders import Desk, a_pending, a_queue
 
