@@ -18,10 +18,11 @@ from services.gateway.queue_use import use_by_queue
 from services.gateway.quota_tree import queues_below, quota_tree
 from services.gateway.turn import owed, owing, owned_flavor, turn_view
 from services.gateway.why_views import Freeing, LimitLevel, OwedTurn, QueuePlace
-from shared.core.amounts import Amount, amount, fits
+from shared.core.amounts import Amount, fits
+from shared.core.charges import least_amount
 from shared.core.decision import Reason, Refusal
 from shared.core.lifecycle import State
-from shared.core.model import WorkloadSpec, least_resources
+from shared.core.model import WorkloadSpec
 from shared.core.quota import reasons as quota_reasons
 from shared.core.quota.tree import NOTHING, QuotaNode, QuotaTree
 
@@ -67,7 +68,7 @@ async def around(door: Door, call: Call, row: Mapping[str, Any], reason: str) ->
     tree = await quota_tree(door)
     queue = tree.node(row["queue"])
     flavors = list(queue.document.flavors)[:FLAVORS_MAX] if queue.document is not None else []
-    request = amount(least_resources(_specs.decode(row["spec"]))) if row["spec"] else NOTHING
+    request = least_amount(_specs.decode(row["spec"])) if row["spec"] else NOTHING
     blockers = {one: _blocker(tree, queue, one, request) for one in flavors}
     blocked = {flavor: found for flavor, found in blockers.items() if found is not None}
     levels = tuple(

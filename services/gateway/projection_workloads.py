@@ -8,8 +8,9 @@ import msgspec
 
 from services.gateway import projection_idle
 from services.gateway.projection_rows import Batch, WorkloadRow
+from shared.core.charges import workload_resources
 from shared.core.lifecycle import TERMINAL, State
-from shared.core.model import Placement, workload_resources
+from shared.core.model import Placement
 from shared.core.units import NOTHING
 from shared.events import quotas, workloads
 from shared.events.envelope import Event

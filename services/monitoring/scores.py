@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from services.monitoring.memory import Seen
+from shared.core.charges import workload_resources
 from shared.core.eta import SAMPLES_MAX, quantiles, size_class
-from shared.core.model import workload_resources
 from shared.events.workloads import PlacementRefused, WorkloadPlaced, WorkloadQueued
 
 KINDS_MAX: Final = 10_000

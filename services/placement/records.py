@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from shared.core.amounts import Amount
+from shared.core.charges import least_amount
 from shared.core.lifecycle import HOLDING, TERMINAL, State, allowed
-from shared.core.model import Placement, Workload, least_amount
+from shared.core.model import Placement, Workload
 from shared.core.resize import sized
 from shared.core.waiting import OrderKey
 

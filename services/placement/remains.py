@@ -17,7 +17,8 @@ from services.placement.plan_checks import can_go, runs
 from services.placement.records import Record
 from services.placement.reservations import given_up
 from shared.core.amounts import Amount, amount
-from shared.core.model import Placement, least_resources
+from shared.core.charges import least_amount
+from shared.core.model import Placement
 from shared.core.preemption.occupant import Occupant
 from shared.core.preemption.rules import Judge, Rules, Spared
 from shared.core.value import replace
@@ -67,7 +68,7 @@ def _lawful(
 ) -> tuple[PlannedVictim, ...] | None:
     """Those who may go one after the other; None if the quota is not enough even so."""
     workload = replace(record.workload, priority=record.priority)
-    charge = amount(least_resources(workload.spec))
+    charge = least_amount(workload.spec)
     judge = Judge(
         desk.usage.tree,
         Rules(),

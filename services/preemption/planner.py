@@ -15,9 +15,9 @@ from services.preemption import metrics
 from services.preemption.lines import Lines
 from services.preemption.memory import COOLDOWN, LOSS, Flight, Memory, Stand
 from services.preemption.world import World
-from shared.core.amounts import amount
+from shared.core.charges import least_amount
 from shared.core.lifecycle import State
-from shared.core.model import Workload, least_resources
+from shared.core.model import Workload
 from shared.core.placement import PlacementRequest, request_class
 from shared.core.preemption.choose import (
     EvictionPlan,
@@ -182,7 +182,7 @@ class Planner:
         if offer is None:
             return False
         queue = self._world.tree.node(offer.workload.queue)
-        charge = amount(least_resources(offer.workload.spec))
+        charge = least_amount(offer.workload.spec)
         return not any(within_nominal(queue, flavor, charge) for flavor in offer.flavors)
 
     def _choose(self, request: PlacementRequest, now_ms: int) -> EvictionPlan | NoEviction:

@@ -11,7 +11,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from shared.core.model import Workload, least_amount
+from shared.core.charges import least_amount
+from shared.core.model import Workload
 from shared.core.nomination.flavor_choice import choice_of
 from shared.core.nomination.nominator import Nominator
 from shared.core.nomination.pending import Pending, Phase

@@ -9,16 +9,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from shared.core.model import (
-    GpuChoice,
-    PodRole,
-    PodSet,
-    Slice,
-    Spread,
-    TopologyRequest,
-    Workload,
-    least_count,
-)
+from shared.core.charges import least_count
+from shared.core.model import GpuChoice, PodRole, PodSet, Slice, Spread, TopologyRequest, Workload
 from shared.core.units import GPU_MILLI
 
 ChoiceKey = tuple[Hashable, ...]

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from shared.core.charges import pod_resources
 from shared.core.demand import PodDemand, gang_of
-from shared.core.model import Placement, PodPlacement, Workload, pod_resources
+from shared.core.model import Placement, PodPlacement, Workload
 from shared.core.units import Resources
 from shared.core.value import replace
 

@@ -13,8 +13,8 @@ from typing import Final
 
 from ortools.sat.python import cp_model
 
-from shared.core.amounts import amount
-from shared.core.model import Workload, least_resources
+from shared.core.charges import least_amount
+from shared.core.model import Workload
 from shared.core.preemption.choose import EvictionPlan, choose_victims
 from shared.core.preemption.occupants import Occupants
 from shared.core.preemption.rules import Judge
@@ -109,7 +109,7 @@ def _costs(state: State, gang: Workload) -> dict[str, int]:
         state.tree,
         SERVICE_RULES,
         gang,
-        amount(least_resources(gang.spec)),
+        least_amount(gang.spec),
         flavor=FLAVOR,
         now_ms=NOW_MS,
     )

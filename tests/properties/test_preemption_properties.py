@@ -9,18 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.core.amounts import amount
+from shared.core.charges import least_amount
 from shared.core.demand import gang_of
 from shared.core.gang.attempt import attempt, least_charge
 from shared.core.gang.elastic import smallest
-from shared.core.model import (
-    Level,
-    Placement,
-    PodSet,
-    Spread,
-    TopologyRequest,
-    Workload,
-    least_resources,
-)
+from shared.core.model import Level, Placement, PodSet, Spread, TopologyRequest, Workload
 from shared.core.placement import place
 from shared.core.preemption.choose import EvictionPlan, NoEviction, Obstacle, Rule, Rules, Victim
 from shared.core.preemption.occupant import Occupant
@@ -295,7 +288,7 @@ def in_turn(
     scene: Scene, plan: EvictionPlan, work: Workload, rules: Rules, straddling: bool
 ) -> dict[str, Rule | Spared]:
     """What the judge says of each victim when those before it have gone."""
-    charge = amount(least_resources(work.spec))
+    charge = least_amount(work.spec)
     judge = Judge(
         scene.tree, rules, work, charge, flavor="a100", now_ms=NOW_MS, straddling=straddling
     )

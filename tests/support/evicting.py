@@ -6,16 +6,9 @@ import dataclasses
 from collections.abc import Sequence
 
 from shared.core.amounts import amount
+from shared.core.charges import workload_resources
 from shared.core.cluster import Cluster
-from shared.core.model import (
-    GpuRequest,
-    Node,
-    Placement,
-    PodPlacement,
-    PodSet,
-    Workload,
-    workload_resources,
-)
+from shared.core.model import GpuRequest, Node, Placement, PodPlacement, PodSet, Workload
 from shared.core.placement import PlacementRequest, place
 from shared.core.preemption.choose import EvictionPlan, Limits, NoEviction, Rules, choose_victims
 from shared.core.preemption.occupant import Occupant

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from services.quota.handler import QuotaHandler
-from shared.core.model import least_amount
+from shared.core.charges import least_amount
 from shared.core.nomination.flavor_choice import FlavorKind, choice_of
 from shared.core.quota.budget import THRESHOLDS
 from shared.core.team_policy import AtLimit

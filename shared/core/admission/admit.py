@@ -19,14 +19,9 @@ from typing import Final
 from shared.core.admission.errors import Errors, shown
 from shared.core.admission.form import check_form
 from shared.core.admission.rules import QueueRules, Rules, TeamPolicy
+from shared.core.charges import least_count, pod_resources
 from shared.core.decision import FieldError
-from shared.core.model import (
-    PodSet,
-    WorkloadKind,
-    WorkloadSpec,
-    least_count,
-    pod_resources,
-)
+from shared.core.model import PodSet, WorkloadKind, WorkloadSpec
 from shared.core.priority_classes import PriorityClass, default_class, may_use, names
 from shared.core.static_fit.model_size import model_error
 from shared.core.units import Resources

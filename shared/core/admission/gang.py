@@ -6,7 +6,8 @@ from itertools import pairwise
 from typing import Final
 
 from shared.core.admission.errors import Errors
-from shared.core.model import Level, PodRole, PodSet, WorkloadSpec, least_count
+from shared.core.charges import least_count
+from shared.core.model import Level, PodRole, PodSet, WorkloadSpec
 
 SLICES_MAX: Final = 3
 

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from shared.core.amounts import Amount, amount, exceeded, fits
+from shared.core.amounts import Amount, exceeded, fits
+from shared.core.charges import least_amount, least_count
 from shared.core.decision import FieldError
 from shared.core.fleet_shape import FleetShape
-from shared.core.model import WorkloadSpec, least_count, least_resources
+from shared.core.model import WorkloadSpec
 from shared.core.priority_classes import PriorityClass, built_in
 from shared.core.quota.tree import QuotaDocument, QuotaNode, QuotaTree
 from shared.core.static_fit.fit import fitting_flavors
@@ -112,7 +113,7 @@ def _fit_errors(
     flavors, error = fitting_flavors(spec, fleet)
     if error is not None:
         return (error,)
-    requested = amount(least_resources(spec))
+    requested = least_amount(spec)
     limits = queue.limits
     room = [name for name, limit in limits.items() if fits(requested, _NO_USE, limit)]
     if not room:

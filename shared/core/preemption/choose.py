@@ -10,11 +10,10 @@ Everything is tried on the cluster and on the tree themselves, and taken back.
 
 from __future__ import annotations
 
-from shared.core.amounts import amount
+from shared.core.charges import least_amount
 from shared.core.cluster import Cluster
 from shared.core.demand import gang_of
 from shared.core.gang.elastic import smallest
-from shared.core.model import least_resources
 from shared.core.preemption.occupant import Occupant
 from shared.core.preemption.occupants import Occupants
 from shared.core.preemption.plan import (
@@ -75,7 +74,7 @@ def choose_victims(
     if now_ms < workload.submitted_at_ms + delay_ms:
         return delayed(delay_ms, workload.submitted_at_ms + delay_ms)
     gang = smallest(gang_of(workload, request.pins))
-    charge = amount(least_resources(workload.spec))
+    charge = least_amount(workload.spec)
     best: tuple[Search, Found] | None = None
     failures: list[tuple[str, Search]] = []
     for flavor in request.flavors:

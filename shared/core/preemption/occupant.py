@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from shared.core.model import PodPlacement, WorkloadSpec, least_count
+from shared.core.charges import least_count
+from shared.core.model import PodPlacement, WorkloadSpec
 from shared.core.tenants import Tenant
 from shared.core.units import GPU_MILLI
 

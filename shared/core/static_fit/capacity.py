@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from shared.core.charges import gpu_milli as pod_gpu_milli
+from shared.core.charges import least_count
 from shared.core.fleet_shape import NodeShape
 from shared.core.mig.table import MigTable
 from shared.core.mig_reported import table_of
-from shared.core.model import PodSet, WorkloadSpec, least_count
-from shared.core.model import gpu_milli as pod_gpu_milli
+from shared.core.model import PodSet, WorkloadSpec
 from shared.core.static_fit.wishes import filters_of
 from shared.core.units import GPU_MILLI
 

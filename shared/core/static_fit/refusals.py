@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from shared.core.charges import least_count
 from shared.core.decision import FieldError
 from shared.core.fleet_shape import Composition, NodeShape
 from shared.core.mig.profiles import profile_gigabytes
-from shared.core.model import PodSet, WorkloadSpec, least_count
+from shared.core.model import PodSet, WorkloadSpec
 from shared.core.static_fit.capacity import capacity, gpu_pods_per_node, instances, profiles
 from shared.core.static_fit.wishes import named
 

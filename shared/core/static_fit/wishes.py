@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from shared.core.charges import gpu_milli as pod_gpu_milli
 from shared.core.fleet_shape import NodeShape
 from shared.core.model import GpuChoice, PodSet
-from shared.core.model import gpu_milli as pod_gpu_milli
 
 NAMED_MAX: Final = 8
 """Names that a refusal lists."""
