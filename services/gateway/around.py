@@ -16,7 +16,7 @@ from services.gateway.neighbours import frees_next, place_in_queue
 from services.gateway.queue_standing import resources
 from services.gateway.queue_use import use_by_queue
 from services.gateway.quota_tree import queues_below, quota_tree
-from services.gateway.turn import owed, owing, owned_flavor, turn_view
+from services.gateway.turn import Shares, owed, owing, owned_flavor, turn_view
 from services.gateway.why_views import Freeing, LimitLevel, OwedTurn, QueuePlace
 from shared.core.amounts import Amount, fits
 from shared.core.charges import least_amount
@@ -97,11 +97,20 @@ async def _turn(
 ) -> OwedTurn | None:
     """What is owed for which others of its priority go first; higher ones always do."""
     waiting = [name for name, rows in (await use_by_queue(door)).items() if _waits(rows, priority)]
-    found = owing(tree, queue, flavors, waiting)
+    found = owing(_shares(door, tree), queue, flavors, waiting)
     if found is None:
         return None
     rows = await door.reader.fetch(_TOLD_AT, found.node.name)
     return turn_view(found, flavors[0], rows[0]["at_ms"]) if rows else None
+
+
+def _shares(door: Door, tree: QuotaTree) -> Shares:
+    """Remembered as long as the tree is."""
+    known = door.cache.get("shares")
+    if known is None or known[1].tree is not tree:
+        known = door.cache["shares"] = (door.clock.monotonic_seconds(), Shares(tree))
+    shares: Shares = known[1]
+    return shares
 
 
 def _waits(rows: Sequence[Mapping[str, Any]], priority: int) -> bool:

@@ -74,23 +74,35 @@ def owed(queue: QuotaNode, flavor: str) -> str:
     )
 
 
+class Shares:
+    """Shares of the queues of one moment's tree, each worked out once, when it is asked for."""
+
+    def __init__(self, tree: QuotaTree) -> None:
+        self.tree = tree
+        self._known: dict[str, tuple[int, ...]] = {}
+
+    def of(self, queue: str) -> tuple[int, ...]:
+        """From the top down. O(depth x flavors) the first time."""
+        found = self._known.get(queue)
+        if found is None:
+            found = self._known[queue] = shares(self.tree.node(queue))
+        return found
+
+
 def owing(
-    tree: QuotaTree, queue: QuotaNode, flavors: Collection[str], waiting: Iterable[str]
+    known: Shares, queue: QuotaNode, flavors: Collection[str], waiting: Iterable[str]
 ) -> Owing | None:
     """Where a debt of `queue` lets others go first, of the queues that are `waiting`.
 
-    O(queues that wait x depth), nothing where nothing is owed.
+    O(queues that wait), nothing where nothing is owed.
     """
     levels = [node for node in queue.path() if node.parent is not None][::-1]
     if all(node.debt < LEAST_MILLIONTHS for node in levels):
         return None
-    mine, ahead = shares(queue), [0] * len(levels)
+    mine, ahead = known.of(queue.name), [0] * len(levels)
     for name in waiting:
-        other = tree.node(name)
-        if other is queue or other.root is not queue.root or not _wants(other, flavors):
-            continue
-        theirs = shares(other)
-        if theirs < mine:
+        theirs = known.of(name)
+        if theirs < mine and _competes(known.tree.node(name), queue, flavors):
             differs = next(at for at, share in enumerate(mine) if theirs[at] != share)
             if differs < len(levels):
                 ahead[differs] += 1
@@ -100,9 +112,11 @@ def owing(
     return None
 
 
-def _wants(queue: QuotaNode, flavors: Collection[str]) -> bool:
-    document = queue.document
-    return document is not None and any(one in document.flavors for one in flavors)
+def _competes(other: QuotaNode, queue: QuotaNode, flavors: Collection[str]) -> bool:
+    """Whether both may take the same quota."""
+    document = other.document
+    wants = document is not None and any(one in document.flavors for one in flavors)
+    return wants and other.root is queue.root
 
 
 def turn_view(found: Owing, flavor: str, told_at_ms: int) -> OwedTurn:
@@ -119,8 +133,8 @@ def turn_view(found: Owing, flavor: str, told_at_ms: int) -> OwedTurn:
         message=(
             f"{kind} {node.name} had more than its part and owes {_percent(node.debt)} of share"
             f"{_worth(node, flavor)} beside the {_percent(borrowed_share(node))} that it borrows"
-            f" (as of {moment(told_at_ms)}), which lets"
-            f" {count(found.queues_ahead, 'other queue')} with less of both go first:"
+            f" (as of {moment(told_at_ms)}), so it comes after"
+            f" {count(found.queues_ahead, 'other queue')} with less of both:"
             f" {REPAID_MS // HOUR_MS} h with so much less than its part pay it"
             f" back, half of it is forgotten in {HALF_LIFE_MS // HOUR_MS} h, and what fits into"
             " the queue's own quota waits for neither"

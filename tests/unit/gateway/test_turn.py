@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from services.gateway.turn import owed, owing, owned_flavor, turn_view
+from services.gateway.turn import Shares, owed, owing, owned_flavor, turn_view
 from shared.core.quota.queue_policy import QueuePolicy, Reclaim
 from shared.core.quota.tree import FlavorLimits, QuotaDocument, QuotaTree
 
@@ -35,7 +35,7 @@ def tree() -> QuotaTree:
 
 
 def found_in(tree: QuotaTree, waiting=OTHERS):
-    found = owing(tree, tree.node("red"), (FLAVOR,), waiting)
+    found = owing(Shares(tree), tree.node("red"), (FLAVOR,), waiting)
     return (found.node.name, found.queues_ahead) if found else None
 
 
@@ -114,23 +114,23 @@ def test_where_a_queue_shares_with_nobody_nothing_is_owed(tree):
 
 def test_the_sentence_says_what_is_owed_since_when_and_what_pays_it_back(tree):
     tree.set_debt("research", 40_000)
-    found = owing(tree, tree.node("red"), (FLAVOR,), OTHERS)
+    found = owing(Shares(tree), tree.node("red"), (FLAVOR,), OTHERS)
     assert found is not None
 
     view = turn_view(found, FLAVOR, TOLD_AT_MS)
 
     assert (
         "cohort research had more than its part and owes 4.0 % of share, 5.1 GPU-hours of h100,"
-        " beside the 12.5 % that it borrows (as of 2025-11-21 14:05:00Z), which lets 1 other queue"
-        " with less of both go first: 2 h with so much less than its part pay it back, half of it"
-        " is forgotten in 24 h, and what fits into the queue's own quota waits for neither"
+        " beside the 12.5 % that it borrows (as of 2025-11-21 14:05:00Z), so it comes after 1"
+        " other queue with less of both: 2 h with so much less than its part pay it back, half of"
+        " it is forgotten in 24 h, and what fits into the queue's own quota waits for neither"
     ) == view.message
     assert ("cohort", 125_000, 40_000) == (view.kind, view.share_millionths, view.debt_millionths)
 
 
 def test_a_debt_of_what_nobody_owns_a_number_of_is_told_as_share_alone(tree):
     tree.set_debt("red", 70_000)
-    found = owing(tree, tree.node("red"), (FLAVOR,), ("green",))
+    found = owing(Shares(tree), tree.node("red"), (FLAVOR,), ("green",))
     assert found is not None
 
     assert "owes 7.0 % of share beside" in turn_view(found, "a100", TOLD_AT_MS).message
