@@ -6,8 +6,9 @@ Nothing here chooses between nodes (core/search.py does), and nothing charges.
 from __future__ import annotations
 
 from shared.core.demand import PodDemand
+from shared.core.gpu_use import GpuUse
 from shared.core.model import WHOLE_MASK, GpuShare
-from shared.core.node_state import GpuUse, NodeState
+from shared.core.node_state import NodeState
 from shared.core.scoring import pick_gpus
 from shared.core.units import GPU_MILLI, SLICES, UNLIMITED
 

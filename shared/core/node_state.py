@@ -8,58 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from shared.core.mig.table import BEGIN_SHIFT, MEDIA_BIT, held
-from shared.core.model import Gpu, GpuShare, Node
+from shared.core.gpu_use import GpuUse
+from shared.core.model import GpuShare, Node
 from shared.core.node_links import LinkTable, link_table, numa_masks
-from shared.core.units import GPU_MILLI
 
 if TYPE_CHECKING:
     from shared.core.kind import Kind
     from shared.core.market import Market
     from shared.core.shelf import Entry, Shelf
     from shared.core.topology import Domain
-
-
-@dataclass(slots=True)
-class GpuUse:
-    """What is held of one GPU. `team` owns it while shares are on it."""
-
-    state: int = 0
-    """Busy memory slices, by holder, and the bit of the media engines (core/mig/table.py)."""
-    milli: int = 0
-    memory_mib: int = 0
-    team: str = ""
-    gpu: Gpu | None = None
-    usable: bool = False
-    """Reported, healthy, and on a node that takes new work."""
-
-    @property
-    def shared(self) -> bool:
-        """Whether time-sliced shares are on it."""
-        return self.milli > 0 and not self.state
-
-    @property
-    def offers_whole(self) -> bool:
-        """Whether it may be given away whole, or opened for shares."""
-        return self.usable and not self.milli and self.gpu is not None and not self.gpu.mig
-
-    @property
-    def offers_mig(self) -> bool:
-        """Whether instances may be made on it (if its slices allow)."""
-        return self.usable and self.gpu is not None and self.gpu.mig and not self.shared
-
-    @property
-    def offers_shares(self) -> bool:
-        """Whether its owner may put more shares on it."""
-        return self.usable and self.shared and self.gpu is not None and not self.gpu.mig
-
-    @property
-    def free_memory_mib(self) -> int:
-        """Memory that shares may still take."""
-        return (self.gpu.memory_mib if self.gpu else 0) - self.memory_mib
 
 
 class NodeState:
@@ -181,15 +140,7 @@ class NodeState:
         self.cpu_used_milli += cpu_milli
         self.memory_used_mib += memory_mib
         for share in shares:
-            use = self.use(share.index)
-            assert not use.state & share.mask, (self.name, share)
-            assert use.milli + share.milli <= GPU_MILLI, (self.name, share)
-            use.state |= held(share.mask, media=media)
-            use.milli += share.milli
-            use.memory_mib += share.memory_mib
-            if not share.mask:
-                assert use.team in {"", team}, (self.name, share)
-                use.team = team
+            self.use(share.index).hold(team, share, media=media)
         self.count()
 
     def free(
@@ -200,16 +151,9 @@ class NodeState:
         self.memory_used_mib -= memory_mib
         for share in shares:
             use = self.uses[share.index]
-            assert use.state & share.mask == share.mask, (self.name, share)
-            use.state &= ~(share.mask | share.mask << BEGIN_SHIFT)
-            use.milli -= share.milli
-            use.memory_mib -= share.memory_mib
-            if media:
-                use.state &= ~MEDIA_BIT
-            if not use.milli:
-                use.team = ""
-                if use.gpu is None:
-                    del self.uses[share.index]
+            use.free(share, media=media)
+            if use.gpu is None and not use.milli:
+                del self.uses[share.index]
         self.count()
 
     def count(self) -> None:

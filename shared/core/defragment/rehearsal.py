@@ -14,9 +14,10 @@ from shared.core.cluster import Cluster, pod_size
 from shared.core.defragment.evacuation import Room
 from shared.core.demand import Gang, gang_of
 from shared.core.gang.attempt import attempt
+from shared.core.gpu_use import GpuUse
 from shared.core.mig.table import MEDIA_BIT
 from shared.core.model import WHOLE_MASK, GpuShare, Placement, PodPlacement
-from shared.core.node_state import GpuUse, NodeState
+from shared.core.node_state import NodeState
 from shared.core.placement import placement_of
 from shared.core.tenants import Running, Tenants
 from shared.core.units import GPU_MILLI, Resources

@@ -12,6 +12,7 @@ import numpy as np
 from shared.core.cluster import Cluster
 from shared.core.demand import PodDemand
 from shared.core.fill_order import order_of_block
+from shared.core.gpu_use import GpuUse
 from shared.core.kernels.arrays import (
     BLOCK_ORDER,
     BOARD,
@@ -47,7 +48,7 @@ from shared.core.kernels.arrays import (
 from shared.core.kernels.scope import is_plain
 from shared.core.kind import Kind
 from shared.core.node_links import LinkTable
-from shared.core.node_state import GpuUse, NodeState
+from shared.core.node_state import NodeState
 from shared.core.scoring import pick_gpus
 from shared.core.topology import LEVELS as SPANS
 from shared.core.topology import Domain, chain
