@@ -35,12 +35,12 @@ _decoder: Final = msgspec.json.Decoder(Row)
 
 
 @contextmanager
-def closed(cluster: Cluster, names: Iterable[str]) -> Iterator[bool]:
-    """No search finds these nodes meanwhile; false if none of them takes work anyway."""
+def closed(cluster: Cluster, names: Iterable[str]) -> Iterator[None]:
+    """No search finds these nodes meanwhile."""
     found = [node for name in names if (node := cluster.node(name)) and not node.cordoned]
     for node in found:
         cluster.put_node(replace(node, cordoned=True))
-    yield bool(found)
+    yield
     for node in found:
         cluster.put_node(node)
 

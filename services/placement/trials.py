@@ -208,10 +208,11 @@ class Trials:
         request = PlacementRequest(
             workload=record.sized, flavors=tuple(headroom), headroom=headroom, pins=pins
         )
-        with closed(desk.cluster, record.avoids) as without:
-            answer = place(desk.cluster, request) if without else None
-        if isinstance(answer, Placement):
-            return answer
+        if record.avoids:
+            with closed(desk.cluster, record.avoids):
+                answer = place(desk.cluster, request)
+            if isinstance(answer, Placement):
+                return answer
         answer = place(desk.cluster, request)
         if not desk.promises.standing or not isinstance(answer, Refusal):
             return answer
