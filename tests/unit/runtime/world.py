@@ -21,6 +21,7 @@ from shared.ports.errors import MusterError, Rejected
 from shared.ports.publisher import RawMessage
 from shared.ports.store import OutboxRow, Unit, Write
 from shared.runtime import loop as loop_module
+from shared.runtime import polling
 from shared.runtime.failpoints import Failpoints
 from shared.runtime.handler import Change, Emit, Outcome
 from shared.runtime.loop import Loop
@@ -118,7 +119,7 @@ class World:
     """One service on one log and one database; `begin` starts it, `end` stops it with grace."""
 
     def __init__(self, monkeypatch: Any) -> None:
-        monkeypatch.setattr(loop_module, "POLL_SECONDS", 0.01)
+        monkeypatch.setattr(polling, "POLL_SECONDS", 0.01)
         monkeypatch.setattr(loop_module, "BACKOFF_SECONDS", 0.0)
         self.clock = ManualClock()
         self.log = MemoryLog(clock=self.clock)

@@ -1,0 +1,121 @@
+"""What has arrived for a handler, in batches that grow under load, and how long to wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from shared.events.registry import TYPE_BY_NAME
+from shared.ports.clock import Clock
+from shared.ports.publisher import RawMessage, Subscription
+from shared.runtime.dedupe import RecentIds
+from shared.runtime.handler import Handler, Patient, Selective, Versioned
+from shared.runtime.intake import Batch, Seen, payloads_of, sort_out
+
+POLL_SECONDS: Final = 0.2
+OFFSETS_SECONDS: Final = 1.0
+LINGER_SECONDS: Final = ((200, 0.1), (20, 0.04))
+"""After a batch of so many messages, the next one is given a moment to grow."""
+
+
+class Polling:
+    """Reads the subscription of one handler; `assign` says from where, `forget` begins anew."""
+
+    def __init__(
+        self,
+        *,
+        handler: Handler,
+        seen: Seen,
+        subscription: Subscription,
+        clock: Clock,
+        batch_messages_max: int,
+    ) -> None:
+        self._handler = handler
+        self._seen = seen
+        self._subscription = subscription
+        self._clock = clock
+        self._batch_messages_max = batch_messages_max
+        self._assigned: set[tuple[str, int]] = set()
+        self._offsets: dict[tuple[str, int], int] = {}
+        self._passed_over = _passed_over(handler)
+        self._linger_seconds = handler.linger_seconds if isinstance(handler, Patient) else 0.0
+        self._last_count = 0
+        self._skipped: list[tuple[str, int, int]] = []
+        """Offsets of messages that were passed over, to be noted with the next unit."""
+        self._skipped_since = 0.0
+
+    def forget(self, offsets: dict[tuple[str, int], int]) -> None:
+        """Nothing is read yet; what is committed begins at these offsets."""
+        self._assigned = set()
+        self._skipped = []
+        self._offsets = dict(offsets)
+
+    async def assign(self) -> None:
+        """Read what the handler wants and does not read yet."""
+        wanted = {
+            (topic.name, partition)
+            for topic, partitions in self._handler.topics()
+            for partition in partitions
+        }
+        fresh = wanted - self._assigned
+        if fresh:
+            await self._subscription.assign({one: self._offsets.get(one, 0) for one in fresh})
+            self._assigned |= fresh
+
+    async def close(self) -> None:
+        """Read no more."""
+        await self._subscription.close()
+
+    async def gather(self) -> list[RawMessage]:
+        """What has arrived; under load it waits a moment more, as few large units cost less."""
+        raw = await self._subscription.poll(self._batch_messages_max, self._wait_seconds())
+        linger = self._linger_seconds or _linger_after(self._last_count)
+        self._last_count = len(raw)
+        if raw and linger and len(raw) < self._batch_messages_max:
+            await asyncio.sleep(linger)
+            raw += await self._subscription.poll(self._batch_messages_max - len(raw), 0)
+        return raw
+
+    async def sort_out(self, raw: list[RawMessage], recent: RecentIds) -> Batch:
+        """Decoded, without what was handled before, and with what is due now."""
+        if isinstance(self._handler, Versioned):
+            batch = payloads_of(raw, self._passed_over)
+        else:
+            batch = await sort_out(raw, recent, self._seen, self._passed_over)
+        due = self._handler.due(self._clock.now_ms())
+        batch.fresh.extend(one for one in due if one.event.id not in recent)
+        return batch
+
+    def worth_a_unit(self, batch: Batch) -> bool:
+        """Offsets alone are noted once a second; anything else at once, with those before it."""
+        if not (batch.fresh or batch.dead or self._offsets_are_due(batch)):
+            self._skipped += batch.skipped
+            return False
+        batch.skipped, self._skipped = [*self._skipped, *batch.skipped], []
+        return True
+
+    def _offsets_are_due(self, batch: Batch) -> bool:
+        now = self._clock.monotonic_seconds()
+        if not self._skipped:
+            self._skipped_since = now
+        skipped = self._skipped or batch.skipped
+        return bool(skipped) and now - self._skipped_since >= OFFSETS_SECONDS
+
+    def _wait_seconds(self) -> float:
+        due_ms = self._handler.next_due_ms()
+        if due_ms is None:
+            return POLL_SECONDS
+        return max(0.0, min(POLL_SECONDS, (due_ms - self._clock.now_ms()) / 1000))
+
+
+def _linger_after(messages: int) -> float:
+    """Seconds in which a batch may grow, after one of so many messages."""
+    return next((seconds for least, seconds in LINGER_SECONDS if messages >= least), 0.0)
+
+
+def _passed_over(handler: Handler) -> frozenset[bytes]:
+    """Type names on the handler's topics that it has no use for."""
+    if not isinstance(handler, Selective):
+        return frozenset()
+    wanted = handler.reads()
+    return frozenset(name.encode() for name, kind in TYPE_BY_NAME.items() if kind not in wanted)
