@@ -62,6 +62,21 @@ def node(
     )
 
 
+def racks(*sizes: int, gpus: int = 8, racks_of_block: int = 2) -> list[Node]:
+    """One rack for each size, in one zone: nodes `r0-n0`, `r0-n1`, ..., blocks `b0`, `b1`, ..."""
+    return [
+        node(
+            f"r{rack}-n{number}",
+            gpus=gpus,
+            rack=f"r{rack}",
+            block=f"b{rack // racks_of_block}",
+            zone="z",
+        )
+        for rack, size in enumerate(sizes)
+        for number in range(size)
+    ]
+
+
 def cluster(*nodes: Node, seed: int = 0) -> Cluster:
     """A cluster of `nodes`."""
     built = Cluster(seed=seed)
@@ -151,6 +166,11 @@ def refused(fleet: Cluster, asked: Workload, *flavors: str) -> Refusal:
 def where(placement: Placement) -> list[str]:
     """The node of each pod."""
     return [pod.node for pod in placement.pods]
+
+
+def racks_of(placement: Placement) -> list[str]:
+    """The rack of each pod, on a fleet of `racks`."""
+    return [pod.node.partition("-")[0] for pod in placement.pods]
 
 
 def gpus_of(placement: Placement, pod: int = 0) -> list[int]:

@@ -1,27 +1,14 @@
-"""The tree of the fabric, and gangs in the smallest span of it."""
+"""Gangs in the smallest span of the fabric, and why there is none."""
 
 from __future__ import annotations
 
-import pytest
-
 from shared.core.cluster import Cluster
 from shared.core.decision import Reason, Refusal
-from shared.core.model import GpuChoice, Level, Node, Placement, Spread, TopologyRequest
+from shared.core.model import GpuChoice, Level, Placement, Spread, TopologyRequest
 from shared.core.placement import place
-from shared.core.room import INDEXES_MAX, RoomIndex
-from shared.core.topology import Domain, chain, levels_to_try, span_of
-from tests.support.placing import cluster, node, pods, request, share, whole, workload
+from tests.support.placing import cluster, node, pods, racks, request, share, whole, workload
 
 IN_RACK = TopologyRequest(required=Level.RACK)
-
-
-def racks(*sizes: int, gpus: int = 8) -> list[Node]:
-    """One rack for each size, all in one block and zone."""
-    return [
-        node(f"r{rack}-n{number}", gpus=gpus, rack=f"r{rack}", block="b", zone="z")
-        for rack, size in enumerate(sizes)
-        for number in range(size)
-    ]
 
 
 def placed(fleet: Cluster, *sets: object, **rest: object) -> Placement:
@@ -34,59 +21,6 @@ def nodes_of(placement: Placement) -> list[str]:
     return sorted({pod.node for pod in placement.pods})
 
 
-def test_the_chain_of_a_node_runs_from_the_tightest_label_to_the_widest() -> None:
-    fleet = cluster(node("n", zone="z", block="b", rack="r", nvlink_domain="v"))
-
-    domains = list(chain(fleet.nodes["n"]))
-
-    assert [(domain.level, domain.name) for domain in domains] == [
-        (Level.NVLINK_DOMAIN, "v"),
-        (Level.RACK, "r"),
-        (Level.BLOCK, "b"),
-        (Level.ZONE, "z"),
-    ]
-    assert [each.name for each in domains[-1].nodes()] == ["n"]
-
-
-def test_equal_rack_names_in_two_zones_are_two_racks() -> None:
-    fleet = cluster(node("a", rack="r", zone="z1"), node("b", rack="r", zone="z2"))
-
-    assert span_of(fleet.nodes.values()) is None
-    assert len([key for key in fleet.fabric.domains if key[0] is Level.RACK]) == 2
-
-
-def test_a_domain_ends_with_its_last_node() -> None:
-    fleet = cluster(node("a", rack="r", zone="z"), node("b", zone="z"))
-
-    fleet.put_node(node("a", zone="z"))
-    assert [level for level, _ in fleet.fabric.domains] == [Level.ZONE]
-
-    fleet.remove_node("a")
-    fleet.remove_node("b")
-    assert not fleet.fabric.domains
-
-
-def test_a_node_that_moved_is_in_its_new_rack_only() -> None:
-    fleet = cluster(node("a", rack="r1"), node("b", rack="r1"))
-
-    fleet.put_node(node("a", rack="r2"))
-
-    racks_now = {
-        domain.name: [each.name for each in domain.nodes()]
-        for domain in fleet.fabric.domains.values()
-    }
-    assert racks_now == {"r1": ["b"], "r2": ["a"]}
-
-
-def test_domains_of_equal_rank_are_told_apart_by_their_path() -> None:
-    assert Domain(Level.RACK, ("a",), None, 1) < Domain(Level.RACK, ("b",), None, 1)
-
-
-def test_levels_are_tried_up_to_the_required_one() -> None:
-    assert levels_to_try(Level.RACK) == (Level.NODE, Level.NVLINK_DOMAIN, Level.RACK)
-    assert levels_to_try(None)[-1] is Level.ZONE
-
-
 def test_one_node_is_tried_before_one_rack() -> None:
     fleet = cluster(*racks(2, 4))
 
@@ -97,7 +31,7 @@ def test_one_node_is_tried_before_one_rack() -> None:
 
 
 def test_the_rack_with_least_room_that_suffices_is_taken() -> None:
-    fleet = cluster(*racks(6, 3, 9))
+    fleet = cluster(*racks(6, 3, 9, racks_of_block=3))
 
     answer = placed(fleet, pods(whole(8), 3), topology=IN_RACK)
 
@@ -118,7 +52,7 @@ def test_an_nvlink_domain_is_tighter_than_a_rack() -> None:
 
 
 def test_a_gang_across_racks_touches_the_fewest() -> None:
-    fleet = cluster(*racks(2, 5, 3))
+    fleet = cluster(*racks(2, 5, 3, racks_of_block=3))
 
     answer = placed(fleet, pods(whole(8), 7), topology=TopologyRequest(required=Level.BLOCK))
 
@@ -142,7 +76,7 @@ def test_a_required_level_that_no_domain_holds_is_a_refusal_with_the_nearest_mis
 def test_the_nearest_miss_names_the_free_gpus_of_the_next_node() -> None:
     fleet = cluster(*racks(4))
     state = fleet.nodes["r0-n3"]
-    fleet.put_node(node("r0-n3", rack="r0", block="b", zone="z", unhealthy=(0, 1)))
+    fleet.put_node(node("r0-n3", rack="r0", block="b0", zone="z", unhealthy=(0, 1)))
     assert state.free_count == 6
     fleet.put_node(node("far", zone="z"))
 
@@ -174,7 +108,7 @@ def test_a_preferred_level_gives_way_when_it_must() -> None:
 
 
 def test_a_preferred_level_is_met_when_it_can_be() -> None:
-    fleet = cluster(*racks(2, 4, 2))
+    fleet = cluster(*racks(2, 4, 2, racks_of_block=3))
 
     answer = placed(fleet, pods(whole(8), 4), topology=TopologyRequest(preferred=Level.RACK))
 
@@ -214,7 +148,7 @@ def test_preferred_spread_inside_a_level_gives_way_to_the_level() -> None:
 
 
 def test_unlike_pod_sets_share_one_rack() -> None:
-    fleet = cluster(*racks(1, 2, 3))
+    fleet = cluster(*racks(1, 2, 3, racks_of_block=3))
 
     answer = placed(
         fleet,
@@ -280,50 +214,3 @@ def test_cpu_only_sets_whose_kinds_differ_from_the_workers_stay_in_the_rack() ->
     )
 
     assert answer.pods[-1].node == "cpu"
-
-
-def test_the_shapes_followed_are_bounded() -> None:
-    fleet = cluster(*racks(2))
-    for cpu_milli in range(1, INDEXES_MAX + 10):
-        pair = pods(count=2, cpu_milli=cpu_milli)
-        placed(fleet, pair, topology=IN_RACK, spread=Spread.REQUIRED)
-
-    assert len(fleet.rooms) == INDEXES_MAX
-
-
-def test_a_very_long_history_starts_the_indexes_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shared.core.cluster.CHANGES_MAX", 20)
-    fleet = cluster(*racks(4, 4))
-    for _ in range(30):
-        asked = workload(pods(whole(8), 2), topology=IN_RACK)
-        answer = place(fleet, request(asked))
-        assert isinstance(answer, Placement)
-        fleet.release("red", answer.pods, asked.spec.pod_sets)
-
-    assert len(fleet.changes) <= 20
-
-
-def test_an_index_that_lags_behind_the_forgotten_changes_begins_anew(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("shared.core.cluster.CHANGES_MAX", 8)
-    fleet = cluster(*(node(f"n{at:02}", rack=f"r{at // 2}") for at in range(40)))
-    gang = workload(pods(whole(4), 4), topology=TopologyRequest(required=Level.RACK))
-    assert isinstance(place(fleet, request(gang)), Placement)
-
-    for at in range(20):
-        fleet.put_node(node(f"n{at:02}", rack=f"r{at // 2}", cordoned=True))
-        answer = place(fleet, request(gang)) if at % 7 == 0 else None
-        assert not isinstance(answer, Refusal)
-
-    assert len(fleet.changes) <= 8
-    for index in fleet.rooms.values():
-        assert isinstance(index, RoomIndex)
-        index.follow(fleet)
-        anew = RoomIndex(index._kinds, index._demand, index._team, distinct=index._distinct)
-        anew.follow(fleet)
-        assert (index._room, index._by_level, index.total) == (
-            anew._room,
-            anew._by_level,
-            anew.total,
-        )
