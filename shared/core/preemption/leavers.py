@@ -12,8 +12,9 @@ from shared.core.preemption.columns import Column
 from shared.core.preemption.occupant import Occupant, gpu_milli_of
 from shared.core.preemption.occupants import Occupants
 from shared.core.preemption.plan import Rule
-from shared.core.preemption.rules import Judge, cost_gpu_ms
+from shared.core.preemption.rules import Judge
 from shared.core.preemption.screen import Screen
+from shared.core.units import GPU_MILLI
 
 Out = dict[str, frozenset[int]]
 """Ranks that leave, by workload."""
@@ -59,7 +60,7 @@ class Leavers:
         else:
             pods = [pod for pod in occupant.placement.pods if pod.rank in ranks]
             weight = scope.occupants.weight_milli(occupant, pods)
-        return cost_gpu_ms(int(scope.screen.rate_ms[row]), weight)
+        return int(scope.screen.rate_ms[row]) * weight // GPU_MILLI
 
     @property
     def total_cost(self) -> int:

@@ -81,7 +81,7 @@ class Screen:
 
     def below(self, node: QuotaNode) -> Mask:
         """Those charged to `node` of the quota tree, directly or further down."""
-        names, tree = self._occupants.queues.names, self._judge.tree
+        names, tree = self._occupants.queues.names, self._judge.standing.tree
         codes = [
             code
             for code, name in enumerate(names)
@@ -185,7 +185,7 @@ class Screen:
 
     def _gpu_milli_max(self, node: QuotaNode) -> int:
         """The largest piece that leaves `node` its nominal quota, when GPUs decide."""
-        above = self._judge.above(node)
+        above = self._judge.standing.above(node)
         return UNLIMITED if above[1] or above[2] else above[0]
 
     def _named(self, names: Collection[str]) -> Mask:
@@ -207,7 +207,7 @@ class Screen:
         least_ms = np.zeros(len(queues.names), dtype=np.int64)
         rows = self._occupants.workloads
         for code in np.unique(rows["queue"][self.allowed]).tolist():
-            node = self._judge.tree.node(queues.names[code])
+            node = self._judge.standing.tree.node(queues.names[code])
             least_ms[code] = policy_of(node).min_runtime_seconds * 1000
         return rows["start"] + least_ms[rows["queue"]]
 
