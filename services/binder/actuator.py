@@ -20,7 +20,7 @@ from services.binder import metrics
 from services.binder.gang import Gang
 from services.binder.gang_facts import next_fact
 from services.binder.gang_operations import next_operations, over
-from services.binder.gang_state import Goal, Key
+from services.binder.gang_state import RUNNING, Goal, Key
 from services.binder.gangs import Gangs
 from services.binder.orphans import Orphans
 from services.binder.pulse import Pulse
@@ -92,6 +92,11 @@ class Actuator:
         if gang is not None and gang.goal is not Goal.CLOSE:
             gang.evict(grace_seconds)
             self.gangs.look_at(gang)
+
+    def unstarted(self, key: Key) -> tuple[int, ...]:
+        """Ranks of an attempt that the cluster has shown, and shown not to run."""
+        gang = self.gangs.by_key.get(key)
+        return gang.behind(RUNNING) if gang is not None else ()
 
     def resize(self, key: Key, number: int, pods: tuple[Pod, ...], grace_seconds: int) -> None:
         """Have these pods of an attempt that runs, and no others."""

@@ -25,6 +25,7 @@ from services.binder.gang_state import Key
 from services.binder.metrics import FACTS
 from shared.events.envelope import Received
 from shared.events.pods import (
+    BIND_TIMEOUT,
     BindRefused,
     BindWorkload,
     EvictPods,
@@ -34,6 +35,7 @@ from shared.events.pods import (
     PodsGone,
     PodsResized,
     PodsRunning,
+    PodsUnstarted,
     ResizePods,
     ResizeRefused,
 )
@@ -103,6 +105,8 @@ class Batch:
             return
         attempt = self._memory.attempts.get(key)
         if attempt is not None:
+            if command.reason == BIND_TIMEOUT and not attempt.evicting:
+                self._tell_unstarted(command, cause)
             attempt.evicting = True
             attempt.grace_seconds = command.grace_seconds
             self._touch(attempt)
@@ -128,6 +132,19 @@ class Batch:
             succeeded=succeeded,
         )
         self._emit(fact, cause)
+
+    def _tell_unstarted(self, command: EvictPods, cause: Received) -> None:
+        """Which pods kept it from running, as far as this process has seen them."""
+        ranks = self._actuator.unstarted((command.workload_id, command.attempt))
+        if ranks:
+            fact = PodsUnstarted(
+                workload_id=command.workload_id,
+                attempt=command.attempt,
+                at_ms=cause.event.time_ms,
+                cell=command.cell,
+                ranks=ranks,
+            )
+            self._emit(fact, cause)
 
     def resize(self, command: ResizePods, cause: Received) -> None:
         """Note the wanted size of an attempt that runs; one that is ending is left to end."""

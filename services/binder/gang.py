@@ -56,8 +56,6 @@ class Gang(GangState):
 
     def evict(self, grace_seconds: int) -> None:
         """Delete everything and answer PodsGone, whatever was going on."""
-        if self.goal is Goal.RUN:
-            self.unstarted = self.behind(RUNNING)
         self.goal = Goal.CLEAR
         self.outcome = None
         self.grace_seconds = grace_seconds

@@ -62,4 +62,4 @@ def _end(gang: GangState, now_ms: int) -> PodFact:
     gang.told = Told.END
     if gang.outcome is not None:
         return gang.outcome
-    return PodsGone(succeeded=gang.all_well(), unstarted=gang.unstarted, **gang.who(now_ms))
+    return PodsGone(succeeded=gang.all_well(), **gang.who(now_ms))

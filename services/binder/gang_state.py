@@ -77,7 +77,7 @@ class GangState:
         self.outcome: PodFact | None = None
         """In CLEAR, what to tell once it is done; None stands for PodsGone."""
         self.unstarted: tuple[int, ...] = ()
-        """Ranks that did not run when the eviction came; empty too if that is not known."""
+        """Ranks that were not bound in time."""
         self.grace_seconds = 0
         self.size = self.size_before = size
         """Ranks from `size` on are to go; the lists below keep their length."""

@@ -9,10 +9,11 @@ from typing import Final
 
 from services.placement.desk import Desk
 from services.placement.records import Record
-from services.placement.transitions import BACKOFF, BIND_TIMEOUT, HAS_PODS
+from services.placement.transitions import BACKOFF, HAS_PODS
 from shared.core.lifecycle import State
 from shared.events import pods, workloads
 from shared.events.envelope import Received
+from shared.events.pods import BIND_TIMEOUT
 
 BACKOFF_SECONDS_MAX: Final = 64
 

@@ -53,14 +53,16 @@ def finished(cell: Cell, message: Received, fact: pods.PodsFinished) -> None:
     endings.finished(cell.desk, record, fact, message)
 
 
-def gone(cell: Cell, message: Received, fact: pods.PodsGone) -> None:
-    """None of its pods is left; if it did not start in time, its nodes hear of it."""
+def unstarted(cell: Cell, message: Received, fact: pods.PodsUnstarted) -> None:
+    """Some did not start in time, and its nodes hear of it."""
     record = _record(cell, fact)
-    if record is None:
-        return
-    if record.reason == transitions.BIND_TIMEOUT and not fact.succeeded:
-        cell.shunning.gave_up(record, fact.unstarted, message)
-    endings.gone(cell.desk, record, message, succeeded=fact.succeeded)
+    if record is not None:
+        cell.shunning.gave_up(record, fact.ranks, message)
+
+
+def gone(desk: Desk, record: Record, fact: pods.PodsGone, cause: Received) -> None:
+    """The binder saw the last pod of the attempt go."""
+    endings.gone(desk, record, cause, succeeded=fact.succeeded)
 
 
 def refused(cell: Cell, message: Received, fact: pods.BindRefused) -> None:
@@ -75,7 +77,8 @@ ACTIONS: Final[dict[type, Action]] = {
     pods.PodsBound: _of_attempt(transitions.bound),
     pods.PodsRunning: running,
     pods.PodsFinished: finished,
-    pods.PodsGone: gone,
+    pods.PodsUnstarted: unstarted,
+    pods.PodsGone: _of_attempt(gone),
     pods.BindRefused: refused,
     pods.PodsResized: _of_attempt(resizing.resized),
     pods.ResizeRefused: _of_attempt(resizing.refused),

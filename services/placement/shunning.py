@@ -73,6 +73,7 @@ class Shunning:
         self.avoided.add(record, nodes)
         if nodes:
             record.message += f"; it did not start on {_some(list(nodes))}"
+            self._desk.records.touch(record)
         for node in nodes:
             known = self.suspicions.get(node, Suspicion(node=node))
             if not known.until_ms and record.began_at_ms > known.since_ms:

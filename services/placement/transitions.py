@@ -14,8 +14,8 @@ from shared.core.lifecycle import State
 from shared.core.model import Placement
 from shared.events import pods, workloads
 from shared.events.envelope import Received
+from shared.events.pods import BIND_TIMEOUT
 
-BIND_TIMEOUT: Final = "bind-timeout"
 PREEMPTED: Final = "preempted"
 DRAINED: Final = "drained"
 SPOT_NOTICE: Final = "spot-notice"

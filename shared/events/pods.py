@@ -6,8 +6,13 @@ fact of an earlier attempt only releases what that attempt held.
 
 from __future__ import annotations
 
+from typing import Final
+
 from shared.core.model import Placement, PodSet
 from shared.events.workloads import Wire
+
+BIND_TIMEOUT: Final = "bind-timeout"
+"""Reason of an eviction: it did not run in time."""
 
 
 class BindWorkload(Wire, frozen=True, kw_only=True):
@@ -88,8 +93,15 @@ class PodsGone(PodFact, frozen=True, kw_only=True):
     """
 
     succeeded: bool = False
-    unstarted: tuple[int, ...] = ()
-    """Ranks that were there and did not run when the eviction came."""
+
+
+class PodsUnstarted(PodFact, frozen=True, kw_only=True):
+    """Pods of these ranks are in the cluster and did not run, so the attempt is being stopped.
+
+    Told when the eviction is accepted, as such pods may hang when they are deleted, too.
+    """
+
+    ranks: tuple[int, ...]
 
 
 class BindRefused(PodFact, frozen=True, kw_only=True):

@@ -82,6 +82,7 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
         pods.PodsBound,
         pods.PodsRunning,
         pods.PodsFinished,
+        pods.PodsUnstarted,
         pods.PodsGone,
         pods.BindRefused,
         pods.PodsResized,

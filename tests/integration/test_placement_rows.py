@@ -22,7 +22,7 @@ from shared.adapters.postgres.store import PostgresStore
 from shared.core.lifecycle import State
 from shared.core.shunning import ShunPolicy
 from shared.events.nodes import NodeUnshunned
-from shared.events.pods import PodsFinished, PodsGone, PodsRunning
+from shared.events.pods import PodsFinished, PodsGone, PodsRunning, PodsUnstarted
 from shared.events.workloads import HoldWorkload
 from tests.fixtures.servers import Database
 from tests.support.placement_driver import (
@@ -139,7 +139,8 @@ async def test_a_shunned_node_and_who_goes_round_it_outlive_a_reload(pool: Pool)
     driver.send(nominated(a_workload("a", team="red")), nominated(a_workload("b", team="blue")))
     bad = driver.placement("a").pods[0].node
     driver.wait(START_SECONDS + 1)
-    driver.send(*(pod_fact(PodsGone, name, unstarted=(0,)) for name in ("a", "b")))
+    driver.send(*(pod_fact(PodsUnstarted, name, ranks=(0,)) for name in ("a", "b")))
+    driver.send(*(pod_fact(PodsGone, name) for name in ("a", "b")))
     for unit in driver.units:
         await store.commit(unit)
     committed = len(driver.units)

@@ -168,6 +168,7 @@ TOPIC_OF: dict[type[Any], topics.Topic] = {
     pods.PodsBound: topics.POD_FACTS,
     pods.PodsRunning: topics.POD_FACTS,
     pods.PodsFinished: topics.POD_FACTS,
+    pods.PodsUnstarted: topics.POD_FACTS,
     pods.PodsGone: topics.POD_FACTS,
     pods.BindRefused: topics.POD_FACTS,
     plans.ProposeEvictionPlan: topics.PLAN_COMMANDS,

@@ -40,6 +40,7 @@ COMMANDS = (
     workloads.RequestEviction,
 )
 STEPS = (pods.PodsBound, pods.PodsRunning, pods.PodsFinished, pods.PodsGone)
+LATE = (pods.PodsUnstarted, pods.BindRefused)
 REQUESTS = (
     GpuRequest(count=1),
     GpuRequest(count=2),
@@ -189,14 +190,15 @@ class Story:
         attempt = (record.attempt if record else 1) - self._random.choice((0, 0, 0, 0, 1))
         if record is not None and record.resize.open and self._random.random() < 0.7:
             return self._resized(record)
-        kind = self._random.choice((*STEPS, pods.PodsRunning, pods.PodsGone, pods.BindRefused))
+        kind = self._random.choice((*STEPS, pods.PodsRunning, pods.PodsGone, *LATE))
         more: dict[str, Any] = {}
         if kind in (pods.PodsFinished, pods.PodsGone):
             more["succeeded"] = self._random.random() < 0.5
         if kind is pods.BindRefused:
             more = {"reason": "Conflict", "message": "taken"}
-        if kind in (pods.PodsGone, pods.BindRefused):
-            more["unstarted"] = self._random.choice(((), (0,), (0, 2)))
+        if kind in LATE:
+            field = "ranks" if kind is pods.PodsUnstarted else "unstarted"
+            more[field] = self._random.choice(((0,), (0, 2), (1,)))
         return pod_fact(kind, name, attempt, **more)
 
     def _plan(self, driver: Driver) -> Any:

@@ -2,7 +2,11 @@
 
 import asyncio
 
-from shared.events.pods import PodsFinished, PodsGone
+import pytest
+
+from services.binder.gang import Gang
+from services.binder.gang_state import RUNNING, Told
+from shared.events.pods import BIND_TIMEOUT, PodsFinished, PodsGone
 from shared.simulator.faults import Faults
 from tests.unit.binder.world import bind, evict
 
@@ -121,37 +125,45 @@ async def test_that_all_ended_well_is_not_forgotten_when_killed_after_the_deleti
     assert slow.facts[-1].succeeded
 
 
-async def test_an_eviction_tells_which_pods_had_not_started(world):
+async def test_what_did_not_run_in_time_tells_which_pods_kept_it_from_that(world):
     world.cluster.pods.nodes_down.add("n2")
     await world.send(bind(nodes=("n1", "n2", "n3")))
     await world.advance(1)
 
-    await world.send(evict())
+    await world.send(evict(reason=BIND_TIMEOUT), evict(reason=BIND_TIMEOUT))
     await world.advance(1)
 
-    assert world.told() == ["PodsBound", "PodsGone"]
-    assert world.facts[-1].unstarted == (1,)
+    assert world.told() == ["PodsBound", "PodsUnstarted", "PodsGone"]
+    assert world.facts[1].ranks == (1,)
 
 
-async def test_who_had_started_whole_has_no_pod_that_did_not(world):
+@pytest.mark.parametrize("reason", [BIND_TIMEOUT, "preempted"])
+async def test_who_had_started_or_is_evicted_for_another_reason_tells_no_pods(world, reason):
+    if reason != BIND_TIMEOUT:
+        world.cluster.pods.nodes_down.add("n2")
     await world.send(bind(nodes=("n1", "n2")))
     await world.advance(1)
 
-    await world.send(evict())
+    await world.send(evict(reason=reason))
     await world.advance(1)
 
+    assert "PodsUnstarted" not in world.told()
     assert world.told()[-1] == "PodsGone"
-    assert world.facts[-1].unstarted == ()
 
 
-async def test_after_a_restart_of_the_binder_no_node_is_blamed_for_what_it_did_not_see(world):
+async def test_what_did_not_start_is_told_once_across_a_kill(world):
     world.cluster.pods.nodes_down.add("n2")
     await world.send(bind(nodes=("n1", "n2")))
     await world.advance(1)
 
-    await world.unit([world.message(evict())], kill="after commit")
+    await world.unit([world.message(evict(reason=BIND_TIMEOUT))], kill="after commit")
     await world.start()
     await world.advance(1)
 
-    assert world.told()[-1] == "PodsGone"
-    assert world.facts[-1].unstarted == ()
+    assert world.told() == ["PodsBound", "PodsUnstarted", "PodsGone"]
+
+
+def test_nothing_is_said_of_pods_that_this_process_has_not_seen():
+    gang = Gang(workload_id="w1", attempt=1, size=3, told=Told.BOUND)
+
+    assert gang.behind(RUNNING) == ()

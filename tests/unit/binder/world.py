@@ -220,9 +220,9 @@ def placed_on(nodes):
     return Placement(flavor="h100", pods=pods, charge=Resources(gpu_milli=1000 * len(pods)))
 
 
-def evict(workload_id="w1", attempt=1, epoch=1, grace=30):
+def evict(workload_id="w1", attempt=1, epoch=1, grace=30, reason="x"):
     return EvictPods(
-        workload_id=workload_id, attempt=attempt, epoch=epoch, reason="x", grace_seconds=grace
+        workload_id=workload_id, attempt=attempt, epoch=epoch, reason=reason, grace_seconds=grace
     )
 
 

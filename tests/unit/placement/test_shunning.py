@@ -16,7 +16,7 @@ from shared.events.nodes import (
     NodeUnshunned,
     UncordonNode,
 )
-from shared.events.pods import BindRefused, PodsFinished, PodsGone, PodsRunning
+from shared.events.pods import BindRefused, PodsFinished, PodsGone, PodsRunning, PodsUnstarted
 from shared.events.workloads import HoldWorkload
 from tests.support.placement_driver import (
     Driver,
@@ -47,10 +47,14 @@ def node_of(driver: Driver, name: str) -> str:
 def times_out(driver: Driver, *names: str) -> list[Any]:
     """Placed already, none of them runs in time; what is told once the last pod is gone."""
     driver.wait(START_SECONDS + 1)
-    gone = [
-        pod_fact(PodsGone, name, driver.record(name).attempt, unstarted=(0,)) for name in names
-    ]
-    return driver.send(*gone)
+    return driver.send(*(fact for name in names for fact in given_up(driver, name)))
+
+
+def given_up(driver: Driver, name: str, ranks: tuple[int, ...] = (0,)) -> list[Any]:
+    """What the binder tells of an attempt that did not run in time."""
+    attempt = driver.record(name).attempt
+    late = pod_fact(PodsUnstarted, name, attempt, ranks=ranks)
+    return [late, pod_fact(PodsGone, name, attempt)]
 
 
 def only(out: list[Any], kind: type[Any]) -> list[Any]:
@@ -144,7 +148,7 @@ def test_a_start_in_between_clears_the_node(kind: type[Any]):
     more = {"succeeded": True} if kind is PodsFinished else {}
     driver.send(pod_fact(kind, "d", **more))
 
-    driver.send(pod_fact(PodsGone, "b", unstarted=(0,)))
+    driver.send(*given_up(driver, "b"))
 
     assert not driver.handler.fleet.shunned
 
@@ -158,7 +162,7 @@ def test_the_end_of_work_that_ran_before_is_no_start():
     times_out(driver, "a")
     driver.send(pod_fact(PodsFinished, "old", succeeded=True))
 
-    assert 1 == len(only(driver.send(pod_fact(PodsGone, "b", unstarted=(0,))), NodeShunned))
+    assert 1 == len(only(driver.send(*given_up(driver, "b")), NodeShunned))
 
 
 def test_the_time_ends_by_itself_and_doubles_when_nothing_starts_again():
@@ -200,8 +204,7 @@ def test_the_first_start_there_ends_it():
     driver.send(nominated(a_workload("waits", gpus=4)))
     assert node_of(driver, "late") == node_of(driver, "waits") == bad
     driver.wait(2)
-    gone = [pod_fact(PodsGone, name, unstarted=(0,)) for name in ("a", "b")]
-    driver.send(*gone)
+    driver.send(*given_up(driver, "a"), *given_up(driver, "b"))
     driver.send(nominated(a_workload("next")))
     assert driver.state("next") is State.QUEUED
 
@@ -280,7 +283,7 @@ def test_only_nodes_of_pods_that_did_not_start_are_blamed():
     first, second = (pod.node for pod in driver.placement("gang").pods)
     driver.wait(START_SECONDS + 1)
 
-    driver.send(pod_fact(PodsGone, "gang", unstarted=(1,)))
+    driver.send(*given_up(driver, "gang", (1,)))
 
     assert (second,) == driver.record("gang").avoids
     driver.wait(2)
@@ -300,18 +303,15 @@ def test_pods_that_the_cluster_did_not_bind_in_time_count_too():
     assert [bad] == [one.node for one in only(out, NodeShunned)]
 
 
-@pytest.mark.parametrize("succeeded", [True, False])
-def test_who_was_evicted_for_another_reason_or_ended_well_blames_nobody(succeeded: bool):
+def test_pods_that_hang_when_they_are_deleted_speak_against_the_node_already():
     driver = fleet()
-    driver.send(nominated(a_workload("a")))
-    if succeeded:
-        driver.wait(START_SECONDS + 1)
-    else:
-        driver.send(command(HoldWorkload, "a"))
+    bad = two_on_one_node(driver)
+    driver.wait(START_SECONDS + 1)
 
-    driver.send(pod_fact(PodsGone, "a", succeeded=succeeded, unstarted=(0,)))
+    out = driver.send(*(pod_fact(PodsUnstarted, name, ranks=(0,)) for name in ("a", "b")))
 
-    assert [] == [one.sql for one in driver.outcome.writes if "suspicion" in one.sql]
+    assert [bad] == [one.node for one in only(out, NodeShunned)]
+    assert [State.EVICTING] * 2 == [driver.state(name) for name in ("a", "b")]
 
 
 def test_rows_come_and_go_with_what_they_say():
