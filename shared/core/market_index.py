@@ -151,12 +151,13 @@ class MarketIndex:
             self._reorder(domain)
 
     def _reorder(self, domain: Domain) -> None:
-        prefixes: dict[tuple[Domain | None, bool], int] = {}
+        prefixes: dict[tuple[Domain | None, int, bool], int] = {}
         for node in domain.nodes():
-            kin = (node.domain, node.whole)
+            kin = (node.domain, node.free_count, node.whole)
             prefix = prefixes.get(kin)
             if prefix is None:
-                prefix = prefixes[kin] = prefix_of(node.domain, whole=node.whole)
+                prefix = prefix_of(node.domain, free=node.free_count, whole=node.whole)
+                prefixes[kin] = prefix
             order = with_rank(prefix, node)
             places = self.places.get(node)
             if places and next(iter(places.values()))[2][0] != order:

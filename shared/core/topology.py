@@ -16,7 +16,7 @@ from shared.core.ordering_ties import node_rank
 
 LEVELS: Final = (Level.NODE, Level.NVLINK_DOMAIN, Level.RACK, Level.BLOCK, Level.ZONE)
 """From the tightest to the widest."""
-WHOLE_MAX: Final = 127
+WHOLE_MAX: Final = 63
 """Wholly free nodes of a domain are told apart up to this many."""
 
 
@@ -131,9 +131,9 @@ class Fabric:
 
     def _count_size(self, state: NodeState, change: int) -> None:
         for domain in chain(state):
-            before = domain.size.bit_length()
+            before = size_step(domain.size)
             domain.size += change
-            if domain.is_block and domain.size.bit_length() != before:
+            if domain.is_block and size_step(domain.size) != before:
                 self.reordered[domain] = None
 
     def _domain(self, level: Level, path: tuple[str, ...], parent: Domain | None) -> Domain:
@@ -145,6 +145,16 @@ class Fabric:
             if parent is not None:
                 parent.children[f"domain {name}"] = domain
         return domain
+
+
+def size_step(size: int) -> int:
+    """Sizes in quarters of a power of two, in ascending order; 7 bits.
+
+    A domain that grows node by node changes its step, and with it the order of its nodes, so
+    seldom that all of it is O(1) for each node.
+    """
+    bits = size.bit_length()
+    return bits << 2 | (size << 3 >> bits) & 3
 
 
 def levels_to_try(required: Level | None) -> tuple[Level, ...]:

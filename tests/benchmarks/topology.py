@@ -1,6 +1,6 @@
 """How compact gangs lie on a real fabric, and what that costs in accepted work (placement.md S4).
 
-    python -m tests.benchmarks topology --loads 0.80,0.95 --seeds 1-3 --json FILE
+    python -m tests.benchmarks topology --loads 0.80,0.95 --seeds 1-10 --json FILE
 
 Every policy sees the same jobs on the same hosts (tests/benchmarks/clos.py). A job that finds no
 place is refused and gone. Figures are means over seeds, after a warm-up:
@@ -220,7 +220,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--small", type=Path, default=data / "philly/sia_philly.csv.gz")
     parser.add_argument("--gangs", type=Path, default=data / "acme/converted_kalos_trace.csv")
     parser.add_argument("--loads", default="0.80,0.95", help="GPU time offered over capacity")
-    parser.add_argument("--seeds", default="1-3", help="such as 1-3, or 1,5,9")
+    parser.add_argument("--seeds", default="1-10", help="such as 1-10, or 1,5,9")
     parser.add_argument("--policies", default=",".join(POLICIES))
     parser.add_argument("--days", type=float, default=30.0)
     parser.add_argument("--warm-up-days", type=float, default=5.0)

@@ -7,9 +7,7 @@ nodes move in the cells before the next single pod is placed, for gangs do not l
 
 from __future__ import annotations
 
-from typing import Final
-
-from shared.core.fill_order import BLOCK_BITS, COUNT_BITS
+from shared.core.fill_order import FREE_MAX, broken_key, whole_key
 from shared.core.kernels.arrays import (
     BLOCK_ORDER,
     FILLED,
@@ -21,15 +19,14 @@ from shared.core.kernels.arrays import (
     WHOLE,
     State,
 )
+from shared.core.kernels.bits import bits
 from shared.core.kernels.cells import reorder
 from shared.core.kernels.indexes import QUEUE, QUEUE_LENGTH, QUEUED, WHOLE_NODES, Index
 from shared.core.kernels.jit import compiled
 from shared.core.kernels.tree import KEY
 from shared.core.topology import WHOLE_MAX
 
-COUNTS_BITS: Final = 2 * COUNT_BITS
-WHOLE_LAST: Final = 1 << (COUNTS_BITS + BLOCK_BITS)
-"""Part of the key of a wholly free node."""
+_broken_key, _whole_key = compiled(broken_key), compiled(whole_key)
 
 
 @compiled
@@ -47,10 +44,11 @@ def fill_key(state: State, index: Index, node: int) -> int:
     tight, wide = state.nodes[node, PATH], state.nodes[node, PATH + 1]
     if tight == NONE:
         tight, wide = wide, NONE
-    fewest = _count_of(index, tight) << COUNT_BITS | _count_of(index, wide)
+    fewest, next_fewest = _count_of(index, tight), _count_of(index, wide)
     if is_whole(state, node):
-        return WHOLE_LAST | fewest << BLOCK_BITS | block
-    return block << COUNTS_BITS | fewest
+        return _whole_key(block, fewest, next_fewest)
+    free = min(bits(state.nodes[node, FREE]), FREE_MAX)
+    return _broken_key(block, fewest, next_fewest, free)
 
 
 @compiled

@@ -8,7 +8,15 @@ import numpy as np
 
 from shared.core.cells import REFUSED
 from shared.core.demand import PodDemand
-from shared.core.fill_order import BLOCK_BITS, COUNT_BITS
+from shared.core.fill_order import (
+    BLOCK_BITS,
+    COUNT_BITS,
+    FREE_BITS,
+    FREE_MAX,
+    RACKS_LAST,
+    REMNANT_NODES,
+    WHOLE_LAST,
+)
 from shared.core.kernels.arrays import (
     BLOCK_ORDER,
     BOARD,
@@ -114,8 +122,10 @@ def _fill_keys(state: State) -> Ints:
     tight, wide = counts[nodes[:, PATH]], counts[nodes[:, PATH + 1]]
     tight, wide = np.where(nodes[:, PATH] == NONE, (wide, 0 * wide), (tight, wide))
     fewest, block = tight << COUNT_BITS | wide, nodes[:, BLOCK_ORDER]
-    broken = block << 2 * COUNT_BITS | fewest
-    whole = 1 << (2 * COUNT_BITS + BLOCK_BITS) | fewest << BLOCK_BITS | block
+    free = np.minimum(bits_of(nodes[:, FREE]), FREE_MAX)
+    broken = (block << FREE_BITS | free) << 2 * COUNT_BITS | fewest
+    racks = RACKS_LAST | block << 2 * COUNT_BITS | fewest
+    whole = WHOLE_LAST | np.where(tight <= REMNANT_NODES, fewest << BLOCK_BITS | block, racks)
     keys = np.where(nodes[:, FREE] == nodes[:, WHOLE], whole, broken)
     return np.where(block == NONE, NONE, keys)
 

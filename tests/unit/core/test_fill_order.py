@@ -8,9 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.core.cluster import Cluster
-from shared.core.fill_order import fill_order
+from shared.core.fill_order import (
+    BLOCK_BITS,
+    FREE_MAX,
+    REMNANT_NODES,
+    broken_key,
+    fill_order,
+    whole_key,
+)
 from shared.core.model import WHOLE_MASK, GpuShare, Node, Placement, PodPlacement, Workload
 from shared.core.placement import learn, place
+from shared.core.topology import WHOLE_MAX, size_step
 from shared.core.value import replace
 from tests.support.placing import cluster, node, pods, request, whole, workload
 
@@ -107,6 +115,46 @@ def test_the_rest_of_a_rack_goes_before_a_whole_rack_of_a_smaller_block() -> Non
         hold(fleet, f"large-r-{number}", 8)
 
     assert [where(fleet, 8)[:5] for _ in range(3)] == ["large", "large", "small"]
+
+
+def test_whole_racks_go_block_by_block_and_those_nearly_whole_with_them() -> None:
+    small = [*rack("r1", 8, "small"), *rack("r2", 8, "small")]
+    fleet = learned(*small, *(each for name in "abc" for each in rack(name, 8, "large")))
+    for number in range(7 - REMNANT_NODES):
+        hold(fleet, f"large-a-{number}", 8)
+
+    assert {where(fleet, 8)[:5] for _ in small} == {"small"}
+
+
+def test_of_broken_nodes_in_a_block_the_fullest_goes_first() -> None:
+    fleet = learned(*rack("r1", 2), *rack("r2", 6))
+    hold(fleet, "b-r1-0", 2)
+    hold(fleet, "b-r2-0", 3)
+    hold(fleet, "b-r2-1", 1)
+
+    broken = [each for each in fleet.nodes.values() if 0 < each.free_count < 8]
+
+    assert [each.free_count for each in sorted(broken, key=fill_order)] == [5, 6, 7]
+
+
+def test_keys_keep_their_order_and_fit_31_bits() -> None:
+    block = (1 << BLOCK_BITS) - 1
+
+    last_broken = broken_key(block, WHOLE_MAX, WHOLE_MAX, FREE_MAX)
+    last_of_remnants = whole_key(block, REMNANT_NODES, WHOLE_MAX)
+    last = whole_key(block, WHOLE_MAX, WHOLE_MAX)
+
+    assert last_broken < whole_key(0, 0, 0)
+    assert last_of_remnants < whole_key(0, REMNANT_NODES + 1, 0)
+    assert last < 1 << 31
+
+
+def test_sizes_rise_in_quarters_of_powers_of_two() -> None:
+    steps = [size_step(size) for size in range(1 << 10)]
+
+    assert steps == sorted(steps)
+    assert len({size_step(size) for size in range(256, 512)}) == 4
+    assert size_step((1 << 31) - 1) < 1 << 7
 
 
 def test_nodes_outside_the_fabric_come_in_order_of_rank() -> None:
