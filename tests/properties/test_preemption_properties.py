@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import combinations
-from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,106 +12,19 @@ from shared.core.charges import least_amount
 from shared.core.demand import gang_of
 from shared.core.gang.attempt import attempt, least_charge
 from shared.core.gang.elastic import smallest
-from shared.core.model import Level, Placement, PodSet, Spread, TopologyRequest, Workload
+from shared.core.model import Placement, Workload
 from shared.core.placement import place
 from shared.core.preemption.choose import EvictionPlan, NoEviction, Obstacle, Rule, Rules, Victim
 from shared.core.preemption.occupant import Occupant
 from shared.core.preemption.rules import Judge, Spared
-from shared.core.quota.queue_policy import QueuePolicy, Reclaim, WithinQueue
+from shared.core.quota.queue_policy import Reclaim, WithinQueue
 from shared.core.units import UNBOUNDED
 from shared.core.value import replace
 from tests.support import placing
-from tests.support.evicting import NOW_MS, Scene, waiting
+from tests.support.evicting import NOW_MS, Scene
+from tests.support.eviction_scenes import any_preemptor, any_rules, any_scene
 
 seeds = st.integers(0, 2**40)
-MINUTE_MS = 60_000
-
-
-def any_scene(seed: int, queues: tuple[str, ...] = ("a", "b", "c")) -> tuple[Scene, Random]:
-    """A few nodes, full of work of several queues, some of it protected or young."""
-    draw = Random(seed)
-    scene = Scene(
-        *(
-            placing.node(
-                f"n{at}",
-                gpus=draw.choice((2, 4)),
-                cpu_milli=draw.choice((4000, 64_000)),
-                rack=draw.choice(("r1", "r2")),
-                zone="z",
-            )
-            for at in range(draw.randint(1, 4))
-        )
-    )
-    scene.cohort("org", parent="all")
-    for name in queues:
-        policy = QueuePolicy(
-            min_runtime_seconds=draw.choice((0, 0, 60)),
-            within_queue=draw.choice((WithinQueue.LOWER_PRIORITY, WithinQueue.NEVER))
-            if draw.random() < 0.2
-            else WithinQueue.LOWER_PRIORITY,
-            reclaim=draw.choice(tuple(Reclaim)) if draw.random() < 0.3 else Reclaim.ANY,
-            fair_share=draw.random() < 0.8,
-        )
-        parent = draw.choice(("all", "all", "org"))
-        scene.queue(
-            name,
-            parent=parent,
-            nominal=draw.randint(0, 6),
-            weight=draw.choice((1, 2)),
-            policy=policy,
-        )
-    for at in range(draw.randint(2, 16)):
-        put(scene, draw, f"w{at:02}", draw.choice(queues))
-    return scene, draw
-
-
-def put(scene: Scene, draw: Random, name: str, queue: str) -> None:
-    pods = draw.choice((1, 1, 1, 2, 3))
-    count = draw.choice((1, 1, 2))
-    pod_set = PodSet(
-        name="main",
-        count=pods,
-        min_count=draw.choice((None, 1)) if pods > 1 else None,
-        gpu=placing.share(500) if draw.random() < 0.1 else placing.whole(count),
-        cpu_milli=draw.choice((0, 500, 1000)),
-        memory_mib=0,
-    )
-    scene.try_to_put(
-        waiting(
-            name, queue=queue, priority=draw.choice((0, 1, 2)), pod_sets=(pod_set,), team=queue
-        ),
-        ran_ms=draw.choice((10_000, 90_000, 500_000, 5_000_000)) + draw.randrange(1000),
-        protected=draw.random() < 0.1,
-        evictable=draw.random() < 0.9,
-    )
-
-
-def any_preemptor(draw: Random, queues: tuple[str, ...] = ("a", "b", "c")) -> Workload:
-    pods = draw.choice((1, 1, 1, 2, 3))
-    gpu = placing.whole(draw.choice((1, 1, 2, 4)))
-    if draw.random() < 0.1:
-        gpu = placing.share(draw.choice((300, 600)))
-    sets = [placing.pods(gpu, pods, cpu_milli=draw.choice((0, 1000)))]
-    if draw.random() < 0.1:
-        sets.append(placing.pods(placing.whole(1), 1, name="other"))
-    return waiting(
-        "p",
-        queue=draw.choice(queues),
-        priority=draw.choice((0, 1, 2, 3)),
-        pod_sets=sets,
-        spread=draw.choice((Spread.NONE, Spread.NONE, Spread.REQUIRED)),
-        topology=TopologyRequest(required=draw.choice((None, None, Level.NODE, Level.RACK))),
-        team="p",
-    )
-
-
-def any_rules(draw: Random, scene: Scene) -> Rules:
-    names = sorted(scene.occupants.tenants.running)
-    return Rules(
-        cooldown_until_ms={name: NOW_MS + 1 for name in names if draw.random() < 0.1},
-        promised=[name for name in names if draw.random() < 0.1],
-        loss_left_gpu_ms={"a": draw.choice((0, 1_000_000, 1 << 50))},
-    )
 
 
 def gone(scene: Scene, plan: EvictionPlan, keep: str = "") -> None:
@@ -355,69 +267,3 @@ def cheapest_by_force(scene: Scene, work: Workload, names: list[str]) -> int | N
             for each in chosen:
                 scene.come_back(each)
     return best
-
-
-@settings(max_examples=150, deadline=None)
-@given(seeds, st.booleans())
-def test_rounds_of_evictions_end_and_no_two_evict_each_other_twice(seed: int, fill: bool) -> None:
-    """All come back and try again, at once and without any cooldown, until nobody can.
-
-    They try in quota's order, the higher priority first: were a lower one of the same queue let
-    in before it, it would be evicted again, and one cohort in ten thousand would never rest.
-    Whatever debts there are, they stand still meanwhile.
-    """
-    draw = Random(seed)
-    scene = a_cohort(draw)
-    for name in ("a", "b", "c", "d", "org"):
-        scene.tree.set_debt(name, draw.choice((0, 0, draw.randint(-2_000_000, 2_000_000))))
-    queues = ("a", "b", "c", "d")
-    works = [a_work(draw, f"w{at:02}", draw.choice(queues)) for at in range(draw.randint(3, 12))]
-    pending = dict.fromkeys(work.id for work in works)
-    by_id = {work.id: work for work in works}
-    evicted: list[tuple[str, str]] = []
-
-    for _ in range(ROUNDS_MAX):
-        before = len(evicted)
-        for name in sorted(pending, key=lambda each: -by_id[each].priority):
-            placed = scene.place(by_id[name]) if fill or not evicted else None
-            if placed is None:
-                plan = scene.choose(by_id[name])
-                if isinstance(plan, NoEviction):
-                    continue
-                for victim in plan.victims:
-                    evicted.append((name, victim.workload_id))
-                    scene.leave(victim.workload_id)
-                    pending[victim.workload_id] = None
-                assert scene.place(by_id[name]) is not None
-            del pending[name]
-        if len(evicted) == before:
-            break
-    else:
-        raise AssertionError(evicted[-20:])
-    assert all(
-        evicted.count((one, other)) < 2 or not evicted.count((other, one))
-        for one, other in evicted
-    )
-
-
-ROUNDS_MAX = 60
-
-
-def a_cohort(draw: Random) -> Scene:
-    scene = Scene(*(placing.node(f"n{at}", gpus=4) for at in range(draw.randint(1, 2))))
-    scene.cohort("org", parent="all")
-    total = 4 * len(scene.cluster.nodes)
-    for name in ("a", "b", "c", "d"):
-        nominal = draw.randint(0, total // 3)
-        scene.queue(
-            name,
-            parent=draw.choice(("all", "all", "org")),
-            nominal=nominal,
-            weight=draw.choice((1, 2, 3)),
-        )
-    return scene
-
-
-def a_work(draw: Random, name: str, queue: str) -> Workload:
-    gpus = draw.choice((1, 1, 1, 2, 3, 4))
-    return waiting(name, gpus, queue=queue, priority=draw.choice((0, 0, 1, 2)), team=queue)
