@@ -194,10 +194,10 @@ class Evictions:
         self._tell_expired(record, reservation, (reason, text), message)
 
     def lost(self, node: str, message: Received) -> None:
-        """A node is gone, and the room with it."""
+        """A node is gone, or takes no work any more, and the room there with it."""
         for reservation in self._desk.reservations.on(node):
             record = self._desk.records.alive[reservation.workload_id]
-            self.expire(record, "no-longer-fits", f"node {node} is lost", message)
+            self.expire(record, "no-longer-fits", f"node {node} takes no work any more", message)
 
     def nominated_again(self, record: Record, message: Received) -> None:
         """Another nomination keeps the reservation as long as it permits its flavor."""

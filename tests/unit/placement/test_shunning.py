@@ -16,6 +16,7 @@ from shared.events.nodes import (
     NodeUnshunned,
     UncordonNode,
 )
+from shared.events.plans import ReservationExpired
 from shared.events.pods import BindRefused, PodsFinished, PodsGone, PodsRunning, PodsUnstarted
 from shared.events.workloads import HoldWorkload
 from tests.support.placement_driver import (
@@ -29,6 +30,7 @@ from tests.support.placement_driver import (
     pod_fact,
     reported,
 )
+from tests.unit.placement.evicting import a_plan, a_world, ask, run
 
 MINUTE = 60
 
@@ -312,6 +314,27 @@ def test_pods_that_hang_when_they_are_deleted_speak_against_the_node_already():
 
     assert [bad] == [one.node for one in only(out, NodeShunned)]
     assert [State.EVICTING] * 2 == [driver.state(name) for name in ("a", "b")]
+
+
+def test_room_that_was_kept_on_a_shunned_node_is_given_up():
+    driver = a_world(quota=16)
+    run(driver, "a", gpus=4)
+    for name, team in (("b", "red"), ("c", "blue")):
+        driver.send(nominated(a_workload(name, gpus=2, team=team, queue="owner")))
+    driver.send(reported(a_node("n2", gpus=1)))
+    driver.wait(START_SECONDS + 1)
+    driver.send(*given_up(driver, "b"))
+    ask(driver, gpus=6)
+    driver.send(a_plan(driver, "a"))
+
+    out = driver.send(pod_fact(PodsUnstarted, "c", ranks=(0,)))
+
+    assert 1 == len(only(out, NodeShunned))
+    (expired,) = only(out, ReservationExpired)
+    assert ("no-longer-fits", "node n1 takes no work any more") == (
+        expired.reason,
+        expired.message,
+    )
 
 
 def test_rows_come_and_go_with_what_they_say():
