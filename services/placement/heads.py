@@ -1,7 +1,8 @@
 """Who of those that found no room is the head, and who goes first when nodes become free (ADR 30).
 
 Of each class of requests the one that was refused speaks for the class. Order: who is old, by
-age; then priority, who lost its nodes, rank, and the response ratio.
+age; then priority, who lost its nodes, who is owed most for the time before
+(core/quota/fair_share.py, `arrears`), and the response ratio.
 """
 
 from __future__ import annotations

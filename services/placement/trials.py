@@ -103,7 +103,7 @@ class Trials:
         if not desk.freed_nodes:
             return 0
         while placed < PLACED_MAX:
-            due = desk.promises.ahead(desk.waiting.rank, desk.now_ms, self._goes_first)
+            due = desk.promises.ahead(desk.turns.arrears, desk.now_ms, self._goes_first)
             started = sum(self._try_head(name) for name in due)
             if not started:
                 break
@@ -141,7 +141,7 @@ class Trials:
     def _promise(self) -> Collection[str]:
         """Promise starts to the heads that were refused; nodes that others are freer to use."""
         desk = self._desk
-        for promise in desk.promises.plan(desk.waiting.rank, desk.now_ms):
+        for promise in desk.promises.plan(desk.turns.arrears, desk.now_ms):
             record = desk.records.alive[promise.workload_id]
             refusal = self._reasons.get(self._class(record))
             if refusal is not None and desk.last_cause is not None:

@@ -15,7 +15,7 @@ from services.placement.records import Record, Records
 from services.placement.usage import Usage
 from shared.core.amounts import amount
 from shared.core.nomination.flavor_choice import in_order_of_use
-from shared.core.quota.fair_share import Rank, rank, within_nominal
+from shared.core.quota.fair_share import Rank, arrears, rank, within_nominal
 from shared.core.quota.limits import least
 from shared.core.quota.usage_history import decayed
 from shared.core.units import Resources
@@ -96,6 +96,13 @@ class Turns:
         queue = record.workload.queue
         node, flavors = self._usage.tree.node(queue), record.nomination.flavors
         return rank(node, flavors, record.least, self._used(queue))
+
+    def arrears(self, workload_id: str) -> Rank:
+        """The turn of a workload that waits for a promised start."""
+        record = self._records.alive[workload_id]
+        assert record.nomination is not None
+        node = self._usage.tree.node(record.workload.queue)
+        return arrears(node, record.nomination.flavors, record.least)
 
     def yields_to(self, record: Record) -> Callable[[str], bool] | None:
         """Who gives way to it: to what is owed, everybody who would borrow (docs/adr/0035)."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
 
+from services.placement.heads import HEAD_AFTER_HOURS
 from shared.core.amounts import Amount, amount
 from shared.core.backfill.backfill import Backfill
 from shared.core.backfill.promise import PROMISES_MAX, Waiter
@@ -37,7 +38,7 @@ from shared.core.preemption.choose import (
 )
 from shared.core.preemption.rules import WHOLE_MS, Judge
 from shared.core.quota.debts import Debts, below
-from shared.core.quota.fair_share import within_nominal
+from shared.core.quota.fair_share import arrears, within_nominal
 from shared.core.quota.tree import QuotaTree
 from shared.core.quota.usage_history import GPU_SECOND, UsageHistory
 from shared.core.request import PlacementRequest
@@ -54,7 +55,6 @@ from tests.benchmarks.fairness_documents import (
 from tests.benchmarks.fairness_world import FLAVOR, GPUS, Job, World
 
 GRACE_MS: Final = 30_000
-HEAD_AFTER_MS: Final = 6 * 3_600_000
 ROOM: Final = frozenset({Reason.NO_CAPACITY, Reason.GANG_SHORT, Reason.TOPOLOGY})
 REST_MS: Final = 60_000
 """A borrower for whom nobody goes is looked at again after this, or when a protection ends."""
@@ -223,6 +223,7 @@ class Run:
     # ── decisions ────────────────────────────────────────────────────────────────────────────
 
     def _settle(self) -> None:
+        heads = set[str]()
         while True:
             self.core.settle()
             for decision in self.core.take():
@@ -234,11 +235,31 @@ class Run:
                         self.core.refused(pending, pending.nomination)
                 elif isinstance(decision, Withdraw):
                     self.index.remove(decision.pending.id)
-            if (workload_id := self.index.pop()) is None:
+                    self._unpromise(decision.pending.id)
+            if (workload_id := self._due_head(heads) or self.index.pop()) is None:
                 if not self.core.unsettled and not self._promise():
                     return
                 continue
             self._try(self.live[workload_id])
+
+    def _due_head(self, tried: set[str]) -> str | None:
+        """Whose promised start has come, taken from who waits, each once: before its equals."""
+        first = self.index.first()
+        for name, promise in self.backfill.promises.items():
+            waits = promise.start_ms <= self.now_ms and name in self.index and name not in tried
+            if waits and (first is None or self._rank(name) <= self._rank(first)):
+                tried.add(name)
+                self.index.remove(name)
+                return name
+        return None
+
+    def _rank(self, workload_id: str) -> tuple[Any, ...]:
+        return self.policy.order(self, workload_id)
+
+    def _unpromise(self, workload_id: str) -> None:
+        """It starts or waits for room no more."""
+        if workload_id in self.backfill.promises and self.backfill.drop(workload_id):
+            self._wake()
 
     def _try(self, live: Live) -> None:
         queue = self.ledger.node(live.job.team)
@@ -318,10 +339,11 @@ class Run:
         return bool(loosened)
 
     def _turn(self, live: Live) -> tuple[Any, ...]:
-        """Who waits longest of those who wait too long, else rank and age."""
-        aged = self.now_ms - live.asked_ms > HEAD_AFTER_MS
-        rank_now = () if aged else self.policy.order(self, live.workload.id)
-        return (not aged, rank_now, live.pending.key, live.workload.id)
+        """Who waits longest of those who wait too long, else who is owed most, and age."""
+        aged = self.now_ms - live.asked_ms > HEAD_AFTER_HOURS * 3_600_000
+        queue = self.ledger.node(live.job.team)
+        owed = () if aged else arrears(queue, (FLAVOR,), live.pending.request)
+        return (not aged, owed, live.pending.key, live.workload.id)
 
     def _reclaim(self, live: Live, request: PlacementRequest) -> bool:
         rules = Rules(cooldown_until_ms=self._cooldown, whole_ms=WHOLE_MS)
@@ -398,8 +420,7 @@ class Run:
         self.timeline.begin(
             live.workload.id, {pod.node for pod in placement.pods}, (starts_ms, live.left_ms)
         )
-        if live.workload.id in self.backfill.promises and self.backfill.drop(live.workload.id):
-            self._wake()
+        self._unpromise(live.workload.id)
         del self.waiting[team][live.workload.id]
         self.wanted[team] -= job.gpus
         self.occupants.put(

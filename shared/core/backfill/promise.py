@@ -11,8 +11,8 @@ from shared.core.spare_room import BRIEF, WIDE
 from shared.core.timeline import NEVER
 from shared.core.value import Value, replace
 
-PROMISES_MAX: Final = 2
-"""Gangs with a promise at a time; others are behind these, and a third costs use (ADR 36)."""
+PROMISES_MAX: Final = 3
+"""Workloads with a promise at a time; others are behind these (ADR 36)."""
 LATE_MS: Final = 60_000
 """A start so much after the promised one is still on time."""
 

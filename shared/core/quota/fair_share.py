@@ -45,6 +45,16 @@ def rank(queue: QuotaNode, flavors: Iterable[str], request: Amount, used: int) -
     return 1, shares(queue), by_weight
 
 
+def arrears(queue: QuotaNode, flavors: Iterable[str], request: Amount) -> Rank:
+    """The turn of a `request` of `queue` among those who are promised devices for later.
+
+    What is owed comes first, then by what the nodes of the path had beyond their part lately, all
+    together: what each uses at this moment says nothing about the time at which it starts.
+    """
+    borrows = not any(within_nominal(queue, flavor, request) for flavor in flavors)
+    return int(borrows), (sum(node.debt for node in queue.path()),), 0
+
+
 def within_nominal(queue: QuotaNode, flavor: str, request: Amount) -> bool:
     """Whether the queue owns enough for `request` beside what it has taken."""
     taken, own = queue.taken(flavor), queue.owned(flavor)

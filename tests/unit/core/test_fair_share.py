@@ -4,6 +4,7 @@ from shared.core.quota.fair_share import (
     FIRST,
     LAST,
     SHARE_ONE,
+    arrears,
     rank,
     share,
     shares,
@@ -101,6 +102,29 @@ def test_departments_are_compared_before_their_teams():
     use(tree, "small", 1)
 
     assert ranked(tree, "one") < ranked(tree, "small") < ranked(tree, "large")
+
+
+def test_of_those_who_are_promised_devices_the_one_who_was_kept_shortest_goes_first():
+    """Added up along the path; what each has at the moment does not count."""
+    tree = a_tree(
+        ("org", "", 100, 1),
+        ("left", "org", 10, 1),
+        ("right", "org", 10, 1),
+        ("a", "left", 4, 1),
+        ("b", "left", 4, 1),
+        ("c", "right", 4, 1),
+    )
+    for node, debt in (("left", 50), ("right", -20), ("a", -100), ("b", 10)):
+        tree.set_debt(node, debt)
+    use(tree, "a", 30)
+
+    turns = {
+        name: arrears(tree.node(name), ("h100",), (gpus * GPU, 0, 0))
+        for name, gpus in (("a", 8), ("b", 8), ("c", 8))
+    }
+    owed = arrears(tree.node("b"), ("h100",), (4 * GPU, 0, 0))
+
+    assert [owed, turns["a"], turns["c"], turns["b"]] == sorted([*turns.values(), owed])
 
 
 def test_depth_alone_makes_no_difference():

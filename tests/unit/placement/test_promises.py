@@ -9,6 +9,7 @@ from shared.core.model import WorkloadKind
 from shared.core.value import replace
 from shared.events.nodes import KeptFor, NodeRemoved
 from shared.events.pods import PodsFinished, PodsGone, PodsRunning
+from shared.events.quotas import DebtsTold
 from shared.events.workloads import PlacementRefused, WorkloadPlaced
 from tests.support.placement_driver import (
     Driver,
@@ -69,6 +70,27 @@ def test_the_head_is_who_waited_longest_for_its_length_until_somebody_is_old(hou
     promises = driver.handler.desk.promises
     starts = {name: promises.of(name).start_ms for name in lengths}
     assert first == min(lengths, key=starts.__getitem__)
+
+
+def test_the_head_is_of_the_queue_that_was_kept_shortest_lately():
+    driver = Driver()
+    driver.send(a_quota("all", gpus=1_000, kind="cohort"), reported(a_node()))
+    queues = ["even", "rich", "poor"]
+    driver.send(*(a_quota(name, gpus=0, parent="all") for name in queues))
+    driver.send(nominated(a_workload("full", queue="poor", gpus=8, expected_duration_seconds=600)))
+    driver.send(pod_fact(PodsRunning, "full"))
+    driver.send(DebtsTold(debts={"rich": 5_000, "poor": -5_000}, at_ms=driver.now_ms))
+
+    driver.send(
+        *(
+            of_age(a_workload(name, queue=name, gpus=8, expected_duration_seconds=60), age)
+            for age, name in enumerate(queues, 1)
+        )
+    )
+
+    promises = driver.handler.desk.promises
+    starts = {name: promises.of(name).start_ms for name in queues}
+    assert ["poor", "even", "rich"] == sorted(queues, key=starts.__getitem__)
 
 
 def of_age(workload, age, number=1):
