@@ -17,8 +17,12 @@ GATEWAY = "gateway"
 TOPIC_PREFIX = "muster"
 PLACED_AT_ONCE = "1000"
 """A message costs placement three times what it costs others, and a unit places no more."""
-VIEWS_NICENESS = "5"
-"""A third of the weight of those who decide: what people see may lag behind a burst."""
+VIEWS_NICENESS = "8"
+"""A sixth of the weight of those who decide: what people see may lag behind a burst."""
+CARRIES_OUT_NICENESS = "4"
+"""So does what is done about decisions, ..."""
+PLACES_NICENESS = "2"
+"""... and of decisions who may run comes before where: a burst is answered first, then started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +74,17 @@ SERVICES = (
     ),
     _service("admission"),
     _service("quota"),
-    _service("placement", MUSTER_BATCH_MESSAGES_MAX=PLACED_AT_ONCE),
-    Service(
-        name="binder", role="binder", module="services.binder", needs=(KAFKA, POSTGRES, CLUSTER)
+    _service(
+        "placement", MUSTER_BATCH_MESSAGES_MAX=PLACED_AT_ONCE, MUSTER_NICENESS=PLACES_NICENESS
     ),
-    _service("preemption"),
+    Service(
+        name="binder",
+        role="binder",
+        module="services.binder",
+        needs=(KAFKA, POSTGRES, CLUSTER),
+        environment={"MUSTER_NICENESS": CARRIES_OUT_NICENESS},
+    ),
+    _service("preemption", MUSTER_NICENESS=CARRIES_OUT_NICENESS),
     _service("monitoring", MUSTER_NICENESS=VIEWS_NICENESS),
     _service(
         GATEWAY,

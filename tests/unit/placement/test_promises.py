@@ -88,8 +88,7 @@ def test_the_head_is_of_the_queue_that_was_kept_shortest_lately():
         )
     )
 
-    promises = driver.handler.desk.promises
-    starts = {name: promises.of(name).start_ms for name in queues}
+    starts = {one.workload_id: one.start_ms for one in driver.handler.desk.promises.standing}
     assert ["poor", "even", "rich"] == sorted(queues, key=starts.__getitem__)
 
 
