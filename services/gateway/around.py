@@ -18,7 +18,6 @@ from services.gateway.queue_use import use_by_queue
 from services.gateway.quota_tree import queues_below, quota_tree
 from services.gateway.turn import Shares, owed, owing, owned_flavor, turn_view
 from services.gateway.why_views import Freeing, LimitLevel, OwedTurn, QueuePlace
-from shared.core.amounts import Amount, fits
 from shared.core.charges import least_amount
 from shared.core.decision import Reason, Refusal
 from shared.core.lifecycle import State
@@ -69,7 +68,7 @@ async def around(door: Door, call: Call, row: Mapping[str, Any], reason: str) ->
     queue = tree.node(row["queue"])
     flavors = list(queue.document.flavors)[:FLAVORS_MAX] if queue.document is not None else []
     request = least_amount(_specs.decode(row["spec"])) if row["spec"] else NOTHING
-    blockers = {one: _blocker(tree, queue, one, request) for one in flavors}
+    blockers = {one: tree.blocking(queue, one, request) for one in flavors}
     blocked = {flavor: found for flavor, found in blockers.items() if found is not None}
     levels = tuple(
         _level(node, flavor, blocks=flavor in blocked and node is blocked[flavor][0])
@@ -115,16 +114,6 @@ def _shares(door: Door, tree: QuotaTree) -> Shares:
 
 def _waits(rows: Sequence[Mapping[str, Any]], priority: int) -> bool:
     return any(row["state"] == State.QUEUED.value and row["priority"] == priority for row in rows)
-
-
-def _blocker(
-    tree: QuotaTree, queue: QuotaNode, flavor: str, request: Amount
-) -> tuple[QuotaNode, Amount] | None:
-    """The first level that would exceed its ceiling, with the part that it has to count."""
-    for node, asked in tree.levels(queue, flavor, request):
-        if not fits(asked, node.taken(flavor), node.limits_in(flavor).ceiling):
-            return node, asked
-    return None
 
 
 def _level(node: QuotaNode, flavor: str, *, blocks: bool) -> LimitLevel:

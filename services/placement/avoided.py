@@ -40,9 +40,11 @@ def closed(cluster: Cluster, names: Iterable[str]) -> Iterator[None]:
     found = [node for name in names if (node := cluster.node(name)) and not node.cordoned]
     for node in found:
         cluster.put_node(replace(node, cordoned=True))
-    yield
-    for node in found:
-        cluster.put_node(node)
+    try:
+        yield
+    finally:
+        for node in found:
+            cluster.put_node(node)
 
 
 class Avoided:

@@ -48,6 +48,11 @@ class Drains:
             node = replace(node, taints=(*node.taints, SHUNNED))
         return replace(node, cordoned=True) if node.name in self._cordons else node
 
+    def put(self, name: str) -> None:
+        """Let searches see a node that is present as it may be used now; promises look again."""
+        self._desk.cluster.put_node(self.seen(self._fleet.present[name]))
+        self._desk.promises.changed()
+
     def cordon(self, message: Received, command: nodes.CordonNode) -> None:
         """An operator wants nothing more there."""
         who = f"by {command.actor or 'an operator'}"

@@ -14,7 +14,7 @@ def inventory(cell: Cell, message: Received, fact: nodes.NodeInventoryReported) 
     """All of a node, as its agent found it."""
     if not cell.fleet.report(fact):
         return
-    _put(cell, fact.node.name)
+    cell.drains.put(fact.node.name)
     cell.desk.freed_nodes[fact.node.name] = message
     if not fact.node.ready:
         _lost(cell, fact.node.name, message)
@@ -24,7 +24,7 @@ def health(cell: Cell, message: Received, fact: nodes.GpuHealthReported) -> None
     """A GPU, or the node, broke or is whole again."""
     if not cell.fleet.health(fact):
         return
-    _put(cell, fact.node)
+    cell.drains.put(fact.node)
     if fact.healthy:
         cell.desk.freed_nodes[fact.node] = message
     elif fact.gpu < 0:
@@ -55,11 +55,6 @@ def uncordon(cell: Cell, message: Received, command: nodes.UncordonNode) -> None
     """An operator gives the node back, whatever spoke against it."""
     cell.drains.uncordon(message, command)
     cell.shunning.forgive(command.node, "uncordoned", message)
-
-
-def _put(cell: Cell, node: str) -> None:
-    cell.desk.cluster.put_node(cell.drains.seen(cell.fleet.present[node]))
-    cell.desk.promises.changed()
 
 
 def _lost(cell: Cell, node: str, cause: Received) -> None:

@@ -117,7 +117,7 @@ class Shunning:
     def _shun(self, known: Suspicion, cause: Received) -> None:
         desk, node = self._desk, known.node
         self._fleet.shunned.add(node)
-        self._put(node)
+        self._drains.put(node)
         self._evictions.lost(node, cause)
         workloads, seconds = len(known.heard), (known.until_ms - known.since_ms) // 1000
         fact = NodeShunned(
@@ -136,14 +136,10 @@ class Shunning:
         """Work may be placed there again."""
         self._fleet.shunned.discard(node)
         if node in self._fleet.present:
-            self._put(node)
+            self._drains.put(node)
             self._desk.freed_nodes[node] = cause
         fact = NodeUnshunned(node=node, reason=reason, cell=self._desk.cell)
         self._desk.tell_about(fact, node, cause)
-
-    def _put(self, node: str) -> None:
-        self._desk.cluster.put_node(self._drains.seen(self._fleet.present[node]))
-        self._desk.promises.changed()
 
     # ── time ──
 
@@ -176,7 +172,7 @@ class Shunning:
             self.suspicions[known.node] = known
             if known.until_ms and known.node in self._fleet.present:
                 self._fleet.shunned.add(known.node)
-                self._put(known.node)
+                self._drains.put(known.node)
         await self.avoided.load(self._desk.records, reader)
 
     def writes(self, changed: Sequence[Record]) -> list[Write]:

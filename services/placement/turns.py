@@ -15,7 +15,7 @@ from services.placement.records import Record, Records
 from services.placement.usage import Usage
 from shared.core.amounts import amount
 from shared.core.nomination.flavor_choice import in_order_of_use
-from shared.core.quota.fair_share import Rank, arrears, rank, within_nominal
+from shared.core.quota.fair_share import Rank, arrears, borrows, rank
 from shared.core.quota.limits import least
 from shared.core.quota.usage_history import decayed
 from shared.core.units import Resources
@@ -114,7 +114,7 @@ class Turns:
         if record is None or record.nomination is None:
             return False
         node, flavors = self._usage.tree.node(record.workload.queue), record.nomination.flavors
-        return not any(within_nominal(node, one, record.least) for one in flavors)
+        return borrows(node, flavors, record.least)
 
     def _used(self, queue: str) -> int:
         found = self._now.get(queue)

@@ -28,7 +28,7 @@ from shared.core.preemption.choose import (
     choose_victims,
 )
 from shared.core.preemption.rules import WHOLE_MS, policy_of
-from shared.core.quota.fair_share import within_nominal
+from shared.core.quota.fair_share import borrows
 from shared.core.resize import sizes
 from shared.core.value import replace
 from shared.events import plans
@@ -183,7 +183,7 @@ class Planner:
             return False
         queue = self._world.tree.node(offer.workload.queue)
         charge = least_amount(offer.workload.spec)
-        return not any(within_nominal(queue, flavor, charge) for flavor in offer.flavors)
+        return borrows(queue, offer.flavors, charge)
 
     def _choose(self, request: PlacementRequest, now_ms: int) -> EvictionPlan | NoEviction:
         world = self._world

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from shared.core.amounts import fits
 from shared.core.decision import Refusal
 from shared.core.nomination.line import Line, RequestClass
 from shared.core.nomination.pending import Pending
@@ -72,9 +71,10 @@ class Teller:
         if by_budget is not None:
             return by_budget
         for flavor in permitted:
-            for node, asked in self._permissions.tree.levels(line.node, flavor, members.request):
-                if not fits(asked, node.taken(flavor), node.limits_in(flavor).ceiling):
-                    return quota_reasons.waiting(line.node, node, flavor, asked)
+            blocking = self._permissions.tree.blocking(line.node, flavor, members.request)
+            if blocking is not None:
+                node, asked = blocking
+                return quota_reasons.waiting(line.node, node, flavor, asked)
         return quota_reasons.window_full(open_count)
 
     def _never(self, line: Line, members: RequestClass) -> Refusal:

@@ -40,7 +40,7 @@ def rank(queue: QuotaNode, flavors: Iterable[str], request: Amount, used: int) -
     debts are told.
     """
     by_weight = used // max(1, weight_of(queue))
-    if any(within_nominal(queue, flavor, request) for flavor in flavors):
+    if not borrows(queue, flavors, request):
         return 0, (), by_weight
     return 1, shares(queue), by_weight
 
@@ -51,8 +51,12 @@ def arrears(queue: QuotaNode, flavors: Iterable[str], request: Amount) -> Rank:
     What is owed comes first, then by what the nodes of the path had beyond their part lately, all
     together: what each uses at this moment says nothing about the time at which it starts.
     """
-    borrows = not any(within_nominal(queue, flavor, request) for flavor in flavors)
-    return int(borrows), (sum(node.debt for node in queue.path()),), 0
+    return int(borrows(queue, flavors, request)), (sum(node.debt for node in queue.path()),), 0
+
+
+def borrows(queue: QuotaNode, flavors: Iterable[str], request: Amount) -> bool:
+    """Whether the queue owns too little for `request` beside what it has taken, in all flavors."""
+    return not any(within_nominal(queue, flavor, request) for flavor in flavors)
 
 
 def within_nominal(queue: QuotaNode, flavor: str, request: Amount) -> bool:

@@ -145,6 +145,15 @@ class QuotaTree:
             node = node.parent
         return None
 
+    def blocking(
+        self, queue: QuotaNode, flavor: str, request: Amount
+    ) -> tuple[QuotaNode, Amount] | None:
+        """The same node, with the part of `request` that it would have to count."""
+        for node, asked in self.levels(queue, flavor, request):
+            if not fits(asked, node.taken(flavor), node.limits_in(flavor).ceiling):
+                return node, asked
+        return None
+
     def levels(
         self, queue: QuotaNode, flavor: str, request: Amount
     ) -> Iterator[tuple[QuotaNode, Amount]]:
