@@ -12,7 +12,7 @@ AUTOGROUP: Final = Path("/proc/self/autogroup")
 
 
 def give_way(niceness: int) -> None:
-    """Add to the niceness of this process, and of a session of its own; once, at its start."""
+    """Add to the niceness of this process, and of a session of its own; once."""
     if not niceness:
         return
     os.nice(niceness)

@@ -33,6 +33,8 @@ from shared.runtime.trimming import Trimmed, trim_forever
 from shared.runtime.watchdog import Watchdog
 
 LAG_SECONDS = 5.0
+SETTLED_SECONDS = 10.0
+"""A process that starts, or starts again, catches up at full weight; then it gives way."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -133,7 +135,7 @@ async def watch_lag(
 
 async def serve_handler(make: Callable[[Settings], Handler], settings: Settings) -> None:
     """Run one handler until SIGTERM or SIGINT."""
-    give_way(settings.niceness)
+    asyncio.get_running_loop().call_later(SETTLED_SECONDS, give_way, settings.niceness)
     handler = make(settings)
     parts = connect(settings, handler.name, f"cell-{settings.cell}")
     watchdog = Watchdog(SystemClock(), settings.stuck_seconds)
