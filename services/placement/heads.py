@@ -1,13 +1,12 @@
 """Who of those that found no room is the head, and who goes first when nodes become free (ADR 30).
 
 Of each class of requests the one that was refused speaks for the class. Order: who is old, by
-age; then priority, who lost its nodes, whose queue has fewest before it, who is owed most for the
-time before (core/quota/fair_share.py, `arrears`), and the response ratio.
+age; then priority, who lost its nodes, who is owed most for the time before
+(core/quota/fair_share.py, `arrears`), and the response ratio.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable
 from heapq import nsmallest
 from typing import Any, Final
@@ -25,8 +24,6 @@ HEAD_AFTER_HOURS: Final = 48
 BRIEFEST_MS: Final = 3_600_000
 """Added to lengths in the order of heads, so that very short work is not first for ever."""
 
-Place = tuple[bool, tuple[int, bool], tuple[Any, ...], tuple[Any, ...]]
-"""(not old, priority and who lost its nodes, turn, age and identity): smaller goes first."""
 RankOf = Callable[[str], tuple[Any, ...]]
 """The rank of a workload among the queues."""
 
@@ -84,22 +81,9 @@ class Heads:
         if request is not None and self._blocked.get(request) == workload_id:
             del self._blocked[request]
 
-    def first(
-        self, count: int, names: Iterable[str], kept: Iterable[str], rank: RankOf, now_ms: int
-    ) -> list[str]:
-        """Of `names` the first `count`, in order, beside those that are `kept`.
-
-        Of each queue one before a second of another: who needs whole nodes in one queue does not
-        wait for all who need them in the next.
-        """
-        places = {name: self._place(name, rank, now_ms) for name in names}
-        ahead = Counter(self._records.alive[name].workload.queue for name in kept)
-        behind: dict[str, int] = {}
-        for name in sorted(places, key=lambda one: _key(places[one], 0)):
-            queue = self._records.alive[name].workload.queue
-            behind[name] = ahead[queue]
-            ahead[queue] += 1
-        return nsmallest(count, places, key=lambda one: _key(places[one], behind[one]))
+    def first(self, count: int, names: Iterable[str], rank: RankOf, now_ms: int) -> list[str]:
+        """Of `names` the first `count`, in order."""
+        return nsmallest(count, names, key=lambda name: self._place(name, rank, now_ms))
 
     def precedes(
         self, record: Record, other: Record, rank: RankOf, now_ms: int, *, told: bool
@@ -116,13 +100,15 @@ class Heads:
             return True
         return self._urgency(record, now_ms) <= self._urgency(other, now_ms)
 
-    def _place(self, workload_id: str, rank: RankOf, now_ms: int) -> Place:
+    def _place(self, workload_id: str, rank: RankOf, now_ms: int) -> tuple[Any, ...]:
         record = self._records.alive[workload_id]
         assert record.nomination is not None
         young, urgency = self._urgency(record, now_ms)
-        priority, turn = _turn(record, rank)
         identity = urgency, record.nomination.order_key, workload_id
-        return young, (priority, not lost_its_nodes(record)), turn, identity
+        if not young:
+            return (young, *identity)
+        priority, turn = _turn(record, rank)
+        return (young, priority, not lost_its_nodes(record), turn, *identity)
 
     def _urgency(self, record: Record, now_ms: int) -> tuple[bool, int]:
         """Who is old first, by age; then by response ratio.
@@ -136,14 +122,6 @@ class Heads:
             return False, -waited
         length_ms = self._lengths.expected_ms(record) or UNKNOWN_SECONDS * 1000
         return True, -(waited * gpus_of(record) * 1000 // (length_ms + BRIEFEST_MS))
-
-
-def _key(place: Place, behind: int) -> tuple[Any, ...]:
-    """Order of heads of whose queue `behind` others come first; only the oldest of it is old."""
-    young, importance, turn, identity = place
-    if not young and not behind:
-        return False, identity
-    return True, importance, behind, turn, identity
 
 
 def _turn(record: Record, rank: RankOf) -> tuple[int, tuple[Any, ...]]:

@@ -231,7 +231,7 @@ class Promises:
             for name in heads.names
             if name not in before and (goes_first is None or goes_first(name))
         ]
-        following = heads.first(PROMISES_MAX - len(kept), others, kept, rank, now_ms)
+        following = heads.first(PROMISES_MAX - len(kept), others, rank, now_ms)
         waiters = [self._waiter(self._records.alive[name], now_ms) for name in (*kept, *following)]
         self.loosened += self._backfill.plan(waiters, now_ms, ahead=goes_first is not None)
 

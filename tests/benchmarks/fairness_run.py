@@ -8,7 +8,6 @@ pods start when the grace of the victims is over. A victim goes on from its last
 from __future__ import annotations
 
 import heapq
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
@@ -320,9 +319,12 @@ class Run:
         self._blocked = {}
         if not blocked and not self.backfill.promises:
             return False
-        kept = [self.live[one] for one in self.backfill.promises]
-        names = self.backfill.promises
-        first = self._heads([one for one in blocked if one.workload.id not in names], kept)
+        first = heapq.nsmallest(PROMISES_MAX, blocked, key=self._turn)
+        kept = [
+            self.live[one]
+            for one in self.backfill.promises
+            if one not in {live.workload.id for live in first}
+        ]
         waiters = [
             Waiter(
                 workload_id=live.workload.id,
@@ -336,23 +338,12 @@ class Run:
             self.index.wake(lambda _: True)
         return bool(loosened)
 
-    def _heads(self, blocked: list[Live], kept: list[Live]) -> list[Live]:
-        """Who is promised something next, as the service chooses (services/placement/heads.py)."""
-        ahead = Counter(live.job.team for live in kept)
-        places: dict[str, tuple[Any, ...]] = {}
-        for live in sorted(blocked, key=lambda one: self._place(one, 0)):
-            places[live.workload.id] = self._place(live, ahead[live.job.team])
-            ahead[live.job.team] += 1
-        return heapq.nsmallest(PROMISES_MAX, blocked, key=lambda one: places[one.workload.id])
-
-    def _place(self, live: Live, behind: int) -> tuple[Any, ...]:
+    def _turn(self, live: Live) -> tuple[Any, ...]:
         """Who waits longest of those who wait too long, else who is owed most, and age."""
         aged = self.now_ms - live.asked_ms > HEAD_AFTER_HOURS * 3_600_000
-        identity = live.pending.key, live.workload.id
-        if aged and not behind:
-            return False, 0, (), *identity
         queue = self.ledger.node(live.job.team)
-        return True, behind, arrears(queue, (FLAVOR,), live.pending.request), *identity
+        owed = () if aged else arrears(queue, (FLAVOR,), live.pending.request)
+        return (not aged, owed, live.pending.key, live.workload.id)
 
     def _reclaim(self, live: Live, request: PlacementRequest) -> bool:
         rules = Rules(cooldown_until_ms=self._cooldown, whole_ms=WHOLE_MS)

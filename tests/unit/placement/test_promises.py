@@ -92,40 +92,6 @@ def test_the_head_is_of_the_queue_that_was_kept_shortest_lately():
     assert ["poor", "even", "rich"] == sorted(queues, key=starts.__getitem__)
 
 
-@pytest.mark.parametrize(
-    ("hours_ago", "promised"),
-    [
-        ({}, {"poor-0", "poor-1", "rich"}),
-        ({"poor-2": 49}, {"poor-0", "poor-2", "rich"}),
-        ({"poor-1": 49, "poor-2": 50}, {"poor-2", "poor-1", "rich"}),
-    ],
-)
-def test_a_second_of_a_queue_is_promised_nothing_before_the_first_of_another(hours_ago, promised):
-    driver = Driver()
-    driver.send(a_quota("all", gpus=1_000, kind="cohort"), reported(a_node()))
-    driver.send(*(a_quota(name, gpus=0, parent="all") for name in ("rich", "poor")))
-    driver.send(nominated(a_workload("full", queue="poor", gpus=8, expected_duration_seconds=600)))
-    driver.send(pod_fact(PodsRunning, "full"))
-    driver.send(DebtsTold(debts={"rich": 5_000, "poor": -5_000}, at_ms=driver.now_ms))
-
-    names = ["poor-0", "poor-1", "poor-2", "rich"]
-    waiting = [
-        replace(
-            a_workload(
-                name,
-                queue=name.partition("-")[0],
-                gpus=8,
-                expected_duration_seconds=60 << 2 * number,
-            ),
-            submitted_at_ms=driver.now_ms - hours_ago.get(name, 0) * 3_600_000,
-        )
-        for number, name in enumerate(names)
-    ]
-    driver.send(*(of_age(workload, age) for age, workload in enumerate(waiting, 1)))
-
-    assert promised == {one.workload_id for one in driver.handler.desk.promises.standing}
-
-
 def of_age(workload, age, number=1):
     """Permission to try it; who has the smaller `age` came first."""
     return replace(nominated(workload, number=number), order_key=(0, age))
