@@ -14,8 +14,6 @@ TEST_WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadscope
 # Tests without a server; they take every branch of the core, with any seed, and `make test` runs them once.
 MEASURED := tests/unit tests/properties
-# Here are the tests marked so: they hold a system to seconds, which a neighbour would take from it.
-ALONE := tests/e2e
 COVERAGE := --cov=shared/core --cov-branch --cov-fail-under=100 --cov-report=term-missing:skip-covered
 N ?= 10
 SEED ?= 1
@@ -76,7 +74,7 @@ replay-kill-test: setup ## The same under Philly and Kalos, with preemption, dra
 .PHONY: test coverage coverage-written check fmt lint types layers tidy generated generated-check wheel-check
 test: setup $(if $(strip $(TEST_ARGUMENTS)),,coverage) ## Run every test, on a real broker and database
 	$(PYTEST) $(or $(TEST_ARGUMENTS),$(MEASURED:%=--ignore=%) -m "not alone")
-	$(if $(strip $(TEST_ARGUMENTS)),,$(BIN)/python -m pytest -m alone $(ALONE))
+	$(if $(strip $(TEST_ARGUMENTS)),,$(BIN)/python -m pytest -m alone tests/e2e)
 coverage: setup ## Run the tests without a server; they must take every branch of shared/core
 	$(PYTEST) $(MEASURED) $(COVERAGE)
 coverage-written: setup ## The same without one random example: no branch may hang on a seed
