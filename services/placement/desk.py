@@ -230,12 +230,16 @@ class Desk:
             for name in queues:
                 self.freed_queues[name] = self.last_cause
 
-    def withdraw(self, record: Record) -> None:
-        """Let it wait no more."""
+    def withdraw(self, record: Record) -> int:
+        """Let it wait no more; until when room is kept for it all the same, as it moves, or 0."""
         self.waiting.remove(record.workload.id)
-        self.reservations.withdrawn(record.workload.id)
         self.promises.withdrawn(record.workload.id)
         record.nomination = None
+        moves_until_ms = self.reservations.moves_until_ms(record.workload.id)
+        if moves_until_ms and record.state is State.QUEUED:
+            return moves_until_ms
+        self.reservations.withdrawn(record.workload.id)
+        return 0
 
     def nominate(self, record: Record, nomination: Nomination, cause: Received) -> None:
         """Let it wait for room; `cause` is what a placement in this batch comes from.

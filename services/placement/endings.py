@@ -9,7 +9,7 @@ from typing import Final
 
 from services.placement.desk import Desk
 from services.placement.records import Record
-from services.placement.transitions import BACKOFF, HAS_PODS
+from services.placement.transitions import BACKOFF, HAS_PODS, RESERVATION
 from shared.core.lifecycle import State
 from shared.events import pods, workloads
 from shared.events.envelope import Received
@@ -110,8 +110,8 @@ def end(
     before = record.become(state)
     if held:
         desk.release(record)
-    desk.withdraw(record)
-    desk.deadline(record, "", 0)
+    moved = desk.withdraw(record)
+    desk.deadline(record, RESERVATION if moved else "", moved)
     desk.tell(
         record,
         before,

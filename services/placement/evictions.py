@@ -1,16 +1,17 @@
 """Eviction plans: tried again on the ledger's own state, then carried out, or refused.
 
 Accepted, in one unit: the victims are evicted with their own grace and a reservation keeps the
-room. When the last victim's pods are gone, the unit that releases it places the preemptor just
-where it was promised. A preemptor that leaves, a node that is lost or the time that runs out
-gives the room back to all, and that is told (design.md 1, Preemption).
+room; so it does for those who go on elsewhere (moves.py). When the last victim's pods are gone,
+the unit that releases it places the preemptor just where it was promised. A preemptor that leaves,
+a node that is lost or the time that runs out gives the room back to all, and that is told
+(design.md 1, Preemption).
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from services.placement import resizing, transitions
+from services.placement import moves, resizing, transitions
 from services.placement.desk import Desk
 from services.placement.plan_checks import preemptor_problem, victim_problem
 from services.placement.records import Record
@@ -59,7 +60,8 @@ class Evictions:
             self._refuse(plan, "preemptor-changed", problem, message)
             return
         problem = victim_problem(self._desk, plan)
-        inline = bool(problem) and self._refused_often(plan.workload_id)
+        moving = any(one.moves_to is not None for one in plan.victims)
+        inline = bool(problem) and not moving and self._refused_often(plan.workload_id)
         if inline:
             left = what_is_left(self._desk, record, plan, self._try)
             plan, placement = left or (plan, None)
@@ -86,7 +88,7 @@ class Evictions:
         for one in plan.victims:
             victim = desk.records.alive[one.workload_id]
             part = given_up(victim, one.pods_kept)
-            if part is not None:
+            if part is not None and one.moves_to is None:
                 leaving.append((victim.workload, part))
         for workload, placement in leaving:
             desk.usage.release(workload.queue, placement.flavor, placement.charge)
@@ -101,7 +103,7 @@ class Evictions:
             # Rooms are for what waits; preemption does not know them.
             pins=(*desk.promises.pins_for(record, desk.now_ms, yields), WIDE, BRIEF),
         )
-        return place_without(desk.cluster, leaving, request)
+        return place_without(desk.cluster, leaving, request, moves.movers_of(desk, plan))
 
     def _accept(
         self,
@@ -117,7 +119,10 @@ class Evictions:
         expires_at_ms = desk.now_ms + (grace_seconds + SLACK_SECONDS) * 1000
         self._tell_accepted(record, plan, (placement, expires_at_ms, inline), message)
         for planned in plan.victims:
-            self._evict(planned, record, plan, message)
+            if planned.moves_to is not None:
+                moves.move(desk, planned, record, plan, message)
+            else:
+                self._evict(planned, record, plan, message)
         self._trials.reserve(record)
         desk.deadline(record, RESERVATION, expires_at_ms)
         reservation = Reservation(
@@ -126,10 +131,18 @@ class Evictions:
             queue=record.workload.queue,
             rule=plan.rule,
             placement=placement,
-            victims=tuple((one.workload_id, one.attempt, one.pods_kept) for one in plan.victims),
+            victims=tuple(
+                (one.workload_id, one.attempt, one.pods_kept)
+                for one in plan.victims
+                if one.moves_to is None
+            ),
             expires_at_ms=expires_at_ms,
+            movers=tuple(
+                (one.workload_id, one.attempt) for one in plan.victims if one.moves_to is not None
+            ),
         )
         desk.reservations.add(reservation)
+        moves.keep_room(desk, plan, expires_at_ms)
 
     def _evict(
         self,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from services.placement import resizing, transitions
 from services.placement.desk import Desk
+from services.placement.moves import move_problem
 from services.placement.records import Record
 from shared.core.lifecycle import State
 from shared.events.plans import PlannedVictim, ProposeEvictionPlan
@@ -37,6 +38,8 @@ def victim_problem(desk: Desk, plan: ProposeEvictionPlan) -> str:
             return f"{victim.workload_id} is at version {record.version}, not {victim.version}"
         if not can_go(record, victim):
             return f"{victim.workload_id} cannot go on with {victim.pods_kept} pods now"
+        if problem := move_problem(record, victim.moves_to):
+            return problem
     if len({victim.workload_id for victim in plan.victims}) < len(plan.victims):
         return "a victim is named twice"
     return ""

@@ -41,7 +41,11 @@ READ: Final = "SELECT body FROM placement.reservation ORDER BY workload_id"
 
 
 class Reservation(msgspec.Struct, frozen=True, kw_only=True):
-    """One accepted plan. `victims` are (workload id, attempt, pods that it keeps)."""
+    """Room for one workload of an accepted plan.
+
+    `victims` are (workload id, attempt, pods that it keeps), with whose quota it is placed; who
+    moves is his own. `movers` give devices alone: their quota goes with them.
+    """
 
     plan_id: str
     workload_id: str
@@ -50,6 +54,18 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
     placement: Placement
     victims: tuple[tuple[str, int, int], ...]
     expires_at_ms: int
+    movers: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def moves(self) -> bool:
+        """Whether it is for somebody who goes on elsewhere."""
+        return any(name == self.workload_id for name, *_ in self.victims)
+
+    @property
+    def leaving(self) -> frozenset[str]:
+        """Whose pods must be gone."""
+        gone = frozenset(name for name, _, _ in self.victims)
+        return gone | {name for name, _ in self.movers}
 
     @property
     def nodes(self) -> frozenset[str]:
@@ -74,7 +90,8 @@ class Reservations:
     def __init__(self, cluster: Cluster, usage: Usage, records: Records) -> None:
         self._cluster, self._usage, self._records = cluster, usage, records
         self._held: dict[str, _Held] = {}
-        self._of_victim: dict[str, str] = {}
+        self._of_victim: dict[str, dict[str, None]] = {}
+        """By who leaves: for whom."""
         self._touched: dict[str, None] = {}
         self.ready: dict[str, None] = {}
         """Preemptors whose last victim is gone."""
@@ -103,12 +120,17 @@ class Reservations:
         """Keep it no longer."""
         held = self._held.pop(workload_id)
         self._let_go(held)
-        for victim, *_ in held.reservation.victims:
-            self._of_victim.pop(victim, None)
+        for name in held.reservation.leaving:
+            self._forget(name, workload_id)
         self.ready.pop(workload_id, None)
         self.left.pop(workload_id, None)
         self._touched[workload_id] = None
         return held.reservation
+
+    def moves_until_ms(self, workload_id: str) -> int:
+        """Until when room is kept for one that goes on elsewhere; 0 for any other."""
+        reservation = self.of(workload_id)
+        return reservation.expires_at_ms if reservation is not None and reservation.moves else 0
 
     def withdrawn(self, workload_id: str) -> None:
         """The workload may not be placed any more."""
@@ -117,8 +139,7 @@ class Reservations:
 
     def released(self, victim_id: str) -> None:
         """The ledger holds nothing, or less, for this workload: what it left is held now."""
-        workload_id = self._of_victim.pop(victim_id, None)
-        if workload_id is not None:
+        for workload_id in self._of_victim.pop(victim_id, {}):
             held = self._held[workload_id]
             self._let_go(held)
             self._hold(held)
@@ -137,12 +158,19 @@ class Reservations:
 
     def _restore(self, reservation: Reservation) -> None:
         held = self._held[reservation.workload_id] = _Held(reservation)
-        for victim, *_ in reservation.victims:
-            self._of_victim[victim] = reservation.workload_id
+        for name in reservation.leaving:
+            self._of_victim.setdefault(name, {})[reservation.workload_id] = None
         self._hold(held)
 
+    def _forget(self, victim: str, workload_id: str) -> None:
+        known = self._of_victim.get(victim, {})
+        known.pop(workload_id, None)
+        if not known:
+            self._of_victim.pop(victim, None)
+
     def _settled(self, held: _Held) -> None:
-        if not self._leaving(held.reservation):
+        reservation = held.reservation
+        if not self._leaving(reservation) and not self._moving(reservation):
             self.ready[held.reservation.workload_id] = None
 
     def _leaving(self, reservation: Reservation) -> list[Holder]:
@@ -156,10 +184,19 @@ class Reservations:
                     found.append((record.workload, part))
         return found
 
+    def _moving(self, reservation: Reservation) -> list[Holder]:
+        """What those who give devices alone still hold."""
+        alive = self._records.alive
+        return [
+            (record.workload, record.placement)
+            for name, attempt in reservation.movers
+            if (record := alive.get(name)) and record.attempt == attempt and record.placement
+        ]
+
     def _hold(self, held: _Held) -> None:
         reservation = held.reservation
         workload = self._records.alive[reservation.workload_id].workload
-        leaving = self._leaving(reservation)
+        leaving = [*self._leaving(reservation), *self._moving(reservation)]
         held.pieces = hold(self._cluster, pieces_of(workload, reservation.placement, leaving))
         held.quota = self._quota(reservation)
         self._usage.keep(held.quota, 1)

@@ -25,6 +25,7 @@ from services.preemption.memory import (
     Machine,
     Memory,
 )
+from services.preemption.moving import MOVES_PER_HOUR
 from services.preemption.planner import Planner
 from services.preemption.world import World
 from shared.adapters.clock import SystemClock
@@ -74,8 +75,16 @@ class PreemptionHandler:
     linger_seconds = 0.05
     by_version = True
 
-    def __init__(self, *, cell: int = 0, seed: int = 0, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        cell: int = 0,
+        seed: int = 0,
+        moves_per_hour: int = MOVES_PER_HOUR,
+        clock: Clock | None = None,
+    ) -> None:
         self._cell = cell
+        self._moves_per_hour = moves_per_hour
         self._seed = seed
         self._clock = clock or SystemClock()
         self._actions: dict[type[Wire], Callable[[Any], None]] = {
@@ -108,7 +117,7 @@ class PreemptionHandler:
     def _begin(self, memory: Memory) -> None:
         self.memory = memory
         self.world = World(memory, self._seed)
-        self.planner = Planner(memory, self.world, self._cell)
+        self.planner = Planner(memory, self.world, self._cell, self._moves_per_hour)
         self.idle = IdleReclaim(memory)
         self._turns = 0
         self._now_ms = 0

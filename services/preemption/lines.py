@@ -13,6 +13,7 @@ from typing import Final
 
 REST_MS: Final = 500
 REST_MS_MAX: Final = 8_000
+MOVES_REST_MS: Final = 60_000
 
 OrderKey = tuple[int, ...]
 
@@ -24,6 +25,8 @@ class Line:
     heap: list[tuple[OrderKey, str]] = field(default_factory=list)
     members: dict[str, OrderKey] = field(default_factory=dict)
     due_ms: int = 0
+    moves_due_ms: int = 0
+    """When moves may be looked for again for its first."""
     rests: int = 0
 
     def head(self) -> tuple[OrderKey, str]:
@@ -72,6 +75,14 @@ class Lines:
         due = (line.head() for line in self._lines.values() if line.due_ms <= now_ms)
         _, workload_id = min(due, default=((), None))
         return workload_id
+
+    def takes_moves(self, workload_id: str, now_ms: int) -> bool:
+        """Whether moves are looked for now for its class; then not again for a minute."""
+        line = self._lines[self._class_of[workload_id]]
+        if line.moves_due_ms > now_ms:
+            return False
+        line.moves_due_ms = now_ms + MOVES_REST_MS
+        return True
 
     def rest(self, workload_id: str, now_ms: int, retry_at_ms: int = 0) -> None:
         """Its class got a no; `retry_at_ms` is when time alone may change that."""

@@ -46,8 +46,11 @@ POLICY: Final = "i"
 IDLE: Final = "w"
 KEPT: Final = "r"
 DEBT: Final = "b"
+MOVES: Final = "m"
 KEPT_NODES: Final = "nodes"
 """The only key of its kind: all are told at once."""
+ALL: Final = "all"
+"""The same of the times of moves."""
 OVER_MAX: Final = 100_000
 _BUILT_IN: Final = built_in()
 
@@ -99,6 +102,11 @@ class Flight(msgspec.Struct, array_like=True, frozen=True):
     losses: dict[str, int] = {}
     """By team, what the victims lose, GPU-milliseconds; empty once it is written down as lost."""
 
+    @property
+    def moves(self) -> bool:
+        """Whether it is for somebody who goes on elsewhere, not for a preemptor."""
+        return self.plan_id.endswith(f"/{self.workload_id}")
+
 
 class Memory:
     """See the module. `dirty` are workloads that `World` has to look at again."""
@@ -122,6 +130,7 @@ class Memory:
         """What placement told last of the nodes and GPUs that it keeps work off."""
         self.debts: dict[str, tuple[int, int]] = {}
         """By node of the quota tree: its debt (parts per million of a share), and when told."""
+        self._moves: dict[str, list[int]] = {}
         self.dirty: dict[str, None] = {}
         self._over: OrderedDict[str, None] = OrderedDict()
 
@@ -136,7 +145,7 @@ class Memory:
         self.flights, self.losses = of_kind(FLIGHT), of_kind(LOSS)
         self.cooldowns = of_kind(COOLDOWN)
         self.policies, self.idle = of_kind(POLICY), of_kind(IDLE)
-        self.kept, self.debts = of_kind(KEPT), of_kind(DEBT)
+        self.kept, self.debts, self._moves = of_kind(KEPT), of_kind(DEBT), of_kind(MOVES)
         self.dirty = dict.fromkeys(self.placements)
 
     def is_protected(self, priority_class: str) -> bool:
@@ -243,6 +252,22 @@ class Memory:
             self.dirty.update(dict.fromkeys((flight.workload_id, *flight.victims)))
         return flight
 
+    def starts_again(self, workload_id: str) -> None:
+        """A victim of plans in flight holds devices again, others than it left."""
+        for flight in list(self.flights.values()):
+            if workload_id in flight.victims:
+                rest = {name: kept for name, kept in flight.victims.items() if name != workload_id}
+                self.fly(msgspec.structs.replace(flight, victims=rest))
+
+    @property
+    def moves(self) -> list[int]:
+        """When somebody was moved, in the last hour at least."""
+        return self._moves.get(ALL, [])
+
+    def moved(self, times_ms: list[int]) -> None:
+        """All times that count."""
+        self.put(MOVES, self._moves, ALL, times_ms)
+
     def put(self, kind: str, store: dict[str, Any], key: str, value: object) -> None:
         """Remember a value of any other kind."""
         store[key] = value
@@ -282,5 +307,6 @@ def _decoders() -> dict[str, msgspec.json.Decoder[Any]]:
         IDLE: IdlenessNoticed,
         KEPT: NodesKept,
         DEBT: tuple[int, int],
+        MOVES: list[int],
     }
     return {kind: msgspec.json.Decoder(of) for kind, of in kinds.items()}

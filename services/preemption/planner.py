@@ -14,6 +14,7 @@ from typing import Final
 from services.preemption import metrics
 from services.preemption.lines import Lines
 from services.preemption.memory import COOLDOWN, LOSS, Flight, Memory, Stand
+from services.preemption.moving import HOUR_MS, Moving, planned
 from services.preemption.world import World
 from shared.core.charges import least_amount
 from shared.core.lifecycle import State
@@ -38,16 +39,18 @@ SEARCHES_MAX: Final = 8
 LIMITS: Final = Limits(trials_max=128)
 ANSWER_MS: Final = 60_000
 """A proposal without an answer for so long is given up."""
-HOUR_MS: Final = 3_600_000
+STOPPING: Final = (State.RUNNING, State.EVICTING, State.QUEUED)
+"""Where a mover is on its way to its new place."""
 
 
 class Planner:
     """Plans of one cell."""
 
-    def __init__(self, memory: Memory, world: World, cell: int) -> None:
+    def __init__(self, memory: Memory, world: World, cell: int, moves_per_hour: int) -> None:
         self._memory = memory
         self._world = world
         self._cell = cell
+        self._moving = Moving(memory, world, moves_per_hour)
         self.lines = Lines()
         for name, stand in memory.stands.items():
             if stand.refused:
@@ -74,8 +77,10 @@ class Planner:
         """Whoever waits no more is not looked for; what was planned for it is at its end."""
         self.lines.remove(workload_id)
         flight = self._flight_of(workload_id)
-        if flight is not None and state is not State.QUEUED:
+        if flight is not None and state not in (STOPPING if flight.moves else (State.QUEUED,)):
             self._memory.land(flight.plan_id)
+        if state is State.PLACED:
+            self._memory.starts_again(workload_id)
 
     def _flight_of(self, workload_id: str) -> Flight | None:
         flights = self._memory.flights.values()
@@ -94,6 +99,7 @@ class Planner:
         victims = {one.workload_id: one.pods_kept for one in fact.victims}
         flight = Flight(fact.plan_id, fact.workload_id, victims, fact.placement, now_ms)
         self._memory.fly(flight)
+        self._moving.accepted(fact, now_ms)
         self.lines.remove(fact.workload_id)
         for victim in fact.victims:
             self._note(victim, now_ms)
@@ -124,6 +130,8 @@ class Planner:
         flight = self._memory.land(plan_id)
         if flight is None:
             return
+        for name in flight.victims if flight.losses else ():
+            self._memory.land(f"{plan_id}/{name}")  # it was never accepted, so nobody moves
         stand = self._memory.stands.get(flight.workload_id)
         if stand is not None and stand.state is State.QUEUED and stand.refused:
             self.refused(flight.workload_id)
@@ -135,13 +143,20 @@ class Planner:
     def turn(self, name: str, now_ms: int) -> list[plans.ProposeEvictionPlan]:
         """Search for those who are due, the first of all first; `name` makes the plans' ids."""
         self._give_up(now_ms)
-        proposed = []
+        proposed, moves = [], True
         for number in range(SEARCHES_MAX):
             workload_id = self.lines.first(now_ms)
             if workload_id is None:
                 break
             self._world.refresh()
             answer = self._search(workload_id, now_ms)
+            if (
+                isinstance(answer, NoEviction)
+                and moves
+                and self._may_move(workload_id, answer, now_ms)
+            ):
+                moves = False
+                answer = self._by_moves(workload_id, now_ms) or answer
             if isinstance(answer, NoEviction):
                 metrics.SPARED.labels(answer.obstacle.value).inc()
                 self.lines.rest(workload_id, now_ms, answer.retry_at_ms)
@@ -161,15 +176,27 @@ class Planner:
             metrics.PLANS.labels("unanswered").inc()
             self._ended(plan_id, now_ms)
 
-    def _search(self, workload_id: str, now_ms: int) -> EvictionPlan | NoEviction:
-        """For what is owed, in the end also on nodes that are kept for those who borrow."""
+    def _may_move(self, workload_id: str, answer: NoEviction, now_ms: int) -> bool:
+        return self._moving.may_help(answer, now_ms) and self.lines.takes_moves(
+            workload_id, now_ms
+        )
+
+    def _by_moves(self, workload_id: str, now_ms: int) -> EvictionPlan | None:
+        """Evictions alone make no room: others go on elsewhere besides."""
+        return self._moving.choose(self._request(workload_id), self._rules(now_ms), now_ms)
+
+    def _request(self, workload_id: str) -> PlacementRequest:
         offer, kept = self._memory.offers[workload_id], self._memory.kept_for()
-        request = PlacementRequest(
+        return PlacementRequest(
             workload=self._preemptor(offer.workload),
             flavors=offer.flavors,
             headroom={},
             pins=tuple(one.pin for one in kept if one.workload_id == workload_id),
         )
+
+    def _search(self, workload_id: str, now_ms: int) -> EvictionPlan | NoEviction:
+        """For what is owed, in the end also on nodes that are kept for those who borrow."""
+        request, kept = self._request(workload_id), self._memory.kept_for()
         answer = self._choose(request, now_ms)
         if not kept or not isinstance(answer, NoEviction) or self._borrows(workload_id):
             return answer
@@ -187,19 +214,21 @@ class Planner:
 
     def _choose(self, request: PlacementRequest, now_ms: int) -> EvictionPlan | NoEviction:
         world = self._world
-        rules = Rules(
-            cooldown_until_ms=self._memory.cooldowns,
-            loss_left_gpu_ms=self._loss_left(now_ms),
-            whole_ms=WHOLE_MS,
-        )
         return choose_victims(
             world.cluster,
             world.tree,
             world.occupants,
             request,
-            rules,
+            self._rules(now_ms),
             now_ms=now_ms,
             limits=LIMITS,
+        )
+
+    def _rules(self, now_ms: int) -> Rules:
+        return Rules(
+            cooldown_until_ms=self._memory.cooldowns,
+            loss_left_gpu_ms=self._loss_left(now_ms),
+            whole_ms=WHOLE_MS,
         )
 
     def _preemptor(self, workload: Workload) -> Workload:
@@ -231,12 +260,13 @@ class Planner:
         memory = self._memory
         offer = memory.offers[plan.workload_id]
         losses: dict[str, int] = {"": 0}
-        for victim in plan.victims:
-            team = memory.offers[victim.workload_id].workload.team
-            losses[team] = losses.get(team, 0) + victim.lost_gpu_ms
-        victims = tuple(self._planned(one) for one in plan.victims)
+        for name, lost in plan.losses:
+            team = memory.offers[name].workload.team
+            losses[team] = losses.get(team, 0) + lost
+        victims = (*map(self._planned, plan.victims), *map(planned, plan.moves))
         kept = {one.workload_id: one.pods_kept for one in victims}
         memory.fly(Flight(plan_id, plan.workload_id, kept, plan.placement, now_ms, losses))
+        self._moving.proposed(plan_id, plan, now_ms)
         self.lines.remove(plan.workload_id)
         metrics.PLANS.labels("proposed").inc()
         return plans.ProposeEvictionPlan(

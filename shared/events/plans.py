@@ -23,6 +23,8 @@ class PlannedVictim(Wire, frozen=True, kw_only=True):
     """Which rule lets the preemptor take it."""
     lost_gpu_ms: int = 0
     """GPU-milliseconds since its last checkpoint, and those of its restart."""
+    moves_to: Placement | None = None
+    """Where it goes on as soon as its pods have stopped: room is kept for it there (rule move)."""
 
 
 class RefusedAlternative(Wire, frozen=True, kw_only=True):
@@ -80,7 +82,10 @@ class PlanFact(Wire, frozen=True, kw_only=True):
 
 
 class EvictionPlanAccepted(PlanFact, frozen=True, kw_only=True):
-    """The victims are being evicted, and their room is reserved until `expires_at_ms`."""
+    """The victims are being evicted, and their room is reserved until `expires_at_ms`.
+
+    So is that of each mover, by the plan `<plan_id>/<workload id>`.
+    """
 
     flavor: str
     rule: str

@@ -55,6 +55,7 @@ def figures(run: Run, found: Measure, days: float) -> dict[str, float]:
         "wait_mean_s": statistics.fmean(run.waits_ms) / 1000,
         "used_percent": 100 * used / (run.world.nodes * GPUS * days * DAY_MS),
         "evictions": run.evictions,
+        "moves": run.moves,
         "lost_percent": 100 * run.lost_gpu_ms / max(used, 1),
     }
 

@@ -66,10 +66,11 @@ def fifo(run: Run, workload_id: str) -> tuple[Any, ...]:  # age alone
 
 POLICIES: Final = {
     "muster": Policy(order=muster),
+    "muster-without-moves": Policy(order=muster, moves=False),
     "muster-without-promises": Policy(order=muster, promises=False),
     "muster-without-debts": Policy(order=muster, debts=False),
-    "over-time": Policy(order=over_time, debts=False, promises=False),
-    "drf": Policy(order=drf, reclaim=False, debts=False, promises=False),
-    "fifo": Policy(order=fifo, reclaim=False, debts=False, promises=False),
+    "over-time": Policy(order=over_time, debts=False, promises=False, moves=False),
+    "drf": Policy(order=drf, reclaim=False, debts=False, promises=False, moves=False),
+    "fifo": Policy(order=fifo, reclaim=False, debts=False, promises=False, moves=False),
 }
-"""Muster; without promised starts; KAI-like; and two that nobody is evicted for."""
+"""Muster; without moves, promised starts, debts; KAI-like; and two that nobody is evicted for."""

@@ -36,6 +36,8 @@ from shared.core.preemption.choose import (
     Rules,
     choose_victims,
 )
+from shared.core.preemption.moving import State, choose_moves
+from shared.core.preemption.plan import Moved
 from shared.core.preemption.rules import WHOLE_MS, Judge
 from shared.core.quota.debts import Debts, below
 from shared.core.quota.fair_share import arrears, within_nominal
@@ -58,6 +60,8 @@ GRACE_MS: Final = 30_000
 ROOM: Final = frozenset({Reason.NO_CAPACITY, Reason.GANG_SHORT, Reason.TOPOLOGY})
 REST_MS: Final = 60_000
 """A borrower for whom nobody goes is looked at again after this, or when a protection ends."""
+MOVES_REST_MS: Final = 60_000
+"""Moves are looked for no more often (services/preemption/planner.py)."""
 OWED_REST_MS: Final = 8_000
 """What is owed is looked at again after this at the latest (services/preemption/lines.py)."""
 NOBODY: Final = "NobodyMayBeAsked"
@@ -80,6 +84,8 @@ class Policy:
     """Whether anybody is evicted, by the rules and the search of the core."""
     debts: bool = True
     """Whether what was had beyond one's part is paid back (core/quota/debts.py)."""
+    moves: bool = True
+    """Whether who may not be evicted goes on elsewhere for others (core/preemption/moving.py)."""
     promises: bool = True
     """Whether the first who need whole nodes are promised a start (core/backfill/backfill.py)."""
 
@@ -124,7 +130,7 @@ class Run:
         self._blocked: dict[Class, Live] = {}
         """By class of requests: who was refused for want of whole nodes."""
         self.live: dict[str, Live] = {}
-        self.evictions = self.lost_gpu_ms = 0
+        self.evictions = self.moves = self.lost_gpu_ms = 0
         self.waits_ms: list[int] = []
         self.spells: list[tuple[int, str]] = []
         """How long (ms) owed work waited, once for each time that it was, and what for."""
@@ -138,6 +144,8 @@ class Run:
         self._retries: dict[Class, int] = {}
         """When victims of a class of requests may go, of those refused for the present."""
         self._rests: dict[Class, int] = {}
+        self._moves_due: dict[Class, int] = {}
+        """When moves are looked for again."""
         self._review_ms = 0
 
     def used(self, queue: str) -> int:
@@ -349,20 +357,40 @@ class Run:
         rules = Rules(cooldown_until_ms=self._cooldown, whole_ms=WHOLE_MS)
         if not self._due(live):
             return False
-        if not self._may_ask_somebody(live, rules):
-            live.obstacle = NOBODY
-            return False
-        plan = choose_victims(
-            self.cluster, self.ledger, self.occupants, request, rules, now_ms=self.now_ms
-        )
-        if isinstance(plan, NoEviction):
-            live.obstacle = plan.obstacle.value
-            self._rests[self._class(live)] = self.now_ms + REST_MS
-            if plan.retry_at_ms > self.now_ms:
-                self._retry(live, plan.retry_at_ms)
-            return False
+        plan: EvictionPlan | NoEviction | None = None
+        if self._may_ask_somebody(live, rules):
+            plan = choose_victims(
+                self.cluster, self.ledger, self.occupants, request, rules, now_ms=self.now_ms
+            )
+        if not isinstance(plan, EvictionPlan):
+            moves = self._by_moves(live, request, rules)
+            if moves is None:
+                self._spared(live, plan)
+                return False
+            plan = moves
         self._carry_out(live, plan)
         return True
+
+    def _spared(self, live: Live, answer: NoEviction | None) -> None:
+        """Nobody goes for it now; when somebody may, it is looked at again."""
+        if answer is None:
+            live.obstacle = NOBODY
+            return
+        live.obstacle = answer.obstacle.value
+        self._rests[self._class(live)] = self.now_ms + REST_MS
+        if answer.retry_at_ms > self.now_ms:
+            self._retry(live, answer.retry_at_ms)
+
+    def _by_moves(
+        self, live: Live, request: PlacementRequest, rules: Rules
+    ) -> EvictionPlan | None:
+        """Others go on elsewhere for it; looked for no more often than by the service."""
+        key = self._class(live)
+        if not self.policy.moves or self._moves_due.get(key, 0) > self.now_ms:
+            return None
+        self._moves_due[key] = self.now_ms + MOVES_REST_MS
+        state = State(self.cluster, self.ledger, self.occupants, rules, self.now_ms)
+        return choose_moves(state, request)
 
     def _due(self, live: Live) -> bool:
         """Whether victims are looked for: for borrowers not again at once, as in the services."""
@@ -391,38 +419,60 @@ class Run:
         stops_ms = self.now_ms + GRACE_MS
         self._cooldown = {one: at for one, at in self._cooldown.items() if at > self.now_ms}
         for victim in plan.victims:
-            gone = self.live[victim.workload_id]
-            ran_ms = stops_ms - gone.started_ms
-            saved_ms = ran_ms // (CHECKPOINT_SECONDS * 1000) * CHECKPOINT_SECONDS * 1000
-            self.evictions += 1
-            self.lost_gpu_ms += (ran_ms - saved_ms) * gone.job.gpus
-            gone.left_ms -= saved_ms
-            self._release(gone, stops_ms)
-            self._cooldown[gone.workload.id] = self.now_ms + 300_000
-            gone.asked_ms = self.now_ms
+            gone = self._stop(victim.workload_id, stops_ms)
             self.core.released(gone.pending)
             self.core.enter(gone.pending)
             self._wait(gone)
+        movers = [(self._stop(one.workload_id, stops_ms), one) for one in plan.moves]
+        for live_mover, moved in movers:
+            self._go_on(live_mover, moved, stops_ms)
         self.index.wake(self._is_owed)
         self._start(live, plan.placement, stops_ms)
+
+    def _stop(self, workload_id: str, stops_ms: int) -> Live:
+        """It loses what it did since its last checkpoint."""
+        gone = self.live[workload_id]
+        ran_ms = stops_ms - gone.started_ms
+        saved_ms = ran_ms // (CHECKPOINT_SECONDS * 1000) * CHECKPOINT_SECONDS * 1000
+        self.evictions += 1
+        self.lost_gpu_ms += (ran_ms - saved_ms) * gone.job.gpus
+        gone.left_ms -= saved_ms
+        self._release(gone, stops_ms)
+        self._cooldown[workload_id] = self.now_ms + 300_000
+        gone.asked_ms = self.now_ms
+        return gone
+
+    def _go_on(self, live: Live, moved: Moved, starts_ms: int) -> None:
+        """At its new place, its quota kept."""
+        self.moves += 1
+        spec = live.workload.spec
+        self.cluster.charge(live.job.team, moved.placement.pods, spec.pod_sets)
+        self._hold(live, moved.placement, starts_ms)
 
     def _start(self, live: Live, placement: Placement, starts_ms: int) -> None:
         """Charge it; its pods run from `starts_ms` on."""
         team, job = live.job.team, live.job
         if starts_ms > self.now_ms:
             self.cluster.charge(team, placement.pods, live.workload.spec.pod_sets)
+        self._hold(live, placement, starts_ms)
+        self.core.placed(live.pending, FLAVOR, amount(placement.charge), live.run)
+        self._unpromise(live.workload.id)
+        del self.waiting[team][live.workload.id]
+        self.wanted[team] -= job.gpus
+        self.waits_ms.append(starts_ms - live.asked_ms)
+        self.owed_no_more(live, starts_ms)
+
+    def _hold(self, live: Live, placement: Placement, starts_ms: int) -> None:
+        """It holds `placement`, and runs there from `starts_ms` to its end."""
+        team, job = live.job.team, live.job
         live.placement, live.started_ms = placement, starts_ms
         live.run += 1
         self.ledger.charge(team, FLAVOR, amount(placement.charge))
-        self.core.placed(live.pending, FLAVOR, amount(placement.charge), live.run)
         self.history.change(team, starts_ms, job.gpus * GPU_MILLI)
         self.running[team] += job.gpus
         self.timeline.begin(
             live.workload.id, {pod.node for pod in placement.pods}, (starts_ms, live.left_ms)
         )
-        self._unpromise(live.workload.id)
-        del self.waiting[team][live.workload.id]
-        self.wanted[team] -= job.gpus
         self.occupants.put(
             Occupant(
                 workload=live.workload,
@@ -433,8 +483,6 @@ class Run:
                 started_at_ms=starts_ms,
             )
         )
-        self.waits_ms.append(starts_ms - live.asked_ms)
-        self.owed_no_more(live, starts_ms)
         self._at(starts_ms + live.left_ms, "ends", live.workload.id, live.run)
 
     def owed_no_more(self, live: Live, at_ms: int) -> None:

@@ -44,7 +44,7 @@ def defragment(
         request: the blocked workload, its permitted flavors and the quota left in each.
         limits: of the plan and of the search.
     """
-    gang = gang_of(request.workload)
+    gang = gang_of(request.workload, request.pins)
     least = least_charge(gang)
     goals = [
         Goal(gang, flavor, headroom)

@@ -1,4 +1,4 @@
-"""What comes of looking for victims: a plan, or the reason why nobody is evicted.
+"""What comes of looking for room: a plan of evictions and moves, or why nobody has to go.
 
 Amounts of lost work are GPU-milliseconds (`gpu_ms`): one GPU for one millisecond.
 """
@@ -12,8 +12,10 @@ from shared.core.value import Value, field
 
 
 class Rule(StrEnum):
-    """What gives the preemptor the right to a victim's place."""
+    """What gives the preemptor the right to a victim's place, from the least to the furthest."""
 
+    MOVE = "move"
+    """Nobody is evicted: some go on elsewhere."""
     PRIORITY = "priority"
     """Of its own queue, with a lower priority."""
     RECLAIM = "reclaim"
@@ -47,6 +49,16 @@ class Victim(Value, frozen=True, kw_only=True):
     """What the search compares: lost work, and what policy adds to it."""
 
 
+class Moved(Value, frozen=True, kw_only=True):
+    """A workload that is stopped and started again at `placement`, which is kept for it."""
+
+    workload_id: str
+    version: int
+    attempt: int
+    placement: Placement
+    lost_gpu_ms: int = 0
+
+
 class Alternative(Value, frozen=True, kw_only=True):
     """Another way that was looked at, and why it was not taken."""
 
@@ -58,25 +70,35 @@ class Alternative(Value, frozen=True, kw_only=True):
 
 
 class EvictionPlan(Value, frozen=True, kw_only=True):
-    """Let `victims` go; then the preemptor fits whole, at `placement` if nothing else changes."""
+    """Let `victims` go, and those of `moves` go on elsewhere; then the preemptor fits whole.
+
+    At `placement`, if nothing else changes.
+    """
 
     workload_id: str
     """The preemptor."""
     flavor: str
     victims: tuple[Victim, ...]
     placement: Placement
+    moves: tuple[Moved, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
 
     @property
     def rule(self) -> Rule:
         """The furthest-reaching of the victims' rules."""
         rules = {victim.rule for victim in self.victims}
-        return next(rule for rule in reversed(Rule) if rule in rules)
+        return next((rule for rule in reversed(Rule) if rule in rules), Rule.MOVE)
 
     @property
     def lost_gpu_ms(self) -> int:
         """Work that is lost."""
-        return sum(victim.lost_gpu_ms for victim in self.victims)
+        return sum(lost for _, lost in self.losses)
+
+    @property
+    def losses(self) -> list[tuple[str, int]]:
+        """(workload id, lost work) of all who stop."""
+        gone = [(one.workload_id, one.lost_gpu_ms) for one in self.victims]
+        return gone + [(one.workload_id, one.lost_gpu_ms) for one in self.moves]
 
     @property
     def cost_gpu_ms(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from shared.core.demand import Gang
-from shared.core.model import PodPlacement, Workload
+from shared.core.model import Workload
 from shared.core.preemption.occupant import Occupant, gpu_milli_of
 from shared.core.preemption.plan import (
     Alternative,
@@ -54,7 +54,13 @@ def plan_of(workload: Workload, search: Search, found: Found) -> EvictionPlan:
         workload_id=workload.id,
         flavor=found.placement.flavor,
         victims=tuple(
-            _victim(search, search.occupant(name), ranks, found.rules[name])
+            victim_of(
+                search.occupant(name),
+                ranks,
+                found.rules[name],
+                now_ms=search.now_ms,
+                cost_gpu_ms=search.cost_gpu_ms(search.occupant(name), ranks),
+            )
             for name, ranks in sorted(found.out.items())
         ),
         placement=found.placement,
@@ -111,10 +117,11 @@ def _told(search: Search) -> str:
     return f"; {listing(parts)}." if parts else "."
 
 
-def _victim(search: Search, occupant: Occupant, ranks: frozenset[int], rule: Rule) -> Victim:
-    pods: tuple[PodPlacement, ...] = tuple(
-        pod for pod in occupant.placement.pods if pod.rank in ranks
-    )
+def victim_of(
+    occupant: Occupant, ranks: frozenset[int], rule: Rule, *, now_ms: int, cost_gpu_ms: int
+) -> Victim:
+    """What is told of one whose pods of these `ranks` stop."""
+    pods = tuple(pod for pod in occupant.placement.pods if pod.rank in ranks)
     kept = tuple(pod.rank for pod in occupant.placement.pods if pod.rank not in ranks)
     return Victim(
         workload_id=occupant.id,
@@ -123,8 +130,8 @@ def _victim(search: Search, occupant: Occupant, ranks: frozenset[int], rule: Rul
         rule=rule,
         pods=pods,
         kept_ranks=kept,
-        lost_gpu_ms=occupant.lost_gpu_ms(search.now_ms, gpu_milli_of(pods)),
-        cost_gpu_ms=search.cost_gpu_ms(occupant, ranks),
+        lost_gpu_ms=occupant.lost_gpu_ms(now_ms, gpu_milli_of(pods)),
+        cost_gpu_ms=cost_gpu_ms,
     )
 
 

@@ -21,21 +21,43 @@ from shared.core.statement import Statement
 from shared.core.units import NOTHING
 
 Holder = tuple[Workload, Placement]
+Mover = tuple[Workload, Placement, Placement]
+"""(who, from where, to where)."""
 
 
 def place_without(
-    cluster: Cluster, leaving: Sequence[Holder], request: PlacementRequest
+    cluster: Cluster,
+    leaving: Sequence[Holder],
+    request: PlacementRequest,
+    moving: Sequence[Mover] = (),
 ) -> Placement | None:
     """The placement of `request` with `leaving` out of the way; `cluster` is left as it was.
 
-    None if it does not fit even so. `request.headroom` is what quota leaves without them.
+    Those of `moving` go on at their new places, in this order. None if one of them or the request
+    does not fit even so. `request.headroom` is what quota leaves without those who leave.
     """
     for workload, placement in leaving:
         cluster.release(workload.team, placement.pods, workload.spec.pod_sets)
-    found = _first(cluster, gang_of(request.workload, request.pins), request)
+    moved: list[Mover] = []
+    found = None
+    if all(_goes_on(cluster, mover, moved) for mover in moving):
+        found = _first(cluster, gang_of(request.workload, request.pins), request)
+    for workload, before, after in reversed(moved):
+        cluster.charge(workload.team, before.pods, workload.spec.pod_sets)
+        cluster.release(workload.team, after.pods, workload.spec.pod_sets)
     for workload, placement in reversed(leaving):
         cluster.charge(workload.team, placement.pods, workload.spec.pod_sets)
     return found
+
+
+def _goes_on(cluster: Cluster, mover: Mover, moved: list[Mover]) -> bool:
+    """Place before evict; whether its new place was free."""
+    workload, before, after = mover
+    if not take(cluster, workload, after):
+        return False
+    cluster.release(workload.team, before.pods, workload.spec.pod_sets)
+    moved.append(mover)
+    return True
 
 
 def _first(cluster: Cluster, gang: Gang, request: PlacementRequest) -> Placement | None:

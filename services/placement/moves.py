@@ -1,0 +1,100 @@
+"""Who goes on elsewhere so that a preemptor finds room: its new place is kept, then it stops.
+
+A mover is evicted with its own grace and queued again when its pods are gone, as anybody is; in
+that very unit it is placed where its reservation says. Its quota goes with it, so neither it nor
+the preemptor waits for quota that the other gives back (ADR 40).
+"""
+
+from __future__ import annotations
+
+from services.placement import transitions
+from services.placement.desk import Desk
+from services.placement.records import Record
+from services.placement.reservations import Reservation
+from services.placement.transitions import MOVED
+from shared.core.model import Placement
+from shared.core.preemption.vacating import Mover
+from shared.core.wording import listing, moment
+from shared.events.envelope import Received
+from shared.events.plans import PlannedVictim, ProposeEvictionPlan
+from shared.events.workloads import Preemption
+
+
+def movers_of(desk: Desk, plan: ProposeEvictionPlan) -> list[Mover]:
+    """From where to where each goes, in the order of the plan."""
+    found = []
+    for one in plan.victims:
+        record = desk.records.alive[one.workload_id]
+        if one.moves_to is not None and record.placement is not None:
+            found.append((record.workload, record.placement, one.moves_to))
+    return found
+
+
+def move_problem(record: Record, to: Placement | None) -> str:
+    """Why it cannot go on there; "" when it can, or does not move at all."""
+    before = record.placement
+    if to is None or before is None:
+        return ""
+    if to.flavor != before.flavor or not to.charge.fits_in(before.charge):
+        return f"{record.workload.id} would be charged more, or elsewhere, by its move"
+    if _shape(to) != _shape(before):
+        return f"{record.workload.id} would have other pods after its move"
+    return ""
+
+
+def _shape(placement: Placement) -> list[tuple[int, str]]:
+    return sorted((pod.rank, pod.pod_set) for pod in placement.pods)
+
+
+def keep_room(desk: Desk, plan: ProposeEvictionPlan, expires_at_ms: int) -> None:
+    """Reserve the new place of each, until who is on its nodes has gone. O(movers x victims)."""
+    for one in plan.victims:
+        if one.moves_to is not None:
+            nodes = {pod.node for pod in one.moves_to.pods}
+            desk.reservations.add(
+                Reservation(
+                    plan_id=f"{plan.plan_id}/{one.workload_id}",
+                    workload_id=one.workload_id,
+                    queue=desk.records.alive[one.workload_id].workload.queue,
+                    rule=one.rule,
+                    placement=one.moves_to,
+                    victims=((one.workload_id, one.attempt, 0),),
+                    expires_at_ms=expires_at_ms,
+                    movers=tuple(
+                        (other.workload_id, other.attempt)
+                        for other in plan.victims
+                        if other is not one and _is_on(desk, other, nodes)
+                    ),
+                )
+            )
+
+
+def _is_on(desk: Desk, one: PlannedVictim, nodes: set[str]) -> bool:
+    placement = desk.records.alive[one.workload_id].placement
+    return placement is not None and any(pod.node in nodes for pod in placement.pods)
+
+
+def move(
+    desk: Desk,
+    planned: PlannedVictim,
+    preemptor: Record,
+    plan: ProposeEvictionPlan,
+    message: Received,
+) -> None:
+    """Stop it, and tell it for whom and where it goes on."""
+    workload, to = preemptor.workload, planned.moves_to
+    assert to is not None
+    where = listing(sorted({pod.node for pod in to.pods}))
+    text = (
+        f"moved at {moment(desk.now_ms)} for workload {workload.id} of team {workload.team}"
+        f" (queue {workload.queue}); it goes on at {where} as soon as its pods have stopped"
+    )
+    preemption = Preemption(
+        plan_id=plan.plan_id,
+        rule=planned.rule,
+        workload_id=workload.id,
+        team=workload.team,
+        queue=workload.queue,
+    )
+    mover = desk.records.alive[planned.workload_id]
+    transitions.evict(desk, mover, MOVED, text, message, preemption=preemption)
