@@ -8,6 +8,7 @@ are those of its last fact before it, or those with which it was queued.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -36,8 +37,8 @@ class _Story:
     preemptible: dict[str, bool] = field(default_factory=dict)
     classes: dict[str, str] = field(default_factory=dict)
     plans: dict[str, Record] = field(default_factory=dict)
-    open: dict[str, Record] = field(default_factory=dict)
-    """Accepted plans without an end, by preemptor."""
+    open: dict[str, tuple[Record, str, Payload | None]] = field(default_factory=dict)
+    """Accepted plans without an end, by who is to start: (the plan, its id, where)."""
 
 
 def check_preemption(evidence: Evidence) -> Findings:
@@ -52,7 +53,7 @@ def check_preemption(evidence: Evidence) -> Findings:
         elif record.type == EXPIRED:
             story.open.pop(payload.get("workload_id", ""), None)
         elif payload:
-            if record.type == EVICTED and payload.get("reason") == "preempted":
+            if record.type == EVICTED and payload.get("reason") in ("preempted", "moved"):
                 findings.checked += 1
                 _check_victim(findings, story, payload)
             elif record.type == PLACED:
@@ -84,28 +85,39 @@ def _note(story: _Story, payload: Payload) -> None:
 
 def _check_plan(findings: Findings, evidence: Evidence, story: _Story, record: Record) -> None:
     plan = record.payload
-    name, preemptor = plan["plan_id"], plan["workload_id"]
+    name = plan["plan_id"]
     if name in story.plans:
         findings.add(name, "is accepted twice")
-    if preemptor in story.open:
-        findings.add(
-            preemptor, f"has the plans {story.open[preemptor].payload['plan_id']}, {name}"
-        )
-    story.plans[name] = story.open[preemptor] = record
+    for starts, promise, placement in promises_of(plan):
+        if starts in story.open:
+            findings.add(starts, f"has the plans {story.open[starts][1]}, {promise}")
+        story.plans[promise] = record
+        story.open[starts] = record, promise, placement
     for victim in plan.get("victims", ()):
-        _check_rule(findings, story, plan, victim["workload_id"])
+        _check_rule(findings, story, plan, victim)
         if is_protected(evidence, story.classes.get(victim["workload_id"], ""), record.time_ms):
             findings.add(
                 victim["workload_id"], f"is of a protected class, and plan {name} took it"
             )
 
 
-def _check_rule(findings: Findings, story: _Story, plan: Payload, victim: str) -> None:
-    preemptor, rule = plan["workload_id"], plan.get("rule", "")
+def promises_of(plan: Payload) -> Iterator[tuple[str, str, Payload | None]]:
+    """(who is to start, id, where) of the preemptor and of each that goes on elsewhere for it."""
+    name = plan["plan_id"]
+    yield plan["workload_id"], name, plan.get("placement")
+    for victim in plan.get("victims", ()):
+        if victim.get("moves_to"):
+            yield victim["workload_id"], f"{name}/{victim['workload_id']}", victim["moves_to"]
+
+
+def _check_rule(findings: Findings, story: _Story, plan: Payload, named: Payload) -> None:
+    preemptor, rule, victim = plan["workload_id"], plan.get("rule", ""), named["workload_id"]
     if victim == preemptor:
         findings.add(victim, "is evicted for itself")
     if not story.preemptible.get(victim, True):
         findings.add(victim, f"may not be preempted, and plan {plan['plan_id']} took it")
+    if named.get("moves_to"):
+        return  # It keeps its quota, and goes on.
     same_queue = story.queue.get(victim) == story.queue.get(preemptor)
     theirs, mine = story.priority.get(victim, 0), story.priority.get(preemptor, 0)
     if same_queue and theirs >= mine:
@@ -137,10 +149,7 @@ def _check_victim(findings: Findings, story: _Story, payload: Payload) -> None:
 
 def _check_room(findings: Findings, story: _Story, payload: Payload) -> None:
     """A preemptor is placed just where it was promised."""
-    plan = story.open.pop(payload["workload_id"], None)
-    if plan is None:
-        return
-    promised = plan.payload.get("placement")
+    _, _, promised = story.open.pop(payload["workload_id"], (None, "", None))
     if promised is not None and promised != payload["placement"]:
         findings.add(payload["workload_id"], "is placed elsewhere than its reservation said")
 
@@ -149,8 +158,7 @@ def _check_ends(findings: Findings, evidence: Evidence, story: _Story) -> None:
     """A plan ends with its preemptor placed, or with a refund, or its reservation stands."""
     stands = {row["workload_id"]: row["plan_id"] for row in evidence.rows["reservation"]}
     pending = unpublished(evidence, "placement")
-    for preemptor, record in story.open.items():
-        name = record.payload["plan_id"]
+    for preemptor, (record, name, _) in story.open.items():
         excused = preemptor in pending or stands.get(preemptor) == name
         if evidence.log.covered(record) and not excused:
             findings.add(preemptor, f"of plan {name} is neither placed nor refunded")
@@ -168,7 +176,7 @@ def check_liveness(evidence: Evidence) -> Findings:
         late_ms = row["now_ms"] - row["expires_at_ms"]
         if late_ms > LATE_MS:
             findings.add(row["workload_id"], f"has a reservation {late_ms} ms past its end")
-        if row["state"] != "queued":
+        if row["state"] not in ("queued", "evicting"):  # a mover stops first
             findings.add(row["workload_id"], f"is {row['state']} and has a reservation")
     for row in evidence.rows["evicting"]:
         findings.checked += 1

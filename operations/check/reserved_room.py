@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from operations.check.model import Evidence, Findings, Payload
-from operations.check.preemption import ACCEPTED, EXPIRED, PLACED
+from operations.check.preemption import ACCEPTED, EXPIRED, PLACED, promises_of
 
 Gpu = tuple[str, int]
 """(node, index)."""
@@ -43,7 +43,8 @@ def check_reserved_room(evidence: Evidence) -> Findings:
     for record in evidence.log.on("workload.facts.v1"):
         payload = record.payload
         if record.type == ACCEPTED:
-            kept.keep(payload["workload_id"], _shares(payload))
+            for starts, _, placement in promises_of(payload):
+                kept.keep(starts, _shares({"placement": placement}))
         elif record.type == EXPIRED:
             kept.drop(payload.get("workload_id", ""))
         elif record.type == PLACED:

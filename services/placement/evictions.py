@@ -137,9 +137,7 @@ class Evictions:
                 if one.moves_to is None
             ),
             expires_at_ms=expires_at_ms,
-            movers=tuple(
-                (one.workload_id, one.attempt) for one in plan.victims if one.moves_to is not None
-            ),
+            movers=moves.out_of(desk, plan, placement, plan.workload_id),
         )
         desk.reservations.add(reservation)
         moves.keep_room(desk, plan, expires_at_ms)

@@ -119,7 +119,13 @@ class PlacementHandler:
             await self._agreement.check(self.desk, reader)
 
     def decide(self, messages: Sequence[Received], now_ms: int) -> Outcome:
-        """Apply the messages in order, then try what waits; deterministic."""
+        """Apply the messages in order, then try what waits; deterministic.
+
+        Without any (all were known, or dead letters) nothing has changed, and what was told would
+        have the id of something told before: an event id is (cause, index).
+        """
+        if not messages:
+            return Outcome()
         cell = self.cell
         cell.begin(now_ms)
         for message in messages:

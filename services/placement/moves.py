@@ -50,7 +50,6 @@ def keep_room(desk: Desk, plan: ProposeEvictionPlan, expires_at_ms: int) -> None
     """Reserve the new place of each, until who is on its nodes has gone. O(movers x victims)."""
     for one in plan.victims:
         if one.moves_to is not None:
-            nodes = {pod.node for pod in one.moves_to.pods}
             desk.reservations.add(
                 Reservation(
                     plan_id=f"{plan.plan_id}/{one.workload_id}",
@@ -60,18 +59,26 @@ def keep_room(desk: Desk, plan: ProposeEvictionPlan, expires_at_ms: int) -> None
                     placement=one.moves_to,
                     victims=((one.workload_id, one.attempt, 0),),
                     expires_at_ms=expires_at_ms,
-                    movers=tuple(
-                        (other.workload_id, other.attempt)
-                        for other in plan.victims
-                        if other is not one and _is_on(desk, other, nodes)
-                    ),
+                    movers=out_of(desk, plan, one.moves_to, one.workload_id),
                 )
             )
 
 
-def _is_on(desk: Desk, one: PlannedVictim, nodes: set[str]) -> bool:
-    placement = desk.records.alive[one.workload_id].placement
-    return placement is not None and any(pod.node in nodes for pod in placement.pods)
+def out_of(
+    desk: Desk, plan: ProposeEvictionPlan, placement: Placement, workload_id: str
+) -> tuple[tuple[str, int], ...]:
+    """Who must be gone from these nodes besides, before `workload_id` starts there.
+
+    Of a preemptor's, its victims are not named here: it is placed with their quota.
+    """
+    nodes, preemptor = {pod.node for pod in placement.pods}, workload_id == plan.workload_id
+    found = []
+    for one in plan.victims:
+        there = desk.records.alive[one.workload_id].placement
+        besides = one.workload_id != workload_id and (one.moves_to is not None or not preemptor)
+        if besides and there is not None and any(pod.node in nodes for pod in there.pods):
+            found.append((one.workload_id, one.attempt))
+    return tuple(found)
 
 
 def move(

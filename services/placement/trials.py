@@ -51,10 +51,11 @@ class Trials:
         """A new nomination; a class that rests tells its reason at once."""
         self._wait(record)
         request = self._class(record)
-        if self._desk.waiting.resting(request):
-            self._desk.refuse(record, self._reasons[request], cause)
-        else:
+        if not self._desk.waiting.resting(request):
             self._reasons.pop(request, None)
+        elif (reason := self._reasons.get(request)) is not None:
+            # There is none where the head rests for its reserved room, and was never refused.
+            self._desk.refuse(record, reason, cause)
 
     def reserve(self, record: Record) -> None:
         """Room is kept for it: it is not tried, but in a strict queue nobody goes before it."""

@@ -42,7 +42,9 @@ class Moving:
         world = self._world
         state = State(world.cluster, world.tree, world.occupants, rules, now_ms)
         limits = replace(LIMITS, moves_max=min(LIMITS.moves_max, self._left(now_ms)))
-        return choose_moves(state, request, limits)
+        name = request.workload.id
+        kept = (one.nodes for one in self._memory.kept_for() if one.workload_id == name)
+        return choose_moves(state, request, limits, next(kept, ()))
 
     def proposed(self, plan_id: str, plan: EvictionPlan, now_ms: int) -> None:
         """Their new places count as taken."""

@@ -390,7 +390,8 @@ class Run:
             return None
         self._moves_due[key] = self.now_ms + MOVES_REST_MS
         state = State(self.cluster, self.ledger, self.occupants, rules, self.now_ms)
-        return choose_moves(state, request)
+        promise = self.backfill.promises.get(live.workload.id)
+        return choose_moves(state, request, promised=promise.nodes if promise else ())
 
     def _due(self, live: Live) -> bool:
         """Whether victims are looked for: for borrowers not again at once, as in the services."""

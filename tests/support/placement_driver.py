@@ -293,8 +293,15 @@ def check(handler: PlacementHandler) -> None:
         if record.nomination is not None and record.deadline_kind not in ("backoff", "reservation")
     }
     reserved = {name for name, one in records.items() if one.deadline_kind == "reservation"}
-    assert reserved == {name for name in records if desk.reservations.of(name) is not None}
-    assert len(reserved) == len(desk.reservations)
+    moving = {
+        name
+        for name, record in records.items()
+        if record.holds and desk.reservations.of(name) is not None
+    }
+    assert all(records[name].reason == "moved" for name in moving)
+    kept = {name for name in records if desk.reservations.of(name) is not None}
+    assert reserved == kept - moving
+    assert len(kept) == len(desk.reservations)
     for name in reserved:
         nomination = records[name].nomination
         if nomination is not None and nomination.strict:

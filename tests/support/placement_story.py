@@ -12,7 +12,10 @@ from typing import Any
 
 from services.placement.records import Record
 from services.placement.transitions import HAS_PODS
-from shared.core.model import GpuRequest, Node
+from shared.core.model import GpuRequest, Node, Placement
+from shared.core.preemption.vacating import place_without
+from shared.core.request import PlacementRequest
+from shared.core.units import UNBOUNDED
 from shared.events import nodes, plans, pods, quotas, workloads
 from tests.support.placement_driver import (
     Driver,
@@ -222,6 +225,7 @@ class Story:
                 workload_id=one,
                 version=records[one].version - self._random.choice((0, 0, 0, 0, 0, 0, 1)),
                 attempt=records[one].attempt,
+                moves_to=self._elsewhere(driver, records[one]),
             )
             for one in some
         )
@@ -235,6 +239,16 @@ class Story:
             rule="priority",
             victims=victims,
         )
+
+    def _elsewhere(self, driver: Driver, record: Record) -> Placement | None:
+        """Where one of a plan may go on; that two of them want the same place is refused."""
+        if record.placement is None or self._random.random() < 0.6:
+            return None
+        flavor = record.placement.flavor
+        request = PlacementRequest(
+            workload=record.workload, flavors=(flavor,), headroom={flavor: UNBOUNDED}
+        )
+        return place_without(driver.handler.desk.cluster, (), request)
 
     # ── nodes and quota ──
 

@@ -141,13 +141,17 @@ class Rehearsal:
 def takes(
     node: NodeState, shares: tuple[GpuShare, ...], team: str, size: tuple[int, int, bool]
 ) -> bool:
-    """Whether exactly these devices are free on `node`, with the CPU and memory."""
+    """Whether exactly these devices are there and free on `node`, with the CPU and memory."""
     cpu_milli, memory_mib, media = size
     if not node.schedulable or node.free_cpu_milli < cpu_milli:
         return False
     if node.free_memory_mib < memory_mib:
         return False
-    return all(_free(node.uses[share.index], share, team, media=media) for share in shares)
+    uses = node.uses
+    return all(
+        share.index in uses and _free(uses[share.index], share, team, media=media)
+        for share in shares
+    )
 
 
 def _free(use: GpuUse, share: GpuShare, team: str, *, media: bool) -> bool:

@@ -15,7 +15,8 @@ on the tree themselves, and taken back. Source: consolidation (KAI); placement.m
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -41,6 +42,8 @@ from shared.core.value import replace as changed
 
 NODES_MAX: Final = 256
 """Nodes whose occupants may go or be moved: those that could be emptiest."""
+TRIES_MAX: Final = 8
+"""Who might stay after all, one by one."""
 LIMITS: Final = MoveLimits(moves_max=8, steps_max=400)
 
 
@@ -56,25 +59,35 @@ class State:
 
 
 def choose_moves(
-    state: State, request: PlacementRequest, limits: MoveLimits = LIMITS
+    state: State,
+    request: PlacementRequest,
+    limits: MoveLimits = LIMITS,
+    promised: Collection[str] = (),
 ) -> EvictionPlan | None:
     """Moves, and evictions beside them, that let `request` start; None if there is no such plan.
 
-    `request` is as for `choose_victims`, which is to be asked first. O(nodes), and as many
-    questions to the placer as `limits` allow: not for every decision.
+    `request` is as for `choose_victims`, which is to be asked first; `promised` are nodes that are
+    pinned for it, and will be no more once it starts, so movers may go there. O(nodes), and as
+    many questions to the placer as `limits` allow: not for every decision.
     """
-    workload = request.workload
     if not may_ask(state.tree, request):
         return None
-    for flavor in request.flavors:
-        charge = least_amount(workload.spec)
-        judge = Judge(
-            state.tree, state.rules, workload, charge, flavor=flavor, now_ms=state.now_ms
-        )
-        plan = _Attempt(state, judge, request).plan(limits)
-        if plan is not None and _worth_it(state, plan):
-            return plan
-    return None
+    with _open(state.cluster, promised):
+        plans = (_Attempt(state, flavor, request).plan(limits) for flavor in request.flavors)
+        return next((one for one in plans if one is not None and _worth_it(state, one)), None)
+
+
+@contextmanager
+def _open(cluster: Cluster, nodes: Collection[str]) -> Iterator[None]:
+    """These nodes pinned for nobody."""
+    pins = {name: cluster.nodes[name].pin for name in nodes if name in cluster.nodes}
+    for name in pins:
+        cluster.pin(name, 0)
+    try:
+        yield
+    finally:
+        for name, pin in pins.items():
+            cluster.pin(name, pin)
 
 
 def may_ask(tree: QuotaTree, request: PlacementRequest) -> bool:
@@ -100,10 +113,15 @@ def _worth_it(state: State, plan: EvictionPlan) -> bool:
 class _Attempt:
     """One gang in one flavor."""
 
-    def __init__(self, state: State, judge: Judge, request: PlacementRequest) -> None:
-        self._state, self._judge, self._request = state, judge, request
+    def __init__(self, state: State, flavor: str, request: PlacementRequest) -> None:
+        workload = request.workload
+        self._state, self._request = state, request
+        charge = least_amount(workload.spec)
+        self._judge = judge = Judge(
+            state.tree, state.rules, workload, charge, flavor=flavor, now_ms=state.now_ms
+        )
         self._screen = Screen(state.occupants, judge)
-        team = request.workload.team
+        team = workload.team
         self._leavers = Leavers(Scope(state.cluster, state.occupants, judge, self._screen, team))
         self._nodes = self._emptiest()
 
@@ -115,13 +133,49 @@ class _Attempt:
             if occupant.nodes <= self._nodes and leavers.admits(occupant, _all(occupant)):
                 self._go(occupant)
         try:
-            if self._judge.short(self._judge.charge) is not None:
-                return None
-            found = self._moves(limits)
-            return self._told(found) if found is not None else None
+            found = None if self._short() else self._moves(limits)
+            return self._told(self._fewer(found, limits)) if found is not None else None
         finally:
             for name in list(leavers.out):
                 self._come_back(running[name])
+
+    def _short(self) -> bool:
+        """Whether quota allows it no room even so."""
+        return self._judge.short(self._judge.charge) is not None
+
+    def _fewer(self, found: Plan, limits: MoveLimits) -> Plan:
+        """With fewer gone, if no more moves do then; the fewest moves cared for nothing else.
+
+        Those who are not on the nodes of the gang, all at once; if that fails some one by one.
+        """
+        running, nodes = self._state.occupants.tenants.running, _nodes_of(found)
+        out = [running[name] for name in self._leavers.out]
+        others = [one for one in out if not one.nodes & nodes]
+        if others and (again := self._with(others, found, limits)) is not None:
+            return again
+        for one in sorted(out, key=self._dearest)[:TRIES_MAX]:
+            found = self._with([one], found, limits) or found
+        return found
+
+    def _with(self, some: list[Occupant], found: Plan, limits: MoveLimits) -> Plan | None:
+        """With these back, as far as quota allows; None, and they are gone, if it needs them."""
+        back = [one for one in some if self._stays(one)]
+        again = self._moves(limits) if back else None
+        if again is not None and len(again.moves) <= len(found.moves):
+            return again
+        for one in back:
+            self._go(one)
+        return None
+
+    def _dearest(self, one: Occupant) -> tuple[int, str]:
+        return -self._leavers.cost(one, self._leavers.out[one.id]), one.id
+
+    def _stays(self, one: Occupant) -> bool:
+        """Whether quota allows that; then it is back."""
+        self._come_back(one)
+        if self._short():
+            self._go(one)
+        return one.id not in self._leavers.out
 
     def _emptiest(self) -> frozenset[str]:
         """The nodes that have most GPUs free once all that may go have gone. O(nodes)."""
@@ -199,11 +253,7 @@ class _Attempt:
         assert all(rehearsal.repeat(move) for move in found.moves)
         workload = self._request.workload
         cluster.charge(workload.team, found.placement.pods, workload.spec.pod_sets)
-        leavers = self._leavers
-        order = sorted(
-            (running[name] for name in leavers.out),
-            key=lambda one: (-leavers.cost(one, leavers.out[one.id]), one.id),
-        )
+        order = sorted((running[name] for name in self._leavers.out), key=self._dearest)
         back = [one for one in order if self._returns(one)]
         for one in back:
             cluster.release(one.team, one.placement.pods, one.workload.spec.pod_sets)
@@ -223,7 +273,7 @@ class _Attempt:
         ):
             return False
         self._leavers.set(one, frozenset())
-        if self._judge.short(self._judge.charge) is not None:
+        if self._short():
             self._leavers.set(one, _all(one))
             return False
         cluster.charge(one.team, pods, pod_sets)
@@ -248,6 +298,10 @@ class _Attempt:
         pods, pod_sets = one.placement.pods, one.workload.spec.pod_sets
         self._state.cluster.charge(one.team, pods, pod_sets)
         self._leavers.set(one, frozenset())
+
+
+def _nodes_of(plan: Plan) -> set[str]:
+    return {pod.node for pod in plan.placement.pods}
 
 
 def _all(one: Occupant) -> frozenset[int]:

@@ -141,3 +141,38 @@ def test_what_lasts_too_long_is_found():
     assert "is running and has a reservation" in details
     assert "is evicting 31000 ms longer than its grace" in details
     assert any("which nobody accepted" in one for one in details)
+
+
+def moved(to: dict = HALVES) -> dict:
+    mover = {"workload_id": VICTIM, "attempt": 1, "rule": "move", "moves_to": to}
+    return a_plan(rule="move", victims=[mover])
+
+
+def test_who_moves_keeps_its_quota_and_starts_where_it_was_promised():
+    world = a_world(queue="owner", priority=9)
+    told(world, "eviction-plan.accepted", moved())
+    told(world, "workload.evicted", {**evicted(), "reason": "moved"})
+    stands = {"workload_id": VICTIM, "plan_id": f"p/{VICTIM}", "expires_at_ms": 9, "now_ms": 1}
+    told(world, "workload.placed", placed())
+
+    assert [] == found(world, reservation=[stands | {"state": "evicting"}])
+    assert [f"of plan p/{VICTIM} is neither placed nor refunded"] == found(world)
+    again = {**fact(VICTIM, 6, "placed", 2), "queue": "owner", "placement": HALVES}
+    told(world, "workload.placed", again)
+    assert [] == found(world)
+
+
+def test_a_mover_that_is_placed_elsewhere_is_found():
+    world = a_world()
+    told(world, "eviction-plan.accepted", moved())
+    told(world, "workload.placed", placed())
+    told(world, "workload.placed", {**fact(VICTIM, 6, "placed", 2), "placement": ON_GPU_0})
+
+    assert ["is placed elsewhere than its reservation said"] == found(world)
+
+
+def test_who_is_moved_by_no_plan_is_found():
+    world = a_world()
+    told(world, "workload.evicted", {**evicted(), "reason": "moved"})
+
+    assert 1 == len(found(world))

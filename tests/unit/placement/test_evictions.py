@@ -14,6 +14,7 @@ from shared.events.plans import (
     EvictionPlanAccepted,
     EvictionPlanRefused,
     PlannedVictim,
+    ProposeEvictionPlan,
     ReservationExpired,
 )
 from shared.events.pods import EvictPods, PodsFinished
@@ -384,3 +385,36 @@ def test_quota_that_a_victim_will_leave_over_is_nobodys_before_it_does():
     driver.send(gone("a"))
 
     assert [driver.state("p"), driver.state("other")] == [State.PLACED] * 2
+
+
+def test_behind_a_head_of_a_strict_queue_that_has_room_before_it_was_ever_refused_others_wait():
+    driver = a_world()
+    run(driver, "a", gpus=8)
+    head = nominated(a_workload("p", queue="owner", gpus=8), strict=True)
+    plan = ProposeEvictionPlan(
+        plan_id="plan-p",
+        workload_id="p",
+        version=1,
+        nomination=1,
+        flavor="h100",
+        rule="reclaim",
+        victims=(PlannedVictim(workload_id="a", version=driver.record("a").version, attempt=1),),
+    )
+
+    driver.send(head, plan)
+    driver.send(nominated(a_workload("q", queue="owner", gpus=1), strict=True))
+    driver.send(gone("a"))
+
+    assert (driver.state("p"), driver.state("q")) == (State.PLACED, State.QUEUED)
+
+
+def test_a_gpu_that_is_gone_when_the_last_victim_is_gives_the_room_back():
+    driver = full_world()
+    driver.send(a_plan(driver, "a", "b"))
+    driver.send(reported(a_node(gpus=7), generation=2))
+    driver.send(gone("a"))
+
+    out = driver.send(gone("b"))
+
+    assert ["no-longer-fits"] == [one.reason for one in out if isinstance(one, ReservationExpired)]
+    assert driver.state("p") is State.QUEUED

@@ -99,8 +99,10 @@ def test_the_stories_carry_out_plans_and_give_some_of_them_up():
     told: set[type] = set()
     reserved: set[str] = set()
     started: set[str] = set()
+    moving: set[str] = set()
+    moved: set[str] = set()
     for seed in range(40):
-        if started and ReservationExpired in told:
+        if started and moved and ReservationExpired in told:
             break
         driver, story = Driver(), Story(Random(seed), calm=True)
         for _ in range(60):
@@ -109,11 +111,12 @@ def test_the_stories_carry_out_plans_and_give_some_of_them_up():
             expired = {one.workload_id for one in payloads if isinstance(one, ReservationExpired)}
             placed = {one.workload_id for one in payloads if isinstance(one, WorkloadPlaced)}
             started |= reserved & placed - expired
-            reserved = {
-                name
-                for name in driver.handler.desk.records.alive
-                if driver.handler.desk.reservations.of(name) is not None
-            }
+            moved |= moving & placed - expired
+            desk = driver.handler.desk
+            found = [one for name in desk.records.alive if (one := desk.reservations.of(name))]
+            reserved = {one.workload_id for one in found}
+            moving = {one.workload_id for one in found if one.moves}
 
     assert {EvictionPlanAccepted, ReservationExpired} <= told
     assert started
+    assert moved

@@ -358,3 +358,14 @@ def test_news_of_a_node_no_newer_than_the_last_is_ignored(generation):
 
     assert ["w1"] == placed(driver.send(nominated(a_workload("w1", gpus=2))))
     assert 2000 == driver.handler.desk.cluster.gpu_milli_total()
+
+
+def test_a_unit_without_messages_tries_and_tells_nothing(tried):
+    """It has no cause of its own: ids of events would come twice."""
+    driver = driver_with(a_node())
+    driver.send(nominated(a_workload(pod_count=2, gpus=8)))
+    driver.handler.desk.waiting.wake(lambda _: True)
+    tried.clear()
+
+    assert [] == driver.handler.decide([], driver.now_ms).emits
+    assert [] == tried
