@@ -58,10 +58,14 @@ class Trials:
             self._desk.refuse(record, reason, cause)
 
     def reserve(self, record: Record) -> None:
-        """Room is kept for it: it is not tried, but in a strict queue nobody goes before it."""
+        """Room is kept for it: it is not tried, but in a strict queue nobody goes before it.
+
+        Who moves ran already, and holds up nobody.
+        """
         assert record.nomination is not None
         self._desk.promises.withdrawn(record.workload.id)
-        if not record.nomination.strict:
+        moves = self._desk.reservations.moves_until_ms(record.workload.id)
+        if moves or not record.nomination.strict:
             self._desk.waiting.remove(record.workload.id)
 
     def _reserved(self, record: Record) -> bool:

@@ -8,11 +8,14 @@ from collections.abc import Sequence
 from shared.core.amounts import amount
 from shared.core.charges import workload_resources
 from shared.core.cluster import Cluster
+from shared.core.defragment.plan import Limits as MoveLimits
 from shared.core.model import GpuRequest, Node, Placement, PodPlacement, PodSet, Workload
 from shared.core.placement import PlacementRequest, place
 from shared.core.preemption.choose import EvictionPlan, Limits, NoEviction, Rules, choose_victims
+from shared.core.preemption.moving import LIMITS, State, choose_moves
 from shared.core.preemption.occupant import Occupant
 from shared.core.preemption.occupants import Occupants
+from shared.core.preemption.vacating import take
 from shared.core.quota.queue_policy import QueuePolicy
 from shared.core.quota.tree import FlavorLimits, QuotaDocument, QuotaTree
 from shared.core.units import UNBOUNDED
@@ -172,6 +175,38 @@ class Scene:
         assert self.cluster.digest() == before
         assert self._used() == used
         return found
+
+    def choose_moves(
+        self,
+        work: Workload,
+        rules: Rules | None = None,
+        limits: MoveLimits = LIMITS,
+        promised: Sequence[str] = (),
+        pins: tuple[int, ...] = (),
+    ) -> EvictionPlan | None:
+        """Who goes on elsewhere for `work`; nothing may be left changed."""
+        before, used = self.cluster.digest(), self._used()
+        request = PlacementRequest(
+            workload=work, flavors=("a100",), headroom={"a100": UNBOUNDED}, pins=pins
+        )
+        state = State(self.cluster, self.tree, self.occupants, rules or Rules(), NOW_MS)
+        found = choose_moves(state, request, limits, promised)
+        assert self.cluster.digest() == before
+        assert self._used() == used
+        return found
+
+    def carry_out(self, plan: EvictionPlan, work: Workload) -> None:
+        """Let the victims go, the movers go on at their new places, and `work` start."""
+        for victim in plan.victims:
+            self.evict(victim.workload_id, victim.pods)
+        for move in plan.moves:
+            mover = self.occupants.tenants.running[move.workload_id]
+            assert take(self.cluster, mover.workload, move.placement), move
+            pods, pod_sets = mover.placement.pods, mover.workload.spec.pod_sets
+            self.cluster.release(mover.team, pods, pod_sets)
+            self.occupants.put(dataclasses.replace(mover, placement=move.placement))
+        assert take(self.cluster, work, plan.placement)
+        self.tree.charge(work.queue, "a100", amount(plan.placement.charge))
 
     def _used(self) -> dict[tuple[str, str], list[int]]:
         return {

@@ -303,8 +303,9 @@ def check(handler: PlacementHandler) -> None:
     assert reserved == kept - moving
     assert len(kept) == len(desk.reservations)
     for name in reserved:
-        nomination = records[name].nomination
-        if nomination is not None and nomination.strict:
+        nomination, room = records[name].nomination, desk.reservations.of(name)
+        assert room is not None
+        if nomination is not None and nomination.strict and not room.moves:
             waiting.add(name)
     assert waiting == {name for name in records if name in desk.waiting}
     assert len(waiting) == len(desk.waiting)
