@@ -100,6 +100,7 @@ class Victim(TypedDict, total=False):
     workload_id: str
     attempt: int
     pods_kept: int
+    moves_to: Placement | None
 
 
 class Preemption(TypedDict, total=False):

@@ -2,7 +2,7 @@
 
 A mover is evicted with its own grace and queued again when its pods are gone, as anybody is; in
 that very unit it is placed where its reservation says. Its quota goes with it, so neither it nor
-the preemptor waits for quota that the other gives back (ADR 40).
+the preemptor waits for quota that the other gives back (ADR 41).
 """
 
 from __future__ import annotations
