@@ -24,6 +24,7 @@ def preemptions(
     """List preemptions: for whom, by which rule, who went, what it cost.
 
     Rule `idle` is work that did not use its GPUs: it went for nobody, and its owner releases it.
+    Of the victims, those that are MOVED go on elsewhere at once.
 
     A team sees those for its work and those of its work.
 
@@ -59,6 +60,7 @@ COLUMNS: Final = (
     Column("RULE", field("rule")),
     Column("FLAVOR", field("flavor"), wide=True),
     Column("VICTIMS", lambda one: str(one["victims_count"]), right=True),
+    Column("MOVED", lambda one: str(one["moved_count"]), right=True),
     Column("LOST GPU-H", lambda one: _hours(one["lost_gpu_ms"]), right=True),
     Column("OUTCOME", field("outcome")),
     Column("WHO", lambda one: ",".join(two["workload_id"] for two in one["victims"]), wide=True),

@@ -67,6 +67,7 @@ def _view(row: Mapping[str, Any], team: str | None) -> PreemptionView:
         inline=row["inline"],
         victims=_seen(victims, teams, team),
         victims_count=len(victims),
+        moved_count=sum(one.moves_to is not None for one in victims),
         lost_gpu_ms=sum(one.lost_gpu_ms for one in victims),
         alternatives=tuple(
             AlternativeView(
@@ -88,10 +89,16 @@ def _seen(
             team=teams.get(one.workload_id, ""),
             rule=one.rule,
             lost_gpu_ms=one.lost_gpu_ms,
+            moves_to=_nodes_of(one),
         )
         for one in victims
         if team is None or teams.get(one.workload_id) == team
     )
+
+
+def _nodes_of(one: PlannedVictim) -> tuple[str, ...]:
+    pods = one.moves_to.pods if one.moves_to is not None else ()
+    return tuple(sorted({pod.node for pod in pods}))
 
 
 def _outcome(row: Mapping[str, Any]) -> str:

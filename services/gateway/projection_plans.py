@@ -6,6 +6,7 @@ could have been done. Who the victims belong to is read from their own rows when
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -28,8 +29,7 @@ def accepted(batch: Batch, event: Event, fact: plans.EvictionPlanAccepted) -> No
         "alternatives": fact.alternatives,
         "next_step": f"starts when they have stopped; kept until {moment(fact.expires_at_ms)}",
     }
-    gone = count(len(fact.victims), "workload")
-    message = f"room in {fact.flavor} is reserved for it, evicted for it: {gone}"
+    message = f"room in {fact.flavor} is reserved for it, {_who_goes(fact.victims)}"
     _tell(batch, event, fact, (fact.rule, message, _json.encode(detail).decode()))
     batch.preemptions[fact.plan_id] = (
         fact.plan_id,
@@ -45,6 +45,13 @@ def accepted(batch: Batch, event: Event, fact: plans.EvictionPlanAccepted) -> No
         "",
         None,
     )
+
+
+def _who_goes(victims: Sequence[plans.PlannedVictim]) -> str:
+    moved = sum(one.moves_to is not None for one in victims)
+    told = [("evicted", len(victims) - moved), ("moved", moved)]
+    gone = [f"{how} for it: {count(many, 'workload')}" for how, many in told if many]
+    return ", ".join(gone) or "nobody has to go"
 
 
 def refused(batch: Batch, event: Event, fact: plans.EvictionPlanRefused) -> None:

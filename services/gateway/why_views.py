@@ -120,12 +120,16 @@ class Why(View, frozen=True, kw_only=True):
 
 
 class VictimView(View, frozen=True, kw_only=True):
-    """A workload that had to go, and the GPU time that it would have to compute again."""
+    """A workload that had to go, and the GPU time that it would have to compute again.
+
+    Of rule `move` it went on at the nodes of `moves_to` at once; otherwise that is empty.
+    """
 
     workload_id: str
     team: str
     rule: str
     lost_gpu_ms: int
+    moves_to: tuple[str, ...] = ()
 
 
 class AlternativeView(View, frozen=True, kw_only=True):
@@ -154,6 +158,8 @@ class PreemptionView(View, frozen=True, kw_only=True):
     victims: tuple[VictimView, ...]
     """Those that the caller may see."""
     victims_count: int
+    moved_count: int
+    """Of them, those that went on elsewhere at once."""
     lost_gpu_ms: int
     alternatives: tuple[AlternativeView, ...]
     outcome: str

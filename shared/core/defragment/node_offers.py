@@ -68,6 +68,8 @@ class Offers:
             for each in self.tenants.on(node.name)
             if each.id not in left and self._may_leave(each)
         ]
+        if not tenants:
+            return None
         trial = copy_of(node)
         movers = _fewest(self.tenants, tenants, trial, demand, team)
         room = node_room(trial, demand, team)

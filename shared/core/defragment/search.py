@@ -64,6 +64,9 @@ class Search:
         best: Plan | None = None
         obstacle = Obstacle.NO_ROOM
         for depth in range(DEPTH_MAX + 1):
+            # Only fewer moves are better, and with help there are two at least.
+            if best is not None and len(best.moves) <= 1 + (depth > 0):
+                break
             for each in self._tries(goal, depth):
                 moves_max = len(best.moves) - 1 if best else self._limits.moves_max
                 if len(each.evacuation.movers) + (depth > 0) > moves_max:

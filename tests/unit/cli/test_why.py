@@ -106,6 +106,7 @@ def test_preemptions_tell_for_whom_by_which_rule_and_what_was_refused_instead(mu
         "team": "blue",
         "victims": [{"workload_id": OTHER, "team": "red", "rule": "r", "lost_gpu_ms": 1}],
         "victims_count": 2,
+        "moved_count": 1,
         "lost_gpu_ms": 5_400_000,
         "alternatives": [{"why": "costs more", "victims_count": 3, "lost_gpu_ms": 7_200_000}],
         "outcome": "placed",
@@ -116,7 +117,7 @@ def test_preemptions_tell_for_whom_by_which_rule_and_what_was_refused_instead(mu
     wide = muster("preemptions", "-o", "wide").out
     bad = muster("preemptions", "--since", "soon")
 
-    assert f"{ID}  blue  reclaim        2        1.50  placed" in table
+    assert f"{ID}  blue  reclaim        2      1        1.50  placed" in table
     assert "3 victims, 2.00 GPU-h: costs more" in wide
     assert gateway.requests("GET /v1/preemptions")[0].query["since"] == "86400000"
     assert "--since must be like" in bad.err

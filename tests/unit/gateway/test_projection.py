@@ -265,6 +265,35 @@ def test_a_preemption_is_told_whole_in_the_story_of_its_preemptor():
     assert "kept until 1970-01-01 00:00:09Z" in json.loads(row["detail"])["next_step"]
 
 
+@pytest.mark.parametrize(
+    ("victims", "told"),
+    [
+        ("m", "moved for it: 1 workload"),
+        ("vm", "evicted for it: 1 workload, moved for it: 1 workload"),
+        ("", "nobody has to go"),
+    ],
+)
+def test_who_goes_on_elsewhere_is_told_apart(victims: str, told: str):
+    to = Placement(flavor="h100", pods=(), charge=Resources())
+    accepted = plans.EvictionPlanAccepted(
+        plan_id="p",
+        workload_id="w1",
+        team="red",
+        queue="q",
+        flavor="h100",
+        rule="move",
+        victims=tuple(
+            plans.PlannedVictim(
+                workload_id=one, version=4, attempt=1, moves_to=to if one == "m" else None
+            )
+            for one in victims
+        ),
+        expires_at_ms=9_000,
+    )
+
+    assert rows_of(accepted)["event"][0]["message"].endswith(f"reserved for it, {told}")
+
+
 def a_notice(**changed: object) -> idleness.IdlenessNoticed:
     fields: dict = {
         "workload_id": "w1",
