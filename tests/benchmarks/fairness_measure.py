@@ -25,7 +25,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from tests.benchmarks.fairness_run import EPOCH_MS, Live, Run
+from tests.benchmarks.fairness_live import Live
+from tests.benchmarks.fairness_run import EPOCH_MS, Run
 from tests.benchmarks.fairness_world import FLAVOR, GPUS, World
 
 LOOKED_AT: Final = 200

@@ -22,7 +22,6 @@ from shared.core.decision import Reason, Refusal
 from shared.core.demand import gang_of
 from shared.core.model import (
     Placement,
-    Workload,
 )
 from shared.core.nomination.decision import Nominate, Withdraw
 from shared.core.nomination.nominator import Nominator
@@ -54,6 +53,7 @@ from tests.benchmarks.fairness_documents import (
     node_of,
     workload_of,
 )
+from tests.benchmarks.fairness_live import NOT_TRIED, Live
 from tests.benchmarks.fairness_world import FLAVOR, GPUS, Job, World
 
 GRACE_MS: Final = 30_000
@@ -65,7 +65,6 @@ MOVES_REST_MS: Final = 60_000
 OWED_REST_MS: Final = 8_000
 """What is owed is looked at again after this at the latest (services/preemption/lines.py)."""
 NOBODY: Final = "NobodyMayBeAsked"
-NOT_TRIED: Final = "NotNominated"
 REVIEW_MS: Final = 60_000
 """Debts are told again after this, as by the quota service."""
 EPOCH_MS: Final = 1_800_000_000_000
@@ -88,24 +87,6 @@ class Policy:
     """Whether who may not be evicted goes on elsewhere for others (core/preemption/moving.py)."""
     promises: bool = True
     """Whether the first who need whole nodes are promised a start (core/backfill/backfill.py)."""
-
-
-@dataclass(slots=True)
-class Live:
-    """A job with what is left of it."""
-
-    job: Job
-    pending: Pending
-    workload: Workload
-    left_ms: int
-    asked_ms: int
-    """When it began to wait, the last time."""
-    started_ms: int = 0
-    run: int = 0
-    placement: Placement | None = None
-    owed_since: int | None = None
-    obstacle: str = NOT_TRIED
-    """Why nobody went for it, the last time that victims were looked for."""
 
 
 class Run:
