@@ -39,7 +39,8 @@ def plan_of(seed: int) -> Case:
     for name in list(scene.occupants.tenants.running):
         if draw.random() < 0.4:
             scene.leave(name)
-    work = waiting("p", draw.choice((3, 4)), queue="a", pods=draw.choice((1, 1, 2)))
+    pods, priority = draw.choice((1, 1, 2)), draw.choice((1, 2, 2))
+    work = waiting("p", draw.choice((3, 4)), queue="a", pods=pods, priority=priority)
     rules = any_rules(draw, scene)
     if not isinstance(scene.choose(work, rules), NoEviction):
         return scene, None, work, rules
@@ -59,6 +60,7 @@ def test_a_plan_of_moves_can_be_carried_out_and_keeps_the_rules(seed: int) -> No
         mover = running[move.workload_id]
         policy = policy_of(scene.tree.node(mover.queue))
         assert mover.evictable
+        assert mover.priority <= work.priority
         assert not mover.protected
         assert mover.id not in rules.promised
         assert NOW_MS >= mover.started_at_ms + policy.min_runtime_seconds * 1000

@@ -9,8 +9,9 @@ than its part lately, in each permitted flavor:
 3. Who was thought gone comes back, the dearest first, unless the gang, a mover or quota needs it.
 
 Nobody is moved who could not be evicted were he beyond his quota (minimum run time, cooldown, loss
-budget, protected classes), and never more GPUs than start. Everything is tried on the cluster and
-on the tree themselves, and taken back. Source: consolidation (KAI); placement.md 3.6; ADR 41.
+budget, protected classes), nobody of a higher priority, and never more GPUs than start. Everything
+is tried on the cluster and on the tree themselves, and taken back. Source: consolidation (KAI);
+placement.md 3.6; ADR 41.
 """
 
 from __future__ import annotations

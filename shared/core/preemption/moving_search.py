@@ -143,7 +143,7 @@ class MovingSearch:
                 )
 
     def _may_move(self, one: Occupant) -> bool:
-        """As if it were beyond its quota; and smaller than what starts."""
+        """As if it were beyond its quota; and smaller than what starts, and no more important."""
         judge, rules, now_ms = self._judge, self._state.rules, self._state.now_ms
         queue = self._state.tree.node(one.queue)
         charge = one.placement.charge
@@ -151,6 +151,7 @@ class MovingSearch:
             one.evictable
             and not one.protected
             and one.id not in rules.promised
+            and one.priority <= judge.preemptor.priority
             and charge.gpu_milli < judge.charge[0]
             and one.started_at_ms + policy_of(queue).min_runtime_seconds * 1000 <= now_ms
             and rules.cooldown_until_ms.get(one.id, 0) <= now_ms

@@ -63,6 +63,7 @@ def test_who_loses_least_goes_to_the_other_node() -> None:
         {"protected": True},
         {"evictable": False},
         {"ran_ms": 1_000},
+        {"priority": 1},
     ],
 )
 def test_who_may_never_be_evicted_is_not_moved_either(kept: dict[str, object]) -> None:
