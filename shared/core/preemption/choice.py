@@ -23,8 +23,8 @@ from shared.core.preemption.offers import Offer
 
 SWAPS_MAX: Final = 16
 """Victims for whom cheaper ones are looked for, the dearest first."""
-SWAP_NODES_MAX: Final = 2_048
-"""Nodes looked at by all swaps together."""
+SWAP_LOOKS_MAX: Final = 8_192
+"""Looks at nodes by all swaps together, about a second; the last swap is not cut short."""
 
 
 class Choice:
@@ -70,12 +70,11 @@ class Choice:
 
     def improve(self) -> None:
         """Replace one victim at a time by others where that is cheaper."""
-        looked = 0
+        before = self._offers.looks
         for occupant in self._chosen()[:SWAPS_MAX]:
+            if self._offers.looks > before + SWAP_LOOKS_MAX:
+                break
             if occupant.id in self._leavers.out:
-                looked += len(self._leavers.changed())
-                if looked > SWAP_NODES_MAX:
-                    break
                 self._swap(occupant)
 
     def _chosen(self) -> list[Occupant]:

@@ -18,6 +18,8 @@ class NodeOffers:
     def __init__(self, room: MadeRoom, *, amortised: bool) -> None:
         self.banned: set[str] = set()
         """Workloads that are not asked."""
+        self.looks = 0
+        """Nodes looked at so far."""
         self._room = room
         self._demand = room.demand
         self._leavers = room.leavers
@@ -28,6 +30,7 @@ class NodeOffers:
 
     def of(self, name: str, pods_max: int) -> list[Offer]:
         """What the node offers for up to `pods_max` further pods."""
+        self.looks += 1
         node, demand = self._leavers.node(name), self._demand
         if not node.schedulable or node.kind not in self._room.kinds:
             return []

@@ -83,7 +83,7 @@ def test_swaps_find_what_is_cheaper_as_long_as_few_nodes_are_looked_at(
     work = waiting("p", 4, pods=2, priority=5)
 
     assert victims(cheaper_together().choose(work)) == ["both"]
-    monkeypatch.setattr(preemption_choice, "SWAP_NODES_MAX", 1)
+    monkeypatch.setattr(preemption_choice, "SWAP_LOOKS_MAX", -1)
     assert victims(cheaper_together().choose(work)) == ["one", "two"]
 
 
