@@ -196,6 +196,9 @@ def nobody_went_for_nothing(said: list[Any]) -> None:
             assert fact.workload_id not in promised
             promised[fact.workload_id] = fact.plan_id
             victims |= {(fact.plan_id, one.workload_id) for one in fact.victims}
+            movers = [one.workload_id for one in fact.victims if one.moves_to is not None]
+            assert promised.keys().isdisjoint(movers)
+            promised |= {one: f"{fact.plan_id}/{one}" for one in movers}
         elif isinstance(fact, WorkloadEvicted) and fact.preemption is not None:
             victims.remove((fact.preemption.plan_id, fact.workload_id))
         elif isinstance(fact, WorkloadPlaced):
@@ -207,7 +210,10 @@ def nobody_went_for_nothing(said: list[Any]) -> None:
 
 
 def nobody_went_against_the_rules(game: Game) -> None:
-    """Lower priority inside a queue, borrowers across; no pair evicts each other again."""
+    """Lower priority inside a queue, borrowers across; no pair evicts each other again.
+
+    Who moves goes on, but never for somebody less important.
+    """
     evicted: list[tuple[str, str]] = []
     for fact in game.cell.said:
         if not isinstance(fact, EvictionPlanAccepted):
@@ -215,6 +221,10 @@ def nobody_went_against_the_rules(game: Game) -> None:
         mine = game.works[fact.workload_id]
         for one in fact.victims:
             theirs = game.works[one.workload_id]
+            if one.moves_to is not None:
+                assert theirs.priority <= mine.priority
+                assert theirs.spec.priority_class != PROTECTED
+                continue
             assert (mine.queue == theirs.queue) == (one.rule == "priority")
             assert mine.queue != theirs.queue or theirs.priority < mine.priority
             assert theirs.spec.priority_class != PROTECTED
