@@ -31,7 +31,7 @@ from shared.core.request import PlacementRequest
 
 __all__ = ["LIMITS", "State", "choose_moves", "may_ask"]
 
-LIMITS: Final = Limits(moves_max=8, steps_max=100)
+LIMITS: Final = Limits(moves_max=24, steps_max=200)
 
 
 def choose_moves(
