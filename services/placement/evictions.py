@@ -191,7 +191,10 @@ class Evictions:
         reservation = desk.reservations.drop(workload.id)
         placement = reservation.placement
         headroom = desk.usage.headroom(workload.queue, placement.flavor)
-        if not placement.charge.fits_in(headroom) or not take(desk.cluster, workload, placement):
+        # Nobody withdraws a nomination of who moves: it has none.
+        shut = not desk.usage.names(workload.queue, placement.flavor)
+        fits = not shut and placement.charge.fits_in(headroom)
+        if not fits or not take(desk.cluster, workload, placement):
             text = "its victims are gone, but room or quota changed meanwhile"
             self._tell_expired(record, reservation, ("no-longer-fits", text), message)
             return

@@ -170,6 +170,19 @@ def test_a_mover_whose_new_node_is_lost_waits_in_its_queue_and_the_preemptor_sta
     assert driver.state("p") is State.PLACED
 
 
+@pytest.mark.parametrize("shut", ["held", "draining"])
+def test_nobody_moves_on_in_a_queue_that_was_shut_meanwhile(shut: str):
+    driver = broken_up()
+    driver.send(the_move(driver))
+    more: dict[str, Any] = {shut: True}
+    driver.send(a_quota("small", 6, parent="all", version=2, **more))
+
+    out = driver.send(gone("b"))
+
+    assert ["no-longer-fits"] == [one.reason for one in out if isinstance(one, ReservationExpired)]
+    assert [State.QUEUED, State.PLACED] == [driver.state("b"), driver.state("p")]
+
+
 def test_a_preemptor_that_leaves_does_not_stop_a_move_that_began():
     driver = broken_up()
     driver.send(the_move(driver))
