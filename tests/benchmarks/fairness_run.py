@@ -61,7 +61,7 @@ ROOM: Final = frozenset({Reason.NO_CAPACITY, Reason.GANG_SHORT, Reason.TOPOLOGY}
 REST_MS: Final = 60_000
 """A borrower for whom nobody goes is looked at again after this, or when a protection ends."""
 MOVES_REST_MS: Final = 60_000
-"""Moves are looked for no more often (services/preemption/planner.py)."""
+"""Moves are looked for no more often (services/preemption/lines.py)."""
 OWED_REST_MS: Final = 8_000
 """What is owed is looked at again after this at the latest (services/preemption/lines.py)."""
 NOBODY: Final = "NobodyMayBeAsked"
