@@ -1,6 +1,6 @@
 """Does everybody get what he owns at once, and what is lent by weight?
 
-    python -m tests.benchmarks fairness --seeds 1-3 --json FILE
+    python -m tests.benchmarks fairness --seeds 1-5 --json FILE
 
 A week of Philly in a tree of three levels, 20 teams (tests/benchmarks/fairness_world.py), by the
 real core in virtual time (fairness_run.py) beside other orders and rules: what is measured, by
@@ -135,7 +135,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--clusters", type=Path, default=data / "philly_vc.csv")
     parser.add_argument("--load", type=float, default=1.2, help="GPU time offered over capacity")
     parser.add_argument("--days", type=float, default=7.0)
-    parser.add_argument("--seeds", default="1-3", help="such as 1-3, or 1,5,9")
+    parser.add_argument("--seeds", default="1-5", help="such as 1-3, or 1,5,9")
     parser.add_argument("--policies", default=",".join(POLICIES))
     parser.add_argument(
         "--short", action="store_true", help="one seed, half of the week, two policies"
