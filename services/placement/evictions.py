@@ -27,7 +27,7 @@ from shared.core.spare_room import BRIEF, WIDE
 from shared.core.wording import moment
 from shared.events import plans
 from shared.events.envelope import Received
-from shared.events.workloads import Preemption, Wire
+from shared.events.workloads import Wire
 
 REFUSALS_MAX: Final = 3
 """Plans of one preemptor refused because of changed victims, before what is left is taken."""
@@ -164,14 +164,8 @@ class Evictions:
             resizing.shrink(desk, victim, planned.pods_kept, PREEMPTED, message, message=text)
             return
         text += f"; it keeps its place and may come back {back}"
-        preemption = Preemption(
-            plan_id=plan.plan_id,
-            rule=rule,
-            workload_id=workload.id,
-            team=workload.team,
-            queue=workload.queue,
-        )
-        more: dict[str, Any] = {"preemption": preemption, "back_at_ms": back_at_ms}
+        taken = moves.taken_for(workload, plan, rule)
+        more: dict[str, Any] = {"preemption": taken, "back_at_ms": back_at_ms}
         transitions.evict(desk, victim, PREEMPTED, text, message, **more)
 
     # ── what becomes of a reservation ──

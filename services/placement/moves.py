@@ -12,7 +12,7 @@ from services.placement.desk import Desk
 from services.placement.records import Record
 from services.placement.reservations import Reservation
 from services.placement.transitions import MOVED
-from shared.core.model import Placement
+from shared.core.model import Placement, Workload
 from shared.core.preemption.vacating import Mover
 from shared.core.wording import listing, moment
 from shared.events.envelope import Received
@@ -96,12 +96,16 @@ def move(
         f"moved at {moment(desk.now_ms)} for workload {workload.id} of team {workload.team}"
         f" (queue {workload.queue}); it goes on at {where} as soon as its pods have stopped"
     )
-    preemption = Preemption(
+    mover, taken = desk.records.alive[planned.workload_id], taken_for(workload, plan, planned.rule)
+    transitions.evict(desk, mover, MOVED, text, message, preemption=taken)
+
+
+def taken_for(preemptor: Workload, plan: ProposeEvictionPlan, rule: str) -> Preemption:
+    """What a victim or a mover is told of who takes its place."""
+    return Preemption(
         plan_id=plan.plan_id,
-        rule=planned.rule,
-        workload_id=workload.id,
-        team=workload.team,
-        queue=workload.queue,
+        rule=rule,
+        workload_id=preemptor.id,
+        team=preemptor.team,
+        queue=preemptor.queue,
     )
-    mover = desk.records.alive[planned.workload_id]
-    transitions.evict(desk, mover, MOVED, text, message, preemption=preemption)
