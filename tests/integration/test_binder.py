@@ -96,6 +96,15 @@ class Stack:
         await consumer.stop()
         return Counter(facts.values())
 
+    async def told_of(self, kind: str, count: int) -> Counter[tuple[str, str]]:
+        """The same once `count` of `kind` are there: what is committed is published later."""
+        deadline = time.monotonic() + 10
+        facts = await self.told()
+        while sum(one == kind for _, one in facts) < count:
+            assert time.monotonic() < deadline, f"{facts}"
+            facts = await self.told()
+        return facts
+
     def states(self) -> Counter[str]:
         return Counter(self.database.execute("SELECT state FROM binder.attempt").split())
 
@@ -192,7 +201,7 @@ async def test_commands_become_pods_and_pods_become_facts(stack: Stack) -> None:
     running = await stack.pods()
     await stack.send(evicts)
     await stack.settled("gone", 10)
-    facts = await stack.told()
+    facts = await stack.told_of("gone", 10)
 
     assert len(running) == sum(size_of(number) for number in range(50))
     assert {pod.phase for pod in running} == {"Running"}
