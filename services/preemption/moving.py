@@ -13,7 +13,7 @@ from typing import Final
 from services.preemption.memory import Flight, Memory
 from services.preemption.world import World
 from shared.core.model import Placement
-from shared.core.preemption.moving import LIMITS, State, choose_moves
+from shared.core.preemption.moving import LIMITS, State, choose_moves, may_ask
 from shared.core.preemption.plan import EvictionPlan, Moved, NoEviction, Obstacle, Rule
 from shared.core.preemption.rules import Rules
 from shared.core.request import PlacementRequest
@@ -33,9 +33,13 @@ class Moving:
         self._world = world
         self._per_hour = per_hour
 
-    def may_help(self, answer: NoEviction, now_ms: int) -> bool:
+    def may_help(self, request: PlacementRequest, answer: NoEviction, now_ms: int) -> bool:
         """Whether moves are allowed now, and could make room where evictions do not."""
-        return answer.obstacle not in NO_HELP and self._left(now_ms) > 0
+        return (
+            answer.obstacle not in NO_HELP
+            and self._left(now_ms) > 0
+            and may_ask(self._world.tree, request)
+        )
 
     def choose(self, request: PlacementRequest, rules: Rules, now_ms: int) -> EvictionPlan | None:
         """The fewest moves, within what is left of the budget."""

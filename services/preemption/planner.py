@@ -177,9 +177,8 @@ class Planner:
             self._ended(plan_id, now_ms)
 
     def _may_move(self, workload_id: str, answer: NoEviction, now_ms: int) -> bool:
-        return self._moving.may_help(answer, now_ms) and self.lines.takes_moves(
-            workload_id, now_ms
-        )
+        may = self._moving.may_help(self._request(workload_id), answer, now_ms)
+        return may and self.lines.takes_moves(workload_id, now_ms)
 
     def _by_moves(self, workload_id: str, now_ms: int) -> EvictionPlan | None:
         """Evictions alone make no room: others go on elsewhere besides."""

@@ -94,6 +94,17 @@ def test_who_had_more_than_its_part_lately_has_nobody_moved():
     assert [] == cell.turn(1)
 
 
+def test_who_may_not_ask_does_not_use_up_the_one_look_of_a_turn():
+    cell = broken_up()
+    cell.queue("debtor", 0)
+    cell.hear(DebtsTold(debts={"debtor": 1_000}, at_ms=1))
+    cell.ask("d", "debtor", gpus=7)
+    cell.ask("p", "owner", gpus=8)
+
+    assert [] != cell.turn(1)
+    assert ["p"] == [one.workload_id for one in cell.plans]
+
+
 def test_the_loss_budget_of_a_team_holds_for_moves_too():
     cell = broken_up()
     cell.hear(
