@@ -9,10 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from deploy.local.system import LocalSystem
-from shared.core.model import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
+from tests.support.at_once import organise, submitted
 from tests.support.killing import checked
-from tests.support.system import TEAM, UNLIMITED, Stage, launch
-from tests.support.work import fleet
+from tests.support.system import Stage, launch
 
 SECONDS_MAX = 20.0
 RESERVATIONS = "SELECT count(*) FROM placement.reservation"
@@ -23,18 +22,6 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSystem]:
     system = launch(tmp_path_factory.mktemp("moves") / "system", leave_out=("fleet",))
     yield system
     system.discard()
-
-
-async def submitted(stage: Stage, name: str, gpus: int) -> str:
-    """Submit; the id of the workload."""
-    pod_set = PodSet(gpu=GpuRequest(count=gpus), cpu_milli=1_000, memory_mib=1_024)
-    spec = WorkloadSpec(
-        name=name, kind=WorkloadKind.TRAINING, pod_sets=(pod_set,), grace_seconds=5
-    )
-    assert await stage.submit_http(spec, name) in (200, 202)
-    found = await stage.get("workloads?limit=200")
-    (one,) = [one for one in found["items"] if one["name"] == name]
-    return str(one["id"])
 
 
 async def broken_up(stage: Stage, kind: str) -> list[str]:
@@ -48,22 +35,12 @@ async def broken_up(stage: Stage, kind: str) -> list[str]:
     return [found[0], found[2]]
 
 
-async def organise(stage: Stage) -> None:
-    """One queue that owns two machines with eight GPUs each."""
-    await stage.organise()
-    limits = {"gpu_milli": 16_000, "cpu_milli": UNLIMITED, "memory_mib": UNLIMITED}
-    policy = {"min_runtime_seconds": 0, "cooldown_seconds": 0}
-    flavors = [{"flavor": "default", "nominal": limits}]
-    await stage.put(f"queues/{TEAM}", {"team": TEAM, "flavors": flavors, "policy": policy})
-    await stage.nodes(list(fleet(2)))
-
-
 @pytest.mark.parametrize("victim", ["nobody", "preemption", "placement", "quota", "binder"])
 async def test_small_work_goes_on_elsewhere_and_the_gang_starts(
     stage: Stage, system: LocalSystem, victim: str
 ):
     if victim == "nobody":
-        await organise(stage)
+        await organise(stage, nodes=2, gpu_milli=16_000)
     small = await broken_up(stage, victim)
 
     started = time.monotonic()

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 import pytest
 
 from deploy.local.system import LocalSystem
-from shared.core.model import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
 from shared.events.nodes import NodeNoticeReported
 from shared.events.topics import NODE_FACTS
+from tests.support.at_once import POLICY, organise, submitted
 from tests.support.killing import checked
-from tests.support.system import TEAM, UNLIMITED, Stage, launch, now_ms
+from tests.support.system import UNLIMITED, Stage, launch, now_ms
 from tests.support.work import fleet, record
 
 SECONDS_MAX = 20.0
@@ -28,28 +28,6 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSystem]:
     system.discard()
 
 
-def a_spec(name: str, gpus: int, priority_class: str) -> WorkloadSpec:
-    pod_set = PodSet(gpu=GpuRequest(count=gpus), cpu_milli=1_000, memory_mib=1_024)
-    return WorkloadSpec(
-        name=name,
-        kind=WorkloadKind.TRAINING,
-        pod_sets=(pod_set,),
-        priority_class=priority_class,
-        grace_seconds=5,
-    )
-
-
-async def submitted(
-    stage: Stage, name: str, gpus: int, priority_class: str, *, team: str = TEAM
-) -> str:
-    """Submit; the id of the workload."""
-    spec = a_spec(name, gpus, priority_class)
-    assert await stage.submit_http(spec, name, team=team) in (200, 202)
-    found = await stage.get("workloads?limit=200")
-    (one,) = [one for one in found["items"] if one["name"] == name]
-    return str(one["id"])
-
-
 async def heard(stage: Stage, workload_id: str) -> str:
     """What a victim was told when it was back in its queue."""
     items = (await stage.get(f"workloads/{workload_id}/events"))["items"]
@@ -57,18 +35,8 @@ async def heard(stage: Stage, workload_id: str) -> str:
     return str(told[0]["message"])
 
 
-async def organise(stage: Stage) -> None:
-    """One queue without a minimum run time, and one machine with eight GPUs."""
-    await stage.organise()
-    limits = {"gpu_milli": UNLIMITED, "cpu_milli": UNLIMITED, "memory_mib": UNLIMITED}
-    policy = {"min_runtime_seconds": 0, "cooldown_seconds": 0}
-    flavors = [{"flavor": "default", "nominal": limits}]
-    await stage.put(f"queues/{TEAM}", {"team": TEAM, "flavors": flavors, "policy": policy})
-    await stage.nodes(list(fleet(1)))
-
-
 async def test_the_lower_priority_makes_room_and_hears_for_whom(stage: Stage):
-    await organise(stage)
+    await organise(stage, nodes=1)
     low = [await submitted(stage, f"low-{number}", 4, "training-batch") for number in range(2)]
     for one in low:
         await stage.reaches(one, "running")
@@ -111,12 +79,11 @@ async def test_a_service_that_is_killed_while_room_is_vacated_loses_nothing(
 async def a_cohort(stage: Stage) -> None:
     """Two teams whose queues own four GPUs each and may borrow from each other."""
     await stage.put("cohorts/all", {})
-    policy = {"min_runtime_seconds": 0, "cooldown_seconds": 0}
     limits = {"gpu_milli": 4_000, "cpu_milli": UNLIMITED, "memory_mib": UNLIMITED}
     for team in ("owner", "borrower"):
         await stage.put(f"teams/{team}", {"default_queue": team})
         flavors = [{"flavor": "default", "nominal": limits}]
-        queue = {"team": team, "cohort": "all", "flavors": flavors, "policy": policy}
+        queue = {"team": team, "cohort": "all", "flavors": flavors, "policy": POLICY}
         await stage.put(f"queues/{team}", queue)
 
 
