@@ -5,7 +5,8 @@
 A week of Philly in a tree of three levels, 20 teams (tests/benchmarks/fairness_world.py), by the
 real core in virtual time (fairness_run.py) beside other orders and rules: what is measured, by
 which definitions and sources, tests/benchmarks/fairness_measure.py says. The window is one
-half-life of the core's use over time, seven days: all of the run.
+half-life of the core's use over time, seven days: all of the run. The index hangs on teams just
+above its threshold: `--ties 3` runs each seed with three orders of equal nodes.
 """
 
 from __future__ import annotations
@@ -80,12 +81,13 @@ def fairness(run: Run, found: Measure) -> dict[str, float]:
     }
 
 
-def measure(worlds: Sequence[World], policy: str, days: float) -> dict[str, Any]:
-    """One policy over all worlds: means and deviations."""
+def measure(worlds: Sequence[World], policy: str, days: float, ties: int) -> dict[str, Any]:
+    """One policy over all worlds, each with so many orders of equal nodes: means, deviations."""
     begin = time.process_time()
     rows, late = [], Counter[str]()
-    for seed, world in enumerate(worlds):
-        run, found = Run(world, POLICIES[policy], seed), Measure()
+    runs = [(world, first + tie) for first, world in enumerate(worlds) for tie in range(ties)]
+    for world, tie in runs:
+        run, found = Run(world, POLICIES[policy], tie), Measure()
         run.play(EPOCH_MS + int(days * DAY_MS), found.watch)
         rows.append(figures(run, found, days))
         late.update(why for ms, why in run.spells if ms > BOUND_MS)
@@ -115,8 +117,8 @@ def main() -> None:
     if options.resume and options.json and options.json.exists():
         result["policies"] = json.loads(options.json.read_text())["policies"]
     for policy in options.policies.split(","):
-        found = result["policies"][policy] = measure(worlds, policy, options.days)
-        found["seeds"] = options.seeds
+        found = measure(worlds, policy, options.days, options.ties)
+        result["policies"][policy] = found | {"seeds": options.seeds, "ties": options.ties}
         late = f"late by cause: {json.dumps(found['late_by_cause'])}"
         print(
             f"{policy}: {json.dumps(found['mean'])}, {late}, {found['cpu_seconds']} s", flush=True
@@ -137,6 +139,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--days", type=float, default=7.0)
     parser.add_argument("--seeds", default="1-5", help="such as 1-3, or 1,5,9")
     parser.add_argument("--policies", default=",".join(POLICIES))
+    parser.add_argument(
+        "--ties", type=int, default=1, help="runs of each seed, with other orders of equal nodes"
+    )
     parser.add_argument(
         "--short", action="store_true", help="one seed, half of the week, two policies"
     )
