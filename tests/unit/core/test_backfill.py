@@ -136,20 +136,6 @@ def test_the_second_promise_takes_the_first_for_granted():
     assert {first.number} == {world.cluster.nodes[node].pin for node in first.nodes}
 
 
-def test_promises_beyond_the_second_leave_half_of_the_nodes_open():
-    world = World(hours=(1, 1, 1, 1, 1, 1))
-    narrow = [a_waiter(name, pods=1) for name in "abc"]
-
-    world.backfill.plan([a_waiter("wide", pods=2), *narrow[:2]], 0)
-    assert {"wide", "a"} == world.backfill.promises.keys()
-    world.backfill.plan(narrow, 0)
-    assert set("abc") == world.backfill.promises.keys()
-
-    world.cluster.remove_node("n6")
-    world.backfill.plan(narrow, 0)
-    assert set("abc") == world.backfill.promises.keys(), "who has a promise keeps it"
-
-
 def test_what_never_ends_is_never_waited_for():
     world = World((1, None, None, None))
 
