@@ -100,8 +100,9 @@ def test_no_policy_is_above_the_optimum_and_muster_is_near() -> None:
     assert 12 <= len(instance.nodes) <= 24
     assert sum(pod.gpu_milli for pod in instance.pods) <= instance.capacity_milli
     assert gpu_milli(placed["muster"]) > gpu_milli(placed["fgd"])
-    for packing in placed.values():
-        assert gpu_milli(packing) <= found.gpu_milli <= found.bound_milli
+    # What two seconds find is no less than the hint; on a busy machine it need not be the best.
+    assert gpu_milli(placed["muster"]) <= found.gpu_milli <= found.bound_milli
+    assert all(gpu_milli(packing) <= found.bound_milli for packing in placed.values())
 
 
 @with_traces
