@@ -149,14 +149,15 @@ class Planner:
             if workload_id is None:
                 break
             self._world.refresh()
-            answer = self._search(workload_id, now_ms)
+            request = self._request(workload_id)
+            answer = self._search(request, now_ms)
             if (
                 isinstance(answer, NoEviction)
                 and moves
-                and self._may_move(workload_id, answer, now_ms)
+                and self._may_move(request, answer, now_ms)
             ):
                 moves = False
-                answer = self._by_moves(workload_id, now_ms) or answer
+                answer = self._by_moves(request, now_ms) or answer
             if isinstance(answer, NoEviction):
                 metrics.SPARED.labels(answer.obstacle.value).inc()
                 self.lines.rest(workload_id, now_ms, answer.retry_at_ms)
@@ -176,13 +177,13 @@ class Planner:
             metrics.PLANS.labels("unanswered").inc()
             self._ended(plan_id, now_ms)
 
-    def _may_move(self, workload_id: str, answer: NoEviction, now_ms: int) -> bool:
-        may = self._moving.may_help(self._request(workload_id), answer, now_ms)
-        return may and self.lines.takes_moves(workload_id, now_ms)
+    def _may_move(self, request: PlacementRequest, answer: NoEviction, now_ms: int) -> bool:
+        may = self._moving.may_help(request, answer, now_ms)
+        return may and self.lines.takes_moves(request.workload.id, now_ms)
 
-    def _by_moves(self, workload_id: str, now_ms: int) -> EvictionPlan | None:
+    def _by_moves(self, request: PlacementRequest, now_ms: int) -> EvictionPlan | None:
         """Evictions alone make no room: others go on elsewhere besides."""
-        return self._moving.choose(self._request(workload_id), self._rules(now_ms), now_ms)
+        return self._moving.choose(request, self._rules(now_ms), now_ms)
 
     def _request(self, workload_id: str) -> PlacementRequest:
         offer, kept = self._memory.offers[workload_id], self._memory.kept_for()
@@ -193,11 +194,10 @@ class Planner:
             pins=tuple(one.pin for one in kept if one.workload_id == workload_id),
         )
 
-    def _search(self, workload_id: str, now_ms: int) -> EvictionPlan | NoEviction:
+    def _search(self, request: PlacementRequest, now_ms: int) -> EvictionPlan | NoEviction:
         """For what is owed, in the end also on nodes that are kept for those who borrow."""
-        request, kept = self._request(workload_id), self._memory.kept_for()
-        answer = self._choose(request, now_ms)
-        if not kept or not isinstance(answer, NoEviction) or self._borrows(workload_id):
+        answer, kept = self._choose(request, now_ms), self._memory.kept_for()
+        if not kept or not isinstance(answer, NoEviction) or self._borrows(request.workload.id):
             return answer
         yielding = (one.pin for one in kept if self._borrows(one.workload_id))
         return self._choose(replaced(request, pins=(*request.pins, *yielding)), now_ms)

@@ -93,16 +93,15 @@ def test_no_policy_is_above_the_optimum_and_muster_is_near() -> None:
     instance = instance_of(3, nodes, pods)
     placed = {name: placed_by(name, instance, pods) for name in POLICIES}
 
-    found = best_packing(
-        instance.nodes, instance.pods, hint=placed["muster"], seconds=2, workers=1
-    )
+    # Begun at the best of them, as the benchmark does: on a busy machine two seconds find no more.
+    best = max(placed.values(), key=gpu_milli)
+    found = best_packing(instance.nodes, instance.pods, hint=best, seconds=2, workers=1)
 
     assert 12 <= len(instance.nodes) <= 24
     assert sum(pod.gpu_milli for pod in instance.pods) <= instance.capacity_milli
     assert gpu_milli(placed["muster"]) > gpu_milli(placed["fgd"])
-    # What two seconds find is no less than the hint; on a busy machine it need not be the best.
-    assert gpu_milli(placed["muster"]) <= found.gpu_milli <= found.bound_milli
-    assert all(gpu_milli(packing) <= found.bound_milli for packing in placed.values())
+    for packing in placed.values():
+        assert gpu_milli(packing) <= found.gpu_milli <= found.bound_milli
 
 
 @with_traces
