@@ -93,9 +93,9 @@ def test_no_policy_is_above_the_optimum_and_muster_is_near() -> None:
     instance = instance_of(3, nodes, pods)
     placed = {name: placed_by(name, instance, pods) for name in POLICIES}
 
-    # Begun at the best of them, as the benchmark does: on a busy machine two seconds find no more.
+    # Begun at the best of them, as the benchmark does: on a busy machine the search finds no more.
     best = max(placed.values(), key=gpu_milli)
-    found = best_packing(instance.nodes, instance.pods, hint=best, seconds=2, workers=1)
+    found = best_packing(instance.nodes, instance.pods, hint=best, seconds=6, workers=1)
 
     assert 12 <= len(instance.nodes) <= 24
     assert sum(pod.gpu_milli for pod in instance.pods) <= instance.capacity_milli
