@@ -168,9 +168,10 @@ class Promises:
         length_ms = self._lengths.expected_ms(record)
         end_ms = NEVER if length_ms is None else now_ms + length_ms
         promised = self._backfill.pins_for(record.workload.id, end_ms, yields)
-        return promised + self._rooms(record, now_ms)
+        return promised + self.rooms_for(record, now_ms)
 
-    def _rooms(self, record: Record, now_ms: int) -> tuple[int, ...]:
+    def rooms_for(self, record: Record, now_ms: int) -> tuple[int, ...]:
+        """Pins of the rooms that are open to it: more of them the longer it waits."""
         flavors = record.nomination.flavors if record.nomination is not None else ()
         likely_ms, waited = self._lengths.likely_ms(record), waited_ms(record, now_ms)
         return self._room.open_to(flavors, gpus_of(record), likely_ms, waited)
@@ -242,7 +243,7 @@ class Promises:
             gang=gang_of(record.workload),
             flavors=record.nomination.flavors,
             length_ms=self._lengths.expected_ms(record),
-            rooms=self._rooms(record, now_ms),
+            rooms=self.rooms_for(record, now_ms),
         )
 
     def take_loosened(self) -> list[str]:

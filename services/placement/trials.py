@@ -36,6 +36,8 @@ class Trials:
         self.unfinished = False
         self._desk = desk
         self._reasons: dict[Hashable, Refusal] = {}
+        self._lacks_nodes: dict[Hashable, tuple[int, ...]] = {}
+        """The rooms open to each class that was refused for nodes alone: no quota helps it."""
 
     def load(self) -> None:
         """Let every workload wait that has an open nomination."""
@@ -166,6 +168,8 @@ class Trials:
         if len(self._reasons) > REASONS_MAX:
             resting = self._desk.waiting.resting
             self._reasons = {one: why for one, why in self._reasons.items() if resting(one)}
+            lacks = self._lacks_nodes.items()
+            self._lacks_nodes = {one: rooms for one, rooms in lacks if one in self._reasons}
 
     def _wake(self, nodes: Collection[str], queues: Collection[str]) -> None:
         if not nodes and not queues:
@@ -181,7 +185,9 @@ class Trials:
             record = desk.records.alive[workload_id]
             workload, nomination = record.workload, record.nomination
             assert nomination is not None
-            if any(name in queues for name in desk.usage.path(workload.queue)):
+            if any(name in queues for name in desk.usage.path(workload.queue)) and (
+                self._may_lack_quota(record)
+            ):
                 return True
             names = (name for flavor in nomination.flavors for name in freed.get(flavor, ()))
             yields = desk.turns.yields_to(record)
@@ -189,6 +195,11 @@ class Trials:
             return helps_any(desk.cluster, names, workload, pins)
 
         desk.waiting.wake(can_help)
+
+    def _may_lack_quota(self, record: Record) -> bool:
+        """Not who was refused for nodes alone, unless time has opened a room to him since."""
+        rooms = self._lacks_nodes.get(self._class(record))
+        return rooms is None or rooms != self._desk.promises.rooms_for(record, self._desk.now_ms)
 
     def _try(self, record: Record) -> int:
         """Place it, or let its class rest with the reason; how many were placed."""
@@ -226,13 +237,15 @@ class Trials:
 
     def _refused(self, record: Record, refusal: Refusal, cause: Received) -> None:
         assert record.nomination is not None
-        request = self._rest(record)
-        self._desk.promises.refused(record, request, refusal, self._desk.now_ms)
+        desk, request = self._desk, self._rest(record)
+        if desk.turns.lacks_no_quota(record):
+            self._lacks_nodes[request] = desk.promises.rooms_for(record, desk.now_ms)
+        desk.promises.refused(record, request, refusal, desk.now_ms)
         known = self._reasons.get(request)
         self._reasons[request] = refusal
-        promise = self._desk.promises.of(record.workload.id)
+        promise = desk.promises.of(record.workload.id)
         told = with_promise(refusal, promise) if promise is not None else refusal
-        self._desk.refuse(record, told, cause)
+        desk.refuse(record, told, cause)
         if known is None or known.reason is not refusal.reason:
             self._tell_class(request, refusal, cause)
 
@@ -241,6 +254,7 @@ class Trials:
         nomination, request = record.nomination, self._class(record)
         assert nomination is not None
         order_key = nomination.order_key
+        self._lacks_nodes.pop(request, None)
         self._desk.waiting.rest(
             record.workload.id, request, order_key, alike=not nomination.strict
         )

@@ -13,7 +13,7 @@ from typing import Final
 
 from services.placement.records import Record, Records
 from services.placement.usage import Usage
-from shared.core.amounts import amount
+from shared.core.amounts import amount, resources
 from shared.core.nomination.flavor_choice import in_order_of_use
 from shared.core.quota.fair_share import Rank, arrears, borrows, rank
 from shared.core.quota.limits import least
@@ -141,6 +141,21 @@ class Turns:
             ordered = in_order_of_use(node, flavors, record.least, borrow_before_preempt=before)
             return {flavor: usage.headroom(queue, flavor) for flavor in ordered}
         return {flavor: usage.headroom(queue, flavor) for flavor in flavors}
+
+    def lacks_no_quota(self, record: Record) -> bool:
+        """Whether no quota that comes free could help it now: it has enough in each flavor.
+
+        And it owns enough, so that it gets no other nodes by being owed. What MIG slices are
+        charged depends on the board: these may lack quota whenever they are refused.
+        """
+        assert record.nomination is not None
+        if any(one.gpu.mig_profile for one in record.workload.spec.pod_sets):
+            return False
+        headroom, least = self.headroom(record), resources(record.least)
+        return not self._borrows(record.workload.id) and all(
+            flavor in headroom and least.fits_in(headroom[flavor])
+            for flavor in record.nomination.flavors
+        )
 
     def _own(self, queue: str, flavor: str) -> Resources:
         """What is left of the queue's own quota."""

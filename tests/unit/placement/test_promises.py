@@ -145,6 +145,24 @@ def test_what_is_owed_takes_nodes_that_are_kept_for_who_borrows(queue, starts):
     assert placed == (["small"] if starts else [])
 
 
+def test_who_borrowed_takes_nodes_that_are_kept_for_borrowers_once_it_is_owed():
+    driver = Driver()
+    driver.send(a_quota("all", gpus=20, kind="cohort"), reported(a_node("n1", gpus=1)))
+    driver.send(a_quota("owner", gpus=1, parent="all"), a_quota("guest", gpus=0, parent="all"))
+    driver.send(nominated(a_workload("mine", gpus=1, queue="owner")))
+    driver.send(reported(a_node("n1", gpus=1, cordoned=True), 2), reported(a_node("n2")))
+    runs = a_workload("runs", gpus=6, queue="guest", expected_duration_seconds=600)
+    driver.send(nominated(runs))
+    driver.send(pod_fact(PodsRunning, "runs"))
+    driver.send(nominated(a_workload("next", gpus=8, queue="guest", expected_duration_seconds=9)))
+    driver.send(nominated(a_workload("small", gpus=1, queue="owner")))
+    assert State.QUEUED is driver.state("small")
+
+    driver.send(pod_fact(PodsFinished, "mine", succeeded=True))
+
+    assert State.PLACED is driver.state("small")
+
+
 @pytest.mark.parametrize(
     ("hours_ago", "first"), [(3, "brief"), (49, "older"), (1, "urgent")], ids=str
 )

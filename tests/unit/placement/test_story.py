@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from msgspec.structs import astuple
 
 from shared.core.amounts import amount, fits
+from shared.core.decision import Refusal
 from shared.core.lifecycle import State
+from shared.core.placement import PlacementRequest, place
 from shared.core.quota.tree import NOTHING
 from shared.events.plans import EvictionPlanAccepted, ReservationExpired
 from shared.events.workloads import WorkloadPlaced
@@ -32,8 +34,10 @@ def tell(random, batches=BATCHES, *, calm=False, twin=None):
         for one in (driver, twin) if twin else (driver,):
             one.send(*payloads)
             _quota_was_kept(one)
+            _who_rests_finds_no_room(one)
             one.wait(seconds)
             _quota_was_kept(one)
+            _who_rests_finds_no_room(one)
     return driver
 
 
@@ -49,6 +53,21 @@ def _quota_was_kept(driver):
                 assert fits(_asked(charge, node.charged(flavor)), NOTHING, _ceiling(node, flavor))
                 tree.charge(emit.payload.queue, flavor, amount(charge), -1)
             tree.charge(emit.payload.queue, flavor, amount(charge))
+
+
+def _who_rests_finds_no_room(driver):
+    """Whatever became free has woken everybody whom it helps."""
+    desk, trials = driver.handler.desk, driver.handler.cell.trials
+    for record, _ in trials.refused():
+        headroom = desk.turns.headroom(record)
+        yields = desk.turns.yields_to(record)
+        request = PlacementRequest(
+            workload=record.sized,
+            flavors=tuple(headroom),
+            headroom=headroom,
+            pins=desk.promises.pins_for(record, desk.now_ms, yields),
+        )
+        assert isinstance(place(desk.cluster, request), Refusal), record.workload.id
 
 
 def _asked(charge, charged):

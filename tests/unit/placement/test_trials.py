@@ -234,6 +234,25 @@ def test_freed_quota_wakes_the_queues_below_it_and_no_others(tried):
     assert ["sister"] == tried == placed(payloads)
 
 
+@pytest.mark.parametrize(
+    ("quota", "later_hours", "expected"), [(100, 0, []), (10, 0, ["wide"]), (100, 49, ["wide"])]
+)
+def test_freed_quota_wakes_who_lacks_it_or_may_use_more_nodes_by_now(
+    tried, quota, later_hours, expected
+):
+    driver = driver_with(a_node("n1"), a_node("n2", gpus=2), quota=quota)
+    fill(driver)
+    fill(driver, gpus=2, name="small")
+    for_days = {"expected_duration_seconds": 200_000}
+    driver.send(nominated(a_workload("wide", gpus=8, **for_days)))
+    tried.clear()
+    driver.now_ms += later_hours * 3_600_000
+
+    free(driver, "small")
+
+    assert expected == tried
+
+
 def test_nothing_is_tried_when_nothing_became_free(tried):
     driver = driver_with(a_node())
     fill(driver)

@@ -7,12 +7,14 @@ import pytest
 from shared.core.decision import Reason
 from shared.core.lifecycle import State
 from shared.core.model import GpuRequest
+from shared.events.pods import PodsFinished
 from tests.support.placement_driver import (
     Driver,
     a_node,
     a_quota,
     a_workload,
     nominated,
+    pod_fact,
     reported,
 )
 from tests.unit.placement.trying import driver_with, fill, free, placed, refusals
@@ -68,6 +70,48 @@ def test_quota_given_back_helps_a_sister_queue_although_the_node_takes_nothing_n
     assert State.QUEUED is driver.state("sister")
 
     assert ["sister"] == placed(free(driver, "holder"))
+
+
+def test_a_flavor_that_its_queue_names_later_helps_who_lacked_nodes_in_the_others():
+    driver = driver_with(a_node("n1"), a_node("a1", flavor="a100", product="A100"))
+    fill(driver)
+    driver.send(nominated(a_workload("w1"), flavors=("h100", "a100")))
+    assert State.QUEUED is driver.state("w1")
+
+    assert ["w1"] == placed(driver.send(a_quota(flavors=("h100", "a100"), version=2)))
+
+
+def test_who_lacked_nodes_first_and_quota_then_is_woken_by_quota():
+    driver = driver_with(a_node(gpus=4), quota=8)
+    fill(driver, gpus=4)
+    driver.send(nominated(a_workload("w1", gpus=4)))
+    driver.send(a_quota(gpus=2, version=2), pod_fact(PodsFinished, "full", succeeded=True))
+    assert State.QUEUED is driver.state("w1")
+
+    assert ["w1"] == placed(driver.send(a_quota(gpus=4, version=3)))
+
+
+def test_who_owns_enough_in_a_full_flavor_is_woken_by_quota_in_another():
+    driver = driver_with(a_node("a1", flavor="a100", product="A100", gpus=1), a_node(gpus=4))
+    both = ("h100", "a100")
+    driver.send(a_quota(gpus=2, flavors=both, version=2))
+    driver.send(nominated(a_workload("on-a100"), flavors=("a100",)))
+    fill(driver, gpus=2)
+    driver.send(nominated(a_workload("w1"), flavors=both))
+    assert State.QUEUED is driver.state("w1")
+
+    assert ["w1"] == placed(driver.send(a_quota(gpus=3, flavors=both, version=3)))
+
+
+def test_a_slice_that_its_board_charges_more_for_is_woken_by_quota():
+    board = {"product": "NVIDIA-A100-SXM4-40GB", "mig": 1, "gpus": 1}
+    driver = driver_with(a_node(**board), quota=1)
+    slices = GpuRequest(mig_profile="1g.10gb", mig_count=1)
+    driver.send(nominated(a_workload("share", gpu=GpuRequest(milli=800, memory_mib=1_024))))
+    driver.send(nominated(a_workload("slice", gpu=slices)))
+    assert State.QUEUED is driver.state("slice")
+
+    assert ["slice"] == placed(driver.send(a_quota(gpus=2, version=2)))
 
 
 def test_use_is_counted_once_while_the_cohort_of_a_queue_is_not_known_yet():
