@@ -23,7 +23,6 @@ from shared.core.demand import Gang, PodDemand
 from shared.core.kind import Kind, KindKey
 from shared.core.model import GpuChoice
 from shared.core.shunning import SHUNNED
-from shared.core.spare_room import BRIEF, WIDE
 
 GPU_TAINT: Final = "nvidia.com/gpu"
 SOFT_EFFECT: Final = "PreferNoSchedule"
@@ -127,16 +126,11 @@ def _tolerated(taint: str, choice: GpuChoice, demand: PodDemand) -> bool:
 
 
 def _tiers(cluster: Cluster, gang: Gang, demand: PodDemand, flavor: str) -> Tiers:
-    tiers: dict[tuple[bool, int, int], list[Kind]] = {}
+    tiers: dict[tuple[bool, int], list[Kind]] = {}
     for key in sorted(cluster.kinds):
         kind = cluster.kinds[key]
         if kind_obstacle(kind, gang, demand, flavor) is None:
             soft = any(taint.endswith(f":{SOFT_EFFECT}") for taint in key.taints)
             weight = gang.choice.preferred_products.get(key.product, 0)
-            tiers.setdefault((soft, -weight, _openness(key.pin)), []).append(kind)
+            tiers.setdefault((soft, -weight), []).append(kind)
     return tuple(tuple(tiers[rank]) for rank in sorted(tiers))
-
-
-def _openness(pin: int) -> int:
-    """Nodes kept for a promise first, as few may use them; the room for brief work last."""
-    return 2 if pin == BRIEF else int(pin in (0, WIDE))

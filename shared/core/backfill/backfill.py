@@ -6,8 +6,8 @@ earliest start, and of its nodes those that are free last are pinned, so that th
 free now stay open to all. Others may use pinned nodes only if they end before the start; a node
 that is pinned is of a kind of its own (core/kind.py), so a decision asks no more than before.
 The second promise takes the first for granted, and so on: conservative for these, EASY for the
-rest. A promise is never moved back while its nodes can be free in time; if they cannot, it is
-renewed and counted.
+rest. Promises beyond the second keep no more than half of a flavor's nodes. A promise is never
+moved back while its nodes can be free in time; if they cannot, it is renewed and counted.
 
 Sources: Lifka, EASY (JSSPP'95); Mu'alem and Feitelson (TPDS'01); placement.md 3.6 (node sets).
 A promise is made for pods with whole GPUs; parts of gangs without any find room beside them.
@@ -15,11 +15,19 @@ A promise is made for pods with whole GPUs; parts of gangs without any find room
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from shared.core.backfill.earliest import Earliest
-from shared.core.backfill.promise import LATE_MS, PROMISES_MAX, Promise, Waiter, compared, pins_of
+from shared.core.backfill.promise import (
+    LATE_MS,
+    PROMISES_FREE,
+    PROMISES_MAX,
+    Promise,
+    Waiter,
+    compared,
+    pins_of,
+)
 from shared.core.cluster import Cluster
 from shared.core.spare_room import WIDE_MS, SpareRoom
 from shared.core.timeline import NEVER, Timeline
@@ -116,7 +124,7 @@ class Backfill:
             old = kept.get(waiter.workload_id)
             number = old.number if old is not None else min(numbers)
             promise = self._promise(waiter, number, times, busy)
-            if promise is None:
+            if promise is None or (old is None and self._too_much(promise, fresh.values())):
                 continue
             numbers.discard(number)
             promise = compared(promise, old)
@@ -124,6 +132,16 @@ class Backfill:
             for node in promise.nodes:
                 busy[node] = max(busy.get(node, 0), promise.until_ms)
         return fresh
+
+    def _too_much(self, promise: Promise, others: Collection[Promise]) -> bool:
+        """Whether one more would keep over half of the flavor's nodes; O(kinds)."""
+        flavor = promise.flavor
+        beside = [one for one in others if one.flavor == flavor]
+        if len(beside) < PROMISES_FREE:
+            return False
+        kinds = self._cluster.kinds.values()
+        nodes = sum(kind.nodes for kind in kinds if kind.key.flavor == flavor and kind.key.gpus)
+        return 2 * sum(len(one.nodes) for one in (*beside, promise)) > nodes
 
     def _promise(
         self, waiter: Waiter, number: int, times: tuple[int, int], busy: Mapping[str, int]

@@ -13,6 +13,8 @@ from shared.core.value import Value, replace
 
 PROMISES_MAX: Final = 3
 """Workloads with a promise at a time; others are behind these (ADR 36)."""
+PROMISES_FREE: Final = 2
+"""So many however wide; more of them only as far as half of a flavor's nodes go (ADR 43)."""
 LATE_MS: Final = 60_000
 """A start so much after the promised one is still on time."""
 

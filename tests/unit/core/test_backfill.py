@@ -114,6 +114,16 @@ def test_only_who_ends_in_time_may_use_pinned_nodes():
     assert (promise.number,) == world.backfill.pins_for("gang", NEVER)
 
 
+def test_who_may_use_a_promised_node_takes_it_only_where_it_fits_best():
+    world = World(hours=(0, 0, 0, 0))
+    tight = world.run("part", 1, 6).pods[0].node
+    world.cluster.pin(min(world.cluster.nodes.keys() - {tight}), 1)
+
+    found = world.run("small", 1, 2, pins=(1,))
+
+    assert [tight] == [pod.node for pod in found.pods]
+
+
 def test_a_required_level_is_kept():
     world = World((1, 4, 2, 3))
     topology = TopologyRequest(required=Level.RACK)
@@ -134,6 +144,20 @@ def test_the_second_promise_takes_the_first_for_granted():
     first, second = (world.backfill.promises[name] for name in ("first", "second"))
     assert (2 * HOUR, 4 * HOUR) == (first.start_ms, second.start_ms)
     assert {first.number} == {world.cluster.nodes[node].pin for node in first.nodes}
+
+
+def test_promises_beyond_the_second_leave_half_of_the_nodes_open():
+    world = World(hours=(1, 1, 1, 1, 1, 1))
+    narrow = [a_waiter(name, pods=1) for name in "abc"]
+
+    world.backfill.plan([a_waiter("wide", pods=2), *narrow[:2]], 0)
+    assert {"wide", "a"} == world.backfill.promises.keys()
+    world.backfill.plan(narrow, 0)
+    assert set("abc") == world.backfill.promises.keys()
+
+    world.cluster.remove_node("n6")
+    world.backfill.plan(narrow, 0)
+    assert set("abc") == world.backfill.promises.keys(), "who has a promise keeps it"
 
 
 def test_what_never_ends_is_never_waited_for():

@@ -50,7 +50,7 @@ def test_a_promised_start_is_told_with_the_reason_and_once():
 
 @pytest.mark.parametrize(
     ("hours_ago", "first"),
-    [({"long": 3, "short": 2}, "short"), ({"long": 49, "short": 2}, "long")],
+    [({"long": 3, "short": 2}, "short"), ({"long": 73, "short": 2}, "long")],
 )
 def test_the_head_is_who_waited_longest_for_its_length_until_somebody_is_old(hours_ago, first):
     driver = driver_with(a_node())
@@ -89,7 +89,7 @@ def test_the_head_is_of_the_queue_that_was_kept_shortest_lately():
     )
 
     starts = {one.workload_id: one.start_ms for one in driver.handler.desk.promises.standing}
-    assert ["poor", "even", "rich"] == sorted(queues, key=starts.__getitem__)
+    assert ["poor", "even"] == sorted(starts, key=starts.__getitem__), "a third has no room"
 
 
 def of_age(workload, age, number=1):
@@ -164,7 +164,7 @@ def test_who_borrowed_takes_nodes_that_are_kept_for_borrowers_once_it_is_owed():
 
 
 @pytest.mark.parametrize(
-    ("hours_ago", "first"), [(3, "brief"), (49, "older"), (1, "urgent")], ids=str
+    ("hours_ago", "first"), [(3, "brief"), (73, "older"), (1, "urgent")], ids=str
 )
 def test_of_heads_without_promise_who_waited_longest_for_its_length_starts(hours_ago, first):
     driver = driver_with(a_node())

@@ -243,8 +243,8 @@ def test_freed_quota_wakes_who_lacks_it_or_may_use_more_nodes_by_now(
     driver = driver_with(a_node("n1"), a_node("n2", gpus=2), quota=quota)
     fill(driver)
     fill(driver, gpus=2, name="small")
-    for_days = {"expected_duration_seconds": 200_000}
-    driver.send(nominated(a_workload("wide", gpus=8, **for_days)))
+    wide = a_workload("wide", gpus=8, expected_duration_seconds=200_000)
+    driver.send(nominated(wide))
     tried.clear()
     driver.now_ms += later_hours * 3_600_000
 

@@ -104,8 +104,8 @@ def test_who_owns_enough_in_a_full_flavor_is_woken_by_quota_in_another():
 
 
 def test_a_slice_that_its_board_charges_more_for_is_woken_by_quota():
-    board = {"product": "NVIDIA-A100-SXM4-40GB", "mig": 1, "gpus": 1}
-    driver = driver_with(a_node(**board), quota=1)
+    board = a_node(gpus=1, mig=1, product="NVIDIA-A100-SXM4-40GB")
+    driver = driver_with(board, quota=1)
     slices = GpuRequest(mig_profile="1g.10gb", mig_count=1)
     driver.send(nominated(a_workload("share", gpu=GpuRequest(milli=800, memory_mib=1_024))))
     driver.send(nominated(a_workload("slice", gpu=slices)))
