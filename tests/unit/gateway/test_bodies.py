@@ -58,11 +58,16 @@ def test_a_valid_body_is_decoded_with_its_defaults():
     ],
 )
 def test_what_would_poison_the_log_or_the_database_ends_here_and_fast(body):
-    started = time.process_time()
-
     assert refused(body)
 
-    assert time.process_time() - started < 0.05
+    assert min(_seconds_of_refusing(body) for _ in range(3)) < 0.05
+
+
+def _seconds_of_refusing(body: bytes) -> float:
+    """One of several may meet the garbage collector of a process with thousands of tests."""
+    started = time.process_time()
+    refused(body)
+    return time.process_time() - started
 
 
 def test_twenty_levels_are_enough_and_twenty_one_too_many():
