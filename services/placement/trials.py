@@ -15,7 +15,7 @@ from services.placement.avoided import closed
 from services.placement.desk import Desk
 from services.placement.promise_news import with_promise
 from services.placement.records import Record
-from shared.core.decision import Refusal
+from shared.core.decision import Reason, Refusal
 from shared.core.lifecycle import State
 from shared.core.model import Placement
 from shared.core.placement import PlacementRequest, helps_any, place, request_class
@@ -185,6 +185,8 @@ class Trials:
             record = desk.records.alive[workload_id]
             workload, nomination = record.workload, record.nomination
             assert nomination is not None
+            if self._still_lacks_quota(record):
+                return False
             if any(name in queues for name in desk.usage.path(workload.queue)) and (
                 self._may_lack_quota(record)
             ):
@@ -195,6 +197,12 @@ class Trials:
             return helps_any(desk.cluster, names, workload, pins)
 
         desk.waiting.wake(can_help)
+
+    def _still_lacks_quota(self, record: Record) -> bool:
+        """Whether it was told so, and would hear it again."""
+        reason = self._reasons.get(self._class(record))
+        told = reason is not None and reason.reason is Reason.WAITING_FOR_QUOTA
+        return told and not self._desk.turns.has_quota(record)
 
     def _may_lack_quota(self, record: Record) -> bool:
         """Not who was refused for nodes alone, unless time has opened a room to him since."""

@@ -142,6 +142,11 @@ class Turns:
             return {flavor: usage.headroom(queue, flavor) for flavor in ordered}
         return {flavor: usage.headroom(queue, flavor) for flavor in flavors}
 
+    def has_quota(self, record: Record) -> bool:
+        """Whether the least of its gang may be charged in some flavor now."""
+        least = resources(record.least)
+        return any(least.fits_in(room) for room in self.headroom(record).values())
+
     def lacks_no_quota(self, record: Record) -> bool:
         """Whether no quota that comes free could help it now: it has enough in each flavor.
 

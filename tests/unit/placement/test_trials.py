@@ -253,6 +253,19 @@ def test_freed_quota_wakes_who_lacks_it_or_may_use_more_nodes_by_now(
     assert expected == tried
 
 
+def test_who_would_hear_again_that_quota_is_short_is_not_tried(tried):
+    driver = driver_with(a_node(gpus=16), quota=8)
+    fill(driver, gpus=7)
+    fill(driver, gpus=1, name="small")
+    driver.send(nominated(a_workload("wide", gpus=8)))
+    tried.clear()
+
+    free(driver, "small")
+    assert [] == tried
+
+    assert ["wide"] == placed(free(driver)) == tried
+
+
 def test_nothing_is_tried_when_nothing_became_free(tried):
     driver = driver_with(a_node())
     fill(driver)
