@@ -6,7 +6,6 @@ from collections import Counter
 from typing import Any, Final
 
 from services.quota import metrics
-from services.quota.answers import Answers
 from services.quota.memory import Memory
 from shared.core.amounts import resources
 from shared.core.nomination.decision import Decision, Nominate, Refuse, Withdraw
@@ -28,9 +27,8 @@ PERMITTED_MAX: Final = 1_000
 class Decisions:
     """Puts facts into the outcome of the present batch."""
 
-    def __init__(self, memory: Memory, answers: Answers, cell: int) -> None:
+    def __init__(self, memory: Memory, cell: int) -> None:
         self._memory = memory
-        self._answers = answers
         self._cell = cell
         self._counts: Counter[str] = Counter()
         self._permitted: dict[tuple[Any, ...], tuple[PermittedFlavor, ...]] = {}
@@ -58,7 +56,8 @@ class Decisions:
             if not isinstance(decision, Refuse):
                 self._memory.records.touch(pending)
             if isinstance(decision, Nominate):
-                self._answers.nominated(pending, decision.nomination, self._memory.now_ms)
+                now_ms = self._memory.now_ms
+                self._memory.answers.nominated(pending, decision.nomination, now_ms)
 
     def _fact(self, decision: Decision) -> Wire:
         match decision:

@@ -13,7 +13,6 @@ from collections.abc import Collection, Mapping, Sequence
 import structlog
 
 from services.quota import metrics
-from services.quota.answers import Answers
 from services.quota.decisions import Decisions
 from services.quota.ledger_facts import LedgerFacts
 from services.quota.memory import Action, Memory
@@ -51,8 +50,7 @@ class QuotaHandler:
 
     def _forget(self) -> None:
         self.memory = Memory(self._half_life_ms)
-        self._answers = Answers()
-        self._decisions = Decisions(self.memory, self._answers, self._cell)
+        self._decisions = Decisions(self.memory, self._cell)
         self._turns = 0
         self._actions: Mapping[type[Wire], Action] = {
             **QueueFacts(self.memory).actions(),
@@ -69,6 +67,10 @@ class QuotaHandler:
         cell = (self._cell,)
         return [(ORGANISATION_FACTS, (0,)), (QUEUE_FACTS, cell), (WORKLOAD_FACTS, cell)]
 
+    def first(self) -> Collection[Topic]:
+        """Who waits, before room is given away that came free: the first in order gets it."""
+        return (ORGANISATION_FACTS, QUEUE_FACTS)
+
     def reads(self) -> Collection[type[Wire]]:
         """The payloads that have an action."""
         return self._actions
@@ -79,7 +81,7 @@ class QuotaHandler:
         await self.memory.load(reader)
         for pending in self.memory.records.alive.values():
             if pending.phase is Phase.OFFERED:
-                self._answers.nominated(pending, pending.nomination, 0)
+                self.memory.answers.nominated(pending, pending.nomination, 0)
 
     async def prepare(self, messages: Sequence[Received], reader: Reader) -> None:
         """Everything is in memory."""
@@ -114,7 +116,7 @@ class QuotaHandler:
 
     def due(self, now_ms: int) -> Sequence[Received]:
         """Another turn after one that was cut short, overdue answers, and totals to tell."""
-        self._answers.begin_waiting(now_ms)
+        self.memory.answers.begin_waiting(now_ms)
         messages = []
         for kind, due_ms in self._dues():
             if due_ms is not None and due_ms <= now_ms:
@@ -132,7 +134,7 @@ class QuotaHandler:
         memory = self.memory
         return (
             ("turn", 0 if memory.core.unsettled else None),
-            ("answers", self._answers.due_ms()),
+            ("answers", memory.answers.due_ms()),
             ("ended", memory.ended.due_ms()),
             ("usage", memory.history.due_ms()),
             ("debts", memory.debts.due_ms(alive=bool(memory.records.alive))),
@@ -149,7 +151,7 @@ class QuotaHandler:
             for debts in self.memory.debts.review(self.memory.now_ms, self._cell):
                 self._decisions.emit(debts, "debts", message)
         elif fact.kind == "answers":
-            for pending, nomination in self._answers.overdue(self.memory.now_ms):
+            for pending, nomination in self.memory.answers.overdue(self.memory.now_ms):
                 self.memory.core.refused(pending, nomination)
                 self.memory.records.touch(pending)
 

@@ -75,6 +75,8 @@ class LedgerFacts:
         placement = fact.placement
         if pending.phase is Phase.PLACED:
             self._used(pending, at_ms, resizes_before)
+        if pending.phase is Phase.OFFERED:
+            self._memory.answers.answered(pending, self._memory.now_ms)
         self._core.placed(pending, placement.flavor, amount(placement.charge), fact.attempt)
         pending.placed_at_ms = at_ms
         self._history.change(pending.queue, at_ms, pending.charge[0])
@@ -83,6 +85,8 @@ class LedgerFacts:
     def _refused(self, message: Received, fact: workloads.PlacementRefused) -> None:  # noqa: ARG002
         pending = self._records.alive.get(fact.workload_id)
         if pending is not None and pending.phase is Phase.OFFERED:
+            if pending.nomination == fact.nomination:
+                self._memory.answers.answered(pending, self._memory.now_ms)
             self._core.refused(pending, fact.nomination)
             self._records.touch(pending)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from services.quota.answers import Answers
 from services.quota.budgets import Budgets
 from services.quota.debts import NodeDebts
 from services.quota.documents import Documents
@@ -28,6 +29,7 @@ class Memory:
         self.core = Nominator()
         self.documents = Documents(self.core)
         self.records = Records()
+        self.answers = Answers()
         self.ended = Ended()
         self.history = History(half_life_ms)
         self.budgets = Budgets(self.core)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
@@ -18,6 +17,7 @@ from aiokafka.errors import KafkaError
 from aiokafka.structs import ConsumerRecord
 
 from shared.adapters.kafka_client import options, start, stop
+from shared.adapters.topic_buffers import TopicBuffers
 from shared.ports.errors import Transient
 from shared.ports.kafka_access import KafkaAccess
 from shared.ports.publisher import RawMessage
@@ -26,7 +26,6 @@ from shared.ports.store import OutboxRow
 BATCH_BYTES: Final = 1 << 20
 REQUEST_TIMEOUT_MS: Final = 20_000
 FETCH_WAIT_MS: Final = 500
-BUFFERED_MESSAGES_MAX: Final = 4_000
 PUBLISH_TIMEOUT_SECONDS: Final = 30.0
 POLL_RECORDS: Final = 500
 ACCESS_SECONDS: Final = 5.0
@@ -114,12 +113,12 @@ def _by_partition(rows: Sequence[OutboxRow]) -> dict[tuple[str, int], list[Outbo
 class KafkaSubscription:
     """`ports.Subscription`: one consumer and one pump task for each topic."""
 
-    def __init__(self, access: KafkaAccess, prefix: str) -> None:
+    def __init__(self, access: KafkaAccess, prefix: str, first: Collection[str] = ()) -> None:
         self._access = access
         self._prefix = prefix
         self._consumers: dict[str, AIOKafkaConsumer] = {}
         self._pumps: dict[str, asyncio.Task[None]] = {}
-        self._buffer: deque[RawMessage] = deque()
+        self._buffers = TopicBuffers(first)
         self._arrived = asyncio.Event()
         self._taken = asyncio.Event()
         self._failure: Exception | None = None
@@ -131,7 +130,8 @@ class KafkaSubscription:
         for (topic, partition), offset in offsets.items():
             by_topic.setdefault(topic, {})[partition] = offset
         await asyncio.gather(*(self._end(topic) for topic in by_topic))
-        self._buffer = deque(one for one in self._buffer if one.topic not in by_topic)
+        for topic in by_topic:
+            self._buffers.drop(topic)
         self._failure = None
         await asyncio.gather(*(self._begin(topic, parts) for topic, parts in by_topic.items()))
 
@@ -182,7 +182,7 @@ class KafkaSubscription:
     async def _pump(
         self, topic: str, consumer: AIOKafkaConsumer, offsets: Mapping[int, int]
     ) -> None:
-        """Move records into the buffer; stop reading ahead while it is full."""
+        """Move records into the buffers; stop reading ahead while these are full."""
         positions, careful = dict(offsets), 0
         try:
             while True:
@@ -197,7 +197,7 @@ class KafkaSubscription:
                 for place, records in groups.items():
                     self._deliver(topic, place.partition, records)
                     positions[place.partition] = records[-1].offset + 1
-                while len(self._buffer) >= BUFFERED_MESSAGES_MAX:
+                while self._buffers.full(topic):
                     self._taken.clear()
                     await self._taken.wait()
         except (KafkaError, OSError, UnicodeDecodeError) as error:
@@ -224,13 +224,13 @@ class KafkaSubscription:
                 key=b"",
                 value=b"",
             )
-            self._buffer.append(unread)
+            self._buffers.put(topic, [unread])
             self._arrived.set()
             positions[partition] += 1
         consumer.seek(TopicPartition(f"{self._prefix}.{topic}", partition), positions[partition])
 
     def _deliver(self, topic: str, partition: int, records: Sequence[ConsumerRecord]) -> None:
-        self._buffer.extend(
+        messages = (
             RawMessage(
                 topic=topic,
                 partition=partition,
@@ -242,11 +242,12 @@ class KafkaSubscription:
             )
             for record in records
         )
+        self._buffers.put(topic, messages)
         self._arrived.set()
 
     async def poll(self, max_messages: int, wait_seconds: float) -> list[RawMessage]:
         """What has arrived; raises Transient when a consumer has failed."""
-        if not self._buffer:
+        if not self._buffers:
             self._arrived.clear()
             if self._failure is None:
                 with contextlib.suppress(TimeoutError):
@@ -254,10 +255,9 @@ class KafkaSubscription:
                         await self._arrived.wait()
         if self._failure is not None:
             raise Transient(f"consumer: {self._failure}")
-        count = min(max_messages, len(self._buffer))
-        messages = [self._buffer.popleft() for _ in range(count)]
+        messages = self._buffers.take(max_messages)
         self._taken.set()
-        self._delivered += count
+        self._delivered += len(messages)
         return messages
 
     def delivered_since_last(self) -> int:
@@ -290,5 +290,7 @@ class KafkaSubscription:
 
     async def close(self) -> None:
         """Stop all consumers."""
-        await asyncio.gather(*(self._end(topic) for topic in list(self._consumers)))
-        self._buffer.clear()
+        topics = list(self._consumers)
+        await asyncio.gather(*(self._end(topic) for topic in topics))
+        for topic in topics:
+            self._buffers.drop(topic)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shared.adapters.clock import SystemClock
+from shared.adapters.topic_buffers import TopicBuffers
 from shared.ports.clock import Clock
 from shared.ports.errors import Transient
 from shared.ports.publisher import RawMessage
@@ -73,9 +74,10 @@ class MemoryPublisher:
 class MemorySubscription:
     """`ports.Subscription` on a `MemoryLog`."""
 
-    def __init__(self, log: MemoryLog) -> None:
+    def __init__(self, log: MemoryLog, first: Collection[str] = ()) -> None:
         self._log = log
         self._positions: dict[Place, int] = {}
+        self._buffers = TopicBuffers(first)
         self._arrived = asyncio.Event()
 
     async def assign(self, offsets: Mapping[Place, int]) -> None:
@@ -83,6 +85,8 @@ class MemorySubscription:
         topics = {topic for topic, _ in offsets}
         kept = {place: at for place, at in self._positions.items() if place[0] not in topics}
         self._positions = kept | dict(offsets)
+        for topic in topics:
+            self._buffers.drop(topic)
         if self._arrived not in self._log.listeners:
             self._log.listeners.append(self._arrived)
 
@@ -98,13 +102,11 @@ class MemorySubscription:
         return messages
 
     def _take(self, max_messages: int) -> list[RawMessage]:
-        messages: list[RawMessage] = []
         for place, position in self._positions.items():
-            room = max_messages - len(messages)
-            fresh = self._log.records.get(place, [])[position : position + room]
+            fresh = self._log.records.get(place, [])[position:]
             self._positions[place] = position + len(fresh)
-            messages.extend(fresh)
-        return messages
+            self._buffers.put(place[0], fresh)
+        return self._buffers.take(max_messages)
 
     def wake(self) -> None:
         """Let a waiting `poll` return now."""

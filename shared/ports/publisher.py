@@ -51,7 +51,10 @@ class Subscription(Protocol):
         ...
 
     async def poll(self, max_messages: int, wait_seconds: float) -> list[RawMessage]:
-        """At most `max_messages`, as soon as there is one; empty after `wait_seconds`."""
+        """At most `max_messages`, as soon as there is one; empty after `wait_seconds`.
+
+        Mostly in order of arrival; a backlog of one topic does not hold up another.
+        """
         ...
 
     async def close(self) -> None:

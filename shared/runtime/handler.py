@@ -111,6 +111,15 @@ class Selective(Protocol):
 
 
 @runtime_checkable
+class Foresighted(Protocol):
+    """A handler that wants to know of some topics before it acts on the others."""
+
+    def first(self) -> Collection[Topic]:
+        """Topics that are read before the others, but for a part of each unit."""
+        ...
+
+
+@runtime_checkable
 class Patient(Protocol):
     """A handler for whom large batches matter more than speed: views and sums, not decisions."""
 

@@ -24,7 +24,7 @@ from shared.runtime import telemetry
 from shared.runtime.failpoints import Failpoints
 from shared.runtime.garbage import relax_garbage_collection
 from shared.runtime.giving_way import give_way
-from shared.runtime.handler import Handler
+from shared.runtime.handler import Foresighted, Handler
 from shared.runtime.health import health_app, serve
 from shared.runtime.loop import Loop
 from shared.runtime.session import Session
@@ -92,7 +92,8 @@ def connect(settings: Settings, service: str, shard: str) -> Parts:
 def loop_of(parts: Parts, handler: Handler, watchdog: Watchdog) -> tuple[Loop, KafkaSubscription]:
     """The consumer loop of `handler` on the session of `parts`."""
     settings = parts.settings
-    subscription = KafkaSubscription(settings.kafka, settings.topic_prefix)
+    first = [one.name for one in handler.first()] if isinstance(handler, Foresighted) else ()
+    subscription = KafkaSubscription(settings.kafka, settings.topic_prefix, first)
     loop = Loop(
         handler=handler,
         session=parts.session,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from shared.events.codec import type_of
 from shared.events.registry import TYPE_BY_NAME
 from shared.ports.clock import Clock
 from shared.ports.publisher import RawMessage, Subscription
@@ -14,6 +15,8 @@ from shared.runtime.intake import Batch, Seen, payloads_of, sort_out
 
 POLL_SECONDS: Final = 0.2
 OFFSETS_SECONDS: Final = 1.0
+PASSED_OVER_UNITS: Final = 4
+"""A unit is at most so many times as large by records that are passed over."""
 LINGER_SECONDS: Final = ((200, 0.1), (20, 0.04))
 """After a batch of so many messages, the next one is given a moment to grow."""
 
@@ -74,6 +77,17 @@ class Polling:
         if raw and linger and len(raw) < self._batch_messages_max:
             await asyncio.sleep(linger)
             raw += await self._subscription.poll(self._batch_messages_max - len(raw), 0)
+        return await self._in_place_of_passed_over(raw) if self._passed_over else raw
+
+    async def _in_place_of_passed_over(self, raw: list[RawMessage]) -> list[RawMessage]:
+        """A full unit goes on until nine parts in ten of it are read, within bounds."""
+        fresh, most = raw, self._batch_messages_max
+        while most <= len(raw) < PASSED_OVER_UNITS * most:
+            room = sum(type_of(one.headers) in self._passed_over for one in fresh)
+            fresh = await self._subscription.poll(room, 0) if room > most // 10 else []
+            if not fresh:
+                break
+            raw += fresh
         return raw
 
     async def sort_out(self, raw: list[RawMessage], recent: RecentIds) -> Batch:

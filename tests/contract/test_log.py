@@ -170,6 +170,39 @@ async def test_a_poll_takes_no_more_than_it_was_asked_for(world):
     assert list(range(1, 11)) == seqs([*first, *await world.read(10 - len(first))])
 
 
+async def test_a_backlog_of_one_topic_does_not_hold_up_another(world):
+    await world.publisher.publish([a_row(number) for number in range(1, 24_001)])
+    await world.publisher.publish([a_row(number, topic=OTHER) for number in range(1, 101)])
+
+    read = await _read_until(world, lambda read: sum(one.topic == OTHER for one in read) == 100)
+
+    before = sum(one.topic == TOPIC for one in read)
+    assert before <= 6_000
+    assert list(range(1, before + 1)) == seqs(one for one in read if one.topic == TOPIC)
+
+
+@pytest.mark.parametrize(("first", "second"), [(TOPIC, OTHER), (OTHER, TOPIC)])
+async def test_of_two_backlogs_the_older_is_read_first(world, first, second):
+    await world.publisher.publish([a_row(number, topic=first) for number in range(1, 12_001)])
+    await asyncio.sleep(0.01)
+    await world.publisher.publish([a_row(number, topic=second) for number in range(1, 12_001)])
+
+    read = await _read_until(world, lambda read: len(read) >= 12_000)
+
+    assert sum(one.topic == first for one in read) > 9_000
+
+
+async def _read_until(world, enough):
+    """Polls both topics, which have been read ahead, until it is enough."""
+    await world.subscription.assign({(TOPIC, 0): 0, (OTHER, 0): 0})
+    await asyncio.sleep(1)
+    read: list[Any] = []
+    while not enough(read) and (more := await world.subscription.poll(500, 5)):
+        read += more
+        await asyncio.sleep(0.02)  # as long as a unit takes at least, and more is read ahead
+    return read
+
+
 async def test_a_poll_returns_as_soon_as_there_is_something(world):
     await world.subscription.assign({(TOPIC, 0): 0})
     polled = asyncio.create_task(world.subscription.poll(10, 30))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.quota.answers import ANSWER_WAIT_MS
+from services.quota.answers import SILENCE_MS
 from services.quota.handler import QuotaHandler
 from shared.core.decision import Reason
 from shared.core.lifecycle import State
@@ -253,7 +253,7 @@ async def test_answers_are_waited_for_anew_after_a_restart(bench: Bench) -> None
     review = fresh.due(later_ms)
     assert [one.topic for one in review] == ["deadline/debts/cell-0/1"]
     fresh.decide(review, later_ms)
-    assert fresh.next_due_ms() == later_ms + ANSWER_WAIT_MS
+    assert fresh.memory.answers.due_ms() == later_ms + SILENCE_MS
 
 
 async def test_the_role_of_the_service_cannot_rewrite_its_audit(bench: Bench) -> None:

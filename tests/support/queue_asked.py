@@ -16,6 +16,7 @@ from tests.support.quota_reference import UNITS
 from tests.support.reference_queue import OPEN, ReferenceQueue
 
 ANSWER_WAIT_MS = 5_000
+SILENCE_MS = 120_000
 
 
 class Asked:
@@ -27,6 +28,7 @@ class Asked:
         self.window = window or (self.core.window.open_max, self.core.window.open_each)
         self.core.window.open_max, self.core.window.open_each = self.window
         self.reference = ReferenceQueue(HALF_LIFE_MS)
+        self.reached_ms = self.reached_at_ms = 0
         self.expected, self.passed_over, self.displaced = set(), {}, None
         self.hearers: dict[type, Any] = {
             workloads.WorkloadQueued: self.queued,
@@ -113,8 +115,19 @@ class Asked:
     def deadline(self, _, payload):
         if payload.kind == "answers":
             for one in self.reference.works.values():
-                if one.since_ms + ANSWER_WAIT_MS <= self.reference.now_ms:
+                if self.answer_due_ms(one.since_ms) <= self.reference.now_ms:
                     self.answered(one)
+
+    def answer_due_ms(self, since_ms):
+        """Five seconds, if placement has come so far that it could have answered."""
+        if since_ms > self.reached_ms:
+            return since_ms + SILENCE_MS
+        told_ms = self.reached_at_ms if since_ms == self.reached_ms else since_ms
+        return told_ms + ANSWER_WAIT_MS
+
+    def placement_reached(self, work):
+        if work.phase == "offered" and work.since_ms > self.reached_ms:
+            self.reached_ms, self.reached_at_ms = work.since_ms, self.reference.now_ms
 
     def reprioritised(self, work, command):
         if work.phase in OPEN and command.priority != work.priority:
@@ -123,6 +136,7 @@ class Asked:
         work.priority = command.priority
 
     def placed(self, work, fact):
+        self.placement_reached(work)
         self.take_back(work, "placed")
         charge = fact.placement.charge
         work.flavor = fact.placement.flavor
@@ -133,6 +147,7 @@ class Asked:
 
     def refused(self, work, fact):
         if fact.nomination == work.nomination:
+            self.placement_reached(work)
             self.answered(work)
 
     def back(self, work, fact):

@@ -1,6 +1,7 @@
 """A quota handler without a loop: messages in, emits and rows out."""
 
 from services.quota.handler import QuotaHandler
+from shared.core.decision import Reason
 from shared.core.lifecycle import State
 from shared.core.model import Placement, Workload
 from shared.core.units import Resources
@@ -84,6 +85,18 @@ class Ledger:
             placed_at_ms=at_ms,
             submitted_at_ms=1000,
         )
+
+    def refuse(self, identifier, nomination):
+        refused = workloads.PlacementRefused(
+            workload_id=identifier,
+            team="t",
+            queue="q",
+            nomination=nomination,
+            reason=Reason.NO_CAPACITY,
+            message="",
+            next_step="",
+        )
+        return self.decide(refused, topic=WORKLOAD_FACTS.name)
 
     def resize(self, identifier, gpus, resizes, at_ms):
         charge = Resources(gpu_milli=gpus * 1000, cpu_milli=0, memory_mib=0)

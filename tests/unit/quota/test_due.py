@@ -1,6 +1,8 @@
 """What quota does without a message: long queues in turns, overdue answers, totals to tell."""
 
-from services.quota.answers import ANSWER_WAIT_MS
+import pytest
+
+from services.quota.answers import ANSWER_WAIT_MS, SILENCE_MS
 from shared.core.lifecycle import State
 from shared.core.nomination.pending import Phase
 from shared.core.units import UNLIMITED
@@ -26,22 +28,80 @@ def test_a_long_queue_is_nominated_in_turns():
         one for one in (*first.emits, *second.emits) if isinstance(one.payload, WorkloadNominated)
     ]
     assert len(nominated) == 1_200
-    assert ledger.handler.next_due_ms() == ledger.now_ms + ANSWER_WAIT_MS
+    assert answers_due_ms(ledger) == ledger.now_ms + SILENCE_MS
     assert ledger.handler.due(ledger.now_ms) == []
 
 
 def test_a_nomination_that_nobody_answers_counts_for_a_while_only():
     ledger = Ledger(queue_document(gpus=1))
     ledger.queue(a_workload("w1"), a_workload("w2"))
-    due_ms = ledger.now_ms + ANSWER_WAIT_MS
-    assert ledger.handler.next_due_ms() == due_ms
-    assert ledger.handler.due(due_ms - 1) == []
+    due_ms = ledger.now_ms + SILENCE_MS
+    assert answers_due_ms(ledger) == due_ms
+    assert answers_overdue(ledger, due_ms - 1) == []
 
-    outcome = ledger.handler.decide(ledger.handler.due(due_ms), due_ms)
+    outcome = ledger.handler.decide(answers_overdue(ledger, due_ms), due_ms)
 
     assert short(outcome) == ["WorkloadNominated:w2"]
     assert phase(ledger) is Phase.REFUSED
-    assert ledger.handler.next_due_ms() == due_ms + ANSWER_WAIT_MS
+    assert answers_due_ms(ledger) == due_ms + SILENCE_MS
+
+
+def test_what_was_nominated_before_an_answered_one_is_waited_for_five_seconds():
+    ledger = Ledger(queue_document(gpus=2))
+    ledger.queue(a_workload("w1"))
+    begin_ms = ledger.now_ms
+    ledger.now_ms += 1_000
+    ledger.queue(a_workload("w2"), a_workload("w3"))
+    assert answers_due_ms(ledger) == begin_ms + SILENCE_MS
+    ledger.now_ms += 30_000
+
+    ledger.place("w2")
+
+    outcome = ledger.handler.decide(answers_overdue(ledger, ledger.now_ms), ledger.now_ms)
+    assert short(outcome) == ["WorkloadNominated:w3"]
+    assert phase(ledger, "w1") is Phase.REFUSED
+    assert answers_due_ms(ledger) == ledger.now_ms + SILENCE_MS
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_the_rest_of_a_unit_has_five_seconds_from_its_first_answer(refused):
+    ledger = Ledger(queue_document(gpus=2))
+    ledger.queue(a_workload("w1"), a_workload("w2"))
+    ledger.now_ms += 30_000
+
+    if refused:
+        ledger.refuse("w1", nomination=1)
+    else:
+        ledger.place("w1")
+
+    assert answers_due_ms(ledger) == ledger.now_ms + ANSWER_WAIT_MS
+
+
+def test_an_answer_to_another_nomination_proves_nothing():
+    ledger = Ledger(queue_document(gpus=2))
+    ledger.queue(a_workload("w1"), a_workload("w2"))
+    begin_ms = ledger.now_ms
+    ledger.now_ms += 30_000
+
+    ledger.refuse("w1", nomination=7)
+
+    assert answers_due_ms(ledger) == begin_ms + SILENCE_MS
+
+
+def test_who_leaves_before_the_answer_is_not_waited_for():
+    ledger = Ledger(queue_document(gpus=2))
+    ledger.queue(a_workload("w1"))
+    ledger.end(workloads.WorkloadCancelled, "w1", State.CANCELLED)
+
+    assert answers_due_ms(ledger) is None
+
+
+def answers_due_ms(ledger):
+    return ledger.handler.memory.answers.due_ms()
+
+
+def answers_overdue(ledger, now_ms):
+    return of_kind(ledger.handler.due(now_ms), "answers")
 
 
 def test_an_answered_nomination_is_not_waited_for():
@@ -49,8 +109,7 @@ def test_an_answered_nomination_is_not_waited_for():
     ledger.queue(a_workload("w1"))
     ledger.place("w1")
 
-    overdue = ledger.handler.due(ledger.now_ms + ANSWER_WAIT_MS)
-    assert of_kind(overdue, "answers") == []
+    assert answers_overdue(ledger, ledger.now_ms + SILENCE_MS) == []
 
 
 def test_how_many_have_ended_is_told_once_a_second_and_team():

@@ -32,6 +32,17 @@ async def test_messages_that_the_handler_does_not_read_are_passed_over(world):
     assert {an_event(1).id, an_event(3).id} == set(world.shard.inbox)
 
 
+async def test_what_is_passed_over_takes_no_room_in_a_unit_within_bounds(world):
+    world.handler.readable = [CancelWorkload]
+    other = HoldWorkload(workload_id="w0", team="t")
+    read = {1, 5, 6, 30, 40}
+    world.feed(*(an_event(one) if one in read else an_event(one, other) for one in range(1, 41)))
+    world.begin(batch=4)
+    await world.read_to(40)
+
+    assert [names(1, 5, 6), names(30), names(40)] == [one for one in world.handler.batches if one]
+
+
 async def test_offsets_of_messages_passed_over_are_noted_once_a_second(world):
     world.handler.readable = []
     world.feed_numbers(1, 2)
