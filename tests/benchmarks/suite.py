@@ -113,8 +113,10 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(short), help="names, such as packing,mig")
     parser.add_argument("--into", type=Path, default=Path(".muster/benchmarks"))
     options = parser.parse_args()
-    options.into.mkdir(parents=True, exist_ok=True)
     names = options.only.split(",")
+    if unknown := [one for one in names if one not in short]:
+        parser.error(f"--only: {', '.join(unknown)} is none of {', '.join(short)}")
+    options.into.mkdir(parents=True, exist_ok=True)
     failed = 0
     for name in names:
         (options.into / f"{name}.json").unlink(missing_ok=True)
