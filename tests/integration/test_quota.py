@@ -8,7 +8,6 @@ import pytest
 
 from services.quota.answers import SILENCE_MS
 from services.quota.handler import QuotaHandler
-from shared.core.decision import Reason
 from shared.core.lifecycle import State
 from shared.core.model import Placement
 from shared.core.nomination.pending import Phase
@@ -20,7 +19,7 @@ from shared.events.topics import ORGANISATION_FACTS, QUEUE_FACTS, WORKLOAD_FACTS
 from tests.fixtures.servers import Database
 from tests.unit.admission.store_desk import Bench
 from tests.unit.admission.support import received
-from tests.unit.quota.support import a_workload, queue_document
+from tests.unit.quota.support import a_refusal, a_workload, queue_document
 
 NOW_MS = 1_700_000_000_000
 
@@ -102,17 +101,7 @@ class Story:
         )
 
     def _refusal(self, identifier: str, nomination: int) -> Any:
-        return self._message(
-            workloads.PlacementRefused(
-                workload_id=identifier,
-                team="t",
-                queue="q",
-                nomination=nomination,
-                reason=Reason.NO_CAPACITY,
-                message="",
-                next_step="",
-            )
-        )
+        return self._message(a_refusal(identifier, nomination))
 
     def _placement(self, identifier: str) -> Any:
         self.states[identifier] = "placed"

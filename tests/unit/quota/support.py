@@ -30,6 +30,18 @@ def a_workload(identifier="w1", gpus=1, queue="q", priority=0, at_ms=1000, **res
     )
 
 
+def a_refusal(identifier, nomination):
+    return workloads.PlacementRefused(
+        workload_id=identifier,
+        team="t",
+        queue="q",
+        nomination=nomination,
+        reason=Reason.NO_CAPACITY,
+        message="",
+        next_step="",
+    )
+
+
 class Ledger:
     """A quota handler and what placement would tell it; every call is one batch."""
 
@@ -87,16 +99,7 @@ class Ledger:
         )
 
     def refuse(self, identifier, nomination):
-        refused = workloads.PlacementRefused(
-            workload_id=identifier,
-            team="t",
-            queue="q",
-            nomination=nomination,
-            reason=Reason.NO_CAPACITY,
-            message="",
-            next_step="",
-        )
-        return self.decide(refused, topic=WORKLOAD_FACTS.name)
+        return self.decide(a_refusal(identifier, nomination), topic=WORKLOAD_FACTS.name)
 
     def resize(self, identifier, gpus, resizes, at_ms):
         charge = Resources(gpu_milli=gpus * 1000, cpu_milli=0, memory_mib=0)
@@ -150,6 +153,7 @@ __all__ = [
     "CohortApplied",
     "FlavorApplied",
     "Ledger",
+    "a_refusal",
     "a_workload",
     "phase",
     "queue_document",
