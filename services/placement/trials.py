@@ -185,10 +185,11 @@ class Trials:
             record = desk.records.alive[workload_id]
             workload, nomination = record.workload, record.nomination
             assert nomination is not None
-            if self._still_lacks_quota(record):
+            request = self._class(record)
+            if self._still_lacks_quota(record, request):
                 return False
             if any(name in queues for name in desk.usage.path(workload.queue)) and (
-                self._may_lack_quota(record)
+                self._may_lack_quota(record, request)
             ):
                 return True
             names = (name for flavor in nomination.flavors for name in freed.get(flavor, ()))
@@ -198,15 +199,15 @@ class Trials:
 
         desk.waiting.wake(can_help)
 
-    def _still_lacks_quota(self, record: Record) -> bool:
-        """Whether it was told so, and would hear it again."""
-        reason = self._reasons.get(self._class(record))
-        told = reason is not None and reason.reason is Reason.WAITING_FOR_QUOTA
+    def _still_lacks_quota(self, record: Record, request: Hashable) -> bool:
+        """Whether its class was told so, and would hear it again."""
+        refusal = self._reasons.get(request)
+        told = refusal is not None and refusal.reason is Reason.WAITING_FOR_QUOTA
         return told and not self._desk.turns.has_quota(record)
 
-    def _may_lack_quota(self, record: Record) -> bool:
+    def _may_lack_quota(self, record: Record, request: Hashable) -> bool:
         """Not who was refused for nodes alone, unless time has opened a room to him since."""
-        rooms = self._lacks_nodes.get(self._class(record))
+        rooms = self._lacks_nodes.get(request)
         return rooms is None or rooms != self._desk.promises.rooms_for(record, self._desk.now_ms)
 
     def _try(self, record: Record) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shared.adapters.clock import SystemClock
@@ -74,10 +74,10 @@ class MemoryPublisher:
 class MemorySubscription:
     """`ports.Subscription` on a `MemoryLog`."""
 
-    def __init__(self, log: MemoryLog, first: Collection[str] = ()) -> None:
+    def __init__(self, log: MemoryLog) -> None:
         self._log = log
         self._positions: dict[Place, int] = {}
-        self._buffers = TopicBuffers(first)
+        self._buffers = TopicBuffers()
         self._arrived = asyncio.Event()
 
     async def assign(self, offsets: Mapping[Place, int]) -> None:

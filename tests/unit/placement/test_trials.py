@@ -1,4 +1,4 @@
-"""In which order open nominations are tried, what wakes them, and what they are told."""
+"""In which order open nominations are tried, and what they are told."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from services.placement import trials
 from shared.core.decision import Reason
 from shared.core.lifecycle import State
 from shared.core.model import GpuRequest
-from shared.core.placement import place
 from shared.events.nodes import GpuHealthReported
-from shared.events.pods import PodsFinished, PodsGone, PodsRunning
+from shared.events.pods import PodsFinished, PodsGone
 from shared.events.quotas import NominationWithdrawn
 from shared.events.workloads import CancelWorkload
 from tests.support.placement_driver import (
@@ -23,19 +22,6 @@ from tests.support.placement_driver import (
     reported,
 )
 from tests.unit.placement.trying import driver_with, fill, free, placed, refusals
-
-
-@pytest.fixture
-def tried(monkeypatch):
-    """Names of the workloads that were tried, in order."""
-    names: list[str] = []
-
-    def watched(cluster, request):
-        names.append(request.workload.id)
-        return place(cluster, request)
-
-    monkeypatch.setattr(trials, "place", watched)
-    return names
 
 
 def test_the_smallest_order_key_is_placed_first_whatever_came_first():
@@ -194,87 +180,6 @@ def test_two_strict_queues_do_not_hold_each_other_up():
     )
 
     assert ["free"] == placed(payloads)
-
-
-def test_a_freed_node_wakes_only_the_classes_that_it_can_help(tried):
-    driver = driver_with(a_node("n1"), a_node("a1", flavor="a100", product="A100"))
-    driver.send(a_quota("other", flavors=("h100", "a100")), a_quota("third"))
-    fill(driver)
-    other = a_workload("on-a100", gpus=8, queue="other")
-    driver.send(nominated(other, flavors=("a100",)))
-    driver.send(
-        nominated(a_workload("more-a100", queue="other"), flavors=("a100",)),
-        nominated(a_workload("h100", queue="third")),
-    )
-    tried.clear()
-
-    driver.send(GpuHealthReported(node="n1", gpu=0, healthy=True, generation=2))
-    assert [] == tried
-    free(driver)
-
-    assert ["h100"] == tried
-
-
-def test_freed_quota_wakes_the_queues_below_it_and_no_others(tried):
-    driver = driver_with(a_node("n1", gpus=64))
-    driver.send(
-        a_quota("top", gpus=2, kind="cohort"),
-        a_quota("a", gpus=0, parent="top"),
-        a_quota("b", gpus=0, parent="top"),
-        a_quota("c", gpus=0),
-    )
-    driver.send(nominated(a_workload("holder", gpus=2, queue="a")))
-    driver.send(
-        nominated(a_workload("sister", queue="b")), nominated(a_workload("stranger", queue="c"))
-    )
-    tried.clear()
-
-    payloads = driver.send(a_quota("top", gpus=3, kind="cohort", version=2))
-
-    assert ["sister"] == tried == placed(payloads)
-
-
-@pytest.mark.parametrize(
-    ("quota", "later_hours", "expected"), [(100, 0, []), (10, 0, ["wide"]), (100, 49, ["wide"])]
-)
-def test_freed_quota_wakes_who_lacks_it_or_may_use_more_nodes_by_now(
-    tried, quota, later_hours, expected
-):
-    driver = driver_with(a_node("n1"), a_node("n2", gpus=2), quota=quota)
-    fill(driver)
-    fill(driver, gpus=2, name="small")
-    wide = a_workload("wide", gpus=8, expected_duration_seconds=200_000)
-    driver.send(nominated(wide))
-    tried.clear()
-    driver.now_ms += later_hours * 3_600_000
-
-    free(driver, "small")
-
-    assert expected == tried
-
-
-def test_who_would_hear_again_that_quota_is_short_is_not_tried(tried):
-    driver = driver_with(a_node(gpus=16), quota=8)
-    fill(driver, gpus=7)
-    fill(driver, gpus=1, name="small")
-    driver.send(nominated(a_workload("wide", gpus=8)))
-    tried.clear()
-
-    free(driver, "small")
-    assert [] == tried
-
-    assert ["wide"] == placed(free(driver)) == tried
-
-
-def test_nothing_is_tried_when_nothing_became_free(tried):
-    driver = driver_with(a_node())
-    fill(driver)
-    driver.send(nominated(a_workload("w1")))
-    tried.clear()
-
-    driver.send(pod_fact(PodsRunning, "full"), nominated(a_workload("w2", gpus=2), order=1))
-
-    assert ["w2"] == tried
 
 
 def test_the_permitted_flavors_are_tried_in_the_order_of_quota():

@@ -1,0 +1,19 @@
+"""What several tests of placement watch."""
+
+import pytest
+
+from services.placement import trials
+from shared.core.placement import place
+
+
+@pytest.fixture
+def tried(monkeypatch):
+    """Names of the workloads that were tried, in order."""
+    names: list[str] = []
+
+    def watched(cluster, request):
+        names.append(request.workload.id)
+        return place(cluster, request)
+
+    monkeypatch.setattr(trials, "place", watched)
+    return names
