@@ -258,8 +258,10 @@ async def two_plans(gateway: Gateway) -> None:
     await publish_facts(gateway.settings, facts, source="a", at_ms=START)
 
     async def told():
-        items = (await gateway.call("GET", "/v1/preemptions?limit=1")).body["items"]
-        return items and items[0]["outcome"] == "placed" and len(items[0]["victims"]) == 2
+        items = (await gateway.call("GET", "/v1/preemptions")).body["items"]
+        known = {victim["team"] for one in items for victim in one["victims"]}  # of their own rows
+        outcomes = [one["outcome"] for one in items]
+        return outcomes == ["placed", "expired: timed-out"] and known == {"blue", "red"}
 
     await until(told)
 
