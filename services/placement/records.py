@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -11,6 +11,7 @@ from shared.core.amounts import Amount
 from shared.core.charges import least_amount
 from shared.core.lifecycle import HOLDING, TERMINAL, State, allowed
 from shared.core.model import Placement, Workload
+from shared.core.placement import request_class
 from shared.core.resize import sized
 from shared.core.waiting import OrderKey
 
@@ -86,10 +87,13 @@ class Record:
     stored_version: int = -1
     least: Amount = field(init=False)
     """What the least of its gang is charged."""
+    request_class: Hashable = field(init=False)
+    """Equal requests get the same answer (core/placement.py)."""
 
     def __post_init__(self) -> None:
-        """The order asks for it again and again."""
+        """Who waits is asked for these again and again."""
         self.least = least_amount(self.workload.spec)
+        self.request_class = request_class(self.workload)
 
     def become(self, state: State) -> State:
         """Take one transition; returns the state before. A forbidden one is a bug here."""

@@ -15,16 +15,15 @@ from services.placement.avoided import closed
 from services.placement.desk import Desk
 from services.placement.promise_news import with_promise
 from services.placement.records import Record
-from shared.core.decision import Reason, Refusal
+from services.placement.resting import Resting
+from shared.core.decision import Refusal
 from shared.core.lifecycle import State
 from shared.core.model import Placement
-from shared.core.placement import PlacementRequest, helps_any, place, request_class
+from shared.core.placement import PlacementRequest, place, refused_again
 from shared.events.deadlines import deadline_message
 from shared.events.envelope import Received
 
 PLACED_MAX: Final = 1_000
-REASONS_MAX: Final = 20_000
-"""Reasons of classes kept; beyond it, those of classes that wait no more are dropped."""
 TOLD_MAX: Final = 200
 """Workloads of one class that hear of a new reason in one unit; others when they are tried."""
 
@@ -34,10 +33,7 @@ class Trials:
 
     def __init__(self, desk: Desk) -> None:
         self.unfinished = False
-        self._desk = desk
-        self._reasons: dict[Hashable, Refusal] = {}
-        self._lacks_nodes: dict[Hashable, tuple[int, ...]] = {}
-        """The rooms open to each class that was refused for nodes alone: no quota helps it."""
+        self._desk, self._resting = desk, Resting(desk)
 
     def load(self) -> None:
         """Let every workload wait that has an open nomination."""
@@ -54,8 +50,8 @@ class Trials:
         self._wait(record)
         request = self._class(record)
         if not self._desk.waiting.resting(request):
-            self._reasons.pop(request, None)
-        elif (reason := self._reasons.get(request)) is not None:
+            self._resting.forget(request)
+        elif (reason := self._resting.reason(request)) is not None:
             # There is none where the head rests for its reserved room, and was never refused.
             self._desk.refuse(record, reason, cause)
 
@@ -88,18 +84,21 @@ class Trials:
         if nomination.strict:
             return ("strict", record.workload.queue)
         waiting = self._desk.promises.waiting_class(record)
-        return (record.workload.queue, nomination.flavors, request_class(record.workload), waiting)
+        return (record.workload.queue, nomination.flavors, record.request_class, waiting)
 
     def run(self) -> None:
         """Wake what this batch can help, then place in order until nothing fits or the bound."""
-        self._forget_reasons()
+        self._resting.trim()
         self._rewind()
         self.unfinished = False
         desk = self._desk
         self._wake(desk.freed_nodes, desk.freed_queues)
-        placed = self._round(self._heads(), (), ())
+        placed = self._heads()
+        placed = self._round(placed, desk.promises.take_loosened(), ())
         if not self.unfinished and (looser := self._promise()):
             self._round(placed, looser, ())
+        if not self.unfinished:
+            self._resting.freed.forget()
 
     def _heads(self) -> int:
         """What became free may complete the nodes of a head: it starts before others take them.
@@ -142,7 +141,8 @@ class Trials:
                 self._wait(record)
                 self.unfinished = True
                 break
-            placed += self._try(record)
+            if not self._refused_as_before(record):
+                placed += self._try(record)
         return placed
 
     def _promise(self) -> Collection[str]:
@@ -150,7 +150,7 @@ class Trials:
         desk = self._desk
         for promise in desk.promises.plan(desk.turns.arrears, desk.now_ms):
             record = desk.records.alive[promise.workload_id]
-            refusal = self._reasons.get(self._class(record))
+            refusal = self._resting.reason(self._class(record))
             if refusal is not None and desk.last_cause is not None:
                 told = with_promise(refusal, promise)
                 desk.refuse(record, told, desk.last_cause, again=True)
@@ -163,68 +163,46 @@ class Trials:
             self._desk.waiting.rewind()
         turns.fell = False
 
-    def _forget_reasons(self) -> None:
-        """Keep only those of classes that rest, once there are many."""
-        if len(self._reasons) > REASONS_MAX:
-            resting = self._desk.waiting.resting
-            self._reasons = {one: why for one, why in self._reasons.items() if resting(one)}
-            lacks = self._lacks_nodes.items()
-            self._lacks_nodes = {one: rooms for one, rooms in lacks if one in self._reasons}
-
     def _wake(self, nodes: Collection[str], queues: Collection[str]) -> None:
         if not nodes and not queues:
             return
-        desk = self._desk
-        freed: dict[str, list[str]] = {}
-        for name in nodes:
-            node = desk.cluster.node(name)
-            if node is not None:
-                freed.setdefault(node.flavor, []).append(name)
+        desk, resting = self._desk, self._resting
+        resting.freed.add(nodes)
 
         def can_help(workload_id: str) -> bool:
             record = desk.records.alive[workload_id]
-            workload, nomination = record.workload, record.nomination
-            assert nomination is not None
-            request = self._class(record)
-            if self._still_lacks_quota(record, request):
-                return False
-            if any(name in queues for name in desk.usage.path(workload.queue)) and (
-                self._may_lack_quota(record, request)
-            ):
-                return True
-            names = (name for flavor in nomination.flavors for name in freed.get(flavor, ()))
-            yields = desk.turns.yields_to(record)
-            pins = desk.promises.pins_for(record, desk.now_ms, yields)
-            return helps_any(desk.cluster, names, workload, pins)
+            return resting.can_help(record, self._class(record), queues)
 
         desk.waiting.wake(can_help)
 
-    def _still_lacks_quota(self, record: Record, request: Hashable) -> bool:
-        """Whether its class was told so, and would hear it again."""
-        refusal = self._reasons.get(request)
-        told = refusal is not None and refusal.reason is Reason.WAITING_FOR_QUOTA
-        return told and not self._desk.turns.has_quota(record)
-
-    def _may_lack_quota(self, record: Record, request: Hashable) -> bool:
-        """Not who was refused for nodes alone, unless time has opened a room to him since."""
-        rooms = self._lacks_nodes.get(request)
-        return rooms is None or rooms != self._desk.promises.rooms_for(record, self._desk.now_ms)
-
     def _try(self, record: Record) -> int:
         """Place it, or let its class rest with the reason; how many were placed."""
-        nomination = record.nomination
         if self._reserved(record):
             self._rest(record)
             return 0
-        cause = self._desk.nominated.get(record.workload.id, self._desk.last_cause)
-        assert nomination is not None
-        assert cause is not None
         answer = self._place(record)
         if isinstance(answer, Refusal):
-            self._refused(record, answer, cause)
+            self._refused(record, answer)
             return 0
-        transitions.place(self._desk, record, answer, cause)
+        transitions.place(self._desk, record, answer, self._cause(record))
+        self._resting.freed.taken(answer.flavor, {pod.node for pod in answer.pods})
         return 1
+
+    def _cause(self, record: Record) -> Received:
+        cause = self._desk.nominated.get(record.workload.id, self._desk.last_cause)
+        assert cause is not None
+        return cause
+
+    def _refused_as_before(self, record: Record) -> bool:
+        """Let it rest without a search, if others have taken all that could have helped it."""
+        nomination, request = record.nomination, self._class(record)
+        known = self._resting.still_holds(record, request)
+        if known is None or nomination is None or self._reserved(record):
+            return False
+        refused_again(self._desk.cluster, record.sized, nomination.flavors)
+        self._desk.waiting.rest(record.workload.id, request, nomination.order_key)
+        self._tell(record, request, known)
+        return True
 
     def _place(self, record: Record) -> Placement | Refusal:
         """What is owed takes the nodes that are kept for borrowers, if no others will do."""
@@ -244,26 +222,27 @@ class Trials:
         more = desk.promises.pins_for(record, now_ms, desk.turns.yields_to(record))
         return answer if more == pins else place(desk.cluster, replaced(request, pins=more))
 
-    def _refused(self, record: Record, refusal: Refusal, cause: Received) -> None:
-        assert record.nomination is not None
-        desk, request = self._desk, self._rest(record)
-        if desk.turns.lacks_no_quota(record):
-            self._lacks_nodes[request] = desk.promises.rooms_for(record, desk.now_ms)
+    def _refused(self, record: Record, refusal: Refusal) -> None:
+        request = self._rest(record)
+        known = self._resting.refused(record, request, refusal)
+        self._tell(record, request, refusal)
+        if known is None or known.reason is not refusal.reason:
+            self._tell_class(request, refusal, self._cause(record))
+
+    def _tell(self, record: Record, request: Hashable, refusal: Refusal) -> None:
+        """It hears why it waits, and may be promised a start."""
+        desk = self._desk
         desk.promises.refused(record, request, refusal, desk.now_ms)
-        known = self._reasons.get(request)
-        self._reasons[request] = refusal
         promise = desk.promises.of(record.workload.id)
         told = with_promise(refusal, promise) if promise is not None else refusal
-        desk.refuse(record, told, cause)
-        if known is None or known.reason is not refusal.reason:
-            self._tell_class(request, refusal, cause)
+        desk.refuse(record, told, self._cause(record))
 
     def _rest(self, record: Record) -> Hashable:
         """Let its class wait until something frees up that can help it."""
         nomination, request = record.nomination, self._class(record)
         assert nomination is not None
         order_key = nomination.order_key
-        self._lacks_nodes.pop(request, None)
+        self._resting.rests(request)
         self._desk.waiting.rest(
             record.workload.id, request, order_key, alike=not nomination.strict
         )
@@ -279,7 +258,7 @@ class Trials:
         """The head of each class that rests, with what it was told."""
         for workload_id in self._desk.waiting.resting_heads():
             record = self._desk.records.alive[workload_id]
-            refusal = self._reasons.get(self._class(record))
+            refusal = self._resting.reason(self._class(record))
             if refusal is not None and record.nomination is not None:
                 yield record, refusal
 

@@ -54,6 +54,9 @@ class Turns:
         self._fresh_debts: dict[str, None] = {}
         self.fell = False
         """Whether ranks may have fallen since the index was rewound."""
+        self._borrowing: dict[tuple[str, int], bool] = {}
+        """By workload and number of nomination, as far as it was asked since quota changed."""
+        self._seen_changes = 0
 
     async def load(self, reader: Reader) -> None:
         """Rebuild from the rows."""
@@ -106,15 +109,21 @@ class Turns:
 
     def yields_to(self, record: Record) -> Callable[[str], bool] | None:
         """Who gives way to it: to what is owed, everybody who would borrow (docs/adr/0035)."""
-        return self._borrows if not self._borrows(record.workload.id) else None
+        return self.borrows if not self.borrows(record.workload.id) else None
 
-    def _borrows(self, workload_id: str) -> bool:
+    def borrows(self, workload_id: str) -> bool:
         """Whether it waits for more than its queue owns."""
         record = self._records.alive.get(workload_id)
         if record is None or record.nomination is None:
             return False
-        node, flavors = self._usage.tree.node(record.workload.queue), record.nomination.flavors
-        return borrows(node, flavors, record.least)
+        if self._seen_changes != self._usage.changes:
+            self._borrowing, self._seen_changes = {}, self._usage.changes
+        key = workload_id, record.nomination.number
+        found = self._borrowing.get(key)
+        if found is None:
+            node, flavors = self._usage.tree.node(record.workload.queue), record.nomination.flavors
+            found = self._borrowing[key] = borrows(node, flavors, record.least)
+        return found
 
     def _used(self, queue: str) -> int:
         found = self._now.get(queue)
@@ -147,17 +156,16 @@ class Turns:
         least = resources(record.least)
         return any(least.fits_in(room) for room in self.headroom(record).values())
 
-    def lacks_no_quota(self, record: Record) -> bool:
-        """Whether no quota that comes free could help it now: it has enough in each flavor.
+    def has_quota_everywhere(self, record: Record) -> bool:
+        """Whether the least of its gang may be charged in each of its flavors now.
 
-        And it owns enough, so that it gets no other nodes by being owed. What MIG slices are
-        charged depends on the board: these may lack quota whenever they are refused.
+        What MIG slices are charged depends on the board: for these nobody knows.
         """
         assert record.nomination is not None
         if any(one.gpu.mig_profile for one in record.workload.spec.pod_sets):
             return False
         headroom, least = self.headroom(record), resources(record.least)
-        return not self._borrows(record.workload.id) and all(
+        return all(
             flavor in headroom and least.fits_in(headroom[flavor])
             for flavor in record.nomination.flavors
         )

@@ -35,6 +35,8 @@ class Usage:
         self._flavors: dict[str, dict[str, None]] = {}
         """Flavors in which a node has a row: those that it or a node below it ever named."""
         self._kept = 0
+        self.changes = 0
+        """How often a limit or what is taken has changed."""
 
     def put(self, fact: QuotaChanged) -> list[str]:
         """Take the limits of one node; the names whose rows change, none if it is old news."""
@@ -46,6 +48,7 @@ class Usage:
         if node is None:
             return []
         self.facts[fact.name] = fact
+        self.changes += 1
         for flavor in fact.flavors:
             self.has_row(fact.name, flavor.flavor)
         joined = self.path(fact.name)
@@ -92,14 +95,17 @@ class Usage:
 
     def charge(self, queue: str, flavor: str, charge: Resources) -> None:
         """Count a charge at the queue and wherever above it counts."""
+        self.changes += 1
         self.tree.charge(queue, flavor, amount(charge))
 
     def release(self, queue: str, flavor: str, charge: Resources) -> list[str]:
         """Undo `charge`; the nodes, from the queue up, that have more room now."""
+        self.changes += 1
         return self.tree.charge(queue, flavor, amount(charge), -1)
 
     def keep(self, shifts: Sequence[Shift], sign: int) -> None:
         """Count what a reservation keeps, or with `sign` -1 no longer."""
+        self.changes += 1
         self._kept += sign * len(shifts)
         for queue, flavor, kept, direction in shifts:
             self.tree.promise(queue, flavor, kept, sign * direction)

@@ -19,7 +19,7 @@ GPU memory, driver, CUDA, MIG profile. Cordoned, unready and unhealthy nodes are
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 
 from shared.core.cluster import Cluster
 from shared.core.decision import Refusal
@@ -37,7 +37,16 @@ from shared.core.statement import Statement
 from shared.core.topology import span_of
 from shared.core.units import NOTHING
 
-__all__ = ["PlacementRequest", "explain", "grow", "helps", "helps_any", "place", "request_class"]
+__all__ = [
+    "PlacementRequest",
+    "explain",
+    "grow",
+    "helps",
+    "helps_any",
+    "place",
+    "refused_again",
+    "request_class",
+]
 
 
 def place(cluster: Cluster, request: PlacementRequest) -> Placement | Refusal:
@@ -55,9 +64,18 @@ def place(cluster: Cluster, request: PlacementRequest) -> Placement | Refusal:
         if statement is not None:
             cluster.market(flavor).mix.note(gang, placed=True)
             return placement_of(flavor, statement)
-    for flavor in request.flavors[:1]:
-        cluster.market(flavor).mix.note(gang, placed=False)
+    _note_refused(cluster, gang, request.flavors)
     return explain(cluster, request)
+
+
+def refused_again(cluster: Cluster, workload: Workload, flavors: Sequence[str]) -> None:
+    """What is known to be refused is demand all the same: counts it as `place` would."""
+    _note_refused(cluster, gang_of(workload), flavors)
+
+
+def _note_refused(cluster: Cluster, gang: Gang, flavors: Sequence[str]) -> None:
+    for flavor in flavors[:1]:
+        cluster.market(flavor).mix.note(gang, placed=False)
 
 
 def learn(cluster: Cluster, workload: Workload, flavor: str) -> None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from services.placement import trials
 from shared.events.nodes import GpuHealthReported
 from shared.events.pods import PodsRunning
+from shared.events.workloads import CancelWorkload
 from tests.support.placement_driver import (
     a_node,
     a_quota,
     a_workload,
+    command,
     nominated,
     pod_fact,
 )
-from tests.unit.placement.trying import driver_with, fill, free, placed
+from tests.unit.placement.trying import driver_with, fill, free, placed, refusals
 
 
 def test_a_freed_node_wakes_only_the_classes_that_it_can_help(tried):
@@ -95,3 +98,45 @@ def test_nothing_is_tried_when_nothing_became_free(tried):
     driver.send(pod_fact(PodsRunning, "full"), nominated(a_workload("w2", gpus=2), order=1))
 
     assert ["w2"] == tried
+
+
+@pytest.fixture
+def crowded():
+    """A node with 7, 2 and 1 GPUs taken; three classes wait, of one GPU each."""
+    driver = driver_with(a_node(gpus=10))
+    for name, gpus in (("full", 7), ("two", 2), ("one", 1)):
+        fill(driver, gpus, name)
+    for order, name in enumerate(("a", "b", "c")):
+        driver.send(nominated(a_workload(name, cpu_milli=1_000 + order), order=order))
+    return driver
+
+
+def test_what_others_took_is_not_searched_by_those_behind_them(crowded, tried):
+    payloads = free(crowded, "one")
+
+    assert ["a"] == placed(payloads) == tried
+    assert [] == refusals(payloads)
+    assert ["b", "c"] == placed(free(crowded)) == tried[1:]
+
+
+def test_what_the_first_leaves_is_for_those_behind_him(crowded, tried):
+    assert ["a", "b"] == placed(free(crowded, "two")) == tried
+
+
+def test_what_came_free_is_remembered_until_all_whom_it_woke_were_tried(
+    crowded, tried, monkeypatch
+):
+    monkeypatch.setattr(trials, "PLACED_MAX", 1)
+
+    assert ["a"] == placed(free(crowded, "two"))
+    assert ["b"] == placed(crowded.due())
+    assert [] == placed(crowded.due())
+    assert ["a", "b"] == tried
+
+
+def test_the_next_of_a_strict_queue_is_not_refused_for_what_the_first_lacked():
+    driver = driver_with(a_node(gpus=4))
+    driver.send(nominated(a_workload("wide", gpus=8), strict=True))
+    driver.send(nominated(a_workload("small"), strict=True, order=1))
+
+    assert ["small"] == placed(driver.send(command(CancelWorkload, "wide")))

@@ -19,6 +19,7 @@ from tests.support.placement_driver import (
     pod_fact,
     reported,
 )
+from tests.unit.placement.trying import driver_with, fill, free
 
 HALF_LIFE_MS = 604_800_000
 
@@ -205,3 +206,24 @@ async def test_debts_are_kept_over_a_restart():
 
 def turns_writes(driver):
     return [one for one in driver.outcome.writes if "placement.node_debt" in one.sql]
+
+
+def test_who_borrows_is_asked_anew_when_use_or_a_limit_changes():
+    driver = driver_with(a_node(gpus=4), quota=8)
+    driver.send(nominated(a_workload("wide", gpus=8)))
+    turns = driver.handler.desk.turns
+    seen = [turns.borrows("wide")]
+
+    fill(driver, gpus=4)
+    seen.append(turns.borrows("wide"))
+    driver.send(a_quota(gpus=12, version=2))
+    seen.append(turns.borrows("wide"))
+    driver.send(a_quota(gpus=8, version=3))
+    seen.append(turns.borrows("wide"))
+    free(driver)
+    seen.append(turns.borrows("wide"))
+    driver.handler.desk.usage.keep([("q", FLAVOR, (1_000, 0, 0), 1)], 1)
+    seen.append(turns.borrows("wide"))
+
+    assert [False, True, False, True, False, True] == seen
+    assert not turns.borrows("nobody")
