@@ -29,14 +29,12 @@ class FreedRoom:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._shelves: dict[str, _Shelf] = {}
+        self._unseen: dict[str, None] = {}
+        """Nodes that are looked at when somebody asks: while nobody waits, nobody does."""
 
     def add(self, names: Iterable[str]) -> None:
         """Something became free or better on these nodes."""
-        for name in names:
-            state = self._cluster.nodes.get(name)
-            if state is not None and state.kind is not None:
-                flavor = state.kind.key.flavor
-                self._shelves.setdefault(flavor, _Shelf()).put(name, _left_on(state))
+        self._unseen.update(dict.fromkeys(names))
 
     def taken(self, flavor: str, names: Iterable[str]) -> None:
         """Something was placed on these nodes."""
@@ -48,13 +46,23 @@ class FreedRoom:
 
     def forget(self) -> None:
         """Everybody whom it could help was tried."""
-        self._shelves = {}
+        self._shelves, self._unseen = {}, {}
 
     def nodes_for(self, workload: Workload, flavors: Iterable[str]) -> list[str]:
         """Those that may have room for a pod of it, by four numbers; never wrong with a no."""
+        if self._unseen:
+            self._see()
         shelves = [self._shelves[flavor] for flavor in flavors if flavor in self._shelves]
         pod_sets = workload.spec.pod_sets
         return [name for shelf in shelves for one in pod_sets for name in shelf.holding(one)]
+
+    def _see(self) -> None:
+        for name in self._unseen:
+            state = self._cluster.nodes.get(name)
+            if state is not None and state.kind is not None:
+                flavor = state.kind.key.flavor
+                self._shelves.setdefault(flavor, _Shelf()).put(name, _left_on(state))
+        self._unseen = {}
 
 
 class _Shelf:

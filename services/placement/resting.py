@@ -79,20 +79,16 @@ class Resting:
         if any(name in queues for name in path) and self._may_lack_quota(record, request):
             return True
         names = self._nodes_for(record)
-        if not names or request in self._lacks_nodes:
+        if not names or self._lack(record, request) is not None:
             return bool(names)  # its turn will show: by then others may have taken them
         return self._any_helps(names, record, self._pins(record))
 
     def still_holds(self, record: Record, request: Hashable) -> Refusal | None:
         """What it was told, if it would be told the same again: nothing is left that could help.
 
-        It lacked no quota then, and may use no other nodes by now. Of a strict queue another one
-        may have been told.
+        It lacked no quota then, and may use no other nodes by now.
         """
-        assert record.nomination is not None
-        if record.nomination.strict:
-            return None
-        lack, known = self._lacks_nodes.get(request), self._reasons.get(request)
+        lack, known = self._lack(record, request), self._reasons.get(request)
         if lack is None or known is None:
             return None
         pins = self._pins(record)
@@ -100,6 +96,11 @@ class Resting:
             return None
         names = self._nodes_for(record)
         return None if names and self._any_helps(names, record, pins) else known
+
+    def _lack(self, record: Record, request: Hashable) -> Lack | None:
+        """That of its class; of a strict queue another one may have been told."""
+        assert record.nomination is not None
+        return None if record.nomination.strict else self._lacks_nodes.get(request)
 
     def _nodes_for(self, record: Record) -> list[str]:
         assert record.nomination is not None

@@ -179,7 +179,7 @@ def batch(both: Both, messages: Messages, news: list[Received]) -> list[str]:
 
 
 def measure(options: argparse.Namespace) -> dict[str, object]:
-    """Milliseconds of a batch by either, once the fleet is full."""
+    """Microseconds for a message by either, once the fleet is full."""
     both, messages = Both(), Messages(options.seed)
     running = fill(both, messages, options)
     for seconds in both.seconds.values():
@@ -190,12 +190,18 @@ def measure(options: argparse.Namespace) -> dict[str, object]:
         started = batch(both, messages, [*ends, *messages.nominations(options.ends)])
         running += started
         placed += len(started)
-    rows = {
+    messages_us = {
         # Every second batch brings only that pods run.
-        name: round(statistics.fmean(seconds[::2]) * 1e3, 1)
+        name: round(1e6 * statistics.fmean(seconds[::2]) / (2 * options.ends), 1)
         for name, seconds in both.seconds.items()
     }
-    return {"batch_ms": rows, "placed": placed, "waiting": both.waiting, "running": len(running)}
+    return {
+        "message_us": messages_us,
+        "ratio": round(messages_us["muster"] / messages_us["everybody searches"], 3),
+        "placed": placed,
+        "waiting": both.waiting,
+        "running": len(running),
+    }
 
 
 def main() -> None:
@@ -215,10 +221,9 @@ def main() -> None:
     if options.short:
         options.nodes, options.units = 300, 10
     result = measure(options)
-    for name, batch_ms in dict(result["batch_ms"]).items():  # type: ignore[call-overload]
-        each_us = 1e3 * batch_ms / (2 * options.ends)
-        print(f"{name:<20} {batch_ms:7.1f} ms a batch, {each_us:7.1f} us a message")
-    print(f"placed {result['placed']}, {result['waiting']} wait, {result['running']} run")
+    for name, message_us in dict(result["message_us"]).items():  # type: ignore[call-overload]
+        print(f"{name:<20} {message_us:8.1f} us a message")
+    print("{ratio} of it; {placed} placed, {waiting} wait, {running} run".format(**result))
     if options.json:
         options.json.write_text(json.dumps({**result, **machine()}, indent=1))
 
