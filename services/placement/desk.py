@@ -83,6 +83,10 @@ class Desk:
         self.nominated = {}
         self._refusal_at = {}
 
+    def pins_for(self, record: Record) -> tuple[int, ...]:
+        """Kept nodes that it may use now, by being owed, too."""
+        return self.promises.pins_for(record, self.now_ms, self.turns.yields_to(record))
+
     def tell(
         self,
         record: Record,

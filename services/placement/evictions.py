@@ -95,13 +95,12 @@ class Evictions:
         headroom = {flavor: desk.usage.headroom(queue, flavor)}
         for workload, placement in leaving:
             desk.usage.charge(workload.queue, placement.flavor, placement.charge)
-        yields = desk.turns.yields_to(record)
         request = PlacementRequest(
             workload=record.workload,
             flavors=(flavor,),
             headroom=headroom,
             # Rooms are for what waits; preemption does not know them.
-            pins=(*desk.promises.pins_for(record, desk.now_ms, yields), WIDE, BRIEF),
+            pins=(*desk.pins_for(record), WIDE, BRIEF),
         )
         return place_without(desk.cluster, leaving, request, moves.movers_of(desk, plan))
 

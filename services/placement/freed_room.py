@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shared.core.cells import Ints
 from shared.core.cluster import Cluster
 from shared.core.model import PodSet, Workload
 from shared.core.node_state import NodeState
@@ -20,7 +20,6 @@ from shared.core.units import GPU_MILLI
 
 FEW: Final = 64
 """Nodes for which there is room at first; it doubles when they are more."""
-Ints = NDArray[np.int64]
 
 
 class FreedRoom:

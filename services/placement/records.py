@@ -87,13 +87,18 @@ class Record:
     stored_version: int = -1
     least: Amount = field(init=False)
     """What the least of its gang is charged."""
-    request_class: Hashable = field(init=False)
-    """Equal requests get the same answer (core/placement.py)."""
+    _request_class: Hashable = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        """Who waits is asked for these again and again."""
+        """The order asks for it again and again."""
         self.least = least_amount(self.workload.spec)
-        self.request_class = request_class(self.workload)
+
+    @property
+    def request_class(self) -> Hashable:
+        """Equal requests get the same answer (core/placement.py); worked out once he waits."""
+        if self._request_class is None:
+            self._request_class = request_class(self.workload)
+        return self._request_class
 
     def become(self, state: State) -> State:
         """Take one transition; returns the state before. A forbidden one is a bug here."""

@@ -51,7 +51,9 @@ class Resting:
         if self._desk.turns.has_quota_everywhere(record):
             rooms = self._desk.promises.rooms_for(record, self._desk.now_ms)
             borrows = self._desk.turns.borrows(record.workload.id)
-            self._lacks_nodes[request] = Lack(rooms, frozenset(self._pins(record)), borrows)
+            self._lacks_nodes[request] = Lack(
+                rooms, frozenset(self._desk.pins_for(record)), borrows
+            )
         return known
 
     def forget(self, request: Hashable) -> None:
@@ -81,7 +83,7 @@ class Resting:
         names = self._nodes_for(record)
         if not names or self._lack(record, request) is not None:
             return bool(names)  # its turn will show: by then others may have taken them
-        return self._any_helps(names, record, self._pins(record))
+        return self._any_helps(names, record, self._desk.pins_for(record))
 
     def still_holds(self, record: Record, request: Hashable) -> Refusal | None:
         """What it was told, if it would be told the same again: nothing is left that could help.
@@ -91,7 +93,7 @@ class Resting:
         lack, known = self._lack(record, request), self._reasons.get(request)
         if lack is None or known is None:
             return None
-        pins = self._pins(record)
+        pins = self._desk.pins_for(record)
         if not lack.pins.issuperset(pins):
             return None
         names = self._nodes_for(record)
@@ -108,11 +110,6 @@ class Resting:
 
     def _any_helps(self, names: Iterable[str], record: Record, pins: tuple[int, ...]) -> bool:
         return helps_any(self._desk.cluster, names, record.workload, pins)
-
-    def _pins(self, record: Record) -> tuple[int, ...]:
-        """Kept nodes that it may use now, by being owed, too."""
-        desk = self._desk
-        return desk.promises.pins_for(record, desk.now_ms, desk.turns.yields_to(record))
 
     def _still_lacks_quota(self, record: Record, request: Hashable) -> bool:
         """Whether its class was told so, and would hear it again."""

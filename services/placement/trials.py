@@ -206,8 +206,8 @@ class Trials:
 
     def _place(self, record: Record) -> Placement | Refusal:
         """What is owed takes the nodes that are kept for borrowers, if no others will do."""
-        desk, now_ms = self._desk, self._desk.now_ms
-        headroom, pins = desk.turns.headroom(record), desk.promises.pins_for(record, now_ms)
+        desk, headroom = self._desk, self._desk.turns.headroom(record)
+        pins = desk.promises.pins_for(record, desk.now_ms)
         request = PlacementRequest(
             workload=record.sized, flavors=tuple(headroom), headroom=headroom, pins=pins
         )
@@ -219,7 +219,7 @@ class Trials:
         answer = place(desk.cluster, request)
         if not desk.promises.standing or not isinstance(answer, Refusal):
             return answer
-        more = desk.promises.pins_for(record, now_ms, desk.turns.yields_to(record))
+        more = desk.pins_for(record)
         return answer if more == pins else place(desk.cluster, replaced(request, pins=more))
 
     def _refused(self, record: Record, refusal: Refusal) -> None:

@@ -26,12 +26,13 @@ from services.placement.handlers import PlacementHandler
 from services.placement.records import Record
 from services.placement.trials import Trials
 from shared.core.model import Workload
-from shared.events.envelope import Event, Received, event_id, workload_id
+from shared.events.envelope import Received, workload_id
 from shared.events.nodes import NodeInventoryReported
 from shared.events.pods import PodsFinished, PodsRunning
 from shared.events.quotas import FlavorQuota, PermittedFlavor, QuotaChanged, WorkloadNominated
 from shared.events.workloads import Wire, WorkloadPlaced
 from tests.benchmarks.options import machine
+from tests.support.protocol import a_message
 from tests.support.work import fleet, submissions
 
 START_MS = 1_700_000_000_000
@@ -49,19 +50,9 @@ class Messages:
         self._specs = submissions(1 << 40, seed, gangs=0.02)
         self._numbers = count(1)
 
-    def of(self, payload: Wire, subject: str) -> Received:
+    def of(self, payload: Wire) -> Received:
         """`payload` as it is read from its topic."""
-        number = next(self._numbers)
-        event = Event(
-            id=event_id(START_MS + number, str(number), "benchmark", 0),
-            type="benchmark",
-            source="benchmark",
-            subject=subject,
-            time_ms=self.now_ms,
-            key=subject,
-            payload=payload,
-        )
-        return Received(event=event, topic="benchmark", partition=0, offset=number)
+        return a_message(next(self._numbers), payload)
 
     def nominations(self, many: int) -> list[Received]:
         """The next requests, in queues and of lengths at random."""
@@ -86,18 +77,16 @@ class Messages:
             order_key=(-1, self.now_ms, number),
             flavors=(PermittedFlavor(flavor="default"),),
         )
-        return self.of(nominated, workload.id)
+        return self.of(nominated)
 
     def running(self, names: Iterable[str]) -> list[Received]:
         """Their pods run."""
-        return [
-            self.of(PodsRunning(workload_id=w, attempt=1, at_ms=self.now_ms), w) for w in names
-        ]
+        return [self.of(PodsRunning(workload_id=w, attempt=1, at_ms=self.now_ms)) for w in names]
 
     def ends(self, names: Iterable[str]) -> list[Received]:
         """Their pods have ended."""
         return [
-            self.of(PodsFinished(workload_id=w, attempt=1, at_ms=self.now_ms, succeeded=True), w)
+            self.of(PodsFinished(workload_id=w, attempt=1, at_ms=self.now_ms, succeeded=True))
             for w in names
         ]
 
@@ -153,14 +142,11 @@ def parts(messages: list[Received], size: int = 500) -> Iterator[list[Received]]
 def fill(both: Both, messages: Messages, options: argparse.Namespace) -> list[str]:
     """Quota, nodes, and work until so much of it waits; who runs."""
     quota = [
-        messages.of(
-            QuotaChanged(name=one, kind="queue", flavors=(FlavorQuota(flavor="default"),)), one
-        )
+        messages.of(QuotaChanged(name=one, kind="queue", flavors=(FlavorQuota(flavor="default"),)))
         for one in QUEUES
     ]
     nodes = [
-        messages.of(NodeInventoryReported(node=one, generation=1), one.name)
-        for one in fleet(options.nodes)
+        messages.of(NodeInventoryReported(node=one, generation=1)) for one in fleet(options.nodes)
     ]
     for part in parts([*quota, *nodes]):
         both.decide(part, messages.now_ms)

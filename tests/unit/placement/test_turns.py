@@ -19,7 +19,7 @@ from tests.support.placement_driver import (
     pod_fact,
     reported,
 )
-from tests.unit.placement.trying import driver_with, fill, free
+from tests.unit.placement.trying import driver_with, fill, free, placed
 
 HALF_LIFE_MS = 604_800_000
 
@@ -28,10 +28,6 @@ def used(queue, gpu_seconds, at_ms=1_000_000):
     return QueueUsageTold(
         queue=queue, gpu_seconds=gpu_seconds, at_ms=at_ms, half_life_ms=HALF_LIFE_MS
     )
-
-
-def placed(payloads):
-    return [one.workload_id for one in payloads if isinstance(one, WorkloadPlaced)]
 
 
 def a_cohort_of(*queues, pool=4, gpus=2):
