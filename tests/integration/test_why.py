@@ -122,9 +122,8 @@ async def test_one_who_waits_is_told_his_place_his_limits_and_who_ends_next(gate
     assert 404 == hidden.status
 
 
-async def test_queues_and_cohorts_tell_what_they_borrow_and_lend_shares_debts_use_and_budgets(
-    gateway: Gateway,
-):
+def told_of_quota() -> tuple[list[Fact], list[Fact]]:
+    """Two of red run, with its debts, use and budget; what comes late is older, but of blue."""
     usage = quotas.QueueUsageTold(
         queue="red", gpu_seconds=7_200, at_ms=int(time.time() * 1000), half_life_ms=86_400_000
     )
@@ -145,7 +144,14 @@ async def test_queues_and_cohorts_tell_what_they_borrow_and_lend_shares_debts_us
     facts += [*running("w1", "red", START), *running("w2", "red", START)]
     facts += [(topics.QUOTA_FACTS, one) for one in (debts, usage, warned)]
     theirs_told = msgspec.structs.replace(usage, queue="blue")
-    late = [(topics.QUOTA_FACTS, one) for one in (earlier, older, theirs_told)]
+    late: list[Fact] = [(topics.QUOTA_FACTS, one) for one in (earlier, older, theirs_told)]
+    return facts, late
+
+
+async def test_queues_and_cohorts_tell_what_they_borrow_and_lend_shares_debts_use_and_budgets(
+    gateway: Gateway,
+):
+    facts, late = told_of_quota()
 
     async with running_projection(gateway.settings):
         await publish_facts(gateway.settings, facts, source="a", at_ms=START)
