@@ -87,7 +87,7 @@ class Record:
     stored_version: int = -1
     least: Amount = field(init=False)
     """What the least of its gang is charged."""
-    _request_class: Hashable = field(init=False, default=None)
+    _request_class: Hashable = field(init=False, default=None, compare=False)
 
     def __post_init__(self) -> None:
         """The order asks for it again and again."""

@@ -7,6 +7,7 @@ would be a disagreement between memory and ledger, so none may come.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import fields
 from random import Random
 from typing import Any
 
@@ -200,7 +201,8 @@ def _rows(handler: PlacementHandler) -> dict[str, set[Any]]:
 
 
 def _fields(record: Record) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in Record.__slots__ if name not in ESTIMATES}
+    compared = (one.name for one in fields(Record) if one.compare)
+    return {name: getattr(record, name) for name in compared if name not in ESTIMATES}
 
 
 def _deadlines(handler: PlacementHandler) -> set[tuple[str, str, int]]:
