@@ -70,7 +70,7 @@ class Desk:
         """Reservations are held in this cluster and this quota."""
         self.reservations = Reservations(self.cluster, self.usage, self.records)
         self.turns = Turns(self.usage, self.records)
-        self.waiting.rank = self.turns.rank
+        self.waiting.rank, self.waiting.rank_at_least = self.turns.rank, self.turns.rank_at_least
         self.promises = Promises(self.cluster, self.records, self.head_after_hours)
 
     def begin(self, now_ms: int) -> None:

@@ -8,7 +8,10 @@ placements nothing is left of it: that is seen here from four numbers, without a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any, Final
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -22,21 +25,44 @@ FEW: Final = 64
 """Nodes for which there is room at first; it doubles when they are more."""
 
 
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Room:
+    """What of a request the four numbers tell apart, and where it may lie; one object for each."""
+
+    flavors: tuple[str, ...]
+    pods: tuple[tuple[int, int, int, int], ...]
+    """Of each pod set what one pod takes: whole GPUs, milli of one GPU, CPU, memory."""
+
+
 class FreedRoom:
     """Nodes by flavor, from when they became freer until `forget`."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._shelves: dict[str, _Shelf] = {}
+        self._rooms: WeakValueDictionary[Any, Room] = WeakValueDictionary()
+        """As long as somebody lacks them."""
+        self._known: dict[Room, list[str]] = {}
+        """What `nodes_for` has found; room that is gone stays gone until more comes free."""
         self._unseen: dict[str, None] = {}
         """Nodes that are looked at when somebody asks: while nobody waits, nobody does."""
+
+    def room_of(self, workload: Workload, flavors: tuple[str, ...]) -> Room:
+        """What a workload needs to find on nodes of these flavors."""
+        pods = tuple(_pod(one) for one in workload.spec.pod_sets)
+        found = self._rooms.get((flavors, pods))
+        if found is None:
+            found = self._rooms[flavors, pods] = Room(flavors, pods)
+        return found
 
     def add(self, names: Iterable[str]) -> None:
         """Something became free or better on these nodes."""
         self._unseen.update(dict.fromkeys(names))
 
-    def taken(self, flavor: str, names: Iterable[str]) -> None:
+    def taken(self, flavor: str, names: AbstractSet[str]) -> None:
         """Something was placed on these nodes."""
+        known = self._known.items()
+        self._known = {room: nodes for room, nodes in known if names.isdisjoint(nodes)}
         shelf = self._shelves.get(flavor)
         if shelf is not None:
             for name in names:
@@ -45,15 +71,18 @@ class FreedRoom:
 
     def forget(self) -> None:
         """Everybody whom it could help was tried."""
-        self._shelves, self._unseen = {}, {}
+        self._shelves, self._unseen, self._known = {}, {}, {}
 
-    def nodes_for(self, workload: Workload, flavors: Iterable[str]) -> list[str]:
-        """Those that may have room for a pod of it, by four numbers; never wrong with a no."""
+    def nodes_for(self, room: Room) -> list[str]:
+        """Those that may have it for one of the pods, by four numbers; never wrong with a no."""
         if self._unseen:
             self._see()
-        shelves = [self._shelves[flavor] for flavor in flavors if flavor in self._shelves]
-        pod_sets = workload.spec.pod_sets
-        return [name for shelf in shelves for one in pod_sets for name in shelf.holding(one)]
+        found = self._known.get(room)
+        if found is None:
+            shelves = [self._shelves[flavor] for flavor in room.flavors if flavor in self._shelves]
+            found = [name for shelf in shelves for pod in room.pods for name in shelf.holding(pod)]
+            self._known[room] = found
+        return found
 
     def _see(self) -> None:
         for name in self._unseen:
@@ -61,7 +90,7 @@ class FreedRoom:
             if state is not None and state.kind is not None:
                 flavor = state.kind.key.flavor
                 self._shelves.setdefault(flavor, _Shelf()).put(name, _left_on(state))
-        self._unseen = {}
+        self._unseen, self._known = {}, {}
 
 
 class _Shelf:
@@ -81,12 +110,16 @@ class _Shelf:
                 self._left = np.concatenate([self._left, np.zeros_like(self._left)], axis=1)
         self._left[:, row] = left
 
-    def holding(self, pod_set: PodSet) -> list[str]:
-        """Nodes with enough of each; which MIG slices are left is not asked."""
-        gpu, cpu_milli, memory_mib = pod_set.gpu, pod_set.cpu_milli or 0, pod_set.memory_mib or 0
-        asked = np.array([[gpu.count], [gpu.milli], [cpu_milli], [memory_mib]])
+    def holding(self, pod: tuple[int, int, int, int]) -> list[str]:
+        """Nodes with enough of each."""
+        asked = np.array(pod)[:, None]
         enough = np.logical_and.reduce(self._left[:, : len(self._names)] >= asked)
         return [self._names[row] for row in np.flatnonzero(enough)]
+
+
+def _pod(one: PodSet) -> tuple[int, int, int, int]:
+    """Which MIG slices are left is not asked."""
+    return one.gpu.count, one.gpu.milli, one.cpu_milli or 0, one.memory_mib or 0
 
 
 def _left_on(state: NodeState) -> tuple[int, int, int, int]:

@@ -1,125 +1,201 @@
 """Why classes of requests rest, and what could help them.
 
 A class was refused for a reason. Nodes that became freer may help it, if one of its pods has room
-there; quota may, unless nodes alone were missing. And when its turn comes, others may have taken
-what woke it: then the refusal of before still holds, and nobody has to search again.
+there; quota may, unless nodes alone were missing. Who lacks nodes alone rests by the room that he
+lacks (core/waiting.py): while nothing of it is left, nobody who lacks the same is asked. By time,
+and by what is used, he may also be let on nodes that are kept for others: some are looked at for
+that in every batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Set as AbstractSet
+from itertools import islice
 from typing import Final, NamedTuple
 
 from services.placement.desk import Desk
-from services.placement.freed_room import FreedRoom
+from services.placement.freed_room import FreedRoom, Room
 from services.placement.records import Record
 from shared.core.decision import Reason, Refusal
 from shared.core.placement import helps_any
 
 REASONS_MAX: Final = 20_000
 """Reasons of classes kept; beyond it, those of classes that wait no more are dropped."""
+LOOK_AFTER_MS: Final = 60_000
+"""Who lacks nodes is looked at again after so long: he may be let on nodes kept for others."""
+LOOKS_MAX: Final = 20
+"""So many in one batch."""
 
 
 class Lack(NamedTuple):
     """A class was refused although it had quota in each of its flavors."""
 
-    rooms: tuple[int, ...]
-    """The rooms that were open to it."""
+    room: Room
     pins: frozenset[int]
-    """Kept nodes that it could have used, those of the rooms among them."""
+    """Kept nodes that it could use when it was last looked at."""
     borrows: bool
     """It may get other nodes by being owed."""
+    seen_ms: int
 
 
 class Resting:
     """The reasons of the classes of one cell, and the nodes that became freer."""
 
     def __init__(self, desk: Desk) -> None:
-        self.freed = FreedRoom(desk.cluster)
         self._desk = desk
+        self._freed = FreedRoom(desk.cluster)
         self._reasons: dict[Hashable, Refusal] = {}
-        self._lacks_nodes: dict[Hashable, Lack] = {}
+        self._lacks: dict[Hashable, Lack] = {}
+        """Who was looked at the longest ago comes first."""
+        self._helps: dict[Hashable, bool] = {}
+        """Whom the freed nodes can help, as far as it was asked since the last placement."""
+        self._bereft: dict[Hashable, None] = {}
+        """Classes whose first has started in this round."""
 
     def reason(self, request: Hashable) -> Refusal | None:
         """What the class was told last."""
         return self._reasons.get(request)
 
     def refused(self, record: Record, request: Hashable, refusal: Refusal) -> Refusal | None:
-        """The class rests for this reason; the one before."""
+        """The class is to rest for this reason; the one before."""
         known = self._reasons.get(request)
         self._reasons[request] = refusal
-        if self._desk.turns.has_quota_everywhere(record):
-            rooms = self._desk.promises.rooms_for(record, self._desk.now_ms)
-            borrows = self._desk.turns.borrows(record.workload.id)
-            self._lacks_nodes[request] = Lack(
-                rooms, frozenset(self._desk.pins_for(record)), borrows
-            )
+        self._lacks.pop(request, None)
+        turns = self._desk.turns
+        if turns.has_quota_everywhere(record) and not _strict(record):
+            pins, borrows = self._desk.pins_for(record), turns.borrows(record.workload.id)
+            lack = Lack(self._room(record), frozenset(pins), borrows, self._desk.now_ms)
+            self._lacks[request] = lack
         return known
+
+    def lacks(self, request: Hashable) -> Room | None:
+        """The room without which nothing helps the class; None where anything may."""
+        lack = self._lacks.get(request)
+        return lack.room if lack is not None else None
 
     def forget(self, request: Hashable) -> None:
         """The class is tried anew, whatever it was told."""
         self._reasons.pop(request, None)
 
     def trim(self) -> None:
-        """Keep only those of classes that rest, once there are many."""
+        """Keep only those of classes that wait, once there are many."""
         if len(self._reasons) > REASONS_MAX:
-            resting = self._desk.waiting.resting
-            self._reasons = {one: why for one, why in self._reasons.items() if resting(one)}
-            lacks = self._lacks_nodes.items()
-            self._lacks_nodes = {one: lack for one, lack in lacks if one in self._reasons}
+            waits = self._desk.waiting.waits
+            self._reasons = {one: why for one, why in self._reasons.items() if waits(one)}
+            self._lacks = {one: lack for one, lack in self._lacks.items() if waits(one)}
 
-    def rests(self, request: Hashable) -> None:
-        """Nothing is known about its nodes until it is refused."""
-        self._lacks_nodes.pop(request, None)
+    # ── nodes that became freer ──
+
+    def freed(self, names: Iterable[str]) -> None:
+        """Something became free or better on these nodes."""
+        self._freed.add(names)
+        self._helps = {}
+
+    def taken(self, flavor: str, names: AbstractSet[str]) -> None:
+        """Something was placed on these nodes."""
+        self._freed.taken(flavor, names)
+        self._helps = {asked: helps for asked, helps in self._helps.items() if not helps}
+
+    def all_were_tried(self) -> None:
+        """Nobody is left whom the freed nodes could help."""
+        self._freed.forget()
+
+    # ── who may be helped ──
+
+    def is_free(self, room: Room) -> bool:
+        """Whether freed nodes may have something of this room."""
+        return bool(self._freed.nodes_for(room))
 
     def can_help(self, record: Record, request: Hashable, queues: Collection[str]) -> bool:
-        """Whether the freed nodes, or quota that came free in `queues`, could help its class."""
-        assert record.nomination is not None
-        if self._still_lacks_quota(record, request):
-            return False
-        path = self._desk.usage.path(record.workload.queue) if queues else ()
-        if any(name in queues for name in path) and self._may_lack_quota(record, request):
-            return True
-        names = self._nodes_for(record)
-        if not names or self._lack(record, request) is not None:
-            return bool(names)  # its turn will show: by then others may have taken them
-        return self._any_helps(names, record, self._desk.pins_for(record))
+        """Whether the freed nodes, or quota of `queues`, could help who does not lack nodes alone.
 
-    def still_holds(self, record: Record, request: Hashable) -> Refusal | None:
-        """What it was told, if it would be told the same again: nothing is left that could help.
-
-        It lacked no quota then, and may use no other nodes by now.
+        Not who was told that quota is short, and would hear it again.
         """
-        lack, known = self._lack(record, request), self._reasons.get(request)
-        if lack is None or known is None:
-            return None
-        pins = self._desk.pins_for(record)
-        if not lack.pins.issuperset(pins):
-            return None
-        names = self._nodes_for(record)
-        return None if names and self._any_helps(names, record, pins) else known
+        refusal = self._reasons.get(request)
+        told = refusal is not None and refusal.reason is Reason.WAITING_FOR_QUOTA
+        if told and not self._desk.turns.has_quota(record):
+            return False
+        if queues and any(name in queues for name in self._desk.usage.path(record.workload.queue)):
+            return True
+        names = self._freed.nodes_for(self._room(record))
+        return bool(names) and self._any_helps(names, record, self._desk.pins_for(record))
 
-    def _lack(self, record: Record, request: Hashable) -> Lack | None:
-        """That of its class; of a strict queue another one may have been told."""
-        assert record.nomination is not None
-        return None if record.nomination.strict else self._lacks_nodes.get(request)
+    def passes(self, record: Record, request: Hashable) -> bool:
+        """Whether what is left of the room that its class lacks is of no use to it."""
+        room = self._lacks[request].room
+        asked = (room, record.request_class, self._desk.pins_for(record))
+        helps = self._helps.get(asked)
+        if helps is None:
+            names = self._freed.nodes_for(room)
+            helps = self._helps[asked] = self._any_helps(names, record, asked[2])
+        return not helps
 
-    def _nodes_for(self, record: Record) -> list[str]:
+    def look_again(self, queues: Collection[str]) -> list[Hashable]:
+        """Classes that may use other kept nodes by now: as they are owed, or by time.
+
+        All that borrowed are asked once quota of `queues` came free, of the others those not
+        looked at for long, and these may be promised a start.
+        """
+        owed = self._owed_by_now() if queues and self._desk.promises.standing else []
+        return owed + [one for one in self._oldest() if self._gains(one)]
+
+    def _owed_by_now(self) -> list[Hashable]:
+        return [
+            request
+            for request, lack in self._lacks.items()
+            if lack.borrows
+            and (record := self._at_rest(request)) is not None
+            and not self._desk.turns.borrows(record.workload.id)
+        ]
+
+    def _oldest(self) -> list[Hashable]:
+        """Those whose turn it is to be looked at."""
+        before_ms = self._desk.now_ms - LOOK_AFTER_MS
+        first = islice(self._lacks.items(), LOOKS_MAX)
+        return [request for request, lack in first if lack.seen_ms <= before_ms]
+
+    def _gains(self, request: Hashable) -> bool:
+        """Look at a class; unless nobody of it waits, it goes to the end of those to look at."""
+        lack, record = self._lacks.pop(request), self._at_rest(request)
+        if record is None:
+            if self._desk.waiting.waits(request):
+                self._lacks[request] = lack
+            return False
+        self._speaks(record, request)
+        pins = frozenset(self._desk.pins_for(record))
+        self._lacks[request] = lack._replace(pins=pins, seen_ms=self._desk.now_ms)
+        return not lack.pins.issuperset(pins)
+
+    def started(self, request: Hashable) -> None:
+        """The head of a class was placed: the next speaks for it, if the class rests then."""
+        self._bereft[request] = None
+
+    def next_speak(self) -> None:
+        """Those behind who was placed may be promised a start."""
+        bereft, self._bereft = self._bereft, {}
+        for request in [one for one in bereft if one in self._lacks]:
+            record = self._at_rest(request)
+            if record is not None:
+                self._speaks(record, request)
+
+    def _speaks(self, record: Record, request: Hashable) -> None:
+        desk = self._desk
+        desk.promises.refused(record, request, self._reasons[request], desk.now_ms)
+
+    def _at_rest(self, request: Hashable) -> Record | None:
+        """Who speaks for a class that rests."""
+        head = self._desk.waiting.head_at_rest(request)
+        return self._desk.records.alive[head] if head is not None else None
+
+    def _room(self, record: Record) -> Room:
         assert record.nomination is not None
-        return self.freed.nodes_for(record.workload, record.nomination.flavors)
+        return self._freed.room_of(record.workload, record.nomination.flavors)
 
     def _any_helps(self, names: Iterable[str], record: Record, pins: tuple[int, ...]) -> bool:
         return helps_any(self._desk.cluster, names, record.workload, pins)
 
-    def _still_lacks_quota(self, record: Record, request: Hashable) -> bool:
-        """Whether its class was told so, and would hear it again."""
-        refusal = self._reasons.get(request)
-        told = refusal is not None and refusal.reason is Reason.WAITING_FOR_QUOTA
-        return told and not self._desk.turns.has_quota(record)
 
-    def _may_lack_quota(self, record: Record, request: Hashable) -> bool:
-        """Not who was refused for nodes alone, unless time has opened a room to him since."""
-        lack = self._lacks_nodes.get(request)
-        if lack is None or lack.borrows:
-            return True
-        return lack.rooms != self._desk.promises.rooms_for(record, self._desk.now_ms)
+def _strict(record: Record) -> bool:
+    """Of a strict queue another one may be told the next time."""
+    return record.nomination is not None and record.nomination.strict

@@ -19,7 +19,7 @@ from services.placement.resting import Resting
 from shared.core.decision import Refusal
 from shared.core.lifecycle import State
 from shared.core.model import Placement
-from shared.core.placement import PlacementRequest, place, refused_again
+from shared.core.placement import PlacementRequest, place
 from shared.events.deadlines import deadline_message
 from shared.events.envelope import Received
 
@@ -33,7 +33,8 @@ class Trials:
 
     def __init__(self, desk: Desk) -> None:
         self.unfinished = False
-        self._desk, self._resting = desk, Resting(desk)
+        self._desk, self.resting = desk, Resting(desk)
+        desk.waiting.is_free, desk.waiting.passes = self.resting.is_free, self._passes
 
     def load(self) -> None:
         """Let every workload wait that has an open nomination."""
@@ -50,8 +51,8 @@ class Trials:
         self._wait(record)
         request = self._class(record)
         if not self._desk.waiting.resting(request):
-            self._resting.forget(request)
-        elif (reason := self._resting.reason(request)) is not None:
+            self.resting.forget(request)
+        elif (reason := self.resting.reason(request)) is not None:
             # There is none where the head rests for its reserved room, and was never refused.
             self._desk.refuse(record, reason, cause)
 
@@ -88,7 +89,7 @@ class Trials:
 
     def run(self) -> None:
         """Wake what this batch can help, then place in order until nothing fits or the bound."""
-        self._resting.trim()
+        self.resting.trim()
         self._rewind()
         self.unfinished = False
         desk = self._desk
@@ -98,7 +99,7 @@ class Trials:
         if not self.unfinished and (looser := self._promise()):
             self._round(placed, looser, ())
         if not self.unfinished:
-            self._resting.freed.forget()
+            self.resting.all_were_tried()
 
     def _heads(self) -> int:
         """What became free may complete the nodes of a head: it starts before others take them.
@@ -141,8 +142,8 @@ class Trials:
                 self._wait(record)
                 self.unfinished = True
                 break
-            if not self._refused_as_before(record):
-                placed += self._try(record)
+            placed += self._try(record)
+        self.resting.next_speak()
         return placed
 
     def _promise(self) -> Collection[str]:
@@ -150,7 +151,7 @@ class Trials:
         desk = self._desk
         for promise in desk.promises.plan(desk.turns.arrears, desk.now_ms):
             record = desk.records.alive[promise.workload_id]
-            refusal = self._resting.reason(self._class(record))
+            refusal = self.resting.reason(self._class(record))
             if refusal is not None and desk.last_cause is not None:
                 told = with_promise(refusal, promise)
                 desk.refuse(record, told, desk.last_cause, again=True)
@@ -166,13 +167,15 @@ class Trials:
     def _wake(self, nodes: Collection[str], queues: Collection[str]) -> None:
         if not nodes and not queues:
             return
-        desk, resting = self._desk, self._resting
-        resting.freed.add(nodes)
+        desk, resting = self._desk, self.resting
+        resting.freed(nodes)
 
         def can_help(workload_id: str) -> bool:
             record = desk.records.alive[workload_id]
             return resting.can_help(record, self._class(record), queues)
 
+        for request in resting.look_again(queues):
+            desk.waiting.wake_class(request)
         desk.waiting.wake(can_help)
 
     def _try(self, record: Record) -> int:
@@ -184,8 +187,10 @@ class Trials:
         if isinstance(answer, Refusal):
             self._refused(record, answer)
             return 0
+        request = self._class(record)
         transitions.place(self._desk, record, answer, self._cause(record))
-        self._resting.freed.taken(answer.flavor, {pod.node for pod in answer.pods})
+        self.resting.started(request)
+        self.resting.taken(answer.flavor, {pod.node for pod in answer.pods})
         return 1
 
     def _cause(self, record: Record) -> Received:
@@ -193,23 +198,21 @@ class Trials:
         assert cause is not None
         return cause
 
-    def _refused_as_before(self, record: Record) -> bool:
-        """Let it rest without a search, if others have taken all that could have helped it."""
-        nomination, request = record.nomination, self._class(record)
-        known = self._resting.still_holds(record, request)
-        if known is None or nomination is None or self._reserved(record):
-            return False
-        refused_again(self._desk.cluster, record.sized, nomination.flavors)
-        self._desk.waiting.rest(record.workload.id, request, nomination.order_key)
-        self._tell(record, request, known)
-        return True
+    def _passes(self, workload_id: str) -> bool:
+        """Of the freed nodes none can help it: it rests again, untried."""
+        record = self._desk.records.alive[workload_id]
+        return self.resting.passes(record, self._class(record))
 
     def _place(self, record: Record) -> Placement | Refusal:
         """What is owed takes the nodes that are kept for borrowers, if no others will do."""
         desk, headroom = self._desk, self._desk.turns.headroom(record)
         pins = desk.promises.pins_for(record, desk.now_ms)
         request = PlacementRequest(
-            workload=record.sized, flavors=tuple(headroom), headroom=headroom, pins=pins
+            workload=record.sized,
+            flavors=tuple(headroom),
+            headroom=headroom,
+            pins=pins,
+            asked_before=bool(record.refused_as),
         )
         if record.avoids:
             with closed(desk.cluster, record.avoids):
@@ -223,8 +226,9 @@ class Trials:
         return answer if more == pins else place(desk.cluster, replaced(request, pins=more))
 
     def _refused(self, record: Record, refusal: Refusal) -> None:
-        request = self._rest(record)
-        known = self._resting.refused(record, request, refusal)
+        request = self._class(record)
+        known = self.resting.refused(record, request, refusal)
+        self._rest(record)
         self._tell(record, request, refusal)
         if known is None or known.reason is not refusal.reason:
             self._tell_class(request, refusal, self._cause(record))
@@ -237,16 +241,17 @@ class Trials:
         told = with_promise(refusal, promise) if promise is not None else refusal
         desk.refuse(record, told, self._cause(record))
 
-    def _rest(self, record: Record) -> Hashable:
+    def _rest(self, record: Record) -> None:
         """Let its class wait until something frees up that can help it."""
         nomination, request = record.nomination, self._class(record)
         assert nomination is not None
-        order_key = nomination.order_key
-        self._resting.rests(request)
         self._desk.waiting.rest(
-            record.workload.id, request, order_key, alike=not nomination.strict
+            record.workload.id,
+            request,
+            nomination.order_key,
+            alike=not nomination.strict,
+            lacks=self.resting.lacks(request),
         )
-        return request
 
     def _tell_class(self, request: Hashable, refusal: Refusal, cause: Received) -> None:
         for count, workload_id in enumerate(self._desk.waiting.behind(request)):
@@ -258,7 +263,7 @@ class Trials:
         """The head of each class that rests, with what it was told."""
         for workload_id in self._desk.waiting.resting_heads():
             record = self._desk.records.alive[workload_id]
-            refusal = self._resting.reason(self._class(record))
+            refusal = self.resting.reason(self._class(record))
             if refusal is not None and record.nomination is not None:
                 yield record, refusal
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from services.placement.records import Record, Records
 from services.placement.usage import Usage
-from shared.core.amounts import amount, resources
+from shared.core.amounts import Amount, amount, resources
 from shared.core.nomination.flavor_choice import in_order_of_use
 from shared.core.quota.fair_share import Rank, arrears, borrows, rank
 from shared.core.quota.limits import least
@@ -56,6 +56,7 @@ class Turns:
         """Whether ranks may have fallen since the index was rewound."""
         self._borrowing: dict[tuple[str, int], bool] = {}
         """By workload and number of nomination, as far as it was asked since quota changed."""
+        self._least_ranks: dict[tuple[str, tuple[str, ...], Amount], Rank] = {}
         self._seen_changes = 0
 
     async def load(self, reader: Reader) -> None:
@@ -83,22 +84,42 @@ class Turns:
 
     def _owe(self, node: str, debt: int, at_ms: int) -> None:
         self._usage.tree.set_debt(node, debt)
+        self._least_ranks = {}
         self._debts_at_ms[node] = at_ms
         self.fell = True
 
     def _take(self, fact: QueueUsageTold) -> None:
         self._told[fact.queue] = fact
+        self._least_ranks = {}
         self._newest_ms = max(self._newest_ms, fact.at_ms)
         self._now = {}
         self.fell = True
 
     def rank(self, workload_id: str) -> Rank:
         """The turn of a workload that waits."""
+        least = self.rank_at_least(workload_id)
+        if least[0]:
+            return least  # who borrows for a part of it borrows for it
         record = self._records.alive[workload_id]
         assert record.nomination is not None
         queue = record.workload.queue
         node, flavors = self._usage.tree.node(queue), record.nomination.flavors
         return rank(node, flavors, record.least, self._used(queue))
+
+    def rank_at_least(self, workload_id: str) -> Rank:
+        """No larger than its `rank`: that of the smallest request of the same units."""
+        record = self._records.alive[workload_id]
+        assert record.nomination is not None
+        self._forget_if_changed()
+        gpu, cpu, memory = record.least
+        queue, flavors = record.workload.queue, record.nomination.flavors
+        units = (int(gpu > 0), int(cpu > 0), int(memory > 0))
+        found = self._least_ranks.get((queue, flavors, units))
+        if found is None:
+            node = self._usage.tree.node(queue)
+            found = rank(node, flavors, units, self._used(queue))
+            self._least_ranks[queue, flavors, units] = found
+        return found
 
     def arrears(self, workload_id: str) -> Rank:
         """The turn of a workload that waits for a promised start."""
@@ -116,14 +137,19 @@ class Turns:
         record = self._records.alive.get(workload_id)
         if record is None or record.nomination is None:
             return False
-        if self._seen_changes != self._usage.changes:
-            self._borrowing, self._seen_changes = {}, self._usage.changes
+        if self.rank_at_least(workload_id)[0]:
+            return True
         key = workload_id, record.nomination.number
         found = self._borrowing.get(key)
         if found is None:
             node, flavors = self._usage.tree.node(record.workload.queue), record.nomination.flavors
             found = self._borrowing[key] = borrows(node, flavors, record.least)
         return found
+
+    def _forget_if_changed(self) -> None:
+        if self._seen_changes != self._usage.changes:
+            self._borrowing, self._least_ranks = {}, {}
+            self._seen_changes = self._usage.changes
 
     def _used(self, queue: str) -> int:
         found = self._now.get(queue)

@@ -44,7 +44,6 @@ __all__ = [
     "helps",
     "helps_any",
     "place",
-    "refused_again",
     "request_class",
 ]
 
@@ -64,13 +63,9 @@ def place(cluster: Cluster, request: PlacementRequest) -> Placement | Refusal:
         if statement is not None:
             cluster.market(flavor).mix.note(gang, placed=True)
             return placement_of(flavor, statement)
-    _note_refused(cluster, gang, request.flavors)
+    if not request.asked_before:
+        _note_refused(cluster, gang, request.flavors)
     return explain(cluster, request)
-
-
-def refused_again(cluster: Cluster, workload: Workload, flavors: Sequence[str]) -> None:
-    """What is known to be refused is demand all the same: counts it as `place` would."""
-    _note_refused(cluster, gang_of(workload), flavors)
 
 
 def _note_refused(cluster: Cluster, gang: Gang, flavors: Sequence[str]) -> None:

@@ -20,3 +20,5 @@ class PlacementRequest:
     """Quota still free in each flavor: the charge must fit; a flavor not named has none."""
     pins: tuple[int, ...] = ()
     """Promises whose nodes it may use (core/backfill/backfill.py)."""
+    asked_before: bool = False
+    """It was refused before: refused again, it is no new demand (core/learned_counts.py)."""

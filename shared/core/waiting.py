@@ -5,6 +5,10 @@ refusal, until something frees up that can help it. A strict FIFO queue is one c
 requests: nothing behind its refused head is tried, and it rests only as long as that one is its
 head. Sizes are bounded by quota's bound on open nominations (design.md 1).
 
+Who was refused for want of room alone rests by the room that he lacks: all who lack the same are
+woken together, and as long as nothing of it comes free nobody asks them. When the turn of one who
+was woken so comes and others have taken that room, he rests again without having been tried.
+
 Over all classes that do not rest the order is priority, then the rank of the head (whose share is
 smallest now: core/quota/fair_share.py), then age and identity. A rank moves with every placement,
 so a class stands in the heap under a key that is not larger than its own and is looked at again
@@ -36,6 +40,8 @@ class Line:
     """Whether the refusal of one speaks for all; not so in a strict queue."""
     ticket: int = 0
     """Of its entry among the ready; 0 for none. An entry with another ticket is stale."""
+    lacks: Hashable | None = None
+    """The room for want of which it was refused, if that room alone can help it."""
 
 
 class WaitingIndex:
@@ -44,7 +50,15 @@ class WaitingIndex:
     def __init__(self) -> None:
         self.rank: Callable[[str], tuple[Any, ...]] = _no_rank
         """The rank of a workload now; grows only, but for what `rewind` follows."""
+        self.rank_at_least: Callable[[str], tuple[Any, ...]] = _no_rank
+        """No larger than its rank, and quickly told: the key of who becomes ready."""
+        self.is_free: Callable[[Any], bool] = _always
+        """Whether something is left of a room that is lacked."""
+        self.passes: Callable[[str], bool] = _never
+        """Whether this workload, whose turn it is, lacks room and finds none in what is left."""
         self._lines: dict[Hashable, Line] = {}
+        self._resting: dict[Hashable | None, dict[Hashable, Line]] = {None: {}}
+        """Those that rest by the room that they lack; None for who is asked one by one."""
         self._class_of: dict[str, Hashable] = {}
         self._ready: list[tuple[Key, int, Hashable]] = []
         self._tickets = 0
@@ -68,14 +82,20 @@ class WaitingIndex:
         """Let a workload wait; one that waits already is moved."""
         self.remove(workload_id)
         line = self._lines.setdefault(request_class, Line(alike=alike))
+        if not line.resting:
+            line.lacks = None  # nobody has told the new one why it waits
         line.members[workload_id] = order_key
         heapq.heappush(line.heap, (order_key, workload_id))
         self._class_of[workload_id] = request_class
         is_head = self._is_head(line, workload_id)
         if is_head and not line.alike:
-            line.resting = False
+            self._rouse(request_class, line)
         if not line.resting and (is_head or not line.ticket):
             self._offer(request_class, line)
+
+    def waits(self, request_class: Hashable) -> bool:
+        """Whether anybody of this class waits."""
+        return request_class in self._lines
 
     def resting(self, request_class: Hashable) -> bool:
         """Whether the class was refused and nothing that could help happened since."""
@@ -89,36 +109,44 @@ class WaitingIndex:
             return
         line = self._lines[request_class]
         if self._is_head(line, workload_id) and not line.alike:
-            line.resting = False
+            self._rouse(request_class, line)
         del line.members[workload_id]
         if not line.members:
+            self._rouse(request_class, line)
             del self._lines[request_class]
         elif not line.resting and not (line.ticket and line.alike):
             self._offer(request_class, line)
 
     def pop(self) -> str | None:
-        """The first workload of all classes that do not rest, removed; None without one."""
-        line = self._first()
+        """The first workload of all classes that do not rest, removed; None without one.
+
+        Before it others may be let rest again, whose room was taken.
+        """
+        line = self._first(asks=True)
         return self._take(line) if line is not None else None
 
     def first(self) -> str | None:
         """The first workload of all classes that do not rest, where it is; None without one."""
-        line = self._first()
+        line = self._first(asks=False)
         return self._head(line)[1] if line is not None else None
 
-    def _first(self) -> Line | None:
-        """The class whose turn it is; its entry is on top."""
+    def _first(self, *, asks: bool) -> Line | None:
+        """The class whose turn it is; its entry is on top. `asks` whether there is still room."""
         ready, checked = self._ready, 0
         while ready:
             _, ticket, request_class = ready[0]
             line = self._lines.get(request_class)
             if line is None or line.resting or line.ticket != ticket:
                 heapq.heappop(ready)
-            elif checked == ticket or len(ready) == 1:
-                return line
-            else:
+            elif asks and line.lacks is not None and not self.is_free(line.lacks):
+                self._let_rest(request_class, line)
+            elif checked != ticket and len(ready) > 1:
                 heapq.heapreplace(ready, (self._key(line), ticket, request_class))
                 checked = ticket
+            elif asks and line.lacks is not None and self.passes(self._head(line)[1]):
+                self._let_rest(request_class, line)
+            else:
+                return line
         return None
 
     def rewind(self) -> None:
@@ -136,18 +164,44 @@ class WaitingIndex:
         order_key: OrderKey,
         *,
         alike: bool = True,
+        lacks: Hashable | None = None,
     ) -> None:
-        """Put a refused workload back; its class rests until `wake`."""
+        """Put a refused workload back; its class rests until something wakes it.
+
+        `lacks` names the room without which nothing helps it; None where anything may.
+        """
         self.add(workload_id, request_class, order_key, alike=alike)
         line = self._lines[request_class]
-        line.resting, line.ticket = True, 0
+        self._rouse(request_class, line)
+        line.lacks = lacks
+        self._let_rest(request_class, line)
 
     def wake(self, can_help: Callable[[str], bool]) -> None:
-        """Let resting classes be tried again for whose head `can_help(workload id)` is true."""
-        for request_class, line in self._lines.items():
-            if line.resting and can_help(self._head(line)[1]):
-                line.resting = False
-                self._offer(request_class, line)
+        """Let resting classes be tried again: all that lack a room of which some is free.
+
+        Of the others those for whose head `can_help(workload id)` is true. O(rooms that are
+        lacked, others that rest, and who is woken).
+        """
+        one_by_one = self._resting[None]
+        for request_class, line in list(one_by_one.items()):
+            if can_help(self._head(line)[1]):
+                self._wake(request_class, line)
+        for lacks in [one for one in self._resting if one is not None]:
+            if self.is_free(lacks):
+                for request_class, line in list(self._resting[lacks].items()):
+                    self._wake(request_class, line)
+
+    def wake_class(self, request_class: Hashable) -> None:
+        """Let a class be tried again that rests, whatever it lacks."""
+        line = self._lines.get(request_class)
+        if line is not None and line.resting:
+            self._wake(request_class, line)
+            line.lacks = None
+
+    def head_at_rest(self, request_class: Hashable) -> str | None:
+        """The first workload of a class that rests."""
+        line = self._lines.get(request_class)
+        return self._head(line)[1] if line is not None and line.resting else None
 
     def resting_heads(self) -> Iterator[str]:
         """The first workload of each class that rests."""
@@ -160,12 +214,29 @@ class WaitingIndex:
         line = self._lines.get(request_class)
         yield from line.members if line else ()
 
+    def _wake(self, request_class: Hashable, line: Line) -> None:
+        self._rouse(request_class, line)
+        self._offer(request_class, line)
+
+    def _rouse(self, request_class: Hashable, line: Line) -> None:
+        """It rests no more."""
+        if line.resting:
+            line.resting = False
+            alike = self._resting[line.lacks]
+            del alike[request_class]
+            if not alike and line.lacks is not None:
+                del self._resting[line.lacks]
+
+    def _let_rest(self, request_class: Hashable, line: Line) -> None:
+        line.resting, line.ticket = True, 0
+        self._resting.setdefault(line.lacks, {})[request_class] = line
+
     def _offer(self, request_class: Hashable, line: Line) -> None:
         """Let a class be ready, under a key that is not larger than that of its head."""
         self._tickets += 1
         line.ticket = self._tickets
         order_key, workload_id = self._head(line)
-        key = (order_key[0], (), order_key, workload_id)
+        key = (order_key[0], self.rank_at_least(workload_id), order_key, workload_id)
         heapq.heappush(self._ready, (key, line.ticket, request_class))
 
     def _take(self, line: Line) -> str:
@@ -189,6 +260,14 @@ class WaitingIndex:
         while members.get(heap[0][1]) != heap[0][0]:
             heapq.heappop(heap)
         return heap[0]
+
+
+def _always(lacks: object) -> bool:  # noqa: ARG001  # whoever rests is woken
+    return True
+
+
+def _never(workload_id: str) -> bool:  # noqa: ARG001  # whoever is woken is tried
+    return False
 
 
 def _no_rank(workload_id: str) -> tuple[Any, ...]:  # noqa: ARG001  # an order without shares

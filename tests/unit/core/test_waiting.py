@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,11 +12,14 @@ from shared.core.waiting import WaitingIndex
 
 NAMES = st.sampled_from([f"w{number}" for number in range(6)])
 CLASSES = st.sampled_from([("a", True), ("b", True), ("s", False)])
+ROOMS = st.sampled_from(["narrow", "wide"])
 STEPS = st.one_of(
     st.tuples(st.just("add"), NAMES, CLASSES, st.tuples(st.integers(-1, 0), st.integers(0, 5))),
     st.tuples(st.just("remove"), NAMES),
-    st.tuples(st.just("try"), st.booleans()),
-    st.tuples(st.just("wake"), st.sets(NAMES)),
+    st.tuples(st.just("try"), st.booleans(), st.one_of(st.none(), ROOMS)),
+    st.tuples(st.just("wake"), st.sets(NAMES), st.sets(ROOMS)),
+    st.tuples(st.just("wake class"), CLASSES),
+    st.tuples(st.just("taken"), st.sets(ROOMS), st.sets(NAMES)),
     st.tuples(st.just("give back"), CLASSES),
 )
 
@@ -24,10 +30,16 @@ class Model:
     def __init__(self):
         self.waiting = {}
         self.resting = {}
+        self.lacks = {}
+        self.free = set()
+        self.helpless = set()
         self.ranks = {"a": 0, "b": 0, "s": 0}
 
     def rank(self, workload):
         return (self.ranks[self.waiting[workload][0][0]],)
+
+    def rank_at_least(self, workload):
+        return (self.rank(workload)[0] // 2,)
 
     def head(self, name):
         members = [(key, one) for one, (cls, key) in self.waiting.items() if cls[0] == name]
@@ -36,6 +48,8 @@ class Model:
     def add(self, workload, cls, key):
         self.remove(workload)
         self.waiting[workload] = (cls, key)
+        if not self.resting.get(cls[0]):
+            self.lacks[cls[0]] = None
         if not cls[1] and self.head(cls[0]) == workload:
             self.resting[cls[0]] = False
 
@@ -47,26 +61,36 @@ class Model:
             self.resting[cls[0]] = False
         del self.waiting[workload]
         if self.head(cls[0]) is None:
-            self.resting[cls[0]] = False
+            self.resting[cls[0]] = self.lacks[cls[0]] = None
 
-    def first(self):
+    def in_vain(self, name):
+        lacks = self.lacks.get(name)
+        return lacks and (lacks not in self.free or self.head(name) in self.helpless)
+
+    def first(self, *, asks):
         ready = [
             (key[0], self.ranks[cls[0]], key, workload)
             for workload, (cls, key) in self.waiting.items()
-            if not self.resting.get(cls[0]) and self.head(cls[0]) == workload
+            if not self.resting.get(cls[0])
+            and self.head(cls[0]) == workload
+            and not (asks and self.in_vain(cls[0]))
         ]
         return min(ready)[-1] if ready else None
 
-    def wake(self, helped):
+    def wake(self, helped, free):
+        self.free, self.helpless = set(free), set()
         for name in {cls[0] for cls, _ in self.waiting.values()}:
-            if self.head(name) in helped:
+            lacks = self.lacks.get(name)
+            if lacks in free if lacks else self.head(name) in helped:
                 self.resting[name] = False
 
 
-@given(st.lists(STEPS, max_size=40))
+@given(st.lists(STEPS, min_size=10, max_size=60))
 def test_the_first_of_all_classes_that_do_not_rest_comes_next(steps):
     index, model = WaitingIndex(), Model()
-    index.rank = model.rank
+    index.rank, index.rank_at_least = model.rank, model.rank_at_least
+    index.is_free = lambda room: room in model.free
+    index.passes = lambda workload: workload in model.helpless
     for step in steps:
         _apply(step, index, model)
 
@@ -75,32 +99,43 @@ def test_the_first_of_all_classes_that_do_not_rest_comes_next(steps):
         for name in "abs":
             members = {one for one, (cls, _) in model.waiting.items() if cls[0] == name}
             assert members == set(index.behind(name))
+            if model.in_vain(name) and not model.resting.get(name):
+                model.resting[name] = index.resting(name)  # once its turn has come
             assert bool(members and model.resting.get(name)) == index.resting(name)
+            at_rest = model.head(name) if index.resting(name) else None
+            assert at_rest == index.head_at_rest(name)
 
 
 def _apply(step, index, model):
     match step:
         case ("add", workload, cls, key):
-            index.add(workload, cls[0], key, alike=cls[1])
             model.add(workload, cls, key)
+            index.add(workload, cls[0], key, alike=cls[1])
         case ("remove", workload):
             index.remove(workload)
             model.remove(workload)
-        case ("wake", helped):
+        case ("wake", helped, free):
+            model.wake(helped, free)
             index.wake(lambda workload: workload in helped)
-            model.wake(helped)
+        case ("wake class", cls):
+            if index.resting(cls[0]):
+                model.resting[cls[0]] = model.lacks[cls[0]] = None
+            index.wake_class(cls[0])
+        case ("taken", rooms, names):
+            model.free -= rooms
+            model.helpless |= names
         case ("give back", cls):
             model.ranks[cls[0]] = 0
             index.rewind()
-        case (_, refused):
-            _try(index, model, refused)
+        case ("try", refused, lacks):
+            _try(index, model, refused, lacks)
         case _:
             raise AssertionError(step)
 
 
-def _try(index, model, refused):
-    expected = model.first()
-    assert expected == index.first()
+def _try(index, model, refused, lacks):
+    assert model.first(asks=False) == index.first()
+    expected = model.first(asks=True)
     assert expected == index.pop()
     if expected is None:
         return
@@ -109,9 +144,10 @@ def _try(index, model, refused):
     if not refused:
         model.ranks[cls[0]] += 1
     else:
-        index.rest(expected, cls[0], key, alike=cls[1])
+        lacks = lacks if cls[1] else None
         model.add(expected, cls, key)
-        model.resting[cls[0]] = True
+        index.rest(expected, cls[0], key, alike=cls[1], lacks=lacks)
+        model.resting[cls[0]], model.lacks[cls[0]] = True, lacks
 
 
 def test_an_index_without_ranks_goes_by_age():
@@ -156,3 +192,90 @@ def test_ranks_that_fell_do_not_wake_who_rests():
 
     assert [index.pop() for _ in range(2)] == ["ready", None]
     assert index.resting("a")
+
+
+@pytest.fixture
+def lacking():
+    """Two lack the wide room, one the narrow, one something else; all rooms are taken."""
+    index = WaitingIndex()
+    free_rooms(index)
+    for order, (name, lacks) in enumerate(
+        [("wide", "wide"), ("narrow", "narrow"), ("other", None), ("wider", "wide")]
+    ):
+        index.rest(name, name, (0, order), lacks=lacks)
+    return index
+
+
+def free_rooms(index, *rooms):
+    index.is_free = lambda room: room in rooms
+
+
+def popped(index):
+    found = []
+    while (name := index.pop()) is not None:
+        found.append(name)
+    return found
+
+
+def test_who_lacks_a_room_is_woken_by_it_and_nobody_asks_whether_it_helps_him(lacking):
+    asked = []
+    free_rooms(lacking, "wide")
+
+    def can_help(workload):
+        asked.append(workload)
+        return False
+
+    lacking.wake(can_help)
+
+    assert lacking.resting("narrow")
+    assert ["wide", "wider"] == popped(lacking)
+    assert ["other"] == asked
+
+
+def test_whose_room_is_taken_before_his_turn_rests_again_until_it_is_free(lacking):
+    free_rooms(lacking, "wide")
+    lacking.wake(lambda _: False)
+    assert "wide" == lacking.pop()
+    free_rooms(lacking)
+
+    assert "wider" == lacking.first()
+    assert lacking.pop() is None
+    assert "wider" == lacking.head_at_rest("wider")
+    assert lacking.head_at_rest("wide") is None
+    free_rooms(lacking, "wide")
+    lacking.wake(lambda _: False)
+    assert ["wider"] == popped(lacking)
+
+
+def test_who_finds_nothing_in_his_room_passes_and_the_next_is_asked(lacking):
+    lacking.passes = lambda workload: workload == "wide"
+    free_rooms(lacking, "wide")
+    lacking.wake(lambda workload: workload == "other")
+
+    assert "wide" == lacking.first()
+    assert ["other", "wider"] == popped(lacking)
+    assert lacking.resting("wide")
+
+
+def test_a_class_that_is_woken_for_itself_is_tried_whatever_room_is_left(lacking):
+    lacking.wake_class("wide")
+    lacking.wake_class("nobody")
+
+    assert ["wide"] == popped(lacking)
+
+
+class Room:
+    """Something that can be lacked."""
+
+
+def test_a_room_that_nobody_lacks_any_more_is_forgotten():
+    index, room = WaitingIndex(), Room()
+    seen = weakref.ref(room)
+    index.rest("w1", "a", (0, 1), lacks=room)
+    assert index.waits("a")
+
+    index.remove("w1")
+    del room
+
+    assert seen() is None
+    assert not index.waits("a")

@@ -39,17 +39,23 @@ def freed(cluster):
     ],
 )
 def test_nodes_that_may_hold_one_pod(freed, asked, expected):
-    assert expected == freed.nodes_for(a_workload(**asked), (FLAVOR,))
-    assert [] == freed.nodes_for(a_workload(**asked), ("other",))
+    assert expected == freed.nodes_for(freed.room_of(a_workload(**asked), (FLAVOR,)))
+    assert [] == freed.nodes_for(freed.room_of(a_workload(**asked), ("other",)))
 
 
-def test_what_was_placed_there_is_gone(cluster, freed):
+def test_what_was_placed_there_is_gone_until_more_comes_free(cluster, freed):
+    two, one = (freed.room_of(a_workload(gpus=gpus), (FLAVOR,)) for gpus in (2, 1))
+    assert ["n1"] == freed.nodes_for(two) == freed.nodes_for(one)
+
     placing.placed(cluster, a_workload("w1", gpus=3), FLAVOR)
-    freed.taken(FLAVOR, ["n1", "n9"])
-    freed.taken("other", ["n1"])
+    freed.taken(FLAVOR, {"n1", "n9"})
+    freed.taken("other", {"n1"})
 
-    assert [] == freed.nodes_for(a_workload("w2", gpus=2), (FLAVOR,))
-    assert ["n1"] == freed.nodes_for(a_workload("w3", gpus=1), (FLAVOR,))
+    assert [] == freed.nodes_for(two)
+    assert ["n1"] == freed.nodes_for(one)
+    cluster.put_node(a_node("n3"))
+    freed.add(("n3",))
+    assert ["n3"] == freed.nodes_for(two)
 
 
 def test_any_number_of_nodes():
@@ -57,6 +63,6 @@ def test_any_number_of_nodes():
     room = FreedRoom(placing.cluster(*(a_node(name) for name in names)))
     room.add(names)
 
-    assert names == room.nodes_for(a_workload(gpus=8), (FLAVOR,))
+    assert names == room.nodes_for(room.room_of(a_workload(gpus=8), (FLAVOR,)))
     room.forget()
-    assert [] == room.nodes_for(a_workload(gpus=8), (FLAVOR,))
+    assert [] == room.nodes_for(room.room_of(a_workload(gpus=8), (FLAVOR,)))

@@ -5,10 +5,14 @@ from __future__ import annotations
 import pytest
 
 from services.placement import trials
+from services.placement.desk import Desk
+from shared.core.model import GpuChoice
 from shared.events.nodes import GpuHealthReported
-from shared.events.pods import PodsRunning
+from shared.events.pods import PodsFinished, PodsRunning
 from shared.events.workloads import CancelWorkload
 from tests.support.placement_driver import (
+    FLAVOR,
+    QUEUE,
     a_node,
     a_quota,
     a_workload,
@@ -17,6 +21,8 @@ from tests.support.placement_driver import (
     pod_fact,
 )
 from tests.unit.placement.trying import driver_with, fill, free, placed, refusals
+
+H100 = a_node().product
 
 
 def test_a_freed_node_wakes_only_the_classes_that_it_can_help(tried):
@@ -132,6 +138,120 @@ def test_what_came_free_is_remembered_until_all_whom_it_woke_were_tried(
     assert ["b"] == placed(crowded.due())
     assert [] == placed(crowded.due())
     assert ["a", "b"] == tried
+
+
+@pytest.fixture
+def two_products():
+    """Two A100 and two H100, taken one by one; two queues wait for an H100."""
+    driver = driver_with(a_node("a1", gpus=2, product="A100"), a_node("n1", gpus=2))
+    driver.send(a_quota("other"))
+    for name, product in (("a", "A100"), ("a2", "A100"), ("h1", H100), ("h2", H100)):
+        driver.send(nominated(a_workload(name, gpu_choice=GpuChoice(products=(product,)))))
+    for order, (name, queue) in enumerate((("first", QUEUE), ("second", "other"))):
+        waits = a_workload(name, queue=queue, gpu_choice=GpuChoice(products=(H100,)))
+        driver.send(nominated(waits, order=order))
+    return driver
+
+
+def test_who_cannot_use_what_is_left_of_his_room_is_not_tried(two_products, tried):
+    assert [] == placed(free(two_products, "a")) == tried
+
+    two_products.send(nominated(a_workload("b", gpu_choice=GpuChoice(products=("A100",)))))
+    tried.clear()
+    ended = [pod_fact(PodsFinished, name, succeeded=True) for name in ("b", "h1")]
+    assert ["first"] == placed(two_products.send(*ended)) == tried
+    assert ["second"] == placed(free(two_products, "h2")) == tried[1:]
+
+
+def test_who_lacks_nodes_is_looked_at_every_minute_and_tried_if_he_gains_some(tried, monkeypatch):
+    driver = driver_with(a_node("n1"), a_node("n2", gpus=0))
+    fill(driver, gpus=8)
+    for number in range(5):
+        fill(driver, gpus=0, name=f"cpu-{number}")
+    looked: list[str] = []
+    pins = {1, 2}
+    promises = driver.handler.desk.promises
+    refused = promises.refused
+
+    def noted(record, *rest):
+        looked.append(record.workload.id)
+        return refused(record, *rest)
+
+    def pins_for(_, record):
+        return tuple(pins) if record.workload.id == "wide" else ()
+
+    monkeypatch.setattr(Desk, "pins_for", pins_for)
+    driver.send(nominated(a_workload("wide", gpus=8)), nominated(a_workload("one"), order=1))
+    monkeypatch.setattr(promises, "refused", noted)
+    tried.clear()
+
+    for number, (later_ms, may_use) in enumerate(
+        [(59_000, {1, 2}), (1_000, {1}), (59_000, {1, 2}), (1_000, {1, 2})]
+    ):
+        driver.now_ms += later_ms
+        pins = may_use
+        assert [] == tried
+        free(driver, f"cpu-{number}")
+
+    assert {"wide"} == set(tried)
+    assert ["wide", "one"] == looked[:2] == looked[2:4]
+
+
+def test_once_the_first_of_a_class_has_started_the_next_is_promised_a_start(tried):
+    driver = driver_with(a_node())
+    fill(driver)
+    for order, name in enumerate(("first", "next")):
+        wide = a_workload(name, gpus=8, expected_duration_seconds=600)
+        driver.send(nominated(wide, order=order))
+    promises = driver.handler.desk.promises
+    assert promises.of("next") is None
+    tried.clear()
+
+    assert ["first"] == placed(free(driver)) == tried
+    assert promises.of("next") is not None
+
+
+def test_who_comes_to_a_class_that_is_awake_hears_why_he_waits(crowded, monkeypatch):
+    monkeypatch.setattr(trials, "PLACED_MAX", 1)
+    free(crowded, "two")
+    like_c = a_workload("like-c", cpu_milli=1_002)
+
+    payloads = crowded.send(nominated(like_c, order=9))
+
+    assert ["b"] == placed(payloads)
+    assert "like-c" in dict(refusals([*payloads, *crowded.due()]))
+
+
+def test_who_has_waited_long_is_promised_a_start_without_being_tried(tried):
+    driver = driver_with(a_node("n1"), a_node("n2", gpus=0))
+    fill(driver, gpus=8)
+    fill(driver, gpus=0, name="cpu")
+    driver.send(nominated(a_workload("small", expected_duration_seconds=600), order=1))
+    assert driver.handler.desk.promises.of("small") is None
+    tried.clear()
+    driver.now_ms += 7 * 3_600_000
+
+    free(driver, "cpu")
+
+    assert [] == tried
+    assert driver.handler.desk.promises.of("small") is not None
+
+
+def test_refused_again_it_is_no_new_demand(tried):
+    driver = driver_with(a_node("n1", gpus=4))
+    fill(driver, gpus=4)
+    small, wide = a_workload("small", gpus=2), a_workload("wide", gpus=2, pod_count=3)
+    driver.send(nominated(small), nominated(wide, order=1))
+
+    def asked():
+        mix = driver.handler.desk.cluster.market(FLAVOR).mix
+        return {one.gpus: many for one, many in mix.counts.items()}
+
+    assert {4: 1, 2: 1} == asked()
+    tried.clear()
+    assert ["small"] == placed(free(driver))
+    assert ["small", "wide"] == tried
+    assert {4: 1, 2: 2} == asked()
 
 
 def test_the_next_of_a_strict_queue_is_not_refused_for_what_the_first_lacked():

@@ -223,3 +223,24 @@ def test_who_borrows_is_asked_anew_when_use_or_a_limit_changes():
 
     assert [False, True, False, True, False, True] == seen
     assert not turns.borrows("nobody")
+
+
+def test_the_turn_of_who_waits_follows_what_is_told_and_what_he_asks_for():
+    driver = driver_with(a_node("n1", gpus=1))
+    fill(driver, gpus=1)
+    driver.send(*a_cohort_of("a", pool=8, gpus=1))
+    driver.send(
+        nominated(a_workload("one", gpus=1, queue="a"), order=1),
+        nominated(a_workload("two", gpus=2, queue="a"), order=2),
+    )
+    turns = driver.handler.desk.turns
+
+    assert (0, (), 0) == turns.rank("one") == turns.rank_at_least("two")
+    assert 1 == turns.rank("two")[0]
+    driver.send(used("a", 500))
+    assert (0, (), 500) == turns.rank_at_least("one")
+    driver.send(a_quota("a", gpus=0, parent="all", version=2))
+    before = turns.rank("one")
+    assert 1 == before[0]
+    driver.send(DebtsTold(debts={"a": 700}, at_ms=1))
+    assert before < turns.rank("one") == turns.rank_at_least("one")
