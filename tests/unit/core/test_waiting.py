@@ -273,6 +273,9 @@ def test_a_room_that_nobody_lacks_any_more_is_forgotten():
     seen = weakref.ref(room)
     index.rest("w1", "a", (0, 1), lacks=room)
     assert index.waits("a")
+    index.wake(lambda _: False)
+    assert "w1" == index.pop(), "any room is free as long as nobody says otherwise"
+    index.rest("w1", "a", (0, 1), lacks=room)
 
     index.remove("w1")
     del room

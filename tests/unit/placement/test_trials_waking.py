@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.placement import trials
+from services.placement import resting, trials
 from services.placement.desk import Desk
 from shared.core.model import GpuChoice
 from shared.events.nodes import GpuHealthReported
@@ -220,6 +220,29 @@ def test_who_comes_to_a_class_that_is_awake_hears_why_he_waits(crowded, monkeypa
 
     assert ["b"] == placed(payloads)
     assert "like-c" in dict(refusals([*payloads, *crowded.due()]))
+
+
+def test_who_has_gone_or_is_to_be_tried_anyway_is_not_looked_at(crowded, tried, monkeypatch):
+    monkeypatch.setattr(trials, "PLACED_MAX", 1)
+    crowded.send(nominated(a_workload("goes", cpu_milli=2_000), order=9))
+    crowded.send(command(CancelWorkload, "goes"))
+    tried.clear()
+    assert ["a"] == placed(free(crowded, "two"))
+    crowded.now_ms += resting.LOOK_AFTER_MS
+
+    assert ["b"] == placed(free(crowded))
+    assert ["c"] == placed(crowded.due())
+    assert ["a", "b", "c"] == tried
+
+
+def test_only_reasons_of_who_waits_are_kept_once_there_are_many(crowded, tried, monkeypatch):
+    monkeypatch.setattr(resting, "REASONS_MAX", 1)
+    crowded.send(command(CancelWorkload, "a"))
+    tried.clear()
+
+    like_b = nominated(a_workload("like-b", cpu_milli=1_001), order=9)
+    assert ["like-b"] == [name for name, _ in refusals(crowded.send(like_b))]
+    assert [] == tried
 
 
 def test_who_has_waited_long_is_promised_a_start_without_being_tried(tried):
