@@ -1,6 +1,6 @@
 """Both doors read alike: what poisons is refused by HTTP and Kafka, with the same words."""
 
-import time
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,10 +13,10 @@ from shared.events.codec import Malformed
 from shared.events.registry import type_name
 from shared.events.submission_reader import decode_submission
 from shared.events.workloads import SubmitWorkload
-from tests.support.untrusted import CORPUS, VALID, of, with_raw
+from tests.support.untrusted import CORPUS, VALID, least_cpu_seconds, of, with_raw
 
 SPEC: msgspec.json.Decoder[Any] = msgspec.json.Decoder(SpecRequest)
-SECONDS_MAX = 0.05
+CPU_SECONDS_MAX = 0.05
 
 
 def by_http(spec: bytes):
@@ -37,11 +37,11 @@ def by_kafka(spec: bytes):
 @pytest.mark.parametrize("name", CORPUS)
 def test_what_poisons_is_refused_by_both_doors_at_once_and_told_alike(name):
     spec, field = CORPUS[name]
-    started = time.perf_counter()
 
     http, kafka = by_http(spec), by_kafka(spec)
 
-    assert time.perf_counter() - started < 2 * SECONDS_MAX
+    for door in (by_http, by_kafka):
+        assert least_cpu_seconds(partial(door, spec)) < CPU_SECONDS_MAX
     assert http[0].field == field or not field
     assert kafka[0].field in {field, f"spec.{field}"} or not field
     if field:
