@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, TypeAlias
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -23,6 +23,8 @@ from shared.core.units import GPU_MILLI
 
 FEW: Final = 64
 """Nodes for which there is room at first; it doubles when they are more."""
+Needs: TypeAlias = tuple[int, int, int, int]
+"""What one pod takes, or a node has left: whole GPUs, milli of one GPU, CPU, memory."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -30,8 +32,8 @@ class Room:
     """What of a request the four numbers tell apart, and where it may lie; one object for each."""
 
     flavors: tuple[str, ...]
-    pods: tuple[tuple[int, int, int, int], ...]
-    """Of each pod set what one pod takes: whole GPUs, milli of one GPU, CPU, memory."""
+    pods: tuple[Needs, ...]
+    """Of one pod of each set."""
 
 
 class FreedRoom:
@@ -40,7 +42,9 @@ class FreedRoom:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._shelves: dict[str, _Shelf] = {}
-        self._rooms: WeakValueDictionary[Any, Room] = WeakValueDictionary()
+        self._rooms: WeakValueDictionary[tuple[tuple[str, ...], tuple[Needs, ...]], Room] = (
+            WeakValueDictionary()
+        )
         """As long as somebody lacks them."""
         self._known: dict[Room, list[str]] = {}
         """What `nodes_for` has found; room that is gone stays gone until more comes free."""
@@ -101,7 +105,7 @@ class _Shelf:
         self._names: list[str] = []
         self._left: Ints = np.zeros((4, FEW), dtype=np.int64)
 
-    def put(self, name: str, left: tuple[int, int, int, int]) -> None:
+    def put(self, name: str, left: Needs) -> None:
         row = self.rows.get(name)
         if row is None:
             row = self.rows[name] = len(self._names)
@@ -110,19 +114,19 @@ class _Shelf:
                 self._left = np.concatenate([self._left, np.zeros_like(self._left)], axis=1)
         self._left[:, row] = left
 
-    def holding(self, pod: tuple[int, int, int, int]) -> list[str]:
+    def holding(self, pod: Needs) -> list[str]:
         """Nodes with enough of each."""
         asked = np.array(pod)[:, None]
         enough = np.logical_and.reduce(self._left[:, : len(self._names)] >= asked)
         return [self._names[row] for row in np.flatnonzero(enough)]
 
 
-def _pod(one: PodSet) -> tuple[int, int, int, int]:
+def _pod(one: PodSet) -> Needs:
     """Which MIG slices are left is not asked."""
     return one.gpu.count, one.gpu.milli, one.cpu_milli or 0, one.memory_mib or 0
 
 
-def _left_on(state: NodeState) -> tuple[int, int, int, int]:
+def _left_on(state: NodeState) -> Needs:
     """The most that one pod could get there, of each for itself. O(GPUs)."""
     shares = (
         GPU_MILLI - use.milli

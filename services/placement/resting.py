@@ -18,7 +18,7 @@ from services.placement.desk import Desk
 from services.placement.freed_room import FreedRoom, Room
 from services.placement.records import Record
 from shared.core.decision import Reason, Refusal
-from shared.core.placement import helps_any
+from shared.core.placement import helps
 
 REASONS_MAX: Final = 20_000
 """Reasons of classes kept; beyond it, those of classes that wait no more are dropped."""
@@ -95,7 +95,7 @@ class Resting:
     def taken(self, flavor: str, names: AbstractSet[str]) -> None:
         """Something was placed on these nodes."""
         self._freed.taken(flavor, names)
-        self._helps = {asked: helps for asked, helps in self._helps.items() if not helps}
+        self._helps = {asked: known for asked, known in self._helps.items() if not known}
 
     def all_were_tried(self) -> None:
         """Nobody is left whom the freed nodes could help."""
@@ -125,11 +125,11 @@ class Resting:
         """Whether what is left of the room that its class lacks is of no use to it."""
         room = self._lacks[request].room
         asked = (room, record.request_class, self._desk.pins_for(record))
-        helps = self._helps.get(asked)
-        if helps is None:
+        known = self._helps.get(asked)
+        if known is None:
             names = self._freed.nodes_for(room)
-            helps = self._helps[asked] = self._any_helps(names, record, asked[2])
-        return not helps
+            known = self._helps[asked] = self._any_helps(names, record, asked[2])
+        return not known
 
     def look_again(self, queues: Collection[str]) -> list[Hashable]:
         """Classes that may use other kept nodes by now: as they are owed, or by time.
@@ -193,7 +193,7 @@ class Resting:
         return self._freed.room_of(record.workload, record.nomination.flavors)
 
     def _any_helps(self, names: Iterable[str], record: Record, pins: tuple[int, ...]) -> bool:
-        return helps_any(self._desk.cluster, names, record.workload, pins)
+        return helps(self._desk.cluster, names, record.workload, pins)
 
 
 def _strict(record: Record) -> bool:

@@ -42,7 +42,6 @@ __all__ = [
     "explain",
     "grow",
     "helps",
-    "helps_any",
     "place",
     "request_class",
 ]
@@ -95,19 +94,14 @@ def request_class(workload: Workload) -> Hashable:
     )
 
 
-def helps(cluster: Cluster, node_name: str, workload: Workload) -> bool:
-    """Whether `workload`, refused before, may fit now that `node_name` changed for the better.
-
-    Never wrong with a no: a gang that fits only now must put at least one pod on that node.
-    Room for one pod of any of its sets there is therefore enough for a yes.
-    """
-    return helps_any(cluster, (node_name,), workload)
-
-
-def helps_any(
+def helps(
     cluster: Cluster, node_names: Iterable[str], workload: Workload, pins: tuple[int, ...] = ()
 ) -> bool:
-    """Whether any of these changed nodes `helps`; compiles the workload once for all of them."""
+    """Whether `workload`, refused before, may fit now that these nodes changed for the better.
+
+    Never wrong with a no: a gang that fits only now must put at least one pod on one of them.
+    Room for one pod of any of its sets there is therefore enough for a yes.
+    """
     gang = gang_of(workload, pins)
     permitting: dict[Kind, list[PodDemand]] = {}
     for name in node_names:

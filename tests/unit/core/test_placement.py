@@ -5,7 +5,7 @@ from __future__ import annotations
 from shared.core.decision import Reason
 from shared.core.gang.exact import CHARGES_MAX
 from shared.core.model import GpuChoice, GpuShare, Placement, Spread
-from shared.core.placement import PlacementRequest, helps, helps_any, place, request_class
+from shared.core.placement import PlacementRequest, helps, place, request_class
 from shared.core.units import UNBOUNDED, Resources
 from shared.core.value import replace
 from tests.support.placing import (
@@ -198,13 +198,13 @@ def test_a_class_is_what_placement_looks_at() -> None:
 def test_a_node_helps_only_if_a_pod_fits_on_it() -> None:
     fleet = cluster(node("a", gpus=4), node("h", flavor="h100", product="H100"))
 
-    assert helps(fleet, "a", workload(pods(whole(4), 9)))
-    assert helps_any(fleet, ("unknown", "h", "a"), workload(pods(whole(4), 9)))
-    assert not helps_any(fleet, ("unknown", "a", "a"), workload(pods(whole(5))))
-    assert not helps(fleet, "a", workload(pods(whole(5))))
-    assert not helps(fleet, "a", workload(pods(mig("1g.10gb"))))
-    assert not helps(fleet, "a", workload(pods(whole(1)), choice=GpuChoice(products=("H100",))))
-    assert helps(fleet, "h", workload(pods(whole(1)), choice=GpuChoice(products=("H100",))))
-    assert not helps(fleet, "unknown", workload(pods()))
+    assert helps(fleet, ["a"], workload(pods(whole(4), 9)))
+    assert helps(fleet, ("unknown", "h", "a"), workload(pods(whole(4), 9)))
+    assert not helps(fleet, ("unknown", "a", "a"), workload(pods(whole(5))))
+    assert not helps(fleet, ["a"], workload(pods(whole(5))))
+    assert not helps(fleet, ["a"], workload(pods(mig("1g.10gb"))))
+    assert not helps(fleet, ["a"], workload(pods(whole(1)), choice=GpuChoice(products=("H100",))))
+    assert helps(fleet, ["h"], workload(pods(whole(1)), choice=GpuChoice(products=("H100",))))
+    assert not helps(fleet, ["unknown"], workload(pods()))
     fleet.set_gpu_health("a", -1, healthy=False)
-    assert not helps(fleet, "a", workload(pods(whole(1))))
+    assert not helps(fleet, ["a"], workload(pods(whole(1))))

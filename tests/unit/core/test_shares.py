@@ -46,8 +46,8 @@ def test_memory_of_a_shared_gpu_is_never_over_sold() -> None:
 
     refused(fleet, workload(pods(share(100, 41))))
     placed(fleet, workload(pods(share(100, 40))))
-    assert helps(fleet, "a", workload(pods(share(100, 0))))
-    assert not helps(fleet, "a", workload(pods(share(100, 1))))
+    assert helps(fleet, ["a"], workload(pods(share(100, 0))))
+    assert not helps(fleet, ["a"], workload(pods(share(100, 1))))
 
 
 def test_the_last_share_makes_the_gpu_whole_again() -> None:
