@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +25,9 @@ from typing import Any, Final
 RANGES: Final = Path(__file__).with_name("ranges.toml")
 SECONDS_MAX: Final = 300
 """Of one benchmark: all together should stay under ten minutes."""
+SIDE_BY_SIDE: Final = ("fairness", "queueing", "robustness", "packing", "mig", "topology")
+"""No clock decides what they print, so as many run at once as there are processors; the longest
+come first. The others run alone, after them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +77,20 @@ def look_up(document: Any, path: str) -> float | None:  # any JSON
     return document if isinstance(document, int | float) else None
 
 
+def run_all(short: Mapping[str, Sequence[str]], into: Path) -> int:
+    """Run these benchmarks with their arguments; how many failed."""
+    together = [name for name in SIDE_BY_SIDE if name in short]
+    alone = [name for name in short if name not in SIDE_BY_SIDE]
+    with ThreadPoolExecutor(os.cpu_count()) as lanes:
+        ended_well = list(lanes.map(lambda name: run(name, short[name], into), together))
+    ended_well += [run(name, short[name], into) for name in alone]
+    return ended_well.count(False)
+
+
 def run(name: str, arguments: Sequence[str], into: Path) -> bool:
     """Run one benchmark; whether it ended well. Its last lines are shown if it failed."""
+    (into / f"{name}.json").unlink(missing_ok=True)
+    print(f"{name:<11} {' '.join(arguments)} ...", flush=True)
     begin = time.monotonic()
     command = [sys.executable, "-m", "tests.benchmarks", name, *arguments]
     done = subprocess.run(  # our own modules
@@ -117,11 +134,7 @@ def main() -> None:
     if unknown := [one for one in names if one not in short]:
         parser.error(f"--only: {', '.join(unknown)} is none of {', '.join(short)}")
     options.into.mkdir(parents=True, exist_ok=True)
-    failed = 0
-    for name in names:
-        (options.into / f"{name}.json").unlink(missing_ok=True)
-        print(f"{name:<11} {' '.join(short[name])} ...", flush=True)
-        failed += not run(name, short[name], options.into)
+    failed = run_all({name: short[name] for name in names}, options.into)
     broken = report([one for one in figures if one.benchmark in names], options.into)
     if failed or broken:
         sys.exit(f"{failed} benchmarks failed, {broken} figures are out of range")

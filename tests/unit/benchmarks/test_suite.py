@@ -1,12 +1,14 @@
 """The suite reads figures and holds them to their ranges; the README says the same."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
-from tests.benchmarks import readme
-from tests.benchmarks.suite import Figure, load_ranges, look_up, report
+from tests.benchmarks import readme, suite
+from tests.benchmarks.suite import SIDE_BY_SIDE, Figure, load_ranges, look_up, report
 
 DOCUMENT = {"policies": {"muster": {"at": {"130": 95.8}}}, "runs": [{"seconds": 3}]}
 
@@ -61,6 +63,37 @@ def test_every_figure_belongs_to_a_benchmark_that_is_run():
 
     assert {figure.benchmark for figure in figures} <= set(short)
     assert all(figure.at_least is not None or figure.at_most is not None for figure in figures)
+
+
+def test_what_no_clock_decides_runs_side_by_side_and_the_rest_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    running, most = set[str](), dict[str, int]()
+    met = Barrier(2, timeout=10)
+
+    def ran(name: str, _arguments: Sequence[str], _into: Path) -> bool:
+        running.add(name)
+        if name in SIDE_BY_SIDE:
+            met.wait()
+        most[name] = len(running)
+        if name in SIDE_BY_SIDE:
+            met.wait()
+        running.remove(name)
+        return name != "growth"
+
+    monkeypatch.setattr(suite, "run", ran)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+
+    failed = suite.run_all({"growth": [], "packing": [], "explain": [], "mig": []}, tmp_path)
+
+    assert failed == 1
+    assert most == {"packing": 2, "mig": 2, "growth": 1, "explain": 1}
+
+
+def test_all_that_run_side_by_side_are_known():
+    short, _ = load_ranges()
+
+    assert set(SIDE_BY_SIDE) <= set(short)
 
 
 def test_the_table_shows_the_full_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
