@@ -32,7 +32,9 @@ MOST: Final = ROOM + AMOUNTS
 """First of `AMOUNTS` columns: no member of its subtree has more."""
 CELL: Final = MOST + AMOUNTS
 """The cell whose tree it is in, or `NIL`."""
-COLUMNS: Final = CELL + 1
+LINE_BYTES: Final = 64
+COLUMNS: Final = LINE_BYTES // 4
+"""A row is a line of the cache; the last columns are not used."""
 ROOT: Final = 0
 """Column of `cells`: the root of the tree, or `NIL`."""
 NIL: Final = -1
@@ -43,10 +45,17 @@ Need = tuple[int, int, int, int]
 
 def new_tree(items: int) -> Ints32:
     """(items, COLUMNS) no item in any tree yet."""
-    tree = np.zeros((items, COLUMNS), dtype=np.int32)
+    tree = _cache_lines(items)
     tree[:, LEFT] = tree[:, RIGHT] = tree[:, PARENT] = tree[:, CELL] = NIL
     tree[:, PRIORITY] = _priorities(items)
     return tree
+
+
+def _cache_lines(items: int) -> Ints32:
+    """(items, COLUMNS) zeros; no row lies in two lines of the cache."""
+    words = np.zeros((items + 1) * COLUMNS, dtype=np.int32)
+    skipped = -words.ctypes.data % LINE_BYTES // words.itemsize
+    return words[skipped : skipped + items * COLUMNS].reshape(items, COLUMNS)
 
 
 def _priorities(items: int) -> Ints32:

@@ -41,3 +41,16 @@ def test_what_cannot_be_kept_on_disk_is_compiled_all_the_same() -> None:
     assert made is not double
     assert made(21) == 42
     assert len(made.signatures) == 1  # type: ignore[attr-defined]
+
+
+def test_an_edition_does_not_read_the_files_of_another() -> None:
+    before, after = a_function_without_a_file(), a_function_without_a_file()
+
+    jit.entry((0,))(before)
+    jit._compiled.append(lambda: 1)
+    try:
+        jit.entry((0,))(after)
+    finally:
+        jit._compiled.pop()
+
+    assert before.__qualname__ != after.__qualname__

@@ -27,8 +27,10 @@ from shared.core.kernels.indexes import (
 from shared.core.kernels.sorting import position, sort
 from shared.core.kernels.tree import (
     AMOUNTS,
+    COLUMNS,
     KEY,
     LEFT,
+    LINE_BYTES,
     MOST,
     NIL,
     RIGHT,
@@ -191,3 +193,12 @@ def test_what_a_compiled_back_end_keeps_beside_the_state_grows_with_the_fleet() 
     )
 
     assert small.behind.size < large.behind.size
+
+
+@pytest.mark.parametrize("items", [1, 7, 1000])
+def test_no_row_of_a_tree_lies_in_two_lines_of_the_cache(items: int) -> None:
+    tree = new_tree(items)
+
+    assert tree.shape == (items, COLUMNS)
+    assert tree.ctypes.data % LINE_BYTES == 0 == tree.strides[0] % LINE_BYTES
+    assert tree.flags.c_contiguous
