@@ -52,16 +52,16 @@ class MonitoringHandler:
         self.team = Capped(TEAMS_MAX)
         self._reason = Capped(REASONS_MAX)
         self._counts: list[tuple[Callable[[float], None], float]] = []
-        self._forget()
+        self._begin(Memory())
 
-    def _forget(self) -> None:
-        self.memory = Memory()
-        self._workloads = Workloads(self.memory)
+    def _begin(self, memory: Memory) -> None:
+        """Go on from this memory; whatever was not committed is forgotten."""
+        self.memory = memory
+        self._workloads = Workloads(memory)
         self._rows = CostRows()
-        self._idle = Idle(self.memory, self._cell)
+        self._idle = Idle(memory, self._cell)
         self._scores = Scores()
         self._counts.clear()
-        memory = self.memory
         self._actions: dict[type, Action] = {
             workloads.WorkloadQueued: self._queued,
             workloads.WorkloadRejected: self._rejected,
@@ -99,9 +99,10 @@ class MonitoringHandler:
         return (organisation.FlavorApplied, nodes.GpuUsageReported, *self._actions)
 
     async def load(self, reader: Reader) -> None:
-        """Rebuild from the journal."""
-        self._forget()
-        await self.memory.load(reader, f"cell-{self._cell}")
+        """Rebuild from the journal; who reads gauges meanwhile never sees a part of it."""
+        memory = Memory()
+        await memory.load(reader, f"cell-{self._cell}")
+        self._begin(memory)
 
     async def prepare(self, messages: Sequence[Received], reader: Reader) -> None:
         """Everything is in memory."""

@@ -9,6 +9,7 @@ from prometheus_client import REGISTRY, CollectorRegistry
 from services.monitoring.gauges import Gauges
 from services.monitoring.handler import MonitoringHandler
 from services.monitoring.labels import Capped
+from services.monitoring.memory import Memory
 from shared.core.decision import Reason
 from shared.core.model import GpuShare
 from shared.core.units import Resources
@@ -347,7 +348,28 @@ def test_use_that_was_reported_long_ago_counts_as_unknown(monitoring: Monitoring
     assert 0 == monitoring.value("muster_team_gpu_utilized", team="vision")
 
 
-def test_counts_move_after_the_commit_and_only_once(monitoring: Monitoring):
+async def test_who_scrapes_while_memory_is_rebuilt_sees_all_or_nothing(
+    monitoring: Monitoring, monkeypatch: pytest.MonkeyPatch
+):
+    names = [f"w{number}" for number in range(5)]
+    monitoring.read(*(b.queued(name) for name in names))
+    monitoring.read(*(b.placed(2, name, at_ms=b.START_MS) for name in names))
+    seen = []
+    count = Memory.count
+
+    def scraped(memory, one, by):
+        seen.append(monitoring.state("placed"))
+        count(memory, one, by)
+
+    monkeypatch.setattr(Memory, "count", scraped)
+    await monitoring.handler.load(monitoring.tables)  # after a unit that failed
+    await monitoring.restart()
+
+    assert [5] * 5 + [0] * 5 == seen
+    assert 5 == monitoring.state("placed")
+
+
+async def test_counts_move_after_the_commit_and_only_once(monitoring: Monitoring):
     def counted() -> list[float]:
         names = [
             ("muster_submissions_total", {"team": "once", "answer": "accepted"}),
@@ -370,7 +392,7 @@ def test_counts_move_after_the_commit_and_only_once(monitoring: Monitoring):
     handler.decide([b.received(fact) for fact in story], b.START_MS)
     assert [0, 0, 0, 0, 0] == counted()
 
-    handler._forget()  # as load() does after a transaction that did not happen
+    await handler.load(monitoring.tables)  # as after a transaction that did not happen
     monitoring.read(*story)
 
     assert [1, 1, 1.5, 1, 1] == counted()
