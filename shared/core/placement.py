@@ -28,7 +28,8 @@ from shared.core.devices import node_room
 from shared.core.explain.explain import explain
 from shared.core.feasibility import kind_obstacle
 from shared.core.gang.attempt import attempt
-from shared.core.gang.elastic import attempt_most, grow, spare_units
+from shared.core.gang.elastic import attempt_most, spare_units
+from shared.core.gang.grow import grow
 from shared.core.gang.ranks import ranked
 from shared.core.kind import Kind
 from shared.core.model import Placement, Workload

@@ -2,7 +2,7 @@
 
 An elastic gang gives up its highest ranks, so that those who stay are 0..n-1 (`core/gang/ranks.py`
 put there what it could do without), by whole outermost slices, and never falls below `min_count`
-of any set. What can be added to it is found by `core/gang/elastic.py grow`.
+of any set. What can be added to it is found by `core/gang/grow.py`.
 """
 
 from __future__ import annotations

@@ -6,10 +6,12 @@ where they sit tight (core/search.py).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from shared.core.demand import PodDemand
+from shared.core.cluster import Cluster
+from shared.core.demand import Gang, PodDemand
 from shared.core.devices import shares_on
 from shared.core.feasibility import Tiers
 from shared.core.gang.exact import unlike
@@ -99,17 +101,18 @@ def _aligned_place(
 
 def _each_set_counts(layout: Layout) -> bool:
     """Whether there is room for as many pods as each set has; what is large is not tried else."""
+    counted = rooms(layout.cluster, layout.gang, layout.tiers)
     return all(
-        room_index(
-            layout.cluster,
-            layout.kinds(demand),
-            replace(demand, slices=()),
-            layout.gang.team,
-            distinct=layout.gang.spread is Spread.REQUIRED,
-        ).total
-        >= demand.count
-        for demand in layout.gang.demands
+        demand.count <= room for demand, room in zip(layout.gang.demands, counted, strict=False)
     )
+
+
+def rooms(cluster: Cluster, gang: Gang, tiers: tuple[Tiers, ...]) -> Iterator[int]:
+    """By pod set, how many of its pods there is room for if it has the fleet for itself."""
+    distinct = gang.spread is Spread.REQUIRED
+    for demand, each in zip(gang.demands, tiers, strict=True):
+        pod, kinds = replace(demand, slices=()), sum(each, ())
+        yield room_index(cluster, kinds, pod, gang.team, distinct=distinct).total
 
 
 def _each_set_alone(layout: Layout) -> bool:

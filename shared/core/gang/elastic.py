@@ -2,29 +2,23 @@
 
 Shrinking takes away one unit at a time (a pod, or a whole outermost slice), always from the set
 with the most to spare. What fits at one size fits at any smaller one, so the most that fits is
-found by bisection. `grow` finds the pods that can be added to a gang that runs (mission M9).
+found by bisection. Each try places the whole gang: a large one begins with the largest size for
+which there is room by count, which mostly is the answer, and goes down from there in longer and
+longer strides.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from bisect import bisect_left
 from dataclasses import replace
 
 from shared.core.cluster import Cluster
-from shared.core.demand import Gang, PodDemand, gang_of
+from shared.core.demand import Gang, PodDemand
 from shared.core.feasibility import permitted
+from shared.core.gang.anywhere import COUNTED_MIN, rooms
 from shared.core.gang.attempt import attempt
-from shared.core.gang.exact import Exhaustive
-from shared.core.gang.fill import Fill, Layout, is_in, outward
-from shared.core.gang.ranks import domain_at, ranked
-from shared.core.kind import Kind
-from shared.core.model import Placement, Spread
-from shared.core.node_state import NodeState
-from shared.core.request import PlacementRequest
-from shared.core.room import Place
 from shared.core.statement import Statement
-from shared.core.topology import LEVELS, span_of
-from shared.core.units import NOTHING, Resources
+from shared.core.units import Resources
 
 
 def spare_units(gang: Gang) -> int:
@@ -33,17 +27,20 @@ def spare_units(gang: Gang) -> int:
 
 
 def shrunk(gang: Gang, units: int) -> Gang:
-    """The gang without `units` units; at most `spare_units`. O(units x pod sets)."""
-    counts = {demand.pod_set: demand.count for demand in gang.demands}
-
-    def to_spare(demand: PodDemand) -> int:
-        return (counts[demand.pod_set] - demand.min_count) // demand.unit
-
-    for _ in range(units):
-        most = max(gang.demands, key=to_spare)
-        counts[most.pod_set] -= most.unit
-    demands = tuple(replace(each, count=counts[each.pod_set]) for each in gang.demands)
-    return replace(gang, demands=demands, pods=sum(counts.values()))
+    """The gang without `units` units; at most `spare_units`. O(pod sets x log(units))."""
+    spare = [_spare(demand) for demand in gang.demands]
+    # Taken one by one, all that have more come down to a common level; the first of them go on.
+    level = bisect_left(range(max(spare) + 1), -units, key=lambda low: -_above(spare, low))
+    rest = units - _above(spare, level)
+    counts = []
+    for demand, has in zip(gang.demands, spare, strict=True):
+        goes_on = has >= level and rest > 0
+        rest -= goes_on
+        counts.append(demand.count - (has - min(has, level) + goes_on) * demand.unit)
+    demands = tuple(
+        replace(demand, count=count) for demand, count in zip(gang.demands, counts, strict=True)
+    )
+    return replace(gang, demands=demands, pods=sum(counts))
 
 
 def smallest(gang: Gang) -> Gang:
@@ -55,94 +52,64 @@ def attempt_most(
     cluster: Cluster, gang: Gang, flavor: str, headroom: Resources
 ) -> Statement | None:
     """The most of a gang that does not fit whole, charged; None if not even the least fits."""
+    sizes = _Sizes(cluster, gang, flavor, headroom)
     least, most = 1, spare_units(gang)
-
-    def fits(units: int) -> bool:
-        statement = attempt(cluster, shrunk(gang, units), flavor, headroom)
-        if statement is not None:
-            statement.rollback()
-        return statement is not None
-
-    if not most or not fits(most):
+    if not most or not sizes.fits(most):
         return None
+    stride = most
+    if gang.pods > COUNTED_MIN:
+        least, stride = sizes.least_by_count(most), 1
     while least < most:
-        middle = (least + most) // 2
-        least, most = (least, middle) if fits(middle) else (middle + 1, most)
-    return attempt(cluster, shrunk(gang, most), flavor, headroom)
+        units = min(least + stride - 1, (least + most) // 2)
+        if sizes.fits(units):
+            most = units
+        else:
+            least, stride = units + 1, 2 * stride
+    return sizes.charged(most)
 
 
-def grow(cluster: Cluster, request: PlacementRequest, placement: Placement) -> Placement | None:
-    """The pods that can be added to `placement`, charged; None if there are none.
+class _Sizes:
+    """Sizes of a gang in one flavor, one tried after the other: what fits stays till the next."""
 
-    As near as can be to those that run, inside their domain of the required level, in their
-    flavor and its headroom in `request`. Ranks go on after the last.
-    """
-    flavor, team = placement.flavor, request.workload.team
-    gang = gang_of(request.workload, request.pins)
-    have = Counter(pod.pod_set for pod in placement.pods)
-    headroom = request.headroom.get(flavor, NOTHING)
-    statement = Statement(cluster, team)
-    for demand in gang.demands:
-        left = headroom - statement.charge_sum()
-        missing = min(demand.count - have[demand.pod_set], _affordable(demand, left))
-        if missing >= demand.unit:
-            kinds = sum(permitted(cluster, gang, demand, flavor), ())
-            layout = Layout(cluster, gang, (), statement, Exhaustive(gang, statement), flavor)
-            nodes = [cluster.nodes[pod.node] for pod in placement.pods]
-            _add(layout, demand, kinds, nodes, missing // demand.unit * demand.unit)
-    charge = statement.charge_sum()
-    if not statement.pods or not charge.fits_in(headroom):
-        statement.rollback()
-        return None
-    last = max(pod.rank for pod in placement.pods)
-    nodes = [cluster.nodes[pod.node] for pod in placement.pods]
-    return Placement(
-        flavor=flavor,
-        pods=ranked(statement.pods, last + 1),
-        charge=charge,
-        span=span_of([*nodes, *(node for _, node, _ in statement.pods)]),
-    )
+    def __init__(self, cluster: Cluster, gang: Gang, flavor: str, headroom: Resources) -> None:
+        self._cluster, self._gang, self._flavor = cluster, gang, flavor
+        self._headroom = headroom
+        self._units = 0
+        self._statement: Statement | None = None
 
+    def fits(self, units: int) -> bool:
+        """Whether the gang without so many units does."""
+        if self._statement is not None:
+            self._statement.rollback()
+        gang, self._units = shrunk(self._gang, units), units
+        self._statement = attempt(self._cluster, gang, self._flavor, self._headroom)
+        return self._statement is not None
 
-def _add(
-    layout: Layout,
-    demand: PodDemand,
-    kinds: tuple[Kind, ...],
-    nodes: list[NodeState],
-    missing: int,
-) -> None:
-    apart = layout.gang.spread is Spread.REQUIRED
-    used = {*nodes, *(node for _, node, _ in layout.statement.pods)} if apart else None
-    required = layout.gang.topology.required
-    within = None if required is None else domain_at(nodes[0], required)
-    for part in outward(nodes):
-        if not missing or (within is not None and not is_in(part, within)):
-            break
-        if _holds_slices(part, demand):
-            missing -= Fill(layout, demand, kinds, used).into(part, missing)
-    if missing and within is None:
-        Fill(layout, demand, kinds, used).anywhere(missing)
+    def charged(self, units: int) -> Statement | None:
+        """The gang without so many units, which was seen to fit."""
+        if units != self._units:
+            self.fits(units)
+        return self._statement
 
+    def least_by_count(self, most: int) -> int:
+        """With fewer units less, up to `most`, a set has more pods than there is room for."""
+        gang, flavor = self._gang, self._flavor
+        if self._statement is not None:
+            self._statement.rollback()
+            self._statement = None
+        tiers = tuple(permitted(self._cluster, gang, demand, flavor) for demand in gang.demands)
+        room = list(rooms(self._cluster, gang, tiers))
 
-def _holds_slices(part: Place, demand: PodDemand) -> bool:
-    """Whether `part` is as wide as the domain of an outermost slice."""
-    if not demand.slices:
-        return True
-    level = 0 if isinstance(part, NodeState) else LEVELS.index(part.level)
-    parent = part.domain if isinstance(part, NodeState) else part.parent
-    wanted = LEVELS.index(demand.slices[0].level)
-    return level >= wanted or parent is None or LEVELS.index(parent.level) > wanted
+        def counts(units: int) -> int:
+            demands = shrunk(gang, units).demands
+            return int(all(each.count <= have for each, have in zip(demands, room, strict=True)))
 
-
-def _affordable(demand: PodDemand, left: Resources) -> int:
-    """Pods of `demand` that `left` pays for."""
-    pairs = (
-        (demand.gpu_milli, left.gpu_milli),
-        (demand.cpu_milli, left.cpu_milli),
-        (demand.memory_mib, left.memory_mib),
-    )
-    return max(min((have // need for need, have in pairs if need), default=demand.count), 0)
+        return bisect_left(range(1, most), 1, key=counts) + 1
 
 
 def _spare(demand: PodDemand) -> int:
     return (demand.count - demand.min_count) // demand.unit
+
+
+def _above(spare: list[int], level: int) -> int:
+    return sum(max(each - level, 0) for each in spare)

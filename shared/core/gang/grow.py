@@ -1,0 +1,93 @@
+"""Pods that are added to an elastic gang that runs (mission M9)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from shared.core.cluster import Cluster
+from shared.core.demand import PodDemand, gang_of
+from shared.core.feasibility import permitted
+from shared.core.gang.exact import Exhaustive
+from shared.core.gang.fill import Fill, Layout, is_in, outward
+from shared.core.gang.ranks import domain_at, ranked
+from shared.core.kind import Kind
+from shared.core.model import Placement, Spread
+from shared.core.node_state import NodeState
+from shared.core.request import PlacementRequest
+from shared.core.room import Place
+from shared.core.statement import Statement
+from shared.core.topology import LEVELS, span_of
+from shared.core.units import NOTHING, Resources
+
+
+def grow(cluster: Cluster, request: PlacementRequest, placement: Placement) -> Placement | None:
+    """The pods that can be added to `placement`, charged; None if there are none.
+
+    As near as can be to those that run, inside their domain of the required level, in their
+    flavor and its headroom in `request`. Ranks go on after the last.
+    """
+    flavor, team = placement.flavor, request.workload.team
+    gang = gang_of(request.workload, request.pins)
+    have = Counter(pod.pod_set for pod in placement.pods)
+    headroom = request.headroom.get(flavor, NOTHING)
+    statement = Statement(cluster, team)
+    for demand in gang.demands:
+        left = headroom - statement.charge_sum()
+        missing = min(demand.count - have[demand.pod_set], _affordable(demand, left))
+        if missing >= demand.unit:
+            kinds = sum(permitted(cluster, gang, demand, flavor), ())
+            layout = Layout(cluster, gang, (), statement, Exhaustive(gang, statement), flavor)
+            nodes = [cluster.nodes[pod.node] for pod in placement.pods]
+            _add(layout, demand, kinds, nodes, missing // demand.unit * demand.unit)
+    charge = statement.charge_sum()
+    if not statement.pods or not charge.fits_in(headroom):
+        statement.rollback()
+        return None
+    last = max(pod.rank for pod in placement.pods)
+    nodes = [cluster.nodes[pod.node] for pod in placement.pods]
+    return Placement(
+        flavor=flavor,
+        pods=ranked(statement.pods, last + 1),
+        charge=charge,
+        span=span_of([*nodes, *(node for _, node, _ in statement.pods)]),
+    )
+
+
+def _add(
+    layout: Layout,
+    demand: PodDemand,
+    kinds: tuple[Kind, ...],
+    nodes: list[NodeState],
+    missing: int,
+) -> None:
+    apart = layout.gang.spread is Spread.REQUIRED
+    used = {*nodes, *(node for _, node, _ in layout.statement.pods)} if apart else None
+    required = layout.gang.topology.required
+    within = None if required is None else domain_at(nodes[0], required)
+    for part in outward(nodes):
+        if not missing or (within is not None and not is_in(part, within)):
+            break
+        if _holds_slices(part, demand):
+            missing -= Fill(layout, demand, kinds, used).into(part, missing)
+    if missing and within is None:
+        Fill(layout, demand, kinds, used).anywhere(missing)
+
+
+def _holds_slices(part: Place, demand: PodDemand) -> bool:
+    """Whether `part` is as wide as the domain of an outermost slice."""
+    if not demand.slices:
+        return True
+    level = 0 if isinstance(part, NodeState) else LEVELS.index(part.level)
+    parent = part.domain if isinstance(part, NodeState) else part.parent
+    wanted = LEVELS.index(demand.slices[0].level)
+    return level >= wanted or parent is None or LEVELS.index(parent.level) > wanted
+
+
+def _affordable(demand: PodDemand, left: Resources) -> int:
+    """Pods of `demand` that `left` pays for."""
+    pairs = (
+        (demand.gpu_milli, left.gpu_milli),
+        (demand.cpu_milli, left.cpu_milli),
+        (demand.memory_mib, left.memory_mib),
+    )
+    return max(min((have // need for need, have in pairs if need), default=demand.count), 0)
