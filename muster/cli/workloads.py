@@ -70,8 +70,8 @@ def _columns() -> tuple[Column, ...]:
         Column("QUEUE", field("queue"), wide=True),
         Column("KIND", field("kind")),
         Column("STATE", field("state")),
-        Column("GPUS", lambda one: gpus(one.get("gpu_milli")), right=True),
-        Column("PODS", field("pods"), wide=True, right=True),
+        Column("GPUS", _gpus, right=True),
+        Column("PODS", _pods, wide=True, right=True),
         Column("PRIORITY", field("priority"), right=True),
         Column("AGE", lambda one: age(one.get("submitted_at_ms"), now), right=True),
         Column("REASON", field("reason")),
@@ -80,6 +80,21 @@ def _columns() -> tuple[Column, ...]:
         Column("NODES", field("nodes"), wide=True),
         Column("MESSAGE", field("message"), wide=True),
     )
+
+
+def _gpus(workload: Json) -> str:
+    """Those asked for; of an elastic gang that has fewer, both."""
+    asked = gpus(workload.get("gpu_milli"))
+    return f"{gpus(workload['placed_gpu_milli'])}/{asked}" if _is_smaller(workload) else asked
+
+
+def _pods(workload: Json) -> str:
+    asked = workload.get("pods")
+    return f"{workload['placed_pods']}/{asked}" if _is_smaller(workload) else str(asked or "")
+
+
+def _is_smaller(workload: Json) -> bool:
+    return 0 < (workload.get("placed_pods") or 0) < (workload.get("pods") or 0)
 
 
 def status(workload: WorkloadArgument, output: OutputOption = Format.TABLE) -> None:

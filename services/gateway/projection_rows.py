@@ -56,6 +56,7 @@ class WorkloadRow:
         "nodes",
         "nodes_gpu_milli",
         "placed_at_ms",
+        "placed_pods",
         "placement",
         "pods",
         "priority",
@@ -96,6 +97,7 @@ class WorkloadRow:
         self.charge_memory_mib: int | None = None
         self.nodes: str | None = None
         self.nodes_gpu_milli: str | None = None
+        self.placed_pods: int | None = None
         self.placement: str | None = None
         self.queued_at_ms: int | None = None
         self.placed_at_ms: int | None = None
@@ -121,6 +123,7 @@ class WorkloadRow:
         self.charge_memory_mib = placement.charge.memory_mib
         self.nodes = "{" + ",".join(_quoted(name) for name in milli_by_node) + "}"
         self.nodes_gpu_milli = "{" + ",".join(map(str, milli_by_node.values())) + "}"
+        self.placed_pods = len(placement.pods)
         self.placement = text
 
 
@@ -230,6 +233,7 @@ COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("charge_memory_mib", "bigint"),
     ("nodes", "text[]"),
     ("nodes_gpu_milli", "bigint[]"),
+    ("placed_pods", "integer"),
     ("placement", "text"),
     ("queued_at_ms", "bigint"),
     ("placed_at_ms", "bigint"),

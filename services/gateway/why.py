@@ -42,7 +42,7 @@ _ANSWERS: Final = {
     State.HELD: ("Held", "it is on hold", "release it"),
     State.PLACED: ("Placed", "its devices are charged and its pods are being made", ""),
     State.BOUND: ("Bound", "its pods are written to the cluster and start", ""),
-    State.RUNNING: ("Running", "all of its pods run", ""),
+    State.RUNNING: ("Running", "its pods run", ""),
     State.EVICTING: ("Evicting", "its pods are being stopped", "it queues again by itself"),
     State.CANCELLING: ("Cancelling", "its pods are being stopped", ""),
     State.SUCCEEDED: ("Succeeded", "all of its pods ended well", ""),
@@ -152,6 +152,8 @@ def _current(row: Mapping[str, Any], rows: Any, history: tuple[WhyEntry, ...]) -
     """The refusal of this wait, the reason of the last change, or what the state itself says."""
     state = State(row["state"] or State.RECEIVED.value)
     reason, message, next_step = _ANSWERS[state]
+    if state is State.RUNNING:
+        message = _size(row) or message
     warning = _warning(rows, history) if state is State.RUNNING else None
     if warning is not None:
         return warning
@@ -176,6 +178,14 @@ def _current(row: Mapping[str, Any], rows: Any, history: tuple[WhyEntry, ...]) -
         evidence={},
         at_ms=row["changed_at_ms"],
     )
+
+
+def _size(row: Mapping[str, Any]) -> str:
+    """Of an elastic gang that runs with fewer pods than it asked for; else nothing."""
+    pods, placed = row.get("pods") or 0, row.get("placed_pods") or 0
+    if not 0 < placed < pods:
+        return ""
+    return f"{placed} of its {pods} pods run; it grows when there is room for more"
 
 
 def _warning(rows: Any, history: tuple[WhyEntry, ...]) -> WhyEntry | None:  # noqa: ANN401  # rows

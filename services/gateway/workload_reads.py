@@ -131,6 +131,8 @@ def summary_fields(row: Mapping[str, Any]) -> dict[str, Any]:
         "priority": row["priority"],
         "pods": row["pods"],
         "gpu_milli": row["gpu_milli"],
+        "placed_pods": row["placed_pods"] or 0,
+        "placed_gpu_milli": row["charge_gpu_milli"] or 0,
         "labels": msgspec.json.decode(row["labels_text"]) if row["labels_text"] else {},
         "attempt": row["attempt"] or 0,
         "flavor": row["flavor"] or "",

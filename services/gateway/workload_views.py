@@ -11,7 +11,11 @@ from shared.core.units import Resources
 
 
 class WorkloadSummary(View, frozen=True, kw_only=True):
-    """A workload as a list shows it. Times are Unix milliseconds, null until they happened."""
+    """A workload as a list shows it. Times are Unix milliseconds, null until they happened.
+
+    `pods` and `gpu_milli` are what was asked for, `placed_...` what it has, or had at its end; an
+    elastic gang may have less.
+    """
 
     id: str
     team: str
@@ -23,6 +27,8 @@ class WorkloadSummary(View, frozen=True, kw_only=True):
     priority: int | None
     pods: int | None
     gpu_milli: int | None
+    placed_pods: int
+    placed_gpu_milli: int
     labels: dict[str, str]
     attempt: int
     flavor: str

@@ -10,7 +10,7 @@ import pytest
 
 from shared.core.decision import Reason
 from shared.core.lifecycle import State
-from shared.core.model import GpuRequest, Placement, PodSet
+from shared.core.model import GpuRequest, GpuShare, Placement, PodPlacement, PodSet
 from shared.core.team_policy import AtLimit
 from shared.core.units import Resources
 from shared.events import plans, quotas, topics, workloads
@@ -311,6 +311,47 @@ async def test_of_a_preemption_a_team_sees_its_own_victims_and_the_others_are_on
     }
     assert {"red": ["w2"], "blue": ["w1"], "green": None} == victims_seen
     assert {2} == {one["victims_count"] for items in seen.values() for one in items}
+
+
+async def test_of_an_elastic_gang_it_is_told_how_much_of_it_runs(gateway: Gateway):
+    asked = PodSet(count=4, min_count=1, gpu=GpuRequest(count=8), cpu_milli=4000)
+    few, all_of_it = (_on_nodes(count) for count in (2, 4))
+    resized = workloads.WorkloadResized(
+        **common("w1", 4, State.RUNNING), placement=all_of_it, resized_at_ms=START, resizes=1
+    )
+
+    async def told(placed_pods: int) -> tuple[int, int, str] | None:
+        one = (await gateway.call("GET", "/v1/workloads/w1")).body
+        if one.get("state") != "running" or one["placed_pods"] != placed_pods:
+            return None
+        message = (await gateway.call("GET", "/v1/workloads/w1/why")).body["message"]
+        return one["pods"], one["placed_gpu_milli"], message
+
+    async with running_projection(gateway.settings):
+        started = telling.started("w1", placement=few, at_ms=START, submitted_at_ms=START)
+        first = [telling.queued("w1", pods=asked, at_ms=START), *started]
+        await publish_facts(gateway.settings, first, source="t1", at_ms=START)
+        smaller = await until(lambda: told(2))
+        whole = [(topics.WORKLOAD_FACTS, resized)]
+        await publish_facts(gateway.settings, whole, source="t2", at_ms=START)
+        larger = await until(lambda: told(4))
+
+    grows = "2 of its 4 pods run; it grows when there is room for more"
+    assert (4, 16_000, grows) == smaller
+    assert (4, 32_000, "its pods run") == larger
+
+
+def _on_nodes(count: int) -> Placement:
+    """Pods of eight GPUs, each on a node of its own."""
+    shares = tuple(GpuShare(index=at, mask=255, milli=1000, memory_mib=0) for at in range(8))
+    return Placement(
+        flavor="h100",
+        pods=tuple(
+            PodPlacement(pod_set="main", rank=rank, node=f"n{rank}", shares=shares)
+            for rank in range(count)
+        ),
+        charge=Resources(gpu_milli=8000 * count, cpu_milli=4000 * count),
+    )
 
 
 async def test_who_was_preempted_is_told_for_whom_and_the_past_is_told_as_it_was(

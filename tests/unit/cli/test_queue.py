@@ -48,6 +48,17 @@ def test_wide_shows_more_than_table(muster, gateway):
     assert "node-1" not in muster("queue").out
 
 
+def test_an_elastic_gang_shows_what_it_has_of_what_it_asked_for(muster, gateway):
+    few = workload(pods=4, placed_pods=2, gpu_milli=32_000, placed_gpu_milli=16_000)
+    full = workload(identifier=OTHER, pods=4, placed_pods=4, placed_gpu_milli=8125)
+    gateway.on("GET /v1/workloads", {"items": [few, full], "next_cursor": ""})
+
+    rows = [line.split() for line in muster("queue", "-o", "wide").out.splitlines()[1:]]
+
+    # GPUs of MIG are charged by the board: what all pods are charged is no news.
+    assert [["16/32", "2/4"], ["8", "4"]] == [row[6:8] for row in rows]
+
+
 def test_nothing_is_told_on_stderr_so_that_pipes_stay_clean(muster, gateway):
     gateway.on("GET /v1/workloads", {"items": [], "next_cursor": ""})
 

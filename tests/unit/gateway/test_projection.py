@@ -141,6 +141,7 @@ def test_a_workload_that_waits_again_has_no_place_any_more():
         "",
         0,
     )
+    assert 0 == row["placed_pods"]
     assert row["reason"] == "preempted"
 
 
@@ -148,7 +149,9 @@ def test_a_gang_that_grew_is_where_the_newest_size_says():
     before = placed()
     assert isinstance(before, workloads.WorkloadPlaced)
     pod = before.placement.pods[0]
-    more = replace(before.placement, pods=(pod, replace(pod, rank=1, node="another")))
+    more = replace(
+        before.placement, pods=(pod, *(replace(pod, rank=r, node="another") for r in (1, 2)))
+    )
     resized = fact(
         workloads.WorkloadResized,
         4,
@@ -161,6 +164,7 @@ def test_a_gang_that_grew_is_where_the_newest_size_says():
     (row,) = rows_of(before, resized)["workload"]
 
     assert row["nodes"].endswith(',"another"}')
+    assert 3 == row["placed_pods"]
     assert (row["state"], row["version"]) == ("running", 4)
 
 
