@@ -30,7 +30,6 @@ from shared.core.preemption.choose import (
 )
 from shared.core.preemption.rules import WHOLE_MS, policy_of
 from shared.core.quota.fair_share import borrows
-from shared.core.resize import sizes
 from shared.core.value import replace
 from shared.events import plans
 
@@ -262,7 +261,7 @@ class Planner:
         for name, lost in plan.losses:
             team = memory.offers[name].workload.team
             losses[team] = losses.get(team, 0) + lost
-        victims = (*map(self._planned, plan.victims), *map(planned, plan.moves))
+        victims = (*map(_leaving, plan.victims), *map(planned, plan.moves))
         kept = {one.workload_id: one.pods_kept for one in victims}
         memory.fly(Flight(plan_id, plan.workload_id, kept, plan.placement, now_ms, losses))
         self._moving.proposed(plan_id, plan, now_ms)
@@ -287,18 +286,13 @@ class Planner:
             cell=self._cell,
         )
 
-    def _planned(self, victim: Victim) -> plans.PlannedVictim:
-        """A gang that may go on with its first ranks does; with others it cannot, and goes."""
-        memory, name = self._memory, victim.workload_id
-        kept = len(victim.kept_ranks)
-        whole = sorted(victim.kept_ranks) != list(range(kept))
-        if whole or kept not in sizes(memory.offers[name].workload, memory.placements[name]):
-            kept = 0
-        return plans.PlannedVictim(
-            workload_id=name,
-            version=victim.version,
-            attempt=victim.attempt,
-            pods_kept=kept,
-            rule=victim.rule.value,
-            lost_gpu_ms=victim.lost_gpu_ms,
-        )
+
+def _leaving(victim: Victim) -> plans.PlannedVictim:
+    return plans.PlannedVictim(
+        workload_id=victim.workload_id,
+        version=victim.version,
+        attempt=victim.attempt,
+        pods_kept=len(victim.kept_ranks),
+        rule=victim.rule.value,
+        lost_gpu_ms=victim.lost_gpu_ms,
+    )

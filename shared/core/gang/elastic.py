@@ -79,8 +79,7 @@ class _Sizes:
 
     def fits(self, units: int) -> bool:
         """Whether the gang without so many units does."""
-        if self._statement is not None:
-            self._statement.rollback()
+        self._take_back()
         gang, self._units = shrunk(self._gang, units), units
         self._statement = attempt(self._cluster, gang, self._flavor, self._headroom)
         return self._statement is not None
@@ -94,9 +93,7 @@ class _Sizes:
     def least_by_count(self, most: int) -> int:
         """With fewer units less, up to `most`, a set has more pods than there is room for."""
         gang, flavor = self._gang, self._flavor
-        if self._statement is not None:
-            self._statement.rollback()
-            self._statement = None
+        self._take_back()
         tiers = tuple(permitted(self._cluster, gang, demand, flavor) for demand in gang.demands)
         room = list(rooms(self._cluster, gang, tiers))
 
@@ -105,6 +102,11 @@ class _Sizes:
             return int(all(each.count <= have for each, have in zip(demands, room, strict=True)))
 
         return bisect_left(range(1, most), 1, key=counts) + 1
+
+    def _take_back(self) -> None:
+        if self._statement is not None:
+            self._statement.rollback()
+            self._statement = None
 
 
 def _spare(demand: PodDemand) -> int:

@@ -11,10 +11,12 @@ nodes; only the quota tree knows, through the judge, who has left.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from shared.core.preemption.bounds import Bounds
-from shared.core.preemption.leavers import smaller
+from shared.core.preemption.leavers import least_gone
 from shared.core.preemption.made_room import MadeRoom
 from shared.core.preemption.node_offers import NodeOffers
 from shared.core.preemption.occupant import Occupant
@@ -60,13 +62,21 @@ class Choice:
     def trim(self) -> None:
         """Let everyone come back who need not leave, the dearest first."""
         for occupant in self._chosen():
-            for ranks in smaller(occupant, self._leavers.out[occupant.id]):
-                before = self._leavers.out[occupant.id]
-                self._room.let_go(occupant, ranks)
-                if self._room.missing > 0:
-                    self._room.let_go(occupant, before)
-                elif not ranks:
-                    break
+            out = self._leavers.out[occupant.id]
+            least_gone(occupant, self._sizes(occupant), out, partial(self._suffices, occupant))
+
+    def _suffices(self, occupant: Occupant, ranks: frozenset[int]) -> bool | None:
+        """Let exactly `ranks` of it be gone if there is room then too."""
+        before = self._leavers.out[occupant.id]
+        self._room.let_go(occupant, ranks)
+        if self._room.missing <= 0:
+            return True
+        self._room.let_go(occupant, before)
+        return None
+
+    def _sizes(self, occupant: Occupant) -> Sequence[int]:
+        surplus = self._leavers.scope.occupants.surplus.get(occupant.id)
+        return surplus.sizes if surplus is not None else ()
 
     def improve(self) -> None:
         """Replace one victim at a time by others where that is cheaper."""

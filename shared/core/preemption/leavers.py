@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from shared.core.amounts import Amount
 from shared.core.cluster import Cluster
@@ -15,6 +16,8 @@ from shared.core.preemption.plan import Rule
 from shared.core.preemption.rules import Judge
 from shared.core.preemption.screen import Screen
 from shared.core.units import GPU_MILLI
+
+T = TypeVar("T")
 
 Out = dict[str, frozenset[int]]
 """Ranks that leave, by workload."""
@@ -58,9 +61,16 @@ class Leavers:
         elif not ranks:
             return 0
         else:
-            pods = [pod for pod in occupant.placement.pods if pod.rank in ranks]
-            weight = scope.occupants.weight_milli(occupant, pods)
+            weight = self._weight_milli(occupant, ranks)
         return int(scope.screen.rate_ms[row]) * weight // GPU_MILLI
+
+    def _weight_milli(self, occupant: Occupant, ranks: Collection[int]) -> int:
+        occupants, kept = self.scope.occupants, len(occupant.placement.pods) - len(ranks)
+        surplus = occupants.surplus.get(occupant.id)
+        if surplus is not None and min(ranks) == kept:
+            return surplus.weights_milli[kept]
+        pods = [pod for pod in occupant.placement.pods if pod.rank in ranks]
+        return occupants.weight_milli(occupant, pods)
 
     @property
     def total_cost(self) -> int:
@@ -167,14 +177,28 @@ class Vacancy(Leavers):
         self._copies.clear()
 
 
-def smaller(occupant: Occupant, out: frozenset[int]) -> list[frozenset[int]]:
-    """Fewer of its pods that could leave instead: none; its surplus only; then pod by pod.
+def least_gone(
+    occupant: Occupant,
+    sizes: Sequence[int],
+    out: frozenset[int],
+    let_go: Callable[[frozenset[int]], T | None],
+) -> T | None:
+    """Let as few of its pods go as will do, instead of `out`: none, or its highest ranks.
 
-    Each after the first is part of the one before, and of `out`: some pods are no surplus.
+    `let_go` lets exactly these ranks be gone and answers, or leaves all as it was and answers
+    None; what does with fewer gone does with more. `sizes` are those of its `Surplus`. The answer
+    is that to the last who were let go, None if it is all of `out` that must.
     """
-    found: list[frozenset[int]] = [frozenset()]
-    spare = [rank for rank in occupant.spare_ranks if rank in out]
-    found += [frozenset(spare[at:]) for at in range(1, len(spare))]
-    if len(out) == len(occupant.placement.pods) and spare:
-        found.insert(1, frozenset(spare))
+    found = let_go(frozenset())
+    if found is not None:
+        return found
+    larger = [size for size in sizes if size > len(occupant.placement.pods) - len(out)]
+    low, high = 0, len(larger)
+    while low < high:
+        middle = (low + high) // 2
+        answer = let_go(occupant.ranks_from(larger[middle]))
+        if answer is None:
+            high = middle
+        else:
+            found, low = answer, middle + 1
     return found

@@ -83,15 +83,14 @@ class NodeOffers:
     def _by_surplus(
         self, node: NodeState, occupant: Occupant, pods: Sequence[PodPlacement]
     ) -> Iterator[Way]:
-        """Without more and more of the pods that it could do without."""
-        ranks = self._leavers.out.get(occupant.id, frozenset[int]())
-        surplus: tuple[PodPlacement, ...] = ()
-        by_rank = {pod.rank: pod for pod in pods}
-        for rank in occupant.spare_ranks:
-            if rank in by_rank:
-                surplus = (*surplus, by_rank[rank])
-                ranks |= {rank}
-                yield self._way(node, occupant, surplus, ranks)
+        """Without more and more of its highest ranks, wherever these lie."""
+        surplus = self._scope.occupants.surplus.get(occupant.id)
+        if surplus is None:
+            return
+        kept = {surplus.size_without(pod.rank) for pod in pods}
+        for size in sorted((each for each in kept if each is not None), reverse=True):
+            here = [pod for pod in pods if pod.rank >= size]
+            yield self._way(node, occupant, here, occupant.ranks_from(size))
 
     def _way(
         self,

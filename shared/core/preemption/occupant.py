@@ -5,11 +5,12 @@ Lost is the work since the last checkpoint, times the GPUs, and the time to come
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from shared.core.charges import least_count
 from shared.core.model import PodPlacement, WorkloadSpec
+from shared.core.resize import sizes
 from shared.core.tenants import Tenant
 from shared.core.units import GPU_MILLI
 
@@ -42,15 +43,21 @@ class Occupant(Tenant):
         return self.workload.team
 
     @property
-    def spare_ranks(self) -> tuple[int, ...]:
-        """Ranks that an elastic gang can give up, in the order in which it would."""
-        ranks: list[int] = []
-        for pod_set in self.workload.spec.pod_sets:
-            if pod_set.slices or pod_set.min_count is None:
-                continue
-            mine = [pod.rank for pod in self.placement.pods if pod.pod_set == pod_set.name]
-            ranks += sorted(mine)[least_count(pod_set) :]
-        return tuple(reversed(ranks))
+    def sizes(self) -> tuple[int, ...]:
+        """Numbers of pods that an elastic gang can go on with, the least first; O(pods) if it is.
+
+        It gives up its highest ranks (core/resize.py), so those that lie where room is wanted may
+        be no surplus.
+        """
+        elastic = any(pod_set.min_count is not None for pod_set in self.workload.spec.pod_sets)
+        ranks = {pod.rank for pod in self.placement.pods} if elastic else set()
+        if not elastic or ranks != set(range(len(self.placement.pods))):
+            return ()
+        return sizes(self.workload, self.placement)[::-1]
+
+    def ranks_from(self, size: int) -> frozenset[int]:
+        """The ranks that go when `size` pods stay; it must be one of `sizes`."""
+        return frozenset(range(size, len(self.placement.pods)))
 
     def last_checkpoint_ms(self, now_ms: int) -> int:
         """When it last saved its work, as it promised to; its start if it does not."""
@@ -77,9 +84,16 @@ def gpu_milli_of(pods: Iterable[PodPlacement]) -> int:
     return sum(share.milli for pod in pods for share in pod.shares)
 
 
-def least_gpu_milli(occupant: Occupant) -> int:
-    """What the smallest piece of it that can go holds of GPUs."""
-    spare = set(occupant.spare_ranks)
-    pods = [pod for pod in occupant.placement.pods if pod.rank in spare]
-    whole = occupant.placement.charge.gpu_milli
-    return min((gpu_milli_of((pod,)) for pod in pods), default=whole)
+@dataclass(frozen=True, slots=True)
+class Surplus:
+    """What an elastic gang can give up: all ranks from one of its `sizes` on."""
+
+    sizes: tuple[int, ...]
+    """Numbers of pods that it can go on with, the least first."""
+    weights_milli: tuple[int, ...]
+    """By number of pods that stay, what stopping the others is counted by."""
+
+    def size_without(self, rank: int) -> int | None:
+        """The largest size without the pod of this rank; None if it must stay."""
+        at = bisect_right(self.sizes, rank)
+        return self.sizes[at - 1] if at else None

@@ -8,6 +8,7 @@ occupant and one for each node on which it has pods, changed as occupants come a
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import accumulate
 from typing import Final
 
 import numpy as np
@@ -17,9 +18,9 @@ from shared.core.model import PodPlacement
 from shared.core.preemption.columns import Codes, Column, Rows
 from shared.core.preemption.occupant import (
     Occupant,
+    Surplus,
     checkpoint_interval_ms,
     gpu_milli_of,
-    least_gpu_milli,
 )
 from shared.core.tenants import Tenants
 from shared.core.units import GPU_MILLI
@@ -54,6 +55,8 @@ class Occupants:
         """By row of `workloads`."""
         self.row_of: dict[str, int] = {}
         self.flavors, self.queues, self.teams, self.nodes = Codes(), Codes(), Codes(), Codes()
+        self.surplus: dict[str, Surplus] = {}
+        """By workload, of elastic gangs that are above their least."""
         self._held: dict[str, list[int]] = {}
         self._node_ranks = np.zeros(1, dtype=np.int64)
         for each in occupants:
@@ -63,6 +66,8 @@ class Occupants:
         """Add one, or replace what is known of it."""
         self.remove(occupant.id)
         self.tenants.put(occupant)
+        if sizes := occupant.sizes:
+            self.surplus[occupant.id] = Surplus(sizes, self._weights_milli(occupant))
         charge = occupant.placement.charge
         row = self.workloads.take(
             flavor=self.flavors.of(occupant.placement.flavor),
@@ -75,7 +80,7 @@ class Occupants:
             gpu=charge.gpu_milli,
             cpu=charge.cpu_milli,
             memory=charge.memory_mib,
-            least=least_gpu_milli(occupant),
+            least=self._least_gpu_milli(occupant),
             weight=self.weight_milli(occupant, occupant.placement.pods),
             open=2 if occupant.protected else 1 if occupant.evictable else 3,
         )
@@ -100,7 +105,24 @@ class Occupants:
         if occupant.placement.charge.gpu_milli:
             return gpu_milli_of(pods)
         cpu_milli = sum(self.tenants.size(occupant, pod)[0] for pod in pods)
-        return max(cpu_milli * GPU_MILLI // CPU_MILLI_PER_GPU, 1)
+        return _weight_of_cpu(cpu_milli)
+
+    def _weights_milli(self, occupant: Occupant) -> tuple[int, ...]:
+        pods = sorted(occupant.placement.pods, key=lambda pod: -pod.rank)
+        if occupant.placement.charge.gpu_milli:
+            gpus = (gpu_milli_of((pod,)) for pod in pods)
+            return tuple(accumulate(gpus, initial=0))[::-1]
+        cpus = (self.tenants.size(occupant, pod)[0] for pod in pods)
+        return tuple(map(_weight_of_cpu, accumulate(cpus, initial=0)))[::-1]
+
+    def _least_gpu_milli(self, occupant: Occupant) -> int:
+        """What the smallest piece of it that can go holds of GPUs."""
+        surplus = self.surplus.get(occupant.id)
+        if surplus is None:
+            return occupant.placement.charge.gpu_milli
+        return gpu_milli_of(
+            pod for pod in occupant.placement.pods if pod.rank >= surplus.sizes[-1]
+        )
 
     def remove(self, workload_id: str) -> None:
         """Forget one that holds nothing any more; an unknown one is ignored."""
@@ -108,6 +130,7 @@ class Occupants:
             return
         row = self.row_of.pop(workload_id)
         del self.ids[row]
+        self.surplus.pop(workload_id, None)
         self.workloads.drop(row)
         for holding in self._held.pop(workload_id):
             self.holdings.drop(holding)
@@ -131,3 +154,7 @@ class Occupants:
         interval = rows["interval"]
         since = np.where(interval > 0, ran % np.maximum(interval, 1), ran)
         return since + rows["restart"]
+
+
+def _weight_of_cpu(cpu_milli: int) -> int:
+    return max(cpu_milli * GPU_MILLI // CPU_MILLI_PER_GPU, 1)

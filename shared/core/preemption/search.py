@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from shared.core.amounts import amount
 from shared.core.cluster import Cluster
@@ -14,7 +15,7 @@ from shared.core.gang.exact import unlike
 from shared.core.model import Placement, PodPlacement
 from shared.core.placement import placement_of
 from shared.core.preemption.counts import Counts, Dearer, Failure
-from shared.core.preemption.leavers import Leavers, Out, Scope, smaller
+from shared.core.preemption.leavers import Leavers, Out, Scope, least_gone
 from shared.core.preemption.occupant import Occupant, gpu_milli_of
 from shared.core.preemption.occupants import Occupants
 from shared.core.preemption.plan import Limits, Rule
@@ -195,22 +196,28 @@ class Search:
             (running[name] for name in leavers.out),
             key=lambda each: (-leavers.cost(each, leavers.out[each.id]), each.id),
         )
-        if len(order) == 1 and not order[0].spare_ranks:
+        surplus = self._occupants.surplus
+        if len(order) == 1 and order[0].id not in surplus:
             return placement
         lawful = leavers.settle() is not None
         for occupant in order:
-            for ranks in smaller(occupant, leavers.out[occupant.id]):
-                before = leavers.out[occupant.id]
-                if self._trials_left <= 0:
-                    return placement
-                self._stop(leavers, occupant, ranks)
-                without = self.fits()
-                if without is None or (lawful and leavers.settle() is None):
-                    self._stop(leavers, occupant, before)
-                else:
-                    placement = without
-                    if not ranks:
-                        break
+            sizes = surplus[occupant.id].sizes if occupant.id in surplus else ()
+            stop = partial(self._fits_without, leavers, occupant, lawful=lawful)
+            placement = least_gone(occupant, sizes, leavers.out[occupant.id], stop) or placement
+        return placement
+
+    def _fits_without(
+        self, leavers: Leavers, occupant: Occupant, ranks: frozenset[int], *, lawful: bool
+    ) -> Placement | None:
+        """Let exactly `ranks` of it be gone if the gang fits then too, and the others may go."""
+        if self._trials_left <= 0:
+            return None
+        before = leavers.out[occupant.id]
+        self._stop(leavers, occupant, ranks)
+        placement = self.fits()
+        if placement is None or (lawful and leavers.settle() is None):
+            self._stop(leavers, occupant, before)
+            return None
         return placement
 
     def _stop(self, leavers: Leavers, occupant: Occupant, ranks: frozenset[int]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shared.core.model import GpuChoice
 from shared.core.preemption.choose import (
     EvictionPlan,
     NoEviction,
@@ -127,6 +128,29 @@ def test_an_elastic_gang_gives_its_surplus_and_goes_on() -> None:
     assert isinstance(three, EvictionPlan)
     assert three.victims[0].kept_ranks == ()
     assert three.lost_gpu_ms == 400_000
+
+
+def test_an_elastic_gang_gives_its_highest_ranks_wherever_room_is_wanted() -> None:
+    """A gang goes on with ranks 0, 1, ...: whoever wants the place of rank 1 takes 2 and 3 too."""
+    full = Scene(*(placing.node(f"n{at}", gpus=1, pool=f"n{at}") for at in range(4)))
+    full.queue("q", nominal=100)
+    pod_set = replace(placing.pods(placing.whole(1), 4), min_count=1)
+    gang = full.try_to_put(waiting("e", pod_sets=(pod_set,)), ran_ms=100_000)
+    assert gang is not None
+    node_of = {pod.rank: pod.node for pod in gang.placement.pods}
+
+    def taken(rank: int) -> tuple[tuple[int, ...], int]:
+        asked = waiting("p", 1, priority=5)
+        there = GpuChoice(node_pool=node_of[rank])
+        found = full.choose(replace(asked, spec=replace(asked.spec, gpu_choice=there)))
+        assert isinstance(found, EvictionPlan)
+        (victim,) = found.victims
+        return tuple(sorted(victim.kept_ranks)), found.lost_gpu_ms
+
+    assert ((0, 1, 2), 100_000) == taken(3)
+    assert ((0, 1), 200_000) == taken(2)
+    assert ((0,), 300_000) == taken(1)
+    assert ((), 400_000) == taken(0)
 
 
 def test_only_the_work_since_the_last_checkpoint_is_lost() -> None:

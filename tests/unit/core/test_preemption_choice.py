@@ -9,7 +9,7 @@ from shared.core.model import GpuChoice, Level, Slice, TopologyRequest
 from shared.core.node_state import NodeState, copy_of
 from shared.core.preemption import choice as preemption_choice
 from shared.core.preemption.choose import EvictionPlan, Limits, Rule, Rules
-from shared.core.preemption.leavers import Leavers, Scope, smaller
+from shared.core.preemption.leavers import Leavers, Scope, least_gone
 from shared.core.preemption.occupant import Occupant
 from shared.core.preemption.offers import STEPS_MAX, Way, by_search
 from shared.core.preemption.rules import Judge
@@ -27,23 +27,39 @@ def elastic(scene: Scene, name: str, count: int, least: int, **rest: object) -> 
     return found
 
 
-@pytest.mark.parametrize(
-    ("out", "fewer"),
-    [
-        ({0, 1, 2, 3}, [set(), {3, 2}, {2}]),
-        ({2, 3}, [set(), {2}]),
-        ({3}, [set()]),
-    ],
-)
-def test_what_could_leave_instead_is_always_less_and_named_once(
-    out: set[int], fewer: list[set[int]]
+@pytest.mark.parametrize("needed", range(7))
+@pytest.mark.parametrize("out", [{0, 1, 2, 3, 4, 5}, {2, 3, 4, 5}, {4, 5}])
+def test_as_few_of_a_gang_go_as_will_do_and_those_of_the_highest_ranks(
+    out: set[int], needed: int
 ) -> None:
-    gang = elastic(one_queue(gpus=4), "gang", 4, 2)
+    gang = elastic(one_queue(gpus=6), "gang", 6, 2)
+    tried: list[frozenset[int]] = []
 
-    found = smaller(gang, frozenset(out))
+    def let_go(ranks: frozenset[int]) -> frozenset[int] | None:
+        tried.append(ranks)
+        return ranks if len(ranks) >= needed else None
 
-    assert found == fewer
-    assert all(each < out for each in found)
+    found = least_gone(gang, gang.sizes, frozenset(out), let_go)
+
+    # It may keep 2 to 5 pods: none goes, 1 to 4 go, or all of it.
+    piece = frozenset(range(6 - needed, 6))
+    assert found == (piece if needed <= 4 and needed < len(out) else None)
+    assert all(ranks < out for ranks in tried)
+
+
+@pytest.mark.parametrize("gpus", [1, 0])
+def test_what_a_piece_of_a_gang_is_counted_by_is_the_sum_of_its_pods(gpus: int) -> None:
+    scene = one_queue(gpus=6)
+    pod_set = replace(placing.pods(placing.whole(gpus), 6, cpu_milli=700), min_count=2)
+    gang = scene.try_to_put(waiting("gang", pod_sets=(pod_set,)), ran_ms=100)
+    assert gang is not None
+    surplus = scene.occupants.surplus["gang"]
+
+    for kept in surplus.sizes:
+        pods = [pod for pod in gang.placement.pods if pod.rank >= kept]
+        assert surplus.weights_milli[kept] == scene.occupants.weight_milli(gang, pods)
+    assert (2, 3, 4, 5) == surplus.sizes
+    assert [None, None, 2, 3, 4, 5] == [surplus.size_without(rank) for rank in range(6)]
 
 
 def test_two_may_each_go_but_not_one_after_the_other() -> None:
