@@ -117,4 +117,15 @@ class Choice:
                 self._offers.banned.add(way.occupant.id)
                 return [name for name in way.occupant.nodes if name in self._room.part.nodes]
             changed += self._room.let_go(way.occupant, ranks)
+            changed += self._next_piece(way.occupant)
         return changed
+
+    def _next_piece(self, occupant: Occupant) -> list[str]:
+        """Where the highest rank of an elastic gang is that has not left: it costs less now.
+
+        So do its other pods, but none can leave before this one.
+        """
+        left = len(occupant.placement.pods) - len(self._leavers.out[occupant.id])
+        if occupant.id not in self._leavers.scope.occupants.surplus:
+            return []
+        return [pod.node for pod in occupant.placement.pods if pod.rank == left - 1]

@@ -55,12 +55,14 @@ class MadeRoom:
         return self._room.get(node, 0)
 
     def let_go(self, occupant: Occupant, ranks: frozenset[int]) -> list[str]:
-        """Let exactly `ranks` of it be gone; the nodes of the part that it is on."""
+        """Let exactly `ranks` of it be gone; the nodes of the part where that changed anything."""
+        moved = ranks ^ self.leavers.out.get(occupant.id, frozenset[int]())
         self.leavers.vacate(occupant, ranks)
-        mine = [name for name in sorted(occupant.nodes) if name in self.part.nodes]
-        for name in mine:
+        pods = occupant.placement.pods
+        changed = {pod.node for pod in pods if pod.rank in moved and pod.node in self.part.nodes}
+        for name in changed:
             self._count(name)
-        return mine
+        return sorted(changed)
 
     def restore(self, out: Mapping[str, frozenset[int]]) -> None:
         """Let exactly these be gone."""
