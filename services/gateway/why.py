@@ -185,7 +185,7 @@ def _size(row: Mapping[str, Any]) -> str:
     pods, placed = row.get("pods") or 0, row.get("placed_pods") or 0
     if not 0 < placed < pods:
         return ""
-    return f"{placed} of its {pods} pods run; it grows when there is room for more"
+    return f"{placed} of its {pods} pods run, as it is elastic"
 
 
 def _warning(rows: Any, history: tuple[WhyEntry, ...]) -> WhyEntry | None:  # noqa: ANN401  # rows

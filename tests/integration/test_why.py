@@ -336,8 +336,7 @@ async def test_of_an_elastic_gang_it_is_told_how_much_of_it_runs(gateway: Gatewa
         await publish_facts(gateway.settings, whole, source="t2", at_ms=START)
         larger = await until(lambda: told(4))
 
-    grows = "2 of its 4 pods run; it grows when there is room for more"
-    assert (4, 16_000, grows) == smaller
+    assert (4, 16_000, "2 of its 4 pods run, as it is elastic") == smaller
     assert (4, 32_000, "its pods run") == larger
 
 

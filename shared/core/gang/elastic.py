@@ -86,7 +86,7 @@ class _Sizes:
 
     def charged(self, units: int) -> Statement | None:
         """The gang without so many units, which was seen to fit."""
-        if units != self._units:
+        if units != self._units or self._statement is None:
             self.fits(units)
         return self._statement
 

@@ -117,6 +117,15 @@ def test_what_is_counted_is_not_searched_for(monkeypatch: pytest.MonkeyPatch) ->
     assert fleet.gpu_milli_used() == 120_000
 
 
+def test_the_least_is_placed_where_counting_leaves_no_other_size() -> None:
+    statement = attempt_most(
+        cluster(*racks(5, 5, 5)), gang_of(workload(_set("main", 1000, 120))), "a100", UNBOUNDED
+    )
+
+    assert statement is not None
+    assert len(statement.pods) == 120
+
+
 def test_where_counting_is_not_the_answer_it_is_close(monkeypatch: pytest.MonkeyPatch) -> None:
     """The leader's GPU is not in the count of the others."""
     tried = _noted(monkeypatch)
