@@ -153,10 +153,10 @@ def _current(row: Mapping[str, Any], rows: Any, history: tuple[WhyEntry, ...]) -
     state = State(row["state"] or State.RECEIVED.value)
     reason, message, next_step = _ANSWERS[state]
     if state is State.RUNNING:
+        warning = _warning(rows, history)
+        if warning is not None:
+            return warning
         message = _size(row) or message
-    warning = _warning(rows, history) if state is State.RUNNING else None
-    if warning is not None:
-        return warning
     for one, entry in zip(rows, history, strict=True):
         refusal = one["version"] == 0 and one["state"] == State.QUEUED.value
         if state is State.QUEUED and refusal:

@@ -11,7 +11,6 @@ nodes; only the quota tree knows, through the judge, who has left.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -62,8 +61,9 @@ class Choice:
     def trim(self) -> None:
         """Let everyone come back who need not leave, the dearest first."""
         for occupant in self._chosen():
+            sizes = self._leavers.scope.occupants.sizes_of(occupant.id)
             out = self._leavers.out[occupant.id]
-            least_gone(occupant, self._sizes(occupant), out, partial(self._suffices, occupant))
+            least_gone(occupant, sizes, out, partial(self._suffices, occupant))
 
     def _suffices(self, occupant: Occupant, ranks: frozenset[int]) -> bool | None:
         """Let exactly `ranks` of it be gone if there is room then too."""
@@ -73,10 +73,6 @@ class Choice:
             return True
         self._room.let_go(occupant, before)
         return None
-
-    def _sizes(self, occupant: Occupant) -> Sequence[int]:
-        surplus = self._leavers.scope.occupants.surplus.get(occupant.id)
-        return surplus.sizes if surplus is not None else ()
 
     def improve(self) -> None:
         """Replace one victim at a time by others where that is cheaper."""

@@ -139,6 +139,11 @@ class Occupants:
         """What is known of a workload."""
         return self.tenants.running.get(workload_id)
 
+    def sizes_of(self, workload_id: str) -> tuple[int, ...]:
+        """Numbers of pods that a workload can go on with, the least first; none for most."""
+        surplus = self.surplus.get(workload_id)
+        return () if surplus is None else surplus.sizes
+
     def node_ranks(self, cluster: Cluster) -> Column:
         """By number of the node: the rank by which `cluster` breaks ties."""
         known = len(self._node_ranks)

@@ -196,14 +196,14 @@ class Search:
             (running[name] for name in leavers.out),
             key=lambda each: (-leavers.cost(each, leavers.out[each.id]), each.id),
         )
-        surplus = self._occupants.surplus
-        if len(order) == 1 and order[0].id not in surplus:
+        sizes_of = self._occupants.sizes_of
+        if len(order) == 1 and not sizes_of(order[0].id):
             return placement
         lawful = leavers.settle() is not None
         for occupant in order:
-            sizes = surplus[occupant.id].sizes if occupant.id in surplus else ()
             stop = partial(self._fits_without, leavers, occupant, lawful=lawful)
-            placement = least_gone(occupant, sizes, leavers.out[occupant.id], stop) or placement
+            out = leavers.out[occupant.id]
+            placement = least_gone(occupant, sizes_of(occupant.id), out, stop) or placement
         return placement
 
     def _fits_without(
