@@ -74,7 +74,7 @@ def quota(
     SHARE is what a queue holds above its own, of what its cohort owns, by weight. DEBT is what it
     had lately beyond its part, as a share that pays it back in two hours; below 0 that is due to
     it. Who has least of both together goes first. USAGE is use over time in GPU-hours, older use
-    counting less.
+    counting less. BUDGET is what the team has spent of its month, as of a minute ago.
 
     Examples:
       muster quota -t vision
@@ -141,7 +141,14 @@ def _budget(row: Json) -> str:
     budget = row["queue"].get("budget")
     if not budget:
         return "-"
-    return f"{budget['threshold_percent']}% of {budget['month']} spent"
+    parts = []
+    if budget["limit_gpu_milli_hours"] is not None:
+        spent, limit = budget["spent_gpu_milli_hours"], budget["limit_gpu_milli_hours"]
+        parts.append(f"{spent / 1_000:.1f}/{gpus(limit)} GPU-h")
+    if budget["limit_microdollars"] is not None:
+        spent, limit = budget["spent_microdollars"], budget["limit_microdollars"]
+        parts.append(f"${spent / 1_000_000:,.2f}/{limit / 1_000_000:,.2f}")
+    return f"{budget['percent']}% of {budget['month']}: {', '.join(parts)}"
 
 
 QUOTA_COLUMNS = (
@@ -149,8 +156,8 @@ QUOTA_COLUMNS = (
     Column("TEAM", lambda row: str(row["queue"].get("team", ""))),
     Column("COHORT", _cohort),
     Column("FLAVOR", lambda row: str(row["quota"]["flavor"])),
-    Column("GPUS USED", _amount("used", "gpu_milli"), right=True),
-    Column("GPUS", _amount("nominal", "gpu_milli"), right=True),
+    Column("GPUS USED", _amount("total_used", "gpu_milli"), right=True),
+    Column("GPUS", _amount("total_nominal", "gpu_milli"), right=True),
     Column("BORROWED", _amount("borrowed", "gpu_milli"), right=True),
     Column("LENT", _amount("lent", "gpu_milli"), right=True),
     Column("FREE", _amount("available", "gpu_milli"), wide=True, right=True),
@@ -161,8 +168,8 @@ QUOTA_COLUMNS = (
     Column("DEBT", _debt, right=True),
     Column("USAGE", _usage, right=True),
     Column("BUDGET", _budget),
-    Column("CPU USED", _amount("used", "cpu_milli"), wide=True, right=True),
-    Column("CPU", _amount("nominal", "cpu_milli"), wide=True, right=True),
-    Column("MEMORY USED", _amount("used", "memory_mib"), wide=True, right=True),
-    Column("MEMORY", _amount("nominal", "memory_mib"), wide=True, right=True),
+    Column("CPU USED", _amount("total_used", "cpu_milli"), wide=True, right=True),
+    Column("CPU", _amount("total_nominal", "cpu_milli"), wide=True, right=True),
+    Column("MEMORY USED", _amount("total_used", "memory_mib"), wide=True, right=True),
+    Column("MEMORY", _amount("total_nominal", "memory_mib"), wide=True, right=True),
 )

@@ -46,7 +46,7 @@ def _lines(answer: Json, now: int) -> list[str]:
 def _line(word: str, found: Json, now: int) -> str:
     p50, p90 = (_moment(found[name], now) for name in ("p50_ms", "p90_ms"))
     count = found["samples"]
-    seen = f", {count} cases" if count else ""
+    seen = f", {count} case{'s' if count > 1 else ''}" if count else ""
     return f"{word.capitalize()}: {p50} (p50) to {p90} (p90), by {found['basis']}{seen}"
 
 

@@ -72,11 +72,13 @@ def moment_of(text: str, now: int, *, option: str = "--at") -> int:
 def lines_of(identifier: str, answer: Json, now: int) -> list[str]:
     """The answer for people; what is not known has no line."""
     past = answer.get("at_ms") is not None
-    since = age(answer.get("since"), now) if isinstance(answer.get("since"), int) else ""
+    since = _age(answer, "since", now)
+    stood_for = _age(answer, "state_since", now) or since
     stood = f"{'was' if past else 'is'} {answer.get('state', 'unknown')}"
-    lines = [f"{identifier} {stood}{f' for {since}' if since else ''}."]
+    lines = [f"{identifier} {stood}{f' for {stood_for}' if stood_for else ''}."]
     if answer.get("reason"):
-        lines.append(f"{answer['reason']}: {answer.get('message', '')}")
+        lately = f" (for {since})" if since != stood_for else ""
+        lines.append(f"{answer['reason']}{lately}: {answer.get('message', '')}")
     elif answer.get("message"):
         lines.append(answer["message"])
     if answer.get("next_step"):
@@ -87,6 +89,11 @@ def lines_of(identifier: str, answer: Json, now: int) -> list[str]:
         lines.append("Evidence: " + ", ".join(told))
     lines += _place(answer.get("place")) + _turn(answer)
     return lines + _limits(answer) + _future(answer) + _past(answer)
+
+
+def _age(answer: Json, field: str, now: int) -> str:
+    since = answer.get(field)
+    return age(since, now) if isinstance(since, int) else ""
 
 
 def _place(place: Json | None) -> list[str]:
@@ -108,13 +115,17 @@ def _turn(answer: Json) -> list[str]:
 def _limits(answer: Json) -> list[str]:
     """One line for each level; CPUs where the flavor has no GPUs to share."""
     levels = answer.get("limits") or ()
-    by_gpu = any(one[kind]["gpu_milli"] for one in levels for kind in ("nominal", "used"))
+    by_gpu = any(
+        one[kind]["gpu_milli"] for one in levels for kind in ("total_nominal", "total_used")
+    )
     unit, words = ("gpu_milli", "GPUs") if by_gpu else ("cpu_milli", "CPUs")
     return [_level(one, unit, words) for one in levels]
 
 
 def _level(one: Json, unit: str, words: str) -> str:
-    parts = [f"uses {gpus(one['used'][unit])} {words}"]
+    total = one["total_nominal"][unit]
+    of = "" if total >= UNLIMITED else f" of {gpus(total)}"
+    parts = [f"uses {gpus(one['total_used'][unit])}{of} {words}"]
     parts.append(f"may take {_left(one['available'][unit])} more")
     more = [name for name in ("borrowed", "lent") if one[name][unit]]
     parts += [f"{name} {gpus(one[name][unit])}" for name in more]

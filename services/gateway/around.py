@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -23,6 +23,7 @@ from shared.core.decision import Reason, Refusal
 from shared.core.lifecycle import State
 from shared.core.model import WorkloadSpec
 from shared.core.quota import reasons as quota_reasons
+from shared.core.quota.totals import Totals
 from shared.core.quota.tree import NOTHING, QuotaNode, QuotaTree
 
 FLAVORS_MAX: Final = 8
@@ -40,6 +41,7 @@ UNSHARED: Final = frozenset(
 )
 """Reasons that no share would change: neither room nor what others lend is missing."""
 _TOLD_AT: Final = "SELECT at_ms FROM gateway.node_debt WHERE node = $1"
+_Worked = TypeVar("_Worked", Shares, Totals)
 _specs: Final = msgspec.json.Decoder(WorkloadSpec)
 
 
@@ -70,8 +72,9 @@ async def around(door: Door, call: Call, row: Mapping[str, Any], reason: str) ->
     request = least_amount(_specs.decode(row["spec"])) if row["spec"] else NOTHING
     blockers = {one: tree.blocking(queue, one, request) for one in flavors}
     blocked = {flavor: found for flavor, found in blockers.items() if found is not None}
+    totals = _of_tree(door, tree, Totals)
     levels = tuple(
-        _level(node, flavor, blocks=flavor in blocked and node is blocked[flavor][0])
+        _level(totals, node, flavor, blocks=flavor in blocked and node is blocked[flavor][0])
         for flavor in flavors
         for node in queue.path()
     )
@@ -96,28 +99,28 @@ async def _turn(
 ) -> OwedTurn | None:
     """What is owed for which others of its priority go first; higher ones always do."""
     waiting = [name for name, rows in (await use_by_queue(door)).items() if _waits(rows, priority)]
-    found = owing(_shares(door, tree), queue, flavors, waiting)
+    found = owing(_of_tree(door, tree, Shares), queue, flavors, waiting)
     if found is None:
         return None
     rows = await door.reader.fetch(_TOLD_AT, found.node.name)
     return turn_view(found, flavors[0], rows[0]["at_ms"]) if rows else None
 
 
-def _shares(door: Door, tree: QuotaTree) -> Shares:
-    """Remembered as long as the tree is."""
-    known = door.cache.get("shares")
+def _of_tree(door: Door, tree: QuotaTree, worked: type[_Worked]) -> _Worked:
+    """What is worked out of a tree, remembered as long as the tree is."""
+    known = door.cache.get(worked.__name__)
     if known is None or known[1].tree is not tree:
-        known = door.cache["shares"] = (door.clock.monotonic_seconds(), Shares(tree))
-    shares: Shares = known[1]
-    return shares
+        known = door.cache[worked.__name__] = (door.clock.monotonic_seconds(), worked(tree))
+    remembered: _Worked = known[1]
+    return remembered
 
 
 def _waits(rows: Sequence[Mapping[str, Any]], priority: int) -> bool:
     return any(row["state"] == State.QUEUED.value and row["priority"] == priority for row in rows)
 
 
-def _level(node: QuotaNode, flavor: str, *, blocks: bool) -> LimitLevel:
-    used = node.used.get(flavor, NOTHING)
+def _level(totals: Totals, node: QuotaNode, flavor: str, *, blocks: bool) -> LimitLevel:
+    used, total = node.used.get(flavor, NOTHING), totals.of(node, flavor)
     return LimitLevel(
         name=node.name,
         kind="queue" if node.is_queue else "cohort",
@@ -127,5 +130,7 @@ def _level(node: QuotaNode, flavor: str, *, blocks: bool) -> LimitLevel:
         available=resources(node.available(flavor)),
         borrowed=resources(node.borrowed(flavor)),
         lent=resources(node.lent(flavor)),
+        total_nominal=resources(total.nominal),
+        total_used=resources(total.used),
         blocks=blocks,
     )

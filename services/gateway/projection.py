@@ -118,7 +118,7 @@ APPLY: Final[dict[type[Wire], Callable[[Batch, Event, Any], None]]] = {
     quotas.QuotaChanged: projection_quota.limits,
     quotas.QueueUsageTold: projection_quota.usage,
     quotas.DebtsTold: projection_quota.debts,
-    quotas.BudgetWarned: projection_quota.budget,
+    quotas.BudgetTold: projection_quota.budget,
     nodes.NodeInventoryReported: projection_fleet.node,
     nodes.NodeRemoved: projection_fleet.node_removed,
     nodes.GpuHealthReported: projection_fleet.health,

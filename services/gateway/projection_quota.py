@@ -37,8 +37,8 @@ def debts(batch: Batch, event: Event, fact: quotas.DebtsTold) -> None:  # noqa: 
             batch.debts[node] = (node, debt, fact.at_ms)
 
 
-def budget(batch: Batch, event: Event, fact: quotas.BudgetWarned) -> None:
-    """What a team has spent when it was warned."""
+def budget(batch: Batch, event: Event, fact: quotas.BudgetTold) -> None:  # noqa: ARG001  # the fact has its own time
+    """What a team has spent of its budget."""
     known = batch.budgets.get(fact.team)
-    if known is None or known[2] <= event.time_ms:
-        batch.budgets[fact.team] = (fact.team, _json.encode(fact).decode(), event.time_ms)
+    if known is None or known[2] <= fact.at_ms:
+        batch.budgets[fact.team] = (fact.team, _json.encode(fact).decode(), fact.at_ms)

@@ -175,6 +175,4 @@ EXPIRED: Final = (
     " WHERE p.plan_id = r.plan_id RETURNING 1"
 )
 _BUDGET_COLUMNS: Final = (("team", "text"), ("body", "text"), ("at_ms", "bigint"))
-BUDGETS: Final = _plain_upsert(
-    "budget_warning", _BUDGET_COLUMNS, ("team",), "excluded.at_ms >= w.at_ms"
-)
+BUDGETS: Final = _plain_upsert("budget", _BUDGET_COLUMNS, ("team",), "excluded.at_ms >= w.at_ms")

@@ -6,6 +6,7 @@ reader is told the share and the debt by which together the order of queues is d
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,20 +17,21 @@ from services.gateway.queue_views import BudgetSpent, FlavorUse
 from services.gateway.quota_tree import quota_tree
 from shared.core.amounts import Amount
 from shared.core.quota.fair_share import borrowed_share
-from shared.core.quota.tree import NOTHING, QuotaNode, QuotaTree
+from shared.core.quota.totals import Totals
+from shared.core.quota.tree import NOTHING, QuotaNode
 from shared.core.quota.usage_history import decayed
 from shared.core.units import Resources
 from shared.events.organisation import CohortApplied, QueueApplied
-from shared.events.quotas import BudgetWarned, FlavorQuota
+from shared.events.quotas import BudgetTold, FlavorQuota
 
-_warnings: Final = msgspec.json.Decoder(BudgetWarned)
+_budgets: Final = msgspec.json.Decoder(BudgetTold)
 
 
 @dataclass(slots=True, kw_only=True)
 class Standing:
     """What is known of all queues at one moment."""
 
-    tree: QuotaTree
+    totals: Totals
     now_ms: int
     versions: dict[str, int]
     """Version of the document in force, by queue."""
@@ -38,12 +40,12 @@ class Standing:
     debts: dict[str, tuple[int, int]]
     """(millionths of a share, when it was told), by node."""
     budgets: dict[str, BudgetSpent]
-    """By team."""
+    """By team that has one."""
     _lent: dict[tuple[str, str], dict[str, Amount]] = field(default_factory=dict)
 
     def share(self, name: str) -> int:
         """The weighted dominant share above its own, in millionths."""
-        return borrowed_share(self.tree.node(name))
+        return borrowed_share(self.totals.tree.node(name))
 
     def debt(self, name: str) -> tuple[int, int | None]:
         """What counts as share beside it, in millionths, and when that was told; None: never."""
@@ -57,10 +59,12 @@ class Standing:
         return decayed(gpu_seconds, max(0, self.now_ms - at_ms), half_life_ms), half_life_ms
 
     def flavors(self, applied: QueueApplied | CohortApplied) -> tuple[FlavorUse, ...]:
-        """Quota with use; also use in a flavor that it has no quota of its own for."""
-        node = self.tree.node(applied.name)
+        """Quota with use; also flavors that members own, or that have only use."""
+        node = self.totals.tree.node(applied.name)
         named = [one.flavor for one in applied.flavors]
-        left = [one for one, used in sorted(node.used.items()) if one not in named and any(used)]
+        members = {flavor for one in node.children.values() for flavor in one.limits}
+        used = {flavor for flavor, amount in node.used.items() if any(amount)}
+        left = sorted((members | used) - {*named})
         gone = [
             FlavorQuota(
                 flavor=one,
@@ -73,7 +77,7 @@ class Standing:
         return tuple(self._flavor(node, one) for one in (*applied.flavors, *gone))
 
     def _flavor(self, node: QuotaNode, quota: FlavorQuota) -> FlavorUse:
-        used = node.used.get(quota.flavor, NOTHING)
+        used, total = node.used.get(quota.flavor, NOTHING), self.totals.of(node, quota.flavor)
         return FlavorUse(
             flavor=quota.flavor,
             nominal=quota.nominal,
@@ -83,6 +87,8 @@ class Standing:
             borrowed=resources(node.borrowed(quota.flavor)),
             lent=resources(self._lends(node, quota.flavor)),
             available=resources(node.available(quota.flavor)),
+            total_nominal=resources(total.nominal),
+            total_used=resources(total.used),
         )
 
     def _lends(self, node: QuotaNode, flavor: str) -> Amount:
@@ -102,29 +108,34 @@ async def standing_of(door: Door) -> Standing:
         "SELECT queue, gpu_seconds, at_ms, half_life_ms FROM gateway.queue_usage"
     )
     debts = await door.reader.fetch("SELECT node, debt_millionths, at_ms FROM gateway.node_debt")
-    warnings = await door.reader.fetch("SELECT team, body FROM gateway.budget_warning")
+    budgets = await door.reader.fetch("SELECT body FROM gateway.budget")
     return Standing(
-        tree=await quota_tree(door),
+        totals=Totals(await quota_tree(door)),
         now_ms=door.clock.now_ms(),
         versions={row["name"]: row["version"] for row in limits},
         told={
             row["queue"]: (row["gpu_seconds"], row["at_ms"], row["half_life_ms"]) for row in usage
         },
         debts={row["node"]: (row["debt_millionths"], row["at_ms"]) for row in debts},
-        budgets={row["team"]: _budget(_warnings.decode(row["body"])) for row in warnings},
+        budgets=_spent([_budgets.decode(row["body"]) for row in budgets]),
     )
 
 
-def _budget(warned: BudgetWarned) -> BudgetSpent:
-    return BudgetSpent(
-        month=warned.month,
-        threshold_percent=warned.threshold_percent,
-        at_limit=str(warned.at_limit),
-        spent_gpu_milli_hours=warned.spent_gpu_milli_hours,
-        limit_gpu_milli_hours=warned.limit_gpu_milli_hours,
-        spent_microdollars=warned.spent_microdollars,
-        limit_microdollars=warned.limit_microdollars,
-    )
+def _spent(told: Iterable[BudgetTold]) -> dict[str, BudgetSpent]:
+    return {
+        one.team: BudgetSpent(
+            month=one.month,
+            percent=one.percent,
+            at_limit=str(one.at_limit),
+            spent_gpu_milli_hours=one.spent_gpu_milli_hours,
+            limit_gpu_milli_hours=one.limit_gpu_milli_hours,
+            spent_microdollars=one.spent_microdollars,
+            limit_microdollars=one.limit_microdollars,
+            told_at_ms=one.at_ms,
+        )
+        for one in told
+        if one.limit_gpu_milli_hours is not None or one.limit_microdollars is not None
+    }
 
 
 def resources(one: Amount) -> Resources:

@@ -22,18 +22,24 @@ class FlavorUse(View, frozen=True, kw_only=True):
     """Of what it owns and does not use, the part that others of its cohort use."""
     available: Resources
     """What it may still take now, of its own and of the cohort's."""
+    total_nominal: Resources
+    """With all that is below it; of a queue its nominal quota."""
+    total_used: Resources
+    """With all that is below it, also what members use of what they never lend."""
 
 
 class BudgetSpent(View, frozen=True, kw_only=True):
-    """What the team has spent of its budget of the month when it was last warned."""
+    """What the team has spent of its budget of the month; told once a minute."""
 
     month: str
-    threshold_percent: int
+    percent: int
+    """Of two limits the fuller; above 100 where work went on."""
     at_limit: str
     spent_gpu_milli_hours: int
     limit_gpu_milli_hours: int | None
     spent_microdollars: int
     limit_microdollars: int | None
+    told_at_ms: int
 
 
 class QueueView(View, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from services.gateway.door import Call, Door, answer, bad_parameter
 from services.gateway.projection_idle import IDLE
 from services.gateway.why_views import Preemptor, Why, WhyEntry
 from services.gateway.workload_reads import row_of
-from shared.core.decision import Refusal
+from shared.core.decision import Reason, Refusal
 from shared.core.lifecycle import State
 
 HISTORY_MAX: Final = 50
@@ -26,6 +26,8 @@ REFUSAL_SLACK_MS: Final = 1_000
 """A refusal counts as of this wait even if clocks differ by so much (also in `REFUSAL`)."""
 TIME_MAX: Final = 1 << 53
 UNTOLD: Final = "Pending"
+_BY_NUMBERS: Final = frozenset((UNTOLD, Reason.WAITING_FOR_QUOTA.value))
+"""Reasons that the quota tree of now says better than what was recorded."""
 _TOLD: Final = (
     "(SELECT json_agg(h) FROM (SELECT e.reason, e.message, e.detail, e.at_ms, e.version, e.state"  # noqa: S608  # constants
     " FROM gateway.event e WHERE e.workload_id = w.id AND e.reason <> '' AND e.at_ms <= $2"
@@ -63,7 +65,7 @@ async def why(door: Door, call: Call) -> web.Response:
     state = State(stood["state"] or State.RECEIVED.value)
     waits = at_ms is None and state is State.QUEUED and row["priority"] is not None
     beside = await around(door, call, row, current.reason) if waits else NOTHING_AROUND
-    if current.reason == UNTOLD and beside.refusal is not None:
+    if current.reason in _BY_NUMBERS and beside.refusal is not None:
         current = _said(beside.refusal, current.at_ms)
     view = Why(
         id=row["id"],
@@ -73,6 +75,7 @@ async def why(door: Door, call: Call) -> web.Response:
         next_step=current.next_step,
         evidence=current.evidence,
         since=current.at_ms,
+        state_since=stood["changed_at_ms"],
         history=history,
         at_ms=at_ms,
         place=beside.place,
@@ -101,7 +104,10 @@ async def _stood(door: Door, row: Mapping[str, Any], at_ms: int) -> dict[str, An
 
 
 def _said(refusal: Refusal, at_ms: int) -> WhyEntry:
-    """The reason of one so far behind that nobody has told him (quota tells the first ones)."""
+    """The reason with the numbers of now.
+
+    Quota tells only the first ones that wait, and those once: they stand where others move.
+    """
     return WhyEntry(
         reason=refusal.reason.value,
         message=refusal.message,

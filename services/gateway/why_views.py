@@ -48,10 +48,15 @@ class LimitLevel(View, frozen=True, kw_only=True):
     flavor: str
     nominal: Resources
     used: Resources
+    """By a cohort's members: above what each of them owns and never lends."""
     available: Resources
     """What may still be taken here; less than nothing where a quota was lowered."""
     borrowed: Resources
     lent: Resources
+    total_nominal: Resources
+    """With all that is below it; of a queue its nominal quota."""
+    total_used: Resources
+    """With all that is below it, also what members use of what they never lend."""
     blocks: bool
     """Whether this is what keeps the workload from being tried in the flavor."""
 
@@ -103,6 +108,9 @@ class Why(View, frozen=True, kw_only=True):
     next_step: str
     evidence: dict[str, Any]
     since: int
+    """When the reason was told, in Unix milliseconds."""
+    state_since: int
+    """When it came into its state."""
     history: tuple[WhyEntry, ...]
     at_ms: int | None
     """The moment in the past that was asked about; null for now. Then only what was recorded is

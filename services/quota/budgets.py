@@ -3,6 +3,7 @@
 Spending is kept for every team, so that a budget given in the middle of a month finds all of it.
 An attempt costs the price that was in force when it began, as in the cost ledger of monitoring.
 When a threshold will be reached is known ahead, so nothing is polled: `due_ms` names the moment.
+How much is spent is told besides, once a minute at most, to those who look at quota.
 A budget counts what runs in this cell.
 """
 
@@ -14,7 +15,8 @@ from typing import Any, Final
 
 import msgspec
 
-from shared.core.cost import GPU_HOUR_MILLI_MS, Price, price_at, rounded
+from services.quota import budget_facts
+from shared.core.cost import Price, price_at
 from shared.core.nomination.nominator import Nominator
 from shared.core.nomination.pending import Pending, Phase
 from shared.core.quota.budget import (
@@ -22,15 +24,12 @@ from shared.core.quota.budget import (
     THRESHOLDS,
     Restriction,
     Spending,
-    gpu_limit,
-    money_limit,
-    month_name,
     month_of,
     restriction,
 )
 from shared.core.team_policy import Budget
 from shared.events.organisation import FlavorApplied, TeamApplied
-from shared.events.quotas import BudgetWarned
+from shared.events.quotas import BudgetTold, BudgetWarned
 from shared.ports.reader import Reader
 from shared.ports.store import Write
 
@@ -58,6 +57,7 @@ _SPENDING: Final = (
     " FROM quota.team_spending"
 )
 _budget: Final = msgspec.json.Decoder(Budget | None)
+TELL_INTERVAL_MS: Final = 60_000
 
 
 class Budgets:
@@ -72,6 +72,11 @@ class Budgets:
         """Teams to look at before this unit ends."""
         self._due: list[tuple[int, str]] = []
         self._due_of: dict[str, int] = {}
+        self._renewed: dict[str, None] = {}
+        """Teams whose budget is another since the last review."""
+        self._untold: dict[str, None] = {}
+        """Teams that spent since it was told last; one that holds devices spends all the time."""
+        self._told_at_ms = 0
         self._fresh_teams: dict[str, None] = {}
         self._fresh_spending: dict[str, None] = {}
         self._fresh_prices: list[tuple[str, Price]] = []
@@ -95,6 +100,7 @@ class Budgets:
         for team, row in rows.items():
             self._restore(team, row)
         self._touched = dict.fromkeys(self._spending)
+        self._untold = dict.fromkeys(self._budgets)
 
     def _restore_placed(self, pending: Pending, stored: bool) -> None:  # noqa: FBT001  # of a row
         """What it spends from now on; what it spent is in the row, if there is one."""
@@ -119,10 +125,12 @@ class Budgets:
 
     def apply(self, team: TeamApplied) -> None:
         """A budget in force."""
-        version, _ = self._budgets.get(team.name, (-1, None))
+        version, budget = self._budgets.get(team.name, (-1, None))
         if team.version > version:
             self._budgets[team.name] = (team.version, team.budget)
             self._fresh_teams[team.name] = self._touched[team.name] = None
+            if team.budget != budget:
+                self._renewed[team.name] = None
 
     def apply_price(self, flavor: FlavorApplied, at_ms: int, alive: Iterable[Pending]) -> None:
         """A price in force; what began before it is told keeps its own, unless that had none."""
@@ -156,7 +164,7 @@ class Budgets:
         elif month > spending.month:
             spending.turn(month)
         spending.change(at_ms, sign * pending.charge[0], self._price(pending))
-        self._fresh_spending[team] = self._touched[team] = None
+        self._fresh_spending[team] = self._touched[team] = self._untold[team] = None
 
     def _price(self, pending: Pending) -> int:
         return price_at(self._prices.get(pending.flavor, ()), pending.placed_at_ms)
@@ -170,21 +178,18 @@ class Budgets:
             heapq.heappop(due)
         return due[0][0] if due else None
 
-    def review(self, now_ms: int, cell: int) -> list[BudgetWarned]:
+    def review(self, now_ms: int, cell: int) -> list[BudgetWarned | BudgetTold]:
         """Look at the teams that something happened to, and at those that are due."""
         while (due_ms := self.due_ms()) is not None and due_ms <= now_ms:
             self._touched[heapq.heappop(self._due)[1]] = None
         touched, self._touched = self._touched, {}
-        return [fact for team in touched for fact in self._look(team, now_ms, cell)]
+        warned = [fact for team in touched for fact in self._look(team, now_ms, cell)]
+        at_once, self._renewed = {**self._renewed, **{one.team: None for one in warned}}, {}
+        return [*warned, *(self._told(team, now_ms, cell) for team in at_once)]
 
     def _look(self, team: str, now_ms: int, cell: int) -> list[BudgetWarned]:
         _, budget = self._budgets.get(team, (0, None))
-        spending = self._spending.get(team)
-        if spending is None:
-            spending = self._spending[team] = Spending(month_of(now_ms))
-        elif month_of(now_ms) > spending.month:
-            spending.turn(month_of(now_ms))
-            self._fresh_spending[team] = None
+        spending = self._current(team, now_ms)
         if budget is None:
             self._due_of.pop(team, None)
             self._core.restrict(team, None)
@@ -193,11 +198,49 @@ class Budgets:
         self._restrict(team, spending, percent)
         self._due_of[team] = spending.next_ms(budget, now_ms)
         heapq.heappush(self._due, (self._due_of[team], team))
-        reached = [one for one in THRESHOLDS if spending.warned < one <= percent]
-        if reached:
-            spending.warned = reached[-1]
+        return self._warn(team, spending, budget, percent, now_ms, cell)
+
+    def _current(self, team: str, now_ms: int) -> Spending:
+        """What the team spends, in the month of `now_ms`."""
+        spending = self._spending.get(team)
+        if spending is None:
+            spending = self._spending[team] = Spending(month_of(now_ms))
+        elif month_of(now_ms) > spending.month:
+            spending.turn(month_of(now_ms))
             self._fresh_spending[team] = None
-        return [_warning(team, spending, budget, one, now_ms, cell) for one in reached]
+        return spending
+
+    def _warn(  # noqa: PLR0917  # what `_look` knows
+        self, team: str, spending: Spending, budget: Budget, percent: int, now_ms: int, cell: int
+    ) -> list[BudgetWarned]:
+        """Thresholds that were not told yet; what another budget puts out of reach counts anew."""
+        before, reached = spending.warned, [one for one in THRESHOLDS if one <= percent]
+        if team in self._renewed:
+            spending.warned = min(before, max(reached, default=0))
+        fresh = [one for one in reached if one > spending.warned]
+        spending.warned = max(fresh, default=spending.warned)
+        if spending.warned != before:
+            self._fresh_spending[team] = None
+        return [budget_facts.warned(team, spending, budget, one, now_ms, cell) for one in fresh]
+
+    def tell_due_ms(self) -> int | None:
+        """When what was spent is to be told next."""
+        return self._told_at_ms + TELL_INTERVAL_MS if self._untold else None
+
+    def tell(self, now_ms: int, cell: int) -> list[BudgetTold]:
+        """What each team with a budget has spent, if that changed."""
+        teams, self._told_at_ms = list(self._untold), now_ms
+        self._untold = {
+            team: None
+            for team in teams
+            if team in self._spending and self._spending[team].gpu.rate
+        }
+        budgeted = [team for team in teams if self._budgets.get(team, (0, None))[1] is not None]
+        return [self._told(team, now_ms, cell) for team in budgeted]
+
+    def _told(self, team: str, now_ms: int, cell: int) -> BudgetTold:
+        _, budget = self._budgets.get(team, (0, None))
+        return budget_facts.told(team, self._current(team, now_ms), budget, now_ms, cell)
 
     def _restrict(self, team: str, spending: Spending, percent: int) -> None:
         _, budget = self._budgets.get(team, (0, None))
@@ -237,20 +280,3 @@ class Budgets:
             [one.warned for one in spent],
         )
         return Write(_UPSERT_SPENDING, columns, len(teams))
-
-
-def _warning(  # noqa: PLR0917  # the fact's fields
-    team: str, spending: Spending, budget: Budget, threshold: int, now_ms: int, cell: int
-) -> BudgetWarned:
-    gpu, money = gpu_limit(budget), money_limit(budget)
-    return BudgetWarned(
-        team=team,
-        month=month_name(spending.month),
-        threshold_percent=threshold,
-        at_limit=budget.at_limit,
-        spent_gpu_milli_hours=spending.gpu.at(now_ms) * 1000 // GPU_HOUR_MILLI_MS,
-        limit_gpu_milli_hours=None if gpu is None else gpu * 1000 // GPU_HOUR_MILLI_MS,
-        spent_microdollars=rounded(spending.money.at(now_ms)),
-        limit_microdollars=None if money is None else money // GPU_HOUR_MILLI_MS,
-        cell=cell,
-    )

@@ -99,8 +99,8 @@ class QuotaHandler:
                 if core.decisions:
                     decisions.tell(message)
         if messages:
-            for warned in memory.budgets.review(now_ms, self._cell):
-                decisions.emit(warned, warned.team, messages[-1])
+            for fact in memory.budgets.review(now_ms, self._cell):
+                decisions.emit(fact, fact.team, messages[-1])
             core.settle()
             decisions.tell(messages[-1])
         outcome.writes.extend(memory.writes())
@@ -139,6 +139,7 @@ class QuotaHandler:
             ("usage", memory.history.due_ms()),
             ("debts", memory.debts.due_ms(alive=bool(memory.records.alive))),
             ("budgets", memory.budgets.due_ms()),
+            ("spending", memory.budgets.tell_due_ms()),
         )
 
     def _overdue(self, message: Received, fact: DeadlinePassed) -> None:
@@ -147,6 +148,9 @@ class QuotaHandler:
         elif fact.kind == "usage":
             for told in self.memory.history.tell(self.memory.now_ms, self._cell):
                 self._decisions.emit(told, told.queue, message)
+        elif fact.kind == "spending":
+            for spent in self.memory.budgets.tell(self.memory.now_ms, self._cell):
+                self._decisions.emit(spent, spent.team, message)
         elif fact.kind == "debts":
             for debts in self.memory.debts.review(self.memory.now_ms, self._cell):
                 self._decisions.emit(debts, "debts", message)

@@ -54,9 +54,10 @@ class EndedWorkloadsCounted(Wire, frozen=True, kw_only=True):
 
 
 class BudgetWarned(Wire, frozen=True, kw_only=True):
-    """A team has spent so much of its budget of a month (UTC); told once a threshold and month.
+    """A team has spent so much of its budget of a month (UTC); told once a threshold and budget.
 
-    A limit of None is no limit. At 100 % `at_limit` holds for new work; what runs goes on.
+    A limit of None is no limit. At 100 % `at_limit` holds for new work; what runs goes on. Another
+    budget in the same month is warned of anew.
     """
 
     team: str
@@ -68,6 +69,27 @@ class BudgetWarned(Wire, frozen=True, kw_only=True):
     limit_gpu_milli_hours: int | None
     spent_microdollars: int
     limit_microdollars: int | None
+    cell: int = 0
+
+
+class BudgetTold(Wire, frozen=True, kw_only=True):
+    """How much of its budget a team has spent of a month (UTC); a limit of None is no limit.
+
+    Told at once when the budget is another or a threshold is reached, else once a minute at most.
+    Without both limits the team has no budget any more.
+    """
+
+    team: str
+    month: str
+    """2026-11."""
+    percent: int
+    """Rounded down, of two limits the fuller; above 100 where work went on."""
+    at_limit: AtLimit
+    spent_gpu_milli_hours: int
+    limit_gpu_milli_hours: int | None
+    spent_microdollars: int
+    limit_microdollars: int | None
+    at_ms: int
     cell: int = 0
 
 

@@ -47,6 +47,7 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
         quotas.QuotaChanged,
         quotas.QueueUsageTold,
         quotas.DebtsTold,
+        quotas.BudgetTold,
         quotas.BudgetWarned,
     ),
     topics.TEAM_FACTS: (quotas.EndedWorkloadsCounted,),

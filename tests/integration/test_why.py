@@ -127,10 +127,11 @@ def told_of_quota() -> tuple[list[Fact], list[Fact]]:
     usage = quotas.QueueUsageTold(
         queue="red", gpu_seconds=7_200, at_ms=int(time.time() * 1000), half_life_ms=86_400_000
     )
-    warned = quotas.BudgetWarned(
+    spent = quotas.BudgetTold(
         team="red",
         month="2026-11",
-        threshold_percent=80,
+        percent=81,
+        at_ms=START,
         at_limit=AtLimit.STOP,
         spent_gpu_milli_hours=81,
         limit_gpu_milli_hours=100,
@@ -142,9 +143,12 @@ def told_of_quota() -> tuple[list[Fact], list[Fact]]:
     older = msgspec.structs.replace(usage, gpu_seconds=1, at_ms=usage.at_ms - 1)
     facts = [queued("w1"), queued("w2")]
     facts += [*running("w1", "red", START), *running("w2", "red", START)]
-    facts += [(topics.QUOTA_FACTS, one) for one in (debts, usage, warned)]
+    facts += [(topics.QUOTA_FACTS, one) for one in (debts, usage, spent)]
     theirs_told = msgspec.structs.replace(usage, queue="blue")
-    late: list[Fact] = [(topics.QUOTA_FACTS, one) for one in (earlier, older, theirs_told)]
+    before = msgspec.structs.replace(spent, percent=1, at_ms=START - 1)
+    ended = msgspec.structs.replace(spent, team="blue", limit_gpu_milli_hours=None)
+    lately = (earlier, older, before, ended, theirs_told)
+    late: list[Fact] = [(topics.QUOTA_FACTS, one) for one in lately]
     return facts, late
 
 
@@ -188,12 +192,16 @@ async def test_queues_and_cohorts_tell_what_they_borrow_and_lend_shares_debts_us
     debts_seen = [(one["debt_millionths"], one["debt_told_at_ms"]) for one in (red, cohort, blue)]
     assert [(31_250, START), (-1, START), (0, None)] == debts_seen
     pool = cohort["flavors"][0]
+    assert (16_000, 16_000) == (
+        pool["total_nominal"]["gpu_milli"],
+        pool["total_used"]["gpu_milli"],
+    )
     assert (16_000, 0, 0, 0) == tuple(
         pool[one]["gpu_milli"] for one in ("used", "borrowed", "lent", "available")
     )
     assert 7_190 < red["usage_gpu_seconds"] <= 7_200
-    assert (80, "2026-11", None) == tuple(
-        red["budget"][one] for one in ("threshold_percent", "month", "limit_microdollars")
+    assert (81, "2026-11", None) == tuple(
+        red["budget"][one] for one in ("percent", "month", "limit_microdollars")
     )
     assert blue["budget"] is None
 

@@ -73,7 +73,7 @@ def waiting(queue: QuotaNode, node: QuotaNode, flavor: str, asked: Amount) -> Re
 
 
 def _level(queue: QuotaNode, node: QuotaNode, flavor: str, short: list[int]) -> str:
-    """What the level owns, and how much of it the queue borrows."""
+    """What the queue owns, or a cohort has for all its members, and what the queue borrows."""
     if node is queue and node.parent is None:
         return ""
 
@@ -82,13 +82,13 @@ def _level(queue: QuotaNode, node: QuotaNode, flavor: str, short: list[int]) -> 
 
     own = queue.own(flavor)
     limit = own.borrowing_limit if own is not None else NOTHING
-    kind = "queue" if node is queue else "cohort"
-    owned = f"; {kind} {node.name} owns {told(node.owned(flavor))}"
+    owned = told(node.owned(flavor))
     if node is queue:
-        return f"{owned} and may borrow {told(limit or NOTHING)}"
+        return f"; queue {node.name} owns {owned} and may borrow {told(limit or NOTHING)}"
     borrowed = told(exceeding(queue.taken(flavor), queue.owned(flavor)))
     most = "" if limit is None else f" of at most {told(limit)}"
-    return f"{owned}, queue {queue.name} borrows {borrowed}{most}"
+    shared = f"cohort {node.name} has {owned} for all its members"
+    return f"; {shared}, queue {queue.name} borrows {borrowed}{most}"
 
 
 def behind_head(queue: str, head: str) -> Refusal:

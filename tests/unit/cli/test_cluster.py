@@ -51,7 +51,18 @@ FLAVOR = {
     "borrowed": amounts(2_500),
     "lent": amounts(0),
     "available": amounts(1_000),
+    "total_nominal": {"gpu_milli": 32_000, "cpu_milli": UNLIMITED, "memory_mib": UNLIMITED},
+    "total_used": amounts(34_500),
 }
+BUDGET = {
+    "month": "2026-11",
+    "percent": 81,
+    "spent_gpu_milli_hours": 81_300,
+    "limit_gpu_milli_hours": 100_000,
+    "spent_microdollars": 0,
+    "limit_microdollars": None,
+}
+MONEY = {"limit_gpu_milli_hours": None, "spent_microdollars": 1_200_500_000}
 
 
 def test_quota_shows_a_row_for_each_flavor(muster, gateway):
@@ -66,9 +77,10 @@ def test_quota_shows_a_row_for_each_flavor(muster, gateway):
         "debt_told_at_ms": 5,
         "usage_gpu_seconds": 5_400,
         "usage_half_life_ms": 1,
-        "budget": {"month": "2026-11", "threshold_percent": 80},
+        "budget": BUDGET,
     }
-    other = queue | {"name": "fraud", "share_millionths": UNLIMITED, "budget": None}
+    other = queue | {"name": "fraud", "share_millionths": UNLIMITED}
+    other["budget"] = BUDGET | MONEY | {"limit_microdollars": 2_000_000_000}
     other["debt_told_at_ms"] = None
     gateway.on("GET /v1/queues", {"items": [queue, other], "next_cursor": ""})
 
@@ -77,19 +89,22 @@ def test_quota_shows_a_row_for_each_flavor(muster, gateway):
 
     assert head[-4:] == ["SHARE", "DEBT", "USAGE", "BUDGET"]
     assert row[:7] == ["vision", "vision", "all", "h100", "34.5", "32", "2.5"]
-    assert row[-7:] == ["7.8%", "-3.1%", "1.5", "80%", "of", "2026-11", "spent"]
+    assert row[-8:-3] == ["7.8%", "-3.1%", "1.5", "81%", "of"]
+    assert row[-3:] == ["2026-11:", "81.3/100", "GPU-h"]
     assert " last     - " in last
+    assert "81% of 2026-11: $1,200.50/2,000.00" in last
     assert "2 GiB" in last
     assert "unlimited" in last
     assert muster("quota", "nobody").code == 3
 
 
-def test_quota_shows_cohorts_and_what_they_owe_when_asked(muster, gateway):
+def test_quota_shows_cohorts_with_all_their_members_and_what_they_owe_when_asked(muster, gateway):
+    pool = FLAVOR | {"total_nominal": amounts(64_000), "total_used": amounts(48_000)}
     cohort = {
         "name": "research",
         "parent": "all",
         "weight": 1,
-        "flavors": [FLAVOR],
+        "flavors": [pool],
         "share_millionths": 5_000,
         "debt_millionths": 40_000,
         "debt_told_at_ms": 5,
@@ -99,7 +114,7 @@ def test_quota_shows_cohorts_and_what_they_owe_when_asked(muster, gateway):
     row = muster("quota", "--cohorts").out.splitlines()[1].split()
     wrong = muster("quota", "--cohorts", "-t", "vision")
 
-    assert ["research", "all", "h100"] == row[:3]
+    assert ["research", "all", "h100", "48", "64"] == row[:5]
     assert ["0.5%", "4.0%", "-", "-"] == row[-4:]
     assert "no cohort 'ml'" in muster("quota", "ml", "--cohorts").err
     assert wrong.code == 2

@@ -46,7 +46,15 @@ LEVEL = {
     "available": amounts(4_000),
     "borrowed": amounts(2_000),
     "lent": amounts(0),
+    "total_nominal": amounts(40_000),
+    "total_used": amounts(34_000),
     "blocks": True,
+}
+ALL = {
+    "name": "all",
+    "available": amounts(2**62),
+    "total_nominal": amounts(2**62),
+    "blocks": False,
 }
 ENDING = {"flavor": "h100", "charge": amounts(2000), "ends_at_ms": 1}
 IN_FULL = {
@@ -60,7 +68,7 @@ IN_FULL = {
         "gpu_milli_ahead": 16_000,
         "first": [neighbour("a"), neighbour("b")],
     },
-    "limits": [LEVEL, LEVEL | {"name": "all", "available": amounts(2**62), "blocks": False}],
+    "limits": [LEVEL, LEVEL | ALL],
     "frees_next": [
         {**ENDING, "workload": neighbour("train-3")},
         {**ENDING, "workload": neighbour("") | {"id": ""}},
@@ -84,16 +92,27 @@ def test_why_names_the_place_the_limit_who_ends_next_and_who_took_the_room(muste
     out = muster("why", ID).out
 
     place = "Place: 3 of 42 that wait in queue vision; 16 GPUs ahead of it, first a, b\n"
-    used = "uses 28 GPUs, may take 4 more, borrowed 2  <- the limit\n"
+    used = "uses 34 of 40 GPUs, may take 4 more, borrowed 2  <- the limit\n"
     assert place in out
     assert f"Quota: cohort research (h100) {used}" in out
-    assert "cohort all (h100) uses 28 GPUs, may take any number more, borrowed 2\n" in out
+    assert "cohort all (h100) uses 34 GPUs, may take any number more, borrowed 2\n" in out
     assert "2 GPUs at about 1970-01-01" in out
     assert "\nTurn: queue vision owes 3.0 % of share\n" in out
     assert "(train-3)" in out
     assert "(a workload of another team)" in out
     assert "Promised start: 1970-01-01" in out
     assert f"for {OTHER} of team blue (reclaim): m; room back at about 1970" in out
+
+
+def test_why_tells_how_long_it_waits_and_since_when_for_this_reason(muster, gateway):
+    now_ms = int(time.time() * 1000)
+    answer: dict = {"state": "queued", "reason": "WaitingForQuota", "message": "m"}
+    answer |= {"since": now_ms - 5_500, "state_since": now_ms - 600_500}
+    gateway.on(f"GET /v1/workloads/{ID}/why", answer)
+
+    out = muster("why", ID).out
+
+    assert f"{ID} is queued for 10m.\nWaitingForQuota (for 5s): m\n" in out
 
 
 def test_preemptions_tell_for_whom_by_which_rule_and_what_was_refused_instead(muster, gateway):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from shared.core.quota.totals import Totals
 from shared.core.quota.tree import FlavorLimits, QuotaDocument, QuotaTree
 from shared.core.units import UNLIMITED
 from tests.unit.quota.builders import a_cohort, a_queue, gpus
@@ -227,6 +228,25 @@ def test_a_cohort_lends_for_its_members_to_the_cohort_beside_it():
     assert gpu(tree.node("own").spare("h100")) == 3
     assert [gpu(tree.node(name).lent("h100")) for name in ("c", "own")] == [3, 3]
     assert gpu(tree.node("top").available("h100")) == 0
+
+
+def test_to_readers_a_cohort_is_all_that_is_in_it_also_what_its_members_keep():
+    tree = a_tree(
+        a_cohort("top", flavors={"h100": 3}),
+        a_cohort("c", parent="top"),
+        a_member("own", 8, lending=4),
+        a_member("other", 2),
+    )
+    tree.charge("own", "h100", (5000, 1, 2))
+    totals = Totals(tree)
+
+    told = [totals.of(tree.node(name), "h100") for name in ("top", "c", "own", "other")]
+
+    assert [gpu(one.nominal) for one in told] == [13, 10, 8, 2]
+    assert [one.used for one in told] == [(5000, 1, 2)] * 3 + [(0, 0, 0)]
+    assert gpu(tree.node("c").charged("h100")) == 1  # what decisions count of it
+    tree.charge("own", "h100", (1000, 0, 0))
+    assert totals.of(tree.node("top"), "h100") is told[0]  # of that moment
 
 
 def test_a_queue_cannot_take_the_name_of_the_cohort_of_others():

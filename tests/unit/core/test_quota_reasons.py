@@ -38,7 +38,8 @@ def test_a_full_cohort_is_named_with_what_the_queue_borrows_of_it():
 
     assert refusal.message == (
         "exceeded quota: research, requested: gpu=1, used: gpu=64, limited: gpu=64 (flavor h100)"
-        "; cohort research owns gpu=64, queue vision borrows gpu=12 of at most gpu=16"
+        "; cohort research has gpu=64 for all its members,"
+        " queue vision borrows gpu=12 of at most gpu=16"
     )
     assert refusal.next_step == "starts when gpu=1 more of research is free"
 
@@ -63,7 +64,7 @@ def test_only_the_part_that_the_cohort_counts_is_what_it_lacks():
 
     assert refusal.message == (
         "exceeded quota: research, requested: gpu=1, used: gpu=1, limited: gpu=1 (flavor h100)"
-        "; cohort research owns gpu=1, queue vision borrows gpu=0"
+        "; cohort research has gpu=1 for all its members, queue vision borrows gpu=0"
     )
 
 

@@ -35,6 +35,7 @@ from shared.events.registry import BY_TOPIC, NAME_BY_TYPE
 from shared.events.workloads import Wire
 
 PASSED_OVER = {
+    "BudgetWarned",
     "WorkloadNominated",
     "NominationWithdrawn",
     "NodesKept",

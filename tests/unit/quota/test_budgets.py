@@ -9,7 +9,13 @@ from shared.core.nomination.nominator import Nominator
 from shared.core.quota.budget import month_start_ms
 from shared.core.team_policy import AtLimit, Budget
 from shared.events.organisation import TeamApplied
-from shared.events.quotas import BudgetWarned, FlavorQuota, QuotaRefused, WorkloadNominated
+from shared.events.quotas import (
+    BudgetTold,
+    BudgetWarned,
+    FlavorQuota,
+    QuotaRefused,
+    WorkloadNominated,
+)
 from tests.unit.admission.builders import gpu_quota
 from tests.unit.quota.support import (
     CohortApplied,
@@ -55,6 +61,10 @@ def warnings(told):
     return [one for one in told if isinstance(one, BudgetWarned)]
 
 
+def spent(told):
+    return [one for one in told if isinstance(one, BudgetTold)]
+
+
 def spend_all(ledger, identifier="w1"):
     ledger.queue(a_workload(identifier, gpus=5))
     ledger.place(identifier, gpus=5, at_ms=ledger.now_ms)
@@ -70,6 +80,48 @@ def test_a_team_is_warned_at_80_and_at_100_percent_once():
     assert told[0].spent_gpu_milli_hours == 8_000
     assert told[1].spent_gpu_milli_hours == told[1].limit_gpu_milli_hours == 10_000
     assert warnings(wait_until(ledger, ledger.now_ms + 50 * HOUR_MS)) == []
+
+
+def test_another_budget_is_warned_of_anew_and_one_of_other_words_is_not():
+    ledger = a_ledger()
+    spend_all(ledger)
+    raised = warnings(
+        [one.payload for one in ledger.apply(a_team(2, gpu_hours_per_month=20)).emits]
+    )
+    again = warnings(wait_until(ledger, ledger.now_ms + 50 * HOUR_MS))
+    same = warnings([one.payload for one in ledger.apply(a_team(3, gpu_hours_per_month=20)).emits])
+    less = warnings([one.payload for one in ledger.apply(a_team(4, gpu_hours_per_month=5)).emits])
+
+    assert raised == same == []
+    assert [(one.threshold_percent, one.limit_gpu_milli_hours) for one in again] == [
+        (80, 20_000),
+        (100, 20_000),
+    ]
+    assert less == []  # they know that nothing is left
+
+
+def test_what_is_spent_is_told_once_a_minute_while_it_grows():
+    ledger = a_ledger()
+    ledger.queue(a_workload("w1", gpus=2))
+    ledger.place("w1", gpus=2, at_ms=ledger.now_ms)
+    begin_ms = ledger.now_ms
+    told = spent(wait_until(ledger, begin_ms + HOUR_MS))
+    ledger.succeed("w1", at_ms=ledger.now_ms)
+    last = spent(wait_until(ledger, ledger.now_ms + HOUR_MS))
+
+    assert len(told) in {60, 61}
+    assert [one.spent_gpu_milli_hours for one in told] == [
+        (one.at_ms - begin_ms) * 2_000 // HOUR_MS for one in told
+    ]
+    assert [(one.percent, one.limit_gpu_milli_hours) for one in told[-1:]] == [(20, 10_000)]
+    assert [(one.percent, one.spent_gpu_milli_hours) for one in last] == [(20, 2_000)]
+
+
+def test_a_team_without_a_budget_is_told_nothing():
+    ledger = a_ledger()
+    ledger.apply(a_team(version=2))
+
+    assert spent(spend_all(ledger)) == []
 
 
 def test_at_the_limit_nothing_is_nominated_and_the_reason_has_the_numbers():
@@ -94,15 +146,16 @@ def test_a_new_month_and_a_raised_budget_let_work_go_on():
     ledger.succeed("w1", at_ms=ledger.now_ms)
     ledger.queue(a_workload("w2"))
     raised = ledger.apply(a_team(version=2, gpu_hours_per_month=20, at_limit=AtLimit.STOP))
-    assert short(raised) == ["WorkloadNominated:w2"]
+    assert short(raised) == ["BudgetTold:t", "WorkloadNominated:w2"]
 
     lowered = ledger.apply(a_team(version=3, gpu_hours_per_month=5, at_limit=AtLimit.STOP))
-    assert short(lowered)[0] == "NominationWithdrawn:w2"
+    assert "NominationWithdrawn:w2" in short(lowered)
     told = wait_until(ledger, month_start_ms(2026 * 12 + 11))
     assert "WorkloadNominated" in [type(one).__name__ for one in told]
 
     gone = ledger.apply(a_team(version=4))
-    assert short(gone) == []
+    assert short(gone) == ["BudgetTold:t"]
+    assert gone.emits[0].payload.limit_gpu_milli_hours is None
     assert ledger.handler.memory.budgets.due_ms() is None
 
 
