@@ -46,7 +46,10 @@ _CODES: Final[tuple[tuple[type[Exception], Exit], ...]] = (
     (Unreachable, Exit.UNREACHABLE),
 )
 _ADVICE: Final[tuple[tuple[type[Exception], str], ...]] = (
-    (NotFound, "List what there is with `muster queue`; workloads of other teams are hidden."),
+    (
+        NotFound,
+        "`muster queue -a` and `muster quota` list what there is; other teams' is hidden.",
+    ),
     (
         NotAuthorised,
         "Check MUSTER_KEY or --key; a team admin makes keys with `muster admin keys create`.",

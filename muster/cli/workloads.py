@@ -48,8 +48,10 @@ async def resolve(client: AsyncClient, text: str) -> str:
 
     Raises:
         NotFound: no workload has this name.
-        UsageError: several have it; the text lists their ids.
+        UsageError: it is empty, or several have it; the text lists their ids.
     """
+    if not text:
+        raise UsageError("WORKLOAD must be a name or an id (given: '')")
     if ID.fullmatch(text):
         return text
     found = [one async for one in client.workloads(name=text, limit=20)]

@@ -40,6 +40,10 @@ UNSHARED: Final = frozenset(
     )
 )
 """Reasons that no share would change: neither room nor what others lend is missing."""
+UNFREED: Final = frozenset(
+    (Reason.EXCEEDS_QUOTA.value, Reason.QUEUE_HELD.value, Reason.NO_MATCHING_NODE.value)
+)
+"""Reasons that nobody's end would change."""
 _TOLD_AT: Final = "SELECT at_ms FROM gateway.node_debt WHERE node = $1"
 _Worked = TypeVar("_Worked", Shares, Totals)
 _specs: Final = msgspec.json.Decoder(WorkloadSpec)
@@ -83,7 +87,7 @@ async def around(door: Door, call: Call, row: Mapping[str, Any], reason: str) ->
         below = {name for node, _ in blocked.values() for name in queues_below(node)}
         node, asked = blocked[flavors[0]]
         refusal = quota_reasons.waiting(queue, node, flavors[0], asked)
-    frees = await frees_next(door, call, flavors, below)
+    frees = () if reason in UNFREED else await frees_next(door, call, flavors, below)
     shared = Around(place, levels, frees, refusal)
     if not flavors or reason in UNSHARED:
         return shared

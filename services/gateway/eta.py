@@ -29,7 +29,7 @@ from shared.core.eta import (
     size_class,
     stated,
 )
-from shared.core.lifecycle import State
+from shared.core.lifecycle import TERMINAL, State
 from shared.core.model import WorkloadSpec
 
 Row = Mapping[str, Any]
@@ -107,10 +107,17 @@ def _length(row: Row, lately: Sequence[Row], now_ms: int) -> Range | None:
     alike = [one for one in ended if one["kind"] == row["kind"] and _size(one) == _size(row)]
     found = left_of(_lengths(named), ran_ms, "name")
     if found is None and spec is not None:
-        limits = (spec.max_duration_seconds, spec.time_to_live_seconds)
-        limit = min((one for one in limits if one), default=0)
-        found = stated((spec.expected_duration_seconds or 0) * 1000, limit * 1000, ran_ms)
+        found = stated((spec.expected_duration_seconds or 0) * 1000, _limit_ms(row, spec), ran_ms)
     return found or left_of(_lengths(alike), ran_ms, "kind and size")
+
+
+def _limit_ms(row: Row, spec: WorkloadSpec) -> int:
+    """How long it may run at most, less what it waited of a limited life; 0: no limit."""
+    limits = [spec.max_duration_seconds * 1000] if spec.max_duration_seconds else []
+    if spec.time_to_live_seconds:
+        waited_ms = (row["running_at_ms"] or row["submitted_at_ms"]) - row["submitted_at_ms"]
+        limits.append(max(spec.time_to_live_seconds * 1000 - waited_ms, 1))
+    return min(limits, default=0)
 
 
 def _lengths(ended: Sequence[Row]) -> list[int]:
@@ -137,6 +144,8 @@ def _message(state: State, start: Range | None, end: Range | None) -> str:
     """What is missing, in words."""
     if state is State.HELD:
         return "it is held, and starts when somebody releases it"
+    if state in TERMINAL:
+        return "it has ended, and does not start again"
     if state not in STARTS | RUNS:
         return f"it is {state.value}"
     if state in STARTS and start is None:

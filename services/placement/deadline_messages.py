@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from services.placement import promise_news, shunning, switching, transitions
+from services.placement import owner_commands, promise_news, shunning, switching, transitions
 from services.placement.cell import Action, Cell
+from services.placement.desk import TIME_TO_LIVE
 from services.placement.records import Record
 from shared.events.deadlines import DeadlinePassed
 from shared.events.envelope import Received
@@ -21,7 +22,9 @@ def passed(cell: Cell, message: Received, fact: DeadlinePassed) -> None:
         cell.desk.promises.changed()
     else:
         record = cell.desk.records.alive.get(fact.subject)
-        if record is not None and record.deadline_kind == fact.kind:
+        if record is not None and fact.kind == TIME_TO_LIVE:
+            owner_commands.expire(cell.desk, record, message)
+        elif record is not None and record.deadline_kind == fact.kind:
             _of_workload(cell, record, fact.kind, message)
 
 

@@ -32,6 +32,8 @@ from shared.runtime.handler import Change, Emit, Outcome
 
 START_SECONDS: Final = 120
 """Placed but not running after so long: evicted and queued again (the binder gives up first)."""
+TIME_TO_LIVE: Final = "time-to-live"
+"""Kind of the deadline that stands whatever the state: it follows from the submission alone."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -258,6 +260,15 @@ class Desk:
         self.nominated[record.workload.id] = cause
         self.records.touch(record)
 
+    def know(self, record: Record) -> None:
+        """A workload is heard of: from now on it is alive, and its time to live is watched."""
+        self.records.add(record)
+        workload = record.workload
+        seconds = workload.spec.time_to_live_seconds
+        if seconds:
+            expires_ms = workload.submitted_at_ms + seconds * 1000
+            heapq.heappush(self.due, (expires_ms, workload.id, TIME_TO_LIVE, 0))
+
     def deadline(self, record: Record, kind: str, due_ms: int) -> None:
         """Set the one deadline of its present state; an empty kind clears it."""
         record.deadline_kind = kind
@@ -273,6 +284,6 @@ class Desk:
         while self.due and self.due[0][0] <= now_ms:
             due_ms, workload_id, kind, version = heapq.heappop(self.due)
             record = self.records.alive.get(workload_id)
-            if record and (record.deadline_kind, record.deadline_ms) == (kind, due_ms):
+            if record and (kind == TIME_TO_LIVE or record.stands(kind, due_ms)):
                 messages.append(deadline_message(kind, workload_id, version, due_ms))
         return messages

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.placement.desk import Desk
+from services.placement.desk import TIME_TO_LIVE, Desk
 from services.placement.endings import end
 from services.placement.records import Record
 from services.placement.transitions import HAS_PODS, evict, stop_pods
@@ -13,6 +13,10 @@ from shared.events.envelope import Received
 
 def cancel(desk: Desk, record: Record, _: workloads.CancelWorkload, cause: Received) -> None:
     """Its owner wants it stopped for good."""
+    _stop(desk, record, "cancelled", cause)
+
+
+def _stop(desk: Desk, record: Record, reason: str, cause: Received) -> None:
     if record.state in (State.QUEUED, State.HELD):
         end(desk, record, State.CANCELLED, workloads.WorkloadCancelled, cause)
     elif record.state is State.EVICTING or record.state in HAS_PODS:
@@ -21,7 +25,16 @@ def cancel(desk: Desk, record: Record, _: workloads.CancelWorkload, cause: Recei
         desk.deadline(record, "", 0)
         desk.tell(record, before, workloads.WorkloadCancelling, cause)
         if not stopping:
-            stop_pods(desk, record, "cancelled", cause)
+            stop_pods(desk, record, reason, cause)
+
+
+def expire(desk: Desk, record: Record, cause: Received) -> None:
+    """Its time to live is over: stopped for good, as if its owner cancelled it."""
+    if record.state is not State.CANCELLING:
+        seconds = record.workload.spec.time_to_live_seconds
+        record.reason = TIME_TO_LIVE
+        record.message = f"its time to live, {seconds} s since it was submitted, is over"
+        _stop(desk, record, TIME_TO_LIVE, cause)
 
 
 def hold(desk: Desk, record: Record, _: workloads.HoldWorkload, cause: Received) -> None:

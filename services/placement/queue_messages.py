@@ -73,7 +73,7 @@ def _know(cell: Cell, workload: Workload, version: int) -> Record | None:
         record = Record(
             workload=workload, state=State.QUEUED, version=version, priority=workload.priority
         )
-        records.add(record)
+        cell.desk.know(record)
     return record
 
 

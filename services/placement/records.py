@@ -118,6 +118,10 @@ class Record:
         """The workload to find room for."""
         return sized(self.workload, self.size) if self.resize.wanted else self.workload
 
+    def stands(self, deadline_kind: str, due_ms: int) -> bool:
+        """Whether this is still the deadline of its state."""
+        return (self.deadline_kind, self.deadline_ms) == (deadline_kind, due_ms)
+
     @property
     def holds(self) -> bool:
         """Whether the ledger holds devices for it."""

@@ -85,7 +85,7 @@ def _restore(desk: Desk, row: Mapping[str, Any]) -> None:
         stored_version=row["version"],
     )
     record.refused_as = record.reason if record.reason in _REFUSALS else ""
-    desk.records.add(record)
+    desk.know(record)
     if record.placement is not None:
         workload = record.workload
         desk.cluster.charge(workload.team, record.placement.pods, workload.spec.pod_sets)

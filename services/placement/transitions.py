@@ -76,14 +76,12 @@ def bound(desk: Desk, record: Record, _: pods.PodsBound, cause: Received) -> Non
 
 
 def running(desk: Desk, record: Record, _: pods.PodsRunning, cause: Received) -> None:
-    """All pods run; the clock of its limits starts."""
+    """All pods run; the clock of its limit starts."""
     if record.state not in (State.PLACED, State.BOUND):
         return
     before = record.become(State.RUNNING)
     desk.promises.running(record, desk.now_ms)
-    spec = record.workload.spec
-    limits = (spec.max_duration_seconds, spec.time_to_live_seconds)
-    limit = min((one for one in limits if one), default=0)
+    limit = record.workload.spec.max_duration_seconds or 0
     desk.deadline(record, "duration" if limit else "", desk.now_ms + limit * 1000)
     desk.tell(record, before, workloads.WorkloadRunning, cause, running_at_ms=desk.now_ms)
     if record.placement is not None and len(record.placement.pods) != record.size:

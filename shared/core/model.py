@@ -129,6 +129,7 @@ class WorkloadSpec(Value, frozen=True, kw_only=True):
     labels: dict[str, str] = field(default_factory=dict)
     expected_duration_seconds: int | None = None
     max_duration_seconds: int | None = None
+    """An attempt that runs longer is stopped, and the workload has failed."""
     checkpoint_interval_seconds: int | None = None
     grace_seconds: int = 30
     """Between the signal to stop and the stop itself: time to write a checkpoint."""
@@ -138,6 +139,7 @@ class WorkloadSpec(Value, frozen=True, kw_only=True):
     max_retries: int = 3
     idle_timeout_seconds: int | None = None
     time_to_live_seconds: int | None = None
+    """Counted from the submission, whether it waits or runs: then it is cancelled."""
     model_parameters_billions: float | None = None
     model_bytes_per_parameter: int = 2
 

@@ -221,12 +221,11 @@ def _unknown_fields(tree: Any, info: inspect.Type, path: str) -> Iterator[_Unkno
 def _with_nearest(unknown: Sequence[_Unknown]) -> list[FieldError]:
     errors = []
     for index, one in enumerate(unknown):
-        rule, near = "unknown field", []
+        rule = "unknown field"
         if index < NEAREST_MAX:
-            wrong = one.name[:NEAREST_LENGTH_MAX]
-            near = difflib.get_close_matches(wrong, one.known, n=1, cutoff=0.0)
-        if near:
-            rule = f"unknown field; the nearest is {near[0]}"
+            near = difflib.get_close_matches(one.name[:NEAREST_LENGTH_MAX], one.known, n=1)
+            known = f"the nearest is {near[0]}" if near else f"there are: {', '.join(one.known)}"
+            rule = f"unknown field; {known}"
         value = json.dumps(one.value)[:VALUE_LENGTH_MAX]
         errors.append(FieldError(field=_printable(one.path), value=value, rule=rule))
     return errors

@@ -111,6 +111,20 @@ async def test_a_hold_of_what_runs_outlives_a_reload(pool: Pool) -> None:
     assert State.HELD is driver.state()
 
 
+async def test_a_time_to_live_outlives_a_reload(pool: Pool) -> None:
+    store, driver = await _store(pool), Driver()
+    driver.send(reported(a_node()), a_quota(), nominated(a_workload(time_to_live_seconds=60)))
+    driver.send(pod_fact(PodsRunning, "w1"))
+    for unit in driver.units:
+        await store.commit(unit)
+
+    driver.handler = PlacementHandler(cell=0, seed=0)
+    await driver.handler.load(pool)
+    driver.wait(60)
+
+    assert State.CANCELLING is driver.state()
+
+
 async def test_a_promised_start_and_its_nodes_outlive_a_reload(pool: Pool) -> None:
     store, driver = await _store(pool), Driver()
     driver.send(reported(a_node("n1")), reported(a_node("n2")), a_quota())

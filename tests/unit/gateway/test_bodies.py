@@ -94,6 +94,13 @@ def test_every_unknown_field_is_told_with_the_nearest_name():
     ]
 
 
+def test_an_unknown_field_like_no_other_is_told_with_all_that_there_are():
+    ((field, _, rule),) = refused(of(pod_sets=[{"gpu": {"slices": 1}}]))
+
+    assert field == "pod_sets[0].gpu.slices"
+    assert rule.startswith("unknown field; there are: count, milli, ")
+
+
 @pytest.mark.parametrize("field", ["nodeName", "team", "priority", "epoch", "hostNetwork"])
 def test_what_identity_decides_cannot_be_sent(field):
     assert refused(of(**{field: "x"}))[0][0] == field

@@ -30,6 +30,7 @@ from tests.unit.placement.world import (
     gone,
     refused,
     running,
+    succeeded,
 )
 
 
@@ -105,10 +106,61 @@ def test_the_time_limit_of_what_runs_ends_in_failed():
     assert ("WorkloadFailed", "duration") == (type(fact).__name__, fact.reason)
 
 
-def test_the_shorter_of_two_time_limits_holds():
-    driver = at(State.RUNNING, max_duration_seconds=100, time_to_live_seconds=50)
+def lived(driver, seconds):
+    """Seconds from now to so many after the submission of w1."""
+    submitted_ms = driver.record("w1").workload.submitted_at_ms
+    return (submitted_ms + seconds * 1000 - driver.now_ms) / 1000
 
-    assert ["WorkloadEvicted", "EvictPods"] == kinds(driver.wait(50))
+
+def test_a_time_to_live_counts_from_the_submission_and_ends_in_cancelled():
+    driver = at(State.RUNNING, max_duration_seconds=100, time_to_live_seconds=50)
+    left = lived(driver, 50)
+    assert [] == driver.wait(left - 0.001)
+
+    told = driver.wait(0.001)
+    (fact,) = driver.send(gone)
+
+    assert ["WorkloadCancelling", "EvictPods"] == kinds(told)
+    assert ("WorkloadCancelled", "time-to-live") == (type(fact).__name__, fact.reason)
+    assert "50 s since it was submitted" in fact.message
+
+
+@pytest.mark.parametrize("state", [State.QUEUED, State.HELD])
+def test_a_time_to_live_ends_what_waits(state):
+    driver = at(state, time_to_live_seconds=50)
+
+    told = driver.wait(lived(driver, 50))
+
+    assert ["WorkloadCancelled"] == kinds(told)
+    assert [] == driver.send(nominated(a_workload(), number=2))
+
+
+def test_what_is_evicted_when_its_time_to_live_is_over_does_not_come_back():
+    driver = at(State.EVICTING, time_to_live_seconds=50)
+
+    told = driver.wait(lived(driver, 50))
+    after = driver.send(gone)
+
+    assert ["WorkloadCancelling"] == kinds(told)
+    assert ["WorkloadCancelled"] == kinds(after)
+
+
+def test_a_time_to_live_is_nothing_to_what_is_stopped_or_over():
+    stopping = at(State.CANCELLING, time_to_live_seconds=50)
+    assert [] == stopping.wait(lived(stopping, 50))
+    assert ["WorkloadCancelled"] == kinds(stopping.send(gone))
+    assert [] == stopping.wait(1)
+
+    over = at(State.RUNNING, time_to_live_seconds=50)
+    left = lived(over, 50)
+    over.send(succeeded)
+    assert [] == over.wait(left)
+
+
+def test_the_time_limit_of_an_attempt_does_not_wait_for_the_time_to_live():
+    driver = at(State.RUNNING, max_duration_seconds=20, time_to_live_seconds=50)
+
+    assert ["WorkloadEvicted", "EvictPods"] == kinds(driver.wait(20))
 
 
 def test_an_operator_cannot_make_an_eviction_a_time_limit():
