@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -53,6 +54,7 @@ async def replay_scaled(
     await apply_documents(client, documents_of(trace, fleet))
     await _in_force(client, trace)
     label = f"{trace.name}-{scale.run}"
+    _tell(f"{trace.name}: {_length(part, scale.speed)}")
     started = time.monotonic()
     async with asyncio.TaskGroup() as group:
         sending = group.create_task(
@@ -60,7 +62,8 @@ async def replay_scaled(
         )
         while not sending.done():
             await asyncio.wait((sending,), timeout=PROGRESS_SECONDS)
-            await _progress(client, trace, len(part), time.monotonic() - started)
+            seconds = time.monotonic() - started
+            await _progress(client, trace, _submitted(part, seconds, scale.speed), seconds)
     await _stay(client, trace, part, scale.stay_seconds)
     workloads = [one async for one in client.workloads(label=f"{LABEL}={label}")]
     return report_of(workloads, fleet.total_gpu_milli)
@@ -155,13 +158,30 @@ async def _stay(
     """Until nothing of the teams lives any more, or the time is up."""
     started = time.monotonic()
     while time.monotonic() - started < seconds:
-        if not await _progress(client, trace, len(part), time.monotonic() - started):
+        seconds = time.monotonic() - started
+        if not await _progress(client, trace, "all submitted", seconds):
             return
         await asyncio.sleep(PROGRESS_SECONDS)
 
 
+def _length(part: Sequence[Recorded], speed: float) -> str:
+    """How many are sent, and for how long."""
+    minutes, seconds = divmod(round(part[-1].at_ms / 1_000 / speed) if part else 0, 60)
+    return f"{len(part)} workloads in {minutes} min {seconds} s, {speed:g} times as fast"
+
+
+def _submitted(part: Sequence[Recorded], seconds: float, speed: float) -> str:
+    """How many are sent by now, and after how long a pause the next is."""
+    sent = bisect_right(part, seconds * 1_000 * speed, key=lambda one: one.at_ms)
+    if sent == len(part):
+        return "all submitted"
+    pause = part[sent].at_ms / 1_000 / speed - seconds
+    later = f", the next in {pause:.0f} s" if pause > PROGRESS_SECONDS else ""
+    return f"{sent} of {len(part)} submitted{later}"
+
+
 async def _progress(
-    client: AsyncClient, trace: RecordedTrace, submitted: int, seconds: float
+    client: AsyncClient, trace: RecordedTrace, submitted: str, seconds: float
 ) -> int:
     """Tell how many live in which state; their number."""
     states: dict[str, int] = {}
@@ -170,7 +190,7 @@ async def _progress(
             for state, count in queue["workloads"].items():
                 states[state] = states.get(state, 0) + count
     told = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-    _tell(f"{seconds:5.0f} s: {submitted} to submit; {told or 'nothing lives'}")
+    _tell(f"{seconds:5.0f} s: {submitted}; {told or 'nothing lives'}")
     return sum(count for state, count in states.items() if state not in ENDED)
 
 

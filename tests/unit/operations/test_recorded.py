@@ -7,8 +7,8 @@ import pytest
 
 from operations.replay.fleet import Fleet
 from operations.replay.openb import BadTrace
-from operations.replay.recorded import part_of, read_recorded, spec_of
-from operations.replay.scaled import documents_of
+from operations.replay.recorded import Recorded, part_of, read_recorded, spec_of
+from operations.replay.scaled import _length, _submitted, documents_of
 from operations.replay.waits import report_of, table_of, utilisation
 from shared.core.model import Level
 
@@ -141,3 +141,15 @@ def test_the_report_counts_waits_by_size_and_what_was_used():
 
 def test_nothing_that_ended_is_no_use():
     assert utilisation([a_workload("queued", 1, 0, None, None)], 1_000) == 0.0
+
+
+def test_progress_tells_how_many_are_sent_and_when_the_next_is():
+    part = [
+        Recorded(name=str(at), team="t", at_ms=at * 1_000, pods=1, gpus=1, run_ms=1)
+        for at in (0, 60, 3_600)
+    ]
+
+    assert _length(part, 60) == "3 workloads in 1 min 0 s, 60 times as fast"
+    assert _submitted(part, 0.5, 60) == "1 of 3 submitted"
+    assert _submitted(part, 1, 60) == "2 of 3 submitted, the next in 59 s"
+    assert _submitted(part, 60, 60) == "all submitted"
