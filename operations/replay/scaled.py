@@ -64,7 +64,7 @@ async def replay_scaled(
             await asyncio.wait((sending,), timeout=PROGRESS_SECONDS)
             seconds = time.monotonic() - started
             await _progress(client, trace, _submitted(part, seconds, scale.speed), seconds)
-    await _stay(client, trace, part, scale.stay_seconds)
+    await _stay(client, trace, scale.stay_seconds)
     workloads = [one async for one in client.workloads(label=f"{LABEL}={label}")]
     return report_of(workloads, fleet.total_gpu_milli)
 
@@ -152,13 +152,10 @@ async def _send(
         slots.release()
 
 
-async def _stay(
-    client: AsyncClient, trace: RecordedTrace, part: Sequence[Recorded], seconds: float
-) -> None:
+async def _stay(client: AsyncClient, trace: RecordedTrace, stay_seconds: float) -> None:
     """Until nothing of the teams lives any more, or the time is up."""
     started = time.monotonic()
-    while time.monotonic() - started < seconds:
-        seconds = time.monotonic() - started
+    while (seconds := time.monotonic() - started) < stay_seconds:
         if not await _progress(client, trace, "all submitted", seconds):
             return
         await asyncio.sleep(PROGRESS_SECONDS)
