@@ -49,7 +49,7 @@ class Resize:
     wanted: int = 0
     """Pods that its owner asks for, in this attempt and those that follow; 0 as submitted."""
     rests_until_ms: int = 0
-    """It is not made larger before; it was just made smaller, or a pod of it was refused."""
+    """It is not made larger before: its size was just changed, or a pod of it was refused."""
 
 
 UNCHANGED: Final = Resize()

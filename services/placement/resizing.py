@@ -12,18 +12,21 @@ attempt simply releases all that is held then.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
 from services.placement.desk import Desk
 from services.placement.records import Record
 from shared.core.lifecycle import State
 from shared.core.model import Placement
-from shared.core.resize import joined, shrunk_to, sizes, sizes_of
+from shared.core.resize import (
+    REST_SECONDS,
+    growth_rest_seconds,
+    joined,
+    shrunk_to,
+    sizes,
+    sizes_of,
+)
 from shared.events import pods, workloads
 from shared.events.envelope import Received
-
-REST_SECONDS: Final = 60
-"""What was just made smaller, or whose growth was refused, is not made larger for so long."""
 
 
 def grow(desk: Desk, record: Record, added: Placement, cause: Received) -> None:
@@ -31,6 +34,8 @@ def grow(desk: Desk, record: Record, added: Placement, cause: Received) -> None:
     assert record.placement is not None
     wanted = joined(record.placement, added)
     _ask(desk, record, wanted, ("grown", "there is room for it"), cause)
+    rests_until_ms = desk.now_ms + growth_rest_seconds(record.workload.spec) * 1000
+    record.resize = replace(record.resize, rests_until_ms=rests_until_ms)
     desk.grow(record, added)
     _tell(desk, record, cause)
 

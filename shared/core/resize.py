@@ -9,12 +9,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Final
 
 from shared.core.charges import pod_resources
 from shared.core.demand import PodDemand, gang_of
-from shared.core.model import Placement, PodPlacement, Workload
+from shared.core.model import Placement, PodPlacement, Workload, WorkloadKind, WorkloadSpec
 from shared.core.units import Resources
 from shared.core.value import replace
+
+REST_SECONDS: Final = 60
+"""What was just made smaller, or whose growth was refused, is not made larger for so long."""
+REST_SECONDS_MAX: Final = 3_600
+RESTARTS_PART: Final = 20
+"""Meeting anew takes a gang that grows as often as it may at most one part in so many."""
+
+
+def growth_rest_seconds(spec: WorkloadSpec) -> int:
+    """How long a gang that grew is not made larger again, in seconds.
+
+    Pods of a training begin anew from their last checkpoint when others join (torch elastic): one
+    that is given a pod every few seconds would only restart. Others work each for itself.
+    """
+    if spec.kind is not WorkloadKind.TRAINING:
+        return 0
+    return min(max(REST_SECONDS, RESTARTS_PART * spec.restart_seconds), REST_SECONDS_MAX)
 
 
 def sizes(workload: Workload, placement: Placement) -> tuple[int, ...]:

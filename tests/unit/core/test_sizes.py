@@ -12,7 +12,7 @@ from shared.core.model import (
     WorkloadKind,
     WorkloadSpec,
 )
-from shared.core.resize import sized, sizes_of
+from shared.core.resize import growth_rest_seconds, sized, sizes_of
 
 LEADER = PodSet(name="leader", role=PodRole.LEADER)
 
@@ -58,3 +58,18 @@ def test_a_size_is_that_of_the_elastic_set():
 )
 def test_a_gang_that_is_not_elastic_in_one_way_stays_as_it_is(gang):
     assert gang is sized(gang, 2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "restart_seconds", "rests"),
+    [
+        (WorkloadKind.TRAINING, 0, 60),
+        (WorkloadKind.TRAINING, 90, 1_800),
+        (WorkloadKind.TRAINING, 86_400, 3_600),
+        (WorkloadKind.INFERENCE, 90, 0),
+    ],
+)
+def test_training_rests_after_it_grew_by_what_meeting_anew_costs_it(kind, restart_seconds, rests):
+    spec = WorkloadSpec(name="n", kind=kind, restart_seconds=restart_seconds)
+
+    assert rests == growth_rest_seconds(spec)

@@ -8,6 +8,7 @@ import pytest
 from services.placement import growth, resizing
 from services.placement.records import Resize
 from shared.core.lifecycle import State
+from shared.core.resize import REST_SECONDS
 from shared.events.pods import (
     EvictPods,
     PodsFinished,
@@ -17,7 +18,12 @@ from shared.events.pods import (
     ResizePods,
     ResizeRefused,
 )
-from shared.events.workloads import CancelWorkload, RequestEviction, WorkloadResized
+from shared.events.workloads import (
+    CancelWorkload,
+    RequestEviction,
+    ResizeWorkload,
+    WorkloadResized,
+)
 from tests.support.placement_driver import (
     Driver,
     a_node,
@@ -127,9 +133,44 @@ def test_after_a_refusal_it_rests_and_then_grows_by_itself():
     driver.send(END_FULL)
     driver.send(refused())
 
-    assert [] == driver.wait(resizing.REST_SECONDS - 1)
+    assert [] == driver.wait(REST_SECONDS - 1)
 
     assert 2 == only(ResizePods, driver.wait(2)).number
+
+
+def growing_twice(**spec):
+    """A gang of w1 that ran with four of eight pods and grew by two; two more have room now."""
+    driver = Driver()
+    driver.send(reported(a_node()), a_quota())
+    driver.send(nominated(a_workload("a", pod_count=2)), nominated(a_workload("b", pod_count=2)))
+    driver.send(nominated(a_workload("w1", pod_count=8, min_count=4, **spec)))
+    driver.send(*(pod_fact(PodsRunning, name) for name in ("a", "b", "w1")))
+    only(ResizePods, driver.send(pod_fact(PodsFinished, "a", succeeded=True)))
+    driver.send(resized(pods=6))
+    driver.now_ms += 1_000
+    return driver
+
+
+@pytest.mark.parametrize(("restart_seconds", "rests"), [(0, 59), (30, 599), (10_000, 3_599)])
+def test_a_gang_that_grew_is_left_to_work_before_it_grows_again(restart_seconds, rests):
+    driver = growing_twice(restart_seconds=restart_seconds)
+
+    assert [] == [
+        one
+        for one in driver.send(pod_fact(PodsFinished, "b", succeeded=True))
+        if isinstance(one, ResizePods)
+    ]
+    assert [] == driver.wait(rests - 0.001)
+    assert 8 == len(only(ResizePods, driver.wait(0.001)).placement.pods)
+
+
+def test_its_owner_need_not_wait_for_it_to_grow_again():
+    driver = growing_twice()
+    driver.send(pod_fact(PodsFinished, "b", succeeded=True))
+
+    told = driver.send(command(ResizeWorkload, "w1", pods=7))
+
+    assert 7 == len(only(ResizePods, told).placement.pods)
 
 
 def test_nobody_grows_into_room_for_which_another_waits():
@@ -219,7 +260,7 @@ def test_what_was_made_smaller_is_not_made_larger_at_once():
     told = driver.send(resized(2, 4))
 
     assert ["WorkloadResized"] == [type(one).__name__ for one in told]
-    only(ResizePods, driver.wait(resizing.REST_SECONDS))
+    only(ResizePods, driver.wait(REST_SECONDS))
 
 
 def test_an_eviction_during_a_resize_gives_back_all_of_it():
