@@ -106,6 +106,8 @@ class GpuChoice(Value, frozen=True, kw_only=True):
 class TopologyRequest(Value, frozen=True, kw_only=True):
     """The widest level that the pods together may span; None for no constraint.
 
+    With `preferred` they lie as near together as can be, and anywhere where that is not possible:
+    so does a training of several pods with GPUs that names nothing.
     `numa_aligned`: the whole GPUs of each pod must be of one NUMA domain of their node; they are
     taken so anyway where that can be.
     """

@@ -21,7 +21,15 @@ from shared.core.admission.form import check_form
 from shared.core.admission.rules import QueueRules, Rules, TeamPolicy
 from shared.core.charges import least_count, pod_resources
 from shared.core.decision import FieldError
-from shared.core.model import PodSet, WorkloadKind, WorkloadSpec
+from shared.core.model import (
+    GpuRequest,
+    Level,
+    PodSet,
+    Spread,
+    TopologyRequest,
+    WorkloadKind,
+    WorkloadSpec,
+)
 from shared.core.priority_classes import PriorityClass, default_class, may_use, names
 from shared.core.static_fit.model_size import model_error
 from shared.core.units import Resources
@@ -190,11 +198,23 @@ def _with_defaults(spec: WorkloadSpec, standing: _Standing) -> WorkloadSpec:
     return replace(
         spec,
         pod_sets=tuple([_filled(one, spec.kind, default_pod) for one in spec.pod_sets]),
+        topology=_together(spec),
         queue=standing.queue.name,
         priority_class=standing.priority_class.name,
         idle_timeout_seconds=NOTEBOOK_IDLE_TIMEOUT_SECONDS if notebook and idle is None else idle,
         time_to_live_seconds=NOTEBOOK_TIME_TO_LIVE_SECONDS if notebook and live is None else live,
     )
+
+
+def _together(spec: WorkloadSpec) -> TopologyRequest:
+    """Pods of a training talk to each other all the time: it is near together where it can be."""
+    asked = spec.topology
+    named = asked.required or asked.preferred or spec.spread is not Spread.NONE
+    alone = sum(one.count for one in spec.pod_sets) == 1
+    if named or alone or spec.kind is not WorkloadKind.TRAINING:
+        return asked
+    wants_gpu = any(one.gpu != GpuRequest() for one in spec.pod_sets)
+    return replace(asked, preferred=Level.ZONE) if wants_gpu else asked
 
 
 def _filled(pod_set: PodSet, kind: WorkloadKind, default_pod: Resources) -> PodSet:

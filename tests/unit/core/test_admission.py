@@ -6,7 +6,14 @@ import pytest
 
 from shared.core.admission.admit import AdmittedWorkload, Doubt, Refused, admit, class_for_team
 from shared.core.amounts import amount
-from shared.core.model import GpuRequest, PodSet, WorkloadKind
+from shared.core.model import (
+    GpuRequest,
+    Level,
+    PodSet,
+    Spread,
+    TopologyRequest,
+    WorkloadKind,
+)
 from shared.core.priority_classes import PriorityClass
 from shared.core.quota.tree import FlavorLimits, QuotaDocument
 from shared.core.units import UNLIMITED, Resources
@@ -71,6 +78,25 @@ def test_training_gets_no_idle_timeout():
     spec = admitted(a_spec()).spec
 
     assert (spec.idle_timeout_seconds, spec.time_to_live_seconds) == (None, None)
+
+
+def test_a_training_of_several_pods_lies_near_together_where_it_can():
+    assert TopologyRequest(preferred=Level.ZONE) == admitted(a_spec(count=2)).spec.topology
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        a_spec(),
+        a_spec(WorkloadKind.INFERENCE, count=2),
+        a_spec(gpus=0, count=2),
+        a_spec(count=2, spread=Spread.REQUIRED),
+        a_spec(count=2, topology=TopologyRequest(required=Level.RACK)),
+        a_spec(count=2, topology=TopologyRequest(preferred=Level.BLOCK, numa_aligned=True)),
+    ],
+)
+def test_others_and_what_is_asked_for_stay_as_they_are(spec):
+    assert spec.topology == admitted(spec).spec.topology
 
 
 def test_one_mig_instance_is_meant_when_no_number_is_given():
