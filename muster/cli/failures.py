@@ -48,7 +48,7 @@ _CODES: Final[tuple[tuple[type[Exception], Exit], ...]] = (
 _ADVICE: Final[tuple[tuple[type[Exception], str], ...]] = (
     (
         NotFound,
-        "`muster queue -a` and `muster quota` list what there is; other teams' is hidden.",
+        "`muster queue -a` and `muster quota` list what there is, but not of other teams.",
     ),
     (
         NotAuthorised,

@@ -62,7 +62,7 @@ def running(identifier: str, team: str, since_ms: int) -> list[Fact]:
     )
 
 
-def refused(identifier: str) -> Fact:
+def refused(identifier: str, **promised: int) -> Fact:
     fact = quotas.QuotaRefused(
         workload_id=identifier,
         team="red",
@@ -70,7 +70,7 @@ def refused(identifier: str) -> Fact:
         reason=Reason.WAITING_FOR_QUOTA,
         message="exceeded quota: all",
         next_step="wait",
-        evidence={"requested_gpu_milli": 8000},
+        evidence={"requested_gpu_milli": 8000, **promised},
     )
     return topics.QUOTA_FACTS, fact
 
@@ -87,6 +87,7 @@ async def test_one_who_waits_is_told_his_place_his_limits_and_who_ends_next(gate
         queued("w6", after=9),
         queued("w5", after=9),
         refused("w6"),
+        refused("w5", promised_start_ms=START),
     ]
 
     async with running_projection(gateway.settings):
@@ -102,6 +103,7 @@ async def test_one_who_waits_is_told_his_place_his_limits_and_who_ends_next(gate
         why = (await until(told)).body
         first = (await gateway.call("GET", "/v1/workloads/w3/why", key=red)).body
         untold = (await gateway.call("GET", "/v1/workloads/w4/why", key=red)).body
+        promised = (await gateway.call("GET", "/v1/workloads/w5/why", key=red)).body
         hidden = await gateway.call("GET", "/v1/workloads/w6/why", key=blue)
 
     assert (4, 4, 24_000) == tuple(
@@ -111,6 +113,9 @@ async def test_one_who_waits_is_told_his_place_his_limits_and_who_ends_next(gate
     assert (1, []) == (first["place"]["place"], first["place"]["first"])
     assert "WaitingForQuota" == untold["reason"]
     assert "exceeded quota: all, requested: gpu=8, used: gpu=16" in untold["message"]
+    assert untold["message"] == why["message"], "of now, whatever was recorded"
+    assert ("exceeded quota: all", START) == (promised["message"], promised["promised_start_ms"])
+    assert START + 9 == why["state_since"]
     levels = {one["name"]: one for one in why["limits"]}
     assert {"red": False, "all": True} == {name: one["blocks"] for name, one in levels.items()}
     assert 16_000 == levels["all"]["used"]["gpu_milli"]
