@@ -93,7 +93,10 @@ class PodSet(Value, frozen=True, kw_only=True):
 
 
 class GpuChoice(Value, frozen=True, kw_only=True):
-    """Which GPUs are acceptable (mission M5); empty or zero means any."""
+    """Which GPUs are acceptable (mission M5); empty or zero means any.
+
+    Products as nodes report them, or some words of them: H100, A100-80GB (`core/admission`).
+    """
 
     products: tuple[str, ...] = ()
     preferred_products: dict[str, int] = field(default_factory=dict)

@@ -18,10 +18,13 @@ from typing import Final
 
 from shared.core.admission.errors import Errors, shown
 from shared.core.admission.form import check_form
+from shared.core.admission.products import in_full
 from shared.core.admission.rules import QueueRules, Rules, TeamPolicy
 from shared.core.charges import least_count, pod_resources
 from shared.core.decision import FieldError
+from shared.core.fleet_shape import FleetShape
 from shared.core.model import (
+    GpuChoice,
     GpuRequest,
     Level,
     PodSet,
@@ -88,7 +91,7 @@ def admit(spec: WorkloadSpec, team_name: str, rules: Rules) -> AdmittedWorkload 
     standing = _whose(spec, team_name, rules)
     if isinstance(standing, Refused):
         return standing
-    filled = _with_defaults(spec, standing)
+    filled = _with_defaults(spec, standing, rules.fleet)
     _check_maxima(filled, standing.team, errors)
     if not errors:
         too_small = model_error(filled, rules.fleet)
@@ -191,19 +194,26 @@ def class_for_team(name: str, team_name: str, rules: Rules) -> PriorityClass | N
     return found
 
 
-def _with_defaults(spec: WorkloadSpec, standing: _Standing) -> WorkloadSpec:
+def _with_defaults(spec: WorkloadSpec, standing: _Standing, fleet: FleetShape) -> WorkloadSpec:
     default_pod = standing.team.default_pod
     notebook = spec.kind is WorkloadKind.NOTEBOOK
     idle, live = spec.idle_timeout_seconds, spec.time_to_live_seconds
     return replace(
         spec,
         pod_sets=tuple([_filled(one, spec.kind, default_pod) for one in spec.pod_sets]),
+        gpu_choice=_choice(spec.gpu_choice, fleet),
         topology=_together(spec),
         queue=standing.queue.name,
         priority_class=standing.priority_class.name,
         idle_timeout_seconds=NOTEBOOK_IDLE_TIMEOUT_SECONDS if notebook and idle is None else idle,
         time_to_live_seconds=NOTEBOOK_TIME_TO_LIVE_SECONDS if notebook and live is None else live,
     )
+
+
+def _choice(asked: GpuChoice, fleet: FleetShape) -> GpuChoice:
+    if not asked.products and not asked.preferred_products:
+        return asked
+    return in_full(asked, {shape.product for shape in fleet.shapes})
 
 
 def _together(spec: WorkloadSpec) -> TopologyRequest:

@@ -7,6 +7,7 @@ import pytest
 from shared.core.admission.admit import AdmittedWorkload, Doubt, Refused, admit, class_for_team
 from shared.core.amounts import amount
 from shared.core.model import (
+    GpuChoice,
     GpuRequest,
     Level,
     PodSet,
@@ -97,6 +98,19 @@ def test_a_training_of_several_pods_lies_near_together_where_it_can():
 )
 def test_others_and_what_is_asked_for_stay_as_they_are(spec):
     assert spec.topology == admitted(spec).spec.topology
+
+
+def test_words_of_a_product_mean_what_the_nodes_report():
+    by = rules(nodes=[a_node(product="NVIDIA-H100-80GB-HBM3"), a_node("n2", product="Tesla-T4")])
+    spec = a_spec(gpu_choice=GpuChoice(products=("H100",)))
+
+    assert ("NVIDIA-H100-80GB-HBM3",) == admitted(spec, by).spec.gpu_choice.products
+
+
+def test_a_product_that_nobody_has_is_refused_in_the_words_of_the_user():
+    by = rules(nodes=[a_node()])
+
+    assert "B300" == the_error(a_spec(gpu_choice=GpuChoice(products=("B300",))), by).value
 
 
 def test_one_mig_instance_is_meant_when_no_number_is_given():
