@@ -44,12 +44,14 @@ WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Go on until in
 
 
 async def resolve(client: AsyncClient, text: str) -> str:
-    """The id of a workload given by id or by name.
+    """The id of a workload given by id or by name; of several, the one that has not ended.
 
     Raises:
         NotFound: no workload has this name.
-        UsageError: it is empty, or several have it; the text lists their ids.
+        UsageError: it is empty, or several have it of whom not one lives; the text lists them.
     """
+    from muster.client import ENDED
+
     if not text:
         raise UsageError("WORKLOAD must be a name or an id (given: '')")
     if ID.fullmatch(text):
@@ -57,6 +59,9 @@ async def resolve(client: AsyncClient, text: str) -> str:
     found = [one async for one in client.workloads(name=text, limit=20)]
     if not found:
         raise NotFound(f"No workload is named {text!r}.")
+    alive = [one for one in found if one["state"] not in ENDED]
+    if len(alive) == 1:
+        return str(alive[0]["id"])
     if len(found) > 1:
         ids = "\n".join(f"  {one['id']}  {one['state']}" for one in found)
         raise UsageError(f"several workloads are named {text!r}; give an id:\n{ids}")

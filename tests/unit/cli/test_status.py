@@ -31,14 +31,24 @@ def test_status_shows_times_and_devices_for_people(muster, gateway):
 
 
 def test_a_name_that_several_have_lists_their_ids(muster, gateway):
-    items = [workload(), workload("queued", OTHER)]
+    for state in ("queued", "failed"):
+        items = [workload(state), workload(state, OTHER)]
+        gateway.on("GET /v1/workloads", {"items": items, "next_cursor": ""})
+
+        done = muster("why", "train")
+
+        assert done.code == 2
+        assert ID in done.err
+        assert OTHER in done.err
+
+
+def test_a_name_means_the_only_one_that_has_not_ended(muster, gateway):
+    items = [workload("rejected"), workload("queued", OTHER), workload("failed")]
     gateway.on("GET /v1/workloads", {"items": items, "next_cursor": ""})
+    gateway.on(f"GET /v1/workloads/{OTHER}/why", {"state": "queued"})
 
-    done = muster("why", "train")
-
-    assert done.code == 2
-    assert ID in done.err
-    assert OTHER in done.err
+    assert muster("why", "train", "-o", "json").code == 0
+    assert muster("why", "").code == 2
 
 
 def test_a_workload_that_does_not_exist_exits_with_three_and_says_what_to_do(muster, gateway):
