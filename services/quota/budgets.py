@@ -207,7 +207,7 @@ class Budgets:
             spending = self._spending[team] = Spending(month_of(now_ms))
         elif month_of(now_ms) > spending.month:
             spending.turn(month_of(now_ms))
-            self._fresh_spending[team] = None
+            self._fresh_spending[team] = self._untold[team] = None
         return spending
 
     def _warn(  # noqa: PLR0917  # what `_look` knows

@@ -117,6 +117,17 @@ def test_what_is_spent_is_told_once_a_minute_while_it_grows():
     assert [(one.percent, one.spent_gpu_milli_hours) for one in last] == [(20, 2_000)]
 
 
+def test_a_new_month_of_one_who_does_nothing_is_told():
+    ledger = a_ledger()
+    spend_all(ledger)
+    ledger.succeed("w1", at_ms=ledger.now_ms)
+    wait_until(ledger, ledger.now_ms + HOUR_MS)
+
+    told = spent(wait_until(ledger, month_start_ms(2026 * 12 + 11) + HOUR_MS))
+
+    assert [("2026-12", 0)] == [(one.month, one.percent) for one in told]
+
+
 def test_a_team_without_a_budget_is_told_nothing():
     ledger = a_ledger()
     ledger.apply(a_team(version=2))
