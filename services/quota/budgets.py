@@ -16,6 +16,8 @@ from typing import Any, Final
 import msgspec
 
 from services.quota import budget_facts
+from services.quota.history import TELL_INTERVAL_MS
+from services.quota.untold import Untold
 from shared.core.cost import Price, price_at
 from shared.core.nomination.nominator import Nominator
 from shared.core.nomination.pending import Pending, Phase
@@ -57,7 +59,6 @@ _SPENDING: Final = (
     " FROM quota.team_spending"
 )
 _budget: Final = msgspec.json.Decoder(Budget | None)
-TELL_INTERVAL_MS: Final = 60_000
 
 
 class Budgets:
@@ -74,9 +75,8 @@ class Budgets:
         self._due_of: dict[str, int] = {}
         self._renewed: dict[str, None] = {}
         """Teams whose budget is another since the last review."""
-        self._untold: dict[str, None] = {}
+        self._untold = Untold(TELL_INTERVAL_MS)
         """Teams that spent since it was told last; one that holds devices spends all the time."""
-        self._told_at_ms = 0
         self._fresh_teams: dict[str, None] = {}
         self._fresh_spending: dict[str, None] = {}
         self._fresh_prices: list[tuple[str, Price]] = []
@@ -100,7 +100,7 @@ class Budgets:
         for team, row in rows.items():
             self._restore(team, row)
         self._touched = dict.fromkeys(self._spending)
-        self._untold = dict.fromkeys(self._budgets)
+        self._untold.add(self._budgets)
 
     def _restore_placed(self, pending: Pending, stored: bool) -> None:  # noqa: FBT001  # of a row
         """What it spends from now on; what it spent is in the row, if there is one."""
@@ -164,7 +164,8 @@ class Budgets:
         elif month > spending.month:
             spending.turn(month)
         spending.change(at_ms, sign * pending.charge[0], self._price(pending))
-        self._fresh_spending[team] = self._touched[team] = self._untold[team] = None
+        self._fresh_spending[team] = self._touched[team] = None
+        self._untold.add((team,))
 
     def _price(self, pending: Pending) -> int:
         return price_at(self._prices.get(pending.flavor, ()), pending.placed_at_ms)
@@ -207,7 +208,8 @@ class Budgets:
             spending = self._spending[team] = Spending(month_of(now_ms))
         elif month_of(now_ms) > spending.month:
             spending.turn(month_of(now_ms))
-            self._fresh_spending[team] = self._untold[team] = None
+            self._fresh_spending[team] = None
+            self._untold.add((team,))
         return spending
 
     def _warn(  # noqa: PLR0917  # what `_look` knows
@@ -225,16 +227,12 @@ class Budgets:
 
     def tell_due_ms(self) -> int | None:
         """When what was spent is to be told next."""
-        return self._told_at_ms + TELL_INTERVAL_MS if self._untold else None
+        return self._untold.due_ms()
 
     def tell(self, now_ms: int, cell: int) -> list[BudgetTold]:
         """What each team with a budget has spent, if that changed."""
-        teams, self._told_at_ms = list(self._untold), now_ms
-        self._untold = {
-            team: None
-            for team in teams
-            if team in self._spending and self._spending[team].gpu.rate
-        }
+        teams = self._untold.take(now_ms)
+        self._untold.add(team for team in teams if self._current(team, now_ms).gpu.rate)
         budgeted = [team for team in teams if self._budgets.get(team, (0, None))[1] is not None]
         return [self._told(team, now_ms, cell) for team in budgeted]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from services.quota.untold import Untold
 from shared.ports.reader import Reader
 from shared.ports.store import Write
 
@@ -26,29 +27,27 @@ class Ended:
     def __init__(self) -> None:
         self._totals: dict[str, int] = {}
         self._fresh: dict[str, None] = {}
-        self._untold: dict[str, None] = {}
-        self._told_at_ms = 0
+        self._untold = Untold(TELL_INTERVAL_MS)
 
     async def load(self, reader: Reader) -> None:
         """Rebuild from the rows; all are told again, because nobody knows who was."""
         for row in await reader.fetch("SELECT team, ended FROM quota.team_ended ORDER BY team"):
             self._totals[row["team"]] = row["ended"]
-            self._untold[row["team"]] = None
+        self._untold.add(self._totals)
 
     def count(self, team: str) -> None:
         """One more has ended."""
         self._totals[team] = self._totals.get(team, 0) + 1
-        self._fresh[team] = self._untold[team] = None
+        self._fresh[team] = None
+        self._untold.add((team,))
 
     def due_ms(self) -> int | None:
         """When the next totals are to be told."""
-        return self._told_at_ms + TELL_INTERVAL_MS if self._untold else None
+        return self._untold.due_ms()
 
     def tell(self, now_ms: int) -> list[tuple[str, int]]:
         """Teams with totals that nobody was told yet."""
-        untold, self._untold = self._untold, {}
-        self._told_at_ms = now_ms
-        return [(team, self._totals[team]) for team in untold]
+        return [(team, self._totals[team]) for team in self._untold.take(now_ms)]
 
     def writes(self) -> Sequence[Write]:
         """Rows of what has grown since the last call."""

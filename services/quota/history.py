@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from services.quota.untold import Untold
 from shared.core.nomination.pending import Pending, Phase
 from shared.core.quota.usage_history import GPU_SECOND, Account, UsageHistory
 from shared.events.quotas import QueueUsageTold
@@ -37,8 +38,7 @@ class History:
     def __init__(self, half_life_ms: int) -> None:
         self._core = UsageHistory(half_life_ms)
         self._fresh: dict[str, None] = {}
-        self._untold: dict[str, None] = {}
-        self._told_at_ms = 0
+        self._untold = Untold(TELL_INTERVAL_MS)
         self._changed_at_ms = 0
 
     async def load(self, reader: Reader, alive: Iterable[Pending]) -> None:
@@ -54,7 +54,7 @@ class History:
         for one in placed:
             if one.queue not in known:
                 self._core.change(one.queue, one.placed_at_ms, one.charge[0])
-        self._untold = dict.fromkeys(self._core.accounts)
+        self._untold.add(self._core.accounts)
 
     def _restore(self, row: Mapping[str, Any], gpu_milli: int) -> None:
         queue, at_ms = row["queue"], row["changed_at_ms"]
@@ -73,7 +73,8 @@ class History:
         if not gpu_milli:
             return
         self._core.change(queue, at_ms, gpu_milli)
-        self._fresh[queue] = self._untold[queue] = None
+        self._fresh[queue] = None
+        self._untold.add((queue,))
         self._changed_at_ms = max(self._changed_at_ms, at_ms)
 
     def at(self, queue: str, at_ms: int) -> int:
@@ -82,24 +83,22 @@ class History:
 
     def due_ms(self) -> int | None:
         """When the next use is to be told."""
-        return self._told_at_ms + TELL_INTERVAL_MS if self._untold else None
+        return self._untold.due_ms()
 
     def tell(self, now_ms: int, cell: int) -> list[QueueUsageTold]:
         """The use of every queue that changed; one that holds devices changes all the time."""
-        accounts, half_life_ms = self._core.accounts, self._core.half_life_ms
-        told = [
+        accounts, queues = self._core.accounts, self._untold.take(now_ms)
+        self._untold.add(queue for queue in queues if accounts[queue].rate)
+        return [
             QueueUsageTold(
                 queue=queue,
                 gpu_seconds=self.at(queue, now_ms),
                 at_ms=now_ms,
-                half_life_ms=half_life_ms,
+                half_life_ms=self._core.half_life_ms,
                 cell=cell,
             )
-            for queue in self._untold
+            for queue in queues
         ]
-        self._untold = {queue: None for queue in self._untold if accounts[queue].rate}
-        self._told_at_ms = now_ms
-        return told
 
     def writes(self) -> Sequence[Write]:
         """Rows of the accounts that changed since the last call."""
