@@ -124,13 +124,13 @@ def _waits(rows: Sequence[Mapping[str, Any]], priority: int) -> bool:
 
 
 def _level(totals: Totals, node: QuotaNode, flavor: str, *, blocks: bool) -> LimitLevel:
-    used, total = node.used.get(flavor, NOTHING), totals.of(node, flavor)
+    total = totals.of(node, flavor)
     return LimitLevel(
         name=node.name,
         kind="queue" if node.is_queue else "cohort",
         flavor=flavor,
         nominal=resources(node.nominal(flavor)),
-        used=resources((used[0], used[1], used[2])),
+        used=resources(node.charged(flavor)),
         available=resources(node.available(flavor)),
         borrowed=resources(node.borrowed(flavor)),
         lent=resources(node.lent(flavor)),

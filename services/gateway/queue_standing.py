@@ -77,13 +77,13 @@ class Standing:
         return tuple(self._flavor(node, one) for one in (*applied.flavors, *gone))
 
     def _flavor(self, node: QuotaNode, quota: FlavorQuota) -> FlavorUse:
-        used, total = node.used.get(quota.flavor, NOTHING), self.totals.of(node, quota.flavor)
+        total = self.totals.of(node, quota.flavor)
         return FlavorUse(
             flavor=quota.flavor,
             nominal=quota.nominal,
             borrowing_limit=quota.borrowing_limit,
             lending_limit=quota.lending_limit,
-            used=resources((used[0], used[1], used[2])),
+            used=resources(node.charged(quota.flavor)),
             borrowed=resources(node.borrowed(quota.flavor)),
             lent=resources(self._lends(node, quota.flavor)),
             available=resources(node.available(quota.flavor)),

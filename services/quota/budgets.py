@@ -189,8 +189,7 @@ class Budgets:
         return [*warned, *(self._told(team, now_ms, cell) for team in at_once)]
 
     def _look(self, team: str, now_ms: int, cell: int) -> list[BudgetWarned]:
-        _, budget = self._budgets.get(team, (0, None))
-        spending = self._current(team, now_ms)
+        budget, spending = self._budget_of(team), self._current(team, now_ms)
         if budget is None:
             self._due_of.pop(team, None)
             self._core.restrict(team, None)
@@ -233,17 +232,20 @@ class Budgets:
         """What each team with a budget has spent, if that changed."""
         teams = self._untold.take(now_ms)
         self._untold.add(team for team in teams if self._current(team, now_ms).gpu.rate)
-        budgeted = [team for team in teams if self._budgets.get(team, (0, None))[1] is not None]
+        budgeted = [team for team in teams if self._budget_of(team) is not None]
         return [self._told(team, now_ms, cell) for team in budgeted]
 
     def _told(self, team: str, now_ms: int, cell: int) -> BudgetTold:
-        _, budget = self._budgets.get(team, (0, None))
-        return budget_facts.told(team, self._current(team, now_ms), budget, now_ms, cell)
+        spending = self._current(team, now_ms)
+        return budget_facts.told(team, spending, self._budget_of(team), now_ms, cell)
 
     def _restrict(self, team: str, spending: Spending, percent: int) -> None:
-        _, budget = self._budgets.get(team, (0, None))
-        found: Restriction | None = restriction(team, budget, spending, percent)
+        found: Restriction | None = restriction(team, self._budget_of(team), spending, percent)
         self._core.restrict(team, found)
+
+    def _budget_of(self, team: str) -> Budget | None:
+        _, budget = self._budgets.get(team, (0, None))
+        return budget
 
     def writes(self) -> Sequence[Write]:
         """Rows of what is new since the last call."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from shared.core.amounts import Amount
 from shared.core.quota.limits import plus
 from shared.core.quota.node import QuotaNode
-from shared.core.quota.tree import QuotaTree
+from shared.core.quota.tree import NOTHING, QuotaTree
 
 
 class Total(NamedTuple):
@@ -39,7 +39,7 @@ class Totals:
     def _sum(self, node: QuotaNode, flavor: str) -> Total:
         if not node.children:
             return Total(node.nominal(flavor), node.charged(flavor))
-        nominal, used = node.nominal(flavor), (0, 0, 0)
+        nominal, used = node.nominal(flavor), NOTHING
         for member in node.children.values():
             below = self.of(member, flavor)
             nominal, used = plus(nominal, below.nominal), plus(used, below.used)
