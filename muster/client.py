@@ -96,8 +96,12 @@ class AsyncClient(Transport):
         """Let an elastic gang have so many pods from now on; the same again changes nothing."""
         return await self._act(workload_id, "resize", {"pods": pods})
 
+    async def evict(self, workload_id: str, reason: str = "operator") -> Json:
+        """Stop it with its grace; it keeps its place and is placed again. For operators."""
+        return await self._act(workload_id, "evict", {"reason": reason})
+
     async def command_all(self, verb: str, selection: Json) -> Json:
-        """Give a command (cancel, hold, release, reprioritise, resize) to all that are selected.
+        """Give a command (cancel, hold, release, reprioritise, resize, evict) to all selected.
 
         `selection` has labels, queue, state or ids, and what the command needs; the answer has
         `ids`, at most 1,000, and `more`.
@@ -191,6 +195,15 @@ class AsyncClient(Transport):
             if not page.get("next_cursor"):
                 return items
             query["cursor"] = page["next_cursor"]
+
+    async def node(self, name: str) -> Json:
+        """One node with its devices and who holds how much of each."""
+        return await self._json("GET", f"/v1/nodes/{_segment(name)}")
+
+    async def command_node(self, name: str, verb: str, reason: str = "") -> Json:
+        """`verb` is cordon, uncordon or drain; `reason` is told to those whose work runs there."""
+        path = f"/v1/nodes/{_segment(name)}/{verb}"
+        return await self._json("POST", path, body={"reason": reason})
 
     async def document(self, collection: str, name: str) -> tuple[Json, str] | None:
         """A document of the organisation with its ETag; None when it does not exist."""

@@ -83,6 +83,10 @@ class Client:
         """Let an elastic gang have so many pods from now on."""
         return self._runner.run(self._client.resize(workload_id, pods))
 
+    def evict(self, workload_id: str, reason: str = "operator") -> Json:
+        """Stop it with its grace; it is placed again. For operators."""
+        return self._runner.run(self._client.evict(workload_id, reason))
+
     def command_all(self, verb: str, selection: Json) -> Json:
         """Give a command to all workloads that `selection` means."""
         return self._runner.run(self._client.command_all(verb, selection))
@@ -122,6 +126,14 @@ class Client:
     def listing(self, what: str, **filters: str) -> list[Json]:
         """All of "nodes", "queues", "teams", "cohorts", "flavors" or "priority-classes"."""
         return self._runner.run(self._client.listing(what, **filters))
+
+    def node(self, name: str) -> Json:
+        """One node with its devices and who holds how much of each."""
+        return self._runner.run(self._client.node(name))
+
+    def command_node(self, name: str, verb: str, reason: str = "") -> Json:
+        """Cordon, uncordon or drain a node. For operators."""
+        return self._runner.run(self._client.command_node(name, verb, reason))
 
     def _iterate(self, items: Any) -> Iterator[Json]:  # noqa: ANN401  # an async generator
         try:

@@ -1,4 +1,4 @@
-"""`muster admin`: apply the documents of the organisation, and manage API keys.
+"""`muster admin apply | keys | kafka-password`: documents of the organisation, and who gets in.
 
 `apply` is idempotent: it reads each document with its ETag, writes only with If-Match, and says
 whether it was created, changed or already so.
@@ -36,7 +36,9 @@ KEEP_HINT: Final = (
 )
 
 app = typer.Typer(
-    help="Apply the organisation, manage keys.", no_args_is_help=True, rich_markup_mode=None
+    help="Apply the organisation, manage keys, drain nodes, evict.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 keys_app = typer.Typer(help="API keys of a team.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(keys_app, name="keys")

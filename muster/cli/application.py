@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from muster.cli import admin, cluster, control, eta, preemptions, submission, why, workloads
+from muster.cli import admin, control, eta, nodes, preemptions, quota, submission, why, workloads
 from muster.cli.failures import Exit, UsageError, exit_code_of, show
 from muster.cli.session import OPTIONS
 from muster.errors import MusterError
@@ -61,8 +61,12 @@ app.command("hold")(control.hold)
 app.command("release")(control.release)
 app.command("reprioritise")(control.reprioritise)
 app.command("resize")(control.resize)
-app.command("nodes")(cluster.nodes)
-app.command("quota")(cluster.quota)
+app.command("nodes")(nodes.nodes)
+app.command("quota")(quota.quota)
+admin.app.command("cordon")(nodes.cordon)
+admin.app.command("uncordon")(nodes.uncordon)
+admin.app.command("drain")(nodes.drain)
+admin.app.command("evict")(control.evict)
 app.add_typer(admin.app, name="admin")
 
 

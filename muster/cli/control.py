@@ -1,4 +1,4 @@
-"""`muster cancel | hold | release | reprioritise | resize`: act on one workload, or on many.
+"""`muster cancel | hold | release | reprioritise | resize`, `admin evict`: act on workloads.
 
 Those that are meant are named, or selected: by labels, queue or state, within a team.
 """
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from muster.cli.failures import Exit, UsageError, exit_code_of, show
+from muster.cli.each import act_on_each
+from muster.cli.failures import UsageError
 from muster.cli.session import call
 from muster.cli.workloads import resolve
-from muster.errors import MusterError, Unreachable
 
 if TYPE_CHECKING:
     from muster.client import AsyncClient
@@ -135,6 +135,26 @@ def resize(
     _act("resize", f"{last} pods requested", workload, _selection(label, queue, state, team), body)
 
 
+def evict(
+    workload: Workloads = None,
+    *,
+    reason: Annotated[str, typer.Option(help="Why, for its owner.")] = "operator",
+    label: Labels = None,
+    queue: Queue = "",
+    state: State = "",
+    team: Team = "",
+) -> None:
+    """Stop workloads with their grace; they keep their place and are placed again.
+
+    Examples:
+      muster admin evict train-7 --reason "network of rack 3 is changed"
+
+      muster admin evict -q vision -s running
+    """
+    selection = _selection(label, queue, state, team)
+    _act("evict", "eviction requested", workload, selection, {"reason": reason})
+
+
 def _selection(labels: list[str] | None, queue: str, state: str, team: str) -> Json:
     """What the options select; empty without any. A team alone selects nothing."""
     pairs = {}
@@ -173,21 +193,9 @@ def _all(verb: str, done: str, selection: Json) -> None:
 
 
 def _each(names: list[str], done: str, act: Callable[[AsyncClient, str], Awaitable[Json]]) -> None:
-    """Act on each; one that fails is told and does not keep the others back."""
+    async def one(client: AsyncClient, name: str) -> str:
+        identifier = await resolve(client, name)
+        await act(client, identifier)
+        return identifier
 
-    async def run(client: AsyncClient) -> Exit:
-        worst = Exit.OK
-        for name in names:
-            try:
-                identifier = await resolve(client, name)
-                await act(client, identifier)
-            except (MusterError, UsageError) as error:
-                show(error)
-                worst = exit_code_of(error)
-                if isinstance(error, Unreachable):
-                    return worst
-                continue
-            print(f"{identifier}: {done}")
-        return worst
-
-    sys.exit(call(run))
+    sys.exit(act_on_each(names, done, one))

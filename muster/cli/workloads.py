@@ -119,13 +119,13 @@ def status(workload: WorkloadArgument, output: OutputOption = Format.TABLE) -> N
     elif output in (Format.JSON, Format.YAML):
         show_value(found, output)
     else:
-        _show_fields(found)
+        show_fields(found)
 
 
-def _show_fields(workload: Json) -> None:
+def show_fields(item: Json) -> None:
     """One line for each field that has a value; what is long stands in `-o yaml`."""
-    lines = {name: _text_of(name, value) for name, value in workload.items() if name not in LONG}
-    pods = (workload.get("placement") or {}).get("pods", ())
+    lines = {name: _text_of(name, value) for name, value in item.items() if name not in LONG}
+    pods = (item.get("placement") or {}).get("pods", ())
     lines |= {f"pod {pod['rank']}": _place_of(pod) for pod in pods[:PODS_SHOWN]}
     if len(pods) > PODS_SHOWN:
         lines["..."] = f"and {len(pods) - PODS_SHOWN} more pods; all with -o yaml"
@@ -138,7 +138,7 @@ def _show_fields(workload: Json) -> None:
 def _text_of(name: str, value: Any) -> str:  # noqa: ANN401  # any JSON
     if value in (None, "", [], {}):
         return ""
-    if name.endswith("_at_ms"):
+    if name.endswith(("_at_ms", "_until_ms")):
         return local_time(value)
     if name == "nodes":
         return ", ".join(value[:PODS_SHOWN]) + (", ..." if len(value) > PODS_SHOWN else "")
@@ -226,6 +226,8 @@ def events(
                 _show_event(event, output)
             return
         found = await client.events(identifier, after=after)
+        if identifier:  # told by several services: what one says may be read before another's
+            found.sort(key=lambda event: event.get("at_ms", 0))
         if output is Format.YAML:
             show_value({"items": found}, output)
             return

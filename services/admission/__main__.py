@@ -4,4 +4,8 @@ from services.admission.handler import AdmissionHandler
 from shared.runtime.main import run_service
 
 if __name__ == "__main__":
-    run_service(lambda settings: AdmissionHandler(cell=settings.cell))
+    run_service(
+        lambda settings: AdmissionHandler(
+            cell=settings.cell, switching=settings.mig_switch_seconds > 0
+        )
+    )

@@ -16,6 +16,7 @@ from services.admission.judge import Judge
 from services.admission.memory import Memory
 from services.admission.submissions import Submissions
 from services.admission.teller import Teller
+from shared.core.fleet_shape import FleetShape
 from shared.events import nodes, organisation, quotas, workloads
 from shared.events.deadlines import DeadlinePassed, deadline_message
 from shared.events.envelope import Received
@@ -34,16 +35,19 @@ from shared.runtime.handler import Outcome
 
 
 class AdmissionHandler:
-    """One cell's admission. The teams' own topics are read by cell 0."""
+    """One cell's admission. The teams' own topics are read by cell 0.
+
+    `switching`: GPUs change their mode as work asks for it (`core.fleet_shape.FleetShape`).
+    """
 
     name = "admission"
 
-    def __init__(self, *, cell: int = 0) -> None:
-        self._cell = cell
+    def __init__(self, *, cell: int = 0, switching: bool = False) -> None:
+        self._cell, self._switching = cell, switching
         self._forget()
 
     def _forget(self) -> None:
-        self.memory = memory = Memory()
+        self.memory = memory = Memory(FleetShape(switching=self._switching))
         self._teller = Teller(self._cell)
         self._judge = Judge(memory, self._teller, self._cell)
         submissions = Submissions(memory, self._teller, self._judge)

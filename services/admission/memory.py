@@ -8,6 +8,7 @@ from services.admission.alive import Alive
 from services.admission.known import Known
 from services.admission.parking import Parking
 from services.admission.rulebook import Rulebook
+from shared.core.fleet_shape import FleetShape
 from shared.events.envelope import Received, workload_id
 from shared.events.topics import team_of
 from shared.ports.reader import Reader
@@ -17,10 +18,10 @@ from shared.ports.store import Write
 class Memory:
     """What it judges by and what it has judged; `now_ms` is the time of the present batch."""
 
-    def __init__(self) -> None:
+    def __init__(self, fleet: FleetShape) -> None:
         self.known = Known()
         self.parking = Parking()
-        self.book = Rulebook()
+        self.book = Rulebook(fleet)
         self.alive = Alive()
         self.ids: dict[str, str] = {}
         """The workload ids of the batch, by the id of the message."""

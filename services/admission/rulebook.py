@@ -12,7 +12,7 @@ import msgspec
 
 from shared.core.admission.pods import CPU_MILLI_MAX, MEMORY_MIB_MAX
 from shared.core.admission.rules import Rules, TeamPolicy
-from shared.core.fleet_shape import NodeSummary, summary_of
+from shared.core.fleet_shape import FleetShape, NodeSummary, summary_of
 from shared.core.priority_classes import PriorityClass
 from shared.core.units import Resources
 from shared.events.nodes import NodeInventoryReported, NodeRemoved
@@ -53,10 +53,10 @@ _summary: Final = msgspec.json.Decoder(NodeSummary)
 
 
 class Rulebook:
-    """`rules` for the core, and the rows behind them."""
+    """`rules` for the core, and the rows behind them; `fleet` is empty and becomes theirs."""
 
-    def __init__(self) -> None:
-        self.rules = Rules()
+    def __init__(self, fleet: FleetShape) -> None:
+        self.rules = Rules(fleet=fleet)
         self.kafka_teams: dict[str, None] = {}
         """Teams that submit on a topic of their own, in the order of their creation."""
         self.changed_at_ms = 0

@@ -48,6 +48,8 @@ class Selection(Request, frozen=True, kw_only=True):
     """Only for :reprioritise."""
     pods: Annotated[int, Meta(ge=0, le=PODS_MAX)] = 0
     """Only for :resize."""
+    reason: Text = "operator"
+    """Only for :evict."""
 
 
 class Commanded(View, frozen=True, kw_only=True):

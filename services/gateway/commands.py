@@ -58,7 +58,10 @@ async def command(door: Door, call: Call) -> web.Response:
 
 
 async def bulk(door: Door, call: Call) -> web.Response:
-    """One command to up to `BULK_MAX` live workloads of a team, the oldest first."""
+    """One command to up to `BULK_MAX` live workloads, the oldest first.
+
+    An operator, who has no team, names one where labels or a state would select in all.
+    """
     verb = call.route.name.removeprefix("bulk_")
     selection = call.body
     if not (selection.labels or selection.ids or selection.queue or selection.state):
@@ -69,6 +72,9 @@ async def bulk(door: Door, call: Call) -> web.Response:
     if verb == "resize" and not selection.pods:
         raise invalid([FieldError(field="pods", value="", rule="is required")])
     team = selection.team or call.subject.team
+    if not (team or selection.queue or selection.ids):
+        rule = "is required of who belongs to no team, unless queue or ids are given"
+        raise invalid([FieldError(field="team", value="", rule=rule)])
     call.require(team)
     await _check_class(door, verb, selection)
     rows = await _selected(door, team, selection)
@@ -82,13 +88,14 @@ async def bulk(door: Door, call: Call) -> web.Response:
     return answer(view, 202)
 
 
-async def _selected(door: Door, team: str, selection: Any) -> Sequence[Any]:  # noqa: ANN401  # Selection
+async def _selected(door: Door, team: str | None, selection: Any) -> Sequence[Any]:  # noqa: ANN401  # Selection
     return await door.reader.fetch(
-        "SELECT id, team, state, cell FROM gateway.workload WHERE live AND team = $1"
+        "SELECT id, team, state, cell FROM gateway.workload WHERE live"
+        " AND ($1::text = '' OR team = $1)"
         " AND ($2::text = '' OR queue = $2) AND ($3::text = '' OR state = $3)"
         " AND ($4::jsonb = '{}' OR labels @> $4) AND (cardinality($5::text[]) = 0 OR id = ANY($5))"
         " ORDER BY submitted_at_ms, id LIMIT $6",
-        team,
+        team or "",
         selection.queue,
         selection.state.value if selection.state else "",
         msgspec.json.encode(selection.labels).decode(),
@@ -158,5 +165,5 @@ def _payload(verb: str, identifier: str, team: str, call: Call) -> Wire:
                 workload_id=identifier, team=team, pods=call.body.pods, actor=actor
             )
         case _:
-            reason = getattr(call.body, "reason", "operator")
+            reason = call.body.reason
             return RequestEviction(workload_id=identifier, team=team, reason=reason, actor=actor)

@@ -151,6 +151,7 @@ def _fields(row: Mapping[str, Any], used: Mapping[str, int]) -> dict[str, Any]:
         "cpu_milli": node.cpu_milli,
         "memory_mib": node.memory_mib,
         "gpus": len(node.gpus),
+        "mig_gpus": sum(gpu.mig for gpu in node.gpus),
         "used_gpu_milli": used.get(node.name, 0),
         "unhealthy_gpus": tuple(sorted(_unhealthy(row, node))),
         "removed": row["removed"],

@@ -47,6 +47,8 @@ class NodeSummary(View, frozen=True, kw_only=True):
     cpu_milli: int
     memory_mib: int
     gpus: int
+    mig_gpus: int
+    """Those of them that are in MIG mode."""
     used_gpu_milli: int
     unhealthy_gpus: tuple[int, ...]
     removed: bool

@@ -81,7 +81,7 @@ async def _fleet(door: Door) -> FleetShape:
         shape: FleetShape = known[1]
         return shape
     rows = await door.reader.fetch("SELECT name, body FROM gateway.node WHERE NOT removed")
-    fleet = FleetShape()
+    fleet = FleetShape(switching=door.settings.mig_switch_seconds > 0)
     for row in rows:
         fleet.put(row["name"], summary_of(_nodes.decode(row["body"])))
     door.cache["fleet"] = (now, fleet)

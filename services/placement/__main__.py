@@ -15,7 +15,7 @@ def make(settings: Settings) -> PlacementHandler:
         cell=settings.cell,
         seed=settings.seed,
         trims=placement_trims(settings.keep_workloads_days),
-        mig_switch_seconds=own.mig_switch_seconds,
+        mig_switch_seconds=settings.mig_switch_seconds,
         head_after_hours=own.head_after_hours,
         start_seconds=own.start_seconds,
         shun=ShunPolicy(

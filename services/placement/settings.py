@@ -15,11 +15,6 @@ class PlacementSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="MUSTER_", extra="ignore", frozen=True)
 
-    mig_switch_seconds: int = Field(
-        default=0,
-        ge=0,
-        description="between two switches of an idle GPU into or out of MIG mode; 0: never",
-    )
     head_after_hours: int = Field(
         default=HEAD_AFTER_HOURS,
         ge=1,

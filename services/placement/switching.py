@@ -16,8 +16,7 @@ from services.placement.drains import Drains
 from services.placement.fleet import Fleet
 from services.placement.growth import CLASSES_MAX, NO_ROOM_WANTED
 from services.placement.trials import Trials
-from shared.core.mig_switch import Switch, Waiting, plan_switch
-from shared.core.model import Workload
+from shared.core.mig_switch import Switch, Waiting, mig_gpus_for, plan_switch
 from shared.events.deadlines import deadline_message
 from shared.events.envelope import Received
 from shared.events.nodes import ReconfigureGpu
@@ -27,6 +26,8 @@ KIND: Final = "mig-switch"
 EXPIRES_SECONDS: Final = 300
 REST_SECONDS: Final = 3_600
 """After a switch that did not happen in time: an agent that cannot must not cost a GPU."""
+NOBODY: Final = Waiting()
+EVERYBODY: Final = Waiting(whole=True, mig_gpus=1 << 30)
 
 
 class Switching:
@@ -63,8 +64,9 @@ class Switching:
         if self._fleet.switches or self._desk.now_ms < self._rests_until_ms:
             return
         waiting = self._waiting()
+        kept = {node for one in self._desk.promises.kept() for node in one.nodes}
         for flavor in sorted(self._desk.cluster.markets):
-            switch = plan_switch(self._desk.cluster, flavor, waiting[flavor])
+            switch = plan_switch(self._desk.cluster, flavor, waiting[flavor], kept)
             if switch is not None:
                 self._ask(switch, cause)
                 return
@@ -72,15 +74,17 @@ class Switching:
     def _waiting(self) -> dict[str, Waiting]:
         """By flavor; of so many classes that nobody looks at them all, it counts as both."""
         refused = list(islice(self._trials.refused(), CLASSES_MAX + 1))
-        crowded = len(refused) > CLASSES_MAX
-        found: dict[str, Waiting] = defaultdict(lambda: Waiting(whole=crowded, mig=crowded))
+        crowd = EVERYBODY if len(refused) > CLASSES_MAX else NOBODY
+        found: dict[str, Waiting] = defaultdict(lambda: crowd)
         for record, refusal in refused:
             if refusal.reason in NO_ROOM_WANTED or record.nomination is None:
                 continue
-            wants = _wants(record.workload)
+            pod_sets = record.workload.spec.pod_sets
             for flavor in record.nomination.flavors:
                 known = found[flavor]
-                found[flavor] = Waiting(known.whole or wants.whole, known.mig or wants.mig)
+                needed = mig_gpus_for(self._desk.cluster, flavor, pod_sets)
+                whole = any(one.gpu.count or one.gpu.milli for one in pod_sets)
+                found[flavor] = Waiting(known.whole or whole, max(known.mig_gpus, needed))
         return found
 
     def _ask(self, switch: Switch, cause: Received) -> None:
@@ -104,11 +108,3 @@ class Switching:
         self._desk.cluster.put_node(self._drains.seen(self._fleet.present[node]))
         if not until_ms:
             self._desk.freed_nodes[node] = cause
-
-
-def _wants(workload: Workload) -> Waiting:
-    requests = [pod_set.gpu for pod_set in workload.spec.pod_sets]
-    return Waiting(
-        whole=any(one.count or one.milli for one in requests),
-        mig=any(one.mig_profile for one in requests),
-    )

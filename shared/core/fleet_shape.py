@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
-from shared.core.mig_reported import Reported, reported_by
+from shared.core.mig_reported import Reported, reported_by, table_of
 from shared.core.model import Level, Node
 
+SHAPES_MAX: Final = 4096
 LEVELS: Final = (Level.NVLINK_DOMAIN, Level.RACK, Level.BLOCK, Level.ZONE)
 """Levels above the node, from the tightest."""
 
@@ -22,6 +24,8 @@ LEVELS: Final = (Level.NVLINK_DOMAIN, Level.RACK, Level.BLOCK, Level.ZONE)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeShape:
     """What makes two nodes equal for admission. GPUs are counted by whether MIG mode is on.
+
+    Where GPUs change their mode when work asks for it, `either`, each counts in both numbers.
 
     A `dedicated` node has a taint for its own pool and takes only those who name the pool; other
     taints come and go and are placement's business.
@@ -40,8 +44,16 @@ class NodeShape:
     dedicated: bool = False
     gpus_by_numa: tuple[int, ...] = ()
     """GPUs outside MIG mode in each NUMA domain, the fewest first."""
+    all_by_numa: tuple[int, ...] = ()
+    """GPUs of either mode in each NUMA domain, the fewest first."""
     mig: Reported = ()
     """Its MIG profiles, where they are reported."""
+    either: bool = False
+
+    @property
+    def devices(self) -> int:
+        """GPUs of the node."""
+        return self.gpus if self.either else self.gpus + self.mig_gpus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +72,7 @@ def summary_of(node: Node) -> NodeSummary:
     """What admission keeps of a node."""
     mig_gpus = sum(gpu.mig for gpu in node.gpus)
     by_numa = Counter(gpu.numa for gpu in node.gpus if not gpu.mig)
+    all_by_numa = Counter(gpu.numa for gpu in node.gpus)
     shape = NodeShape(
         flavor=node.flavor,
         product=node.product,
@@ -72,10 +85,21 @@ def summary_of(node: Node) -> NodeSummary:
         mig_gpus=mig_gpus,
         gpu_memory_mib=max((gpu.memory_mib for gpu in node.gpus), default=0),
         gpus_by_numa=tuple(sorted(by_numa.values())),
+        all_by_numa=tuple(sorted(all_by_numa.values())),
         mig=reported_by(node) if mig_gpus else (),
         dedicated=bool(node.pool) and any(_keeps_for(taint, node.pool) for taint in node.taints),
     )
     return NodeSummary(shape=shape, domains=(node.nvlink_domain, node.rack, node.block, node.zone))
+
+
+@lru_cache(SHAPES_MAX)
+def _in_either_mode(shape: NodeShape) -> NodeShape:
+    """A node whose GPUs can be in MIG mode, with each of them in both."""
+    if table_of(shape.product, shape.gpu_memory_mib, shape.mig) is None:
+        return shape
+    devices = shape.devices
+    numa = shape.all_by_numa
+    return replace(shape, gpus=devices, mig_gpus=devices, gpus_by_numa=numa, either=True)
 
 
 def _keeps_for(taint: str, pool: str) -> bool:
@@ -85,10 +109,16 @@ def _keeps_for(taint: str, pool: str) -> bool:
 
 
 class FleetShape:
-    """Counts of nodes by shape, kept up to date node by node; `version` counts changes."""
+    """Counts of nodes by shape, kept up to date node by node; `version` counts changes.
 
-    def __init__(self) -> None:
+    Args:
+        switching: GPUs go into MIG mode and out of it when work asks for it, so that no request is
+            refused for the modes in which they are now (`core/mig_switch.py`).
+    """
+
+    def __init__(self, *, switching: bool = False) -> None:
         self.version = 0
+        self._switching = switching
         self.shapes: Composition = {}
         self._nodes: dict[str, NodeSummary] = {}
         self._compositions: dict[Level, tuple[int, tuple[Composition, ...]]] = {}
@@ -118,12 +148,16 @@ class FleetShape:
         self.version += 1
         return True
 
-    def _count(self, shape: NodeShape, change: int) -> None:
+    def _count(self, reported: NodeShape, change: int) -> None:
+        shape = self._counted(reported)
         nodes = self.shapes.get(shape, 0) + change
         if nodes:
             self.shapes[shape] = nodes
         else:
             del self.shapes[shape]
+
+    def _counted(self, reported: NodeShape) -> NodeShape:
+        return _in_either_mode(reported) if self._switching else reported
 
     def compositions(self, level: Level) -> tuple[Composition, ...]:
         """The different domains of `level`: nodes by shape, equal domains only once.
@@ -147,7 +181,7 @@ class FleetShape:
                 if summary.domains[depth]:
                     key = (depth, summary.domains[depth])
                     break
-            domains.setdefault(key, Counter())[summary.shape] += 1
+            domains.setdefault(key, Counter())[self._counted(summary.shape)] += 1
         return domains.values()
 
 

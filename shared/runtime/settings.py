@@ -33,6 +33,11 @@ class Settings(KafkaSettings):
         ge=RETENTION_DAYS_MIN,
         description="a workload is forgotten so long after its end",
     )
+    mig_switch_seconds: int = Field(
+        default=0,
+        ge=0,
+        description="between two switches of an idle GPU into or out of MIG mode; 0: never",
+    )
     failpoints: str = Field(
         default="",
         description="for tests: name:probability:kill|raise|sleep=SECONDS, comma-separated",

@@ -146,6 +146,26 @@ async def test_commands_are_durable_on_the_log_behind_the_submission(gateway: Ga
     assert "drain" == commands[4][1]["reason"]
 
 
+async def test_an_operator_selects_in_all_teams_by_queue_or_ids_and_else_names_the_team(
+    gateway: Gateway,
+):
+    made = []
+    for team in ("red", "blue"):
+        key = await gateway.key(team, "member")
+        spec = {**SPEC, "queue": team, "labels": {"a": "b"}}
+        made.append((await gateway.call("POST", "/v1/workloads", spec, key=key)).body["id"])
+
+    async def selected(**selection: object) -> object:
+        reply = await gateway.call("POST", "/v1/workloads:hold", selection)
+        return reply.body["ids"] if reply.status == 202 else reply.body["errors"][0]["field"]
+
+    assert "team" == await selected(labels={"a": "b"})
+    assert "team" == await selected(state="received")
+    assert [made[0]] == await selected(labels={"a": "b"}, team="red")
+    assert [made[1]] == await selected(queue="blue")
+    assert made == await selected(ids=made)
+
+
 async def test_health_is_open_and_says_when_it_is_ready(gateway: Gateway):
     replies = [
         await gateway.call("GET", path, key="")

@@ -13,7 +13,10 @@ from tests.support.gateway import Gateway, publish_facts, running_projection, un
 
 
 def _report(name: str, *, generation: int = 1, **changed: Any) -> Fact:
-    gpus = tuple(Gpu(index=index, uuid=f"{name}-{index}", memory_mib=80) for index in range(4))
+    gpus = tuple(
+        Gpu(index=index, uuid=f"{name}-{index}", memory_mib=80, mig=index == 1)
+        for index in range(4)
+    )
     amounts: dict[str, Any] = {"cpu_milli": 32_000, "memory_mib": 1 << 18, "product": "H100"}
     node = Node(name=name, gpus=gpus, **{"flavor": "h100", **amounts, **changed})
     return topics.NODE_FACTS, nodes.NodeInventoryReported(node=node, generation=generation)
@@ -99,7 +102,7 @@ async def test_a_node_tells_where_it_stands_what_it_has_and_what_of_it_is_held(g
     }
     wanted |= {"gpus": 4, "cpu_milli": 32_000, "memory_mib": 1 << 18, "used_gpu_milli": 1250}
     wanted |= {"ready": True, "cordoned": True, "draining": False, "taints": ["team=red"]}
-    wanted |= {"unhealthy_gpus": [3]}
+    wanted |= {"unhealthy_gpus": [3], "mig_gpus": 1}
     assert wanted == {name: whole[name] for name in wanted}
     assert whole == {name: one[name] for name in whole}
     assert (False, [0, 1, 2, 3]) == (broken["ready"], broken["unhealthy_gpus"])

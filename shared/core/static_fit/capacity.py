@@ -31,7 +31,7 @@ def holds(spec: WorkloadSpec, flavor: str, nodes: Mapping[NodeShape, int]) -> bo
         return True
     mine = [(shape, count) for shape, count in nodes.items() if shape.flavor == flavor]
     return (
-        gpus <= sum((one.gpus + one.mig_gpus) * count for one, count in mine) * GPU_MILLI
+        gpus <= sum(one.devices * count for one, count in mine) * GPU_MILLI
         and cpu <= sum(one.cpu_milli * count for one, count in mine)
         and memory <= sum(one.memory_mib * count for one, count in mine)
     )

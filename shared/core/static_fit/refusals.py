@@ -29,7 +29,7 @@ def no_node(path: str, pod_set: PodSet, shapes: list[NodeShape]) -> FieldError:
         rule = (
             "no node has this CPU, memory and GPUs together; the nearest has "
             f"cpu_milli {largest.cpu_milli}, memory_mib {largest.memory_mib}, "
-            f"{largest.gpus + largest.mig_gpus} GPUs of {largest.product or 'no product'}"
+            f"{largest.devices} GPUs of {largest.product or 'no product'}"
         )
     return FieldError(field=f"{path}.{field}", value=str(wanted), rule=rule)
 

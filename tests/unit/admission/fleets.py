@@ -5,8 +5,8 @@ from shared.core.static_fit.fit import fitting_flavors
 from shared.core.value import replace
 
 
-def a_fleet(*nodes):
-    fleet = FleetShape()
+def a_fleet(*nodes, switching=False):
+    fleet = FleetShape(switching=switching)
     for node in nodes:
         fleet.put(node.name, summary_of(node))
     return fleet

@@ -35,6 +35,23 @@ def test_a_command_acts_on_all_that_are_selected(muster, gateway, verb: str):
     assert gateway.seen[0].body == selection
 
 
+def test_an_operator_evicts_with_a_reason(muster, gateway):
+    gateway.on(f"POST /v1/workloads/{ID}/evict", Answer({"id": ID}, 202))
+    gateway.on("POST /v1/workloads:evict", Answer({"ids": [OTHER], "more": False}, 202))
+
+    one = muster("admin", "evict", ID, "--reason", "new firmware")
+    many = muster("admin", "evict", "-q", "vision")
+
+    assert (one.out, many.out) == (
+        f"{ID}: eviction requested\n",
+        f"{OTHER}: eviction requested\n",
+    )
+    assert [each.body for each in gateway.seen] == [
+        {"reason": "new firmware"},
+        {"queue": "vision", "reason": "operator"},
+    ]
+
+
 def test_what_selects_nothing_says_so(muster, gateway):
     gateway.on("POST /v1/workloads:cancel", Answer({"ids": [], "more": False}, 202))
 

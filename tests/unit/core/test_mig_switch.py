@@ -7,9 +7,9 @@ import pytest
 from shared.core.cluster import Cluster
 from shared.core.demand import gang_of
 from shared.core.mig.profiles import counted_milli
-from shared.core.mig_switch import Switch, Waiting, plan_switch
+from shared.core.mig_switch import Switch, Waiting, mig_gpus_for, plan_switch
 from shared.core.mix import LEARNED_MIN, MODES_MILLI_MAX, ModeMix
-from shared.core.model import GpuRequest, Node, Placement, Workload
+from shared.core.model import GpuRequest, Node, Placement, PodSet, Workload
 from shared.core.placement import place
 from tests.support.placing import cluster, node, pods, request, whole, workload
 
@@ -37,83 +37,163 @@ def halves() -> list[Node]:
     return [node("whole"), node("sliced", mig=range(8))]
 
 
+def filled(fleet: Cluster, *, whole_gpus: int = 0, sliced_gpus: int = 0) -> Cluster:
+    """The same fleet with so many GPUs of each mode held, which nobody learns from."""
+    mix = fleet.market("a100").mix
+    modes, mix.modes = mix.modes, ModeMix()
+    for _ in range(whole_gpus):
+        assert isinstance(place(fleet, request(workload(pods(whole(1), cpu_milli=0)))), Placement)
+    for _ in range(sliced_gpus):
+        assert isinstance(place(fleet, request(a_slice("7g.80gb"))), Placement)
+    mix.modes = modes
+    return fleet
+
+
 @pytest.mark.parametrize(
     ("asked", "mig"),
-    [((1, 8), None), ((1, 24), True), ((3, 8), False), ((1, 0), False), ((0, 8), True)],
+    [((1, 8), None), ((1, 24), True), ((0, 8), True)],
 )
-def test_a_gpu_moves_towards_what_is_asked_for_once_the_split_is_far_off(
+def test_a_basket_without_idle_gpus_grows_towards_what_is_asked_for(
     asked: tuple[int, int], mig: bool | None
 ) -> None:
     fleet = taught(*halves(), whole_gpus=asked[0], slices=asked[1])
 
-    found = plan_switch(fleet, "a100", NOBODY)
+    found = plan_switch(filled(fleet, sliced_gpus=8), "a100", NOBODY)
 
     assert (found.mig if found else None) == mig
 
 
-def test_nothing_moves_before_the_mix_is_known() -> None:
-    assert plan_switch(cluster(*halves()), "a100", Waiting(mig=True)) is None
+@pytest.mark.parametrize(("asked", "mig"), [((1, 8), None), ((3, 8), False), ((1, 0), False)])
+def test_and_so_does_that_of_whole_gpus(asked: tuple[int, int], mig: bool | None) -> None:
+    fleet = taught(*halves(), whole_gpus=asked[0], slices=asked[1])
+
+    found = plan_switch(filled(fleet, whole_gpus=8), "a100", NOBODY)
+
+    assert (found.mig if found else None) == mig
+
+
+def test_while_nobody_waits_a_basket_that_has_enough_idle_does_not_grow() -> None:
+    assert plan_switch(taught(*halves(), whole_gpus=0, slices=1), "a100", NOBODY) is None
+    assert plan_switch(taught(*halves(), whole_gpus=1, slices=0), "a100", NOBODY) is None
+
+
+def test_nobody_is_helped_ahead_before_the_mix_is_known() -> None:
+    assert plan_switch(cluster(*halves()), "a100", NOBODY) is None
     assert plan_switch(Cluster(), "a100", NOBODY) is None
+
+
+def test_who_waits_is_helped_before_the_mix_is_known() -> None:
+    found = plan_switch(cluster(node("n")), "a100", Waiting(mig_gpus=1))
+    assert found == Switch("n", 0, mig=True)
+
+    found = plan_switch(cluster(node("n", mig=range(8))), "a100", Waiting(whole=True))
+    assert found == Switch("n", 0, mig=False)
 
 
 def test_gpus_on_which_something_runs_stay() -> None:
     fleet = taught(*halves(), whole_gpus=0, slices=1)
-    assert isinstance(place(fleet, request(workload(pods(whole(8), cpu_milli=0)))), Placement)
-    fleet.market("a100").mix.modes.note(MODES_MILLI_MAX // 2, mig=True)
-
-    assert plan_switch(fleet, "a100", NOBODY) is None
-    assert plan_switch(taught(*halves(), whole_gpus=0, slices=1), "a100", NOBODY) is not None
+    assert plan_switch(fleet, "a100", Waiting(mig_gpus=9)) is not None
+    filled(fleet, whole_gpus=8)
+    assert plan_switch(fleet, "a100", Waiting(mig_gpus=9)) is None
 
     back = taught(node("whole"), node("sliced", mig=(0, 1)), whole_gpus=1, slices=0)
-    for _ in range(2):
-        assert isinstance(place(back, request(a_slice("7g.80gb"))), Placement)
-    assert plan_switch(back, "a100", NOBODY) is None
+    assert plan_switch(back, "a100", Waiting(whole=True)) is not None
+    filled(back, sliced_gpus=2)
+    assert plan_switch(back, "a100", Waiting(whole=True)) is None
 
 
-def test_a_basket_gives_nothing_away_for_which_somebody_waits() -> None:
-    to_mig = taught(*halves(), whole_gpus=0, slices=1)
-    to_whole = taught(*halves(), whole_gpus=1, slices=0)
+@pytest.mark.parametrize(
+    ("asked", "mig"), [((1, 24), True), ((1, 8), None), ((3, 8), False)], ids=str
+)
+def test_where_work_waits_for_both_the_split_moves_towards_what_is_asked_for(
+    asked: tuple[int, int], mig: bool | None
+) -> None:
+    fleet = taught(*halves(), whole_gpus=asked[0], slices=asked[1])
 
-    assert plan_switch(to_mig, "a100", Waiting(whole=True)) is None
-    assert plan_switch(to_whole, "a100", Waiting(mig=True)) is None
+    found = plan_switch(fleet, "a100", Waiting(whole=True, mig_gpus=9))
 
-
-def test_the_last_gpu_of_a_basket_stays_in_it() -> None:
-    one_left = taught(node("n", gpus=4, mig=(1, 2, 3)), whole_gpus=0, slices=1)
-    one_sliced = taught(node("n", gpus=4, mig=(0,)), whole_gpus=1, slices=0)
-
-    assert plan_switch(one_left, "a100", NOBODY) is None
-    assert plan_switch(one_sliced, "a100", NOBODY) is None
+    assert (found.mig if found else None) == mig
 
 
-def test_who_waits_is_helped_inside_the_band_unless_it_waits_for_something_else() -> None:
+def test_where_work_waits_for_both_nothing_moves_before_the_mix_is_known() -> None:
+    assert plan_switch(cluster(*halves()), "a100", Waiting(whole=True, mig_gpus=9)) is None
+
+
+def test_a_basket_gives_away_what_nobody_waits_for_whatever_was_asked_before() -> None:
+    only_slices = taught(*halves(), whole_gpus=0, slices=1)
+    only_whole = taught(*halves(), whole_gpus=1, slices=0)
+
+    assert plan_switch(only_slices, "a100", Waiting(whole=True)) == Switch("sliced", 0, mig=False)
+    assert plan_switch(only_whole, "a100", Waiting(mig_gpus=9)) == Switch("whole", 0, mig=True)
+
+
+def test_but_beyond_what_is_asked_for_it_keeps_a_tenth_idle() -> None:
+    nodes = [node(f"whole-{n}") for n in range(2)]
+    nodes += [node(f"sliced-{n}", mig=range(8)) for n in range(2)]
+    only_slices = taught(*nodes, whole_gpus=0, slices=1)
+    assert plan_switch(filled(only_slices, sliced_gpus=14), "a100", Waiting(whole=True))
+    assert not plan_switch(filled(only_slices, sliced_gpus=1), "a100", Waiting(whole=True))
+
+    only_whole = taught(*nodes, whole_gpus=1, slices=0)
+    assert plan_switch(filled(only_whole, whole_gpus=14), "a100", Waiting(mig_gpus=17))
+    assert not plan_switch(filled(only_whole, whole_gpus=1), "a100", Waiting(mig_gpus=17))
+
+
+def test_inside_the_band_who_waits_gets_the_last_idle_one() -> None:
     fleet = taught(*halves(), whole_gpus=1, slices=8)
-    assert plan_switch(fleet, "a100", Waiting(mig=True)) is None, "an empty one is there"
-    for _ in range(8):
-        assert isinstance(place(fleet, request(a_slice("7g.80gb"))), Placement)
-
-    assert plan_switch(fleet, "a100", Waiting(mig=True)) == Switch("whole", 0, mig=True)
+    assert plan_switch(filled(fleet, sliced_gpus=7), "a100", Waiting(whole=True)) is not None
 
     other = taught(*halves(), whole_gpus=1, slices=8)
-    found = plan_switch(other, "a100", Waiting(whole=True))
-    assert found == Switch("sliced", 0, mig=False)
+    assert plan_switch(filled(other, whole_gpus=7), "a100", Waiting(mig_gpus=9)) is not None
+
+
+def test_what_is_idle_for_those_who_wait_for_mig_is_not_taken() -> None:
+    fleet = taught(*halves(), whole_gpus=3, slices=8)
+
+    assert plan_switch(fleet, "a100", Waiting(whole=True, mig_gpus=8)) is None
+    assert plan_switch(filled(fleet, whole_gpus=8), "a100", Waiting(mig_gpus=8)) is None
+    assert plan_switch(fleet, "a100", Waiting(whole=True, mig_gpus=7)) is not None
+
+
+def test_nodes_that_are_kept_for_somebody_stay_as_they_are() -> None:
+    fleet = taught(*halves(), whole_gpus=1, slices=8)
+
+    assert plan_switch(fleet, "a100", Waiting(mig_gpus=9), {"whole"}) is None
+    assert plan_switch(fleet, "a100", Waiting(whole=True), {"sliced"}) is None
+    assert plan_switch(fleet, "a100", Waiting(mig_gpus=9), {"sliced"}) is not None
+
+
+def test_how_many_gpus_a_gang_of_instances_takes() -> None:
+    fleet = cluster(*halves())
+
+    def asks(profile: str, count: int, instances: int = 1, least: int | None = None) -> PodSet:
+        gpu = GpuRequest(mig_profile=profile, mig_count=instances)
+        return PodSet(name=profile, count=count, gpu=gpu, min_count=least)
+
+    assert mig_gpus_for(fleet, "a100", [asks("1g.10gb", 15)]) == 3
+    assert mig_gpus_for(fleet, "a100", [asks("1g.10gb", 15, least=7)]) == 1
+    assert mig_gpus_for(fleet, "a100", [asks("3g.40gb", 3), asks("7g.80gb", 2)]) == 4
+    assert mig_gpus_for(fleet, "a100", [asks("3g.40gb", 3, 2)]) == 3
+    assert mig_gpus_for(fleet, "a100", [PodSet(gpu=whole(8))]) == 0
+    assert mig_gpus_for(fleet, "a100", [asks("1g.5gb", 3)]) == 0
+    assert mig_gpus_for(fleet, "h100", [asks("1g.10gb", 3)]) == 0
 
 
 def test_whole_nodes_are_kept_and_become_more() -> None:
     broken = node("broken", gpus=8, mig=(0, 1, 2, 3))
     fleet = taught(node("whole"), broken, whole_gpus=0, slices=1)
 
-    assert plan_switch(fleet, "a100", NOBODY) == Switch("broken", 4, mig=True)
+    assert plan_switch(fleet, "a100", Waiting(mig_gpus=5)) == Switch("broken", 4, mig=True)
 
     nearly = node("nearly", gpus=8, mig=(7,))
     back = taught(node("sliced", mig=range(8)), nearly, whole_gpus=1, slices=0)
-    assert plan_switch(back, "a100", NOBODY) == Switch("nearly", 7, mig=False)
+    assert plan_switch(back, "a100", Waiting(whole=True)) == Switch("nearly", 7, mig=False)
 
 
 def test_a_product_without_mig_has_no_baskets() -> None:
     fleet = taught(node("t4", product="Tesla-T4"), whole_gpus=0, slices=1)
 
-    assert plan_switch(fleet, "a100", Waiting(mig=True)) is None
+    assert plan_switch(fleet, "a100", Waiting(mig_gpus=1)) is None
 
 
 def test_what_was_asked_long_ago_fades_in_both_modes_alike() -> None:

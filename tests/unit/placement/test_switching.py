@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from services.placement.promises import Promises
 from services.placement.switching import EXPIRES_SECONDS, REST_SECONDS
-from shared.core.demand import gang_of
 from shared.core.lifecycle import State
 from shared.core.model import GpuRequest
 from shared.core.value import replace
-from shared.events.nodes import GpuHealthReported, NodeRemoved, ReconfigureGpu, SwitchingGpu
+from shared.events.nodes import (
+    GpuHealthReported,
+    KeptFor,
+    NodeRemoved,
+    ReconfigureGpu,
+    SwitchingGpu,
+)
 from shared.events.pods import PodsFinished, PodsRunning
 from tests.support.placement_driver import (
-    FLAVOR,
     Driver,
     a_node,
     a_quota,
@@ -23,7 +28,7 @@ from tests.support.placement_driver import (
 )
 
 SECONDS = 60
-A_SLICE = GpuRequest(mig_profile="1g.10gb", mig_count=1)
+ALL_OF_A_GPU = GpuRequest(mig_profile="7g.80gb", mig_count=1)
 
 
 def asked(told):
@@ -32,12 +37,15 @@ def asked(told):
 
 @pytest.fixture
 def driver():
-    """Four whole GPUs and two in MIG mode, in a flavor where only slices are asked for."""
+    """Four whole GPUs and two in MIG mode; a gang waits for six in MIG mode."""
+    driver = fleet_of_both()
+    driver.send(nominated(a_workload("gang", gpu=ALL_OF_A_GPU, pod_count=6)))
+    return driver
+
+
+def fleet_of_both():
     driver = Driver(mig_switch_seconds=SECONDS)
     driver.send(a_quota(), reported(a_node("n1", gpus=4, mig=2)))
-    mix = driver.handler.desk.cluster.market(FLAVOR).mix
-    while not mix.modes.known:
-        mix.note(gang_of(a_workload(gpu=A_SLICE)), placed=True)
     return driver
 
 
@@ -120,11 +128,35 @@ def test_a_switch_stands_in_the_row_of_its_node(driver):
     assert "switch_until_ms" in row
 
 
-def test_who_waits_keeps_the_gpus_in_their_mode(driver):
-    driver.send(nominated(a_workload("large", gpus=4)), nominated(a_workload("w2", gpus=1)))
-    assert driver.state("w2") is State.QUEUED
-
+def test_idle_gpus_go_to_who_waits_for_the_other_mode_and_to_nobody_else():
+    driver = fleet_of_both()
+    driver.send(nominated(a_workload("large", gpus=4)))
     assert asked(driver.due()) == []
+
+    driver.send(nominated(a_workload("w2", gpus=1)))
+
+    assert driver.state("w2") is State.QUEUED
+    (command,) = asked(driver.wait(SECONDS))
+    assert (command.gpu, command.mig) == (4, False)
+
+
+def test_who_waits_for_no_room_gets_no_gpu_of_the_other_mode():
+    driver = Driver(mig_switch_seconds=SECONDS)
+    driver.send(a_quota(held=True), reported(a_node("n1", gpus=4, mig=2)))
+
+    driver.send(nominated(a_workload("gang", gpu=ALL_OF_A_GPU, pod_count=4)))
+
+    assert driver.state("gang") is State.QUEUED
+    assert asked(driver.due()) == []
+
+
+def test_gpus_of_a_node_that_is_kept_for_somebody_stay_as_they_are(driver):
+    kept = KeptFor(workload_id="w9", pin=1, nodes=("n1",))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Promises, "kept", lambda _: (kept,))
+        assert asked(driver.due()) == []
+    assert len(asked(driver.wait(SECONDS))) == 1
 
 
 def test_without_an_interval_nothing_ever_switches():

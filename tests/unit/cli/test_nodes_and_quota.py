@@ -3,6 +3,7 @@
 import json
 
 from tests.unit.cli.builders import ID
+from tests.unit.cli.gateway import Answer
 
 
 def test_events_are_one_line_each_and_json_lines_for_programs(muster, gateway):
@@ -14,13 +15,61 @@ def test_events_are_one_line_each_and_json_lines_for_programs(muster, gateway):
     assert gateway.seen[-1].query["after"] == "3"
 
 
+def test_events_of_one_workload_stand_in_the_order_in_which_they_happened(muster, gateway):
+    told = [(4, 2000, "placed"), (5, 1000, "queued"), (6, 2000, "bound")]
+    events = [{"id": n, "at_ms": at, "state": state} for n, at, state in told]
+    gateway.on(f"GET /v1/workloads/{ID}/events", {"items": events, "next_after": 6})
+
+    lines = muster("events", ID).out.splitlines()
+
+    assert [line.split()[-1] for line in lines] == ["queued", "placed", "bound"]
+
+
 def test_nodes_show_what_is_used(muster, gateway):
-    node = {"name": "n1", "flavor": "h100", "gpus": 8, "used_gpu_milli": 2500, "ready": True}
-    gateway.on("GET /v1/nodes", {"items": [node], "next_cursor": ""})
+    node = {"name": "n1", "flavor": "h100", "gpus": 8, "mig_gpus": 3, "used_gpu_milli": 2500}
+    gateway.on("GET /v1/nodes", {"items": [node | {"ready": True}], "next_cursor": ""})
 
     row = muster("nodes").out.splitlines()[1].split()
 
-    assert row == ["n1", "h100", "yes", "8", "2.5"]
+    assert row == ["n1", "h100", "yes", "8", "3", "2.5"]
+
+
+def a_device(index: int, **more) -> dict:
+    device = {"index": index, "uuid": f"GPU-{index}", "memory_mib": 81_559, "mig": False}
+    return device | {"healthy": True, "used_milli": 0, "used_mask": 0, "workloads": []} | more
+
+
+def test_a_node_shows_its_gpus_and_who_runs_on_each(muster, gateway):
+    devices = [
+        a_device(0, mig=True, used_milli=625, workloads=["w1", "w2"]),
+        a_device(1, healthy=False),
+    ]
+    node = {"name": "n1", "flavor": "h100", "cordoned": True, "shunned_until_ms": None}
+    gateway.on("GET /v1/nodes/n1", node | {"devices": devices})
+
+    lines = [line.split() for line in muster("nodes", "n1").out.splitlines()]
+
+    assert ["flavor", "h100"] in lines
+    assert lines[-2:] == [
+        ["0", "MIG", "yes", "81559", "0.625", "w1,w2"],
+        ["1", "whole", "no", "81559", "0", "-"],
+    ]
+    assert "GPU-1" in muster("nodes", "n1", "-o", "wide").out
+    assert json.loads(muster("nodes", "n1", "-o", "json").out)["devices"] == devices
+    assert muster("nodes", "n1", "-o", "name").out == "n1\n"
+    assert muster("nodes", "n9").code == 3
+
+
+def test_operators_cordon_and_drain_nodes_and_hear_of_each_that_cannot(muster, gateway):
+    for verb in ("cordon", "uncordon", "drain"):
+        gateway.on(f"POST /v1/nodes/n2/{verb}", Answer({"name": "n2", "command": verb}, 202))
+
+    drained = muster("admin", "drain", "n1", "n2", "--reason", "new firmware")
+
+    assert (drained.code, drained.out) == (3, "n2: drain requested\n")
+    assert gateway.seen[-1].body == {"reason": "new firmware"}
+    assert muster("admin", "cordon", "n2").out == "n2: cordon requested\n"
+    assert muster("admin", "uncordon", "n2").out == "n2: uncordon requested\n"
 
 
 def test_nodes_on_which_nothing_starts_say_until_when_and_why(muster, gateway):

@@ -1,4 +1,4 @@
-"""`muster nodes | quota`: what there is, and who may use how much."""
+"""`muster quota`: who may use how much, and how much of it is used."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from muster.cli.failures import UsageError
-from muster.cli.output import Column, Format, field, gpus, local_time, show_items
+from muster.cli.output import Column, Format, gpus, show_items
 from muster.cli.session import call
 from muster.cli.workloads import OutputOption
 from muster.errors import NotFound
@@ -15,52 +15,6 @@ from muster.errors import NotFound
 Json = dict[str, Any]
 UNLIMITED = 2**62
 SECONDS_PER_HOUR = 3600
-
-
-def nodes(
-    flavor: Annotated[str, typer.Option(help="Only of this flavor.")] = "",
-    output: OutputOption = Format.TABLE,
-) -> None:
-    """List nodes with their GPUs.
-
-    Example: muster nodes --flavor h100 -o wide
-    """
-    found = call(lambda client: client.listing("nodes", flavor=flavor))
-    columns = (
-        Column("NODE", field("name")),
-        Column("FLAVOR", field("flavor")),
-        Column("PRODUCT", field("product")),
-        Column("READY", _ready),
-        Column("GPUS", _gpu_count, right=True),
-        Column("USED", lambda one: gpus(one.get("used_gpu_milli")), right=True),
-        Column("POOL", field("pool"), wide=True),
-        Column("ZONE", field("zone"), wide=True),
-        Column("RACK", field("rack"), wide=True),
-        Column("NVLINK", field("nvlink_domain"), wide=True),
-        Column("DRIVER", field("driver"), wide=True),
-        Column("TAINTS", field("taints"), wide=True),
-        Column(
-            "WHY",
-            lambda one: one.get("cordon_message") or one.get("shun_message") or "-",
-            wide=True,
-        ),
-    )
-    show_items(found, output, columns, empty="No node has reported itself yet.")
-
-
-def _gpu_count(node: Json) -> str:
-    listed = node.get("gpus")
-    return str(len(listed)) if isinstance(listed, list) else str(listed or 0)
-
-
-def _ready(node: Json) -> str:
-    if node.get("draining"):
-        return "draining"
-    if node.get("cordoned"):
-        return "cordoned"
-    if node.get("shunned_until_ms"):
-        return f"shunned until {local_time(node['shunned_until_ms'])}"
-    return "yes" if node.get("ready", True) else "no"
 
 
 def quota(

@@ -1,0 +1,123 @@
+"""`muster nodes`, and what operators do to them: `muster admin cordon | uncordon | drain`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from muster.cli.each import act_on_each
+from muster.cli.output import Column, Format, field, gpus, local_time, show_items, show_value
+from muster.cli.session import call
+from muster.cli.workloads import OutputOption, show_fields
+
+if TYPE_CHECKING:
+    from muster.client import AsyncClient
+
+Json = dict[str, Any]
+Nodes = Annotated[list[str], typer.Argument(metavar="NODE...", help="Names of nodes.")]
+Reason = Annotated[str, typer.Option(help="Why, for those whose work runs there.")]
+
+
+def nodes(
+    node: Annotated[str, typer.Argument(help="Only this one, with its GPUs.")] = "",
+    flavor: Annotated[str, typer.Option(help="Only of this flavor.")] = "",
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """List nodes with their GPUs, or show one with who runs on each of its GPUs.
+
+    Examples:
+      muster nodes --flavor h100 -o wide
+
+      muster nodes h100-0017
+    """
+    if node:
+        _show(call(lambda client: client.node(node)), output)
+        return
+    found = call(lambda client: client.listing("nodes", flavor=flavor))
+    columns = (
+        Column("NODE", field("name")),
+        Column("FLAVOR", field("flavor")),
+        Column("PRODUCT", field("product")),
+        Column("READY", _ready),
+        Column("GPUS", field("gpus"), right=True),
+        Column("MIG", field("mig_gpus"), right=True),
+        Column("USED", lambda one: gpus(one.get("used_gpu_milli")), right=True),
+        Column("POOL", field("pool"), wide=True),
+        Column("ZONE", field("zone"), wide=True),
+        Column("RACK", field("rack"), wide=True),
+        Column("NVLINK", field("nvlink_domain"), wide=True),
+        Column("DRIVER", field("driver"), wide=True),
+        Column("TAINTS", field("taints"), wide=True),
+        Column("WHY", lambda one: _why(one) or "-", wide=True),
+    )
+    show_items(found, output, columns, empty="No node has reported itself yet.")
+
+
+def cordon(node: Nodes, reason: Reason = "") -> None:
+    """Start nothing more on nodes; what runs there stays.
+
+    Example: muster admin cordon h100-0017 --reason "fan 3 is loud"
+    """
+    _act("cordon", node, reason)
+
+
+def uncordon(node: Nodes) -> None:
+    """Let nodes take work again.
+
+    Example: muster admin uncordon h100-0017
+    """
+    _act("uncordon", node)
+
+
+def drain(node: Nodes, reason: Reason = "") -> None:
+    """Start nothing more on nodes, and evict what runs there; it is placed elsewhere.
+
+    Example: muster admin drain h100-0017 h100-0018 --reason "new firmware"
+    """
+    _act("drain", node, reason)
+
+
+def _act(verb: str, names: list[str], reason: str = "") -> None:
+    async def one(client: AsyncClient, name: str) -> str:
+        await client.command_node(name, verb, reason)
+        return name
+
+    sys.exit(act_on_each(names, f"{verb} requested", one))
+
+
+def _show(node: Json, form: Format) -> None:
+    if form is Format.NAME:
+        print(node["name"])
+        return
+    if form in (Format.JSON, Format.YAML):
+        show_value(node, form)
+        return
+    devices = node.pop("devices")
+    show_fields(node)
+    columns = (
+        Column("GPU", field("index"), right=True),
+        Column("MODE", lambda one: "MIG" if one["mig"] else "whole"),
+        Column("HEALTHY", lambda one: "yes" if one["healthy"] else "no"),
+        Column("MEMORY MIB", field("memory_mib"), right=True),
+        Column("USED", lambda one: gpus(one["used_milli"]), right=True),
+        Column("WORKLOADS", lambda one: ",".join(one["workloads"]) or "-"),
+        Column("UUID", field("uuid"), wide=True),
+    )
+    print()
+    show_items(devices, form, columns, empty="It has no GPU.")
+
+
+def _ready(node: Json) -> str:
+    if node.get("draining"):
+        return "draining"
+    if node.get("cordoned"):
+        return "cordoned"
+    if node.get("shunned_until_ms"):
+        return f"shunned until {local_time(node['shunned_until_ms'])}"
+    return "yes" if node.get("ready", True) else "no"
+
+
+def _why(node: Json) -> str:
+    return str(node.get("cordon_message") or node.get("shun_message") or "")
