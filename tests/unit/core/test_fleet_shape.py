@@ -33,7 +33,7 @@ def test_a_fleet_counts_its_nodes_each_once():
 
 
 A100 = "NVIDIA-A100-SXM4-80GB"
-SPLIT = a_node("n1", product=A100, gpus=4, mig_gpus=4, gpus_per_numa=4)
+SPLIT = a_node("n1", rack="r1", product=A100, gpus=4, mig_gpus=4, gpus_per_numa=4)
 ALL_IN_MIG = GpuRequest(mig_profile="7g.80gb", mig_count=1)
 
 
@@ -48,7 +48,7 @@ def fits(fleet, count, gpu, **spec):
         (1, GpuRequest(count=8), {}),
         (8, ALL_IN_MIG, {}),
         (2, GpuRequest(count=4), {"topology": TopologyRequest(numa_aligned=True)}),
-        (2, GpuRequest(count=4), {"topology": TopologyRequest(required=Level.NODE)}),
+        (2, GpuRequest(count=4), {"topology": TopologyRequest(required=Level.RACK)}),
     ],
 )
 def test_where_gpus_change_their_mode_each_counts_for_whole_and_for_mig(count, gpu, asks):
@@ -78,7 +78,7 @@ def test_gpus_that_have_no_mig_never_count_for_it():
 
 def test_a_fleet_whose_gpus_change_their_mode_tells_each_report_from_the_one_before():
     fleet = a_fleet(SPLIT, switching=True)
-    switched = a_node("n1", product=A100, gpus=3, mig_gpus=5, gpus_per_numa=4)
+    switched = a_node("n1", rack="r1", product=A100, gpus=3, mig_gpus=5, gpus_per_numa=4)
 
     assert fleet.put("n1", summary_of(switched)), "the row behind it is another"
     assert not fleet.put("n1", summary_of(switched))

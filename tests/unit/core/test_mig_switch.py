@@ -127,24 +127,28 @@ def test_a_basket_gives_away_what_nobody_waits_for_whatever_was_asked_before() -
     assert plan_switch(only_whole, "a100", Waiting(mig_gpus=9)) == Switch("whole", 0, mig=True)
 
 
-def test_but_beyond_what_is_asked_for_it_keeps_a_tenth_idle() -> None:
+def wide() -> list[Node]:
+    """Thirty-two GPUs, sixteen in MIG mode."""
     nodes = [node(f"whole-{n}") for n in range(2)]
-    nodes += [node(f"sliced-{n}", mig=range(8)) for n in range(2)]
-    only_slices = taught(*nodes, whole_gpus=0, slices=1)
+    return nodes + [node(f"sliced-{n}", mig=range(8)) for n in range(2)]
+
+
+def test_but_beyond_what_is_asked_for_it_keeps_a_tenth_idle() -> None:
+    only_slices = taught(*wide(), whole_gpus=0, slices=1)
     assert plan_switch(filled(only_slices, sliced_gpus=14), "a100", Waiting(whole=True))
     assert not plan_switch(filled(only_slices, sliced_gpus=1), "a100", Waiting(whole=True))
 
-    only_whole = taught(*nodes, whole_gpus=1, slices=0)
+    only_whole = taught(*wide(), whole_gpus=1, slices=0)
     assert plan_switch(filled(only_whole, whole_gpus=14), "a100", Waiting(mig_gpus=17))
     assert not plan_switch(filled(only_whole, whole_gpus=1), "a100", Waiting(mig_gpus=17))
 
 
 def test_inside_the_band_who_waits_gets_the_last_idle_one() -> None:
-    fleet = taught(*halves(), whole_gpus=1, slices=8)
-    assert plan_switch(filled(fleet, sliced_gpus=7), "a100", Waiting(whole=True)) is not None
+    fleet = taught(*wide(), whole_gpus=1, slices=8)
+    assert plan_switch(filled(fleet, sliced_gpus=15), "a100", Waiting(whole=True)) is not None
 
-    other = taught(*halves(), whole_gpus=1, slices=8)
-    assert plan_switch(filled(other, whole_gpus=7), "a100", Waiting(mig_gpus=9)) is not None
+    other = taught(*wide(), whole_gpus=1, slices=8)
+    assert plan_switch(filled(other, whole_gpus=15), "a100", Waiting(mig_gpus=17)) is not None
 
 
 def test_what_is_idle_for_those_who_wait_for_mig_is_not_taken() -> None:
@@ -177,6 +181,9 @@ def test_how_many_gpus_a_gang_of_instances_takes() -> None:
     assert mig_gpus_for(fleet, "a100", [PodSet(gpu=whole(8))]) == 0
     assert mig_gpus_for(fleet, "a100", [asks("1g.5gb", 3)]) == 0
     assert mig_gpus_for(fleet, "h100", [asks("1g.10gb", 3)]) == 0
+
+    small = node("small", product="NVIDIA-A100-SXM4-40GB", gpu_memory_mib=40_960)
+    assert mig_gpus_for(cluster(*halves(), small), "a100", [asks("1g.10gb", 7)]) == 2
 
 
 def test_whole_nodes_are_kept_and_become_more() -> None:
