@@ -15,7 +15,7 @@ from services.gateway.door import Call, Door
 from services.gateway.neighbours import frees_next, place_in_queue
 from services.gateway.queue_standing import resources
 from services.gateway.queue_use import use_by_queue
-from services.gateway.quota_tree import queues_below, quota_tree
+from services.gateway.quota_tree import flavors_for, queues_below, quota_tree
 from services.gateway.turn import Shares, owed, owing, owned_flavor, turn_view
 from services.gateway.why_views import Freeing, LimitLevel, OwedTurn, QueuePlace
 from shared.core.charges import least_amount
@@ -72,8 +72,9 @@ async def around(door: Door, call: Call, row: Mapping[str, Any], reason: str) ->
     place = await place_in_queue(door, row)
     tree = await quota_tree(door)
     queue = tree.node(row["queue"])
-    flavors = list(queue.document.flavors)[:FLAVORS_MAX] if queue.document is not None else []
-    request = least_amount(_specs.decode(row["spec"])) if row["spec"] else NOTHING
+    spec = _specs.decode(row["spec"]) if row["spec"] else None
+    flavors = (await flavors_for(door, queue, spec))[:FLAVORS_MAX]
+    request = least_amount(spec) if spec else NOTHING
     blockers = {one: tree.blocking(queue, one, request) for one in flavors}
     blocked = {flavor: found for flavor, found in blockers.items() if found is not None}
     totals = _of_tree(door, tree, Totals)

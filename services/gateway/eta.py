@@ -17,7 +17,7 @@ from aiohttp import web
 from services.gateway.door import Call, Door, answer
 from services.gateway.eta_views import Eta, RangeView
 from services.gateway.neighbours import expected_ends, place_in_queue
-from services.gateway.quota_tree import quota_tree
+from services.gateway.quota_tree import flavors_for, quota_tree
 from services.gateway.workload_reads import REFUSAL, row_of
 from shared.core.eta import (
     SAMPLES_MAX,
@@ -88,8 +88,8 @@ async def _by_ends(door: Door, row: Row, now_ms: int) -> Range | None:
     """When enough is given back for those ahead in its queue and for it."""
     ahead = await place_in_queue(door, row)
     queue = (await quota_tree(door)).node(row["queue"])
-    flavors = queue.document.flavors if queue.document is not None else ()
-    ends = await expected_ends(door, tuple(flavors))
+    flavors = await flavors_for(door, queue, _specs.decode(row["spec"]) if row["spec"] else None)
+    ends = await expected_ends(door, flavors)
     return by_ends(ends, ahead.gpu_milli_ahead + row["gpu_milli"], now_ms)
 
 

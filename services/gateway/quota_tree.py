@@ -12,6 +12,8 @@ from typing import Final
 from services.gateway.door import Door
 from services.gateway.queue_use import use_by_queue
 from shared.core.lifecycle import HOLDING
+from shared.core.model import WorkloadSpec
+from shared.core.nomination.flavor_choice import FlavorKind, choice_of, permitted
 from shared.core.quota.tree import QuotaNode, QuotaTree
 from shared.events.quota_documents import document_of
 
@@ -42,6 +44,19 @@ async def quota_tree(door: Door) -> QuotaTree:
             tree.set_debt(row["node"], row["debt_millionths"])
     door.cache["tree"] = (now, tree)
     return tree
+
+
+async def flavors_for(door: Door, queue: QuotaNode, spec: WorkloadSpec | None) -> list[str]:
+    """Flavors of `queue` in which such a workload may be tried; all where it says nothing."""
+    document = queue.document
+    if document is None:
+        return []
+    if spec is None:
+        return list(document.flavors)
+    applied = (await door.organisation.current()).flavors
+    kinds = {name: FlavorKind(one.products, one.spot) for name, one in applied.items()}
+    first = document.policy.spot_first
+    return permitted(document.flavors, kinds, choice_of(spec), spot_first=first)
 
 
 def queues_below(node: QuotaNode) -> Iterator[str]:

@@ -46,11 +46,22 @@ async def gateway(kafka: str, database: Database, topic_prefix: str) -> AsyncIte
         yield running
 
 
-def queued(identifier: str, team: str = "red", *, priority: int = 0, after: int = 0) -> Fact:
-    pods = PodSet(gpu=GpuRequest(count=8), cpu_milli=4000, memory_mib=1024)
-    at_ms = START + after
+def queued(
+    identifier: str,
+    team: str = "red",
+    *,
+    priority: int = 0,
+    after: int = 0,
+    products: tuple[str, ...] = (),
+) -> Fact:
     return telling.queued(
-        identifier, team, pods=pods, at_ms=at_ms, priority=priority, seconds=HOUR
+        identifier,
+        team,
+        pods=PodSet(gpu=GpuRequest(count=8), cpu_milli=4000, memory_mib=1024),
+        at_ms=START + after,
+        priority=priority,
+        seconds=HOUR,
+        products=products,
     )
 
 
@@ -125,6 +136,37 @@ async def test_one_who_waits_is_told_his_place_his_limits_and_who_ends_next(gate
     assert ["", "n-w1"] == [one["workload"]["name"] for one in why["frees_next"]]
     assert 8000 == why["frees_next"][0]["charge"]["gpu_milli"]
     assert 404 == hidden.status
+
+
+async def test_who_wants_one_product_hears_nothing_of_flavors_without_it(gateway: Gateway):
+    red = await gateway.key("red", "viewer")
+    await gateway.call("PUT", "/v1/flavors/a100", {"products": ["A100"]})
+    replaced = {"If-Match": '"1"'}
+    await gateway.call("PUT", "/v1/flavors/h100", {"products": ["H100"]}, headers=replaced)
+    plenty = {"gpu_milli": 64_000, "cpu_milli": 64_000, "memory_mib": 65_536}
+    few = plenty | {"gpu_milli": 8000}
+    flavors = [{"flavor": name, "nominal": own} for name, own in (("a100", plenty), ("h100", few))]
+    body = {"team": "red", "cohort": "all", "flavors": flavors}
+    reply = await gateway.call("PUT", "/v1/queues/red", body, headers={"If-Match": '"3"'})
+    assert reply.status == 200, reply.body
+    facts = [queued("w1"), *running("w1", "red", START), queued("w2", products=("H100",))]
+    facts += [queued("w4", "blue"), *running("w4", "blue", START), queued("w3")]
+
+    async with running_projection(gateway.settings):
+        await publish_facts(gateway.settings, facts, source="a", at_ms=START)
+
+        async def told():
+            body = (await gateway.call("GET", "/v1/workloads/w2/why", key=red)).body
+            return body if any(one["blocks"] for one in body.get("limits", ())) else None
+
+        one = await until(told)
+        any_product = (await gateway.call("GET", "/v1/workloads/w3/why", key=red)).body
+
+    assert {"h100"} == {each["flavor"] for each in one["limits"]}
+    assert ("WaitingForQuota", "") == (one["reason"], one["owed"])
+    assert "h100" in one["message"], "of now: the other flavor, which has room, is not meant"
+    assert {"a100", "h100"} == {each["flavor"] for each in any_product["limits"]}
+    assert "Pending" == any_product["reason"]
 
 
 def told_of_quota() -> tuple[list[Fact], list[Fact]]:

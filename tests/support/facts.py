@@ -6,7 +6,7 @@ from typing import Any
 
 from shared.core.decision import Reason
 from shared.core.lifecycle import State
-from shared.core.model import Placement, PodSet, Workload, WorkloadKind, WorkloadSpec
+from shared.core.model import GpuChoice, Placement, PodSet, Workload, WorkloadKind, WorkloadSpec
 from shared.events import topics, workloads
 
 Fact = tuple[topics.Topic, workloads.Wire]
@@ -20,6 +20,7 @@ def queued(
     at_ms: int,
     priority: int = 0,
     seconds: int | None = None,
+    products: tuple[str, ...] = (),
 ) -> Fact:
     """A training of its team, accepted at `at_ms`; `seconds` is what its owner expects."""
     spec = WorkloadSpec(
@@ -27,6 +28,7 @@ def queued(
         kind=WorkloadKind.TRAINING,
         pod_sets=(pods,),
         expected_duration_seconds=seconds,
+        gpu_choice=GpuChoice(products=products),
     )
     workload = Workload(
         id=identifier,
