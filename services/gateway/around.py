@@ -78,6 +78,7 @@ async def around(door: Door, call: Call, row: Mapping[str, Any], reason: str) ->
     blockers = {one: tree.blocking(queue, one, request) for one in flavors}
     blocked = {flavor: found for flavor, found in blockers.items() if found is not None}
     totals = _of_tree(door, tree, Totals)
+    strict = queue.document is not None and queue.document.strict
     levels = tuple(
         _level(totals, node, flavor, blocks=flavor in blocked and node is blocked[flavor][0])
         for flavor in flavors
@@ -88,6 +89,8 @@ async def around(door: Door, call: Call, row: Mapping[str, Any], reason: str) ->
         below = {name for node, _ in blocked.values() for name in queues_below(node)}
         node, asked = blocked[flavors[0]]
         refusal = quota_reasons.waiting(queue, node, flavors[0], asked)
+    if strict and place.place > 1 and place.first:
+        refusal = quota_reasons.behind_head(queue.name, place.first[0].id)
     frees = () if reason in UNFREED else await frees_next(door, call, flavors, below)
     shared = Around(place, levels, frees, refusal)
     if not flavors or reason in UNSHARED:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator
 from dataclasses import replace as replaced
+from itertools import islice
 from typing import Final
 
 from services.placement import transitions
@@ -20,6 +21,7 @@ from shared.core.decision import Refusal
 from shared.core.lifecycle import State
 from shared.core.model import Placement
 from shared.core.placement import PlacementRequest, place
+from shared.core.quota.reasons import behind_head
 from shared.events.deadlines import deadline_message
 from shared.events.envelope import Received
 
@@ -54,7 +56,7 @@ class Trials:
             self.resting.forget(request)
         elif (reason := self.resting.reason(request)) is not None:
             # There is none where the head rests for its reserved room, and was never refused.
-            self._desk.refuse(record, reason, cause)
+            self._desk.refuse(record, self._behind(record, request, reason), cause)
 
     def reserve(self, record: Record) -> None:
         """Room is kept for it: it is not tried, but in a strict queue nobody goes before it.
@@ -254,10 +256,17 @@ class Trials:
         )
 
     def _tell_class(self, request: Hashable, refusal: Refusal, cause: Received) -> None:
-        for count, workload_id in enumerate(self._desk.waiting.behind(request)):
-            if count == TOLD_MAX:
-                break
-            self._desk.refuse(self._desk.records.alive[workload_id], refusal, cause)
+        for workload_id in islice(self._desk.waiting.behind(request), TOLD_MAX):
+            record = self._desk.records.alive[workload_id]
+            self._desk.refuse(record, self._behind(record, request, refusal), cause)
+
+    def _behind(self, record: Record, request: Hashable, refusal: Refusal) -> Refusal:
+        """What `record` hears where its class rests: in a strict queue it was not meant itself."""
+        head = self._desk.waiting.head_at_rest(request)
+        nomination = record.nomination
+        if nomination is None or not nomination.strict or head in {None, record.workload.id}:
+            return refusal
+        return behind_head(record.workload.queue, head)
 
     def refused(self) -> Iterator[tuple[Record, Refusal]]:
         """The head of each class that rests, with what it was told."""

@@ -169,6 +169,32 @@ async def test_who_wants_one_product_hears_nothing_of_flavors_without_it(gateway
     assert "Pending" == any_product["reason"]
 
 
+async def test_behind_the_head_of_a_strict_queue_it_is_told_who_that_is_now(gateway: Gateway):
+    red = await gateway.key("red", "viewer")
+    nominal = {"gpu_milli": 8000, "cpu_milli": 64_000, "memory_mib": 65_536}
+    body = {"team": "red", "cohort": "all", "strict": True}
+    body["flavors"] = [{"flavor": "h100", "nominal": nominal}]
+    reply = await gateway.call("PUT", "/v1/queues/red", body, headers={"If-Match": '"3"'})
+    assert reply.status == 200, reply.body
+    facts = [queued("w1"), *running("w1", "red", START), queued("w2", after=1)]
+    facts += [queued("w3", after=2), refused("w3"), queued("w4", after=3)]
+
+    async with running_projection(gateway.settings):
+        await publish_facts(gateway.settings, facts, source="a", at_ms=START)
+
+        async def told():
+            body = (await gateway.call("GET", "/v1/workloads/w4/why", key=red)).body
+            return body if (body.get("place") or {}).get("place") == 3 else None
+
+        last = await until(told)
+        second = (await gateway.call("GET", "/v1/workloads/w3/why", key=red)).body
+        head = (await gateway.call("GET", "/v1/workloads/w2/why", key=red)).body
+
+    assert ("BehindStrictHead", "BehindStrictHead") == (second["reason"], last["reason"])
+    assert "queue red is strict: w2 is ahead and must start first" == last["message"]
+    assert "BehindStrictHead" != head["reason"]
+
+
 def told_of_quota() -> tuple[list[Fact], list[Fact]]:
     """Two of red run, with its debts, use and budget; what comes late is older, but of blue."""
     usage = quotas.QueueUsageTold(

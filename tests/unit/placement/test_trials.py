@@ -131,6 +131,23 @@ def test_a_strict_queue_tries_nothing_behind_its_refused_head(tried):
     )
 
 
+def test_who_waits_behind_the_head_of_a_strict_queue_hears_that_and_not_what_the_head_lacks():
+    driver = driver_with(a_node())
+    fill(driver, gpus=4)
+    driver.send(
+        nominated(a_workload("head", gpus=8), order=0, strict=True),
+        nominated(a_workload("small", gpus=1), order=1, strict=True),
+    )
+    driver.send(nominated(a_workload("late", gpus=1), order=2, strict=True))
+
+    told = {one: driver.record(one) for one in ("head", "small", "late")}
+
+    assert told["head"].refused_as == Reason.NO_CAPACITY
+    assert told["small"].refused_as == told["late"].refused_as == Reason.BEHIND_HEAD
+    assert "head is ahead" in told["small"].message
+    assert told["late"].message == told["small"].message
+
+
 def test_a_queue_that_is_not_strict_goes_around_its_refused_head():
     driver = driver_with(a_node())
     fill(driver, gpus=4)
