@@ -82,7 +82,7 @@ def check(  # noqa: PLR0917  # typer's form
 
 @app.command("defragment")
 def defragment(  # noqa: PLR0917  # typer's form
-    workload: Annotated[str, typer.Argument(help="Id of a workload that waits.")],
+    workload: Annotated[str, typer.Argument(help="Id of a workload that waits, or its name.")],
     moves: Annotated[int, typer.Option(help="The most moves a plan may have.")] = 64,
     cell: Annotated[int, typer.Option(help="Cell that the workload is in.")] = 0,
     seed: Annotated[int, typer.Option(help="MUSTER_SEED of placement.")] = 0,
@@ -95,7 +95,7 @@ def defragment(  # noqa: PLR0917  # typer's form
 
     Reads placement's ledger and changes nothing. Exit 0 with a plan, 1 when there is none.
 
-    Example: muster-ops defragment 0191f0a2-... -o json
+    Example: muster-ops defragment train-7 -o json
     """
     import json
 

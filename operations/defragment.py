@@ -12,26 +12,24 @@ from shared.adapters.postgres.pool import Database
 from shared.core.defragment.defragment import Limits, Plan
 
 
-async def report(
-    url: str, workload_id: str, *, cell: int, seed: int, moves: int
-) -> dict[str, Any]:
+async def report(url: str, workload: str, *, cell: int, seed: int, moves: int) -> dict[str, Any]:
     """The plan, or why there is none, ready for JSON. Raises NotWaiting as `plan_for` does."""
     database = Database(url, name="muster-defragment")
     try:
         limits = Limits(moves_max=moves)
-        found = await plan_for(database, workload_id, cell=cell, seed=seed, limits=limits)
+        found = await plan_for(database, workload, cell=cell, seed=seed, limits=limits)
     finally:
         await database.close()
     if not isinstance(found, Plan):
         why = {"obstacle": found.obstacle.value, "message": found.message}
-        return {"workload": workload_id, "plan": None, **why}
+        return {"workload": workload, "plan": None, **why}
     plan = {
         "moves": msgspec.to_builtins(found.moves),
         "placement": msgspec.to_builtins(found.placement),
         "pods_moved": found.pods_moved,
         "gpu_milli_moved": found.cost,
     }
-    return {"workload": workload_id, "plan": plan, "obstacle": "", "message": ""}
+    return {"workload": workload, "plan": plan, "obstacle": "", "message": ""}
 
 
 def lines_of(answer: Mapping[str, Any]) -> list[str]:

@@ -27,9 +27,7 @@ REFUSAL_SLACK_MS: Final = 1_000
 TIME_MAX: Final = 1 << 53
 UNTOLD: Final = "Pending"
 PROMISED: Final = "promised_start_ms"
-_BY_NUMBERS: Final = frozenset(
-    (UNTOLD, Reason.WAITING_FOR_QUOTA.value, Reason.BEHIND_HEAD.value)
-)
+_BY_NUMBERS: Final = frozenset((UNTOLD, Reason.WAITING_FOR_QUOTA.value, Reason.BEHIND_HEAD.value))
 _TOLD: Final = (
     "(SELECT json_agg(h) FROM (SELECT e.reason, e.message, e.detail, e.at_ms, e.version, e.state"  # noqa: S608  # constants
     " FROM gateway.event e WHERE e.workload_id = w.id AND e.reason <> '' AND e.at_ms <= $2"

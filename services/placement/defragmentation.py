@@ -1,17 +1,17 @@
 """What it would take to let a waiting workload start: moves, planned from the tables, not made.
 
-Reads placement's own rows as the service does at its start (store.py) and asks the same core
+Reads placement's own rows as the service does at its start (cell.py) and asks the same core
 (core/defragment/defragment.py). Nothing is written, and the running service is not asked: a
 read-only role is enough. The answer is true of the ledger at the moment of reading.
 """
 
 from __future__ import annotations
 
-from services.placement import store
+from collections.abc import Mapping
+
+from services.placement.cell import Cell, Policy
 from services.placement.desk import Desk
-from services.placement.fleet import Fleet
 from services.placement.records import Record
-from shared.core.cluster import Cluster
 from shared.core.defragment.defragment import Limits, NoPlan, Obstacle, Plan, Running, defragment
 from shared.core.lifecycle import State
 from shared.core.placement import PlacementRequest
@@ -23,13 +23,13 @@ class NotWaiting(Exception):  # noqa: N818  # says what happened
 
 
 async def plan_for(
-    reader: Reader, workload_id: str, *, cell: int = 0, seed: int = 0, limits: Limits | None = None
+    reader: Reader, workload: str, *, cell: int = 0, seed: int = 0, limits: Limits | None = None
 ) -> Plan | NoPlan:
     """Moves after which the workload could be placed.
 
     Args:
         reader: of placement's tables.
-        workload_id: which must be queued.
+        workload: its id, or its name if only one that is not over has it; it must be queued.
         cell: whose ledger.
         seed: of the service (`MUSTER_SEED`), which decides ties.
         limits: of the plan and of the search.
@@ -37,11 +37,10 @@ async def plan_for(
     Raises:
         NotWaiting: see there.
     """
-    desk = Desk(cell=cell, cluster=Cluster(seed=seed))
-    await store.load(desk, Fleet(), reader, f"cell-{cell}")
-    record = desk.records.alive.get(workload_id)
-    if record is None:
-        raise NotWaiting(f"placement knows no workload {workload_id} that is not over")
+    loaded = Cell(Policy(cell=cell, seed=seed))
+    await loaded.load(reader)
+    desk, record = loaded.desk, _named(loaded.desk.records.alive, workload)
+    workload_id = record.workload.id
     if record.state is not State.QUEUED:
         raise NotWaiting(f"workload {workload_id} does not wait: it is {record.state.value}")
     if record.nomination is None:
@@ -51,6 +50,18 @@ async def plan_for(
     desk.promises.withdrawn(workload_id)
     running = [_running(each) for each in desk.records.alive.values() if each.placement]
     return defragment(desk.cluster, running, _request(desk, record), limits)
+
+
+def _named(alive: Mapping[str, Record], name: str) -> Record:
+    if name in alive:
+        return alive[name]
+    found = [one for one in alive.values() if one.workload.spec.name == name]
+    if not found:
+        raise NotWaiting(f"placement knows no workload {name} that is not over")
+    if len(found) > 1:
+        ids = ", ".join(sorted(one.workload.id for one in found))
+        raise NotWaiting(f"{len(found)} workloads are named {name}; give an id: {ids}")
+    return found[0]
 
 
 def _request(desk: Desk, record: Record) -> PlacementRequest:

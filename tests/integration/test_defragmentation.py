@@ -14,6 +14,8 @@ from shared.adapters.postgres.lease import PostgresLease
 from shared.adapters.postgres.pool import Database as Pool
 from shared.adapters.postgres.store import PostgresStore
 from shared.core.defragment.defragment import NoPlan, Obstacle, Plan
+from shared.core.value import replace
+from shared.events.nodes import CordonNode
 from shared.events.pods import PodsFinished, PodsRunning
 from shared.events.quotas import NominationWithdrawn
 from tests.fixtures.servers import Database
@@ -82,12 +84,42 @@ async def test_what_cannot_be_helped_or_does_not_wait_says_so(filled: Filled) ->
     with pytest.raises(NotWaiting, match="knows no workload nobody"):
         await plan_for(pool, "nobody")
     driver.send(NominationWithdrawn(workload_id="big", nomination=1))
-    lease = PostgresLease(pool, "placement", "cell-0", "a", time_to_live_seconds=600)
-    assert await lease.try_acquire()
-    await PostgresStore(pool, lease).commit(driver.units[-1])
+    await commit_last(pool, driver)
     waits = await plan_for(pool, "big")
     assert isinstance(waits, NoPlan)
     assert waits.obstacle is Obstacle.QUOTA
+
+
+async def test_a_workload_may_be_named_if_one_alone_has_the_name(filled: Filled) -> None:
+    pool, _, driver = filled
+    twins = [a_workload(name, gpus=5) for name in ("w1", "w2")]
+    twins = [replace(one, spec=replace(one.spec, name="twin")) for one in twins]
+    single = replace(a_workload("w3", gpus=4), spec=replace(twins[0].spec, name="single"))
+    driver.send(*(nominated(one, order=20) for one in (*twins, single)))
+    await commit_last(pool, driver)
+
+    assert isinstance(await plan_for(pool, "single"), NoPlan)
+    with pytest.raises(NotWaiting, match="2 workloads are named twin; give an id: w1, w2"):
+        await plan_for(pool, "twin")
+
+
+async def test_nothing_is_moved_to_a_node_that_takes_no_work(filled: Filled) -> None:
+    pool, _, driver = filled
+    alive = driver.handler.desk.records.alive
+    other = alive["fixed"].placement
+    assert other is not None
+    driver.send(CordonNode(node=other.pods[0].node, drain=False, reason="fan", actor="me"))
+    await commit_last(pool, driver)
+
+    plan = await plan_for(pool, "big")
+
+    assert isinstance(plan, NoPlan)
+
+
+async def commit_last(pool: Pool, driver: Driver) -> None:
+    lease = PostgresLease(pool, "placement", "cell-0", "a", time_to_live_seconds=600)
+    assert await lease.try_acquire()
+    await PostgresStore(pool, lease).commit(driver.units[-1])
 
 
 def test_the_command_prints_the_plan_and_its_exit_code_tells_if_there_is_one(
