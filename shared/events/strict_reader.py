@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, islice
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -135,8 +135,9 @@ def _depth(body: bytes) -> int:
 
 def _errors(text: str, tree: Any, type_: Any) -> Sequence[FieldError]:  # noqa: ANN401  # JSON, type
     if text.startswith(_UNKNOWN):
-        found = _unknown_fields(tree, inspect.type_info(type_), "")
-        return _with_nearest(list(islice(found, ERRORS_MAX)))
+        info = inspect.type_info(type_)
+        found = _unknown_fields(tree, info, "")
+        return _with_hint(list(islice(found, ERRORS_MAX)), info)
     match = _PATH.match(text)
     rule, path = (match["rule"], match["path"] or "") if match else (text, "")
     missing = re.match(r"Object missing required field `(.*)`", rule)
@@ -218,17 +219,42 @@ def _unknown_fields(tree: Any, info: inspect.Type, path: str) -> Iterator[_Unkno
                 yield from _unknown_fields(item, kind.item_type, f"{path}[{index}]")
 
 
-def _with_nearest(unknown: Sequence[_Unknown]) -> list[FieldError]:
-    errors = []
+def _with_hint(unknown: Sequence[_Unknown], info: inspect.Type) -> list[FieldError]:
+    errors, homes = [], _homes(info)
     for index, one in enumerate(unknown):
         rule = "unknown field"
         if index < NEAREST_MAX:
-            near = difflib.get_close_matches(one.name[:NEAREST_LENGTH_MAX], one.known, n=1)
-            known = f"the nearest is {near[0]}" if near else f"there are: {', '.join(one.known)}"
-            rule = f"unknown field; {known}"
+            rule = f"unknown field; {_hint(one, homes)}"
         value = json.dumps(one.value)[:VALUE_LENGTH_MAX]
         errors.append(FieldError(field=_printable(one.path), value=value, rule=rule))
     return errors
+
+
+def _hint(one: _Unknown, homes: Mapping[str, str]) -> str:
+    if one.name in homes:
+        return f"it is written {homes[one.name]}"
+    near = difflib.get_close_matches(one.name[:NEAREST_LENGTH_MAX], one.known, n=1)
+    return f"the nearest is {near[0]}" if near else f"there are: {', '.join(one.known)}"
+
+
+def _homes(info: inspect.Type) -> dict[str, str]:
+    """Where each field belongs, the outermost place of a name, as `pod_sets[].gpu.count`."""
+    homes: dict[str, str] = {}
+    seen: set[type] = set()
+    level = [(info, "")]
+    while level:
+        below = []
+        for kind, path in ((kind, path) for one, path in level for kind in _kinds(one)):
+            if isinstance(kind, inspect.StructType) and kind.cls not in seen:
+                seen.add(kind.cls)
+                for field in kind.fields:
+                    place = _join(path, field.encode_name)
+                    homes.setdefault(field.encode_name, place)
+                    below.append((field.type, place))
+            elif isinstance(kind, inspect.VarTupleType | inspect.ListType):
+                below.append((kind.item_type, f"{path}[]"))
+        level = below
+    return homes
 
 
 def _printable(text: str) -> str:

@@ -94,10 +94,25 @@ def test_every_unknown_field_is_told_with_the_nearest_name():
     ]
 
 
-def test_an_unknown_field_like_no_other_is_told_with_all_that_there_are():
-    ((field, _, rule),) = refused(of(pod_sets=[{"gpu": {"slices": 1}}]))
+def test_a_field_in_the_wrong_place_is_told_where_it_belongs():
+    body = of(
+        topology={"spread": "required"},
+        pod_sets=[{"gpu": {"products": ["H100"]}, "milli": 1}],
+        required="rack",
+    )
 
-    assert field == "pod_sets[0].gpu.slices"
+    assert [(field, rule) for field, _, rule in refused(body)] == [
+        ("topology.spread", "unknown field; it is written spread"),
+        ("pod_sets[0].gpu.products", "unknown field; it is written gpu_choice.products"),
+        ("pod_sets[0].milli", "unknown field; it is written pod_sets[].gpu.milli"),
+        ("required", "unknown field; it is written topology.required"),
+    ]
+
+
+def test_an_unknown_field_like_no_other_is_told_with_all_that_there_are():
+    ((field, _, rule),) = refused(of(pod_sets=[{"gpu": {"vendor": 1}}]))
+
+    assert field == "pod_sets[0].gpu.vendor"
     assert rule.startswith("unknown field; there are: count, milli, ")
 
 
