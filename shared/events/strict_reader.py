@@ -12,6 +12,7 @@ import difflib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from itertools import accumulate, islice
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -135,9 +136,9 @@ def _depth(body: bytes) -> int:
 
 def _errors(text: str, tree: Any, type_: Any) -> Sequence[FieldError]:  # noqa: ANN401  # JSON, type
     if text.startswith(_UNKNOWN):
-        info = inspect.type_info(type_)
+        info, homes = _known_of(type_)
         found = _unknown_fields(tree, info, "")
-        return _with_hint(list(islice(found, ERRORS_MAX)), info)
+        return _with_hint(list(islice(found, ERRORS_MAX)), homes)
     match = _PATH.match(text)
     rule, path = (match["rule"], match["path"] or "") if match else (text, "")
     missing = re.match(r"Object missing required field `(.*)`", rule)
@@ -219,8 +220,8 @@ def _unknown_fields(tree: Any, info: inspect.Type, path: str) -> Iterator[_Unkno
                 yield from _unknown_fields(item, kind.item_type, f"{path}[{index}]")
 
 
-def _with_hint(unknown: Sequence[_Unknown], info: inspect.Type) -> list[FieldError]:
-    errors, homes = [], _homes(info)
+def _with_hint(unknown: Sequence[_Unknown], homes: Mapping[str, str]) -> list[FieldError]:
+    errors = []
     for index, one in enumerate(unknown):
         rule = "unknown field"
         if index < NEAREST_MAX:
@@ -235,6 +236,13 @@ def _hint(one: _Unknown, homes: Mapping[str, str]) -> str:
         return f"it is written {homes[one.name]}"
     near = difflib.get_close_matches(one.name[:NEAREST_LENGTH_MAX], one.known, n=1)
     return f"the nearest is {near[0]}" if near else f"there are: {', '.join(one.known)}"
+
+
+@cache
+def _known_of(type_: Any) -> tuple[inspect.Type, dict[str, str]]:  # noqa: ANN401  # what msgspec takes
+    """A type as msgspec sees it, and `_homes` of it; there are a few dozen."""
+    info = inspect.type_info(type_)
+    return info, _homes(info)
 
 
 def _homes(info: inspect.Type) -> dict[str, str]:
