@@ -36,6 +36,7 @@ ATTRIBUTES: Final = frozenset(
     }
 )
 """Headers that are read; others belong to the producer and may hold any bytes."""
+REQUIRED: Final = ("ce_type", "ce_id", "ce_source", "ce_time")
 
 _encoder = msgspec.json.Encoder()
 _decoders: Final[dict[str, msgspec.json.Decoder[Any]]] = {
@@ -108,13 +109,15 @@ def decode(  # noqa: PLR0917  # a record of the log is just this wide
         text = {name: each.decode() for name, each in headers if name in ATTRIBUTES}
     except (UnicodeDecodeError, AttributeError) as error:
         raise Malformed("headers: must be UTF-8 text") from error
-    type_name = _required(text, "ce_type")
+    if not all(map(text.get, REQUIRED)):
+        raise _incomplete(text)
+    type_name = text["ce_type"]
     event = Event(
-        id=_required(text, "ce_id"),
+        id=text["ce_id"],
         type=type_name,
-        source=_required(text, "ce_source"),
+        source=text["ce_source"],
         subject=text.get("ce_subject", ""),
-        time_ms=parse_time(_required(text, "ce_time")),
+        time_ms=parse_time(text["ce_time"]),
         key=text.get("ce_partitionkey", ""),
         payload=(payload_of or decode_payload)(type_name, value),
         sequence=_sequence(text.get("ce_sequence", "0")),
@@ -149,11 +152,10 @@ def decode_payload(type_name: str, value: bytes | None) -> Wire:
     return payload
 
 
-def _required(fields: dict[str, str], name: str) -> str:
-    value = fields.get(name)
-    if not value:
-        raise Malformed(f"{name}: header is missing")
-    return value
+def _incomplete(fields: dict[str, str]) -> Malformed:
+    missing = [name for name in REQUIRED if not fields.get(name)]
+    errors = [FieldError(field=name, value="", rule="header is missing") for name in missing]
+    return Malformed(f"{', '.join(missing)}: header is missing", errors)
 
 
 @lru_cache(maxsize=1024)

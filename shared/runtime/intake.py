@@ -158,7 +158,7 @@ def _submission(message: RawMessage) -> Received:
 
 def _malformed(message: RawMessage, error: Malformed) -> Received:
     """What admission answers to a record that it cannot be shown."""
-    key = dict(message.headers).get("ce_id") or b""
+    key = dict(message.headers).get("ce_id") or message.key
     event = Event(
         id=_id_from_place(message),
         type="muster.submission.malformed.v1",

@@ -73,7 +73,9 @@ class Refused(Value, frozen=True, kw_only=True):
     def message(self) -> str:
         """All rules in one line, for people."""
         shown_errors = "; ".join(
-            f"{one.field}: {one.rule}" + (f" (got {one.value})" if one.value else "")
+            (f"{one.field}: " if one.field else "")
+            + one.rule
+            + (f" (got {one.value})" if one.value else "")
             for one in self.errors[:3]
         )
         more = f"; and {len(self.errors) - 3} more" if len(self.errors) > 3 else ""  # noqa: PLR2004

@@ -6,6 +6,7 @@ import pytest
 
 from shared.core.admission.admit import AdmittedWorkload, Doubt, Refused, admit, class_for_team
 from shared.core.amounts import amount
+from shared.core.decision import FieldError
 from shared.core.model import (
     GpuChoice,
     GpuRequest,
@@ -321,6 +322,12 @@ def test_the_message_names_the_first_rules_and_counts_the_others():
 
     assert answer.message.startswith("name: must be a DNS-1123 label")
     assert answer.message.endswith("; and 1 more")
+
+
+def test_a_rule_of_the_whole_body_is_told_without_a_field():
+    error = FieldError(field="", value="", rule="must be JSON")
+
+    assert Refused(errors=(error,)).message == "must be JSON"
 
 
 def test_a_team_whose_classes_are_all_unknown_is_refused_provisionally():

@@ -192,3 +192,16 @@ async def test_a_header_that_is_missing_is_told_by_its_name():
     assert isinstance(payload, SubmissionMalformed)
     (error,) = payload.errors
     assert ("ce_time", "header is missing") == (error.field, error.rule)
+
+
+async def test_a_record_without_headers_is_answered_by_its_key_with_all_that_is_missing():
+    record = a_record(an_event(1, a_submission()), 0, topic=team_submissions("red").name)
+
+    batch = await sort_out([replace(record, headers=(), key=b"k1")], RecentIds(), Inbox().seen)
+
+    event = batch.fresh[0].event
+    assert isinstance(event.payload, SubmissionMalformed)
+    assert "k1" == event.correlation_id
+    assert ["ce_type", "ce_id", "ce_source", "ce_time"] == [
+        one.field for one in event.payload.errors
+    ]
