@@ -32,7 +32,10 @@ NEVER: Final = (1 << 63) - 1
 
 
 class _Moves:
-    """All moves of one profile on the states known so far, as columns."""
+    """All moves of one profile on the states known so far, as columns in order of state.
+
+    So of equal costs the lowest state comes first, whatever the pool has seen before.
+    """
 
     def __init__(self, plain: int) -> None:
         self.known = 0
@@ -158,10 +161,13 @@ def _extend(moves: _Moves, table: MigTable, states: list[int], name: str) -> Non
     if not fresh:
         return
     losses = np.array([move.loss for _, move in fresh], dtype=np.int64)
-    moves.loss = np.concatenate((moves.loss, losses))
-    moves.state = np.concatenate((moves.state, _column(number for number, _ in fresh)))
-    moves.tie = np.concatenate((moves.tie, _column(move.tie for _, move in fresh)))
-    moves.start += [move.start for _, move in fresh]
+    numbers = np.concatenate((moves.state, _column(number for number, _ in fresh)))
+    order = np.argsort(_column(states[number] for number in numbers), kind="stable")
+    moves.loss = np.concatenate((moves.loss, losses))[order]
+    moves.state = numbers[order]
+    moves.tie = np.concatenate((moves.tie, _column(move.tie for _, move in fresh)))[order]
+    starts = [*moves.start, *(move.start for _, move in fresh)]
+    moves.start = [starts[at] for at in order]
 
 
 def _column(values: Iterable[int]) -> Ints:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shared.core.cluster import Cluster
@@ -184,6 +184,7 @@ def test_no_room_is_said_only_if_the_gang_does_not_fit_without_the_movable(seed:
 
 @settings(max_examples=300, deadline=None)
 @given(seeds)
+@example(5223)
 def test_planning_leaves_no_trace_in_later_decisions_and_repeats_itself(seed: int) -> None:
     found = blocked(seed)
     if found is None:

@@ -98,6 +98,21 @@ def test_every_state_is_offered_once_the_cheapest_first() -> None:
     assert [state for _, state, _ in pool.offers("7g.80gb")] == [0]
 
 
+def test_what_a_pool_has_seen_before_decides_nothing() -> None:
+    small = a_table().profiles["1g.10gb"]
+    states = [small.occupy(0, start) for start in range(7)]
+    pool, other = a_pool(ProfileMix(), *states), a_pool(ProfileMix(), states[-1])
+    assert best(other, "2g.20gb")
+    for state in reversed(states[:-1]):
+        other.put(state)
+        assert best(other, "2g.20gb"), "asked in between, so that it learns one at a time"
+
+    offers = list(pool.offers("2g.20gb"))
+
+    assert offers == list(other.offers("2g.20gb"))
+    assert len({cost for cost, _, _ in offers}) < len(offers), "some cost the same"
+
+
 def test_a_state_in_which_no_gpu_is_any_more_is_not_offered() -> None:
     pool = a_pool(ProfileMix(), 0)
     assert best(pool, "1g.10gb")[0] == 0
