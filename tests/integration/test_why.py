@@ -2,88 +2,25 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator
 
-import msgspec
 import pytest
 
-from shared.core.decision import Reason
 from shared.core.lifecycle import State
 from shared.core.model import GpuRequest, GpuShare, Placement, PodPlacement, PodSet
-from shared.core.team_policy import AtLimit
 from shared.core.units import Resources
-from shared.events import plans, quotas, topics, workloads
+from shared.events import quotas, topics, workloads
 from tests.fixtures.servers import Database
 from tests.support import facts as telling
-from tests.support.facts import Fact, common
-from tests.support.gateway import (
-    Gateway,
-    publish_facts,
-    running_gateway,
-    running_projection,
-    until,
-)
-
-START = int(time.time() * 1000) - 60_000
-HOUR = 3_600
-PREEMPTOR: dict = {"workload_id": "w3", "team": "red", "queue": "red"}
+from tests.support.facts import common
+from tests.support.gateway import Gateway, publish_facts, running_projection, until
+from tests.support.two_teams import HOUR, START, queued, refused, running, two_teams
 
 
 @pytest.fixture
 async def gateway(kafka: str, database: Database, topic_prefix: str) -> AsyncIterator[Gateway]:
-    async with running_gateway(kafka, database.url("gateway"), topic_prefix) as running:
-        await running.organise("red", "blue")
-        await running.call("PUT", "/v1/cohorts/all", {})
-        for team in ("red", "blue"):
-            nominal = {"gpu_milli": 8000, "cpu_milli": 64_000, "memory_mib": 65_536}
-            body: dict = {"team": team, "cohort": "all"}
-            body["flavors"] = [{"flavor": "h100", "nominal": nominal}]
-            reply = await running.call(
-                "PUT", f"/v1/queues/{team}", body, headers={"If-Match": '"2"'}
-            )
-            assert reply.status in {200, 412}, reply.body
-        yield running
-
-
-def queued(
-    identifier: str,
-    team: str = "red",
-    *,
-    priority: int = 0,
-    after: int = 0,
-    products: tuple[str, ...] = (),
-) -> Fact:
-    return telling.queued(
-        identifier,
-        team,
-        pods=PodSet(gpu=GpuRequest(count=8), cpu_milli=4000, memory_mib=1024),
-        at_ms=START + after,
-        priority=priority,
-        seconds=HOUR,
-        products=products,
-    )
-
-
-def running(identifier: str, team: str, since_ms: int) -> list[Fact]:
-    charge = Resources(gpu_milli=8000, cpu_milli=4000, memory_mib=1024)
-    placement = Placement(flavor="h100", pods=(), charge=charge)
-    return telling.started(
-        identifier, team, placement=placement, at_ms=since_ms, submitted_at_ms=START
-    )
-
-
-def refused(identifier: str, **promised: int) -> Fact:
-    fact = quotas.QuotaRefused(
-        workload_id=identifier,
-        team="red",
-        queue="red",
-        reason=Reason.WAITING_FOR_QUOTA,
-        message="exceeded quota: all",
-        next_step="wait",
-        evidence={"requested_gpu_milli": 8000, **promised},
-    )
-    return topics.QUOTA_FACTS, fact
+    async with two_teams(kafka, database, topic_prefix) as running_one:
+        yield running_one
 
 
 async def test_one_who_waits_is_told_his_place_his_limits_and_who_ends_next(gateway: Gateway):
@@ -195,90 +132,6 @@ async def test_behind_the_head_of_a_strict_queue_it_is_told_who_that_is_now(gate
     assert "BehindStrictHead" != head["reason"]
 
 
-def told_of_quota() -> tuple[list[Fact], list[Fact]]:
-    """Two of red run, with its debts, use and budget; what comes late is older, but of blue."""
-    usage = quotas.QueueUsageTold(
-        queue="red", gpu_seconds=7_200, at_ms=int(time.time() * 1000), half_life_ms=86_400_000
-    )
-    spent = quotas.BudgetTold(
-        team="red",
-        month="2026-11",
-        percent=81,
-        at_ms=START,
-        at_limit=AtLimit.STOP,
-        spent_gpu_milli_hours=81,
-        limit_gpu_milli_hours=100,
-        spent_microdollars=0,
-        limit_microdollars=None,
-    )
-    debts = quotas.DebtsTold(debts={"red": 31_250, "all": -1}, at_ms=START)
-    earlier = quotas.DebtsTold(debts={"red": 40_000}, at_ms=START - 1)
-    older = msgspec.structs.replace(usage, gpu_seconds=1, at_ms=usage.at_ms - 1)
-    facts = [queued("w1"), queued("w2")]
-    facts += [*running("w1", "red", START), *running("w2", "red", START)]
-    facts += [(topics.QUOTA_FACTS, one) for one in (debts, usage, spent)]
-    theirs_told = msgspec.structs.replace(usage, queue="blue")
-    before = msgspec.structs.replace(spent, percent=1, at_ms=START - 1)
-    ended = msgspec.structs.replace(spent, team="blue", limit_gpu_milli_hours=None)
-    lately = (earlier, older, before, ended, theirs_told)
-    late: list[Fact] = [(topics.QUOTA_FACTS, one) for one in lately]
-    return facts, late
-
-
-async def test_queues_and_cohorts_tell_what_they_borrow_and_lend_shares_debts_use_and_budgets(
-    gateway: Gateway,
-):
-    facts, late = told_of_quota()
-
-    async with running_projection(gateway.settings):
-        await publish_facts(gateway.settings, facts, source="a", at_ms=START)
-
-        async def full():
-            reply = await gateway.call("GET", "/v1/queues/red")
-            used = reply.body["flavors"][0]["used"]["gpu_milli"]
-            body = reply.body
-            told = body["budget"] and body["usage_gpu_seconds"]
-            newest = body["debt_told_at_ms"] == START
-            return reply if used == 16_000 and told and newest else None
-
-        async def late_ones():  # what comes late and is older changes nothing
-            reply = await gateway.call("GET", "/v1/queues/blue")
-            return reply if reply.body["usage_gpu_seconds"] else None
-
-        await until(full)
-        await publish_facts(gateway.settings, late, source="b", at_ms=START + 1_000)
-        await until(late_ones)
-        red = (await gateway.call("GET", "/v1/queues/red")).body
-        blue = (await gateway.call("GET", "/v1/queues/blue")).body
-        cohort = (await gateway.call("GET", "/v1/cohorts/all")).body
-        listed = (await gateway.call("GET", "/v1/cohorts")).body["items"]
-
-    mine, theirs = red["flavors"][0], blue["flavors"][0]
-    assert (8_000, 0, 0) == tuple(
-        mine[one]["gpu_milli"] for one in ("borrowed", "lent", "available")
-    )
-    assert (0, 8_000, 0) == tuple(
-        theirs[one]["gpu_milli"] for one in ("borrowed", "lent", "available")
-    )
-    assert (500_000, 0) == (red["share_millionths"], blue["share_millionths"])
-    assert [cohort] == listed
-    debts_seen = [(one["debt_millionths"], one["debt_told_at_ms"]) for one in (red, cohort, blue)]
-    assert [(31_250, START), (-1, START), (0, None)] == debts_seen
-    pool = cohort["flavors"][0]
-    assert (16_000, 16_000) == (
-        pool["total_nominal"]["gpu_milli"],
-        pool["total_used"]["gpu_milli"],
-    )
-    assert (16_000, 0, 0, 0) == tuple(
-        pool[one]["gpu_milli"] for one in ("used", "borrowed", "lent", "available")
-    )
-    assert 7_190 < red["usage_gpu_seconds"] <= 7_200
-    assert (81, "2026-11", None) == tuple(
-        red["budget"][one] for one in ("percent", "month", "limit_microdollars")
-    )
-    assert blue["budget"] is None
-
-
 async def test_who_must_borrow_is_told_for_whose_debt_others_of_his_priority_go_first(
     gateway: Gateway,
 ):
@@ -314,84 +167,6 @@ async def test_who_must_borrow_is_told_for_whose_debt_others_of_his_priority_go_
     assert ("queued", None) == (owed["state"], owed["turn"])
     assert "queue blue owns enough for it (it uses 0 of its 8 h100 GPUs)" in owed["owed"]
     assert "" == higher["owed"]
-
-
-def accepted_plan(identifier: str) -> Fact:
-    """A workload of blue and one of red go for w3 of red."""
-    victims = tuple(
-        plans.PlannedVictim(workload_id=name, version=3, attempt=1, lost_gpu_ms=1_000)
-        for name in ("w1", "w2")
-    )
-    other = plans.RefusedAlternative(why="costs more", victims=("w1", "w2"), lost_gpu_ms=9_000)
-    fact = plans.EvictionPlanAccepted(
-        **PREEMPTOR,
-        plan_id=identifier,
-        flavor="h100",
-        rule="reclaim",
-        victims=victims,
-        alternatives=(other,),
-        expires_at_ms=START + 9_000,
-    )
-    return topics.WORKLOAD_FACTS, fact
-
-
-async def two_plans(gateway: Gateway) -> None:
-    """The first runs out of its time, by the second w3 starts."""
-    expired = plans.ReservationExpired(
-        **PREEMPTOR, plan_id="p1", reason="timed-out", message="m", expired_at_ms=START + 9_000
-    )
-    facts = [queued("w1", "blue"), queued("w2", "red"), accepted_plan("p1"), accepted_plan("p2")]
-    facts += [queued("w3"), *running("w3", "red", START + 500), (topics.WORKLOAD_FACTS, expired)]
-    await publish_facts(gateway.settings, facts, source="a", at_ms=START)
-
-    async def told():
-        items = (await gateway.call("GET", "/v1/preemptions")).body["items"]
-        known = {victim["team"] for one in items for victim in one["victims"]}  # of their own rows
-        outcomes = [one["outcome"] for one in items]
-        return outcomes == ["placed", "expired: timed-out"] and known == {"blue", "red"}
-
-    await until(told)
-
-
-async def test_a_preemption_is_one_record_with_its_cost_its_outcome_and_what_was_refused(
-    gateway: Gateway,
-):
-    async with running_projection(gateway.settings):
-        await two_plans(gateway)
-        first = (await gateway.call("GET", "/v1/preemptions?limit=1")).body
-        rest = await gateway.call("GET", f"/v1/preemptions?cursor={first['next_cursor']}")
-        late = await gateway.call("GET", f"/v1/preemptions?since={START + 60_000}")
-
-    (newest,), (oldest,) = first["items"], rest.body["items"]
-    assert ("p2", "p1") == (newest["plan_id"], oldest["plan_id"])
-    assert "expired: timed-out" == oldest["outcome"]
-    assert (2, 2_000, 2) == (
-        newest["victims_count"],
-        newest["lost_gpu_ms"],
-        newest["alternatives"][0]["victims_count"],
-    )
-    assert [] == late.body["items"]
-
-
-async def test_of_a_preemption_a_team_sees_its_own_victims_and_the_others_are_only_counted(
-    gateway: Gateway,
-):
-    await gateway.organise("green")
-    keys = {team: await gateway.key(team, "viewer") for team in ("red", "blue", "green")}
-
-    async with running_projection(gateway.settings):
-        await two_plans(gateway)
-        seen = {
-            team: (await gateway.call("GET", "/v1/preemptions", key=key)).body["items"]
-            for team, key in keys.items()
-        }
-
-    victims_seen = {
-        team: [one["workload_id"] for one in items[0]["victims"]] if items else None
-        for team, items in seen.items()
-    }
-    assert {"red": ["w2"], "blue": ["w1"], "green": None} == victims_seen
-    assert {2} == {one["victims_count"] for items in seen.values() for one in items}
 
 
 async def test_of_an_elastic_gang_it_is_told_how_much_of_it_runs(gateway: Gateway):
