@@ -88,14 +88,14 @@ async def bulk(door: Door, call: Call) -> web.Response:
     return answer(view, 202)
 
 
-async def _selected(door: Door, team: str | None, selection: Any) -> Sequence[Any]:  # noqa: ANN401  # Selection
+async def _selected(door: Door, team: str, selection: Any) -> Sequence[Any]:  # noqa: ANN401  # Selection
     return await door.reader.fetch(
         "SELECT id, team, state, cell FROM gateway.workload WHERE live"
         " AND ($1::text = '' OR team = $1)"
         " AND ($2::text = '' OR queue = $2) AND ($3::text = '' OR state = $3)"
         " AND ($4::jsonb = '{}' OR labels @> $4) AND (cardinality($5::text[]) = 0 OR id = ANY($5))"
         " ORDER BY submitted_at_ms, id LIMIT $6",
-        team or "",
+        team,
         selection.queue,
         selection.state.value if selection.state else "",
         msgspec.json.encode(selection.labels).decode(),

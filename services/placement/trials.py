@@ -262,9 +262,10 @@ class Trials:
 
     def _behind(self, record: Record, request: Hashable, refusal: Refusal) -> Refusal:
         """What `record` hears where its class rests: in a strict queue it was not meant itself."""
+        if record.nomination is None or not record.nomination.strict:
+            return refusal
         head = self._desk.waiting.head_at_rest(request)
-        nomination = record.nomination
-        if nomination is None or not nomination.strict or head in {None, record.workload.id}:
+        if head is None or head == record.workload.id:
             return refusal
         return behind_head(record.workload.queue, head)
 
