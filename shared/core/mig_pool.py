@@ -41,8 +41,11 @@ class _Moves:
         self.known = 0
         """States taken in, by number."""
         self.state: Ints = np.empty(0, dtype=np.int64)
+        """The number of the state."""
+        self.value: Ints = np.empty(0, dtype=np.int64)
+        """The state itself."""
         self.tie: Ints = np.empty(0, dtype=np.int64)
-        self.start: list[int] = []
+        self.start: Ints = np.empty(0, dtype=np.int64)
         self.loss: Ints = np.empty((0, plain), dtype=np.int64)
         """(moves, plain profiles)"""
 
@@ -85,7 +88,7 @@ class MigPool:
             at = int(cost.argmin())
             if cost[at] == NEVER:
                 return
-            yield int(cost[at]), self._states[moves.state[at]], moves.start[at]
+            yield int(cost[at]), int(moves.value[at]), int(moves.start[at])
             cost[moves.state == moves.state[at]] = NEVER
 
     def cheapest(self, states: Mapping[int, int], name: str) -> tuple[int, int]:
@@ -161,13 +164,13 @@ def _extend(moves: _Moves, table: MigTable, states: list[int], name: str) -> Non
     if not fresh:
         return
     losses = np.array([move.loss for _, move in fresh], dtype=np.int64)
-    numbers = np.concatenate((moves.state, _column(number for number, _ in fresh)))
-    order = np.argsort(_column(states[number] for number in numbers), kind="stable")
-    moves.loss = np.concatenate((moves.loss, losses))[order]
-    moves.state = numbers[order]
+    value = np.concatenate((moves.value, _column(states[number] for number, _ in fresh)))
+    order = np.argsort(value, kind="stable")
+    moves.value = value[order]
+    moves.state = np.concatenate((moves.state, _column(each for each, _ in fresh)))[order]
     moves.tie = np.concatenate((moves.tie, _column(move.tie for _, move in fresh)))[order]
-    starts = [*moves.start, *(move.start for _, move in fresh)]
-    moves.start = [starts[at] for at in order]
+    moves.start = np.concatenate((moves.start, _column(move.start for _, move in fresh)))[order]
+    moves.loss = np.concatenate((moves.loss, losses))[order]
 
 
 def _column(values: Iterable[int]) -> Ints:
