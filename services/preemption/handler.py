@@ -285,7 +285,9 @@ class PreemptionHandler:
         self.world.keep()
 
     def _removed(self, fact: nodes.NodeRemoved) -> None:
-        self._machine(fact.node, Machine(fact.generation, None))
+        known = self.memory.machines.get(fact.node)
+        if known is not None and known.node is not None:  # as placement does
+            self._machine(fact.node, Machine(fact.generation, None))
 
     def _machine(self, name: str, machine: Machine) -> None:
         known = self.memory.machines.get(name)

@@ -8,7 +8,14 @@ from shared.core.decision import Reason
 from shared.core.lifecycle import State
 from shared.core.quota.queue_policy import QueuePolicy, Reclaim
 from shared.core.value import replace
-from shared.events.nodes import KeptFor, NodeShunned, NodesKept, NodeUnshunned, SwitchingGpu
+from shared.events.nodes import (
+    KeptFor,
+    NodeRemoved,
+    NodeShunned,
+    NodesKept,
+    NodeUnshunned,
+    SwitchingGpu,
+)
 from shared.events.organisation import PriorityClassApplied, TeamApplied
 from shared.events.plans import EvictionPlanAccepted, EvictionPlanRefused, ReservationExpired
 from shared.events.pods import PodsResized, PodsRunning
@@ -76,6 +83,13 @@ def test_nobody_goes_for_an_equal_a_borrower_or_against_the_policy():
     cell.ask("e", "borrower", gpus=4)
 
     assert [] == cell.turn(1)
+
+
+def test_that_an_unknown_node_is_gone_does_not_make_its_first_report_old():
+    cell = Cell(nodes=0)
+    cell.hear(NodeRemoved(node="n7", generation=2), reported(a_node("n7", gpus=1), generation=2))
+
+    assert cell.handler.world.cluster.nodes["n7"].inventory
 
 
 def test_a_workload_that_can_never_fit_is_not_looked_at():
