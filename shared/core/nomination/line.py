@@ -76,6 +76,11 @@ class Line:
         return self.node.document is not None and self.node.document.strict
 
     @property
+    def team(self) -> str:
+        """Whose queue it is; "" before its document is known."""
+        return self.node.document.team if self.node.document is not None else ""
+
+    @property
     def held(self) -> bool:
         """Whether the queue takes nothing in."""
         document = self.node.document

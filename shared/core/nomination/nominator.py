@@ -124,13 +124,15 @@ class Nominator:
             self._agenda.reconsider(line)
 
     def restrict(self, team: str, restriction: Restriction | None) -> None:
-        """What the budget of a team permits from now on; open nominations are given anew."""
+        """What the budget of a team permits from now on; what differs then is given anew."""
+        lines = [one for one in self.lines.values() if one.team == team]
+        before = [self._permissions.within_nominal(one) for one in lines]
         if not self._permissions.restrict(team, restriction):
             return
-        for line in self.lines.values():
-            if line.node.document is not None and line.node.document.team == team:
+        for line, within_nominal in zip(lines, before, strict=True):
+            if self._permissions.within_nominal(line) != within_nominal:
                 give_anew(line)
-                self._agenda.reconsider(line)
+            self._agenda.reconsider(line)
 
     def gpu_milli_waiting(self) -> dict[str, dict[str, int]]:
         """By flavor and queue, what is asked for beside what is used (see `asked`)."""

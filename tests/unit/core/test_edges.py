@@ -15,6 +15,7 @@ from shared.core.model import (
     Slice,
 )
 from shared.core.node_links import LinkTable
+from shared.core.nomination.flavor_choice import Choice, FlavorKind
 from shared.core.nomination.settling import TURN_MAX
 from shared.core.placement import place
 from shared.core.quota.budget import Restriction
@@ -164,6 +165,19 @@ def test_a_budget_concerns_the_queues_of_its_team_alone() -> None:
     desk.core.restrict("red", Restriction(AtLimit.STOP, spent))
 
     assert desk.settle() == ["-w", "?w:BudgetSpent"]
+
+
+def test_a_budget_takes_back_only_what_differs_by_it() -> None:
+    desk = Desk(a_queue("q", flavors={"spot": 8}, team="red"))
+    desk.core.apply_flavor("spot", FlavorKind(("H100",), spot=True))
+    desk.queue(a_pending("w", choice=Choice(interruptible=True)))
+    spent = Refusal(reason=Reason.BUDGET_SPENT, message="spent", next_step="wait")
+
+    desk.core.restrict("red", Restriction(AtLimit.SPOT, spent))
+    assert desk.settle() == []
+
+    desk.core.restrict("red", Restriction(AtLimit.NOMINAL, spent))
+    assert desk.settle() == ["-w", "+w"]
 
 
 def test_a_thousand_queues_that_open_at_once_do_not_open_more_than_the_window() -> None:
