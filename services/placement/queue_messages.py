@@ -30,6 +30,7 @@ def nominated(cell: Cell, message: Received, fact: quotas.WorkloadNominated) -> 
         flavors=tuple(one.flavor for one in fact.flavors),
         strict=fact.strict,
         within_nominal=fact.within_nominal,
+        next_of_own=fact.next_of_own,
     )
     cell.desk.nominate(record, nomination, message)
     if cell.desk.reservations.of(record.workload.id) is not None:

@@ -28,6 +28,8 @@ class Nomination:
     strict: bool
     within_nominal: bool = False
     """It may not borrow."""
+    next_of_own: bool = False
+    """It may be placed within what its queue owns, and is not answered otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

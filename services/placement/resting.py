@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from services.placement.desk import Desk
 from services.placement.freed_room import FreedRoom, Room
 from services.placement.records import Record
+from services.placement.turns import OwnQuota
 from shared.core.decision import Reason, Refusal
 from shared.core.placement import helps
 
@@ -48,6 +49,8 @@ class Resting:
         self._reasons: dict[Hashable, Refusal] = {}
         self._lacks: dict[Hashable, Lack] = {}
         """Who was looked at the longest ago comes first."""
+        self._next: dict[Hashable, OwnQuota] = {}
+        """Who rests until his queue owns room for him again."""
         self._helps: dict[Hashable, bool] = {}
         """Whom the freed nodes can help, as far as it was asked since the last placement."""
         self._bereft: dict[Hashable, None] = {}
@@ -62,6 +65,7 @@ class Resting:
         known = self._reasons.get(request)
         self._reasons[request] = refusal
         self._lacks.pop(request, None)
+        self._next.pop(request, None)
         turns = self._desk.turns
         if turns.has_quota_everywhere(record) and not _strict(record):
             pins, borrows = self._desk.pins_for(record), turns.borrows(record.workload.id)
@@ -69,14 +73,20 @@ class Resting:
             self._lacks[request] = lack
         return known
 
-    def lacks(self, request: Hashable) -> Room | None:
-        """The room without which nothing helps the class; None where anything may."""
+    def lacks(self, request: Hashable) -> Room | OwnQuota | None:
+        """What without which nothing helps the class; None where anything may."""
         lack = self._lacks.get(request)
-        return lack.room if lack is not None else None
+        return lack.room if lack is not None else self._next.get(request)
 
     def forget(self, request: Hashable) -> None:
         """The class is tried anew, whatever it was told."""
         self._reasons.pop(request, None)
+
+    def until_owned(self, record: Record, request: Hashable) -> None:
+        """The class is to rest until its queue owns room for it, without a word."""
+        self._reasons.pop(request, None)
+        self._lacks.pop(request, None)
+        self._next[request] = self._desk.turns.own_quota(record)
 
     def trim(self) -> None:
         """Keep only those of classes that wait, once there are many."""
@@ -84,6 +94,9 @@ class Resting:
             waits = self._desk.waiting.waits
             self._reasons = {one: why for one, why in self._reasons.items() if waits(one)}
             self._lacks = {one: lack for one, lack in self._lacks.items() if waits(one)}
+        if len(self._next) > REASONS_MAX:
+            waits = self._desk.waiting.waits
+            self._next = {one: quota for one, quota in self._next.items() if waits(one)}
 
     # ── nodes that became freer ──
 
@@ -103,9 +116,11 @@ class Resting:
 
     # ── who may be helped ──
 
-    def is_free(self, room: Room) -> bool:
-        """Whether freed nodes may have something of this room."""
-        return bool(self._freed.nodes_for(room))
+    def is_free(self, lacked: Room | OwnQuota) -> bool:
+        """Whether freed nodes may have something of this room, or the queue owns some again."""
+        if isinstance(lacked, OwnQuota):
+            return self._desk.turns.owns_some(lacked)
+        return bool(self._freed.nodes_for(lacked))
 
     def can_help(self, record: Record, request: Hashable, queues: Collection[str]) -> bool:
         """Whether the freed nodes, or quota of `queues`, could help who does not lack nodes alone.
@@ -122,7 +137,9 @@ class Resting:
         return bool(names) and self._any_helps(names, record, self._desk.pins_for(record))
 
     def passes(self, record: Record, request: Hashable) -> bool:
-        """Whether what is left of the room that its class lacks is of no use to it."""
+        """Whether what is left of what its class lacks is of no use to it."""
+        if request in self._next:
+            return self._desk.turns.borrows(record.workload.id)
         room = self._lacks[request].room
         asked = (room, record.request_class, self._desk.pins_for(record))
         known = self._helps.get(asked)

@@ -54,6 +54,8 @@ class Trials:
         request = self._class(record)
         if not self._desk.waiting.resting(request):
             self.resting.forget(request)
+        elif _is_next(record):
+            pass  # quota has told it why it waits
         elif (reason := self.resting.reason(request)) is not None:
             # There is none where the head rests for its reserved room, and was never refused.
             self._desk.refuse(record, self._behind(record, request, reason), cause)
@@ -84,10 +86,11 @@ class Trials:
     def _class(self, record: Record) -> Hashable:
         nomination = record.nomination
         assert nomination is not None
-        if nomination.strict:
+        if nomination.strict and not nomination.next_of_own:
             return ("strict", record.workload.queue)
         waiting = self._desk.promises.waiting_class(record)
-        return (record.workload.queue, nomination.flavors, record.request_class, waiting)
+        kind = (record.workload.queue, nomination.flavors, record.request_class, waiting)
+        return (*kind, "next") if nomination.next_of_own else kind
 
     def run(self) -> None:
         """Wake what this batch can help, then place in order until nothing fits or the bound."""
@@ -185,6 +188,10 @@ class Trials:
         if self._reserved(record):
             self._rest(record)
             return 0
+        if _is_next(record) and self._desk.turns.borrows(record.workload.id):
+            self.resting.until_owned(record, self._class(record))
+            self._rest(record)
+            return 0
         answer = self._place(record)
         if isinstance(answer, Refusal):
             self._refused(record, answer)
@@ -228,6 +235,9 @@ class Trials:
         return answer if more == pins else place(desk.cluster, replaced(request, pins=more))
 
     def _refused(self, record: Record, refusal: Refusal) -> None:
+        if _is_next(record):  # its queue owns room for it: quota waits for an answer by now
+            assert record.nomination is not None
+            record.nomination = replaced(record.nomination, next_of_own=False)
         request = self._class(record)
         known = self.resting.refused(record, request, refusal)
         self._rest(record)
@@ -284,3 +294,8 @@ class Trials:
         cause = self._desk.last_cause
         name = cause.event.id if cause is not None else f"epoch-{self._desk.epoch}"
         return [deadline_message("trials", name, self._desk.epoch, now_ms)]
+
+
+def _is_next(record: Record) -> bool:
+    """Whether it may be placed within what its queue owns, and is not answered otherwise."""
+    return record.nomination is not None and record.nomination.next_of_own

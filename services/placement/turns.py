@@ -9,7 +9,7 @@ over a restart.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from services.placement.records import Record, Records
 from services.placement.usage import Usage
@@ -38,6 +38,14 @@ _UPSERT_DEBTS: Final = (
 )
 
 
+class OwnQuota(NamedTuple):
+    """Units (1 for those that are asked for, else 0) of any of these flavors in a queue."""
+
+    queue: str
+    flavors: tuple[str, ...]
+    units: Amount
+
+
 class Turns:
     """The order across queues in one cell."""
 
@@ -56,7 +64,7 @@ class Turns:
         """Whether ranks may have fallen since the index was rewound."""
         self._borrowing: dict[tuple[str, int], bool] = {}
         """By workload and number of nomination, as far as it was asked since quota changed."""
-        self._least_ranks: dict[tuple[str, tuple[str, ...], Amount], Rank] = {}
+        self._least_ranks: dict[OwnQuota, Rank] = {}
         self._seen_changes = 0
 
     async def load(self, reader: Reader) -> None:
@@ -108,17 +116,26 @@ class Turns:
 
     def rank_at_least(self, workload_id: str) -> Rank:
         """No larger than its `rank`: that of the smallest request of the same units."""
-        record = self._records.alive[workload_id]
+        return self._least_rank(self.own_quota(self._records.alive[workload_id]))
+
+    def own_quota(self, record: Record) -> OwnQuota:
+        """What its queue must own room in, if only for a part of it."""
         assert record.nomination is not None
-        self._forget_if_changed()
         gpu, cpu, memory = record.least
-        queue, flavors = record.workload.queue, record.nomination.flavors
         units = (int(gpu > 0), int(cpu > 0), int(memory > 0))
-        found = self._least_ranks.get((queue, flavors, units))
+        return OwnQuota(record.workload.queue, record.nomination.flavors, units)
+
+    def owns_some(self, quota: OwnQuota) -> bool:
+        """Whether the queue owns anything there that it does not hold."""
+        return not self._least_rank(quota)[0]
+
+    def _least_rank(self, quota: OwnQuota) -> Rank:
+        self._forget_if_changed()
+        found = self._least_ranks.get(quota)
         if found is None:
-            node = self._usage.tree.node(queue)
-            found = rank(node, flavors, units, self._used(queue))
-            self._least_ranks[queue, flavors, units] = found
+            node = self._usage.tree.node(quota.queue)
+            found = rank(node, quota.flavors, quota.units, self._used(quota.queue))
+            self._least_ranks[quota] = found
         return found
 
     def arrears(self, workload_id: str) -> Rank:

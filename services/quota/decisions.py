@@ -8,7 +8,7 @@ from typing import Any, Final
 from services.quota import metrics
 from services.quota.memory import Memory
 from shared.core.amounts import resources
-from shared.core.nomination.decision import Decision, Nominate, Refuse, Withdraw
+from shared.core.nomination.decision import Expect, Nominate, Refuse, Withdraw
 from shared.events.envelope import Received
 from shared.events.quotas import (
     NominationWithdrawn,
@@ -52,14 +52,17 @@ class Decisions:
         """All that the core decided since the last call."""
         for decision in self._memory.core.take():
             pending = decision.pending
-            self.emit(self._fact(decision), pending.id, cause)
+            if not isinstance(decision, Expect):
+                self.emit(self._fact(decision), pending.id, cause)
             if not isinstance(decision, Refuse):
                 self._memory.records.touch(pending)
-            if isinstance(decision, Nominate):
+            if isinstance(decision, Expect) or (
+                isinstance(decision, Nominate) and not decision.next_of_own
+            ):
                 now_ms = self._memory.now_ms
                 self._memory.answers.nominated(pending, decision.nomination, now_ms)
 
-    def _fact(self, decision: Decision) -> Wire:
+    def _fact(self, decision: Nominate | Withdraw | Refuse) -> Wire:
         match decision:
             case Nominate():
                 self._counts["nominated"] += 1
@@ -81,6 +84,7 @@ class Decisions:
             flavors=self._flavors(decision),
             strict=decision.strict,
             within_nominal=decision.within_nominal,
+            next_of_own=decision.next_of_own,
         )
 
     def _flavors(self, decision: Nominate) -> tuple[PermittedFlavor, ...]:

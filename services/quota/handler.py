@@ -9,6 +9,7 @@ free of both is nominated. Charges and places in a queue follow the facts alone.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
 import structlog
 
@@ -35,6 +36,11 @@ from shared.events.workloads import Wire
 from shared.ports.reader import Reader
 from shared.runtime.handler import Outcome
 
+LATE_MS: Final = 250
+"""Facts as old as that come from a system that does not keep up."""
+QUIET_MS: Final = 1_000
+"""After so long without a fact it does again."""
+
 _log = structlog.get_logger("quota")
 
 
@@ -52,6 +58,8 @@ class QuotaHandler:
         self.memory = Memory(self._half_life_ms)
         self._decisions = Decisions(self.memory, self._cell)
         self._turns = 0
+        self._late_at_ms = 0
+        """When facts were heard that were old already; 0 while the newest are young."""
         self._actions: Mapping[type[Wire], Action] = {
             **QueueFacts(self.memory).actions(),
             **LedgerFacts(self.memory).actions(),
@@ -101,11 +109,22 @@ class QuotaHandler:
         if messages:
             for fact in memory.budgets.review(now_ms, self._cell):
                 decisions.emit(fact, fact.team, messages[-1])
-            core.settle()
+            core.settle(announce=self._keeps_up(messages, now_ms))
             decisions.tell(messages[-1])
         outcome.writes.extend(memory.writes())
         self._measure()
         return outcome
+
+    def _keeps_up(self, messages: Sequence[Received], now_ms: int) -> bool:
+        """Whether the newest facts are young: who is next in old ones is so no more.
+
+        Where all CPUs are busy, placement would try in vain whom it was told of too late.
+        """
+        heard = [one for one in messages if not isinstance(one.event.payload, DeadlinePassed)]
+        if heard:
+            late = now_ms - heard[-1].event.time_ms > LATE_MS
+            self._late_at_ms = now_ms if late else 0
+        return not self._late_at_ms or now_ms >= self._late_at_ms + QUIET_MS
 
     def _measure(self) -> None:
         self._decisions.measure()
@@ -134,6 +153,7 @@ class QuotaHandler:
         memory = self.memory
         return (
             ("turn", 0 if memory.core.unsettled else None),
+            ("next", self._late_at_ms + QUIET_MS if memory.core.unannounced else None),
             ("answers", memory.answers.due_ms()),
             ("ended", memory.ended.due_ms()),
             ("usage", memory.history.due_ms()),

@@ -7,6 +7,7 @@ ever costs a sort or a search (mission Q3; fair share and use over time will joi
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator
 from typing import Final, Generic, Protocol, TypeVar
 
 OrderKey = tuple[int, int, int]
@@ -73,6 +74,20 @@ class Lineup(Generic[M]):
                 return member
             heapq.heappop(heap)
         return None
+
+    def in_order(self) -> Iterator[M]:
+        """The members, the first one first; the lineup may not change meanwhile.
+
+        O(log n) for each, and for each that was discarded before it.
+        """
+        heap, tickets = self._heap, self._tickets
+        ahead = [(heap[0][:3], 0)] if heap else []
+        while ahead:
+            (_, identifier, ticket), at = heapq.heappop(ahead)
+            if tickets.get(identifier) == ticket:
+                yield heap[at][3]
+            for child in range(2 * at + 1, min(2 * at + 3, len(heap))):
+                heapq.heappush(ahead, (heap[child][:3], child))
 
     def pop(self) -> M | None:
         """The first member, taken out."""

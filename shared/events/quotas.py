@@ -36,6 +36,9 @@ class WorkloadNominated(Wire, frozen=True, kw_only=True):
     """It may not borrow: its team has spent its budget."""
     strict: bool = False
     """In a strict FIFO queue nothing behind a refused workload is tried."""
+    next_of_own: bool = False
+    """It waits in quota's line as before, and is one of the next for what its queue owns: it may
+    be placed within that, and is not answered otherwise."""
 
 
 class NominationWithdrawn(Wire, frozen=True, kw_only=True):

@@ -99,6 +99,7 @@ class Asked:
             phase="waiting",
             flavor="",
             hopes_in="",
+            announced=False,
             charge=(0, 0, 0),
             offered=(),
             nomination=0,
@@ -130,7 +131,7 @@ class Asked:
             self.reached_ms, self.reached_at_ms = work.since_ms, self.reference.now_ms
 
     def reprioritised(self, work, command):
-        if work.phase in OPEN and command.priority != work.priority:
+        if command.priority != work.priority and (work.phase in OPEN or work.announced):
             self.take_back(work, "waiting")
             self.expected.add(work.id)
         work.priority = command.priority
@@ -179,13 +180,25 @@ class Asked:
         if work.phase in OPEN:
             self.uncount(work)
             work.hopes_in = ""
-        work.phase = phase
+        work.phase, work.announced = phase, False
 
     def give_back(self, work, fact):
         if work.phase == "placed":
             self.reference.charge(work.queue, work.flavor, work.charge, -1)
             work.phase, work.flavor, work.charge = "idle", "", (0, 0, 0)
             work.period[-1] = fact.released_at_ms
+            self.expect_next(work.queue)
+
+    def expect_next(self, queue):
+        """Placement tries who is announced and finds room within what his queue owns."""
+        reference = self.reference
+        told = [one for one in self.waiting(queue) if one.announced]
+        for work in sorted(told, key=key):
+            flavor = reference.own_room(work)
+            if flavor:
+                work.announced, work.phase, work.flavor = False, "offered", flavor
+                reference.promise(queue, flavor, work.request)
+                work.since_ms = reference.now_ms
 
     def enters(self, work, kept_by):
         work.kept_by.discard(kept_by)
@@ -194,7 +207,7 @@ class Asked:
 
     def leaves(self, work, kept_by):
         work.kept_by.add(kept_by)
-        if work.phase in OPEN:
+        if work.phase in OPEN or work.announced:
             self.expected.add(work.id)
         if work.phase != "placed":
             self.take_back(work, "idle")
@@ -213,7 +226,9 @@ class Asked:
         if work.id in self.expected:
             self.expected.discard(work.id)
             return
-        if self.stands(work):
+        if work.announced:
+            work.announced = False
+        elif self.stands(work):
             assert self.may_be_displaced(work), f"{work.id} is taken back without a reason"
             self.displaced = work
         else:
@@ -226,8 +241,11 @@ class Asked:
         been the reason for its own, and he would be nominated again.
         """
         reference, work = self.reference, self.reference.works[fact.workload.id]
+        if fact.next_of_own:
+            return self.announced(work, fact)
         displaced, self.displaced = self.displaced, None
         assert work.phase == "waiting"
+        work.announced = False
         assert self.may_go(work)
         assert (displaced.queue == work.queue) if displaced else not self.window_full(work.queue)
         work.offered = self.rules(work)
@@ -246,6 +264,14 @@ class Asked:
         if displaced:
             self.take_back(displaced, "waiting")
         work.phase, work.nomination, work.since_ms = "offered", fact.nomination, reference.now_ms
+
+    def announced(self, work, fact):
+        """It waits on; once all is settled it is held against the reference who is announced."""
+        assert work.phase == "waiting"
+        assert not work.announced, "it is announced already"
+        work.announced, work.nomination, work.offered = True, fact.nomination, self.rules(work)
+        told = tuple(one.flavor for one in fact.flavors)
+        assert (told, fact.strict, fact.within_nominal) == work.offered
 
     def check_turn(self, work, *, anywhere):
         """Nobody of its queue was before it; `anywhere`: nor of its tree, unless he goes too.
@@ -322,6 +348,7 @@ class Asked:
             pending = alive[work.id]
             for field in ("phase", "flavor", "hopes_in", "priority", "charge"):
                 assert getattr(pending, field) == getattr(work, field), (work.id, field)
+            assert (work.id in self.core.line(work.queue).announced) == work.announced
 
     def check_sums(self):
         for name in (*QUEUES, *COHORTS):
@@ -340,6 +367,11 @@ class Asked:
             assert other is None, f"{other} took the turn of {work.id}"
         for work in self.opened():
             assert self.stands(work), f"{work.id} is open under other rules"
+        for queue in QUEUES:
+            told = [one for one in self.waiting(queue) if one.announced]
+            names = [one.id for one in sorted(told, key=key)]
+            assert names == self.reference.next_few(queue), queue
+            assert all(self.stands(one) for one in told), "announced under other rules"
 
     def check_quiet(self):
         """All are answered: nobody waits who may hope that others make room."""

@@ -118,6 +118,13 @@ class Placed:
         document = self.reference.documents.get(work.queue)
         if document is None or document.held or document.draining:
             return ""
+        owned = [
+            one
+            for one in work.flavors
+            if self.reference.within_nominal(work.queue, one, work.request)
+        ]
+        if work.next_of_own and not owned:
+            return ""
         named = [one for one in work.flavors if one in document.flavors]
         for flavor in self.reference.to_try(work, named, only_nominal=work.only_nominal):
             quota = self.reference.fits_all(work.queue, flavor, work.request)
@@ -155,4 +162,5 @@ def nomination_of(fact):
         strict=fact.strict,
         only_nominal=fact.within_nominal,
         nomination=fact.nomination,
+        next_of_own=fact.next_of_own,
     )

@@ -9,6 +9,7 @@ from itertools import product
 from math import floor, log
 
 from shared.core.nomination.flavor_choice import UNTOLD
+from shared.core.nomination.next_of_own import LOOK_MAX, NEXT_MAX
 from shared.core.quota.queue_policy import Reclaim, WithinQueue
 from shared.core.quota.tree import DEPTH_MAX
 from shared.core.team_policy import AtLimit
@@ -167,6 +168,54 @@ class ReferenceQueue(ReferenceTree):
                 return flavor
             owed = owed and policy.reclaim is not Reclaim.NEVER
             if large and owed and self.across(queue, flavor, work.request, policy):
+                return flavor
+        return ""
+
+    def own_room(self, work):
+        """Where there is room for it within what its queue owns; "" for nowhere."""
+        for flavor in self.permitted(work):
+            own = self.within_nominal(work.queue, flavor, work.request)
+            if own and self.fits_all(work.queue, flavor, work.request):
+                return flavor
+        return ""
+
+    def next_few(self, queue):
+        """Who of those that wait is announced as the next for what the queue owns."""
+        document, found, sums = self.documents.get(queue), [], {}
+        works = [one for one in self.works.values() if one.queue == queue]
+        opened = [one for one in works if one.phase in OPEN]
+        if document is None or document.held or document.draining or not document.parent:
+            return found
+        waiting = sorted(
+            (one for one in works if one.phase == "waiting"),
+            key=lambda one: (-one.priority, one.at_ms, one.id),
+        )
+        for work in waiting[: LOOK_MAX if not document.strict else int(not opened)]:
+            flavor = self.next_in(work, sums)
+            if flavor and len(found) < NEXT_MAX:
+                found.append(work.id)
+                before = sums.get(flavor, (0, 0, 0))
+                sums[flavor] = tuple(one + more for one, more in zip(before, work.request))
+        return found
+
+    def next_in(self, work, sums):
+        """Where its queue owns so much beside `sums` and borrows none of it; "" for nowhere."""
+        for flavor in self.permitted(work):
+            within = self.within_nominal(work.queue, flavor, work.request)
+            hopes = [
+                one
+                for one in self.works.values()
+                if (one.queue, one.hopes_in) == (work.queue, flavor) and one.phase in OPEN
+            ]
+            if hopes or (self.at_limit(work) is AtLimit.NOMINAL and not within):
+                continue
+            beside = sums.get(flavor, (0, 0, 0))
+            asked = [unit for unit in UNITS if work.request[unit]]
+            if all(
+                self.used(work.queue, flavor, unit) <= self.owned(work.queue, flavor, unit)
+                and beside[unit] + work.request[unit] <= self.owned(work.queue, flavor, unit)
+                for unit in asked
+            ):
                 return flavor
         return ""
 

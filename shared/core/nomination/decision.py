@@ -22,6 +22,16 @@ class Nominate:
     """For each flavor, what the queue may borrow there now."""
     by_eviction: bool
     """It fits in none of them before others have made room."""
+    next_of_own: bool = False
+    """It waits on; placement may place it within what its queue owns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expect:
+    """`pending` was announced, and its queue owns room for it now: placement tries it by itself."""
+
+    pending: Pending
+    nomination: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,4 +50,4 @@ class Refuse:
     refusal: Refusal
 
 
-Decision = Nominate | Withdraw | Refuse
+Decision = Nominate | Expect | Withdraw | Refuse

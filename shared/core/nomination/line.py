@@ -7,6 +7,7 @@ of it does. So a change costs the number of different requests, not the number o
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator
 from typing import TypeVar
 
 from shared.core.amounts import Amount
@@ -35,6 +36,7 @@ class Line:
     """One queue: who waits, who is being tried, and who was told why."""
 
     __slots__ = (
+        "announced",
         "classes",
         "entries",
         "hoped",
@@ -67,6 +69,8 @@ class Line:
         """No waiting request is smaller in any unit; None when nobody waits."""
         self.hoped: dict[str, Amount] = {}
         """By flavor, requests of open nominations for which others must make room first."""
+        self.announced: dict[str, Pending] = {}
+        """By id, who waits here and is the next for what the queue owns, as placement knows."""
         self.use: dict[tuple[str, int], Amount] = {}
         """What is charged, by flavor and priority."""
 
@@ -130,6 +134,7 @@ class Line:
             if not self.classes:
                 self.least = None
         self.untold.discard(pending)
+        self.announced.pop(pending.id, None)
         if pending.told is not None:
             del self.told[pending.id]
             pending.told = None
@@ -148,6 +153,11 @@ class Line:
         """The first of all that wait. O(different requests)."""
         heads = self.heads()
         return heads[0][2].lineup.first() if heads else None
+
+    def in_order(self) -> Iterator[Pending]:
+        """All that wait, the first one first; the line may not change meanwhile."""
+        classes = (one.lineup.in_order() for one in self.classes.values())
+        return heapq.merge(*classes, key=lambda one: (one.key, one.id))
 
     def waiting(self) -> int:
         """Number of workloads that wait. O(different requests)."""

@@ -22,6 +22,7 @@ from shared.core.nomination.asked import gpu_milli_waiting
 from shared.core.nomination.decision import Decision, Refuse
 from shared.core.nomination.flavor_choice import FlavorKind
 from shared.core.nomination.line import Line
+from shared.core.nomination.next_of_own import could_be_next
 from shared.core.nomination.pending import Pending, Phase
 from shared.core.nomination.permission import NO_ROOM, Permissions
 from shared.core.nomination.settling import Settling
@@ -87,13 +88,18 @@ class Nominator:
         """The line of a queue, whether or not it has quota yet."""
         return self._agenda.line(queue)
 
-    def settle(self) -> None:
+    @property
+    def unannounced(self) -> bool:
+        """Whether `settle` was called without `announce` where others may be the next now."""
+        return bool(self._settling.unannounced)
+
+    def settle(self, *, announce: bool = True) -> None:
         """Nominate whoever may go now, and tell the first of the others why not.
 
         At most `TURN_MAX` nominations and as many withdrawals; `unsettled` says that a turn is
-        left.
+        left. `announce`: say who is next for what his queue owns (core/nomination/next_of_own.py).
         """
-        self._settling.settle(self.used)
+        self._settling.settle(self.used, announce=announce)
 
     # ── rules ────────────────────────────────────────────────────────────────────────────────
 
@@ -164,6 +170,10 @@ class Nominator:
         room = self._permissions.room(line, members) if passes else NO_ROOM
         if room.flavor:
             self.window.offer(line, members, pending, room)
+            if line.announced:  # it may borrow now
+                self._agenda.look_at(line)
+        elif could_be_next(line, self._permissions, pending):
+            self._agenda.look_at(line)
         else:
             self._teller.tell_more(line, None, self.open)
 
@@ -179,22 +189,27 @@ class Nominator:
     def leave(self, pending: Pending) -> None:
         """It is no longer to be nominated; an open nomination is withdrawn, a charge stays."""
         if pending.phase is Phase.WAITING:
-            line = self.lines[pending.queue]
-            line.leave(pending)
-            if line.strict:
-                self._agenda.look_at(line)
+            self.window.unannounce(self.lines[pending.queue], pending)
+            self._leave_line(pending)
         elif pending.phase in OPEN:
             self.window.withdraw(pending)
         if pending.phase is not Phase.PLACED:
             pending.phase = Phase.IDLE
+
+    def _leave_line(self, pending: Pending) -> None:
+        """It waits no more."""
+        line = self.lines[pending.queue]
+        if line.strict or line.announced:
+            self._agenda.look_at(line)
+        line.leave(pending)
 
     def forget(self, pending: Pending) -> None:
         """It is over: nothing of it stays, and there is nothing to take back."""
         self.released(pending)
         if pending.phase in OPEN:
             self.window.close(pending)
-        else:
-            self.leave(pending)
+        elif pending.phase is Phase.WAITING:
+            self._leave_line(pending)
         pending.phase = Phase.GONE
 
     def reprioritise(self, pending: Pending, priority: int) -> None:
@@ -224,9 +239,9 @@ class Nominator:
 
     def placed(self, pending: Pending, flavor: str, charge: Amount, attempt: int) -> None:
         """The ledger charged it; nothing that quota decided since stands against that."""
-        self.released(pending)
+        self._release(pending)
         if pending.phase is Phase.WAITING:
-            self.leave(pending)
+            self._leave_line(pending)
         elif pending.phase in OPEN:
             as_counted = pending.flavor == flavor and pending.request == charge
             self.window.close(pending, quota_freed=not as_counted)
@@ -238,6 +253,11 @@ class Nominator:
 
     def released(self, pending: Pending) -> None:
         """The ledger holds nothing for it any more; wakes only those whom that can help."""
+        if pending.phase is Phase.PLACED:
+            self._release(pending)
+            self.window.expect(self.lines[pending.queue])
+
+    def _release(self, pending: Pending) -> None:
         if pending.phase is not Phase.PLACED:
             return
         self.tree.charge(pending.queue, pending.flavor, pending.charge, -1)

@@ -111,6 +111,19 @@ class Permissions:
                 return Room(flavor, by_eviction=True)
         return NO_ROOM
 
+    def usable(self, line: Line, members: RequestClass) -> Sequence[str]:
+        """Permitted flavors in which the budget lets it go now."""
+        return self._may_use(line, self.permitted(line, members), members.request)
+
+    def own_room(self, line: Line, members: RequestClass) -> str:
+        """The first usable flavor with room at every level, within what the queue owns."""
+        request = members.request
+        for flavor in self.usable(line, members):
+            own = within_nominal(line.node, flavor, request)
+            if own and self.tree.blocked_by(line.node, flavor, request) is None:
+                return flavor
+        return ""
+
     def _may_use(self, line: Line, flavors: Sequence[str], request: Amount) -> Sequence[str]:
         """Those in which the budget lets it go now."""
         if not self.within_nominal(line):

@@ -13,6 +13,7 @@ from typing import Final
 
 from shared.core.nomination.agenda import Agenda
 from shared.core.nomination.line import Line
+from shared.core.nomination.next_of_own import next_few
 from shared.core.nomination.permission import Permissions
 from shared.core.nomination.telling import Teller
 from shared.core.nomination.turns import Turn, Use, take_turns
@@ -33,14 +34,19 @@ class Settling:
         self._window = window
         self._permissions = permissions
         self._teller = teller
+        self.unannounced: dict[str, Line] = {}
+        """Where others may have become the next since it was told who is."""
 
     @property
     def contended(self) -> bool:
         """Whether one turn could fill the window: then queues take it in their order."""
         return self._window.count + TURN_MAX > self._window.open_max
 
-    def settle(self, used: Use) -> None:
-        """Look at the lines that are due; those with more to do are due again."""
+    def settle(self, used: Use, *, announce: bool) -> None:
+        """Look at the lines that are due; those with more to do are due again.
+
+        Without `announce` it stays as it is who is announced, until a later call.
+        """
         lines = self._agenda.take()
         self._permissions.hope.forget()
         share = max(1, TURN_MAX // max(1, len(lines)))
@@ -48,10 +54,24 @@ class Settling:
             self._recheck(line, share)
         ready = [line for line in lines if not line.suspects and not line.held]
         left = self._go(ready, share, used)
+        self._announce(lines, left, announce=announce)
         for line in lines:
             self._teller.tell_line(line, self._window.count)
         for line in (*left, *(one for one in lines if one.suspects)):
             self._agenda.look_at(line)
+
+    def _announce(self, lines: Sequence[Line], left: Sequence[Line], *, announce: bool) -> None:
+        """Tell placement who is next, but where it is not settled yet who goes."""
+        later = {line.name for line in left}
+        for line in lines:
+            if line.retell:  # under rules that hold no more
+                self._window.announce(line, {})
+            if line.name not in later and not line.suspects:
+                self.unannounced[line.name] = line
+        if announce:
+            for line in self.unannounced.values():
+                self._window.announce(line, next_few(line, self._permissions))
+            self.unannounced.clear()
 
     def _recheck(self, line: Line, share: int) -> None:
         """Withdraw nominations that the rules would not give any more, or not like this."""

@@ -7,10 +7,12 @@ comes before an open and refused one of its queue takes its turn.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from shared.core.nomination.agenda import Agenda
-from shared.core.nomination.decision import Decision, Nominate, Withdraw
+from shared.core.nomination.decision import Decision, Expect, Nominate, Withdraw
 from shared.core.nomination.line import Line, RequestClass
 from shared.core.nomination.pending import Pending, Phase
 from shared.core.nomination.permission import Permissions, Room
@@ -62,18 +64,24 @@ class Window:
 
     def offer(self, line: Line, members: RequestClass, pending: Pending, room: Room) -> None:
         """Nominate one that waits."""
-        line.leave(pending)
-        pending.phase = Phase.OFFERED
+        self._open(line, members, pending)
         pending.nomination += 1
-        pending.offered = members.flavors
-        line.open[pending.id] = pending
-        self.count += 1
         self.decisions.append(self._nomination(line, members, pending, room))
         if room.by_eviction:
             line.hope(pending, room.flavor)
         else:
-            pending.flavor = room.flavor
-            self._tree.promise(line.name, room.flavor, pending.request)
+            self._promise(line, pending, room.flavor)
+
+    def _open(self, line: Line, members: RequestClass, pending: Pending) -> None:
+        line.leave(pending)
+        pending.phase = Phase.OFFERED
+        pending.offered = members.flavors
+        line.open[pending.id] = pending
+        self.count += 1
+
+    def _promise(self, line: Line, pending: Pending, flavor: str) -> None:
+        pending.flavor = flavor
+        self._tree.promise(line.name, flavor, pending.request)
 
     def _nomination(
         self, line: Line, members: RequestClass, pending: Pending, room: Room
@@ -87,6 +95,33 @@ class Window:
             tuple(self._permissions.borrowable(line, one) for one in members.flavors),
             room.by_eviction,
         )
+
+    def announce(self, line: Line, few: Mapping[str, Pending]) -> None:
+        """Let placement know these and no others as the next for what the queue owns."""
+        for one in [one for name, one in line.announced.items() if name not in few]:
+            self.unannounce(line, one)
+        for name, pending in few.items():
+            if name not in line.announced:
+                line.announced[name] = pending
+                pending.nomination += 1
+                members = line.classes[pending.request, pending.choice]
+                told = self._nomination(line, members, pending, Room(""))
+                self.decisions.append(replace(told, next_of_own=True))
+
+    def expect(self, line: Line) -> None:
+        """The queue gave something back: placement tries those it knows of, within what it owns."""
+        for pending in sorted(line.announced.values(), key=lambda one: (one.key, one.id)):
+            members = line.classes[pending.request, pending.choice]
+            flavor = self._permissions.own_room(line, members)
+            if flavor:
+                self._open(line, members, pending)
+                self._promise(line, pending, flavor)
+                self.decisions.append(Expect(pending, pending.nomination))
+
+    def unannounce(self, line: Line, pending: Pending) -> None:
+        """It is not the next any more, if it was."""
+        if line.announced.pop(pending.id, None) is not None:
+            self.decisions.append(Withdraw(pending, pending.nomination))
 
     def restore(self, line: Line, pending: Pending) -> None:
         """Put back one that was open, in its phase and flavor."""

@@ -1,6 +1,6 @@
 """Valid objects that name only what matters to a test of quota."""
 
-from shared.core.nomination.decision import Nominate, Refuse, Withdraw
+from shared.core.nomination.decision import Expect, Nominate, Refuse, Withdraw
 from shared.core.nomination.flavor_choice import Choice
 from shared.core.nomination.nominator import Nominator
 from shared.core.nomination.pending import Pending
@@ -62,6 +62,8 @@ class Desk:
         self.offers = {}
         self.hopes = {}
         """Whether others must make room first, by workload."""
+        self.announced = {}
+        """Nominations of those who wait on, by workload; what becomes of them is not told."""
         for document in documents:
             assert self.core.apply(document)[1] == ""
         self.settle()
@@ -84,11 +86,26 @@ class Desk:
         turns = 0
         while True:
             self.core.settle()
-            said += [self._short(one) for one in self.core.take()]
+            said += [self._short(one) for one in self.core.take() if not self._announces(one)]
             turns += 1
             assert turns < 1000, "the turns never end"
             if not self.core.unsettled:
                 return said
+
+    def _announces(self, decision):
+        match decision:
+            case Expect(pending, nomination):
+                assert self.announced.pop(pending.id) == nomination == pending.nomination
+                return True
+            case Nominate(pending, nomination, next_of_own=True):
+                assert nomination == pending.nomination
+                self.announced[pending.id] = nomination
+                return True
+            case Withdraw(pending, nomination) if self.announced.get(pending.id) == nomination:
+                del self.announced[pending.id]
+                return True
+            case _:
+                return False
 
     def _short(self, decision):
         match decision:

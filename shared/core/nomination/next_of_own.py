@@ -1,0 +1,93 @@
+"""Who of a queue placement is told ahead: the next for what the queue owns and holds itself.
+
+Placement hears first when work of the queue ends. If it did not know who is next, it would leave
+the room empty until quota has heard of it and nominates, or give what the queue owns to a borrower
+that waits, from whom the owner would get it back by eviction only (docs/adr/0050). So the first few
+that wait, in sum no more than the queue owns, are announced. That promises nothing and is no open
+nomination: they wait on in their line. Once the queue has given back enough, placement tries them
+by itself; quota, which hears of it later, counts them from then on as nominated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from shared.core.amounts import Amount, fits
+from shared.core.nomination.line import Line
+from shared.core.nomination.pending import Pending
+from shared.core.nomination.permission import Permissions
+from shared.core.quota.tree import NOTHING
+
+NEXT_MAX: Final = 8
+"""In each queue: about what may end there between a start and the next nomination."""
+LOOK_MAX: Final = 2 * NEXT_MAX
+"""So many that wait are looked at, the first ones."""
+
+
+def next_few(line: Line, permissions: Permissions) -> dict[str, Pending]:
+    """By id, in order, who is to be announced. O(different requests) where the queue may lend.
+
+    Of a strict queue its head alone, if nobody is tried before it.
+    """
+    found: dict[str, Pending] = {}
+    sums: dict[str, Amount] = {}
+    few = LOOK_MAX if not line.strict else int(not line.open)
+    for pending in islice(line.in_order(), few) if _lends(line) else ():
+        flavor = next(_flavors(line, permissions, pending, sums), "")
+        if flavor:
+            found[pending.id] = pending
+            sums[flavor] = _plus(sums.get(flavor, NOTHING), pending.request)
+        if len(found) == NEXT_MAX:
+            break
+    return found
+
+
+def could_be_next(line: Line, permissions: Permissions, pending: Pending) -> bool:
+    """Whether one that begins to wait could be announced beside those before it. O(1)."""
+    before = [one for one in line.announced.values() if _order(one) < _order(pending)]
+    if len(before) >= NEXT_MAX or not _lends(line):
+        return False
+    return next(_flavors(line, permissions, pending, {}), "") != ""
+
+
+def _lends(line: Line) -> bool:
+    """Whether others could get what the queue owns, of which it holds no more than that."""
+    node = line.node
+    if line.held or node.parent is None or node.document is None:
+        return False
+    return any(
+        held <= own and own for one in node.document.flavors for held, own in _units(line, one)
+    )
+
+
+def _flavors(
+    line: Line, permissions: Permissions, pending: Pending, sums: dict[str, Amount]
+) -> Iterator[str]:
+    """Where its queue owns so much beside `sums`, borrows none of it, and nobody of it hopes."""
+    request = pending.request
+    members = line.classes[request, pending.choice]
+    for flavor in permissions.usable(line, members):
+        if (
+            fits(request, sums.get(flavor, NOTHING), line.node.owned(flavor))
+            and flavor not in line.hoped
+            and not any(
+                asked and held > own
+                for asked, (held, own) in zip(request, _units(line, flavor), strict=True)
+            )
+        ):
+            yield flavor
+
+
+def _units(line: Line, flavor: str) -> Iterator[tuple[int, int]]:
+    """Of each unit what is taken, and what is owned."""
+    return zip(line.node.taken(flavor), line.node.owned(flavor), strict=True)
+
+
+def _order(pending: Pending) -> tuple[tuple[int, int, int], str]:
+    return pending.key, pending.id
+
+
+def _plus(one: Amount, other: Amount) -> Amount:
+    return one[0] + other[0], one[1] + other[1], one[2] + other[2]
