@@ -65,7 +65,6 @@ class Resting:
         known = self._reasons.get(request)
         self._reasons[request] = refusal
         self._lacks.pop(request, None)
-        self._next.pop(request, None)
         turns = self._desk.turns
         if turns.has_quota_everywhere(record) and not _strict(record):
             pins, borrows = self._desk.pins_for(record), turns.borrows(record.workload.id)
@@ -84,8 +83,6 @@ class Resting:
 
     def until_owned(self, record: Record, request: Hashable) -> None:
         """The class is to rest until its queue owns room for it, without a word."""
-        self._reasons.pop(request, None)
-        self._lacks.pop(request, None)
         self._next[request] = self._desk.turns.own_quota(record)
 
     def trim(self) -> None:

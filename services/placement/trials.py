@@ -54,10 +54,9 @@ class Trials:
         request = self._class(record)
         if not self._desk.waiting.resting(request):
             self.resting.forget(request)
-        elif _is_next(record):
-            pass  # quota has told it why it waits
         elif (reason := self.resting.reason(request)) is not None:
-            # There is none where the head rests for its reserved room, and was never refused.
+            # There is none where the head rests for its reserved room, or is the next for what
+            # its queue owns: neither was refused.
             self._desk.refuse(record, self._behind(record, request, reason), cause)
 
     def reserve(self, record: Record) -> None:
@@ -86,10 +85,10 @@ class Trials:
     def _class(self, record: Record) -> Hashable:
         nomination = record.nomination
         assert nomination is not None
-        if nomination.strict and not nomination.next_of_own:
-            return ("strict", record.workload.queue)
-        waiting = self._desk.promises.waiting_class(record)
-        kind = (record.workload.queue, nomination.flavors, record.request_class, waiting)
+        kind: tuple[Hashable, ...] = ("strict", record.workload.queue)
+        if not nomination.strict:
+            waiting = self._desk.promises.waiting_class(record)
+            kind = (record.workload.queue, nomination.flavors, record.request_class, waiting)
         return (*kind, "next") if nomination.next_of_own else kind
 
     def run(self) -> None:

@@ -197,7 +197,8 @@ class PreemptionHandler:
 
     def _nominated(self, fact: quotas.WorkloadNominated) -> None:
         self.memory.nominated(fact)
-        self.planner.nominated(fact.workload.id)
+        if not fact.next_of_own:  # nobody goes for it before it is refused
+            self.planner.nominated(fact.workload.id)
 
     def _refused(self, fact: workloads.PlacementRefused) -> None:
         solvable = fact.reason in SOLVABLE

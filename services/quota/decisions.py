@@ -56,9 +56,7 @@ class Decisions:
                 self.emit(self._fact(decision), pending.id, cause)
             if not isinstance(decision, Refuse):
                 self._memory.records.touch(pending)
-            if isinstance(decision, Expect) or (
-                isinstance(decision, Nominate) and not decision.next_of_own
-            ):
+            if isinstance(decision, Nominate | Expect):
                 now_ms = self._memory.now_ms
                 self._memory.answers.nominated(pending, decision.nomination, now_ms)
 

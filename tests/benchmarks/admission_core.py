@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from shared.core.nomination.decision import Nominate
+from shared.core.nomination.decision import Decision, Expect, Nominate
 from shared.core.nomination.nominator import Nominator
 from shared.core.nomination.pending import Pending
 from shared.core.quota.tree import FlavorLimits, QuotaDocument, QuotaTree
@@ -78,7 +78,7 @@ class _World:
         """Draw conclusions; of what is nominated runs what there is quota for."""
         while True:
             self.core.settle()
-            chosen = [one.pending for one in self.core.take() if isinstance(one, Nominate)]
+            chosen = [one.pending for one in self.core.take() if _is_tried(one)]
             for pending in chosen:
                 self._index.add(pending.id, (pending.queue, pending.request), pending.key)
             while (identifier := self._index.pop()) is not None:
@@ -110,6 +110,12 @@ class _World:
 
     def _root(self, pending: Pending) -> str:
         return self._ledger.node(pending.queue).root.name
+
+
+def _is_tried(decision: Decision) -> bool:
+    """Whether placement tries it now; who is announced it only remembers."""
+    nominated = isinstance(decision, Nominate) and not decision.next_of_own
+    return nominated or isinstance(decision, Expect)
 
 
 def measure(shape: Shape) -> dict[str, Any]:

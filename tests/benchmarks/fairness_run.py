@@ -214,7 +214,7 @@ class Run:
     def _settle(self) -> None:
         heads = set[str]()
         while True:
-            self.core.settle()
+            self.core.settle(announce=False)  # it hears of each end at once
             for decision in self.core.take():
                 if isinstance(decision, Nominate):
                     pending = decision.pending

@@ -242,7 +242,8 @@ class Asked:
         """
         reference, work = self.reference, self.reference.works[fact.workload.id]
         if fact.next_of_own:
-            return self.announced(work, fact)
+            self.announced(work, fact)
+            return
         displaced, self.displaced = self.displaced, None
         assert work.phase == "waiting"
         work.announced = False

@@ -9,7 +9,7 @@ from itertools import product
 from math import floor, log
 
 from shared.core.nomination.flavor_choice import UNTOLD
-from shared.core.nomination.next_of_own import LOOK_MAX, NEXT_MAX
+from shared.core.nomination.next_of_own import NEXT_MAX
 from shared.core.quota.queue_policy import Reclaim, WithinQueue
 from shared.core.quota.tree import DEPTH_MAX
 from shared.core.team_policy import AtLimit
@@ -181,7 +181,9 @@ class ReferenceQueue(ReferenceTree):
 
     def next_few(self, queue):
         """Who of those that wait is announced as the next for what the queue owns."""
-        document, found, sums = self.documents.get(queue), [], {}
+        document = self.documents.get(queue)
+        found: list = []
+        sums: dict = {}
         works = [one for one in self.works.values() if one.queue == queue]
         opened = [one for one in works if one.phase in OPEN]
         if document is None or document.held or document.draining or not document.parent:
@@ -190,12 +192,14 @@ class ReferenceQueue(ReferenceTree):
             (one for one in works if one.phase == "waiting"),
             key=lambda one: (-one.priority, one.at_ms, one.id),
         )
-        for work in waiting[: LOOK_MAX if not document.strict else int(not opened)]:
+        for work in waiting if not document.strict else waiting[: not opened]:
             flavor = self.next_in(work, sums)
             if flavor and len(found) < NEXT_MAX:
                 found.append(work.id)
                 before = sums.get(flavor, (0, 0, 0))
-                sums[flavor] = tuple(one + more for one, more in zip(before, work.request))
+                sums[flavor] = tuple(
+                    one + more for one, more in zip(before, work.request, strict=True)
+                )
         return found
 
     def next_in(self, work, sums):

@@ -28,7 +28,7 @@ class Nominate:
 
 @dataclass(frozen=True, slots=True)
 class Expect:
-    """`pending` was announced, and its queue owns room for it now: placement tries it by itself."""
+    """`pending` was announced, and its queue owns room for it now: placement tries it."""
 
     pending: Pending
     nomination: int

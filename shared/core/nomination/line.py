@@ -7,7 +7,6 @@ of it does. So a change costs the number of different requests, not the number o
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
 from typing import TypeVar
 
 from shared.core.amounts import Amount
@@ -153,11 +152,6 @@ class Line:
         """The first of all that wait. O(different requests)."""
         heads = self.heads()
         return heads[0][2].lineup.first() if heads else None
-
-    def in_order(self) -> Iterator[Pending]:
-        """All that wait, the first one first; the line may not change meanwhile."""
-        classes = (one.lineup.in_order() for one in self.classes.values())
-        return heapq.merge(*classes, key=lambda one: (one.key, one.id))
 
     def waiting(self) -> int:
         """Number of workloads that wait. O(different requests)."""

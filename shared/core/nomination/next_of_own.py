@@ -2,28 +2,27 @@
 
 Placement hears first when work of the queue ends. If it did not know who is next, it would leave
 the room empty until quota has heard of it and nominates, or give what the queue owns to a borrower
-that waits, from whom the owner would get it back by eviction only (docs/adr/0050). So the first few
-that wait, in sum no more than the queue owns, are announced. That promises nothing and is no open
-nomination: they wait on in their line. Once the queue has given back enough, placement tries them
-by itself; quota, which hears of it later, counts them from then on as nominated.
+that waits, from whom the owner would get it back by eviction only (docs/adr/0050). So the first
+few that wait, in sum no more than the queue owns, are announced. That promises nothing and is no
+open nomination: they wait on in their line. Once the queue has given back enough, placement tries
+them by itself; quota, which hears of it later, counts them from then on as nominated.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
-from itertools import islice
+from functools import reduce
 from typing import Final
 
 from shared.core.amounts import Amount, fits
-from shared.core.nomination.line import Line
+from shared.core.nomination.line import Line, RequestClass
 from shared.core.nomination.pending import Pending
 from shared.core.nomination.permission import Permissions
 from shared.core.quota.tree import NOTHING
 
 NEXT_MAX: Final = 8
 """In each queue: about what may end there between a start and the next nomination."""
-LOOK_MAX: Final = 2 * NEXT_MAX
-"""So many that wait are looked at, the first ones."""
 
 
 def next_few(line: Line, permissions: Permissions) -> dict[str, Pending]:
@@ -32,24 +31,61 @@ def next_few(line: Line, permissions: Permissions) -> dict[str, Pending]:
     Of a strict queue its head alone, if nobody is tried before it.
     """
     found: dict[str, Pending] = {}
+    if not _lends(line) or (line.strict and line.open):
+        return found
     sums: dict[str, Amount] = {}
-    few = LOOK_MAX if not line.strict else int(not line.open)
-    for pending in islice(line.in_order(), few) if _lends(line) else ():
-        flavor = next(_flavors(line, permissions, pending, sums), "")
+    ready = [Candidate(members) for members in line.classes.values()]
+    heapq.heapify(ready)
+    while ready and len(found) < NEXT_MAX:
+        first = ready[0]
+        flavor = next(_flavors(line, permissions, first.members, sums), "")
         if flavor:
-            found[pending.id] = pending
-            sums[flavor] = _plus(sums.get(flavor, NOTHING), pending.request)
-        if len(found) == NEXT_MAX:
+            found[first.pending.id] = first.pending
+            sums[flavor] = _plus(sums.get(flavor, NOTHING), first.members.request)
+        if line.strict:
             break
+        if flavor and first.moves_on():
+            heapq.heapreplace(ready, first)
+        else:  # who asks for the same finds no more
+            heapq.heappop(ready)
     return found
 
 
+class Candidate:
+    """The first of a class of equal requests that was not looked at; smaller comes before."""
+
+    __slots__ = ("_rest", "members", "pending")
+
+    def __init__(self, members: RequestClass) -> None:
+        self.members = members
+        self._rest = members.lineup.in_order()
+        self.pending = next(self._rest)
+
+    def moves_on(self) -> bool:
+        """Whether there is a next one."""
+        following = next(self._rest, None)
+        self.pending = following if following is not None else self.pending
+        return following is not None
+
+    def __lt__(self, other: Candidate) -> bool:
+        """By the order of the queue."""
+        return _order(self.pending) < _order(other.pending)
+
+
 def could_be_next(line: Line, permissions: Permissions, pending: Pending) -> bool:
-    """Whether one that begins to wait could be announced beside those before it. O(1)."""
+    """Whether one that begins to wait could be announced beside those before it. O(1).
+
+    In which flavors those are is not known where there are several.
+    """
     before = [one for one in line.announced.values() if _order(one) < _order(pending)]
     if len(before) >= NEXT_MAX or not _lends(line):
         return False
-    return next(_flavors(line, permissions, pending, {}), "") != ""
+    sums: dict[str, Amount] = {}
+    if line.node.document is not None and len(line.node.document.flavors) == 1:
+        (flavor,) = line.node.document.flavors
+        sums[flavor] = reduce(_plus, (one.request for one in before), NOTHING)
+    members = line.classes[pending.request, pending.choice]
+    return next(_flavors(line, permissions, members, sums), "") != ""
 
 
 def _lends(line: Line) -> bool:
@@ -63,11 +99,10 @@ def _lends(line: Line) -> bool:
 
 
 def _flavors(
-    line: Line, permissions: Permissions, pending: Pending, sums: dict[str, Amount]
+    line: Line, permissions: Permissions, members: RequestClass, sums: dict[str, Amount]
 ) -> Iterator[str]:
     """Where its queue owns so much beside `sums`, borrows none of it, and nobody of it hopes."""
-    request = pending.request
-    members = line.classes[request, pending.choice]
+    request = members.request
     for flavor in permissions.usable(line, members):
         if (
             fits(request, sums.get(flavor, NOTHING), line.node.owned(flavor))

@@ -171,11 +171,11 @@ class Nominator:
         if room.flavor:
             self.window.offer(line, members, pending, room)
             if line.announced:  # it may borrow now
-                self._agenda.look_at(line)
-        elif could_be_next(line, self._permissions, pending):
-            self._agenda.look_at(line)
-        else:
-            self._teller.tell_more(line, None, self.open)
+                self._settling.unannounced[line.name] = line
+            return
+        self._teller.tell_more(line, None, self.open)
+        if could_be_next(line, self._permissions, pending):
+            self._settling.unannounced[line.name] = line
 
     def _others_decide(self, line: Line, *, alone: bool) -> bool:
         """Whether more than its own fit decides about one that enters."""
@@ -189,18 +189,21 @@ class Nominator:
     def leave(self, pending: Pending) -> None:
         """It is no longer to be nominated; an open nomination is withdrawn, a charge stays."""
         if pending.phase is Phase.WAITING:
-            self.window.unannounce(self.lines[pending.queue], pending)
-            self._leave_line(pending)
+            self._leave_line(pending, tell=True)
         elif pending.phase in OPEN:
             self.window.withdraw(pending)
         if pending.phase is not Phase.PLACED:
             pending.phase = Phase.IDLE
 
-    def _leave_line(self, pending: Pending) -> None:
-        """It waits no more."""
+    def _leave_line(self, pending: Pending, *, tell: bool = False) -> None:
+        """It waits no more; placement does not know that yet where it is to `tell`."""
         line = self.lines[pending.queue]
-        if line.strict or line.announced:
+        if line.strict:
             self._agenda.look_at(line)
+        if line.announced:
+            self._settling.unannounced[line.name] = line
+        if tell:
+            self.window.unannounce(line, pending)
         line.leave(pending)
 
     def forget(self, pending: Pending) -> None:

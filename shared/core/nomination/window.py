@@ -109,7 +109,7 @@ class Window:
                 self.decisions.append(replace(told, next_of_own=True))
 
     def expect(self, line: Line) -> None:
-        """The queue gave something back: placement tries those it knows of, within what it owns."""
+        """The queue gave something back: placement tries whom it knows, within what it owns."""
         for pending in sorted(line.announced.values(), key=lambda one: (one.key, one.id)):
             members = line.classes[pending.request, pending.choice]
             flavor = self._permissions.own_room(line, members)
@@ -159,6 +159,8 @@ class Window:
             line.hope(pending, "")
             self._agenda.wake(pending.queue)
         del line.open[pending.id]
+        if line.strict and line.classes:  # its head may be announced now
+            self._agenda.look_at(line)
         self.count -= 1
         pending.phase = Phase.IDLE
         if window_freed and self._blocked:

@@ -2,6 +2,9 @@
 
 import random
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from shared.core.nomination.pending import Pending
 from shared.core.ordering import Lineup, order_key
 from tests.unit.quota.builders import a_pending
@@ -75,3 +78,19 @@ def test_what_has_left_is_not_kept_for_ever():
         lineup.discard(one)
 
     assert len(lineup._heap) <= 67
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=80))
+def test_members_in_order_are_those_that_would_be_popped(steps):
+    lineup: Lineup[Pending] = Lineup()
+    members = [a_pending(f"w{i:04}", at=at) for i, (at, _) in enumerate(steps)]
+    for one in members:
+        lineup.push(one)
+    for one, (_, leaves) in zip(members, steps, strict=True):
+        if leaves:
+            lineup.discard(one)
+
+    seen = list(lineup.in_order())
+
+    assert seen == [lineup.pop() for _ in seen]
+    assert lineup.pop() is None

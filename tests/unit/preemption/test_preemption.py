@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace as changed
 
 from shared.core.decision import Reason
 from shared.core.lifecycle import State
@@ -19,7 +20,7 @@ from shared.events.nodes import (
 from shared.events.organisation import PriorityClassApplied, TeamApplied
 from shared.events.plans import EvictionPlanAccepted, EvictionPlanRefused, ReservationExpired
 from shared.events.pods import PodsResized, PodsRunning
-from shared.events.quotas import DebtsTold
+from shared.events.quotas import DebtsTold, NominationWithdrawn
 from shared.events.workloads import (
     CancelWorkload,
     HoldWorkload,
@@ -83,6 +84,20 @@ def test_nobody_goes_for_an_equal_a_borrower_or_against_the_policy():
     cell.ask("e", "borrower", gpus=4)
 
     assert [] == cell.turn(1)
+
+
+def test_nobody_is_searched_for_who_is_announced_before_there_is_room_for_him():
+    cell = a_cell()
+    cell.ask("p", "owner", gpus=4)
+    cell.send(NominationWithdrawn(workload_id="p", nomination=1))
+    cell.hear(NominationWithdrawn(workload_id="p", nomination=1))
+
+    again = nominated(a_workload("p", queue="owner", gpus=4), number=2)
+    cell.hear(changed(again, next_of_own=True))
+    assert cell.handler.next_due_ms() is None
+
+    cell.hear(changed(again, nomination=3))
+    assert cell.handler.next_due_ms() is not None
 
 
 def test_that_an_unknown_node_is_gone_does_not_make_its_first_report_old():

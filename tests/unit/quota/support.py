@@ -18,6 +18,10 @@ def queue_document(name="q", version=1, gpus=8, **rest):
     return QueueApplied(name=name, version=version, **({"team": "t", "flavors": flavors} | rest))
 
 
+def cohort_document(name="c"):
+    return CohortApplied(name=name, version=1)
+
+
 def a_workload(identifier="w1", gpus=1, queue="q", priority=0, at_ms=1000, **rest):
     return Workload(
         id=identifier,
@@ -49,6 +53,8 @@ class Ledger:
         self.handler = QuotaHandler()
         self.offset = 0
         self.now_ms = 10_000
+        self.late_ms = 0
+        """How old messages are when they are heard."""
         self.versions = {}
         self.attempts = {}
         self.outcomes = []
@@ -59,7 +65,7 @@ class Ledger:
         messages = []
         for payload in payloads:
             self.offset += 1
-            messages.append(received(payload, topic, self.offset, self.now_ms))
+            messages.append(received(payload, topic, self.offset, self.now_ms - self.late_ms))
         outcome = self.handler.decide(messages, self.now_ms)
         self.outcomes.append(outcome)
         return outcome

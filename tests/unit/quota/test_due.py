@@ -3,6 +3,7 @@
 import pytest
 
 from services.quota.answers import ANSWER_WAIT_MS, SILENCE_MS
+from services.quota.handler import LATE_MS, QUIET_MS
 from shared.core.lifecycle import State
 from shared.core.nomination.pending import Phase
 from shared.core.units import UNLIMITED
@@ -12,7 +13,14 @@ from shared.events.quotas import (
     WorkloadNominated,
 )
 from shared.events.topics import TEAM_FACTS
-from tests.unit.quota.support import Ledger, a_workload, phase, queue_document, short
+from tests.unit.quota.support import (
+    Ledger,
+    a_workload,
+    cohort_document,
+    phase,
+    queue_document,
+    short,
+)
 
 
 def test_a_long_queue_is_nominated_in_turns():
@@ -146,3 +154,54 @@ def of_ended(messages):
 
 def of_kind(messages, kind):
     return [one for one in messages if one.event.payload.kind == kind]
+
+
+def full_of_its_own():
+    """Queue q of a cohort holds all that it owns."""
+    ledger = Ledger(cohort_document(), queue_document(gpus=1, cohort="c"))
+    ledger.queue(a_workload("w1"))
+    ledger.place("w1")
+    return ledger
+
+
+def announced(outcome):
+    facts = [one.payload for one in outcome.emits if isinstance(one.payload, WorkloadNominated)]
+    assert all(one.next_of_own for one in facts)
+    return [one.workload.id for one in facts]
+
+
+def test_who_is_next_is_announced_and_no_answer_is_waited_for():
+    ledger = full_of_its_own()
+
+    assert announced(ledger.queue(a_workload("w2"))) == ["w2"]
+    assert answers_due_ms(ledger) is None
+
+    ledger.succeed("w1")
+    assert phase(ledger, "w2") is Phase.OFFERED
+    assert answers_due_ms(ledger) is not None
+
+
+def test_quota_that_does_not_keep_up_announces_nobody_until_it_is_quiet():
+    ledger = full_of_its_own()
+    ledger.late_ms = LATE_MS + 1
+    assert announced(ledger.queue(a_workload("w2"))) == []
+    due_ms = ledger.now_ms + QUIET_MS
+    assert next_due_ms(ledger) == due_ms
+
+    (turn,) = (one for one in ledger.handler.due(due_ms) if one.event.payload.kind == "next")
+
+    assert announced(ledger.handler.decide([turn], due_ms)) == ["w2"]
+    assert next_due_ms(ledger) is None
+
+
+def test_once_facts_are_young_again_it_announces_at_once():
+    ledger = full_of_its_own()
+    ledger.late_ms = LATE_MS + 1
+    ledger.queue(a_workload("w2"))
+    ledger.late_ms = LATE_MS
+
+    assert announced(ledger.queue(a_workload("w3"))) == ["w2"]
+
+
+def next_due_ms(ledger):
+    return dict(ledger.handler._dues())["next"]
