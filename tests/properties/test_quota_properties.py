@@ -52,7 +52,7 @@ class History:
         getattr(self, step[0])(*step[1:])
         self.desk.core.settle()
         for one in self.desk.core.take():
-            if isinstance(one, Nominate):
+            if isinstance(one, Nominate) and not one.next_of_own:
                 self.check_order(one.pending)
         while self.desk.core.unsettled:
             self.desk.settle()
@@ -175,6 +175,9 @@ class History:
         assert line.head() is first
         for one in waiting:
             assert one.told is not None
+            if one.id not in line.announced:
+                equal = [each for each in line.announced.values() if each.request == one.request]
+                assert all((each.key, each.id) < (one.key, one.id) for each in equal)
             if one is first or not line.strict:
                 assert not self.could_go(line, one)
 
