@@ -4,7 +4,7 @@ A class was refused for a reason. Nodes that became freer may help it, if one of
 there; quota may, unless nodes alone were missing. Who lacks nodes alone rests by the room that he
 lacks (core/waiting.py): while nothing of it is left, nobody who lacks the same is asked. By time,
 and by what is used, he may also be let on nodes that are kept for others: some are looked at for
-that in every batch.
+that in every batch. Who is next for what his queue owns rests by that (ADR 50).
 """
 
 from __future__ import annotations

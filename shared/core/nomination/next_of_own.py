@@ -19,6 +19,7 @@ from shared.core.amounts import Amount, fits
 from shared.core.nomination.line import Line, RequestClass
 from shared.core.nomination.pending import Pending
 from shared.core.nomination.permission import Permissions
+from shared.core.quota.limits import plus
 from shared.core.quota.tree import NOTHING
 
 NEXT_MAX: Final = 8
@@ -41,7 +42,7 @@ def next_few(line: Line, permissions: Permissions) -> dict[str, Pending]:
         flavor = next(_flavors(line, permissions, first.members, sums), "")
         if flavor:
             found[first.pending.id] = first.pending
-            sums[flavor] = _plus(sums.get(flavor, NOTHING), first.members.request)
+            sums[flavor] = plus(sums.get(flavor, NOTHING), first.members.request)
         if line.strict:
             break
         if flavor and first.moves_on():
@@ -83,7 +84,7 @@ def could_be_next(line: Line, permissions: Permissions, pending: Pending) -> boo
     sums: dict[str, Amount] = {}
     if line.node.document is not None and len(line.node.document.flavors) == 1:
         (flavor,) = line.node.document.flavors
-        sums[flavor] = reduce(_plus, (one.request for one in before), NOTHING)
+        sums[flavor] = reduce(plus, (one.request for one in before), NOTHING)
     members = line.classes[pending.request, pending.choice]
     return next(_flavors(line, permissions, members, sums), "") != ""
 
@@ -122,7 +123,3 @@ def _units(line: Line, flavor: str) -> Iterator[tuple[int, int]]:
 
 def _order(pending: Pending) -> tuple[tuple[int, int, int], str]:
     return pending.key, pending.id
-
-
-def _plus(one: Amount, other: Amount) -> Amount:
-    return one[0] + other[0], one[1] + other[1], one[2] + other[2]
