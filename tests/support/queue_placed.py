@@ -45,6 +45,10 @@ class Placed:
         for one in emits:
             if isinstance(one.payload, workloads.WorkloadPlaced):
                 self.placed(one.payload)
+            elif isinstance(one.payload, workloads.PlacementRefused):
+                refused = self.reference.works.get(one.payload.workload_id)
+                if refused is not None:  # from then on it waits as any other
+                    refused.next_of_own = False
         assert self.next() is None, "somebody could be placed"
         return [one.payload for one in emits]
 
