@@ -24,7 +24,7 @@ def preemptions(
     """List preemptions: for whom, by which rule, who went, what it cost.
 
     Rule `idle` is work that did not use its GPUs: it went for nobody, and its owner releases it.
-    Of the victims, those that are MOVED go on elsewhere at once.
+    Of the victims, those that are MOVED go on elsewhere at once. FOR w7q +6 is for w7q and six more like it.
 
     A team sees those for its work and those of its work.
 
@@ -42,6 +42,11 @@ def _time(one: Json) -> str:
     return local_time(one["at_ms"])
 
 
+def _preemptors(one: Json) -> str:
+    more = f" +{one['followers']}" if one["followers"] else ""
+    return f"{one['workload_id']}{more}" or "nobody"
+
+
 def _alternatives(one: Json) -> str:
     return "; ".join(
         f"{other['victims_count']} victims, {_hours(other['lost_gpu_ms'])} GPU-h: {other['why']}"
@@ -55,7 +60,7 @@ def _hours(gpu_ms: int) -> str:
 
 COLUMNS: Final = (
     Column("TIME", _time),
-    Column("FOR", lambda one: one["workload_id"] or "nobody"),
+    Column("FOR", _preemptors),
     Column("TEAM", field("team")),
     Column("RULE", field("rule")),
     Column("FLAVOR", field("flavor"), wide=True),

@@ -75,6 +75,7 @@ def _view(row: Mapping[str, Any], team: str | None) -> PreemptionView:
             )
             for one in _alternatives.decode(row["alternatives"])
         ),
+        followers=row["followers"],
         outcome=_outcome(row),
     )
 

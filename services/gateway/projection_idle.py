@@ -71,6 +71,7 @@ def released(batch: Batch, event: Event, fact: WorkloadEvicted, idle: IdleReleas
         False,
         _json.encode((victim,)).decode(),
         "[]",
+        0,
         "",
         None,
     )

@@ -30,6 +30,8 @@ def accepted(batch: Batch, event: Event, fact: plans.EvictionPlanAccepted) -> No
         "next_step": f"starts when they have stopped; kept until {moment(fact.expires_at_ms)}",
     }
     message = f"room in {fact.flavor} is reserved for it, {_who_goes(fact.victims)}"
+    if fact.followers:
+        message += f"; there will be room for {fact.followers} more like it"
     _tell(batch, event, fact, (fact.rule, message, _json.encode(detail).decode()))
     batch.preemptions[fact.plan_id] = (
         fact.plan_id,
@@ -42,6 +44,7 @@ def accepted(batch: Batch, event: Event, fact: plans.EvictionPlanAccepted) -> No
         fact.inline,
         _json.encode(fact.victims).decode(),
         _json.encode(fact.alternatives).decode(),
+        fact.followers,
         "",
         None,
     )
@@ -49,9 +52,11 @@ def accepted(batch: Batch, event: Event, fact: plans.EvictionPlanAccepted) -> No
 
 def _who_goes(victims: Sequence[plans.PlannedVictim]) -> str:
     moved = sum(one.moves_to is not None for one in victims)
-    told = [("evicted", len(victims) - moved), ("moved", moved)]
-    gone = [f"{how} for it: {count(many, 'workload')}" for how, many in told if many]
-    return ", ".join(gone) or "nobody has to go"
+    smaller = sum(one.pods_kept > 0 for one in victims)
+    gone = len(victims) - moved - smaller
+    told = [("evicted", gone), ("made smaller", smaller), ("moved", moved)]
+    parts = [f"{how} for it: {count(many, 'workload')}" for how, many in told if many]
+    return ", ".join(parts) or "nobody has to go"
 
 
 def refused(batch: Batch, event: Event, fact: plans.EvictionPlanRefused) -> None:

@@ -19,9 +19,9 @@ HealthRow = tuple[str, int, int, bool, str, int]
 """node, gpu, generation, healthy, reason, changed_at_ms."""
 LimitRow = tuple[str, str, int, str, int]
 """name, kind, version, body, changed_at_ms."""
-PreemptionRow = tuple[str, str, str, str, str, str, int, bool, str, str, str, int | None]
-"""plan id, preemptor, its team and queue, flavor, rule, at_ms, inline, victims, alternatives, and
-why and when its reservation expired."""
+PreemptionRow = tuple[str, str, str, str, str, str, int, bool, str, str, int, str, int | None]
+"""plan id, preemptor, its team and queue, flavor, rule, at_ms, inline, victims, alternatives,
+followers, and why and when its reservation expired."""
 BudgetRow = tuple[str, str, int]
 """team, body, at_ms."""
 ExpiredRow = tuple[str, str, int]

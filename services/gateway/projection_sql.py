@@ -164,10 +164,10 @@ _DEBT_COLUMNS: Final = (("node", "text"), ("debt_millionths", "bigint"), ("at_ms
 DEBTS: Final = _plain_upsert("node_debt", _DEBT_COLUMNS, ("node",), "excluded.at_ms >= w.at_ms")
 PREEMPTIONS: Final = (
     "INSERT INTO gateway.preemption (plan_id, workload_id, team, queue, flavor, rule, at_ms,"
-    " inline, victims, alternatives, expired_reason, expired_at_ms) SELECT r.*"
+    " inline, victims, alternatives, followers, expired_reason, expired_at_ms) SELECT r.*"
     " FROM unnest({0}::text[], {1}::text[], {2}::text[], {3}::text[], {4}::text[], {5}::text[],"
-    " {6}::bigint[], {7}::boolean[], {8}::text[], {9}::text[], {10}::text[], {11}::bigint[])"
-    " AS r ON CONFLICT (plan_id) DO NOTHING RETURNING 1"
+    " {6}::bigint[], {7}::boolean[], {8}::text[], {9}::text[], {10}::integer[],"
+    " {11}::text[], {12}::bigint[]) AS r ON CONFLICT (plan_id) DO NOTHING RETURNING 1"
 )
 EXPIRED: Final = (
     "UPDATE gateway.preemption p SET expired_reason = r.reason, expired_at_ms = r.at_ms"

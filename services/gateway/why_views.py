@@ -170,6 +170,8 @@ class PreemptionView(View, frozen=True, kw_only=True):
     """Of them, those that went on elsewhere at once."""
     lost_gpu_ms: int
     alternatives: tuple[AlternativeView, ...]
+    followers: int
+    """Equal workloads behind `workload_id` for which there was room then too."""
     outcome: str
     """reserved, placed, expired with the reason, or released (idle)."""
 

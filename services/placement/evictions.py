@@ -156,7 +156,8 @@ class Evictions:
         back = f"about {moment(back_at_ms)}" if back_at_ms else "as soon as there is room"
         text = (
             f"preempted at {moment(desk.now_ms)} for workload {workload.id}"
-            f" of team {workload.team} (queue {workload.queue}, rule {rule})"
+            f"{_and_more(plan.followers)} of team {workload.team}"
+            f" (queue {workload.queue}, rule {rule})"
         )
         if planned.pods_kept:
             text += f"; it may grow again {back}"
@@ -252,6 +253,7 @@ class Evictions:
             expires_at_ms=expires_at_ms,
             placement=placement,
             inline=inline,
+            followers=plan.followers,
         )
         self._tell(fact, workload.id, message)
 
@@ -282,3 +284,7 @@ class Evictions:
 
     def _tell(self, fact: Wire, workload_id: str, message: Received) -> None:
         self._desk.tell_about(fact, workload_id, message)
+
+
+def _and_more(followers: int) -> str:
+    return f" and {followers} more like it" if followers else ""

@@ -136,6 +136,7 @@ def _ask(
         epoch=desk.epoch,
         placement=wanted,
         pod_sets=workload.spec.pod_sets,
+        grace_seconds=workload.spec.grace_seconds,
         expected_duration_seconds=_seconds_left(desk, record),
         cell=workload.cell,
     )

@@ -89,7 +89,7 @@ class PreemptionHandler:
         self._clock = clock or SystemClock()
         self._actions: dict[type[Wire], Callable[[Any], None]] = {
             quotas.WorkloadNominated: self._nominated,
-            quotas.NominationWithdrawn: lambda fact: self.planner.lines.remove(fact.workload_id),
+            quotas.NominationWithdrawn: lambda fact: self.planner.withdrawn(fact.workload_id),
             quotas.DebtsTold: self._debts,
             workloads.PlacementRefused: self._refused,
             plans.EvictionPlanAccepted: lambda fact: self.planner.accepted(fact, self._now_ms),
@@ -206,7 +206,7 @@ class PreemptionHandler:
         if solvable:
             self.planner.refused(fact.workload_id)
         else:
-            self.planner.lines.remove(fact.workload_id)
+            self.planner.withdrawn(fact.workload_id)
 
     def _changed(self, fact: workloads.WorkloadFact) -> None:
         if self.memory.changed(fact):

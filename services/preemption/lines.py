@@ -66,6 +66,23 @@ class Lines:
             if not line.members:
                 del self._lines[request_class]
 
+    def planned(self, workload_id: str) -> None:
+        """There will be room for it; the next of its class is due."""
+        self.wake(self._class_of.get(workload_id))
+        self.remove(workload_id)
+
+    def wake(self, request_class: Hashable) -> None:
+        """One of the class has got its room: the next may be looked at again."""
+        line = self._lines.get(request_class)
+        if line is not None:
+            line.rests = line.due_ms = 0
+
+    def equals(self, workload_id: str, most: int) -> list[str]:
+        """The first `most` of its class, in order."""
+        line = self._lines[self._class_of[workload_id]]
+        keys = heapq.nsmallest(most, ((key, name) for name, key in line.members.items()))
+        return [name for _, name in keys]
+
     def due_ms(self) -> int | None:
         """When the next class is due; None if nobody waits."""
         return min((line.due_ms for line in self._lines.values()), default=None)

@@ -121,6 +121,8 @@ class Memory:
         self.protected: dict[str, bool] = {}
         self.loss_limits: dict[str, int] = {}
         self.flights: dict[str, Flight] = {}
+        self.followers: dict[str, Placement] = {}
+        """Who will find room when the plan of another is at its end: where (followers.py)."""
         self.losses: dict[str, list[tuple[int, int]]] = {}
         self.cooldowns: dict[str, int] = {}
         self.policies: dict[str, IdlePolicy] = {}

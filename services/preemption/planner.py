@@ -8,12 +8,15 @@ alone for the cooldown of its queue.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import replace as replaced
+from functools import partial
 from typing import Final
 
 from services.preemption import metrics
+from services.preemption.followers import Followers
 from services.preemption.lines import Lines
-from services.preemption.memory import COOLDOWN, LOSS, Flight, Memory, Stand
+from services.preemption.memory import COOLDOWN, LOSS, Flight, Memory, Offer, Stand
 from services.preemption.moving import HOUR_MS, Moving, planned
 from services.preemption.world import World
 from shared.core.charges import least_amount
@@ -34,7 +37,9 @@ from shared.core.value import replace
 from shared.events import plans
 
 SEARCHES_MAX: Final = 8
-"""Searches of one turn."""
+"""Searches of one turn ..."""
+LOOKS_MAX: Final = 64
+"""... and those besides who are seen to fit without one."""
 LIMITS: Final = Limits(trials_max=128)
 ANSWER_MS: Final = 60_000
 """A proposal without an answer for so long is given up."""
@@ -51,6 +56,7 @@ class Planner:
         self._cell = cell
         self._moving = Moving(memory, world, moves_per_hour)
         self.lines = Lines()
+        self._followers = Followers(memory, world, self.lines)
         for name, stand in memory.stands.items():
             if stand.refused:
                 self.refused(name)
@@ -60,11 +66,15 @@ class Planner:
     def refused(self, workload_id: str) -> None:
         """It waits for room that others hold."""
         offer = self._memory.offers.get(workload_id)
-        if offer is None or self._flight_of(workload_id) is not None:
+        if offer is None or workload_id in self._memory.followers:
             return
+        if self._flight_of(workload_id) is None:
+            self.lines.add(workload_id, self._class_of(offer), offer.order_key)
+
+    def _class_of(self, offer: Offer) -> Hashable:
+        """Equals get the same answer."""
         workload = self._preemptor(offer.workload)
-        kind = (workload.queue, offer.flavors, workload.priority, request_class(workload))
-        self.lines.add(workload_id, kind, offer.order_key)
+        return workload.queue, offer.flavors, workload.priority, request_class(workload)
 
     def nominated(self, workload_id: str) -> None:
         """What it asks for is known now, perhaps after its refusal."""
@@ -74,12 +84,27 @@ class Planner:
 
     def changed(self, workload_id: str, state: State) -> None:
         """Whoever waits no more is not looked for; what was planned for it is at its end."""
-        self.lines.remove(workload_id)
+        self.withdrawn(workload_id)
         flight = self._flight_of(workload_id)
         if flight is not None and state not in (STOPPING if flight.moves else (State.QUEUED,)):
-            self._memory.land(flight.plan_id)
+            self._land(flight.plan_id)
+            offer = self._memory.offers.get(workload_id)
+            if offer is not None and state is State.PLACED:
+                self.lines.wake(self._class_of(offer))
         if state is State.PLACED:
             self._memory.starts_again(workload_id)
+
+    def withdrawn(self, workload_id: str) -> None:
+        """It is not looked for any more."""
+        self.lines.remove(workload_id)
+        self._followers.left(workload_id)
+
+    def _land(self, plan_id: str) -> Flight | None:
+        """Who followed and has no place by now waits again."""
+        flight = self._memory.land(plan_id)
+        for name in self._followers.landed(plan_id):
+            self.refused(name)
+        return flight
 
     def _flight_of(self, workload_id: str) -> Flight | None:
         flights = self._memory.flights.values()
@@ -99,7 +124,7 @@ class Planner:
         flight = Flight(fact.plan_id, fact.workload_id, victims, fact.placement, now_ms)
         self._memory.fly(flight)
         self._moving.accepted(fact, now_ms)
-        self.lines.remove(fact.workload_id)
+        self.withdrawn(fact.workload_id)
         for victim in fact.victims:
             self._note(victim, now_ms)
         metrics.PLANS.labels("accepted").inc()
@@ -126,7 +151,7 @@ class Planner:
         self._ended(fact.plan_id, now_ms)
 
     def _ended(self, plan_id: str, now_ms: int) -> None:
-        flight = self._memory.land(plan_id)
+        flight = self._land(plan_id)
         if flight is None:
             return
         for name in flight.victims if flight.losses else ():
@@ -142,14 +167,19 @@ class Planner:
     def turn(self, name: str, now_ms: int) -> list[plans.ProposeEvictionPlan]:
         """Search for those who are due, the first of all first; `name` makes the plans' ids."""
         self._give_up(now_ms)
-        proposed, moves = [], True
-        for number in range(SEARCHES_MAX):
+        self._followers.look()
+        proposed: list[plans.ProposeEvictionPlan] = []
+        searches, moves = 0, True
+        for number in range(LOOKS_MAX):
             workload_id = self.lines.first(now_ms)
-            if workload_id is None:
+            if workload_id is None or searches == SEARCHES_MAX:
                 break
             self._world.refresh()
             request = self._request(workload_id)
             answer = self._search(request, now_ms)
+            if isinstance(answer, NoEviction) and self._follows(workload_id, answer):
+                continue
+            searches += 1
             if (
                 isinstance(answer, NoEviction)
                 and moves
@@ -161,7 +191,7 @@ class Planner:
                 metrics.SPARED.labels(answer.obstacle.value).inc()
                 self.lines.rest(workload_id, now_ms, answer.retry_at_ms)
             else:
-                proposed.append(self._propose(f"{name}-{number}", answer, now_ms))
+                proposed.append(self._propose(f"{name}-{number}", request, answer, now_ms))
         metrics.WAITING.set(len(self.lines))
         metrics.IN_FLIGHT.set(len(self._memory.flights))
         return proposed
@@ -175,6 +205,11 @@ class Planner:
         for plan_id in late:
             metrics.PLANS.labels("unanswered").inc()
             self._ended(plan_id, now_ms)
+
+    def _follows(self, workload_id: str, answer: NoEviction) -> bool:
+        """Whether it has room as soon as the plans of others are at their end."""
+        place = answer.placement
+        return place is not None and self._followers.follows(workload_id, place)
 
     def _may_move(self, request: PlacementRequest, answer: NoEviction, now_ms: int) -> bool:
         may = self._moving.may_help(request, answer, now_ms)
@@ -196,7 +231,8 @@ class Planner:
     def _search(self, request: PlacementRequest, now_ms: int) -> EvictionPlan | NoEviction:
         """For what is owed, in the end also on nodes that are kept for those who borrow."""
         answer, kept = self._choose(request, now_ms), self._memory.kept_for()
-        if not kept or not isinstance(answer, NoEviction) or self._borrows(request.workload.id):
+        found = not isinstance(answer, NoEviction) or answer.placement is not None
+        if not kept or found or self._borrows(request.workload.id):
             return answer
         yielding = (one.pin for one in kept if self._borrows(one.workload_id))
         return self._choose(replaced(request, pins=(*request.pins, *yielding)), now_ms)
@@ -254,18 +290,24 @@ class Planner:
         losses = self._memory.losses.get(team, ())
         return [one for one in losses if one[0] > now_ms - HOUR_MS]
 
-    def _propose(self, plan_id: str, plan: EvictionPlan, now_ms: int) -> plans.ProposeEvictionPlan:
+    def _propose(
+        self, plan_id: str, request: PlacementRequest, plan: EvictionPlan, now_ms: int
+    ) -> plans.ProposeEvictionPlan:
         memory = self._memory
         offer = memory.offers[plan.workload_id]
+        choose = partial(self._choose, now_ms=now_ms)
+        plan, behind = self._followers.together(request, plan, choose, now_ms)
         losses: dict[str, int] = {"": 0}
         for name, lost in plan.losses:
             team = memory.offers[name].workload.team
             losses[team] = losses.get(team, 0) + lost
         victims = (*map(_leaving, plan.victims), *map(planned, plan.moves))
         kept = {one.workload_id: one.pods_kept for one in victims}
-        memory.fly(Flight(plan_id, plan.workload_id, kept, plan.placement, now_ms, losses))
+        flight = Flight(plan_id, plan.workload_id, kept, plan.placement, now_ms, losses)
+        memory.fly(flight)
         self._moving.proposed(plan_id, plan, now_ms)
-        self.lines.remove(plan.workload_id)
+        self._followers.proposed(flight, behind)
+        self.lines.planned(plan.workload_id)
         metrics.PLANS.labels("proposed").inc()
         return plans.ProposeEvictionPlan(
             plan_id=plan_id,
@@ -284,6 +326,7 @@ class Planner:
             team=offer.workload.team,
             queue=offer.workload.queue,
             cell=self._cell,
+            followers=plan.followers,
         )
 
 

@@ -129,15 +129,21 @@ class World:
         )
 
     def _promise(self) -> None:
-        """Give preemptors the room that their plans promise, where it is there."""
+        """Give preemptors the room that their plans promise, then those who follow them."""
         for flight in self._memory.flights.values():
-            offer = self._memory.offers.get(flight.workload_id)
-            if offer is None or flight.workload_id in self._charged:
-                continue
-            workload, placement = offer.workload, flight.placement
-            if take(self.cluster, workload, placement):
-                self.tree.charge(workload.queue, placement.flavor, amount(placement.charge))
-                self._promised.append((workload, placement))
+            self.promise(flight.workload_id, flight.placement)
+        for workload_id, placement in self._memory.followers.items():
+            self.promise(workload_id, placement)
+
+    def promise(self, workload_id: str, placement: Placement) -> None:
+        """Let it have this room, where it is there, until the next `refresh`."""
+        offer = self._memory.offers.get(workload_id)
+        if offer is None or workload_id in self._charged:
+            return
+        workload = offer.workload
+        if take(self.cluster, workload, placement):
+            self.tree.charge(workload.queue, placement.flavor, amount(placement.charge))
+            self._promised.append((workload, placement))
 
     def _give_back(self, workload: Workload, placement: Placement) -> None:
         self.cluster.release(workload.team, placement.pods, workload.spec.pod_sets)

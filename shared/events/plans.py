@@ -53,6 +53,9 @@ class ProposeEvictionPlan(Wire, frozen=True, kw_only=True):
     team: str = ""
     queue: str = ""
     cell: int = 0
+    followers: int = 0
+    """Equal workloads behind the preemptor for which there is room then too; nothing is kept for
+    them."""
 
 
 class ReleaseIdleWorkload(Wire, frozen=True, kw_only=True):
@@ -96,6 +99,7 @@ class EvictionPlanAccepted(PlanFact, frozen=True, kw_only=True):
     """Where the preemptor will be."""
     inline: bool = False
     """Whether placement changed the plan itself, after too many refused ones."""
+    followers: int = 0
 
 
 class EvictionPlanRefused(PlanFact, frozen=True, kw_only=True):

@@ -89,8 +89,8 @@ def choose_victims(
                 straddling=straddling,
             )
             search = Search(cluster, occupants, gang, judge, limits or Limits())
-            if not straddling and search.fits() is not None:
-                return fits_now()
+            if not straddling and (placement := search.fits()) is not None:
+                return fits_now(placement)
             found = search.find()
             if found is not None:
                 if best is None or found.cost_gpu_ms < best[1].cost_gpu_ms:

@@ -82,6 +82,8 @@ class EvictionPlan(Value, frozen=True, kw_only=True):
     placement: Placement
     moves: tuple[Moved, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
+    followers: int = 0
+    """Equal workloads behind the preemptor for which there is room then too."""
 
     @property
     def rule(self) -> Rule:
@@ -135,3 +137,5 @@ class NoEviction(Value, frozen=True, kw_only=True):
     """When the first of those spared for a time may go; 0 if time alone helps nobody."""
     evidence: dict[str, int] = field(default_factory=dict)
     alternatives: tuple[Alternative, ...] = ()
+    placement: Placement | None = None
+    """Where it fits, if it does."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from shared.core.demand import Gang
-from shared.core.model import Workload
+from shared.core.model import Placement, Workload
 from shared.core.preemption.occupant import Occupant, gpu_milli_of
 from shared.core.preemption.plan import (
     Alternative,
@@ -43,9 +43,11 @@ def delayed(delay_ms: int, until_ms: int) -> NoEviction:
     )
 
 
-def fits_now() -> NoEviction:
+def fits_now(placement: Placement) -> NoEviction:
     """It needs no eviction."""
-    return NoEviction(obstacle=Obstacle.FITS, message="It fits without any eviction.")
+    return NoEviction(
+        obstacle=Obstacle.FITS, message="It fits without any eviction.", placement=placement
+    )
 
 
 def plan_of(workload: Workload, search: Search, found: Found) -> EvictionPlan:

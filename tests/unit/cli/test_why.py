@@ -126,6 +126,7 @@ def test_preemptions_tell_for_whom_by_which_rule_and_what_was_refused_instead(mu
         "victims": [{"workload_id": OTHER, "team": "red", "rule": "r", "lost_gpu_ms": 1}],
         "victims_count": 2,
         "moved_count": 1,
+        "followers": 0,
         "lost_gpu_ms": 5_400_000,
         "alternatives": [{"why": "costs more", "victims_count": 3, "lost_gpu_ms": 7_200_000}],
         "outcome": "placed",

@@ -59,6 +59,8 @@ def _who_rests_finds_no_room(driver):
     """Whatever became free has woken everybody whom it helps."""
     desk, trials = driver.handler.desk, driver.handler.cell.trials
     for record, _ in trials.refused():
+        if desk.reservations.of(record.workload.id) is not None:
+            continue  # of a strict queue: it waits for its own room, and the others behind it
         headroom = desk.turns.headroom(record)
         yields = desk.turns.yields_to(record)
         request = PlacementRequest(

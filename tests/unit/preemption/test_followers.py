@@ -1,0 +1,216 @@
+"""Who waits behind a preemptor: room that is freed for one is counted on by those who follow."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.core.lifecycle import State
+from shared.core.model import Level, TopologyRequest
+from shared.core.quota.queue_policy import QueuePolicy
+from shared.core.value import replace as changed
+from shared.events.plans import EvictionPlanAccepted
+from shared.events.pods import PodsResized, PodsRunning
+from shared.events.workloads import CancelWorkload, WorkloadResized
+from tests.support.placement_driver import a_workload, command, kinds, nominated, pod_fact
+from tests.unit.preemption.world import AT_ONCE, Cell
+
+NEAR = TopologyRequest(required=Level.RACK)
+SINGLES = [f"s{number}" for number in range(16)]
+
+
+def a_cell(**fields: object) -> Cell:
+    """An owner of 16 GPUs, whose room is held by a borrower."""
+    cell = Cell(nodes=2)
+    cell.queue("owner", 16, **fields)
+    cell.queue("borrower", 0)
+    return cell
+
+
+def elastic(cell: Cell, *, pod_count: int = 8, min_count: int = 2, gpus: int = 2) -> None:
+    gang = a_workload(
+        "e", gpus=gpus, pod_count=pod_count, min_count=min_count, queue="borrower", team="blue"
+    )
+    cell.both(nominated(gang))
+    cell.send(pod_fact(PodsRunning, "e", cell.driver.record("e").attempt))
+
+
+def ask_all(cell: Cell, names: list[str], gpus: int = 1) -> None:
+    for order, name in enumerate(names):
+        cell.ask(name, "owner", gpus=gpus, order=order)
+
+
+def shrink(cell: Cell, number: int, pods: int) -> list[object]:
+    return cell.send(pod_fact(PodsResized, "e", number=number, pods=pods))
+
+
+def test_an_elastic_gang_is_asked_once_for_all_equals_that_wait():
+    cell = a_cell()
+    elastic(cell)
+    ask_all(cell, SINGLES[:7])
+
+    out = cell.turn(1)
+
+    (plan,) = cell.plans
+    assert (4, 6) == (plan.victims[0].pods_kept, plan.followers)
+    (accepted,) = (one for one in out if isinstance(one, EvictionPlanAccepted))
+    assert 6 == accepted.followers
+    out = shrink(cell, 1, 4)
+    (resized,) = (one for one in out if isinstance(one, WorkloadResized))
+    assert "for workload s0 and 6 more like it of team red" in resized.message
+    assert {State.PLACED} == {cell.driver.state(name) for name in SINGLES[:7]}
+    assert ({}, {}) == (cell.handler.memory.flights, cell.handler.memory.followers)
+
+
+def test_it_gives_up_no_more_than_its_surplus_and_nobody_else_goes_for_those_behind():
+    cell = Cell(nodes=3)
+    cell.queue("owner", 24)
+    cell.queue("borrower", 0)
+    elastic(cell)
+    cell.run("whole", "borrower", gpus=8, team="blue")
+    ask_all(cell, SINGLES)
+
+    cell.turn(1)
+
+    first, *others = cell.plans
+    assert (2, 11) == (first.victims[0].pods_kept, first.followers)
+    assert ["whole"] == [one.victims[0].workload_id for one in others]
+    assert 0 == others[0].followers, "who goes whole goes for one"
+
+
+@pytest.mark.parametrize("pods", [2, 3])
+def test_gangs_that_wait_are_a_crowd_too(pods: int):
+    cell = a_cell()
+    elastic(cell, pod_count=16, min_count=4, gpus=1)
+    for order, name in enumerate(("p", "q")):
+        cell.both(nominated(a_workload(name, pod_count=pods, queue="owner"), order=order))
+
+    cell.turn(1)
+
+    (plan,) = cell.plans
+    assert (16 - 2 * pods, 1) == (plan.victims[0].pods_kept, plan.followers)
+    assert pods == len(cell.handler.memory.followers["q"].pods)
+
+
+def test_who_must_lie_near_together_is_looked_for_alone():
+    cell = a_cell()
+    elastic(cell)
+    for order, name in enumerate("pq"):
+        gang = a_workload(name, pod_count=2, queue="owner", topology=NEAR)
+        cell.both(nominated(gang, order=order))
+
+    cell.turn(1)
+
+    assert [0] == [one.followers for one in cell.plans]
+
+
+def test_who_has_not_waited_for_the_delay_of_its_queue_does_not_follow():
+    delayed = QueuePolicy(min_runtime_seconds=0, cooldown_seconds=0, preemption_delay_seconds=30)
+    cell = a_cell(policy=delayed)
+    elastic(cell)
+    ask_all(cell, ["s0"])
+    late = a_workload("s1", queue="owner")
+    cell.driver.now_ms += 20_000
+    cell.both(nominated(changed(late, submitted_at_ms=cell.driver.now_ms), order=1))
+
+    cell.turn(11)
+
+    assert [("s0", 0)] == [(one.workload_id, one.followers) for one in cell.plans]
+
+
+def test_all_who_are_owed_are_looked_for_at_once_beside_what_is_being_freed():
+    cell = a_cell()
+    cell.run("a", "borrower", gpus=8, team="blue")
+    cell.run("b", "borrower", gpus=8, team="blue")
+    ask_all(cell, SINGLES)
+
+    cell.turn(1)
+
+    assert [State.EVICTING] * 2 == cell.states("ab")
+    assert 14 == len(cell.handler.memory.followers)
+    cell.leave("a", "b")
+    assert {State.PLACED} == {cell.driver.state(name) for name in SINGLES}
+    assert {} == cell.handler.memory.followers
+
+
+def test_who_followed_a_plan_that_failed_is_looked_for_again():
+    cell = a_cell()
+    cell.run("a", "borrower", gpus=8, team="blue")
+    cell.run("b", "borrower", gpus=8, team="blue")
+    ask_all(cell, SINGLES[:2])
+    cell.turn(1)
+    assert ["s1"] == list(cell.handler.memory.followers)
+
+    cell.turn(100)
+
+    assert {} == cell.handler.memory.followers
+    assert {"s0", "s1"} == {one for one in SINGLES if one in cell.handler.planner.lines}
+
+
+def test_a_follower_that_is_cancelled_gives_its_room_to_the_next():
+    cell = a_cell()
+    cell.run("a", "borrower", gpus=8, team="blue")
+    cell.run("b", "borrower", gpus=8, team="blue")
+    ask_all(cell, SINGLES[:8])
+    cell.turn(1)
+    cell.send(command(CancelWorkload, "s3"))
+    ask_all(cell, ["s9"])
+
+    cell.turn(1)
+
+    assert "s9" in cell.handler.memory.followers
+    assert [State.EVICTING, State.RUNNING] == sorted(cell.states("ab"))
+
+
+async def test_a_restart_finds_those_who_follow_again():
+    cell = a_cell()
+    cell.run("a", "borrower", gpus=8, team="blue")
+    cell.run("b", "borrower", gpus=8, team="blue")
+    ask_all(cell, SINGLES[:8])
+    cell.turn(1)
+    known = set(cell.handler.memory.followers)
+
+    await cell.reload()
+    assert {} == cell.handler.memory.followers
+    cell.turn(1)
+
+    assert known == set(cell.handler.memory.followers)
+    assert 1 == len(cell.plans)
+
+
+def test_when_one_has_its_room_the_next_of_its_class_is_due_again():
+    cell = a_cell(policy=AT_ONCE)
+    elastic(cell, pod_count=4, min_count=2, gpus=4)
+    for order, name in enumerate("pq"):
+        gang = a_workload(name, gpus=4, queue="owner", topology=NEAR, pod_count=1)
+        cell.both(nominated(gang, order=order))
+    cell.turn(1)
+    for _ in range(6):
+        cell.turn(8)
+    shrink(cell, 1, 3)
+
+    cell.turn(0)
+
+    assert ["p", "q"] == [one.workload_id for one in cell.plans]
+
+
+def test_who_might_evict_others_goes_on_nodes_that_are_kept_for_brief_work_instead():
+    cell = Cell(gpus=1, nodes=256)
+    cell.queue("owner", 256)
+    cell.queue("borrower", 0)
+    cell.run("g", "borrower", pod_count=254, team="blue", expected_duration_seconds=200_000)
+    cell.ask("p", "owner", expected_duration_seconds=90_000)
+
+    out = [one for _ in range(3) for one in cell.turn(1)]
+
+    assert kinds(out)[:3] == ["EvictionPlanAccepted", "WorkloadPlaced", "BindWorkload"]
+    assert [("room", ())] == [(one.rule, one.victims) for one in cell.plans]
+    assert [State.RUNNING, State.PLACED] == cell.states("gp")
+
+
+def test_who_may_not_evict_waits_beside_nodes_that_are_kept_for_brief_work():
+    cell = Cell(gpus=1, nodes=256)
+    cell.queue("owner", 256)
+    cell.run("g", "owner", pod_count=254, expected_duration_seconds=200_000)
+    cell.ask("p", "owner", expected_duration_seconds=90_000)
+
+    assert [] == [one for _ in range(9) for one in cell.turn(1)]
