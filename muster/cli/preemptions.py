@@ -24,7 +24,8 @@ def preemptions(
     """List preemptions: for whom, by which rule, who went, what it cost.
 
     Rule `idle` is work that did not use its GPUs: it went for nobody, and its owner releases it.
-    Of the victims, those that are MOVED go on elsewhere at once. FOR w7q +6 is for w7q and six more like it.
+    Of the victims, those that are MOVED go on elsewhere at once. FOR w7q +6: there was room for
+    six more like it.
 
     A team sees those for its work and those of its work.
 

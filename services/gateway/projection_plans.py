@@ -22,7 +22,7 @@ _AGAIN: Final = _json.encode({"next_step": "it is tried again while it waits"}).
 
 
 def accepted(batch: Batch, event: Event, fact: plans.EvictionPlanAccepted) -> None:
-    """The whole record of a preemption."""
+    """The whole record of a preemption, if anybody has to go."""
     detail = {
         "rule": fact.rule,
         "victims": fact.victims,
@@ -33,6 +33,8 @@ def accepted(batch: Batch, event: Event, fact: plans.EvictionPlanAccepted) -> No
     if fact.followers:
         message += f"; there will be room for {fact.followers} more like it"
     _tell(batch, event, fact, (fact.rule, message, _json.encode(detail).decode()))
+    if not fact.victims:
+        return
     batch.preemptions[fact.plan_id] = (
         fact.plan_id,
         fact.workload_id,

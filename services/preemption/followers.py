@@ -25,7 +25,7 @@ from shared.core.request import PlacementRequest
 from shared.core.resize import surplus
 from shared.core.value import replace
 
-PODS_MAX: Final = 512
+PODS_MAX: Final = 2_048
 """Pods of all that are looked for at once."""
 
 Choose = Callable[[PlacementRequest], EvictionPlan | NoEviction]

@@ -93,6 +93,10 @@ class Lines:
         _, workload_id = min(due, default=((), None))
         return workload_id
 
+    def has_rested(self, workload_id: str) -> bool:
+        """Whether its class got a no already, and nobody of it room since."""
+        return self._lines[self._class_of[workload_id]].rests > 0
+
     def takes_moves(self, workload_id: str, now_ms: int) -> bool:
         """Whether moves are looked for now for its class; then not again for a minute."""
         line = self._lines[self._class_of[workload_id]]

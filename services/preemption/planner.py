@@ -1,9 +1,7 @@
 """Looks for victims: in order, a few searches at a time, and never twice for one room.
 
 A plan is in flight from its proposal until its preemptor is placed, or it is refused or expired;
-as long its preemptor is looked for no more, and its victims count as gone (world.py). What a team
-loses by accepted plans is remembered for an hour and held against its budget; a victim is left
-alone for the cooldown of its queue.
+as long its preemptor is looked for no more, and its victims count as gone (world.py).
 """
 
 from __future__ import annotations
@@ -16,8 +14,9 @@ from typing import Final
 from services.preemption import metrics
 from services.preemption.followers import Followers
 from services.preemption.lines import Lines
-from services.preemption.memory import COOLDOWN, LOSS, Flight, Memory, Offer, Stand
-from services.preemption.moving import HOUR_MS, Moving, planned
+from services.preemption.losses import Losses
+from services.preemption.memory import Flight, Memory, Offer, Stand
+from services.preemption.moving import Moving, planned
 from services.preemption.world import World
 from shared.core.charges import least_amount
 from shared.core.lifecycle import State
@@ -27,11 +26,9 @@ from shared.core.preemption.choose import (
     EvictionPlan,
     Limits,
     NoEviction,
-    Rules,
     Victim,
     choose_victims,
 )
-from shared.core.preemption.rules import WHOLE_MS, policy_of
 from shared.core.quota.fair_share import borrows
 from shared.core.value import replace
 from shared.events import plans
@@ -55,6 +52,7 @@ class Planner:
         self._world = world
         self._cell = cell
         self._moving = Moving(memory, world, moves_per_hour)
+        self._losses = Losses(memory, world)
         self.lines = Lines()
         self._followers = Followers(memory, world, self.lines)
         for name, stand in memory.stands.items():
@@ -126,19 +124,8 @@ class Planner:
         self._moving.accepted(fact, now_ms)
         self.withdrawn(fact.workload_id)
         for victim in fact.victims:
-            self._note(victim, now_ms)
+            self._losses.note(victim, now_ms)
         metrics.PLANS.labels("accepted").inc()
-
-    def _note(self, victim: plans.PlannedVictim, now_ms: int) -> None:
-        memory = self._memory
-        offer = memory.offers.get(victim.workload_id)
-        if offer is None:
-            return
-        team, queue = offer.workload.team, self._world.tree.node(offer.workload.queue)
-        losses = [*self._recent(team, now_ms), (now_ms, victim.lost_gpu_ms)]
-        memory.put(LOSS, memory.losses, team, losses)
-        until_ms = now_ms + policy_of(queue).cooldown_seconds * 1000
-        memory.put(COOLDOWN, memory.cooldowns, victim.workload_id, until_ms)
 
     def refused_plan(self, fact: plans.EvictionPlanRefused, now_ms: int) -> None:
         """The world was another already: look again, but not at once."""
@@ -180,13 +167,10 @@ class Planner:
             if isinstance(answer, NoEviction) and self._follows(workload_id, answer):
                 continue
             searches += 1
-            if (
-                isinstance(answer, NoEviction)
-                and moves
-                and self._may_move(request, answer, now_ms)
-            ):
-                moves = False
-                answer = self._by_moves(request, now_ms) or answer
+            if isinstance(answer, NoEviction):
+                may_move = moves and self._may_move(request, answer, now_ms)
+                moves = moves and not may_move
+                answer = self._otherwise(request, answer, now_ms, may_move=may_move)
             if isinstance(answer, NoEviction):
                 metrics.SPARED.labels(answer.obstacle.value).inc()
                 self.lines.rest(workload_id, now_ms, answer.retry_at_ms)
@@ -215,9 +199,19 @@ class Planner:
         may = self._moving.may_help(request, answer, now_ms)
         return may and self.lines.takes_moves(request.workload.id, now_ms)
 
-    def _by_moves(self, request: PlacementRequest, now_ms: int) -> EvictionPlan | None:
-        """Evictions alone make no room: others go on elsewhere besides."""
-        return self._moving.choose(request, self._rules(now_ms), now_ms)
+    def _otherwise(
+        self, request: PlacementRequest, answer: NoEviction, now_ms: int, *, may_move: bool
+    ) -> EvictionPlan | NoEviction:
+        """Evictions alone make no room: others go on elsewhere besides. Or nobody has to go."""
+        if may_move:
+            plan = self._moving.choose(request, self._losses.rules(now_ms), now_ms)
+            return plan or answer
+        workload_id, place = request.workload.id, answer.placement
+        if place is None or not answer.may_evict or not self.lines.has_rested(workload_id):
+            return answer
+        return EvictionPlan(
+            workload_id=workload_id, flavor=place.flavor, victims=(), placement=place
+        )
 
     def _request(self, workload_id: str) -> PlacementRequest:
         offer, kept = self._memory.offers[workload_id], self._memory.kept_for()
@@ -253,16 +247,9 @@ class Planner:
             world.tree,
             world.occupants,
             request,
-            self._rules(now_ms),
+            self._losses.rules(now_ms),
             now_ms=now_ms,
             limits=LIMITS,
-        )
-
-    def _rules(self, now_ms: int) -> Rules:
-        return Rules(
-            cooldown_until_ms=self._memory.cooldowns,
-            loss_left_gpu_ms=self._loss_left(now_ms),
-            whole_ms=WHOLE_MS,
         )
 
     def _preemptor(self, workload: Workload) -> Workload:
@@ -276,19 +263,6 @@ class Planner:
         if stand is None or not stand.version:
             return Stand(State.QUEUED, 1, 0, workload.priority)
         return stand
-
-    def _loss_left(self, now_ms: int) -> dict[str, int]:
-        """By team with a budget, what it may still lose; what is proposed counts."""
-        left = {}
-        for team, limit in self._memory.loss_limits.items():
-            lost = sum(amount for _, amount in self._recent(team, now_ms))
-            lost += sum(one.losses.get(team, 0) for one in self._memory.flights.values())
-            left[team] = limit * 1000 - lost
-        return left
-
-    def _recent(self, team: str, now_ms: int) -> list[tuple[int, int]]:
-        losses = self._memory.losses.get(team, ())
-        return [one for one in losses if one[0] > now_ms - HOUR_MS]
 
     def _propose(
         self, plan_id: str, request: PlacementRequest, plan: EvictionPlan, now_ms: int

@@ -90,7 +90,7 @@ def choose_victims(
             )
             search = Search(cluster, occupants, gang, judge, limits or Limits())
             if not straddling and (placement := search.fits()) is not None:
-                return fits_now(placement)
+                return fits_now(placement, search)
             found = search.find()
             if found is not None:
                 if best is None or found.cost_gpu_ms < best[1].cost_gpu_ms:

@@ -1,7 +1,7 @@
 """Equal workloads that wait for the same: looked for at once, as if they were one gang.
 
-An elastic gang that gives up its surplus for one after the other would begin anew from a checkpoint
-each time, and each would wait for the grace of those before. So it is asked once, for all of them.
+An elastic gang that gives up its surplus for one after the other would begin anew from a
+checkpoint each time, and each would wait for the grace of those before. So it is asked once.
 """
 
 from __future__ import annotations
@@ -40,7 +40,5 @@ def parts_of(workload: Workload, placement: Placement) -> Iterator[Placement]:
     pods = sorted(placement.pods, key=lambda pod: pod.rank)
     size = workload.pods
     for first in range(0, len(pods), size):
-        own = tuple(
-            replace(pod, rank=rank) for rank, pod in enumerate(pods[first : first + size])
-        )
+        own = tuple(replace(pod, rank=rank) for rank, pod in enumerate(pods[first : first + size]))
         yield Placement(flavor=placement.flavor, pods=own, charge=charge_of(workload, own))

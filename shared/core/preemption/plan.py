@@ -14,6 +14,9 @@ from shared.core.value import Value, field
 class Rule(StrEnum):
     """What gives the preemptor the right to a victim's place, from the least to the furthest."""
 
+    ROOM = "room"
+    """Nobody goes: as it might evict others, it may use nodes that are kept for brief or wide work
+    (core/spare_room.py)."""
     MOVE = "move"
     """Nobody is evicted: some go on elsewhere."""
     PRIORITY = "priority"
@@ -88,8 +91,8 @@ class EvictionPlan(Value, frozen=True, kw_only=True):
     @property
     def rule(self) -> Rule:
         """The furthest-reaching of the victims' rules."""
-        rules = {victim.rule for victim in self.victims}
-        return next((rule for rule in reversed(Rule) if rule in rules), Rule.MOVE)
+        rules = {victim.rule for victim in self.victims} | ({Rule.MOVE} if self.moves else set())
+        return next((rule for rule in reversed(Rule) if rule in rules), Rule.ROOM)
 
     @property
     def lost_gpu_ms(self) -> int:
@@ -138,4 +141,6 @@ class NoEviction(Value, frozen=True, kw_only=True):
     evidence: dict[str, int] = field(default_factory=dict)
     alternatives: tuple[Alternative, ...] = ()
     placement: Placement | None = None
-    """Where it fits, if it does."""
+    """Where it fits, if it does ..."""
+    may_evict: bool = False
+    """... and whether others might be evicted for it by the rules if it did not."""

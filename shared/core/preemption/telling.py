@@ -43,10 +43,13 @@ def delayed(delay_ms: int, until_ms: int) -> NoEviction:
     )
 
 
-def fits_now(placement: Placement) -> NoEviction:
+def fits_now(placement: Placement, search: Search) -> NoEviction:
     """It needs no eviction."""
     return NoEviction(
-        obstacle=Obstacle.FITS, message="It fits without any eviction.", placement=placement
+        obstacle=Obstacle.FITS,
+        message="It fits without any eviction.",
+        placement=placement,
+        may_evict=search.screen.gpu_milli > 0,
     )
 
 

@@ -106,6 +106,12 @@ def test_a_pod_that_joins_runs_as_long_as_those_that_began_before_it():
     assert asked.expected_duration_seconds == 400
 
 
+def test_what_it_gives_up_is_stopped_with_its_own_grace():
+    driver = a_gang_below_its_size(grace_seconds=300)
+
+    assert 300 == only(ResizePods, driver.send(END_FULL)).grace_seconds
+
+
 def test_what_grew_stays_so_when_its_pods_are_bound():
     driver = a_gang_below_its_size()
     driver.send(END_FULL)
