@@ -9,7 +9,7 @@ that in every batch. Who is next for what his queue owns rests by that (ADR 50).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import islice
 from typing import Final, NamedTuple
@@ -18,6 +18,7 @@ from services.placement.desk import Desk
 from services.placement.freed_room import FreedRoom, Room
 from services.placement.records import Record
 from services.placement.turns import OwnQuota
+from shared.core.amounts import Amount
 from shared.core.decision import Reason, Refusal
 from shared.core.placement import helps
 
@@ -49,6 +50,10 @@ class Resting:
         self._reasons: dict[Hashable, Refusal] = {}
         self._lacks: dict[Hashable, Lack] = {}
         """Who was looked at the longest ago comes first."""
+        self._patient: dict[str, dict[Hashable, Collection[str]]] = {}
+        """By queue: classes that borrow nothing as long as it owns enough, and where it does."""
+        self._taken: dict[str, Mapping[str, Amount]] = {}
+        """By queue: what was taken when these were looked at last."""
         self._next: dict[Hashable, OwnQuota] = {}
         """Who rests until his queue owns room for him again."""
         self._helps: dict[Hashable, bool] = {}
@@ -66,6 +71,7 @@ class Resting:
         self._reasons[request] = refusal
         self._lacks.pop(request, None)
         turns = self._desk.turns
+        self._waits_for_own(record, request)
         if turns.has_quota_everywhere(record) and not _strict(record):
             pins, borrows = self._desk.pins_for(record), turns.borrows(record.workload.id)
             lack = Lack(self._room(record), frozenset(pins), borrows, self._desk.now_ms)
@@ -94,6 +100,30 @@ class Resting:
         if len(self._next) > REASONS_MAX:
             waits = self._desk.waiting.waits
             self._next = {one: quota for one, quota in self._next.items() if waits(one)}
+
+    def _waits_for_own(self, record: Record, request: Hashable) -> None:
+        assert record.nomination is not None
+        tried = self._desk.turns.headroom(record)
+        if len(tried) < len(record.nomination.flavors):
+            self._patient.setdefault(record.workload.queue, {})[request] = tried.keys()
+
+    def may_borrow_now(self) -> list[Hashable]:
+        """Classes whose queues own too little for them, as others of the queue took of it.
+
+        O(patient classes of the queues where what is taken has changed).
+        """
+        found, turns = [], self._desk.turns
+        for queue, classes in self._patient.items():
+            taken = turns.taken(queue)
+            if self._taken.get(queue) == taken:
+                continue
+            self._taken[queue] = taken
+            for request, tried in list(classes.items()):
+                record = self._at_rest(request)
+                if record is None or turns.headroom(record).keys() > tried:
+                    del classes[request]
+                    found += [request] if record is not None else []
+        return found
 
     # ── nodes that became freer ──
 

@@ -140,6 +140,16 @@ class Trials:
     def _round(self, placed: int, nodes: Collection[str], queues: Collection[str]) -> int:
         """Wake whom these nodes and queues can help, and try; how many this unit has placed."""
         self._wake(nodes, queues)
+        placed = self._try_all(placed)
+        while not self.unfinished and (patient := self.resting.may_borrow_now()):
+            for request in patient:
+                self._desk.waiting.wake_class(request)
+            placed = self._try_all(placed)
+        self.resting.next_speak()
+        return placed
+
+    def _try_all(self, placed: int) -> int:
+        """Those who are ready, in order."""
         while (workload_id := self._desk.waiting.pop()) is not None:
             record = self._desk.records.alive[workload_id]
             if placed == PLACED_MAX:
@@ -147,7 +157,6 @@ class Trials:
                 self.unfinished = True
                 break
             placed += self._try(record)
-        self.resting.next_speak()
         return placed
 
     def _promise(self) -> Collection[str]:

@@ -194,6 +194,11 @@ class Turns:
             return {flavor: usage.headroom(queue, flavor) for flavor in ordered}
         return {flavor: usage.headroom(queue, flavor) for flavor in flavors}
 
+    def taken(self, queue: str) -> Mapping[str, Amount]:
+        """What counts against the quota of a queue, by flavor."""
+        node = self._usage.tree.node(queue)
+        return {flavor: node.taken(flavor) for flavor in {**node.used, **node.promised}}
+
     def has_quota(self, record: Record) -> bool:
         """Whether the least of its gang may be charged in some flavor now."""
         least = resources(record.least)

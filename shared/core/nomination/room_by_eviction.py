@@ -36,8 +36,16 @@ class Hope:
         self._largest: dict[str, list[tuple[int, str]]] = {}
 
     def forget(self) -> None:
-        """Use has changed since the last question."""
+        """Use has fallen, or changed otherwise, since the last question."""
         self._largest.clear()
+
+    def grew(self, queue: QuotaNode) -> None:
+        """A nomination was given: no share has changed but those on its way up. O(depth)."""
+        for node in queue.path():
+            known = self._largest.get(node.parent.name) if node.parent is not None else None
+            if known is not None and borrowed_share(node):
+                others = [one for one in known if one[1] != node.name]
+                known[:] = sorted([*others, (share(node), node.name)], reverse=True)[:2]
 
     def of(self, line: Line, flavor: str, request: Amount, priority: int) -> bool:
         """Whether evictions could make room for `request`, which has none now."""

@@ -115,4 +115,6 @@ class Settling:
         if not self._window.has_room_for(line, turn.pending):
             return False
         self._window.offer(line, turn.members, turn.pending, turn.room)
+        if not turn.room.by_eviction:
+            self._permissions.hope.grew(line.node)
         return True

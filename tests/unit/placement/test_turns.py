@@ -37,6 +37,26 @@ def a_cohort_of(*queues, pool=4, gpus=2):
     )
 
 
+def test_who_no_longer_owns_enough_where_he_waited_borrows_elsewhere():
+    patient = QueuePolicy(borrow_before_preempt=False)
+    flavors = (FLAVOR, "a100")
+    own, other = a_quota("q", gpus=4, parent="all"), a_quota(gpus=0, flavors=("a100",))
+    driver = Driver()
+    driver.send(
+        reported(a_node("h", gpus=2)),
+        reported(a_node("a", gpus=8, flavor="a100")),
+        a_quota("all", gpus=9, kind="cohort", flavors=flavors),
+        replace(own, flavors=(*own.flavors, *other.flavors), policy=patient),
+    )
+    gang = nominated(a_workload("gang", queue="q", gpus=1, pod_count=3), flavors=flavors)
+    assert [] == placed(driver.send(gang))
+
+    two = nominated(a_workload("two", queue="q", gpus=2), order=1)
+
+    assert ["two", "gang"] == placed(driver.send(two))
+    assert "a100" == driver.placement("gang").flavor
+
+
 def wants(name, queue, order=0, **more):
     return aged(nominated(a_workload(name, queue=queue), **more), order)
 
