@@ -50,7 +50,7 @@ class Resting:
         self._reasons: dict[Hashable, Refusal] = {}
         self._lacks: dict[Hashable, Lack] = {}
         """Who was looked at the longest ago comes first."""
-        self._patient: dict[str, dict[Hashable, Collection[str]]] = {}
+        self._patient: dict[str, dict[Hashable, AbstractSet[str]]] = {}
         """By queue: classes that borrow nothing as long as it owns enough, and where it does."""
         self._taken: dict[str, Mapping[str, Amount]] = {}
         """By queue: what was taken when these were looked at last."""
