@@ -84,7 +84,7 @@ def exit_code_of_workload(workload: dict[str, Any]) -> Exit:
 
 def show(error: Exception) -> None:
     """Tell a person on stderr."""
-    print(f"error: {error}", file=sys.stderr)
+    print(f"error: {_text(error)}", file=sys.stderr)
     if isinstance(error, MusterError):
         for one in error.errors:
             given = f" (given: {one.value})" if one.value else ""
@@ -96,3 +96,12 @@ def show(error: Exception) -> None:
         if isinstance(error, kind):
             print(advice, file=sys.stderr)
             return
+
+
+def _text(error: Exception) -> str:
+    """Without the first broken rule, where the rules are listed below."""
+    text = str(error)
+    if isinstance(error, MusterError) and error.errors:
+        first = error.errors[0]
+        return text.removesuffix(f": {first.field}: {first.rule}")
+    return text

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from muster.cli.documents import read_documents
-from muster.cli.failures import Exit, UsageError, exit_code_of, exit_code_of_workload, show
+from muster.cli.failures import Exit, UsageError, exit_code_of_workload
 from muster.cli.output import Column, Format, field, note, show_items
+from muster.cli.sending import Sender, keys_of
 from muster.cli.session import call
-from muster.errors import FieldError, NotAuthorised, Rejected, Unreachable
 
 if TYPE_CHECKING:
     from muster.client import AsyncClient
@@ -82,32 +82,9 @@ def seconds_of(text: str) -> float:
 async def _submit_all(
     client: AsyncClient, documents: list[Json], key: str | None, *, dry_run: bool, team: str
 ) -> tuple[list[Json], Exit]:
-    """Submit each; a refused one is told and the others go on."""
-    answers, worst = [], Exit.OK
-    for number, document in enumerate(documents, 1):
-        one_key = f"{key}-{number}" if key and len(documents) > 1 else key
-        try:
-            answer = await client.submit(
-                document, idempotency_key=one_key, dry_run=dry_run, team=team
-            )
-        except (Rejected, NotAuthorised, Unreachable) as error:
-            note(f"document {number} ({document.get('name', 'without a name')}):")
-            show(error)
-            worst = exit_code_of(error)
-            if not isinstance(error, Rejected):
-                break
-            continue
-        if answer.get("valid") is False:
-            worst = Exit.REJECTED
-            show(refusal_of(answer))
-        answers.append({"id": "-", "name": document.get("name", ""), **answer})
-    return answers, worst
-
-
-def refusal_of(answer: Json) -> Rejected:
-    """What a dry run found wrong, as the error that the submission would give."""
-    errors = tuple(FieldError(**one) for one in answer.get("errors", ()))
-    return Rejected("it would be rejected", errors=errors)
+    sender = Sender(client, dry_run=dry_run, team=team)
+    await sender.send(documents, keys_of(documents, key))
+    return sender.answers, sender.worst
 
 
 async def _follow(

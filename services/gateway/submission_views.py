@@ -43,6 +43,9 @@ class BatchAnswer(View, frozen=True, kw_only=True):
     """The answer to one submission of a batch: 202, or 422 where the key was used before."""
 
     id: str
+    team: str
+    queue: str
+    name: str
     status: int
     state: str
     href: str

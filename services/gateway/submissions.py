@@ -73,7 +73,8 @@ async def submit_batch(door: Door, call: Call) -> web.Response:
     ]
     await _make_room(door, team, submissions)
     known = await door.commit(Order(submissions=submissions))
-    return answer(BatchAccepted(items=tuple(_batch_answer(one) for one in known)), 202)
+    items = tuple(map(_batch_answer, submissions, known))
+    return answer(BatchAccepted(items=items), 202)
 
 
 def spec_of(request: msgspec.Struct) -> WorkloadSpec:
@@ -175,9 +176,12 @@ def _accepted(one: Submission, known: Known) -> web.Response:
     return answer(view, 202, headers)
 
 
-def _batch_answer(known: Known) -> BatchAnswer:
+def _batch_answer(one: Submission, known: Known) -> BatchAnswer:
     return BatchAnswer(
         id=known.workload_id,
+        team=one.team,
+        queue=one.queue,
+        name=one.spec.name,
         status=422 if known.conflict else 202,
         state="conflicted" if known.conflict else State.RECEIVED.value,
         href=href_of(known.workload_id),

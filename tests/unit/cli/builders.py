@@ -34,6 +34,11 @@ def accepted(identifier: str = ID) -> Answer:
     return Answer(body, 202, {"Location": f"/v1/workloads/{identifier}"})
 
 
+def accepted_all(*identifiers: str) -> Answer:
+    items = [{"id": one, "status": 202, "state": "received"} for one in identifiers]
+    return Answer({"items": items}, 202)
+
+
 def write(folder: Path, *documents: dict) -> str:
     path = folder / "jobs.yaml"
     path.write_text(yaml.safe_dump_all(documents))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.builders import ID, JOB, OTHER, accepted, workload, write
+from tests.unit.cli.builders import ID, JOB, OTHER, accepted, accepted_all, workload, write
 from tests.unit.cli.gateway import problem, stream
 
 
@@ -24,15 +24,83 @@ def test_submit_sends_the_document_with_the_key_of_the_caller(muster, gateway, t
 
 
 def test_submit_sends_many_documents_each_with_a_key_of_its_own(muster, gateway, tmp_path):
-    gateway.on("POST /v1/workloads", accepted(ID), accepted(OTHER))
+    gateway.on("POST /v1/workloads:batch", accepted_all(ID, OTHER))
 
     done = muster(
         "submit", "-f", write(tmp_path, JOB, JOB), "--idempotency-key", "n", "-o", "name"
     )
 
     assert done.out.split() == [ID, OTHER]
-    keys = [one.headers["Idempotency-Key"] for one in gateway.requests("POST /v1/workloads")]
-    assert keys == ["n-1", "n-2"]
+    (seen,) = gateway.requests("POST /v1/workloads:batch")
+    assert seen.body == {
+        "items": [{"idempotency_key": key, "spec": JOB} for key in ("n-1", "n-2")]
+    }
+
+
+def test_hundreds_of_documents_are_sent_a_hundred_at_a_time_in_order(muster, gateway, tmp_path):
+    names = [f"{number:026}" for number in range(250)]
+    parts = [names[:100], names[100:200], names[200:]]
+    gateway.on("POST /v1/workloads:batch", *(accepted_all(*part) for part in parts))
+
+    done = muster("submit", "-f", write(tmp_path, *[JOB] * 250), "-o", "name")
+
+    assert done.out.split() == names
+    seen = gateway.requests("POST /v1/workloads:batch")
+    assert [100, 100, 50] == [len(one.body["items"]) for one in seen]
+
+
+def test_where_the_whole_is_refused_each_is_sent_for_itself_by_the_same_key(
+    muster, gateway, tmp_path
+):
+    gateway.on("POST /v1/workloads:batch", problem(400, "not valid"))
+    gateway.on("POST /v1/workloads", accepted(ID), accepted(OTHER))
+
+    done = muster("submit", "-f", write(tmp_path, JOB, JOB), "-o", "name")
+
+    (batch,) = gateway.requests("POST /v1/workloads:batch")
+    each = gateway.requests("POST /v1/workloads")
+    assert (done.code, done.out.split()) == (0, [ID, OTHER])
+    assert [one["idempotency_key"] for one in batch.body["items"]] == [
+        one.headers["Idempotency-Key"] for one in each
+    ]
+
+
+def test_the_same_error_of_many_documents_is_told_three_times(muster, gateway, tmp_path):
+    error = {"field": "queue", "value": "x", "rule": "is not a queue"}
+    no = problem(400, "queue: is not a queue", errors=[error])
+    gateway.on("POST /v1/workloads:batch", no)
+    gateway.on("POST /v1/workloads", no)
+
+    done = muster("submit", "-f", write(tmp_path, *[JOB] * 7))
+
+    assert done.code == 5
+    assert done.err.count("queue: is not a queue (given: x)") == 3
+    assert "error: No\n" in done.err
+    assert "The same of 4 more documents: queue: is not a queue\n" in done.err
+
+
+def test_a_key_that_made_another_workload_is_told_and_the_others_are_accepted(
+    muster, gateway, tmp_path
+):
+    answers = accepted_all(ID, OTHER)
+    answers.body["items"][0] |= {"status": 422, "state": "conflicted"}
+    gateway.on("POST /v1/workloads:batch", answers)
+
+    done = muster("submit", "-f", write(tmp_path, JOB, JOB), "-o", "name")
+
+    assert (done.code, done.out.split()) == (5, [OTHER])
+    assert f"the same idempotency key made workload {ID} of another body" in done.err
+
+
+def test_without_permission_the_first_is_told_and_no_more_are_sent(muster, gateway, tmp_path):
+    gateway.on("POST /v1/workloads:batch", problem(403, "not yours"))
+    gateway.on("POST /v1/workloads", problem(403, "not yours"))
+
+    done = muster("submit", "-f", write(tmp_path, *[JOB] * 300))
+
+    assert done.code == 4
+    assert 1 == len(gateway.requests("POST /v1/workloads"))
+    assert 1 == len(gateway.requests("POST /v1/workloads:batch"))
 
 
 def test_submit_reads_json_from_standard_input(muster, gateway, monkeypatch):
@@ -45,6 +113,7 @@ def test_submit_reads_json_from_standard_input(muster, gateway, monkeypatch):
 
 def test_a_rejected_document_is_told_by_field_and_the_others_go_on(muster, gateway, tmp_path):
     error = {"field": "pod_sets[0].gpu.count", "value": "-1", "rule": "must be at least 0"}
+    gateway.on("POST /v1/workloads:batch", problem(400, "not valid", errors=[error]))
     gateway.on("POST /v1/workloads", problem(400, "not valid", errors=[error]), accepted(OTHER))
 
     done = muster("submit", "-f", write(tmp_path, JOB, JOB), "-o", "name")
@@ -100,7 +169,7 @@ def test_wait_exits_with_101_when_the_time_is_up(muster, gateway, tmp_path):
 
 
 def test_the_worst_end_of_many_gives_the_exit_code(muster, gateway, tmp_path):
-    gateway.on("POST /v1/workloads", accepted(ID), accepted(OTHER))
+    gateway.on("POST /v1/workloads:batch", accepted_all(ID, OTHER))
     gateway.on(f"GET /v1/workloads/{ID}", workload("failed"))
     gateway.on(f"GET /v1/workloads/{OTHER}", workload("succeeded", OTHER))
 

@@ -1,0 +1,104 @@
+"""Sends the documents of `muster submit`: many at once, one by one where some are refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from muster.cli.failures import Exit, exit_code_of, show
+from muster.cli.output import note
+from muster.client import new_key
+from muster.errors import FieldError, MusterError, NotAuthorised, Rejected, Unreachable
+
+if TYPE_CHECKING:
+    from muster.client import AsyncClient
+
+Json = dict[str, Any]
+BATCH_MAX: Final = 100
+"""Documents of one request."""
+TOLD_MAX: Final = 3
+"""Documents with the same error that are told one by one."""
+
+
+class Sender:
+    """Submits documents in order; a refused one is told, and the others go on."""
+
+    def __init__(self, client: AsyncClient, *, dry_run: bool, team: str) -> None:
+        self._client = client
+        self._dry_run = dry_run
+        self._team = team
+        self._refused: Counter[tuple[str, ...]] = Counter()
+        self.answers: list[Json] = []
+        self.worst = Exit.OK
+
+    async def send(self, documents: Sequence[Json], keys: Sequence[str]) -> None:
+        """All of them, each with its idempotency key."""
+        numbered = list(zip(range(1, len(documents) + 1), documents, keys, strict=True))
+        size = 1 if self._dry_run or len(documents) == 1 else BATCH_MAX
+        for first in range(0, len(numbered), size):
+            part = numbered[first : first + size]
+            if not (size > 1 and await self._at_once(part)) and not await self._each(part):
+                break
+        self._tell_the_rest()
+
+    async def _at_once(self, part: Sequence[tuple[int, Json, str]]) -> bool:
+        """In one request; false without an answer: each for itself, by its key, tells why."""
+        items = [{"idempotency_key": key, "spec": document} for _, document, key in part]
+        try:
+            answers = await self._client.submit_batch(items, team=self._team)
+        except (Rejected, NotAuthorised, Unreachable):
+            return False
+        for (number, document, _), answer in zip(part, answers, strict=True):
+            if answer.get("state") == "conflicted":
+                detail = f"the same idempotency key made workload {answer['id']} of another body"
+                self._refuse(number, document, Rejected(detail))
+            else:
+                self._accept(document, answer)
+        return True
+
+    async def _each(self, part: Sequence[tuple[int, Json, str]]) -> bool:
+        """One after the other; false when there is no use in going on."""
+        for number, document, key in part:
+            try:
+                answer = await self._client.submit(
+                    document, idempotency_key=key, dry_run=self._dry_run, team=self._team
+                )
+            except (Rejected, NotAuthorised, Unreachable) as error:
+                self._refuse(number, document, error)
+                if not isinstance(error, Rejected):
+                    return False
+                continue
+            if answer.get("valid") is False:
+                self._refuse(number, document, refusal_of(answer))
+            self._accept(document, answer)
+        return True
+
+    def _accept(self, document: Json, answer: Json) -> None:
+        self.answers.append({"id": "-", "name": document.get("name", ""), **answer})
+
+    def _refuse(self, number: int, document: Json, error: MusterError) -> None:
+        self.worst = exit_code_of(error)
+        kind = (str(error), *(f"{one.field}: {one.rule}" for one in error.errors))
+        self._refused[kind] += 1
+        if self._refused[kind] <= TOLD_MAX:
+            note(f"document {number} ({document.get('name', 'without a name')}):")
+            show(error)
+
+    def _tell_the_rest(self) -> None:
+        for kind, count in self._refused.items():
+            if count > TOLD_MAX:
+                note(f"The same of {count - TOLD_MAX} more documents: {kind[-1]}")
+
+
+def refusal_of(answer: Json) -> Rejected:
+    """What a dry run found wrong, as the error that the submission would give."""
+    errors = tuple(FieldError(**one) for one in answer.get("errors", ()))
+    return Rejected("it would be rejected", errors=errors)
+
+
+def keys_of(documents: Sequence[Json], key: str | None) -> list[str]:
+    """One key for each document: that of the caller, numbered if they are several."""
+    if key and len(documents) > 1:
+        return [f"{key}-{number}" for number in range(1, len(documents) + 1)]
+    return [key or new_key() for _ in documents]
