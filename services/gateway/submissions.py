@@ -10,6 +10,7 @@ import msgspec
 from aiohttp import web
 
 from services.gateway.committer import Order
+from services.gateway.documents import Organisation
 from services.gateway.door import Call, Door, answer, href_of
 from services.gateway.problems import (
     Problem,
@@ -21,13 +22,15 @@ from services.gateway.problems import (
 )
 from services.gateway.submission_rows import Known, Submission
 from services.gateway.submission_views import Accepted, BatchAccepted, BatchAnswer
-from services.gateway.what_if import verdict
+from services.gateway.what_if import classes_of, verdict
 from shared.core.admission.admit import check_kind
 from shared.core.admission.errors import Errors
 from shared.core.admission.form import check_form
 from shared.core.decision import FieldError
 from shared.core.lifecycle import State
 from shared.core.model import WorkloadSpec
+from shared.core.priority_classes import may_use, rule_of_use
+from shared.core.value import replace
 from shared.events.envelope import workload_id
 from shared.events.fingerprint import body_hash
 from shared.events.organisation import TeamApplied
@@ -135,7 +138,7 @@ async def _submission(  # noqa: PLR0917  # everything that makes a submission
     return Submission(
         workload_id=workload_id(team.name, key or random_key),
         team=team.name,
-        queue=await _queue(door, team, spec.queue, prefix),
+        queue=await _of_team(door, team, spec, prefix),
         body_hash=body_hash(spec),
         actor=call.subject.name,
         spec=spec,
@@ -145,16 +148,28 @@ async def _submission(  # noqa: PLR0917  # everything that makes a submission
     )
 
 
-async def _queue(door: Door, team: TeamApplied, name: str, prefix: str) -> str:
-    """The queue that is meant; it must be the team's own."""
-    if not name:
-        return team.default_queue
-    queue = (await door.organisation.current()).queues.get(name)
-    queue = queue or (await door.organisation.refresh()).queues.get(name)
-    if queue is None or queue.team != team.name:
+async def _of_team(door: Door, team: TeamApplied, spec: WorkloadSpec, prefix: str) -> str:
+    """The queue that is meant; it and the priority class must be the team's to use."""
+    errors = _not_theirs(await door.organisation.current(), team, spec)
+    errors = errors and _not_theirs(await door.organisation.refresh(), team, spec)
+    if errors:
+        raise invalid([replace(one, field=prefix + one.field) for one in errors])
+    return spec.queue or team.default_queue
+
+
+def _not_theirs(
+    organisation: Organisation, team: TeamApplied, spec: WorkloadSpec
+) -> list[FieldError]:
+    errors, queue, granted = [], organisation.queues.get(spec.queue), team.priority_classes
+    if spec.queue and (queue is None or queue.team != team.name):
         rule = f"is not a queue of team {team.name}"
-        raise invalid([FieldError(field=f"{prefix}queue", value=name, rule=rule)])
-    return name
+        errors.append(FieldError(field="queue", value=spec.queue, rule=rule))
+    classes = classes_of(organisation) if spec.priority_class else {}
+    found = classes.get(spec.priority_class)
+    if classes and (found is None or not may_use(granted, found)):
+        rule = rule_of_use(team.name, granted, classes.values())
+        errors.append(FieldError(field="priority_class", value=spec.priority_class, rule=rule))
+    return errors
 
 
 def _accepted(one: Submission, known: Known) -> web.Response:

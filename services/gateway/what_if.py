@@ -14,7 +14,7 @@ from shared.core.admission.rules import Rules, TeamPolicy
 from shared.core.fleet_shape import FleetShape, summary_of
 from shared.core.lifecycle import State
 from shared.core.model import Node, WorkloadSpec
-from shared.core.priority_classes import PriorityClass
+from shared.core.priority_classes import PriorityClass, built_in
 from shared.events.quota_documents import document_of
 
 FLEET_SECONDS: Final = 5.0
@@ -66,11 +66,19 @@ def rules_of(organisation: Organisation, fleet: FleetShape) -> Rules:
         rules.apply_quota(document_of(cohort))
     for queue in organisation.queues.values():
         rules.apply_quota(document_of(queue))
-    for one in organisation.priority_classes.values():
-        rules.classes[one.name] = PriorityClass(
+    rules.classes.update(classes_of(organisation))
+    return rules
+
+
+def classes_of(organisation: Organisation) -> dict[str, PriorityClass]:
+    """All priority classes by name."""
+    applied = {
+        one.name: PriorityClass(
             name=one.name, value=one.value, protected=one.protected, kinds=one.kinds
         )
-    return rules
+        for one in organisation.priority_classes.values()
+    }
+    return built_in() | applied
 
 
 async def _fleet(door: Door) -> FleetShape:

@@ -67,6 +67,12 @@ def default_class(
     return min(usable, key=_rank, default=None)
 
 
+def rule_of_use(team: str, granted: tuple[str, ...], classes: Iterable[PriorityClass]) -> str:
+    """What is told a team that names a class which there is not, or which it may not use."""
+    usable = names(one for one in classes if may_use(granted, one))
+    return f"is not a priority class that team {team} may use; it may use: {usable}"
+
+
 def _rank(one: PriorityClass) -> tuple[int, str]:
     return one.value, one.name
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from shared.events import topics
 from shared.events.envelope import workload_id
 from tests.support.gateway import (
@@ -59,6 +61,22 @@ async def test_a_queue_of_another_team_is_refused_with_field_value_and_rule(gate
     assert [
         {"field": "queue", "value": "blue", "rule": "is not a queue of team red"}
     ] == reply.body["errors"]
+
+
+@pytest.mark.parametrize("name", ["nope", "inference-production"])
+async def test_a_priority_class_that_the_team_may_not_use_is_refused_at_the_door(
+    gateway: Gateway, name: str
+):
+    key, spec = await gateway.key("red", "member"), {**SPEC, "priority_class": name}
+
+    reply = await gateway.call("POST", "/v1/workloads", spec, key=key)
+    items = [{"spec": SPEC}, {"spec": spec}]
+    many = await gateway.call("POST", "/v1/workloads:batch", {"items": items}, key=key)
+
+    (error,), (same,) = reply.body["errors"], many.body["errors"]
+    assert (400, "priority_class", name) == (reply.status, error["field"], error["value"])
+    assert error["rule"].endswith("it may use: training-interactive, training-batch")
+    assert {**error, "field": "items[1].spec.priority_class"} == same
 
 
 async def test_a_workload_of_another_team_does_not_exist_for_the_caller(gateway: Gateway):

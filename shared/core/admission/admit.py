@@ -33,7 +33,7 @@ from shared.core.model import (
     WorkloadKind,
     WorkloadSpec,
 )
-from shared.core.priority_classes import PriorityClass, default_class, may_use, names
+from shared.core.priority_classes import PriorityClass, default_class, may_use, rule_of_use
 from shared.core.static_fit.model_size import model_error
 from shared.core.units import Resources
 from shared.core.value import Value, replace
@@ -182,8 +182,7 @@ def _priority_class(
     found = classes.get(spec.priority_class)
     if found is not None and may_use(granted, found):
         return found
-    usable = names(one for one in classes.values() if may_use(granted, one))
-    rule = f"is not a priority class that team {team.name} may use; it may use: {usable}"
+    rule = rule_of_use(team.name, granted, classes.values())
     refused = _refused("priority_class", spec.priority_class, rule)
     return replace(refused, doubt=Doubt.NAMES if found is None else Doubt.NONE)
 
