@@ -214,3 +214,45 @@ def test_who_may_not_evict_waits_beside_nodes_that_are_kept_for_brief_work():
     cell.ask("p", "owner", expected_duration_seconds=90_000)
 
     assert [] == [one for _ in range(9) for one in cell.turn(1)]
+
+
+GRACE_SECONDS = 30
+
+
+@pytest.mark.parametrize("gangs", [1, 6])
+def test_a_crowd_that_is_owed_has_its_room_when_the_grace_of_the_victims_is_over(gangs: int):
+    """One elastic gang of 24 nodes, or six gangs of four: each pod that must go has its grace."""
+    cell = Cell(nodes=24)
+    cell.queue("owner", 192)
+    cell.queue("borrower", 0)
+    names, pods = [f"g{number}" for number in range(gangs)], 24 // gangs
+    for name in names:
+        least = 4 if gangs == 1 else None
+        cell.run(name, "borrower", gpus=8, pod_count=pods, min_count=least, team="blue")
+    crowd = [f"s{number}" for number in range(150)]
+    for order, name in enumerate(crowd):
+        cell.ask(name, "owner", order=order)
+    since_ms, leave_at_ms = cell.driver.now_ms, dict.fromkeys(names, 0)
+
+    while any(cell.driver.state(name) is State.QUEUED for name in crowd):
+        cell.turn(0.5)
+        assert cell.driver.now_ms < since_ms + (GRACE_SECONDS + 3) * 1000
+        for name in names:
+            record = cell.driver.record(name)
+            if record.resize.open or record.state is State.EVICTING:
+                due_ms = leave_at_ms[name] or cell.driver.now_ms + GRACE_SECONDS * 1000
+                leave_at_ms[name] = due_ms
+                if due_ms <= cell.driver.now_ms:
+                    go(cell, name)
+
+    assert len(cell.plans) <= gangs
+
+
+def go(cell: Cell, name: str) -> None:
+    """Its pods that are to stop are gone."""
+    record = cell.driver.record(name)
+    if record.state is State.EVICTING:
+        cell.leave(name)
+    else:
+        number, pods = record.resize.number, record.resize.pods
+        cell.send(pod_fact(PodsResized, name, number=number, pods=pods))
