@@ -10,6 +10,7 @@ from shared.core.quota.queue_policy import QueuePolicy
 from shared.core.value import replace as changed
 from shared.events.plans import EvictionPlanAccepted
 from shared.events.pods import PodsResized, PodsRunning
+from shared.events.quotas import NominationWithdrawn
 from shared.events.workloads import CancelWorkload, WorkloadResized
 from tests.support.placement_driver import a_workload, command, kinds, nominated, pod_fact
 from tests.unit.preemption.world import AT_ONCE, Cell
@@ -77,6 +78,25 @@ def test_it_gives_up_no_more_than_its_surplus_and_nobody_else_goes_for_those_beh
     assert 0 == others[0].followers, "who goes whole goes for one"
 
 
+def test_a_crowd_for_which_somebody_would_have_to_go_whole_is_made_smaller():
+    """Each of four nodes holds a pod of five GPUs and a dear one of three: five times three fit
+    into the surplus by their number alone."""
+    cell = Cell(nodes=4)
+    cell.queue("owner", 32)
+    cell.queue("borrower", 0)
+    elastic(cell, pod_count=4, min_count=1, gpus=5)
+    for number in range(4):
+        cell.run(f"dear{number}", "borrower", gpus=3, team="blue", priority=1_000_000)
+    ask_all(cell, SINGLES[:5], gpus=3)
+
+    cell.turn(1)
+
+    first = cell.plans[0]
+    assert ("s0", ["e"], 1) == (
+        first.workload_id, [one.workload_id for one in first.victims], first.followers
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("pods", [2, 3])
 def test_gangs_that_wait_are_a_crowd_too(pods: int):
     cell = a_cell()
@@ -130,6 +150,22 @@ def test_all_who_are_owed_are_looked_for_at_once_beside_what_is_being_freed():
     cell.leave("a", "b")
     assert {State.PLACED} == {cell.driver.state(name) for name in SINGLES}
     assert {} == cell.handler.memory.followers
+
+
+def test_the_room_of_a_follower_whose_nomination_is_withdrawn_is_the_next_ones():
+    cell = a_cell()
+    cell.run("a", "borrower", gpus=8, team="blue")
+    cell.run("b", "borrower", gpus=8, team="blue")
+    ask_all(cell, SINGLES[:8])
+    cell.turn(1)
+    cell.ask("s9", "owner", order=9)
+    for number in (3, 4):
+        cell.hear(NominationWithdrawn(workload_id=f"s{number}", nomination=1))
+
+    cell.turn(1)
+
+    assert "s9" in cell.handler.memory.followers
+    assert 1 == len(cell.plans)
 
 
 def test_who_followed_a_plan_that_failed_is_looked_for_again():
