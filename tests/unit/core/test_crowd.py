@@ -43,6 +43,7 @@ def test_each_of_a_crowd_gets_a_part_of_its_own():
     for name in ("n1", "n2", "n3"):
         cluster.put_node(a_node(name))
     crowd = crowd_of(gang, 4)
+    assert crowd.spec.topology.preferred is None
     request = PlacementRequest(workload=crowd, flavors=("h100",), headroom={"h100": UNBOUNDED})
 
     answer = place(cluster, request)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from services.preemption.lines import REST_MS, Lines
 from shared.core.lifecycle import State
 from shared.core.model import Level, TopologyRequest
 from shared.core.quota.queue_policy import QueuePolicy
@@ -11,7 +12,7 @@ from shared.core.value import replace as changed
 from shared.events.plans import EvictionPlanAccepted
 from shared.events.pods import PodsResized, PodsRunning
 from shared.events.quotas import NominationWithdrawn
-from shared.events.workloads import CancelWorkload, WorkloadResized
+from shared.events.workloads import CancelWorkload, PlacementRefused, WorkloadResized
 from tests.support.placement_driver import a_workload, command, kinds, nominated, pod_fact
 from tests.unit.preemption.world import AT_ONCE, Cell
 
@@ -158,14 +159,26 @@ def test_the_room_of_a_follower_whose_nomination_is_withdrawn_is_the_next_ones()
     cell.run("b", "borrower", gpus=8, team="blue")
     ask_all(cell, SINGLES[:8])
     cell.turn(1)
-    cell.ask("s9", "owner", order=9)
-    for number in (3, 4):
-        cell.hear(NominationWithdrawn(workload_id=f"s{number}", nomination=1))
+    world = cell.handler.world
+    world.refresh()
+    assert 16_000 == world.cluster.gpu_milli_used()
 
+    cell.hear(NominationWithdrawn(workload_id="s3", nomination=1))
+
+    world.refresh()
+    assert 15_000 == world.cluster.gpu_milli_used()
+
+
+def test_a_follower_that_hears_of_another_refusal_still_follows():
+    cell = a_cell()
+    cell.run("a", "borrower", gpus=8, team="blue")
+    cell.run("b", "borrower", gpus=8, team="blue")
+    ask_all(cell, SINGLES[:2])
     cell.turn(1)
 
-    assert "s9" in cell.handler.memory.followers
-    assert 1 == len(cell.plans)
+    cell.hear(*(one for one in cell.said if isinstance(one, PlacementRefused)))
+
+    assert "s1" not in cell.handler.planner.lines
 
 
 def test_who_followed_a_plan_that_failed_is_looked_for_again():
@@ -236,6 +249,7 @@ def test_who_might_evict_others_goes_on_nodes_that_are_kept_for_brief_work_inste
     cell.run("g", "borrower", pod_count=254, team="blue", expected_duration_seconds=200_000)
     cell.ask("p", "owner", expected_duration_seconds=90_000)
 
+    assert [] == cell.turn(1), "perhaps it is being placed"
     out = [one for _ in range(3) for one in cell.turn(1)]
 
     assert kinds(out)[:3] == ["EvictionPlanAccepted", "WorkloadPlaced", "BindWorkload"]
@@ -250,6 +264,20 @@ def test_who_may_not_evict_waits_beside_nodes_that_are_kept_for_brief_work():
     cell.ask("p", "owner", expected_duration_seconds=90_000)
 
     assert [] == [one for _ in range(9) for one in cell.turn(1)]
+
+
+def test_a_class_of_which_one_gets_room_rests_anew_from_the_shortest_time():
+    lines = Lines()
+    for number in range(3):
+        lines.add(f"w{number}", "class", (number,))
+    for _ in range(5):
+        lines.rest("w0", 0)
+
+    lines.planned("w0")
+    assert "w1" == lines.first(0)
+    lines.rest("w1", 0)
+
+    assert REST_MS == lines.due_ms()
 
 
 GRACE_SECONDS = 30
