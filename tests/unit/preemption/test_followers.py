@@ -80,8 +80,7 @@ def test_it_gives_up_no_more_than_its_surplus_and_nobody_else_goes_for_those_beh
 
 
 def test_a_crowd_for_which_somebody_would_have_to_go_whole_is_made_smaller():
-    """Each of four nodes holds a pod of five GPUs and a dear one of three: five times three fit
-    into the surplus by their number alone."""
+    """Each node holds a pod of five GPUs and a dear one of three."""
     cell = Cell(nodes=4)
     cell.queue("owner", 32)
     cell.queue("borrower", 0)
