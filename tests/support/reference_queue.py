@@ -152,22 +152,27 @@ class ReferenceQueue(ReferenceTree):
             same = [one for one in self.works.values() if one.queue == queue]
             hopes = [one for one in same if one.phase in OPEN and one.hopes_in == flavor]
             hoped = [sum(one.request[unit] for one in hopes) for unit in UNITS]
-            larger = [
-                one.request
-                for one in hopes
-                if one.phase == "refused" and one.request[0] > work.request[0]
+            in_vain = [
+                one for one in hopes if one.phase == "refused" and one.request[0] > work.request[0]
             ]
             wanted = tuple(
-                asked and asked + hoped[unit] - sum(one[unit] for one in larger)
+                asked and asked + hoped[unit] - sum(one.request[unit] for one in in_vain)
                 for unit, asked in enumerate(work.request)
             )
-            large = larger or not self.within_nominal(queue, flavor, hoped)
             if self.inside(work, flavor, wanted, policy) or self.across(
                 queue, flavor, wanted, policy
             ):
                 return flavor
-            owed = owed and policy.reclaim is not Reclaim.NEVER
-            if large and owed and self.across(queue, flavor, work.request, policy):
+            # What is owed counts what is owed besides, and nothing that would have to borrow.
+            beside = [one.request for one in hopes if one not in in_vain]
+            own = [one for one in beside if self.within_nominal(queue, flavor, one)]
+            with_own = tuple(
+                asked and asked + sum(one[unit] for one in own)
+                for unit, asked in enumerate(work.request)
+            )
+            owed = hopes and owed and policy.reclaim is not Reclaim.NEVER
+            owed = owed and self.within_nominal(queue, flavor, with_own)
+            if owed and self.across(queue, flavor, work.request, policy):
                 return flavor
         return ""
 

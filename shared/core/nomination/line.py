@@ -7,6 +7,7 @@ of it does. So a change costs the number of different requests, not the number o
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from typing import TypeVar
 
 from shared.core.amounts import Amount
@@ -39,6 +40,8 @@ class Line:
         "classes",
         "entries",
         "hoped",
+        "hopes",
+        "in_vain",
         "least",
         "name",
         "node",
@@ -68,6 +71,10 @@ class Line:
         """No waiting request is smaller in any unit; None when nobody waits."""
         self.hoped: dict[str, Amount] = {}
         """By flavor, requests of open nominations for which others must make room first."""
+        self.hopes: dict[str, Counter[Amount]] = {}
+        """How many of each size these are ..."""
+        self.in_vain: dict[str, Counter[Amount]] = {}
+        """... and how many of them were refused."""
         self.announced: dict[str, Pending] = {}
         """By id, who waits here and is the next for what the queue owns, as placement knows."""
         self.use: dict[tuple[str, int], Amount] = {}
@@ -96,10 +103,42 @@ class Line:
     def hope(self, pending: Pending, flavor: str) -> None:
         """It is nominated in hope of room in `flavor`; with "" it no longer is. O(1)."""
         if pending.hopes_in:
-            _count(self.hoped, pending.hopes_in, pending.request, -1)
-        if flavor:
-            _count(self.hoped, flavor, pending.request, 1)
+            self._count_hope(pending, -1)
         pending.hopes_in = flavor
+        if flavor:
+            self._count_hope(pending, 1)
+
+    def _count_hope(self, pending: Pending, sign: int) -> None:
+        flavor, request = pending.hopes_in, pending.request
+        _count(self.hoped, flavor, request, sign)
+        self.hopes.setdefault(flavor, Counter())[request] += sign
+        if not self.hopes[flavor][request]:
+            del self.hopes[flavor][request]
+        if pending.phase is Phase.REFUSED:
+            self._count_vain(pending, sign)
+
+    def _count_vain(self, pending: Pending, sign: int) -> None:
+        sizes = self.in_vain.setdefault(pending.hopes_in, Counter())
+        sizes[pending.request] += sign
+        if not sizes[pending.request]:
+            del sizes[pending.request]
+
+    def answered(self, pending: Pending) -> None:
+        """It was refused, and stays open."""
+        pending.phase = Phase.REFUSED
+        self.refused.push(pending)
+        if pending.hopes_in:
+            self._count_vain(pending, 1)
+
+    def hopes_beside(self, flavor: str, request: Amount) -> list[tuple[Amount, int]]:
+        """How many of each size hope there, but for what is larger and was refused. O(sizes)."""
+        in_vain = self.in_vain.get(flavor, Counter())
+        found = []
+        for size, count in self.hopes.get(flavor, Counter()).items():
+            counted = count - in_vain[size] if size[0] > request[0] else count
+            if counted:
+                found.append((size, counted))
+        return found
 
     def use_below(self, flavor: str, priority: int) -> Amount:
         """What work of lower priority is charged. O(flavors x priorities in use)."""

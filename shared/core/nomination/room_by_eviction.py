@@ -12,19 +12,14 @@ keeps nobody back, and work that would have to borrow does not keep back what is
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterable
 
 from shared.core.amounts import Amount, fits
 from shared.core.nomination.line import Line
-from shared.core.nomination.pending import Phase
 from shared.core.quota.fair_share import borrowed_share, share, within_nominal
 from shared.core.quota.queue_policy import QueuePolicy, Reclaim, WithinQueue
 from shared.core.quota.tree import NOTHING, QuotaNode, QuotaTree
 from shared.core.units import UNLIMITED
-
-OPEN_FEW: Final = 64
-"""Open nominations of a queue beside which what is owed does not mind larger hopes."""
 
 
 class Hope:
@@ -52,26 +47,30 @@ class Hope:
         hoped = line.hoped.get(flavor, NOTHING)
         if self._could(line, flavor, _with_hoped(request, hoped), priority):
             return True
-        return (
-            hoped != NOTHING
-            and len(line.open) < OPEN_FEW
-            and self._could(line, flavor, request, priority)
-            and self._passes(line, flavor, request, priority)
+        if hoped == NOTHING or not self._could(line, flavor, request, priority):
+            return False
+        beside = line.hopes_beside(flavor, request)
+        if self._is_owed(line, flavor, request, beside):
+            return True
+        counted = _sum(beside)
+        return counted != hoped and self._could(
+            line, flavor, _with_hoped(request, counted), priority
         )
 
-    def _passes(self, line: Line, flavor: str, request: Amount, priority: int) -> bool:
-        """Whether what hopes may be passed by, or so much of it that the rest leaves hope."""
-        policy, hoped = _policy(line), line.hoped.get(flavor, NOTHING)
-        owed = (
-            policy.reclaim is not Reclaim.NEVER
-            and within_nominal(line.node, flavor, request)
-            and self._across(line.node, flavor, request, policy)
+    def _is_owed(
+        self, line: Line, flavor: str, request: Amount, beside: Iterable[tuple[Amount, int]]
+    ) -> bool:
+        """Whether the queue owns enough for it, and for what it owns of that which hopes.
+
+        Work that has to borrow does not keep back what is owed.
+        """
+        policy, node = _policy(line), line.node
+        if policy.reclaim is Reclaim.NEVER or not within_nominal(node, flavor, request):
+            return False
+        owed = _sum(one for one in beside if within_nominal(node, flavor, one[0]))
+        return within_nominal(node, flavor, _with_hoped(request, owed)) and self._across(
+            node, flavor, request, policy
         )
-        if owed and not within_nominal(line.node, flavor, hoped):
-            return True
-        larger = _larger(line, flavor, request)
-        wanted = _with_hoped(request, _minus(hoped, larger))
-        return any(larger) and (owed or self._could(line, flavor, wanted, priority))
 
     def _could(self, line: Line, flavor: str, wanted: Amount, priority: int) -> bool:
         policy = _policy(line)
@@ -153,14 +152,11 @@ def _policy(line: Line) -> QueuePolicy:
     return document.policy
 
 
-def _larger(line: Line, flavor: str, request: Amount) -> Amount:
-    """What hopes in vain in the queue and is larger. O(open nominations)."""
-    found = NOTHING
-    for one in line.open.values():
-        in_vain = one.phase is Phase.REFUSED and one.hopes_in == flavor
-        if in_vain and one.request[0] > request[0]:
-            found = _plus(found, one.request)
-    return found
+def _sum(sizes: Iterable[tuple[Amount, int]]) -> Amount:
+    gpu = cpu = memory = 0
+    for size, count in sizes:
+        gpu, cpu, memory = gpu + size[0] * count, cpu + size[1] * count, memory + size[2] * count
+    return gpu, cpu, memory
 
 
 def _with_hoped(request: Amount, hoped: Amount) -> Amount:
@@ -170,11 +166,3 @@ def _with_hoped(request: Amount, hoped: Amount) -> Amount:
         min(request[1] + hoped[1], UNLIMITED) if request[1] else 0,
         min(request[2] + hoped[2], UNLIMITED) if request[2] else 0,
     )
-
-
-def _plus(one: Amount, other: Amount) -> Amount:
-    return one[0] + other[0], one[1] + other[1], one[2] + other[2]
-
-
-def _minus(one: Amount, other: Amount) -> Amount:
-    return one[0] - other[0], one[1] - other[1], one[2] - other[2]

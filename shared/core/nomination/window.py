@@ -136,8 +136,7 @@ class Window:
         """It was tried in vain: it stays open, and no longer counts as use."""
         self._uncount(pending)
         self._agenda.wake(pending.queue)
-        pending.phase = Phase.REFUSED
-        line.refused.push(pending)
+        line.answered(pending)
 
     def withdraw(self, pending: Pending, *, window_freed: bool = True) -> None:
         """Take an open nomination back."""

@@ -4,7 +4,6 @@ import pytest
 
 from shared.core.nomination.decision import Nominate
 from shared.core.nomination.pending import Phase
-from shared.core.nomination.room_by_eviction import OPEN_FEW
 from shared.core.quota.queue_policy import QueuePolicy, Reclaim, WithinQueue
 from shared.core.quota.tree import FlavorLimits, QuotaDocument
 from shared.core.units import UNLIMITED
@@ -296,13 +295,35 @@ def test_a_gang_that_was_refused_does_not_keep_back_smaller_work_that_is_owed():
     assert ask(desk, a_pending("small", 1, at=5, queue="own")) == ["*small"]
 
 
-def test_beside_many_open_nominations_a_refused_gang_keeps_back_what_is_owed():
+def test_beside_a_refused_gang_as_much_may_hope_as_the_queue_owns():
     desk = a_cohort_of_two(policy=QueuePolicy(fair_share=False))
     gang = a_pending("gang", 8, queue="own")
     ask(desk, gang)
     desk.core.refused(gang, 1)
 
-    said = ask(desk, *(a_pending(f"w{at:02}", at=at + 1, queue="own") for at in range(OPEN_FEW)))
+    said = ask(desk, *(a_pending(f"w{at:02}", at=at + 1, queue="own") for at in range(12)))
 
-    assert said[:-1] == [f"*w{at:02}" for at in range(OPEN_FEW - 1)]
-    assert said[-1] == f"?w{OPEN_FEW - 1}:WaitingForQuota"
+    assert said[:8] == [f"*w{at:02}" for at in range(8)]
+    assert said[8:] == [f"?w{at:02}:WaitingForQuota" for at in range(8, 12)]
+
+
+def test_many_that_would_have_to_borrow_do_not_keep_back_what_is_owed():
+    """They hoped while another queue had borrowed much; now it has borrowed no more than two."""
+    desk = Desk(
+        a_cohort(),
+        a_queue("own", parent="c", flavors={"h100": 64}),
+        a_queue("guest", parent="c", flavors={"h100": 64}),
+        a_queue("third", parent="c", flavors={"h100": 1_000}),
+    )
+    works = (("runs", 62, "own"), ("rest", 66, "guest"), ("much", 1_000, "guest"))
+    _, _, much = run(desk, *(a_pending(name, size, queue=queue) for name, size, queue in works))
+    many = [a_pending(f"m{at:03}", 3, queue="own", at=at) for at in range(200)]
+    assert ask(desk, *many) == [f"*{one.id}" for one in many]
+    desk.core.released(much)
+    third = a_pending("third", 1_000, queue="third")
+    desk.core.enter(third)
+    desk.core.placed(third, "h100", third.request, 1)
+
+    said = ask(desk, *(a_pending(f"s{at}", 1, queue="own", at=300 + at) for at in range(4)))
+
+    assert said == ["*s0", "*s1", "?s2:WaitingForQuota", "?s3:WaitingForQuota"]
