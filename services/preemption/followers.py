@@ -66,7 +66,7 @@ class Followers:
     def _follow(self, plan_id: str, workload_id: str, placement: Placement) -> None:
         self._of_plan.setdefault(plan_id, []).append(workload_id)
         self._memory.followers[workload_id] = placement
-        self._lines.planned(workload_id)
+        self._lines.remove(workload_id)
 
     def _leaving(self, flight: Flight) -> None:
         for name, pods_kept in flight.victims.items():

@@ -66,11 +66,6 @@ class Lines:
             if not line.members:
                 del self._lines[request_class]
 
-    def planned(self, workload_id: str) -> None:
-        """There will be room for it; the next of its class is due."""
-        self.wake(self._class_of.get(workload_id))
-        self.remove(workload_id)
-
     def wake(self, request_class: Hashable) -> None:
         """One of the class has got its room: the next may be looked at again."""
         line = self._lines.get(request_class)

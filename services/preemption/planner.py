@@ -281,7 +281,7 @@ class Planner:
         memory.fly(flight)
         self._moving.proposed(plan_id, plan, now_ms)
         self._followers.proposed(flight, behind)
-        self.lines.planned(plan.workload_id)
+        self.lines.remove(plan.workload_id)
         metrics.PLANS.labels("proposed").inc()
         return plans.ProposeEvictionPlan(
             plan_id=plan_id,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.preemption.lines import REST_MS, Lines
+from services.preemption.lines import REST_MS, REST_MS_MAX, Lines
 from shared.core.lifecycle import State
 from shared.core.model import Level, TopologyRequest
 from shared.core.quota.queue_policy import QueuePolicy
@@ -272,7 +272,10 @@ def test_a_class_of_which_one_gets_room_rests_anew_from_the_shortest_time():
     for _ in range(5):
         lines.rest("w0", 0)
 
-    lines.planned("w0")
+    lines.remove("w0")
+    lines.rest("w1", 0)
+    assert REST_MS_MAX == lines.due_ms(), "a plan may be refused"
+    lines.wake("class")
     assert "w1" == lines.first(0)
     lines.rest("w1", 0)
 
