@@ -90,11 +90,17 @@ class Followers:
     # ── one plan for all equals ──
 
     def together(
-        self, request: PlacementRequest, plan: EvictionPlan, choose: Choose, now_ms: int
+        self,
+        request: PlacementRequest,
+        plan: EvictionPlan,
+        choose: Choose,
+        may_be: Callable[[EvictionPlan], bool],
+        now_ms: int,
     ) -> tuple[EvictionPlan, Sequence[tuple[str, Placement]]]:
         """`plan`, or one that makes room for equals behind the preemptor too, who come with it.
 
-        Only where all that it takes is surplus of elastic gangs: who goes whole goes for one.
+        Only where all that it takes is surplus of elastic gangs, as who goes whole goes for one,
+        and where it `may_be` proposed beside what was proposed in this turn.
         """
         workload, kept = request.workload, self._memory.kept_for()
         equals = self._equals(workload, plan, now_ms) if may_crowd(workload) else ()
@@ -103,7 +109,7 @@ class Followers:
         while count > 1:
             crowd = crowd_of(workload, count)
             found = choose(replaced(request, workload=crowd, pins=pins))
-            if isinstance(found, EvictionPlan) and _takes_surplus(found):
+            if isinstance(found, EvictionPlan) and _takes_surplus(found) and may_be(found):
                 first, *others = parts_of(workload, found.placement)
                 behind = list(zip(equals[1:count], others, strict=True))
                 return replace(found, placement=first, followers=len(behind)), behind

@@ -40,6 +40,8 @@ from shared.ports.reader import Reader
 from shared.runtime.handler import Emit, Outcome
 
 PAUSE_FACTOR: Final = 4
+TURN_SECONDS: Final = 0.1
+"""A turn that has searched so long ends soon."""
 SOLVABLE: Final = frozenset(
     {
         Reason.WAITING_FOR_QUOTA,
@@ -181,7 +183,11 @@ class PreemptionHandler:
         name = message.event.id
         released = self.idle.turn(name, self._now_ms)
         proposed: list[plans.ProposeEvictionPlan | plans.ReleaseIdleWorkload] = [*released]
-        for plan in (*proposed, *self.planner.turn(name, self._now_ms)):
+
+        def has_time() -> bool:
+            return self._clock.monotonic_seconds() < started + TURN_SECONDS
+
+        for plan in (*proposed, *self.planner.turn(name, self._now_ms, has_time)):
             emit = Emit(
                 payload=plan,
                 topic=topics.PLAN_COMMANDS,

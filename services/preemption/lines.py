@@ -72,6 +72,11 @@ class Lines:
         if line is not None:
             line.rests = line.due_ms = 0
 
+    def all_due(self) -> None:
+        """What has changed may help any class."""
+        for line in self._lines.values():
+            line.due_ms = 0
+
     def equals(self, workload_id: str, most: int) -> list[str]:
         """The first `most` of its class, in order."""
         line = self._lines[self._class_of[workload_id]]

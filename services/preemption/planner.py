@@ -6,7 +6,7 @@ as long its preemptor is looked for no more, and its victims count as gone (worl
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace as replaced
 from functools import partial
 from typing import Final
@@ -17,10 +17,11 @@ from services.preemption.lines import Lines
 from services.preemption.losses import Losses
 from services.preemption.memory import Flight, Memory, Offer, Stand
 from services.preemption.moving import Moving, planned
+from services.preemption.proposals import Proposals
 from services.preemption.world import World
 from shared.core.charges import least_amount
 from shared.core.lifecycle import State
-from shared.core.model import Workload
+from shared.core.model import Placement, Workload
 from shared.core.placement import PlacementRequest, request_class
 from shared.core.preemption.choose import (
     EvictionPlan,
@@ -33,10 +34,10 @@ from shared.core.quota.fair_share import borrows
 from shared.core.value import replace
 from shared.events import plans
 
-SEARCHES_MAX: Final = 8
-"""Searches of one turn ..."""
-LOOKS_MAX: Final = 64
-"""... and those besides who are seen to fit without one."""
+SEARCHES_MIN: Final = 8
+"""Searches of one turn, however long they take."""
+LOOKS_MAX: Final = 128
+"""Who is looked at in one turn, if there is time."""
 LIMITS: Final = Limits(trials_max=128)
 ANSWER_MS: Final = 60_000
 """A proposal without an answer for so long is given up."""
@@ -86,11 +87,18 @@ class Planner:
         flight = self._flight_of(workload_id)
         if flight is not None and state not in (STOPPING if flight.moves else (State.QUEUED,)):
             self._land(flight.plan_id)
-            offer = self._memory.offers.get(workload_id)
-            if offer is not None and state is State.PLACED:
-                self.lines.wake(self._class_of(offer))
+            if state is State.PLACED:
+                self._started(flight)
         if state is State.PLACED:
             self._memory.starts_again(workload_id)
+
+    def _started(self, flight: Flight) -> None:
+        """The next of its class is due, and all are if a gang may be asked for pods again."""
+        offer = self._memory.offers.get(flight.workload_id)
+        if offer is not None:
+            self.lines.wake(self._class_of(offer))
+        if any(flight.victims.values()):
+            self.lines.all_due()
 
     def withdrawn(self, workload_id: str) -> None:
         """It is not looked for any more."""
@@ -151,17 +159,21 @@ class Planner:
 
     # ── plans ──
 
-    def turn(self, name: str, now_ms: int) -> list[plans.ProposeEvictionPlan]:
+    def turn(
+        self, name: str, now_ms: int, has_time: Callable[[], bool]
+    ) -> list[plans.ProposeEvictionPlan]:
         """Search for those who are due, the first of all first; `name` makes the plans' ids."""
         self._give_up(now_ms)
         self._followers.look()
-        proposed: list[plans.ProposeEvictionPlan] = []
+        proposals = Proposals(self._memory, self._world)
         searches, moves = 0, True
         for number in range(LOOKS_MAX):
             workload_id = self.lines.first(now_ms)
-            if workload_id is None or searches == SEARCHES_MAX:
+            if workload_id is None or (searches >= SEARCHES_MIN and not has_time()):
                 break
             self._world.refresh()
+            if self._are_displaced():
+                continue
             request = self._request(workload_id)
             answer = self._search(request, now_ms)
             if isinstance(answer, NoEviction) and self._follows(workload_id, answer):
@@ -174,11 +186,34 @@ class Planner:
             if isinstance(answer, NoEviction):
                 metrics.SPARED.labels(answer.obstacle.value).inc()
                 self.lines.rest(workload_id, now_ms, answer.retry_at_ms)
+                continue
+            plan, behind = self._together(request, answer, proposals, now_ms)
+            if not proposals.asks_again(plan):
+                proposals.add(self._propose(f"{name}-{number}", plan, behind, now_ms))
+            elif flight := proposals.join(plan, request.workload.queue):
+                behind = [(workload_id, plan.placement), *behind]
+                self._followers.proposed(flight, behind)
             else:
-                proposed.append(self._propose(f"{name}-{number}", request, answer, now_ms))
+                proposals.asks_no_more(plan)
         metrics.WAITING.set(len(self.lines))
         metrics.IN_FLIGHT.set(len(self._memory.flights))
-        return proposed
+        return proposals.end()
+
+    def _together(
+        self, request: PlacementRequest, plan: EvictionPlan, proposals: Proposals, now_ms: int
+    ) -> tuple[EvictionPlan, Sequence[tuple[str, Placement]]]:
+        """The plan, for more than one if that may be; who follows, and where."""
+        choose = partial(self._choose, now_ms=now_ms)
+        may_be = partial(proposals.may_be, queue=request.workload.queue)
+        return self._followers.together(request, plan, choose, may_be, now_ms)
+
+    def _are_displaced(self) -> bool:
+        """Let followers wait again in whose place somebody else is; whether there are any."""
+        names, self._world.displaced = self._world.displaced, ()
+        for name in names:
+            self._followers.left(name)
+            self.refused(name)
+        return bool(names)
 
     def _give_up(self, now_ms: int) -> None:
         late = [
@@ -265,12 +300,15 @@ class Planner:
         return stand
 
     def _propose(
-        self, plan_id: str, request: PlacementRequest, plan: EvictionPlan, now_ms: int
+        self,
+        plan_id: str,
+        plan: EvictionPlan,
+        behind: Sequence[tuple[str, Placement]],
+        now_ms: int,
     ) -> plans.ProposeEvictionPlan:
+        """`behind` are those who follow, and where."""
         memory = self._memory
         offer = memory.offers[plan.workload_id]
-        choose = partial(self._choose, now_ms=now_ms)
-        plan, behind = self._followers.together(request, plan, choose, now_ms)
         losses: dict[str, int] = {"": 0}
         for name, lost in plan.losses:
             team = memory.offers[name].workload.team

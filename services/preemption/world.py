@@ -8,6 +8,8 @@ search, so most workloads, which nobody has to be evicted for, never cost anythi
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from services.preemption.memory import Machine, Memory
 from shared.core.amounts import amount
 from shared.core.cluster import Cluster
@@ -34,12 +36,16 @@ class World:
         self.tree = QuotaTree()
         self.occupants = Occupants()
         self._memory = memory
+        self._asked: set[str] = set()
+        """Gangs that were asked for surplus in this turn, and may be asked for more."""
         self._charged: dict[str, tuple[Workload, Placement]] = {}
         self._promised: list[tuple[Workload, Placement]] = []
         for document in memory.documents.values():
             self.apply(document)
         for node, (debt, _) in memory.debts.items():
             self.tree.set_debt(node, debt)
+        self.displaced: Sequence[str] = ()
+        """Followers in whose place somebody else is, since the last `refresh`."""
         self._pins: dict[str, int] = {}
         """Nodes kept for promised starts."""
         self._switching: set[tuple[str, int]] = set()
@@ -77,6 +83,11 @@ class World:
         for name in sorted({node for node, _ in switched ^ self._switching}):
             if name in memory.machines:
                 self.report(name, memory.machines[name])
+
+    def may_give_more(self, names: Collection[str]) -> None:
+        """These give up pods and may give up more, and nobody else who gives up some."""
+        self._memory.dirty.update(dict.fromkeys(self._asked.symmetric_difference(names)))
+        self._asked = set(names)
 
     def refresh(self) -> None:
         """Bring everything in step with memory. O(changed workloads)."""
@@ -123,7 +134,9 @@ class World:
                 version=stand.version,
                 started_at_ms=stand.running_at_ms,
                 protected=memory.is_protected(spec.priority_class),
-                evictable=stand.state is State.RUNNING and spec.preemptible and not pods_kept,
+                evictable=stand.state is State.RUNNING
+                and spec.preemptible
+                and (not pods_kept or name in self._asked),
                 restart_ms=spec.restart_seconds * 1000,
             )
         )
@@ -132,18 +145,20 @@ class World:
         """Give preemptors the room that their plans promise, then those who follow them."""
         for flight in self._memory.flights.values():
             self.promise(flight.workload_id, flight.placement)
-        for workload_id, placement in self._memory.followers.items():
-            self.promise(workload_id, placement)
+        followers = self._memory.followers.items()
+        self.displaced = [name for name, place in followers if not self.promise(name, place)]
 
-    def promise(self, workload_id: str, placement: Placement) -> None:
-        """Let it have this room, where it is there, until the next `refresh`."""
+    def promise(self, workload_id: str, placement: Placement) -> bool:
+        """Let it have this room until the next `refresh`; false if it is not there."""
         offer = self._memory.offers.get(workload_id)
         if offer is None or workload_id in self._charged:
-            return
+            return True
         workload = offer.workload
-        if take(self.cluster, workload, placement):
-            self.tree.charge(workload.queue, placement.flavor, amount(placement.charge))
-            self._promised.append((workload, placement))
+        if not take(self.cluster, workload, placement):
+            return False
+        self.tree.charge(workload.queue, placement.flavor, amount(placement.charge))
+        self._promised.append((workload, placement))
+        return True
 
     def _give_back(self, workload: Workload, placement: Placement) -> None:
         self.cluster.release(workload.team, placement.pods, workload.spec.pod_sets)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from services.preemption.lines import REST_MS, REST_MS_MAX, Lines
@@ -14,7 +16,7 @@ from shared.events.pods import PodsResized, PodsRunning
 from shared.events.quotas import NominationWithdrawn
 from shared.events.workloads import CancelWorkload, PlacementRefused, WorkloadResized
 from tests.support.placement_driver import a_workload, command, kinds, nominated, pod_fact
-from tests.unit.preemption.world import AT_ONCE, Cell
+from tests.unit.preemption.world import Cell
 
 NEAR = TopologyRequest(required=Level.RACK)
 SINGLES = [f"s{number}" for number in range(16)]
@@ -92,9 +94,10 @@ def test_a_crowd_for_which_somebody_would_have_to_go_whole_is_made_smaller():
     cell.turn(1)
 
     first = cell.plans[0]
-    assert ("s0", ["e"], 1) == (
+    assert ("s0", ["e"], 2) == (
         first.workload_id, [one.workload_id for one in first.victims], first.followers
-    )  # fmt: skip
+    ), "two at once, and one beside them"  # fmt: skip
+    assert all(one.victims[0].workload_id.startswith("dear") for one in cell.plans[1:])
 
 
 @pytest.mark.parametrize("pods", [2, 3])
@@ -111,7 +114,7 @@ def test_gangs_that_wait_are_a_crowd_too(pods: int):
     assert pods == len(cell.handler.memory.followers["q"].pods)
 
 
-def test_who_must_lie_near_together_is_looked_for_alone():
+def test_who_must_lie_near_together_is_looked_for_by_itself():
     cell = a_cell()
     elastic(cell)
     for order, name in enumerate("pq"):
@@ -120,7 +123,9 @@ def test_who_must_lie_near_together_is_looked_for_alone():
 
     cell.turn(1)
 
-    assert [0] == [one.followers for one in cell.plans]
+    (plan,) = cell.plans
+    assert (6, 1) == (plan.victims[0].pods_kept, plan.followers), "it joins, in its own place"
+    assert 1 == len({pod.node for pod in cell.handler.memory.followers["q"].pods})
 
 
 def test_who_has_not_waited_for_the_delay_of_its_queue_does_not_follow():
@@ -225,20 +230,53 @@ async def test_a_restart_finds_those_who_follow_again():
     assert 1 == len(cell.plans)
 
 
-def test_when_one_has_its_room_the_next_of_its_class_is_due_again():
-    cell = a_cell(policy=AT_ONCE)
+def a_gang_asked_by_two_queues(**more: Any) -> Cell:
+    """Its two pods that may go would do for both, but it is asked for one at a time."""
+    cell = Cell(nodes=2)
+    cell.queue("owner", 8)
+    cell.queue("other", 8)
+    cell.queue("borrower", 0)
     elastic(cell, pod_count=4, min_count=2, gpus=4)
-    for order, name in enumerate("pq"):
-        gang = a_workload(name, gpus=4, queue="owner", topology=NEAR, pod_count=1)
-        cell.both(nominated(gang, order=order))
+    cell.ask("p", "owner", gpus=4)
+    cell.ask("q", "other", gpus=4, order=1, **more)
+    return cell
+
+
+def test_of_two_queues_each_gets_a_plan_of_its_own_once_the_pods_of_the_first_are_gone():
+    cell = a_gang_asked_by_two_queues()
     cell.turn(1)
     for _ in range(6):
         cell.turn(8)
+    assert ["p"] == [one.workload_id for one in cell.plans]
     shrink(cell, 1, 3)
 
     cell.turn(0)
 
     assert ["p", "q"] == [one.workload_id for one in cell.plans]
+    assert [3, 2] == [one.victims[0].pods_kept for one in cell.plans]
+
+
+def test_what_joins_a_plan_is_told_with_it():
+    cell = a_cell()
+    elastic(cell)
+    ask_all(cell, ["s0"])
+    cell.ask("t0", "owner", gpus=4, order=1)
+
+    out = cell.turn(1)
+
+    (plan,) = cell.plans
+    assert (5, 1) == (plan.victims[0].pods_kept, plan.followers)
+    (flight,) = cell.handler.memory.flights.values()
+    assert {"e": 5} == flight.victims
+    assert plan.victims[0].lost_gpu_ms == 6 * (cell.driver.now_ms - began_ms(cell))
+    (accepted,) = (one for one in out if isinstance(one, EvictionPlanAccepted))
+    assert plan.victims == accepted.victims
+    shrink(cell, 1, 5)
+    assert {State.PLACED} == {cell.driver.state(name) for name in ("s0", "t0")}
+
+
+def began_ms(cell: Cell) -> int:
+    return cell.handler.memory.stands["e"].running_at_ms
 
 
 def test_who_might_evict_others_goes_on_nodes_that_are_kept_for_brief_work_instead():
