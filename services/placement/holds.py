@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from shared.core.cluster import Cluster, pod_size
 from shared.core.model import GpuShare, Placement, Workload
+from shared.core.node_state import NodeState
 from shared.core.preemption.vacating import Holder
 from shared.core.units import GPU_MILLI, SLICES
 
@@ -29,6 +30,8 @@ class Piece:
     cpu_milli: int = 0
     memory_mib: int = 0
     media: bool = False
+    rest: bool = False
+    """All that its last owners have left of a GPU: kept once, if several are to go there."""
 
 
 @dataclass(slots=True)
@@ -96,7 +99,7 @@ def _of_gpus(wanted: _Sums, covered: _Sums) -> Iterator[Piece]:
             continue
         team, rest = _beside(index, gpu, under)
         if rest.mask or rest.milli or rest.memory_mib:
-            yield Piece(node, team, (rest,))
+            yield Piece(node, team, (rest,), rest=_changes(gpu, under))
 
 
 def _beside(index: int, gpu: _Gpu, under: _Gpu) -> tuple[str, GpuShare]:
@@ -108,7 +111,7 @@ def _beside(index: int, gpu: _Gpu, under: _Gpu) -> tuple[str, GpuShare]:
         mask = gpu.mask & ~under.mask
         milli = GPU_MILLI * mask.bit_count() // SLICES
         return gpu.team, GpuShare(index=index, mask=mask, milli=milli, memory_mib=0)
-    if gpu.mask or gpu.team != under.team:
+    if _changes(gpu, under):
         milli = GPU_MILLI - under.milli
         return under.team, GpuShare(index=index, mask=0, milli=milli, memory_mib=0)
     milli = max(0, gpu.milli - under.milli)
@@ -116,16 +119,27 @@ def _beside(index: int, gpu: _Gpu, under: _Gpu) -> tuple[str, GpuShare]:
     return gpu.team, GpuShare(index=index, mask=0, milli=milli, memory_mib=memory_mib)
 
 
+def _changes(gpu: _Gpu, under: _Gpu) -> bool:
+    """Whether shares make room for another team, or for instances."""
+    return not under.mask and (gpu.mask > 0 or gpu.team != under.team)
+
+
 def hold(cluster: Cluster, pieces: Sequence[Piece]) -> list[Piece]:
     """Hold `pieces`; those that could be, without the ones on nodes that are gone."""
     held = []
     for piece in pieces:
         state = cluster.nodes.get(piece.node)
-        if state is not None:
+        if state is not None and not (piece.rest and _is_kept(state, piece)):
             amounts = (piece.shares, piece.cpu_milli, piece.memory_mib)
             cluster.hold(state, piece.team, *amounts, media=piece.media)
             held.append(piece)
     return held
+
+
+def _is_kept(state: NodeState, piece: Piece) -> bool:
+    """Whether another keeps it already."""
+    (share,) = piece.shares
+    return state.use(share.index).milli + share.milli > GPU_MILLI
 
 
 def let_go(cluster: Cluster, pieces: Sequence[Piece]) -> None:

@@ -139,9 +139,10 @@ class Reservations:
 
     def released(self, victim_id: str) -> None:
         """The ledger holds nothing, or less, for this workload: what it left is held now."""
-        for workload_id in self._of_victim.pop(victim_id, {}):
-            held = self._held[workload_id]
+        helds = [self._held[one] for one in self._of_victim.pop(victim_id, {})]
+        for held in helds:
             self._let_go(held)
+        for held in helds:
             self._hold(held)
             self._settled(held)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from shared.core.lifecycle import State
-from shared.core.model import GpuShare, Placement, PodPlacement
+from shared.core.model import GpuRequest, GpuShare, Placement, PodPlacement
 from shared.core.value import replace
 from shared.events.nodes import NodeRemoved
 from shared.events.plans import EvictionPlanAccepted, PlannedVictim, ReservationExpired
@@ -257,3 +257,42 @@ def test_a_move_that_cannot_be_is_refused_and_nothing_is_done(what: str):
 
 def _gpus(driver: Driver, name: str) -> list[int]:
     return [share.index for share in driver.placement(name).pods[0].shares]
+
+
+@pytest.mark.parametrize("last", ["v1", "v2"])
+@pytest.mark.parametrize("movers", [("m1", "m2"), ("m2", "m1")])
+def test_two_go_on_together_on_a_gpu_that_another_team_is_leaving(last: str, movers: tuple):
+    """While one of those who leave is still there, the rest of the GPU is kept only once."""
+    driver = Driver()
+    half = GpuRequest(milli=500, memory_mib=10_000)
+    driver.send(
+        reported(a_node("n1", gpus=1)),
+        a_quota("all", 0, kind="cohort"),
+        a_quota("small", 2, parent="all"),
+        a_quota("owner", 2, parent="all"),
+    )
+    for name in ("v1", "v2"):
+        run(driver, name, queue="small", team="blue", gpu=half)
+    driver.send(reported(a_node("n2", gpus=1)))
+    for name in ("m1", "m2"):
+        run(driver, name, queue="small", team="red", gpu=half)
+    ask(driver, gpus=1)
+    victims = [
+        PlannedVictim(
+            workload_id=one, version=driver.record(one).version, attempt=1, rule="reclaim"
+        )
+        for one in ("v1", "v2")
+    ]
+    victims += [moving(driver, one, at(driver, one, "n1", 0)) for one in movers]
+    driver.send(a_plan(driver, victims=tuple(victims)))
+    first = next(one for one in ("v1", "v2") if one != last)
+
+    driver.send(gone(first))
+    assert {0: 1_000} == {
+        index: use.milli for index, use in driver.handler.desk.cluster.nodes["n1"].uses.items()
+    }
+    driver.send(gone(last))
+    driver.send(gone("m1"), gone("m2"))
+
+    assert ["n1", "n1", "n2"] == [node_of(driver, one) for one in ("m1", "m2", "p")]
+    assert 0 == len(driver.handler.desk.reservations)
