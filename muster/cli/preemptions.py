@@ -25,7 +25,7 @@ def preemptions(
 
     Rule `idle` is work that did not use its GPUs: it went for nobody, and its owner releases it.
     Of the victims, those that are MOVED go on elsewhere at once. FOR w7q +6: there was room for
-    six more like it.
+    six more of its queue.
 
     A team sees those for its work and those of its work.
 

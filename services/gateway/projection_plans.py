@@ -31,7 +31,7 @@ def accepted(batch: Batch, event: Event, fact: plans.EvictionPlanAccepted) -> No
     }
     message = f"room in {fact.flavor} is reserved for it, {_who_goes(fact.victims)}"
     if fact.followers:
-        message += f"; there will be room for {fact.followers} more like it"
+        message += f"; there will be room for {fact.followers} more of its queue"
     _tell(batch, event, fact, (fact.rule, message, _json.encode(detail).decode()))
     if not fact.victims:
         return

@@ -171,7 +171,7 @@ class PreemptionView(View, frozen=True, kw_only=True):
     lost_gpu_ms: int
     alternatives: tuple[AlternativeView, ...]
     followers: int
-    """Equal workloads behind `workload_id` for which there was room then too."""
+    """Workloads of its queue behind `workload_id` for which there was room then too."""
     outcome: str
     """reserved, placed, expired with the reason, or released (idle)."""
 

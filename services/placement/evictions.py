@@ -287,4 +287,4 @@ class Evictions:
 
 
 def _and_more(followers: int) -> str:
-    return f" and {followers} more like it" if followers else ""
+    return f" and {followers} more" if followers else ""

@@ -7,7 +7,6 @@ as long its preemptor is looked for no more, and its victims count as gone (worl
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace as replaced
 from functools import partial
 from typing import Final
 
@@ -15,30 +14,25 @@ from services.preemption import metrics
 from services.preemption.followers import Followers
 from services.preemption.lines import Lines
 from services.preemption.losses import Losses
-from services.preemption.memory import Flight, Memory, Offer, Stand
+from services.preemption.memory import Flight, Memory, Offer
 from services.preemption.moving import Moving, planned
 from services.preemption.proposals import Proposals
+from services.preemption.searching import Searching
 from services.preemption.world import World
-from shared.core.charges import least_amount
 from shared.core.lifecycle import State
-from shared.core.model import Placement, Workload
+from shared.core.model import Placement
 from shared.core.placement import PlacementRequest, request_class
 from shared.core.preemption.choose import (
     EvictionPlan,
-    Limits,
     NoEviction,
     Victim,
-    choose_victims,
 )
-from shared.core.quota.fair_share import borrows
-from shared.core.value import replace
 from shared.events import plans
 
 SEARCHES_MIN: Final = 8
 """Searches of one turn, however long they take."""
 LOOKS_MAX: Final = 128
 """Who is looked at in one turn, if there is time."""
-LIMITS: Final = Limits(trials_max=128)
 ANSWER_MS: Final = 60_000
 """A proposal without an answer for so long is given up."""
 STOPPING: Final = (State.RUNNING, State.EVICTING, State.QUEUED)
@@ -54,6 +48,7 @@ class Planner:
         self._cell = cell
         self._moving = Moving(memory, world, moves_per_hour)
         self._losses = Losses(memory, world)
+        self._searching = Searching(memory, world, self._losses)
         self.lines = Lines()
         self._followers = Followers(memory, world, self.lines)
         for name, stand in memory.stands.items():
@@ -72,7 +67,7 @@ class Planner:
 
     def _class_of(self, offer: Offer) -> Hashable:
         """Equals get the same answer."""
-        workload = self._preemptor(offer.workload)
+        workload = self._searching.preemptor(offer.workload)
         return workload.queue, offer.flavors, workload.priority, request_class(workload)
 
     def nominated(self, workload_id: str) -> None:
@@ -174,8 +169,8 @@ class Planner:
             self._world.refresh()
             if self._are_displaced():
                 continue
-            request = self._request(workload_id)
-            answer = self._search(request, now_ms)
+            request = self._searching.request(workload_id)
+            answer = self._searching.search(request, now_ms)
             if isinstance(answer, NoEviction) and self._follows(workload_id, answer):
                 continue
             searches += 1
@@ -203,7 +198,7 @@ class Planner:
         self, request: PlacementRequest, plan: EvictionPlan, proposals: Proposals, now_ms: int
     ) -> tuple[EvictionPlan, Sequence[tuple[str, Placement]]]:
         """The plan, for more than one if that may be; who follows, and where."""
-        choose = partial(self._choose, now_ms=now_ms)
+        choose = partial(self._searching.choose, now_ms=now_ms)
         may_be = partial(proposals.may_be, queue=request.workload.queue)
         return self._followers.together(request, plan, choose, may_be, now_ms)
 
@@ -248,57 +243,6 @@ class Planner:
             workload_id=workload_id, flavor=place.flavor, victims=(), placement=place
         )
 
-    def _request(self, workload_id: str) -> PlacementRequest:
-        offer, kept = self._memory.offers[workload_id], self._memory.kept_for()
-        return PlacementRequest(
-            workload=self._preemptor(offer.workload),
-            flavors=offer.flavors,
-            headroom={},
-            pins=tuple(one.pin for one in kept if one.workload_id == workload_id),
-        )
-
-    def _search(self, request: PlacementRequest, now_ms: int) -> EvictionPlan | NoEviction:
-        """For what is owed, in the end also on nodes that are kept for those who borrow."""
-        answer, kept = self._choose(request, now_ms), self._memory.kept_for()
-        found = not isinstance(answer, NoEviction) or answer.placement is not None
-        if not kept or found or self._borrows(request.workload.id):
-            return answer
-        yielding = (one.pin for one in kept if self._borrows(one.workload_id))
-        return self._choose(replaced(request, pins=(*request.pins, *yielding)), now_ms)
-
-    def _borrows(self, workload_id: str) -> bool:
-        """Whether it waits for more than its queue owns."""
-        offer = self._memory.offers.get(workload_id)
-        if offer is None:
-            return False
-        queue = self._world.tree.node(offer.workload.queue)
-        charge = least_amount(offer.workload.spec)
-        return borrows(queue, offer.flavors, charge)
-
-    def _choose(self, request: PlacementRequest, now_ms: int) -> EvictionPlan | NoEviction:
-        world = self._world
-        return choose_victims(
-            world.cluster,
-            world.tree,
-            world.occupants,
-            request,
-            self._losses.rules(now_ms),
-            now_ms=now_ms,
-            limits=LIMITS,
-        )
-
-    def _preemptor(self, workload: Workload) -> Workload:
-        """With the priority that it has now."""
-        stand = self._stand(workload)
-        return replace(workload, priority=stand.priority)
-
-    def _stand(self, workload: Workload) -> Stand:
-        """Of one of which only a refusal was heard, what it was queued with."""
-        stand = self._memory.stands.get(workload.id)
-        if stand is None or not stand.version:
-            return Stand(State.QUEUED, 1, 0, workload.priority)
-        return stand
-
     def _propose(
         self,
         plan_id: str,
@@ -324,7 +268,7 @@ class Planner:
         return plans.ProposeEvictionPlan(
             plan_id=plan_id,
             workload_id=plan.workload_id,
-            version=self._stand(offer.workload).version,
+            version=self._searching.stand(offer.workload).version,
             nomination=offer.nomination,
             flavor=plan.flavor,
             rule=plan.rule.value,

@@ -54,8 +54,8 @@ class ProposeEvictionPlan(Wire, frozen=True, kw_only=True):
     queue: str = ""
     cell: int = 0
     followers: int = 0
-    """Equal workloads behind the preemptor for which there is room then too; nothing is kept for
-    them."""
+    """Others of its queue behind the preemptor for which there is room then too; nothing is kept
+    for them."""
 
 
 class ReleaseIdleWorkload(Wire, frozen=True, kw_only=True):

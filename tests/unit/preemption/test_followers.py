@@ -60,7 +60,7 @@ def test_an_elastic_gang_is_asked_once_for_all_equals_that_wait():
     assert 6 == accepted.followers
     out = shrink(cell, 1, 4)
     (resized,) = (one for one in out if isinstance(one, WorkloadResized))
-    assert "for workload s0 and 6 more like it of team red" in resized.message
+    assert "for workload s0 and 6 more of team red (queue owner, rule reclaim)" in resized.message
     assert {State.PLACED} == {cell.driver.state(name) for name in SINGLES[:7]}
     assert ({}, {}) == (cell.handler.memory.flights, cell.handler.memory.followers)
 
