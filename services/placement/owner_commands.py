@@ -62,10 +62,16 @@ def release(desk: Desk, record: Record, _: workloads.ReleaseWorkload, cause: Rec
 def reprioritise(
     desk: Desk, record: Record, command: workloads.ReprioritiseWorkload, cause: Received
 ) -> None:
-    """Change its priority while it waits; what runs keeps the one it was placed with."""
+    """Change its priority while it waits; what runs keeps the one it was placed with.
+
+    Quota, which may have heard an earlier such command while it did not wait, nominates it anew
+    unless it has done so by this priority: then the nomination holds.
+    """
     if record.state not in (State.QUEUED, State.HELD) or command.priority == record.priority:
         return
     record.priority = command.priority
     before = record.become(record.state)
-    desk.withdraw(record)
+    nomination = record.nomination
+    if nomination is None or nomination.order_key[:1] != (-command.priority,):
+        desk.withdraw(record)
     desk.tell(record, before, workloads.WorkloadReprioritised, cause)

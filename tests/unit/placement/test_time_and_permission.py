@@ -29,6 +29,7 @@ from tests.unit.placement.world import (
     failed,
     gone,
     refused,
+    reprioritise,
     running,
     succeeded,
 )
@@ -217,3 +218,17 @@ def test_a_nomination_of_what_is_not_queued_is_ignored(state):
 
     assert [] == driver.send(nominated(a_workload(), number=7))
     assert state is driver.state()
+
+
+@pytest.mark.parametrize(("given_by", "waits"), [(0, False), (9, True)])
+def test_a_nomination_by_the_new_priority_outlives_the_command(given_by: int, waits: bool):
+    """Quota does not nominate anew whom it has nominated by this priority already."""
+    driver = Driver()
+    driver.send(a_quota(), nominated(a_workload(), order=-given_by))
+    assert State.QUEUED is driver.state()
+
+    driver.send(reprioritise)
+    driver.send(reported(a_node()))
+
+    assert 9 == driver.record().priority
+    assert (State.PLACED if waits else State.QUEUED) is driver.state()
