@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 UNLIMITED: Final = 2**62
+WORDS: Final = {"gpu_milli": "GPUs", "cpu_milli": "CPUs", "memory_mib": "MiB of memory"}
 AGO: Final = re.compile(r"(\d{1,6})([smhd])")
 UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -88,7 +89,8 @@ def lines_of(identifier: str, answer: Json, now: int) -> list[str]:
         told = (f"{name} {value}" for name, value in evidence.items())
         lines.append("Evidence: " + ", ".join(told))
     lines += _place(answer.get("place")) + _turn(answer)
-    return lines + _limits(answer) + _future(answer) + _past(answer)
+    lines += _limits(answer) + _left_out(answer.get("spot_left_out"))
+    return lines + _future(answer) + _past(answer)
 
 
 def _age(answer: Json, field: str, now: int) -> str:
@@ -113,28 +115,42 @@ def _turn(answer: Json) -> list[str]:
 
 
 def _limits(answer: Json) -> list[str]:
-    """One line for each level; CPUs where the flavor has no GPUs to share."""
+    """One line for each level, where it lacks something one for each resource that it lacks.
+
+    Of GPUs; of CPUs where the flavor has no GPUs to share.
+    """
     levels = answer.get("limits") or ()
     by_gpu = any(
         one[kind]["gpu_milli"] for one in levels for kind in ("total_nominal", "total_used")
     )
-    unit, words = ("gpu_milli", "GPUs") if by_gpu else ("cpu_milli", "CPUs")
-    return [_level(one, unit, words) for one in levels]
+    usual = "gpu_milli" if by_gpu else "cpu_milli"
+    return [_level(one, unit) for one in levels for unit in one.get("lacks") or (usual,)]
 
 
-def _level(one: Json, unit: str, words: str) -> str:
+def _left_out(spot: list[str] | None) -> list[str]:
+    if not spot:
+        return []
+    what = "with checkpoint_interval_seconds and preemptible it may run there, too"
+    return [f"Left out: {', '.join(spot)}, as spot nodes may leave at any time; {what}"]
+
+
+def _level(one: Json, unit: str) -> str:
     total = one["total_nominal"][unit]
-    of = "" if total >= UNLIMITED else f" of {gpus(total)}"
-    parts = [f"uses {gpus(one['total_used'][unit])}{of} {words}"]
-    parts.append(f"may take {_left(one['available'][unit])} more")
+    of = "" if total >= UNLIMITED else f" of {_amount(total, unit)}"
+    parts = [f"uses {_amount(one['total_used'][unit], unit)}{of} {WORDS[unit]}"]
+    parts.append(f"may take {_left(one['available'][unit], unit)} more")
     more = [name for name in ("borrowed", "lent") if one[name][unit]]
-    parts += [f"{name} {gpus(one[name][unit])}" for name in more]
+    parts += [f"{name} {_amount(one[name][unit], unit)}" for name in more]
     mark = "  <- the limit" if one["blocks"] else ""
     return f"Quota: {one['kind']} {one['name']} ({one['flavor']}) {', '.join(parts)}{mark}"
 
 
-def _left(milli: int) -> str:
-    return "any number" if milli >= UNLIMITED else gpus(max(milli, 0))
+def _amount(value: int, unit: str) -> str:
+    return str(value) if unit == "memory_mib" else gpus(value)
+
+
+def _left(value: int, unit: str) -> str:
+    return "any number" if value >= UNLIMITED else _amount(max(value, 0), unit)
 
 
 def _future(answer: Json) -> list[str]:
@@ -149,11 +165,6 @@ def _future(answer: Json) -> list[str]:
 
 
 def _past(answer: Json) -> list[str]:
+    """What it was told when it had to go the last time: when, for whom, why, back when."""
     one = answer.get("preempted_by")
-    if not one:
-        return []
-    line = (
-        f"Preempted at {local_time(one['at_ms'])} for {one['workload_id']} of team {one['team']}"
-    )
-    back = f"; room back at about {local_time(one['back_at_ms'])}" if one["back_at_ms"] else ""
-    return [f"{line} ({one['rule']}): {one['message']}{back}"]
+    return [f"Evicted: {one['message']}"] if one else []

@@ -18,6 +18,7 @@ from services.gateway.queue_use import use_by_queue
 from services.gateway.quota_tree import flavors_for, queues_below, quota_tree
 from services.gateway.turn import Shares, owed, owing, owned_flavor, turn_view
 from services.gateway.why_views import Freeing, LimitLevel, OwedTurn, QueuePlace
+from shared.core.amounts import FIELDS, Amount
 from shared.core.charges import least_amount
 from shared.core.decision import Reason, Refusal
 from shared.core.lifecycle import State
@@ -62,6 +63,8 @@ class Around:
     """That its queue owns enough for it."""
     turn: OwedTurn | None = None
     """What its queue owes, where others go first for it."""
+    spot_left_out: tuple[str, ...] = ()
+    """Flavors that it may not use, as it may not be interrupted."""
 
 
 NOTHING_AROUND: Final = Around()
@@ -73,14 +76,15 @@ async def around(door: Door, call: Call, row: Mapping[str, Any], reason: str) ->
     tree = await quota_tree(door)
     queue = tree.node(row["queue"])
     spec = _specs.decode(row["spec"]) if row["spec"] else None
-    flavors = (await flavors_for(door, queue, spec))[:FLAVORS_MAX]
+    permitted, spot = await flavors_for(door, queue, spec)
+    flavors = permitted[:FLAVORS_MAX]
     request = least_amount(spec) if spec else NOTHING
     blockers = {one: tree.blocking(queue, one, request) for one in flavors}
     blocked = {flavor: found for flavor, found in blockers.items() if found is not None}
     totals = _of_tree(door, tree, Totals)
     strict = queue.document is not None and queue.document.strict
     levels = tuple(
-        _level(totals, node, flavor, blocks=flavor in blocked and node is blocked[flavor][0])
+        _level(totals, node, flavor, blocked.get(flavor))
         for flavor in flavors
         for node in queue.path()
     )
@@ -92,7 +96,7 @@ async def around(door: Door, call: Call, row: Mapping[str, Any], reason: str) ->
     if strict and place.place > 1 and place.first:
         refusal = quota_reasons.behind_head(queue.name, place.first[0].id)
     frees = () if reason in UNFREED else await frees_next(door, call, flavors, below)
-    shared = Around(place, levels, frees, refusal)
+    shared = Around(place, levels, frees, refusal, spot_left_out=tuple(spot))
     if not flavors or reason in UNSHARED:
         return shared
     flavor = owned_flavor(queue, flavors, request)
@@ -127,8 +131,12 @@ def _waits(rows: Sequence[Mapping[str, Any]], priority: int) -> bool:
     return any(row["state"] == State.QUEUED.value and row["priority"] == priority for row in rows)
 
 
-def _level(totals: Totals, node: QuotaNode, flavor: str, *, blocks: bool) -> LimitLevel:
+def _level(
+    totals: Totals, node: QuotaNode, flavor: str, blocked: tuple[QuotaNode, Amount] | None
+) -> LimitLevel:
     total = totals.of(node, flavor)
+    blocks = blocked is not None and node is blocked[0]
+    short = quota_reasons.short_of(node, flavor, blocked[1]) if blocked and blocks else ()
     return LimitLevel(
         name=node.name,
         kind="queue" if node.is_queue else "cohort",
@@ -141,4 +149,5 @@ def _level(totals: Totals, node: QuotaNode, flavor: str, *, blocks: bool) -> Lim
         total_nominal=resources(total.nominal),
         total_used=resources(total.used),
         blocks=blocks,
+        lacks=tuple(FIELDS[index] for index in short),
     )

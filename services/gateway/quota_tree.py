@@ -46,17 +46,26 @@ async def quota_tree(door: Door) -> QuotaTree:
     return tree
 
 
-async def flavors_for(door: Door, queue: QuotaNode, spec: WorkloadSpec | None) -> list[str]:
-    """Flavors of `queue` in which such a workload may be tried; all where it says nothing."""
+async def flavors_for(
+    door: Door, queue: QuotaNode, spec: WorkloadSpec | None
+) -> tuple[list[str], list[str]]:
+    """Flavors of `queue` in which such a workload may be tried; all where it says nothing.
+
+    And those that it might use beside them if it could be interrupted, as they are spot.
+    """
     document = queue.document
     if document is None:
-        return []
+        return [], []
     if spec is None:
-        return list(document.flavors)
+        return list(document.flavors), []
     applied = (await door.organisation.current()).flavors
     kinds = {name: FlavorKind(one.products, one.spot) for name, one in applied.items()}
-    first = document.policy.spot_first
-    return permitted(document.flavors, kinds, choice_of(spec), spot_first=first)
+    choice, first = choice_of(spec), document.policy.spot_first
+    found = permitted(document.flavors, kinds, choice, spot_first=first)
+    all_of_them = permitted(
+        document.flavors, kinds, choice._replace(interruptible=True), spot_first=first
+    )
+    return found, [one for one in all_of_them if one not in found]
 
 
 def queues_below(node: QuotaNode) -> Iterator[str]:

@@ -80,6 +80,7 @@ async def why(door: Door, call: Call) -> web.Response:
         at_ms=at_ms,
         place=beside.place,
         limits=beside.limits,
+        spot_left_out=beside.spot_left_out,
         frees_next=beside.frees_next,
         owed=beside.owed,
         turn=beside.turn,

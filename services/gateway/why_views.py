@@ -59,6 +59,8 @@ class LimitLevel(View, frozen=True, kw_only=True):
     """With all that is below it, also what members use of what they never lend."""
     blocks: bool
     """Whether this is what keeps the workload from being tried in the flavor."""
+    lacks: tuple[str, ...] = ()
+    """Then of which resources too little is left here: gpu_milli, cpu_milli, memory_mib."""
 
 
 class Freeing(View, frozen=True, kw_only=True):
@@ -117,7 +119,10 @@ class Why(View, frozen=True, kw_only=True):
     told: place, limits and who ends next are those of now, or null and empty."""
     place: QueuePlace | None
     limits: tuple[LimitLevel, ...]
-    """From the queue to the root of its tree, in each flavor of the queue."""
+    """From the queue to the root of its tree, in each flavor of the queue that it may use."""
+    spot_left_out: tuple[str, ...]
+    """Flavors of the queue that it may not use because they are spot and it does not save
+    checkpoints, or is not preemptible."""
     frees_next: tuple[Freeing, ...]
     owed: str
     """That its queue owns enough for it, and how it gets its room; empty where it must borrow."""

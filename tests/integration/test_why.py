@@ -68,6 +68,7 @@ async def test_one_who_waits_is_told_his_place_his_limits_and_who_ends_next(gate
     assert {"red": False, "all": True} == {name: one["blocks"] for name, one in levels.items()}
     assert 16_000 == levels["all"]["used"]["gpu_milli"]
     assert 0 == levels["all"]["available"]["gpu_milli"]
+    assert ([], ["gpu_milli"]) == (levels["red"]["lacks"], levels["all"]["lacks"])
     ends = [one["ends_at_ms"] for one in why["frees_next"]]
     assert [START + 50 + HOUR * 1000, START + 100 + HOUR * 1000] == ends
     assert ["", "n-w1"] == [one["workload"]["name"] for one in why["frees_next"]]
@@ -82,7 +83,9 @@ async def test_who_wants_one_product_hears_nothing_of_flavors_without_it(gateway
     await gateway.call("PUT", "/v1/flavors/h100", {"products": ["H100"]}, headers=replaced)
     plenty = {"gpu_milli": 64_000, "cpu_milli": 64_000, "memory_mib": 65_536}
     few = plenty | {"gpu_milli": 8000}
-    flavors = [{"flavor": name, "nominal": own} for name, own in (("a100", plenty), ("h100", few))]
+    await gateway.call("PUT", "/v1/flavors/cheap", {"products": ["A100"], "spot": True})
+    owned = (("a100", plenty), ("h100", few), ("cheap", plenty))
+    flavors = [{"flavor": name, "nominal": own} for name, own in owned]
     body = {"team": "red", "cohort": "all", "flavors": flavors}
     reply = await gateway.call("PUT", "/v1/queues/red", body, headers={"If-Match": '"3"'})
     assert reply.status == 200, reply.body
@@ -104,6 +107,7 @@ async def test_who_wants_one_product_hears_nothing_of_flavors_without_it(gateway
     assert "h100" in one["message"], "of now: the other flavor, which has room, is not meant"
     assert {"a100", "h100"} == {each["flavor"] for each in any_product["limits"]}
     assert "Pending" == any_product["reason"]
+    assert ([], ["cheap"]) == (one["spot_left_out"], any_product["spot_left_out"])
 
 
 async def test_behind_the_head_of_a_strict_queue_it_is_told_who_that_is_now(gateway: Gateway):

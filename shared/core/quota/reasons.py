@@ -55,11 +55,7 @@ def waiting(queue: QuotaNode, node: QuotaNode, flavor: str, asked: Amount) -> Re
     `asked` is the part of the request that `node` has to count.
     """
     limit, taken = node.limits_in(flavor).ceiling, node.taken(flavor)
-    short = [
-        index
-        for index in range(len(FIELDS))
-        if asked[index] and taken[index] + asked[index] > limit[index] < UNLIMITED
-    ]
+    short = short_of(node, flavor, asked)
     missing = ", ".join(
         text(UNITS[index], taken[index] + asked[index] - limit[index]) for index in short
     )
@@ -70,6 +66,16 @@ def waiting(queue: QuotaNode, node: QuotaNode, flavor: str, asked: Amount) -> Re
         next_step=f"starts when {missing} more of {node.name} is free",
         evidence=_evidence(asked, taken, limit),
     )
+
+
+def short_of(node: QuotaNode, flavor: str, asked: Amount) -> list[int]:
+    """Of which resources (indexes of `FIELDS`) too little is left at `node`."""
+    limit, taken = node.limits_in(flavor).ceiling, node.taken(flavor)
+    return [
+        index
+        for index in range(len(FIELDS))
+        if asked[index] and taken[index] + asked[index] > limit[index] < UNLIMITED
+    ]
 
 
 def _level(queue: QuotaNode, node: QuotaNode, flavor: str, short: list[int]) -> str:

@@ -74,12 +74,13 @@ IN_FULL = {
         {**ENDING, "workload": neighbour("") | {"id": ""}},
     ],
     "turn": {"message": "queue vision owes 3.0 % of share"},
+    "spot_left_out": ["a100", "l4"],
     "promised_start_ms": 1,
     "preempted_by": {
         "workload_id": OTHER,
         "team": "blue",
         "rule": "reclaim",
-        "message": "m",
+        "message": "preempted for blue",
         "at_ms": 1,
         "back_at_ms": 2,
     },
@@ -101,7 +102,25 @@ def test_why_names_the_place_the_limit_who_ends_next_and_who_took_the_room(muste
     assert "(train-3)" in out
     assert "(a workload of another team)" in out
     assert "Promised start: 1970-01-01" in out
-    assert f"for {OTHER} of team blue (reclaim): m; room back at about 1970" in out
+    assert "\nLeft out: a100, l4, as spot nodes may leave at any time; with" in out
+    assert "\nEvicted: preempted for blue" in out
+
+
+def test_the_limit_is_told_in_what_it_lacks(muster, gateway):
+    full = {"gpu_milli": 8_000, "cpu_milli": 12_000, "memory_mib": 4_096}
+    left = {"gpu_milli": 4_000, "cpu_milli": 240, "memory_mib": 0}
+    lacking = LEVEL | {"total_nominal": full, "total_used": full, "available": left}
+    lacking["lacks"] = ["cpu_milli", "memory_mib"]
+    gateway.on(f"GET /v1/workloads/{ID}/why", IN_FULL | {"limits": [lacking]})
+
+    out = muster("why", ID).out
+
+    told = [line for line in out.splitlines() if line.startswith("Quota: ")]
+    level = "Quota: cohort research (h100) uses"
+    assert told == [
+        f"{level} 12 of 12 CPUs, may take 0.24 more  <- the limit",
+        f"{level} 4096 of 4096 MiB of memory, may take 0 more  <- the limit",
+    ]
 
 
 def test_why_tells_how_long_it_waits_and_since_when_for_this_reason(muster, gateway):
