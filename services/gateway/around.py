@@ -15,7 +15,7 @@ from services.gateway.door import Call, Door
 from services.gateway.neighbours import frees_next, place_in_queue
 from services.gateway.queue_standing import resources
 from services.gateway.queue_use import use_by_queue
-from services.gateway.quota_tree import flavors_for, queues_below, quota_tree
+from services.gateway.quota_tree import flavors_for, queues_below, quota_tree, spot_left_out
 from services.gateway.turn import Shares, owed, owing, owned_flavor, turn_view
 from services.gateway.why_views import Freeing, LimitLevel, OwedTurn, QueuePlace
 from shared.core.amounts import FIELDS, Amount
@@ -76,8 +76,7 @@ async def around(door: Door, call: Call, row: Mapping[str, Any], reason: str) ->
     tree = await quota_tree(door)
     queue = tree.node(row["queue"])
     spec = _specs.decode(row["spec"]) if row["spec"] else None
-    permitted, spot = await flavors_for(door, queue, spec)
-    flavors = permitted[:FLAVORS_MAX]
+    flavors = (await flavors_for(door, queue, spec))[:FLAVORS_MAX]
     request = least_amount(spec) if spec else NOTHING
     blockers = {one: tree.blocking(queue, one, request) for one in flavors}
     blocked = {flavor: found for flavor, found in blockers.items() if found is not None}
@@ -96,7 +95,8 @@ async def around(door: Door, call: Call, row: Mapping[str, Any], reason: str) ->
     if strict and place.place > 1 and place.first:
         refusal = quota_reasons.behind_head(queue.name, place.first[0].id)
     frees = () if reason in UNFREED else await frees_next(door, call, flavors, below)
-    shared = Around(place, levels, frees, refusal, spot_left_out=tuple(spot))
+    spot = tuple(await spot_left_out(door, queue, spec))
+    shared = Around(place, levels, frees, refusal, spot_left_out=spot)
     if not flavors or reason in UNSHARED:
         return shared
     flavor = owned_flavor(queue, flavors, request)

@@ -13,7 +13,8 @@ from services.gateway.door import Door
 from services.gateway.queue_use import use_by_queue
 from shared.core.lifecycle import HOLDING
 from shared.core.model import WorkloadSpec
-from shared.core.nomination.flavor_choice import FlavorKind, choice_of, permitted
+from shared.core.nomination.flavor_choice import Choice, FlavorKind, choice_of, permitted
+from shared.core.quota.document import QuotaDocument
 from shared.core.quota.tree import QuotaNode, QuotaTree
 from shared.events.quota_documents import document_of
 
@@ -46,26 +47,32 @@ async def quota_tree(door: Door) -> QuotaTree:
     return tree
 
 
-async def flavors_for(
-    door: Door, queue: QuotaNode, spec: WorkloadSpec | None
-) -> tuple[list[str], list[str]]:
-    """Flavors of `queue` in which such a workload may be tried; all where it says nothing.
-
-    And those that it might use beside them if it could be interrupted, as they are spot.
-    """
+async def flavors_for(door: Door, queue: QuotaNode, spec: WorkloadSpec | None) -> list[str]:
+    """Flavors of `queue` in which such a workload may be tried; all where it says nothing."""
     document = queue.document
-    if document is None:
-        return [], []
     if spec is None:
-        return list(document.flavors), []
+        return list(document.flavors) if document is not None else []
+    return await _permitted(door, document, choice_of(spec))
+
+
+async def spot_left_out(door: Door, queue: QuotaNode, spec: WorkloadSpec | None) -> list[str]:
+    """Those that it might use beside them if it could be interrupted."""
+    if spec is None:
+        return []
+    choice = choice_of(spec)
+    found = await _permitted(door, queue.document, choice)
+    if_interruptible = choice._replace(interruptible=True)
+    every = await _permitted(door, queue.document, if_interruptible)
+    return [one for one in every if one not in found]
+
+
+async def _permitted(door: Door, document: QuotaDocument | None, choice: Choice) -> list[str]:
+    if document is None:
+        return []
     applied = (await door.organisation.current()).flavors
     kinds = {name: FlavorKind(one.products, one.spot) for name, one in applied.items()}
-    choice, first = choice_of(spec), document.policy.spot_first
-    found = permitted(document.flavors, kinds, choice, spot_first=first)
-    all_of_them = permitted(
-        document.flavors, kinds, choice._replace(interruptible=True), spot_first=first
-    )
-    return found, [one for one in all_of_them if one not in found]
+    first = document.policy.spot_first
+    return permitted(document.flavors, kinds, choice, spot_first=first)
 
 
 def queues_below(node: QuotaNode) -> Iterator[str]:

@@ -27,6 +27,9 @@ def play(seed, **options):
 @settings(max_examples=80)
 @example(seed=41_548, placement_first=False).via("hope by a share that grew in the same batch")
 @example(seed=43_320, placement_first=False).via("who waited for his own, until others took it")
+@example(seed=3_000_662, placement_first=False).via(
+    "a nomination by the priority that comes later"
+)
 @given(seeds, st.booleans())
 def test_the_services_decide_what_the_reference_decides(seed, placement_first):
     play(seed, placement_first=placement_first)

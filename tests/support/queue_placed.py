@@ -82,7 +82,9 @@ class Placed:
             case pods.EvictPods():
                 self.answers.append(pod_fact(pods.PodsGone, fact.workload_id, fact.attempt))
             case workloads.WorkloadReprioritised():
-                self.reference.works.pop(fact.workload_id, None)
+                known = self.reference.works.get(fact.workload_id)
+                if known is not None and known.priority != fact.priority:
+                    del self.reference.works[fact.workload_id]
             case workloads.WorkloadEvicted() | workloads.WorkloadCancelling():
                 self.states[fact.workload_id] = "stopping"
             case workloads.WorkloadReleasedDevices() | workloads.WorkloadReleased():
