@@ -158,7 +158,10 @@ def _future(answer: Json) -> list[str]:
     for one in answer.get("frees_next") or ():
         who = one["workload"]["name"] or one["workload"]["id"] or "a workload of another team"
         amount = gpus(one["charge"]["gpu_milli"])
-        lines.append(f"Frees next: {amount} GPUs at about {local_time(one['ends_at_ms'])} ({who})")
+        unit = "GPU" if amount == "1" else "GPUs"
+        lines.append(
+            f"Frees next: {amount} {unit} at about {local_time(one['ends_at_ms'])} ({who})"
+        )
     if answer.get("promised_start_ms"):
         lines.append(f"Promised start: {local_time(answer['promised_start_ms'])}")
     return lines

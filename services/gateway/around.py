@@ -18,12 +18,13 @@ from services.gateway.queue_use import use_by_queue
 from services.gateway.quota_tree import flavors_for, queues_below, quota_tree, spot_left_out
 from services.gateway.turn import Shares, owed, owing, owned_flavor, turn_view
 from services.gateway.why_views import Freeing, LimitLevel, OwedTurn, QueuePlace
-from shared.core.amounts import FIELDS, Amount
+from shared.core.amounts import FIELDS, Amount, short_units
 from shared.core.charges import least_amount
 from shared.core.decision import Reason, Refusal
 from shared.core.lifecycle import State
 from shared.core.model import WorkloadSpec
 from shared.core.quota import reasons as quota_reasons
+from shared.core.quota.attainable import Attainable
 from shared.core.quota.totals import Totals
 from shared.core.quota.tree import NOTHING, QuotaNode, QuotaTree
 
@@ -59,6 +60,8 @@ class Around:
     frees_next: tuple[Freeing, ...] = ()
     refusal: Refusal | None = None
     """Why quota would refuse it now."""
+    beyond: Refusal | None = None
+    """That others own and use so much that neither time nor evictions help."""
     owed: str = ""
     """That its queue owns enough for it."""
     turn: OwedTurn | None = None
@@ -96,7 +99,8 @@ async def around(door: Door, call: Call, row: Mapping[str, Any], reason: str) ->
         refusal = quota_reasons.behind_head(queue.name, place.first[0].id)
     frees = () if reason in UNFREED else await frees_next(door, call, flavors, below)
     spot = tuple(await spot_left_out(door, queue, spec))
-    shared = Around(place, levels, frees, refusal, spot_left_out=spot)
+    beyond = _beyond(queue, flavors, request)
+    shared = Around(place, levels, frees, refusal, beyond, spot_left_out=spot)
     if not flavors or reason in UNSHARED:
         return shared
     flavor = owned_flavor(queue, flavors, request)
@@ -104,6 +108,15 @@ async def around(door: Door, call: Call, row: Mapping[str, Any], reason: str) ->
         return replace(shared, owed=owed(queue, flavor))
     may_borrow = [one for one in flavors if one not in blocked or blocked[one][0] is not queue]
     return replace(shared, turn=await _turn(door, tree, queue, may_borrow, row["priority"]))
+
+
+def _beyond(queue: QuotaNode, flavors: Sequence[str], request: Amount) -> Refusal | None:
+    """Why in none of them placement keeps nodes for it; told of the first."""
+    can_have = Attainable()
+    found = [can_have.beyond(queue, one, request) for one in flavors]
+    if not found or found[0] is None or None in found:
+        return None
+    return quota_reasons.beyond(found[0], flavors[0])
 
 
 async def _turn(
@@ -136,7 +149,8 @@ def _level(
 ) -> LimitLevel:
     total = totals.of(node, flavor)
     blocks = blocked is not None and node is blocked[0]
-    short = quota_reasons.short_of(node, flavor, blocked[1]) if blocked and blocks else ()
+    limit, taken = node.limits_in(flavor).ceiling, node.taken(flavor)
+    short = short_units(blocked[1], taken, limit) if blocked and blocks else ()
     return LimitLevel(
         name=node.name,
         kind="queue" if node.is_queue else "cohort",

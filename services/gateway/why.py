@@ -28,6 +28,17 @@ TIME_MAX: Final = 1 << 53
 UNTOLD: Final = "Pending"
 PROMISED: Final = "promised_start_ms"
 _BY_NUMBERS: Final = frozenset((UNTOLD, Reason.WAITING_FOR_QUOTA.value, Reason.BEHIND_HEAD.value))
+"""Reasons that the quota tree of now says better, unless placement has promised a start ..."""
+_BY_QUOTA: Final = frozenset(
+    (
+        UNTOLD,
+        Reason.WAITING_FOR_QUOTA.value,
+        Reason.NO_CAPACITY.value,
+        Reason.GANG_SHORT.value,
+        Reason.TOPOLOGY.value,
+    )
+)
+"""... and those that matter no more where others own and use too much."""
 _TOLD: Final = (
     "(SELECT json_agg(h) FROM (SELECT e.reason, e.message, e.detail, e.at_ms, e.version, e.state"  # noqa: S608  # constants
     " FROM gateway.event e WHERE e.workload_id = w.id AND e.reason <> '' AND e.at_ms <= $2"
@@ -65,8 +76,11 @@ async def why(door: Door, call: Call) -> web.Response:
     state = State(stood["state"] or State.RECEIVED.value)
     waits = at_ms is None and state is State.QUEUED and row["priority"] is not None
     beside = await around(door, call, row, current.reason) if waits else NOTHING_AROUND
-    if beside.refusal is not None and _better_by_numbers(current):
-        current = _said(beside.refusal, current.at_ms)
+    better = beside.refusal if current.reason in _BY_NUMBERS else None
+    if current.reason in _BY_QUOTA:
+        better = beside.beyond or better
+    if better is not None and PROMISED not in current.evidence:
+        current = _said(better, current.at_ms)
     view = Why(
         id=row["id"],
         state=state,
@@ -102,11 +116,6 @@ async def _stood(door: Door, row: Mapping[str, Any], at_ms: int) -> dict[str, An
     queued = (one["at_ms"] for one in changes if one["state"] == State.QUEUED.value)
     last = dict(changes[0])
     return {**last, "changed_at_ms": last["at_ms"], "queued_at_ms": next(queued, None)}
-
-
-def _better_by_numbers(recorded: WhyEntry) -> bool:
-    """Whether the quota tree of now says it better; not what placement has promised."""
-    return recorded.reason in _BY_NUMBERS and PROMISED not in recorded.evidence
 
 
 def _said(refusal: Refusal, at_ms: int) -> WhyEntry:

@@ -8,7 +8,6 @@ age; then priority, who lost its nodes, who is owed most for the time before
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable
-from heapq import nsmallest
 from typing import Any, Final
 
 from services.placement.lengths import Lengths, gpus_of, lost_its_nodes, waited_ms
@@ -81,9 +80,9 @@ class Heads:
         if request is not None and self._blocked.get(request) == workload_id:
             del self._blocked[request]
 
-    def first(self, count: int, names: Iterable[str], rank: RankOf, now_ms: int) -> list[str]:
-        """Of `names` the first `count`, in order."""
-        return nsmallest(count, names, key=lambda name: self._place(name, rank, now_ms))
+    def in_order(self, names: Iterable[str], rank: RankOf, now_ms: int) -> list[str]:
+        """The heads' order of `names`."""
+        return sorted(names, key=lambda name: self._place(name, rank, now_ms))
 
     def precedes(
         self, record: Record, other: Record, rank: RankOf, now_ms: int, *, told: bool

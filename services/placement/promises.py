@@ -10,6 +10,7 @@ are kept. With nobody refused this costs an entry for each node of what begins.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
+from itertools import islice
 from typing import Final
 
 from services.placement.heads import HEAD_AFTER_HOURS, Heads, RankOf
@@ -31,6 +32,8 @@ from shared.ports.store import Write
 
 EARLY_MS: Final = 1_000
 """Work that ends so much before its time may let somebody start earlier."""
+MayHave = Callable[[str], bool]
+"""Whether time may bring a workload its quota (core/quota/attainable.py)."""
 ROOM: Final = frozenset({Reason.NO_CAPACITY, Reason.GANG_SHORT, Reason.TOPOLOGY})
 """Reasons that time alone can mend."""
 
@@ -55,6 +58,8 @@ class Promises:
         """By workload: the start that it was told last."""
         self.loosened: list[str] = []
         """Nodes that may be used more freely since the last `take_loosened`."""
+        self._lost: list[str] = []
+        """Whose promise was given up, as quota will not be there, since the last `take_lost`."""
 
     @property
     def standing(self) -> Collection[Promise]:
@@ -197,19 +202,21 @@ class Promises:
         elif self._heads.block(workload_id, request):
             self._stale = True
 
-    def ahead(self, rank: RankOf, now_ms: int, goes_first: Callable[[str], bool]) -> list[str]:
+    def ahead(
+        self, rank: RankOf, may: MayHave, now_ms: int, goes_first: Callable[[str], bool]
+    ) -> list[str]:
         """Before anybody is tried: heads for whom nodes enough are free now, in their order.
 
         Who was promised nothing yet is among them if it `goes_first`.
         """
         if self._heads or self._backfill.promises:
-            self._plan(rank, now_ms, goes_first)
+            self._plan(rank, may, now_ms, goes_first)
         due = [one for one in self.standing if one.start_ms <= now_ms]
         # Whoever does not start after all gives up these nodes with the next plan.
         self._stale = self._stale or bool(due)
         return [one.workload_id for one in sorted(due, key=lambda one: one.promised_ms)]
 
-    def plan(self, rank: RankOf, now_ms: int) -> list[Promise]:
+    def plan(self, rank: RankOf, may: MayHave, now_ms: int) -> list[Promise]:
         """Promise anew if anything changed that matters; the promises that are to be told."""
         if not (self._heads or self._backfill.promises):
             self.loosened += self._backfill.keep_room(now_ms)
@@ -217,22 +224,32 @@ class Promises:
         if not self._stale:
             return []
         self._stale = False
-        self._plan(rank, now_ms)
+        self._plan(rank, may, now_ms)
         before, after = self._heard, self._backfill.promises
         self._heard = {name: one.promised_ms for name, one in after.items()}
         return [one for name, one in after.items() if is_news(one, before.get(name))]
 
     def _plan(
-        self, rank: RankOf, now_ms: int, goes_first: Callable[[str], bool] | None = None
+        self,
+        rank: RankOf,
+        may: MayHave,
+        now_ms: int,
+        goes_first: Callable[[str], bool] | None = None,
     ) -> None:
         before, heads = self._backfill.promises, self._heads
-        kept = [name for name in before if name in heads]
+        waiting = [name for name in before if name in heads]
+        kept = [name for name in waiting if may(name)]
+        for name in waiting:
+            if name not in kept:
+                self._lost.append(name)
+                self._heard.pop(name, None)
         others = [
             name
             for name in heads.names
             if name not in before and (goes_first is None or goes_first(name))
         ]
-        following = heads.first(PROMISES_MAX - len(kept), others, rank, now_ms)
+        ordered = filter(may, heads.in_order(others, rank, now_ms))
+        following = islice(ordered, PROMISES_MAX - len(kept))
         waiters = [self._waiter(self._records.alive[name], now_ms) for name in (*kept, *following)]
         self.loosened += self._backfill.plan(waiters, now_ms, ahead=goes_first is not None)
 
@@ -245,6 +262,12 @@ class Promises:
             length_ms=self._lengths.expected_ms(record),
             rooms=self.rooms_for(record, now_ms),
         )
+
+    def take_lost(self) -> list[str]:
+        """Heads that were promised a start, and are no more since the last call."""
+        lost, self._lost = self._lost, []
+        promised, heads = self._backfill.promises, self._heads
+        return [name for name in lost if name in heads and name not in promised]
 
     def take_loosened(self) -> list[str]:
         """Nodes that others may use more freely since the last call."""

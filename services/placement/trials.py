@@ -17,6 +17,7 @@ from services.placement.desk import Desk
 from services.placement.promise_news import with_promise
 from services.placement.records import Record
 from services.placement.resting import Resting
+from shared.core.backfill.promise import Promise
 from shared.core.decision import Refusal
 from shared.core.lifecycle import State
 from shared.core.model import Placement
@@ -114,7 +115,10 @@ class Trials:
         if not desk.freed_nodes:
             return 0
         while placed < PLACED_MAX:
-            due = desk.promises.ahead(desk.turns.arrears, desk.now_ms, self._goes_first)
+            turns = desk.turns
+            due = desk.promises.ahead(
+                turns.arrears, turns.may_have(), desk.now_ms, self._goes_first
+            )
             started = sum(self._try_head(name) for name in due)
             if not started:
                 break
@@ -161,14 +165,21 @@ class Trials:
 
     def _promise(self) -> Collection[str]:
         """Promise starts to the heads that were refused; nodes that others are freer to use."""
-        desk = self._desk
-        for promise in desk.promises.plan(desk.turns.arrears, desk.now_ms):
-            record = desk.records.alive[promise.workload_id]
-            refusal = self.resting.reason(self._class(record))
-            if refusal is not None and desk.last_cause is not None:
-                told = with_promise(refusal, promise)
-                desk.refuse(record, told, desk.last_cause, again=True)
+        desk, turns = self._desk, self._desk.turns
+        news = desk.promises.plan(turns.arrears, turns.may_have(), desk.now_ms)
+        for promise in news:
+            self._tell_again(promise.workload_id, promise)
+        for workload_id in desk.promises.take_lost():
+            self._tell_again(workload_id, None)
         return desk.promises.take_loosened()
+
+    def _tell_again(self, workload_id: str, promise: Promise | None) -> None:
+        """Another start than it was told, or none."""
+        desk, record = self._desk, self._desk.records.alive[workload_id]
+        refusal = self.resting.reason(self._class(record))
+        if refusal is not None and desk.last_cause is not None:
+            told = with_promise(refusal, promise) if promise is not None else refusal
+            desk.refuse(record, told, desk.last_cause, again=True)
 
     def _rewind(self) -> None:
         """What is ready from before is ranked anew, if ranks may have fallen since."""

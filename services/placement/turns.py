@@ -15,6 +15,7 @@ from services.placement.records import Record, Records
 from services.placement.usage import Usage
 from shared.core.amounts import Amount, amount, resources
 from shared.core.nomination.flavor_choice import in_order_of_use
+from shared.core.quota.attainable import Attainable
 from shared.core.quota.fair_share import Rank, arrears, borrows, rank
 from shared.core.quota.limits import least
 from shared.core.quota.usage_history import decayed
@@ -193,6 +194,21 @@ class Turns:
             ordered = in_order_of_use(node, flavors, record.least, borrow_before_preempt=before)
             return {flavor: usage.headroom(queue, flavor) for flavor in ordered}
         return {flavor: usage.headroom(queue, flavor) for flavor in flavors}
+
+    def may_have(self) -> Callable[[str], bool]:
+        """Whether time may bring a workload its quota; answers until something changes.
+
+        Who is promised nodes without it would keep them empty (core/quota/attainable.py).
+        """
+        attainable, tree = Attainable(), self._usage.tree
+
+        def answer(workload_id: str) -> bool:
+            record = self._records.alive[workload_id]
+            assert record.nomination is not None
+            node, least = tree.node(record.workload.queue), record.least
+            return any(attainable.fits(node, one, least) for one in record.nomination.flavors)
+
+        return answer
 
     def taken(self, queue: str) -> Mapping[str, Amount]:
         """What counts against the quota of a queue, by flavor."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from shared.core.units import GPU_MILLI, UNLIMITED, Resources
 
 Amount = tuple[int, int, int]
@@ -36,21 +38,25 @@ def exceeded(name: str, requested: Amount, used: Amount, limited: Amount) -> str
 
     `exceeded quota: team-fraud, requested: gpu=1, used: gpu=4, limited: gpu=4`
     """
-    short = [
+    short = short_units(requested, used, limited)
+    if not short:
+        return ""
+    asked, taken, most = (told_units(one, short) for one in (requested, used, limited))
+    return f"exceeded quota: {name}, requested: {asked}, used: {taken}, limited: {most}"
+
+
+def short_units(requested: Amount, used: Amount, limited: Amount) -> list[int]:
+    """Indexes of the units in which `requested` beside `used` is more than `limited`."""
+    return [
         index
         for index in range(len(UNITS))
         if requested[index] and used[index] + requested[index] > limited[index] < UNLIMITED
     ]
-    if not short:
-        return ""
 
-    def told(amounts: Amount) -> str:
-        return ",".join(text(UNITS[index], amounts[index]) for index in short)
 
-    return (
-        f"exceeded quota: {name}, requested: {told(requested)}, "
-        f"used: {told(used)}, limited: {told(limited)}"
-    )
+def told_units(amounts: Amount, units: Iterable[int]) -> str:
+    """These units of an amount: `gpu=1,cpu=4`."""
+    return ",".join(text(UNITS[index], amounts[index]) for index in units)
 
 
 def fits(requested: Amount, used: Amount, limited: Amount) -> bool:

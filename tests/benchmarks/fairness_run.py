@@ -38,6 +38,7 @@ from shared.core.preemption.choose import (
 from shared.core.preemption.moving import State, choose_moves
 from shared.core.preemption.plan import Moved
 from shared.core.preemption.rules import WHOLE_MS, Judge
+from shared.core.quota.attainable import Attainable
 from shared.core.quota.debts import Debts, below
 from shared.core.quota.fair_share import arrears, within_nominal
 from shared.core.quota.tree import QuotaTree
@@ -308,12 +309,13 @@ class Run:
         self._blocked = {}
         if not blocked and not self.backfill.promises:
             return False
-        first = heapq.nsmallest(PROMISES_MAX, blocked, key=self._turn)
-        kept = [
-            self.live[one]
-            for one in self.backfill.promises
-            if one not in {live.workload.id for live in first}
-        ]
+        can_have = Attainable()
+        first = heapq.nsmallest(
+            PROMISES_MAX, (one for one in blocked if self._fits(one, can_have)), key=self._turn
+        )
+        chosen = {live.workload.id for live in first}
+        standing = [self.live[one] for one in self.backfill.promises if one not in chosen]
+        kept = [one for one in standing if self._fits(one, can_have)]
         waiters = [
             Waiter(
                 workload_id=live.workload.id,
@@ -326,6 +328,9 @@ class Run:
         if loosened := self.backfill.plan(waiters, self.now_ms):
             self.index.wake(lambda _: True)
         return bool(loosened)
+
+    def _fits(self, live: Live, can_have: Attainable) -> bool:
+        return can_have.fits(self.ledger.node(live.job.team), FLAVOR, live.pending.request)
 
     def _turn(self, live: Live) -> tuple[Any, ...]:
         """Who waits longest of those who wait too long, else who is owed most, and age."""

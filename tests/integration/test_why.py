@@ -110,6 +110,34 @@ async def test_who_wants_one_product_hears_nothing_of_flavors_without_it(gateway
     assert ([], ["cheap"]) == (one["spot_left_out"], any_product["spot_left_out"])
 
 
+async def test_who_wants_what_others_own_and_use_hears_so_and_not_of_nodes(gateway: Gateway):
+    red = await gateway.key("red", "viewer")
+    size = PodSet(count=2, gpu=GpuRequest(count=8), cpu_milli=4000, memory_mib=1024)
+    wide = telling.queued("w2", pods=size, at_ms=START)
+    no_room = [
+        telling.refused("w2", "no nodes", "wait for nodes", {}),
+        telling.refused("w3", "no nodes", "wait for nodes", {}),
+    ]
+    facts = [queued("w1", "blue"), *running("w1", "blue", START), wide, queued("w3"), *no_room]
+
+    async with running_projection(gateway.settings):
+        await publish_facts(gateway.settings, facts, source="a", at_ms=START)
+
+        async def told():
+            body = (await gateway.call("GET", "/v1/workloads/w3/why", key=red)).body
+            return body if body.get("reason") == "InsufficientCapacity" else None
+
+        owed = await until(told)
+        beyond = (await gateway.call("GET", "/v1/workloads/w2/why", key=red)).body
+
+    assert "no nodes" == owed["message"]
+    assert ("WaitingForQuota", 1) == (beyond["reason"], len(beyond["history"]))
+    assert beyond["message"].startswith(
+        "others own and use gpu=8 of the gpu=16 of all (flavor h100)"
+    )
+    assert beyond["next_step"].startswith("starts when others use gpu=8 less of what they own")
+
+
 async def test_behind_the_head_of_a_strict_queue_it_is_told_who_that_is_now(gateway: Gateway):
     red = await gateway.key("red", "viewer")
     nominal = {"gpu_milli": 8000, "cpu_milli": 64_000, "memory_mib": 65_536}

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from operations.check.limits import Limits, tree_of
 from operations.check.model import Record
 from shared.core.amounts import FIELDS
+from shared.core.quota.attainable import Attainable
+from shared.core.quota.limits import least
 from shared.core.quota.tree import FlavorLimits, QuotaDocument, QuotaTree
 from shared.core.units import UNLIMITED, Resources
 from shared.events.quotas import FlavorQuota, QuotaChanged
@@ -21,6 +23,7 @@ PARENTS = ("", *COHORTS)
 quantity = st.one_of(st.integers(0, 6), st.sampled_from([0, UNLIMITED // 2, UNLIMITED]))
 amount = st.tuples(quantity, quantity, quantity)
 small = st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 3))
+large = st.tuples(st.integers(0, 12), st.integers(0, 12), st.integers(0, 12))
 flavor_limits = st.builds(
     FlavorLimits,
     nominal=amount,
@@ -170,6 +173,48 @@ def test_all_that_is_used_is_never_more_than_all_that_is_owned(charges):
         assert played.tree.node("s").used.get("h100", [0, 0, 0])[unit] <= 3 + 2 + 4 + 0
         left_for_q = 3 + 1 - played.tree.node("q").used.get("h100", [0, 0, 0])[unit]
         assert played.tree.node("q").available("h100")[unit] >= left_for_q
+
+
+@given(steps, st.sampled_from(QUEUES), st.sampled_from(FLAVORS), large)
+@example([("charge", "r", "h100", (3, 0, 0))], "s", "h100", (6, 0, 0)).via("r holds 3 of 9")
+@example([("charge", "r", "h100", (3, 0, 0))], "s", "h100", (7, 0, 0)).via("one too much")
+@example([("charge", "q", "h100", (4, 0, 0))], "s", "h100", (9, 0, 0)).via("q never lends it")
+@example(
+    [("charge", "q", "h100", (4, 0, 0)), ("charge", "s", "h100", (3, 0, 0))],
+    "r",
+    "h100",
+    (6, 0, 0),
+)
+@example([], "q", "h100", (0, 12, 0)).via("beyond all that is lent")
+@example(
+    [
+        ("apply", "t", "left", {"h100": FlavorLimits(nominal=(3, 3, 3))}),
+        ("apply", "r", "left", {"h100": FlavorLimits(nominal=(4, 4, 4))}),
+        ("charge", "t", "h100", (3, 0, 0)),
+        ("charge", "s", "h100", (3, 0, 0)),
+    ],
+    "r",
+    "h100",
+    (7, 0, 0),
+).via("a sister takes it, two levels below the limit")
+def test_what_can_be_had_is_what_fits_where_others_hold_only_what_they_own(
+    history, queue, flavor, request
+):
+    played = History()
+    for step in [*START, *history]:
+        played.play(step)
+    tree, others = played.tree, QuotaTree()
+    for document in played.reference.documents.values():
+        others.apply(document)
+    for node in tree.node(queue).path():
+        for one in node.parent.children.values() if node.parent is not None else ():
+            if one is not node:
+                held = least(one.taken(flavor), one.owned(flavor))
+                others.charge(one.name, flavor, held)
+
+    found = Attainable().fits(tree.node(queue), flavor, request)
+
+    assert found == (others.blocked_by(others.node(queue), flavor, request) is None)
 
 
 @given(steps, st.integers(0, 5))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from shared.core.amounts import FIELDS, UNITS, Amount, exceeded, text
+from shared.core.amounts import FIELDS, UNITS, Amount, exceeded, short_units, text, told_units
 from shared.core.decision import Reason, Refusal
-from shared.core.quota.limits import exceeding
+from shared.core.quota.attainable import Beyond
+from shared.core.quota.limits import exceeding, plus
 from shared.core.quota.tree import NOTHING, QuotaNode
 from shared.core.units import UNLIMITED
 
@@ -55,7 +56,7 @@ def waiting(queue: QuotaNode, node: QuotaNode, flavor: str, asked: Amount) -> Re
     `asked` is the part of the request that `node` has to count.
     """
     limit, taken = node.limits_in(flavor).ceiling, node.taken(flavor)
-    short = short_of(node, flavor, asked)
+    short = short_units(asked, taken, limit)
     missing = ", ".join(
         text(UNITS[index], taken[index] + asked[index] - limit[index]) for index in short
     )
@@ -68,33 +69,37 @@ def waiting(queue: QuotaNode, node: QuotaNode, flavor: str, asked: Amount) -> Re
     )
 
 
-def short_of(node: QuotaNode, flavor: str, asked: Amount) -> list[int]:
-    """Of which resources (indexes of `FIELDS`) too little is left at `node`."""
-    limit, taken = node.limits_in(flavor).ceiling, node.taken(flavor)
-    return [
-        index
-        for index in range(len(FIELDS))
-        if asked[index] and taken[index] + asked[index] > limit[index] < UNLIMITED
-    ]
-
-
 def _level(queue: QuotaNode, node: QuotaNode, flavor: str, short: list[int]) -> str:
     """What the queue owns, or a cohort has for all its members, and what the queue borrows."""
     if node is queue and node.parent is None:
         return ""
 
-    def told(amounts: Amount) -> str:
-        return ",".join(text(UNITS[index], amounts[index]) for index in short)
-
     own = queue.own(flavor)
     limit = own.borrowing_limit if own is not None else NOTHING
-    owned = told(node.owned(flavor))
+    owned = told_units(node.owned(flavor), short)
     if node is queue:
-        return f"; queue {node.name} owns {owned} and may borrow {told(limit or NOTHING)}"
-    borrowed = told(exceeding(queue.taken(flavor), queue.owned(flavor)))
-    most = "" if limit is None else f" of at most {told(limit)}"
+        may = told_units(limit or NOTHING, short)
+        return f"; queue {node.name} owns {owned} and may borrow {may}"
+    borrowed = told_units(exceeding(queue.taken(flavor), queue.owned(flavor)), short)
+    most = "" if limit is None else f" of at most {told_units(limit, short)}"
     shared = f"cohort {node.name} has {owned} for all its members"
     return f"; {shared}, queue {queue.name} borrows {borrowed}{most}"
+
+
+def beyond(found: Beyond, flavor: str) -> Refusal:
+    """More than others leave of what they own: no node is kept for it meanwhile."""
+    node, wanted, others = found
+    limit = node.limits_in(flavor).ceiling
+    short = short_units(wanted, others, limit)
+    held, most = told_units(others, short), told_units(limit, short)
+    less = told_units(exceeding(plus(wanted, others), limit), short)
+    return Refusal(
+        reason=Reason.WAITING_FOR_QUOTA,
+        message=f"others own and use {held} of the {most} of {node.name} (flavor {flavor}): too"
+        " little is left for it even if nobody borrows, so no nodes are kept for it",
+        next_step=f"starts when others use {less} less of what they own; or ask for more quota",
+        evidence=_evidence(wanted, others, limit),
+    )
 
 
 def behind_head(queue: str, head: str) -> Refusal:

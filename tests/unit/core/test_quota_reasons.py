@@ -1,5 +1,7 @@
 """What a workload that waits for quota is told: which limit, at which level of the tree."""
 
+from shared.core.quota.attainable import Attainable
+from shared.core.quota.reasons import beyond
 from shared.core.quota.tree import FlavorLimits, QuotaDocument
 from shared.core.units import UNLIMITED
 from tests.unit.quota.builders import PATIENT, Desk, a_cohort, a_pending, a_queue, gpus
@@ -42,6 +44,22 @@ def test_a_full_cohort_is_named_with_what_the_queue_borrows_of_it():
         " queue vision borrows gpu=12 of at most gpu=16"
     )
     assert refusal.next_step == "starts when gpu=1 more of research is free"
+
+
+def test_what_others_own_and_use_is_told_with_what_they_would_have_to_use_less():
+    desk = Desk(a_cohort("research"), a_member("vision", 4), a_member("speech", 60))
+    desk.core.tree.charge("speech", "h100", gpus(70))
+    vision = desk.core.tree.node("vision")
+    found = [Attainable().beyond(vision, "h100", gpus(count)) for count in (4, 5)]
+
+    assert found[0] is None, "speech borrows the rest"
+    assert found[1] is not None
+    refusal = beyond(found[1], "h100")
+
+    assert refusal.message.startswith(
+        "others own and use gpu=60 of the gpu=64 of research (flavor h100): too little is left"
+    )
+    assert refusal.next_step.startswith("starts when others use gpu=1 less of what they own")
 
 
 def test_a_queue_at_its_borrowing_limit_is_told_both():

@@ -189,3 +189,70 @@ def test_of_heads_without_promise_who_waited_longest_for_its_length_starts(hours
     waiting = {"older", "brief", "urgent"} - {first}
     assert State.PLACED is driver.state(first)
     assert all(driver.state(name) is not State.PLACED for name in waiting & heads.keys())
+
+
+def cell_of_two(mine, others):
+    """48 GPUs, of which `mine` and `others` own half each, and use so many nodes."""
+    driver = Driver()
+    cohort = a_quota("all", gpus=0, kind="cohort")
+    driver.send(cohort, *(reported(a_node(f"n{number}")) for number in range(6)))
+    for queue, count in {"mine": mine, "others": others}.items():
+        driver.send(a_quota(queue, gpus=24, parent="all"))
+        for number in range(count):
+            work = of(queue, f"{queue}-{number}", seconds=600 if number else 540)
+            driver.send(nominated(work))
+            driver.send(pod_fact(PodsRunning, f"{queue}-{number}"))
+    return driver
+
+
+def of(queue, name, pods=1, seconds=60):
+    size = {"pod_count": pods, "gpus": 8, "expected_duration_seconds": seconds}
+    return a_workload(name, queue=queue, **size)
+
+
+@pytest.mark.parametrize(("pods", "promised"), [(3, {"gang"}), (4, set())])
+def test_nodes_are_kept_only_for_what_others_do_not_own_and_use(pods, promised):
+    driver = cell_of_two(mine=0, others=6)
+
+    driver.send(nominated(of("mine", "gang", pods)))
+
+    promises = driver.handler.desk.promises.standing
+    assert promised == {one.workload_id for one in promises}
+
+
+def test_the_first_who_can_have_his_quota_is_promised_a_start():
+    driver = cell_of_two(mine=0, others=6)
+
+    driver.send(nominated(of("mine", "wide", pods=4)), nominated(of("mine", "narrow", pods=3)))
+
+    promises = driver.handler.desk.promises.standing
+    assert ["narrow"] == [one.workload_id for one in promises]
+
+
+@pytest.mark.parametrize("mine", [3, 4])
+def test_a_promise_is_given_up_when_others_use_what_they_own_and_that_is_told(mine):
+    """With 3 there is a free node: they do so a while before anybody looks at promises again."""
+    driver = cell_of_two(mine=mine, others=2)
+    driver.send(nominated(of("mine", "gang", pods=4)))
+    promised = driver.handler.desk.promises.of("gang")
+    driver.send(nominated(of("others", "owed", seconds=600)))
+    if mine == 3:
+        driver.send(pod_fact(PodsRunning, "owed"))
+
+    driver.wait(540)
+    told = driver.send(pod_fact(PodsFinished, "mine-0", succeeded=True))
+
+    assert promised is not None, "its own queue's work ends"
+    assert driver.handler.desk.promises.of("gang") is None
+    assert "promised_start_ms" not in told_last(told).evidence
+    driver.send(pod_fact(PodsRunning, "owed"))
+
+    told = driver.send(pod_fact(PodsFinished, "owed", succeeded=True))
+
+    assert promised.promised_ms == told_last(told).evidence["promised_start_ms"], "told again"
+
+
+def told_last(facts):
+    *_, last = [one for one in facts if isinstance(one, PlacementRefused)]
+    assert "gang" == last.workload_id
+    return last
