@@ -29,6 +29,20 @@ class FreeGpus:
     """Most of them on one node ..."""
     best_node: str
     """... which is this one."""
+    in_mig_mode: int
+    """GPUs beside them on which nothing lies: they take MIG instances alone."""
+
+    @property
+    def more(self) -> str:
+        """What is to be added to the number of free GPUs."""
+        more = f"; {self.in_mig_mode} more with nothing on them, but in MIG mode"
+        return more if self.in_mig_mode else ""
+
+    @property
+    def evidence(self) -> dict[str, int]:
+        """Free GPUs by name."""
+        empty = {"gpus_empty_in_mig_mode": self.in_mig_mode} if self.in_mig_mode else {}
+        return {"gpus_free": self.free} | empty
 
 
 def free_gpus(kinds: tuple[Kind, ...], demand: PodDemand) -> FreeGpus:
@@ -51,7 +65,17 @@ def free_gpus(kinds: tuple[Kind, ...], demand: PodDemand) -> FreeGpus:
         free=free,
         best_free=max(best_free, 0),
         best_node=best_node,
+        in_mig_mode=sum(_empty_in_mig_mode(kind) for kind in kinds),
     )
+
+
+def _empty_in_mig_mode(kind: Kind) -> int:
+    return sum(shelf.size for name, shelf in kind.mig.items() if not _used(int(name)))
+
+
+def _used(state: int) -> int:
+    """Slices of a state that are taken."""
+    return (state & ((1 << SLICES) - 1)).bit_count()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +136,7 @@ def free_slices(kinds: tuple[Kind, ...], demand: PodDemand) -> FreeSlices:
         sizes.append(kind.mig_milli(demand.profile) * SLICES // GPU_MILLI)
         for name, shelf in kind.mig.items():
             state = int(name)
-            free = SLICES - (state & ((1 << SLICES) - 1)).bit_count()
+            free = SLICES - _used(state)
             gpus += shelf.size
             slices += free * shelf.size
             best = max(best, free)

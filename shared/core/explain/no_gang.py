@@ -52,9 +52,10 @@ def _short(
         reason=Reason.GANG_SHORT,
         message=f"Needs {demand.count} pods with {pod_needs(demand, gang)}{apart}; "
         f"flavor {best_flavor} has room for {best_room} "
-        f"({count(free.free, 'whole GPU')} free in all).",
+        f"({count(free.free, 'whole GPU')} free in all{free.more}).",
         next_step=f"Wait for room for {demand.count - best_room} more, or ask for fewer or "
         "smaller pods.",
         evidence=found.evidence()
-        | {"pods_needed": demand.count, "pods_fit": best_room, "gpus_free": free.free},
+        | {"pods_needed": demand.count, "pods_fit": best_room}
+        | free.evidence,
     )

@@ -41,7 +41,7 @@ def _no_whole(found: Survey, demand: PodDemand, head: str, free: FreeGpus) -> Re
     if demand.gpus and not free.with_gpus:
         message = (
             f"{head}; the best of {found.open}, {free.best_node}, has {free.best_free} free "
-            f"({free.free} in all)."
+            f"({free.free} in all{free.more})."
         )
         help_ = "Wait for GPUs to come free, or ask for fewer on one node."
     else:
@@ -69,8 +69,8 @@ def _whole_evidence(found: Survey, free: FreeGpus) -> dict[str, int]:
         "nodes_with_free_gpus": free.with_gpus,
         "nodes_short_of_cpu": free.with_gpus - free.with_cpu,
         "nodes_short_of_memory": free.with_cpu,
-        "gpus_free": free.free,
         "best_node_gpus_free": free.best_free,
+        **free.evidence,
     }
 
 
@@ -82,11 +82,12 @@ def _no_share(found: Survey, team: str, demand: PodDemand, needs: str, whole: Fr
     return _refusal(
         f"One GPU must have {needs}; team {team} shares "
         f"{count(shares.team_gpus, 'GPU')} with at most {shares.best_milli} milli-GPU free, "
-        f"{count(whole.free, 'GPU')} are free, and {_why_no_share(demand, whole, shares)}.",
+        f"{count(whole.free, 'GPU')} are free, and "
+        f"{_why_no_share(demand, whole, shares)}{whole.more}.",
         "Wait for shares to end, or ask for less of a GPU, CPU or memory.",
         found.evidence()
+        | whole.evidence
         | {
-            "gpus_free": whole.free,
             "gpus_shared_by_team": shares.team_gpus,
             "best_shared_milli_free": shares.best_milli,
         },

@@ -126,6 +126,22 @@ def test_too_few_free_gpus_on_every_node() -> None:
     )
 
 
+def test_empty_gpus_in_mig_mode_are_told_of_to_those_who_cannot_use_them() -> None:
+    """Of three in MIG mode one has an instance."""
+    fleet = cluster(node("a", gpus=3), node("m", gpus=3, mig=(0, 1, 2)))
+    place(fleet, request(workload(pods(mig("3g.40gb")))))
+
+    wide = why(fleet, workload(pods(whole(4))))
+    gang = why(fleet, workload(pods(whole(3), 2)))
+    shares = why(fleet, workload(pods(share(500, 200_000))))
+
+    more = "; 2 more with nothing on them, but in MIG mode"
+    assert wide.message.endswith(f"has 3 free (3 in all{more}).")
+    assert f"(3 whole GPUs free in all{more})" in gang.message
+    assert shares.message.endswith(f"lack CPU or memory{more}.")
+    assert {2} == {one.evidence["gpus_empty_in_mig_mode"] for one in (wide, gang, shares)}
+
+
 def test_gpus_without_the_cpu_or_memory_beside_them() -> None:
     fleet = cluster(node("a", cpu_milli=100), node("b", memory_mib=100), node("c", gpus=1))
 
