@@ -96,7 +96,8 @@ async def around(door: Door, call: Call, row: Mapping[str, Any], reason: str) ->
         node, asked = blocked[flavors[0]]
         refusal = quota_reasons.waiting(queue, node, flavors[0], asked)
     if strict and place.place > 1 and place.first:
-        refusal = quota_reasons.behind_head(queue.name, place.first[0].id)
+        head = place.first[0]
+        refusal = quota_reasons.behind_head(queue.name, head.name or head.id)
     frees = () if reason in UNFREED else await frees_next(door, call, flavors, below)
     spot = tuple(await spot_left_out(door, queue, spec))
     beyond = _beyond(queue, flavors, request)
