@@ -15,7 +15,13 @@ from services.gateway.door import Call, Door
 from services.gateway.neighbours import frees_next, place_in_queue
 from services.gateway.queue_standing import resources
 from services.gateway.queue_use import use_by_queue
-from services.gateway.quota_tree import flavors_for, queues_below, quota_tree, spot_left_out
+from services.gateway.quota_tree import (
+    flavors_for,
+    out_of_reach,
+    queues_below,
+    quota_tree,
+    spot_left_out,
+)
 from services.gateway.turn import Shares, owed, owing, owned_flavor, turn_view
 from services.gateway.why_views import Freeing, LimitLevel, OwedTurn, QueuePlace
 from shared.core.amounts import FIELDS, Amount, short_units
@@ -24,7 +30,6 @@ from shared.core.decision import Reason, Refusal
 from shared.core.lifecycle import State
 from shared.core.model import WorkloadSpec
 from shared.core.quota import reasons as quota_reasons
-from shared.core.quota.attainable import Attainable
 from shared.core.quota.totals import Totals
 from shared.core.quota.tree import NOTHING, QuotaNode, QuotaTree
 
@@ -100,7 +105,7 @@ async def around(door: Door, call: Call, row: Mapping[str, Any], reason: str) ->
         refusal = quota_reasons.behind_head(queue.name, head.name or head.id)
     frees = () if reason in UNFREED else await frees_next(door, call, flavors, below)
     spot = tuple(await spot_left_out(door, queue, spec))
-    beyond = _beyond(queue, flavors, request)
+    beyond = out_of_reach(queue, flavors, request)
     shared = Around(place, levels, frees, refusal, beyond, spot_left_out=spot)
     if not flavors or reason in UNSHARED:
         return shared
@@ -109,15 +114,6 @@ async def around(door: Door, call: Call, row: Mapping[str, Any], reason: str) ->
         return replace(shared, owed=owed(queue, flavor))
     may_borrow = [one for one in flavors if one not in blocked or blocked[one][0] is not queue]
     return replace(shared, turn=await _turn(door, tree, queue, may_borrow, row["priority"]))
-
-
-def _beyond(queue: QuotaNode, flavors: Sequence[str], request: Amount) -> Refusal | None:
-    """Why in none of them placement keeps nodes for it; told of the first."""
-    can_have = Attainable()
-    found = [can_have.beyond(queue, one, request) for one in flavors]
-    if not found or found[0] is None or None in found:
-        return None
-    return quota_reasons.beyond(found[0], flavors[0])
 
 
 async def _turn(

@@ -17,8 +17,9 @@ from aiohttp import web
 from services.gateway.door import Call, Door, answer
 from services.gateway.eta_views import Eta, RangeView
 from services.gateway.neighbours import expected_ends, place_in_queue
-from services.gateway.quota_tree import flavors_for, quota_tree
+from services.gateway.quota_tree import flavors_for, out_of_reach, quota_tree
 from services.gateway.workload_reads import REFUSAL, row_of
+from shared.core.charges import least_amount
 from shared.core.eta import (
     SAMPLES_MAX,
     Range,
@@ -54,7 +55,10 @@ async def eta(door: Door, call: Call) -> web.Response:
     now_ms = door.clock.now_ms()
     state = State(row["state"] or State.RECEIVED.value)
     start = _start(row, lately, now_ms) if state in STARTS else None
-    if start is None and state is State.QUEUED and row["gpu_milli"]:
+    unknown = await _out_of_reach(door, row) if state is State.QUEUED else ""
+    if unknown:
+        start = None
+    elif start is None and state is State.QUEUED and row["gpu_milli"]:
         start = await _by_ends(door, row, now_ms)
     length = _length(row, lately, now_ms) if state in STARTS | RUNS else None
     end = after(start, length) if start is not None and length is not None else None
@@ -66,7 +70,7 @@ async def eta(door: Door, call: Call) -> web.Response:
         at_ms=now_ms,
         start=_at(start, now_ms),
         end=_at(end, now_ms),
-        message=_message(state, start, end),
+        message=unknown or _message(state, start, end),
     )
     return answer(view)
 
@@ -79,9 +83,23 @@ def _start(row: Row, lately: Sequence[Row], now_ms: int) -> Range | None:
     for some, basis in ((alike, "queue and size"), (first, "queue")):
         waits = [max(one["placed_at_ms"] - one["submitted_at_ms"], 0) for one in some]
         found = found or left_of(waits[:SAMPLES_MAX], waited_ms, basis)
-    detail = msgspec.json.decode(row["refusal_detail"], type=dict) if row["refusal_detail"] else {}
-    promise_ms = detail.get("evidence", {}).get("promised_start_ms")
+    promise_ms = _promised_ms(row)
     return promised(promise_ms - now_ms, found) if promise_ms else found
+
+
+def _promised_ms(row: Row) -> int:
+    """The start that placement promised it; 0 for none."""
+    detail = msgspec.json.decode(row["refusal_detail"], type=dict) if row["refusal_detail"] else {}
+    return int(detail.get("evidence", {}).get("promised_start_ms", 0))
+
+
+async def _out_of_reach(door: Door, row: Row) -> str:
+    """Why nobody can say when it starts; "" where others leave enough of what they own."""
+    if _promised_ms(row) or not row["spec"]:
+        return ""
+    queue, spec = (await quota_tree(door)).node(row["queue"]), _specs.decode(row["spec"])
+    found = out_of_reach(queue, await flavors_for(door, queue, spec), least_amount(spec))
+    return found.message if found is not None else ""
 
 
 async def _by_ends(door: Door, row: Row, now_ms: int) -> Range | None:

@@ -6,14 +6,18 @@ Made anew at most every `FRESH_SECONDS`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from services.gateway.door import Door
 from services.gateway.queue_use import use_by_queue
+from shared.core.amounts import Amount
+from shared.core.decision import Refusal
 from shared.core.lifecycle import HOLDING
 from shared.core.model import WorkloadSpec
 from shared.core.nomination.flavor_choice import Choice, FlavorKind, choice_of, permitted
+from shared.core.quota import reasons
+from shared.core.quota.attainable import Attainable
 from shared.core.quota.document import QuotaDocument
 from shared.core.quota.tree import QuotaNode, QuotaTree
 from shared.events.quota_documents import document_of
@@ -73,6 +77,15 @@ async def _permitted(door: Door, document: QuotaDocument | None, choice: Choice)
     kinds = {name: FlavorKind(one.products, one.spot) for name, one in applied.items()}
     first = document.policy.spot_first
     return permitted(document.flavors, kinds, choice, spot_first=first)
+
+
+def out_of_reach(queue: QuotaNode, flavors: Sequence[str], request: Amount) -> Refusal | None:
+    """Why in none of `flavors` time or evictions bring its quota; told of the first."""
+    can_have = Attainable()
+    found = [can_have.beyond(queue, one, request) for one in flavors]
+    if not found or found[0] is None or None in found:
+        return None
+    return reasons.beyond(found[0], flavors[0])
 
 
 def queues_below(node: QuotaNode) -> Iterator[str]:

@@ -129,12 +129,16 @@ async def test_who_wants_what_others_own_and_use_hears_so_and_not_of_nodes(gatew
 
         owed = await until(told)
         beyond = (await gateway.call("GET", "/v1/workloads/w2/why", key=red)).body
+        behind = (await gateway.call("GET", "/v1/workloads/w3/eta", key=red)).body
+        never = (await gateway.call("GET", "/v1/workloads/w2/eta", key=red)).body
 
     assert "no nodes" == owed["message"]
     assert ("WaitingForQuota", 1) == (beyond["reason"], len(beyond["history"]))
     assert beyond["message"].startswith(
         "others own and use gpu=8 of the gpu=16 of all (flavor h100)"
     )
+    assert (None, beyond["message"]) == (never["start"], never["message"])
+    assert behind["message"].startswith("too little like it has started")
     assert beyond["next_step"].startswith("starts when others use gpu=8 less of what they own")
 
 

@@ -91,6 +91,8 @@ def beyond(found: Beyond, flavor: str) -> Refusal:
     node, wanted, others = found
     limit = node.limits_in(flavor).ceiling
     short = short_units(wanted, others, limit)
+    if not any(others[one] for one in short):
+        return exceeds(node, flavor, wanted)
     held, most = told_units(others, short), told_units(limit, short)
     less = told_units(exceeding(plus(wanted, others), limit), short)
     return Refusal(

@@ -1,5 +1,6 @@
 """What a workload that waits for quota is told: which limit, at which level of the tree."""
 
+from shared.core.decision import Reason
 from shared.core.quota.attainable import Attainable
 from shared.core.quota.reasons import beyond
 from shared.core.quota.tree import FlavorLimits, QuotaDocument
@@ -60,6 +61,18 @@ def test_what_others_own_and_use_is_told_with_what_they_would_have_to_use_less()
         "others own and use gpu=60 of the gpu=64 of research (flavor h100): too little is left"
     )
     assert refusal.next_step.startswith("starts when others use gpu=1 less of what they own")
+
+
+def test_what_nobody_holds_and_is_too_much_even_so_can_never_start():
+    desk = Desk(a_cohort("research"), a_member("vision", 4, borrowing=2), a_member("speech", 60))
+    vision = desk.core.tree.node("vision")
+    found = Attainable().beyond(vision, "h100", gpus(7))
+    assert found is not None
+
+    refusal = beyond(found, "h100")
+
+    assert refusal.reason is Reason.EXCEEDS_QUOTA
+    assert "requested: gpu=7, used: gpu=0, limited: gpu=6" in refusal.message
 
 
 def test_a_queue_at_its_borrowing_limit_is_told_both():
