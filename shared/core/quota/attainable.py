@@ -39,16 +39,14 @@ class Attainable:
 
         O(depth), and once O(members) for each cohort above.
         """
-        wanted, others = request, NOTHING
-        for node in queue.path():
-            limits = node.limits_in(flavor)
-            if not fits(wanted, others, limits.ceiling):
-                return Beyond(node, wanted, others)
+        node, wanted, others = queue, request, NOTHING
+        while fits(wanted, others, node.limits_in(flavor).ceiling):
             if node.parent is None:
-                break
-            wanted = above(plus(wanted, others), limits.guaranteed)
+                return None
+            wanted = above(plus(wanted, others), node.guaranteed(flavor))
             others = self._of_others(node.parent, node, flavor)
-        return None
+            node = node.parent
+        return Beyond(node, wanted, others)
 
     def _of_others(self, cohort: QuotaNode, but: QuotaNode, flavor: str) -> Amount:
         key = cohort.name, flavor
