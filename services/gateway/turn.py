@@ -65,13 +65,23 @@ def owed(queue: QuotaNode, flavor: str) -> str:
     of = ""
     if 0 < owned < UNLIMITED:
         of = f" (it uses {_gpus(queue.taken(flavor)[GPU])} of its {_gpus(owned)} {flavor} GPUs)"
+    enough = f"queue {queue.name} owns enough for it{of}"
+    if not _others_borrow(queue.root, queue, flavor):
+        return f"{enough}, and no other queue borrows: nobody has to give way to it"
     after = ""
     if policy.preemption_delay_seconds and policy.reclaim is not Reclaim.NEVER:
         after = f", {policy.preemption_delay_seconds} s after its submission"
     return (
-        f"queue {queue.name} owns enough for it{of}: it comes before all of its priority that"
-        f" borrow, and {_TAKES_BACK[policy.reclaim]}{after}"
+        f"{enough}: it comes before all of its priority that borrow, and"
+        f" {_TAKES_BACK[policy.reclaim]}{after}"
     )
+
+
+def _others_borrow(node: QuotaNode, queue: QuotaNode, flavor: str) -> bool:
+    """Whether a queue at or below `node`, other than `queue`, uses more than it owns."""
+    if node.is_queue:
+        return node is not queue and any(node.borrowed(flavor))
+    return any(_others_borrow(one, queue, flavor) for one in node.children.values())
 
 
 class Shares:

@@ -106,6 +106,14 @@ def test_to_whom_the_queue_owes_room_it_is_told_by_which_policy_it_comes(tree, p
     assert told.endswith(words) == (policy != {"reclaim": Reclaim.LOWER_PRIORITY})
 
 
+def test_where_no_other_queue_borrows_it_is_told_of_no_borrowers(tree):
+    tree.charge("blue", FLAVOR, (8 * GPU, 0, 0), -1)
+
+    told = owed(tree.node("red"), FLAVOR)
+
+    assert told.endswith("h100 GPUs), and no other queue borrows: nobody has to give way to it")
+
+
 def test_where_a_queue_shares_with_nobody_nothing_is_owed(tree):
     tree.apply(a_document("away", "queue", "", 4))
 
