@@ -32,8 +32,8 @@ from shared.ports.store import Write
 
 EARLY_MS: Final = 1_000
 """Work that ends so much before its time may let somebody start earlier."""
-MayHave = Callable[[str], bool]
-"""Whether time may bring a workload its quota (core/quota/attainable.py)."""
+MayHave = Callable[[str], Sequence[str]]
+"""In which flavors time may bring a workload its quota (core/quota/attainable.py)."""
 ROOM: Final = frozenset({Reason.NO_CAPACITY, Reason.GANG_SHORT, Reason.TOPOLOGY})
 """Reasons that time alone can mend."""
 
@@ -238,27 +238,32 @@ class Promises:
     ) -> None:
         before, heads = self._backfill.promises, self._heads
         waiting = [name for name in before if name in heads]
-        kept = [name for name in waiting if may(name)]
+        kept = [name for name in waiting if before[name].flavor in may(name)]
         for name in waiting:
             if name not in kept:
-                self._lost.append(name)
-                self._heard.pop(name, None)
+                self._lose(name)
         others = [
             name
             for name in heads.names
-            if name not in before and (goes_first is None or goes_first(name))
+            if name not in kept and (goes_first is None or goes_first(name))
         ]
         ordered = filter(may, heads.in_order(others, rank, now_ms))
         following = islice(ordered, PROMISES_MAX - len(kept))
-        waiters = [self._waiter(self._records.alive[name], now_ms) for name in (*kept, *following)]
+        waiters = [self._waiter(name, may(name), now_ms) for name in (*kept, *following)]
         self.loosened += self._backfill.plan(waiters, now_ms, ahead=goes_first is not None)
 
-    def _waiter(self, record: Record, now_ms: int) -> Waiter:
-        assert record.nomination is not None
+    def _lose(self, workload_id: str) -> None:
+        """Quota will not be there: perhaps in another flavor, as if nothing had been promised."""
+        self._lost.append(workload_id)
+        self._heard.pop(workload_id, None)
+        self.loosened += self._backfill.drop(workload_id)
+
+    def _waiter(self, workload_id: str, flavors: Sequence[str], now_ms: int) -> Waiter:
+        record = self._records.alive[workload_id]
         return Waiter(
-            workload_id=record.workload.id,
+            workload_id=workload_id,
             gang=gang_of(record.workload),
-            flavors=record.nomination.flavors,
+            flavors=tuple(flavors),
             length_ms=self._lengths.expected_ms(record),
             rooms=self.rooms_for(record, now_ms),
         )

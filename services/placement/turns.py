@@ -195,18 +195,18 @@ class Turns:
             return {flavor: usage.headroom(queue, flavor) for flavor in ordered}
         return {flavor: usage.headroom(queue, flavor) for flavor in flavors}
 
-    def may_have(self) -> Callable[[str], bool]:
-        """Whether time may bring a workload its quota; answers until something changes.
+    def may_have(self) -> Callable[[str], Sequence[str]]:
+        """In which flavors time may bring a workload its quota; good until something changes.
 
         Who is promised nodes without it would keep them empty (core/quota/attainable.py).
         """
         attainable, tree = Attainable(), self._usage.tree
 
-        def answer(workload_id: str) -> bool:
+        def answer(workload_id: str) -> Sequence[str]:
             record = self._records.alive[workload_id]
             assert record.nomination is not None
             node, least = tree.node(record.workload.queue), record.least
-            return any(attainable.fits(node, one, least) for one in record.nomination.flavors)
+            return [one for one in record.nomination.flavors if attainable.fits(node, one, least)]
 
         return answer
 

@@ -9,13 +9,15 @@ from shared.core.model import WorkloadKind
 from shared.core.value import replace
 from shared.events.nodes import KeptFor, NodeRemoved
 from shared.events.pods import PodsFinished, PodsGone, PodsRunning
-from shared.events.quotas import DebtsTold
+from shared.events.quotas import DebtsTold, FlavorQuota
 from shared.events.workloads import PlacementRefused, WorkloadPlaced
 from tests.support.placement_driver import (
+    FLAVOR,
     Driver,
     a_node,
     a_quota,
     a_workload,
+    gpu_limit,
     nominated,
     pod_fact,
     reported,
@@ -256,3 +258,29 @@ def told_last(facts):
     *_, last = [one for one in facts if isinstance(one, PlacementRefused)]
     assert "gang" == last.workload_id
     return last
+
+
+def test_nodes_are_kept_in_a_flavor_in_which_it_can_have_its_quota():
+    """Nodes come free first in the flavor that others own: until they use it themselves."""
+    driver = Driver()
+    flavors = {FLAVOR: ("others", 60), "l40s": ("mine", 600)}
+    driver.send(a_quota("all", gpus=0, kind="cohort", flavors=flavors))
+    for number, (flavor, (queue, _)) in enumerate(flavors.items()):
+        limits = tuple(
+            FlavorQuota(flavor=one, nominal=gpu_limit(8 * (one == flavor))) for one in flavors
+        )
+        quota = replace(a_quota(queue, parent="all"), flavors=limits)
+        driver.send(quota, reported(a_node(f"n{number}", flavor=flavor)))
+    for flavor, (_, seconds) in flavors.items():
+        driver.send(nominated(of("mine", flavor, seconds=seconds), flavors=[flavor]))
+        driver.send(pod_fact(PodsRunning, flavor))
+    driver.send(nominated(of("mine", "next"), flavors=list(flavors)))
+    before = driver.handler.desk.promises.of("next")
+    driver.send(nominated(of("others", "owed"), flavors=list(flavors)))
+
+    driver.wait(60)
+    driver.send(pod_fact(PodsFinished, FLAVOR, succeeded=True))
+
+    after = driver.handler.desk.promises.of("next")
+    assert State.PLACED is driver.state("owed")
+    assert (FLAVOR, "l40s") == (before and before.flavor, after and after.flavor)
