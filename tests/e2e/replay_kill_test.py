@@ -19,7 +19,6 @@ import shutil
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -32,7 +31,7 @@ from operations.replay.scaled import send_all
 from operations.replay.system import apply_documents
 from shared.core.model import WorkloadSpec
 from shared.events.envelope import workload_id
-from tests.support.disturbances import KINDS, Disturbances
+from tests.support.disturbances import Disturbances
 from tests.support.killing import (
     OTHERS,
     RECOVERY_SECONDS_MAX,
@@ -116,7 +115,7 @@ async def _played(stage: Stage, scene: Scene, options: argparse.Namespace) -> in
     left = await settle(stage, accepted, SETTLE_SECONDS + scene.seconds)
     print(f"settled after {time.monotonic() - started:.1f} s", flush=True)
     result = {"workloads": len(accepted), "seed": scene.seed, "not_over": left}
-    return await _verdict(stage, result, accepted, (kills, disturbances.done))
+    return await _verdict(stage, result, accepted, (kills, disturbances))
 
 
 async def _under_fire(
@@ -161,9 +160,9 @@ async def _verdict(
     stage: Stage,
     result: dict[str, Any],
     accepted: Sequence[str],
-    acts: tuple[dict[str, list[float]], Counter[str]],
+    acts: tuple[dict[str, list[float]], Disturbances],
 ) -> int:
-    kills, disturbed = acts
+    kills, disturbances = acts
     story = await story_of(stage, accepted)
     result |= {
         "faults": story.faults,
@@ -172,7 +171,7 @@ async def _verdict(
         "evictions": story.evictions,
         "resizes": story.resizes,
         "reservations_refunded": story.refunds,
-        "disturbances": dict(disturbed),
+        "disturbances": dict(disturbances.done),
         "kills": {name: len(each) for name, each in kills.items()},
         "slowest_recovery_seconds": max(
             ((max(each), name) for name, each in kills.items()), default=(0.0, "")
@@ -184,7 +183,7 @@ async def _verdict(
     if red or result["check"] != "clean":
         print("RED")
         return 1
-    never = [*story.never, *(one for one in KINDS if not disturbed[one])]
+    never = [*story.never, *disturbances.missing]
     never += [one for one in TARGETS if kills and one not in kills]
     if never:
         print(f"INVALID: never happened: {', '.join(never)}")

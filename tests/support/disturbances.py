@@ -18,6 +18,7 @@ import aiohttp
 
 from muster.client import AsyncClient
 from muster.errors import Changed
+from tests.support.killing import patient
 from tests.support.system import Stage
 
 Undo = Callable[[], Awaitable[None]]
@@ -26,6 +27,9 @@ PAUSE_SECONDS: Final = (0.8, 2.0)
 LASTS_SECONDS: Final = (2.0, 5.0)
 NOTICE_SECONDS: Final = 3
 ANSWER_SECONDS_MAX: Final = 60.0
+LATE_MAX: Final = 10
+"""Disturbances after the end, of kinds that have not happened."""
+_EVICTED_WITH: Final = "SELECT count(*) FROM gateway.event WHERE message = $1"
 
 
 class Disturbances:
@@ -51,15 +55,22 @@ class Disturbances:
         """By what was changed: when to undo it, and how."""
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Until told to stop; then everything is undone."""
+        """Until told to stop and each kind has happened; then everything is undone."""
         deck: list[str] = []
-        while not stop.is_set():
-            if not deck:
-                deck = self._random.sample(KINDS, len(KINDS))
+        late = 0
+        while not stop.is_set() or (late < LATE_MAX and self.missing):
+            late += stop.is_set()
+            kinds = self.missing if stop.is_set() else KINDS
+            deck = [one for one in deck if one in kinds] or self._random.sample(kinds, len(kinds))
             await self._begin(deck.pop())
             await asyncio.sleep(self._random.uniform(*PAUSE_SECONDS))
             await self._undo_due(time.monotonic())
         await self._undo_due(float("inf"))
+
+    @property
+    def missing(self) -> list[str]:
+        """The kinds that have not happened yet."""
+        return [one for one in KINDS if not self.done[one]]
 
     async def _undo_due(self, now: float) -> None:
         for name, (due, undo) in list(self._undo.items()):
@@ -71,8 +82,8 @@ class Disturbances:
         acts = {
             "raise": self._raise,
             "lower": self._lower,
-            "hold": lambda: self._stop_queue("held"),
-            "drain-queue": lambda: self._stop_queue("draining"),
+            "hold": self._hold,
+            "drain-queue": self._drain_queue,
             "drain-node": lambda: self._command_node("drain"),
             "cordon": lambda: self._command_node("cordon"),
             "notice": self._notice,
@@ -106,14 +117,38 @@ class Disturbances:
             each["used"]["gpu_milli"] for each in used[name]
         )
 
-    async def _stop_queue(self, how: str) -> bool:
-        """Nothing of it is started (`held`); what runs goes, too (`draining`)."""
-        queues = await self._client.listing("queues")
-        running = {one["name"]: one["workloads"].get("running", 0) for one in queues}
-        free = [one for one in self._queues if one not in self._undo]
-        name = max(free, key=lambda one: (running[one] + 1) * self._random.random())
-        changed = await self._change(name, {**self._queues[name], how: True})
-        return changed and running[name] > 0
+    async def _hold(self) -> bool:
+        """Nothing of a queue is started; the more of it runs, the likelier it is this one."""
+        running = await self._running()
+        name = max(running, key=lambda one: (running[one] + 1) * self._random.random())
+        return await self._change(name, {**self._queues[name], "held": True}) and running[name] > 0
+
+    async def _drain_queue(self) -> bool:
+        """What runs of a queue goes, too; of the one of which most runs.
+
+        Waits until it is empty, as an operator would: while the broker is away nobody hears of a
+        drain, and what runs may end by itself meanwhile.
+        """
+        running = await self._running()
+        name = max(running, key=lambda one: (running[one], one))
+        before = await self._drained(name)
+        await self._change(name, {**self._queues[name], "draining": True})
+        deadline = time.monotonic() + ANSWER_SECONDS_MAX
+        while (await self._running(name))[name] and time.monotonic() < deadline:
+            await asyncio.sleep(0.2)
+        return await self._drained(name) > before
+
+    async def _drained(self, queue: str) -> int:
+        """How many workloads were evicted as their queue was drained."""
+        query, message = _EVICTED_WITH, f"queue {queue} is drained"
+        count: int = await patient(lambda: self._stage.rows.fetchval(query, message))
+        return count
+
+    async def _running(self, *names: str) -> dict[str, int]:
+        """How many workloads run of these queues, or of each that is as it was."""
+        found = {one["name"]: one["workloads"] for one in await self._client.listing("queues")}
+        names = names or tuple(one for one in self._queues if one not in self._undo)
+        return {one: found[one].get("running", 0) for one in names}
 
     async def _change(self, name: str, body: dict[str, Any]) -> bool:
         async def back() -> None:

@@ -7,11 +7,14 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import asyncpg
 
 from tests.support.system import Stage
 
+Read = TypeVar("Read")
 SERVICES = {
     "admission": "admission",
     "quota": "quota",
@@ -75,10 +78,14 @@ def _moved(before: tuple[int, int], now: tuple[int, int], *, restarted: bool) ->
 
 
 async def _patient(stage: Stage, schema: str) -> tuple[int, int]:
-    """`decided`, asked again while the database is away."""
+    return await patient(lambda: decided(stage, schema))
+
+
+async def patient(read: Callable[[], Awaitable[Read]]) -> Read:
+    """What is read, asked again while the database is away."""
     while True:
         try:
-            return await decided(stage, schema)
+            return await read()
         except AWAY:
             await asyncio.sleep(0.1)
 
