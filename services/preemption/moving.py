@@ -7,13 +7,12 @@ core/preemption/moving.py).
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from services.preemption.memory import Flight, Memory
 from services.preemption.world import World
 from shared.core.model import Placement
-from shared.core.preemption.moving import LIMITS, State, choose_moves, may_ask
+from shared.core.preemption.moving import State, choose_moves, limits_for, may_ask
 from shared.core.preemption.plan import EvictionPlan, Moved, NoEviction, Obstacle, Rule
 from shared.core.preemption.rules import Rules
 from shared.core.request import PlacementRequest
@@ -45,7 +44,7 @@ class Moving:
         """The fewest moves, within what is left of the budget."""
         world = self._world
         state = State(world.cluster, world.tree, world.occupants, rules, now_ms)
-        limits = replace(LIMITS, moves_max=min(LIMITS.moves_max, self._left(now_ms)))
+        limits = limits_for(request.workload.pods, self._left(now_ms))
         name = request.workload.id
         kept = (one.nodes for one in self._memory.kept_for() if one.workload_id == name)
         return choose_moves(state, request, limits, next(kept, ()))

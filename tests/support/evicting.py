@@ -12,7 +12,7 @@ from shared.core.defragment.plan import Limits as MoveLimits
 from shared.core.model import GpuRequest, Node, Placement, PodPlacement, PodSet, Workload
 from shared.core.placement import PlacementRequest, place
 from shared.core.preemption.choose import EvictionPlan, Limits, NoEviction, Rules, choose_victims
-from shared.core.preemption.moving import LIMITS, State, choose_moves
+from shared.core.preemption.moving import State, choose_moves
 from shared.core.preemption.occupant import Occupant
 from shared.core.preemption.occupants import Occupants
 from shared.core.preemption.vacating import take
@@ -180,7 +180,7 @@ class Scene:
         self,
         work: Workload,
         rules: Rules | None = None,
-        limits: MoveLimits = LIMITS,
+        limits: MoveLimits | None = None,
         promised: Sequence[str] = (),
         pins: tuple[int, ...] = (),
     ) -> EvictionPlan | None:

@@ -29,25 +29,40 @@ from shared.core.quota.fair_share import arrears, borrows
 from shared.core.quota.tree import QuotaTree
 from shared.core.request import PlacementRequest
 
-__all__ = ["LIMITS", "State", "choose_moves", "may_ask"]
+__all__ = ["State", "choose_moves", "limits_for", "may_ask"]
 
-LIMITS: Final = Limits(moves_max=24, steps_max=200)
+MOVES_PER_POD: Final = 4
+FEW: Final = Limits(moves_max=24, steps_max=200)
+MANY: Final = Limits(moves_max=64, steps_max=512)
+"""A search takes half a second then."""
+
+
+def limits_for(pods: int, moves_max: int = MANY.moves_max) -> Limits:
+    """How many moves a plan for a gang of so many pods may have, and how long its search is.
+
+    They grow with the gang, as it starts more GPUs; never more than `moves_max`.
+    """
+    wanted = max(FEW.moves_max, min(MOVES_PER_POD * pods, MANY.moves_max))
+    steps = FEW.steps_max if wanted == FEW.moves_max else MANY.steps_max
+    return Limits(moves_max=min(wanted, moves_max), steps_max=steps)
 
 
 def choose_moves(
     state: State,
     request: PlacementRequest,
-    limits: Limits = LIMITS,
+    limits: Limits | None = None,
     promised: Collection[str] = (),
 ) -> EvictionPlan | None:
     """Moves, and evictions beside them, that let `request` start; None if there is no such plan.
 
     `request` is as for `choose_victims`, which is to be asked first; `promised` are nodes that are
     pinned for it, and will be no more once it starts, so movers may go there. O(nodes), and as
-    many questions to the placer as `limits` allow: not for every decision.
+    many questions to the placer as `limits` allow (by default `limits_for` it): not for every
+    decision.
     """
     if not may_ask(state.tree, request):
         return None
+    limits = limits or limits_for(request.workload.pods)
     with _open(state.cluster, promised):
         plans = (MovingSearch(state, flavor, request).plan(limits) for flavor in request.flavors)
         return next((one for one in plans if one is not None and _worth_it(state, one)), None)

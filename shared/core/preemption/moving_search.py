@@ -11,6 +11,10 @@ from shared.core.charges import least_amount
 from shared.core.cluster import Cluster
 from shared.core.defragment.defragment import Limits, Plan, Running, defragment
 from shared.core.defragment.rehearsal import Move
+from shared.core.demand import gang_of
+from shared.core.feasibility import permitted
+from shared.core.kind import Kind
+from shared.core.node_state import NodeState
 from shared.core.preemption.leavers import Leavers, Scope
 from shared.core.preemption.occupant import Occupant
 from shared.core.preemption.occupants import Occupants
@@ -114,15 +118,26 @@ class MovingSearch:
         return one.id not in self._leavers.out
 
     def _emptiest(self) -> frozenset[str]:
-        """The nodes that have most GPUs free once all that may go have gone. O(nodes)."""
-        nodes = self._state.cluster.nodes
-        if len(nodes) <= NODES_MAX:
-            return frozenset(nodes)
-        gone = self._screen.gpus_by_node()
-        order = sorted(
-            nodes.values(), key=lambda one: (-one.free_count - gone.get(one.name, 0), one.rank)
-        )
-        return frozenset(one.name for one in order[:NODES_MAX])
+        """The nodes that have most GPUs free once all that may go have gone. O(nodes).
+
+        Of the flavor, as who goes anywhere gives back quota; first those that it may use.
+        """
+        flavor, nodes = self._judge.flavor, self._state.cluster.nodes.values()
+        found = [one for one in nodes if one.kind and one.kind.key.flavor == flavor]
+        if len(found) > NODES_MAX:
+            kinds, gone = self._kinds(), self._screen.gpus_by_node()
+
+            def order(one: NodeState) -> tuple[bool, int, int]:
+                return one.kind not in kinds, -one.free_count - gone.get(one.name, 0), one.rank
+
+            found.sort(key=order)
+        return frozenset(one.name for one in found[:NODES_MAX])
+
+    def _kinds(self) -> frozenset[Kind]:
+        cluster, flavor = self._state.cluster, self._judge.flavor
+        gang = gang_of(self._request.workload, self._request.pins)
+        tiers = [permitted(cluster, gang, demand, flavor) for demand in gang.demands]
+        return frozenset(kind for each in tiers for kinds in each for kind in kinds)
 
     def _moves(self, limits: Limits) -> Plan | None:
         flavor = self._judge.flavor

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from shared.core.defragment.plan import Limits
 from shared.core.model import Workload, WorkloadSpec
 from shared.core.preemption import moving_search
 from shared.core.preemption.choose import NoEviction, Rule, Rules
+from shared.core.preemption.moving import limits_for
 from shared.core.preemption.plan import EvictionPlan
 from shared.core.quota.queue_policy import QueuePolicy
 from shared.core.value import replace
@@ -99,6 +102,25 @@ def test_no_team_loses_more_than_it_may_and_no_more_gpus_move_than_start() -> No
         crowded.choose_moves(waiting("p", 8, queue="owner"))
     ).keys()
     assert None is crowded.choose_moves(waiting("p", 5, queue="owner"))
+
+
+def test_the_wider_a_gang_the_more_may_be_moved_for_it() -> None:
+    made = Scene(*(placing.node(f"n{at}", gpus=4, pool=f"n{at}") for at in range(36)))
+    made.queue("small", nominal=108)
+    made.queue("owner", nominal=36)
+    for at in range(108):
+        made.put(f"w{at}", queue="small", node=f"n{at % 36}")
+    work = waiting("p", 4, queue="owner", pods=9)
+
+    plan = made.choose_moves(work)
+
+    assert plan is not None
+    assert 27 == len(plan.moves)
+    assert None is made.choose_moves(work, limits=limits_for(9, moves_max=26))
+    assert Limits(moves_max=24, steps_max=200) == limits_for(6)
+    assert Limits(moves_max=28, steps_max=512) == limits_for(7)
+    assert Limits(moves_max=64, steps_max=512) == limits_for(99)
+    made.carry_out(plan, work)
 
 
 def test_who_had_more_than_its_part_lately_has_nobody_moved_for_what_it_borrows() -> None:
@@ -207,6 +229,18 @@ def test_of_a_large_fleet_the_nodes_that_could_be_emptiest_are_looked_at(
 
     assert plan is not None
     assert plan.placement.pods[0].node in ("n1", "n3")
+
+
+@pytest.mark.parametrize("other", [{"flavor": "h100"}, {"taints": ("dedicated=x:NoSchedule",)}])
+def test_emptier_nodes_that_it_may_not_use_are_not_looked_at(
+    monkeypatch: pytest.MonkeyPatch, other: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(moving_search, "NODES_MAX", 2)
+    here = broken_up()
+    for at in range(2):
+        here.cluster.put_node(placing.node(f"idle{at}", gpus=8, **other))
+
+    assert 1 == len(moved(here.choose_moves(waiting("p", 8, queue="owner"))))
 
 
 def test_no_plan_is_larger_than_allowed() -> None:
