@@ -156,10 +156,12 @@ class AsyncClient(Transport):
 
     # ── events ───────────────────────────────────────────────────────────────
 
-    async def events(self, workload_id: str | None = None, *, after: str = "0") -> list[Json]:
-        """Recorded events behind `after`, the oldest first."""
+    async def events(
+        self, workload_id: str | None = None, *, after: str = "0", team: str = ""
+    ) -> list[Json]:
+        """Recorded events behind `after`, the oldest first; all that one may see, or a team's."""
         items: list[Json] = []
-        query = {"after": after, "limit": str(PAGE_ITEMS)}
+        query = {"after": after, "limit": str(PAGE_ITEMS), **_of_team(team)}
         while True:
             page = await self._json("GET", _events_path(workload_id), query=query)
             items += page["items"]
@@ -168,13 +170,13 @@ class AsyncClient(Transport):
             query["after"] = str(page["next_after"])
 
     async def watch(
-        self, workload_id: str | None = None, *, after: str = ""
+        self, workload_id: str | None = None, *, after: str = "", team: str = ""
     ) -> AsyncIterator[Json]:
         """Events as they happen, without end; a broken stream goes on where it stopped."""
-        failures = 0
+        failures, path, query = 0, _events_path(workload_id), _of_team(team)
         while True:
             try:
-                async for identifier, event in self._stream(_events_path(workload_id), after):
+                async for identifier, event in self._stream(path, after, query):
                     after, failures = identifier or after, 0
                     yield event
             except Unreachable:
@@ -257,3 +259,7 @@ def _segment(text: str) -> str:
 
 def _events_path(workload_id: str | None) -> str:
     return f"/v1/workloads/{_segment(workload_id)}/events" if workload_id else "/v1/events"
+
+
+def _of_team(team: str) -> dict[str, str]:
+    return {"team": team} if team else {}

@@ -115,13 +115,17 @@ class Client:
             self._client.wait(workload_id, until=until, timeout_seconds=timeout_seconds)
         )
 
-    def events(self, workload_id: str | None = None, *, after: str = "0") -> list[Json]:
-        """Recorded events behind `after`."""
-        return self._runner.run(self._client.events(workload_id, after=after))
+    def events(
+        self, workload_id: str | None = None, *, after: str = "0", team: str = ""
+    ) -> list[Json]:
+        """Recorded events behind `after`; all that one may see, or a team's."""
+        return self._runner.run(self._client.events(workload_id, after=after, team=team))
 
-    def watch(self, workload_id: str | None = None, *, after: str = "") -> Iterator[Json]:
+    def watch(
+        self, workload_id: str | None = None, *, after: str = "", team: str = ""
+    ) -> Iterator[Json]:
         """Events as they happen, without end."""
-        return self._iterate(self._client.watch(workload_id, after=after))
+        return self._iterate(self._client.watch(workload_id, after=after, team=team))
 
     def listing(self, what: str, **filters: str) -> list[Json]:
         """All of "nodes", "queues", "teams", "cohorts", "flavors" or "priority-classes"."""

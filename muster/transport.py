@@ -55,14 +55,16 @@ class Transport:
         if session is not None:
             await session.close()
 
-    async def _stream(self, path: str, after: str) -> AsyncIterator[tuple[str, Json]]:
+    async def _stream(
+        self, path: str, after: str, query: Mapping[str, str]
+    ) -> AsyncIterator[tuple[str, Json]]:
         import aiohttp
 
         headers = {"Accept": "text/event-stream", **({"Last-Event-ID": after} if after else {})}
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=60)
         try:
             async with self._open().get(
-                self.address + path, headers=headers, timeout=timeout
+                self.address + path, params=query, headers=headers, timeout=timeout
             ) as response:
                 if response.status != 200:  # noqa: PLR2004
                     raise error_of(response.status, await _body(response))

@@ -207,25 +207,27 @@ def _clear() -> None:
 
 def events(
     workload: Annotated[str, typer.Argument(help="Only of this workload (id or name).")] = "",
+    team: Annotated[str, typer.Option("--team", "-t", help="Only of this team.")] = "",
     watch: WatchOption = False,  # noqa: FBT002  # typer's form
     after: Annotated[str, typer.Option(help="Only behind this event id.")] = "0",
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Tell what happened, of one workload or of all.
+    """Tell what happened, of one workload, of a team or of all.
 
     Examples:
       muster events train-7
 
-      muster events -w -o json
+      muster events -t vision -w -o json
     """
 
     async def tell(client: AsyncClient) -> None:
         identifier = await resolve(client, workload) if workload else None
         if watch:
-            async for event in client.watch(identifier, after=after if after != "0" else ""):
+            start = after if after != "0" else ""
+            async for event in client.watch(identifier, after=start, team=team):
                 _show_event(event, output)
             return
-        found = await client.events(identifier, after=after)
+        found = await client.events(identifier, after=after, team=team)
         if identifier:  # told by several services: what one says may be read before another's
             found.sort(key=lambda event: event.get("at_ms", 0))
         if output is Format.YAML:

@@ -77,10 +77,25 @@ def conflicted(batch: Batch, event: Event, fact: workloads.SubmissionConflicted)
 
 def commanded(batch: Batch, event: Event, command: Any) -> None:  # noqa: ANN401  # five commands alike
     """Somebody asked for something."""
-    message = f"asked for by {command.actor}" if command.actor else ""
-    if isinstance(command, workloads.ResizeWorkload):
-        message = f"{command.pods} pods {message}".rstrip()
+    by = f" by {command.actor}" if command.actor else ""
+    message = f"{_wish(command)}: asked for{by}"
     batch.note(event, command.workload_id, command.team, 0, "", message=message)
+
+
+def _wish(command: Any) -> str:  # noqa: ANN401  # five commands alike
+    match command:
+        case workloads.CancelWorkload():
+            return "cancel"
+        case workloads.HoldWorkload():
+            return "hold"
+        case workloads.ReleaseWorkload():
+            return "release"
+        case workloads.ResizeWorkload():
+            return f"{command.pods} pods"
+        case workloads.ReprioritiseWorkload():
+            return f"priority class {command.priority_class}"
+        case _:
+            return f"eviction ({command.reason})"
 
 
 def _changed(batch: Batch, event: Event, fact: workloads.WorkloadFact) -> WorkloadRow | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from services.placement.desk import TIME_TO_LIVE, Desk
 from services.placement.endings import end
 from services.placement.records import Record
@@ -10,10 +12,15 @@ from shared.core.lifecycle import State
 from shared.events import workloads
 from shared.events.envelope import Received
 
+CANCELLED: Final = "cancelled"
+HELD: Final = "held"
 
-def cancel(desk: Desk, record: Record, _: workloads.CancelWorkload, cause: Received) -> None:
+
+def cancel(desk: Desk, record: Record, command: workloads.CancelWorkload, cause: Received) -> None:
     """Its owner wants it stopped for good."""
-    _stop(desk, record, "cancelled", cause)
+    if record.state is not State.CANCELLING:
+        record.reason, record.message = CANCELLED, _by("cancelled", command.actor)
+        _stop(desk, record, CANCELLED, cause)
 
 
 def _stop(desk: Desk, record: Record, reason: str, cause: Received) -> None:
@@ -37,13 +44,15 @@ def expire(desk: Desk, record: Record, cause: Received) -> None:
         _stop(desk, record, TIME_TO_LIVE, cause)
 
 
-def hold(desk: Desk, record: Record, _: workloads.HoldWorkload, cause: Received) -> None:
+def hold(desk: Desk, record: Record, command: workloads.HoldWorkload, cause: Received) -> None:
     """Keep it from running until released."""
+    message = _by("held", command.actor)
     if record.state is State.QUEUED:
+        record.reason, record.message = HELD, message
         end(desk, record, State.HELD, workloads.WorkloadHeld, cause)
     elif record.state in HAS_PODS:
         record.then_held = True
-        evict(desk, record, "held", "held by its owner", cause)
+        evict(desk, record, HELD, message, cause)
     elif record.state is State.EVICTING:
         record.then_held = True
         desk.records.touch(record)
@@ -52,6 +61,7 @@ def hold(desk: Desk, record: Record, _: workloads.HoldWorkload, cause: Received)
 def release(desk: Desk, record: Record, _: workloads.ReleaseWorkload, cause: Received) -> None:
     """Undo a hold; quota hears of it and nominates it anew."""
     if record.state is State.HELD:
+        record.reason = record.message = ""
         before = record.become(State.QUEUED)
         desk.tell(record, before, workloads.WorkloadReleased, cause)
     elif record.then_held:
@@ -75,3 +85,7 @@ def reprioritise(
     if nomination is None or nomination.order_key[:1] != (-command.priority,):
         desk.withdraw(record)
     desk.tell(record, before, workloads.WorkloadReprioritised, cause)
+
+
+def _by(done: str, actor: str) -> str:
+    return f"{done} by {actor}" if actor else f"{done} by its owner"

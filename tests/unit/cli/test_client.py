@@ -102,13 +102,14 @@ async def test_a_broken_stream_goes_on_behind_the_last_event(gateway, client):
     numbers = []
 
     async with client:
-        async for event in client.watch():
+        async for event in client.watch(team="vision"):
             numbers.append(event["n"])
             if event["n"] == 3:
                 break
 
     assert numbers == [1, 2, 3]
     assert [one.headers.get("Last-Event-ID") for one in gateway.seen] == [None, "2"]
+    assert [one.query["team"] for one in gateway.seen] == ["vision", "vision"]
 
 
 async def test_an_event_of_many_lines_is_one_event():

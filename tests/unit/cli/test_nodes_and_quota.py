@@ -13,6 +13,8 @@ def test_events_are_one_line_each_and_json_lines_for_programs(muster, gateway):
     assert "placed" in muster("events").out
     assert json.loads(muster("events", "-o", "json", "--after", "3").out) == event
     assert gateway.seen[-1].query["after"] == "3"
+    muster("events", "-t", "vision")
+    assert gateway.seen[-1].query["team"] == "vision"
 
 
 def test_events_of_one_workload_stand_in_the_order_in_which_they_happened(muster, gateway):

@@ -118,6 +118,25 @@ def test_a_batch_makes_one_row_of_a_workload_and_an_event_of_each_fact():
     assert [event["seq"] for event in rows["event"]] == [1, 2, 3]
 
 
+@pytest.mark.parametrize(
+    ("kind", "more", "said"),
+    [
+        (workloads.CancelWorkload, {}, "cancel"),
+        (workloads.HoldWorkload, {}, "hold"),
+        (workloads.ReleaseWorkload, {}, "release"),
+        (workloads.ResizeWorkload, {"pods": 3}, "3 pods"),
+        (workloads.ReprioritiseWorkload, {"priority_class": "batch"}, "priority class batch"),
+        (workloads.RequestEviction, {"reason": "upgrade"}, "eviction (upgrade)"),
+    ],
+)
+def test_what_somebody_asked_for_is_told(kind, more, said):
+    asked = [kind(workload_id="w1", team="red", actor=actor, **more) for actor in ("alice", "")]
+
+    messages = [row["message"] for row in rows_of(queued(), *asked)["event"][1:]]
+
+    assert messages == [f"{said}: asked for by alice", f"{said}: asked for"]
+
+
 def test_the_order_between_topics_does_not_matter():
     running = fact(workloads.WorkloadRunning, 3, State.RUNNING, running_at_ms=60)
     facts = [queued(), placed(), running]

@@ -275,6 +275,18 @@ def test_a_held_workload_is_not_placed_and_its_nomination_is_gone():
     assert State.HELD is driver.state()
 
 
+def test_who_held_or_cancelled_it_is_told_not_why_it_waited_before():
+    driver = Driver()
+    driver.send(a_quota(), queued(a_workload()), nominated(a_workload()))
+
+    (held,), (released,) = driver.send(hold), driver.send(release)
+    (cancelled,) = driver.send(cancel)
+
+    assert ("held", "held by alice") == (held.reason, held.message)
+    assert ("", "") == (released.reason, released.message)
+    assert ("cancelled", "cancelled by alice") == (cancelled.reason, cancelled.message)
+
+
 def test_a_new_priority_takes_the_nomination_away_because_the_order_is_another():
     driver = Driver()
     driver.send(a_quota(), queued(a_workload()), nominated(a_workload()))
