@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -15,6 +15,12 @@ from muster.errors import NotFound
 Json = dict[str, Any]
 UNLIMITED = 2**62
 SECONDS_PER_HOUR = 3600
+FULL_PERCENT: Final = 100
+_AT_LIMIT: Final = {
+    "spot": "only spot is used",
+    "nominal": "nothing is borrowed",
+    "stop": "nothing is started",
+}
 
 
 def quota(
@@ -102,6 +108,8 @@ def _budget(row: Json) -> str:
     if budget["limit_microdollars"] is not None:
         spent, limit = budget["spent_microdollars"], budget["limit_microdollars"]
         parts.append(f"${spent / 1_000_000:,.2f}/{limit / 1_000_000:,.2f}")
+    if budget["percent"] >= FULL_PERCENT and budget["at_limit"] in _AT_LIMIT:
+        parts.append(_AT_LIMIT[budget["at_limit"]])
     return f"{budget['percent']}% of {budget['month']}: {', '.join(parts)}"
 
 

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tests.unit.cli.builders import ID
 from tests.unit.cli.gateway import Answer
 
@@ -114,6 +116,28 @@ BUDGET = {
     "limit_microdollars": None,
 }
 MONEY = {"limit_gpu_milli_hours": None, "spent_microdollars": 1_200_500_000}
+
+
+@pytest.mark.parametrize(
+    ("percent", "at_limit", "said"),
+    [
+        (100, "nominal", "100/100 GPU-h, nothing is borrowed"),
+        (100, "spot", "100/100 GPU-h, only spot is used"),
+        (140, "stop", "100/100 GPU-h, nothing is started"),
+        (140, "warn", "100/100 GPU-h"),
+        (99, "stop", "100/100 GPU-h"),
+    ],
+)
+def test_what_holds_once_a_budget_is_spent_stands_beside_it(
+    muster, gateway, percent, at_limit, said
+):
+    spent = {"percent": percent, "at_limit": at_limit, "spent_gpu_milli_hours": 100_000}
+    queue = {"name": "q", "flavors": [FLAVOR], "budget": BUDGET | spent}
+    gateway.on("GET /v1/queues", {"items": [queue], "next_cursor": ""})
+
+    row = muster("quota").out.splitlines()[1].replace("100.0/", "100/")
+
+    assert row.rstrip().endswith(f"{percent}% of 2026-11: {said}")
 
 
 def test_quota_shows_a_row_for_each_flavor(muster, gateway):
