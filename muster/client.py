@@ -104,7 +104,7 @@ class AsyncClient(Transport):
         """Give a command (cancel, hold, release, reprioritise, resize, evict) to all selected.
 
         `selection` has labels, queue, state or ids, and what the command needs; the answer has
-        `ids`, at most 1,000, and `more`.
+        `ids`, at most 1,000, and `more`: then ask again with the last of them as `after`.
         """
         return await self._json("POST", f"/v1/workloads:{verb}", body=selection)
 

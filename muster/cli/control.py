@@ -182,14 +182,20 @@ def _act(
 
 
 def _all(verb: str, done: str, selection: Json) -> None:
-    """Act on all that are selected, in one request."""
-    answer = call(lambda client: client.command_all(verb, selection))
-    for identifier in answer["ids"]:
-        print(f"{identifier}: {done}")
-    if not answer["ids"]:
-        print("Nothing is selected.", file=sys.stderr)
-    if answer["more"]:
-        print("There are more: ask again when these have changed.", file=sys.stderr)
+    """Act on all that are selected, as many as the service takes in a request."""
+
+    async def ask(client: AsyncClient) -> None:
+        last, more = "", True
+        while more:
+            behind = {"after": last} if last else {}
+            answer = await client.command_all(verb, {**selection, **behind})
+            for last in answer["ids"]:
+                print(f"{last}: {done}", flush=True)
+            more = answer["more"]
+        if not last:
+            print("Nothing is selected.", file=sys.stderr)
+
+    call(ask)
 
 
 def _each(names: list[str], done: str, act: Callable[[AsyncClient, str], Awaitable[Json]]) -> None:

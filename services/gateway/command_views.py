@@ -44,6 +44,8 @@ class Selection(Request, frozen=True, kw_only=True):
     state: State | None = None
     team: Name = ""
     """Only for operators; others always mean their own team."""
+    after: Name = ""
+    """Go on behind this workload, the last of the answer before."""
     priority_class: Name = ""
     """Only for :reprioritise."""
     pods: Annotated[int, Meta(ge=0, le=PODS_MAX)] = 0
@@ -62,7 +64,10 @@ class Commanded(View, frozen=True, kw_only=True):
 
 
 class BulkCommanded(View, frozen=True, kw_only=True):
-    """The workloads that got the command; `more` says to ask again for the rest."""
+    """The workloads that got the command, the oldest first.
+
+    Where there are `more`, ask again for those `after` the last.
+    """
 
     command: str
     ids: tuple[str, ...]

@@ -164,6 +164,32 @@ async def test_commands_are_durable_on_the_log_behind_the_submission(gateway: Ga
     assert "drain" == commands[4][1]["reason"]
 
 
+async def test_a_selection_goes_on_behind_the_last_that_was_answered(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("services.gateway.commands.BULK_MAX", 2)
+    key, other = await gateway.key("red", "member"), await gateway.key("blue", "member")
+    specs = [{**SPEC, "name": f"n{at}", "labels": {"a": "b"}} for at in range(3)]
+    made = [
+        (await gateway.call("POST", "/v1/workloads", one, key=key)).body["id"] for one in specs
+    ]
+    theirs = (await gateway.call("POST", "/v1/workloads", SPEC, key=other)).body["id"]
+    selection = {"labels": {"a": "b"}}
+
+    first = await gateway.call("POST", "/v1/workloads:hold", selection, key=key)
+    behind = {**selection, "after": first.body["ids"][-1]}
+    second = await gateway.call("POST", "/v1/workloads:hold", behind, key=key)
+    wrong = await gateway.call(
+        "POST", "/v1/workloads:hold", {**selection, "after": theirs}, key=key
+    )
+
+    assert [(2, True), (1, False)] == [
+        (len(one.body["ids"]), one.body["more"]) for one in (first, second)
+    ]
+    assert sorted(made) == sorted([*first.body["ids"], *second.body["ids"]])
+    assert (400, "after") == (wrong.status, wrong.body["errors"][0]["field"])
+
+
 async def test_an_operator_selects_in_all_teams_by_queue_or_ids_and_else_names_the_team(
     gateway: Gateway,
 ):

@@ -25,14 +25,14 @@ def test_reprioritise_sends_the_class(muster, gateway):
 
 @pytest.mark.parametrize("verb", ["cancel", "hold", "release"])
 def test_a_command_acts_on_all_that_are_selected(muster, gateway, verb: str):
-    gateway.on(f"POST /v1/workloads:{verb}", Answer({"ids": [ID, OTHER], "more": True}, 202))
+    pages = Answer({"ids": [ID], "more": True}, 202), Answer({"ids": [OTHER], "more": False}, 202)
+    gateway.on(f"POST /v1/workloads:{verb}", *pages)
 
     done = muster(verb, "-l", "sweep=42", "-l", "x=", "-s", "queued", "-t", "red")
 
     assert done.out == f"{ID}: {verb} requested\n{OTHER}: {verb} requested\n"
-    assert "There are more" in done.err
     selection = {"labels": {"sweep": "42", "x": ""}, "state": "queued", "team": "red"}
-    assert gateway.seen[0].body == selection
+    assert [one.body for one in gateway.seen] == [selection, {**selection, "after": ID}]
 
 
 def test_an_operator_evicts_with_a_reason(muster, gateway):
