@@ -9,8 +9,8 @@ are kept. With nobody refused this costs an entry for each node of what begins.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Sequence
-from itertools import islice
 from typing import Final
 
 from services.placement.heads import HEAD_AFTER_HOURS, Heads, RankOf
@@ -242,15 +242,24 @@ class Promises:
         for name in waiting:
             if name not in kept:
                 self._lose(name)
+        standing = Counter(before[name].flavor for name in kept)
         others = [
             name
             for name in heads.names
-            if name not in kept and (goes_first is None or goes_first(name))
+            if name not in kept
+            and (goes_first is None or goes_first(name))
+            and _open(self._flavors(name), standing)
         ]
-        ordered = filter(may, heads.in_order(others, rank, now_ms))
-        following = islice(ordered, PROMISES_MAX - len(kept))
-        waiters = [self._waiter(name, may(name), now_ms) for name in (*kept, *following)]
+        waiters = [self._waiter(name, may(name), now_ms) for name in kept]
+        for name in heads.in_order(others, rank, now_ms):
+            if _open(self._flavors(name), standing) and (flavors := _open(may(name), standing)):
+                waiters.append(self._waiter(name, flavors, now_ms))
+                standing.update(flavors)
         self.loosened += self._backfill.plan(waiters, now_ms, ahead=goes_first is not None)
+
+    def _flavors(self, workload_id: str) -> Sequence[str]:
+        nomination = self._records.alive[workload_id].nomination
+        return nomination.flavors if nomination is not None else ()
 
     def _lose(self, workload_id: str) -> None:
         """Quota will not be there: perhaps in another flavor, as if nothing had been promised."""
@@ -288,3 +297,8 @@ class Promises:
     def due(self, now_ms: int) -> Sequence[Received]:
         """A message for each promise that was not kept, and one for the room."""
         return due_messages(self.standing, self._room.due_ms, now_ms)
+
+
+def _open(flavors: Sequence[str], standing: Counter[str]) -> list[str]:
+    """Those of `flavors` in which one more may be promised a start."""
+    return [one for one in flavors if standing[one] < PROMISES_MAX]

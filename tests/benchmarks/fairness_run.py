@@ -325,7 +325,7 @@ class Run:
             )
             for live in (*kept, *first)
         ]
-        if loosened := self.backfill.plan(waiters, self.now_ms):
+        if loosened := self.backfill.plan(waiters[:PROMISES_MAX], self.now_ms):
             self.index.wake(lambda _: True)
         return bool(loosened)
 

@@ -6,8 +6,9 @@ earliest start, and of its nodes those that are free last are pinned, so that th
 free now stay open to all. Others may use pinned nodes only if they end before the start; a node
 that is pinned is of a kind of its own (core/kind.py), so a decision asks no more than before.
 The second promise takes the first for granted, and so on: conservative for these, EASY for the
-rest. Promises beyond the second keep no more than half of a flavor's nodes. A promise is never
-moved back while its nodes can be free in time; if they cannot, it is renewed and counted.
+rest. Each flavor has promises of its own; beyond the second they keep no more than half of its
+nodes. A promise is never moved back while its nodes can be free in time; if they cannot, it is
+renewed and counted.
 
 Sources: Lifka, EASY (JSSPP'95); Mu'alem and Feitelson (TPDS'01); placement.md 3.6 (node sets).
 A promise is made for pods with whole GPUs; parts of gangs without any find room beside them.
@@ -15,6 +16,7 @@ A promise is made for pods with whole GPUs; parts of gangs without any find room
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
@@ -29,11 +31,13 @@ from shared.core.backfill.promise import (
     pins_of,
 )
 from shared.core.cluster import Cluster
-from shared.core.spare_room import WIDE_MS, SpareRoom
+from shared.core.spare_room import WIDE, WIDE_MS, SpareRoom
 from shared.core.timeline import NEVER, Timeline
 
 Pin = tuple[int, int]
 """(number, when the node is wanted)."""
+PINS: Final = range(1, WIDE)
+"""Of promises; those of rooms are larger."""
 OPEN: Final = (0, 0)
 """What a node has that is pinned for nobody."""
 
@@ -70,8 +74,8 @@ class Backfill:
         )
 
     def restore(self, promises: Sequence[Promise]) -> None:
-        """Pin again what was promised before a restart; there may have been more pins then."""
-        self._become({one.workload_id: one for one in promises if one.number <= PROMISES_MAX})
+        """Pin again what was promised before a restart."""
+        self._become({one.workload_id: one for one in promises})
 
     def keep_room(self, now_ms: int) -> list[str]:
         """Nobody waits for room; nodes that long work may use more freely now."""
@@ -85,10 +89,12 @@ class Backfill:
     def plan(self, waiters: Sequence[Waiter], now_ms: int, *, ahead: bool = False) -> list[str]:
         """Promise anew to `waiters`, the first ones first; nodes that are freer after it.
 
+        In each flavor to `PROMISES_MAX` of them, as far as there are pins.
+
         Who was refused although nodes enough are free waits for something else and is promised
         nothing; `ahead` of being tried, these nodes are his.
         """
-        waiters = waiters[:PROMISES_MAX]
+        waiters = waiters[: len(PINS)]
         self._choose_room(now_ms)
         names = {one.workload_id for one in waiters}
         kept = {name: one for name, one in self.promises.items() if name in names}
@@ -119,16 +125,19 @@ class Backfill:
         """Those who have a promise go before those who have none."""
         fresh: dict[str, Promise] = {}
         busy: dict[str, int] = {}
-        numbers = set(range(1, PROMISES_MAX + 1)) - {one.number for one in kept.values()}
+        numbers = set(PINS) - {one.number for one in kept.values()}
+        standing = Counter[str]()
         for waiter in sorted(waiters, key=lambda one: _promised(kept, one.workload_id)):
             old = kept.get(waiter.workload_id)
             number = old.number if old is not None else min(numbers)
-            promise = self._promise(waiter, number, times, busy)
+            flavors = [one for one in waiter.flavors if standing[one] < PROMISES_MAX]
+            promise = self._promise(waiter, flavors, number, times, busy)
             if promise is None or (old is None and self._too_much(promise, fresh.values())):
                 continue
             numbers.discard(number)
             promise = compared(promise, old)
             fresh[waiter.workload_id] = promise
+            standing[promise.flavor] += 1
             for node in promise.nodes:
                 busy[node] = max(busy.get(node, 0), promise.until_ms)
         return fresh
@@ -144,12 +153,17 @@ class Backfill:
         return 2 * sum(len(one.nodes) for one in (*beside, promise)) > nodes
 
     def _promise(
-        self, waiter: Waiter, number: int, times: tuple[int, int], busy: Mapping[str, int]
+        self,
+        waiter: Waiter,
+        flavors: Sequence[str],
+        number: int,
+        times: tuple[int, int],
+        busy: Mapping[str, int],
     ) -> Promise | None:
         """In the flavor in which it can start first; of equal ones the first permitted."""
         best: Promise | None = None
         now_ms, since_ms = times
-        for flavor in waiter.flavors:
+        for flavor in flavors:
             found = self._earliest.nodes(waiter, flavor, now_ms, busy)
             start_ms = max((at_ms for at_ms, _, _ in found), default=0)
             if start_ms >= since_ms and (best is None or start_ms < best.start_ms):

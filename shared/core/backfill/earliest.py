@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace as replaced
 
-from shared.core.backfill.promise import PROMISES_MAX, Waiter
+from shared.core.backfill.promise import Waiter
 from shared.core.backfill.whole_nodes import Need, need_of, pods_when_empty, whole_gpus
 from shared.core.cluster import Cluster
 from shared.core.feasibility import kind_obstacle
 from shared.core.kind import Kind
 from shared.core.model import Level, Node
 from shared.core.node_state import NodeState
-from shared.core.spare_room import BRIEF, WIDE, SpareRoom
+from shared.core.spare_room import BRIEF, SpareRoom
 from shared.core.timeline import Timeline
 from shared.core.topology import Domain, chain
 
@@ -56,7 +56,7 @@ class Earliest:
         self, waiter: Waiter, need: Need, flavor: str, now_ms: int, busy: Mapping[str, int]
     ) -> Iterator[Free]:
         """Nodes that may hold a part of it, in the order in which they are free."""
-        everywhere = replaced(waiter.gang, pins=(*range(1, PROMISES_MAX + 1), WIDE, BRIEF))
+        everywhere = replaced(waiter.gang, pins=tuple(range(1, BRIEF + 1)))
         allowed: dict[Kind, bool] = {}
         nodes, rooms, open_to = self._cluster.nodes, self._room.nodes, waiter.rooms
         for at_ms, name in self._timeline.walk(nodes, now_ms, busy):

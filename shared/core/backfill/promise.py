@@ -12,7 +12,7 @@ from shared.core.timeline import NEVER
 from shared.core.value import Value, replace
 
 PROMISES_MAX: Final = 3
-"""Workloads with a promise at a time; others are behind these (ADR 36)."""
+"""Workloads with a promise in a flavor at a time; others are behind these (ADR 36, 53)."""
 PROMISES_FREE: Final = 2
 """So many however wide; more of them only as far as half of a flavor's nodes go (ADR 43)."""
 LATE_MS: Final = 60_000
@@ -24,7 +24,7 @@ class Promise(Value, frozen=True, kw_only=True):
 
     workload_id: str
     number: int
-    """Of 1 to `PROMISES_MAX`: the pin of its nodes."""
+    """From 1, below the pins of rooms (core/spare_room.py): the pin of its nodes."""
     flavor: str
     nodes: tuple[str, ...]
     start_ms: int

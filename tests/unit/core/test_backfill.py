@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace as replaced
+
 import pytest
 
 from shared.core import estimates as lengths
@@ -158,6 +160,23 @@ def test_promises_beyond_the_second_leave_half_of_the_nodes_open():
     world.cluster.remove_node("n6")
     world.backfill.plan(narrow, 0)
     assert set("abc") == world.backfill.promises.keys(), "who has a promise keeps it"
+
+
+def test_each_flavor_has_three_promises_of_its_own():
+    world = World(hours=(1,) * 8)
+    for at in range(2):
+        world.cluster.put_node(a_node(f"m{at}", flavor="other"))
+        world.timeline.begin(f"on-m{at}", [f"m{at}"], (0, HOUR))
+    elsewhere = replaced(a_waiter("elsewhere", pods=2), flavors=("other",))
+    either = replaced(a_waiter("either", pods=1), flavors=(FLAVOR, "other"))
+
+    world.plan(*(a_waiter(name, pods=1) for name in "abcd"), elsewhere, either)
+
+    promises = world.backfill.promises
+    assert {*"abc", "elsewhere", "either"} == promises.keys()
+    assert {1, 2, 3, 4, 5} == {one.number for one in promises.values()}
+    assert ("other", 2 * HOUR) == (promises["either"].flavor, promises["either"].start_ms)
+    assert not set(promises["a"].nodes) & set(promises["elsewhere"].nodes)
 
 
 def test_what_never_ends_is_never_waited_for():

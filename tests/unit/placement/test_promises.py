@@ -284,3 +284,32 @@ def test_nodes_are_kept_in_a_flavor_in_which_it_can_have_its_quota():
     after = driver.handler.desk.promises.of("next")
     assert State.PLACED is driver.state("owed")
     assert (FLAVOR, "l40s") == (before and before.flavor, after and after.flavor)
+
+
+def test_heads_of_one_flavor_leave_other_flavors_their_promises():
+    """Eight nodes of each, all in use: three starts are promised in each, and no fourth."""
+    driver = Driver()
+    flavors = {FLAVOR: gpu_limit(1_000), "l40s": gpu_limit(1_000)}
+    driver.send(a_quota(flavors=flavors))
+    for flavor in flavors:
+        for number in range(8):
+            driver.send(reported(a_node(f"{flavor}-{number}", flavor=flavor)))
+            name = f"on-{flavor}-{number}"
+            driver.send(nominated(of("q", name, seconds=600), flavors=[flavor]))
+            driver.send(pod_fact(PodsRunning, name))
+    for name, pods, seconds, choice in (
+        ("a", 2, 60, [FLAVOR]),
+        ("b", 1, 60, [FLAVOR]),
+        ("c", 1, 600, [FLAVOR]),
+        ("d", 1, 6_000, [FLAVOR]),
+        ("other", 2, 60, ["l40s"]),
+        ("either", 3, 60, [*flavors]),
+    ):
+        driver.send(nominated(of("q", name, pods, seconds), flavors=choice))
+
+    promises = {one.workload_id: one for one in driver.handler.desk.promises.standing}
+
+    in_first = [one for one in promises.values() if one.flavor == FLAVOR]
+    assert 3 == len(in_first)
+    assert ["l40s", "l40s"] == [promises[name].flavor for name in ("other", "either")]
+    assert len(promises) == len({one.number for one in promises.values()})
