@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from shared.core.amounts import Amount
 from shared.core.model import Placement, Workload
 from shared.core.nomination.pending import Pending
 from tests.benchmarks.fairness_world import Job
 
+Class = tuple[str, Amount, int]
+"""Team, request, and length by powers of eight."""
 NOT_TRIED: Final = "NotNominated"
 
 
@@ -28,3 +31,9 @@ class Live:
     owed_since: int | None = None
     obstacle: str = NOT_TRIED
     """Why nobody went for it, the last time that victims were looked for."""
+
+    @property
+    def kind(self) -> Class:
+        """Equal requests of about equal length, as in the services: pins go by the end."""
+        length = (self.left_ms // 1000).bit_length() // 3
+        return self.job.team, self.pending.request, length

@@ -62,7 +62,7 @@ class Measure:
             return
         wants = {}
         for team in run.world.teams:
-            used = run.running[team.name]
+            used = run.fleet.running[team.name]
             wants[team.name] = used + run.wanted[team.name]
             owed = self._owed(run, team.name, team.nominal - used, interval_ms)
             self.entitled += (min(used, team.nominal) + owed) * interval_ms
@@ -73,7 +73,7 @@ class Measure:
         ideal = ideal_surplus(run.world, wants)
         short = sum(wants.values()) > run.world.nodes * GPUS
         for team in run.world.teams:
-            name, used = team.name, run.running[team.name]
+            name, used = team.name, run.fleet.running[team.name]
             pairs = [(self.surplus, max(0, used - team.nominal)), (self.ideal, ideal[name])]
             if short:
                 pairs += zip(self.contended, [pair[1] for pair in pairs], strict=True)
@@ -117,7 +117,7 @@ def _clock(run: Run, one: Live, *, runs: bool) -> None:
 
 def placeable(run: Run, team: str, gpus: int) -> bool:
     """Whether there would be devices and quota were all gone who may be asked to go."""
-    tree = run.ledger
+    tree = run.fleet.ledger
     mine = tree.node(team).parent
     assert mine is not None
     sums = {
@@ -147,7 +147,7 @@ def _fits(run: Run, over: Mapping[str, int], gpus: int) -> bool:
     room = []
     for number in range(run.world.nodes):
         held: dict[str, int] = {}
-        for one in run.occupants.tenants.on(f"n{number:04}"):
+        for one in run.fleet.occupants.tenants.on(f"n{number:04}"):
             held[one.queue] = held.get(one.queue, 0) + min(
                 GPUS, one.placement.charge.gpu_milli // 1000
             )

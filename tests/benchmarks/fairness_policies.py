@@ -19,7 +19,7 @@ USE_OVER_TIME: Final = HALF_LIFE_MS / 1000 / log(2)
 def muster(run: Run, workload_id: str) -> tuple[Any, ...]:
     """The order of the core."""
     pending = run.live[workload_id].pending
-    node = run.ledger.node(pending.queue)
+    node = run.fleet.ledger.node(pending.queue)
     return rank(node, (FLAVOR,), pending.request, run.used(pending.queue))
 
 
@@ -30,7 +30,7 @@ def over_time(run: Run, workload_id: str) -> tuple[Any, ...]:
     cluster. Who has the least above its own beside P goes first, department before team.
     """
     pending = run.live[workload_id].pending
-    node = run.ledger.node(pending.queue)
+    node = run.fleet.ledger.node(pending.queue)
     if within_nominal(node, FLAVOR, pending.request):
         return (0,)
     levels = [one for one in node.path() if one.parent is not None]
@@ -56,7 +56,7 @@ def weight_of(node: QuotaNode) -> int:
 def drf(run: Run, workload_id: str) -> tuple[Any, ...]:
     """Dominant resource fairness of the moment: all that a team uses, by weight, flat."""
     team = run.live[workload_id].job.team
-    return (run.running[team] * 1_000_000 // weight_of(run.ledger.node(team)),)
+    return (run.fleet.running[team] * 1_000_000 // weight_of(run.fleet.ledger.node(team)),)
 
 
 def fifo(run: Run, workload_id: str) -> tuple[Any, ...]:  # age alone

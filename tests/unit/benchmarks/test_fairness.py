@@ -70,6 +70,6 @@ def test_who_comes_back_gets_his_own_within_the_bound_and_first_come_first_serve
         waits[name] = told["owed_wait_max_s"]
         assert (told["shortfall_gpu_hours"] == 0) == (name == "muster")
         assert told["used_percent"] > 50
-        assert run.ledger.node("a").used.get(FLAVOR, [0])[0] == 1000 * run.running["a"]
+        assert run.fleet.ledger.node("a").used.get(FLAVOR, [0])[0] == 1000 * run.fleet.running["a"]
 
     assert waits["muster"] <= 90 < waits["fifo"]
