@@ -48,6 +48,7 @@ def hold(desk: Desk, record: Record, command: workloads.HoldWorkload, cause: Rec
     """Keep it from running until released."""
     message = _by("held", command.actor)
     if record.state is State.QUEUED:
+        record.refused_as = ""
         record.reason, record.message = HELD, message
         end(desk, record, State.HELD, workloads.WorkloadHeld, cause)
     elif record.state in HAS_PODS:

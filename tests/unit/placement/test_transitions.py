@@ -279,7 +279,11 @@ def test_who_held_or_cancelled_it_is_told_not_why_it_waited_before():
     driver = Driver()
     driver.send(a_quota(), queued(a_workload()), nominated(a_workload()))
 
-    (held,), (released,) = driver.send(hold), driver.send(release)
+    record = driver.handler.desk.records.alive["w1"]
+    assert record.refused_as
+    (held,) = driver.send(hold)
+    assert "" == record.refused_as, "as it is after a restart"
+    (released,) = driver.send(release)
     (cancelled,) = driver.send(cancel)
 
     assert ("held", "held by alice") == (held.reason, held.message)
