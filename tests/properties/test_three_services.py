@@ -91,12 +91,17 @@ QUEUES = "abc"
 
 
 class Story:
-    """What teams and operators do, at random."""
+    """What teams and operators do, at random; `others` are nodes of a second flavor."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, others: int = 0) -> None:
         self.random = random
         owned = {name: random.choice((4, 8, 16)) for name in QUEUES}
-        self.services = Services(owned, nodes=6, gpus=4, policy=random.choice(POLICIES))
+        more = {name: random.choice((0, 4, 8)) for name in QUEUES} if others else {}
+        policy = random.choice(POLICIES)
+        self.services = Services(
+            owned, nodes=6, gpus=4, policy=policy, others=more, other_nodes=others
+        )
+        self.nodes = [f"n{at:03}" for at in range(6)] + [f"m{at:03}" for at in range(others)]
         self.held: list[str] = []
         self.cordoned: list[str] = []
         self.born = 0
@@ -139,7 +144,7 @@ class Story:
         if self.cordoned and self.random.random() < 0.6:
             self.services.tell(nodes.UncordonNode(node=self.cordoned.pop(0), actor="alice"))
         else:
-            self.cordoned.append(f"n{self.random.randrange(6):03}")
+            self.cordoned.append(self.random.choice(self.nodes))
             self.services.tell(nodes.CordonNode(node=self.cordoned[-1], actor="alice"))
 
     def end(self) -> None:
@@ -158,7 +163,17 @@ class Story:
 @example(seed=30_847).via("a priority that quota had heard of already, and placement had not")
 @given(seeds)
 def test_everything_runs_in_the_end_and_nothing_is_left(seed):
-    story = Story(Random(seed))
+    play(Story(Random(seed)))
+
+
+@slow
+@given(seeds)
+def test_everything_runs_in_the_end_where_there_are_two_flavors(seed):
+    play(Story(Random(seed), others=3))
+
+
+def play(story: Story) -> None:
+    """To its end, after which nothing is left anywhere."""
     for _ in range(25):
         story.step()
 

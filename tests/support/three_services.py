@@ -16,22 +16,25 @@ from services.quota.handler import QuotaHandler
 from shared.core.lifecycle import State
 from shared.core.model import Workload
 from shared.core.quota.queue_policy import QueuePolicy
-from shared.core.units import UNLIMITED, Resources
 from shared.core.value import replace
 from shared.events import organisation, pods, workloads
 from shared.events.quotas import FlavorQuota
-from tests.support.placement_driver import FLAVOR, Driver, a_node, pod_fact, reported
+from tests.support.placement_driver import FLAVOR, Driver, a_node, gpu_limit, pod_fact, reported
 from tests.support.queue_model import ROUNDS_MAX, TO_PLACEMENT
 from tests.unit.admission.support import received
 from tests.unit.preemption.world import Still
 
-PRODUCT = "NVIDIA-H100-80GB-HBM3"
+OTHER = "l40s"
+PRODUCTS = {FLAVOR: "NVIDIA-H100-80GB-HBM3", OTHER: "NVIDIA-L40S"}
 START_SECONDS = 1
 STOPPING = (State.EVICTING, State.CANCELLING)
 
 
 class Services:
-    """One cell; `queues` by name own so many GPUs of one cohort."""
+    """One cell; `queues` by name own so many GPUs of one cohort.
+
+    `others` are what they own of a second flavor, which has `other_nodes`.
+    """
 
     def __init__(
         self,
@@ -40,6 +43,8 @@ class Services:
         nodes: int,
         gpus: int = 8,
         policy: QueuePolicy | None = None,
+        others: Mapping[str, int] | None = None,
+        other_nodes: int = 0,
     ) -> None:
         self.quota = QuotaHandler(half_life_ms=3_600_000)
         self.driver = Driver()
@@ -50,12 +55,20 @@ class Services:
         self._seconds: dict[str, float] = {}
         self.evictions = 0
         self.tell(
-            organisation.FlavorApplied(
-                name=FLAVOR, version=1, products=("NVIDIA-H100-80GB-HBM3",)
+            *(
+                organisation.FlavorApplied(name=name, version=1, products=(product,))
+                for name, product in PRODUCTS.items()
             ),
             organisation.CohortApplied(name="all", version=1),
-            *(_a_queue(name, owned, policy or QueuePolicy()) for name, owned in queues.items()),
+            *(
+                _a_queue(name, (owned, (others or {}).get(name, 0)), policy or QueuePolicy())
+                for name, owned in queues.items()
+            ),
             *(reported(a_node(f"n{number:03}", gpus=gpus)) for number in range(nodes)),
+            *(
+                reported(a_node(f"m{number:03}", gpus=gpus, flavor=OTHER, product=PRODUCTS[OTHER]))
+                for number in range(other_nodes)
+            ),
         )
         self.settle()
 
@@ -188,9 +201,12 @@ class Services:
             self._heard["placement"].append(fact)
 
 
-def _a_queue(name: str, owned: int, policy: QueuePolicy) -> organisation.QueueApplied:
-    amount = Resources(gpu_milli=owned * 1000, cpu_milli=UNLIMITED, memory_mib=UNLIMITED)
-    flavors = (FlavorQuota(flavor=FLAVOR, nominal=amount),)
+def _a_queue(name: str, owned: tuple[int, int], policy: QueuePolicy) -> organisation.QueueApplied:
+    flavors = tuple(
+        FlavorQuota(flavor=flavor, nominal=gpu_limit(gpus))
+        for flavor, gpus in zip(PRODUCTS, owned, strict=True)
+        if gpus or flavor == FLAVOR
+    )
     return organisation.QueueApplied(
         name=name, version=1, team=name, cohort="all", flavors=flavors, policy=policy
     )
