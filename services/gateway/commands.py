@@ -33,7 +33,10 @@ from shared.events.workloads import (
 from shared.runtime.handler import Change, Emit
 
 BULK_MAX: Final = 1_000
-_PLACE: Final = "SELECT submitted_at_ms, id FROM gateway.workload WHERE id ="
+_PLACE: Final = (
+    "SELECT submitted_at_ms, id FROM gateway.workload"
+    " WHERE id = $1 AND ($2::text = '' OR team = $2)"
+)
 _ENDED: Final = tuple(sorted(state.value for state in TERMINAL))
 
 
@@ -78,7 +81,6 @@ async def bulk(door: Door, call: Call) -> web.Response:
         raise invalid([FieldError(field="team", value="", rule=rule)])
     call.require(team)
     await _check_class(door, verb, selection)
-    await _check_after(door, team, selection.after)
     rows = await _selected(door, team, selection)
     more = len(rows) > BULK_MAX
     rows = rows[:BULK_MAX]
@@ -91,28 +93,34 @@ async def bulk(door: Door, call: Call) -> web.Response:
 
 
 async def _selected(door: Door, team: str, selection: Any) -> Sequence[Any]:  # noqa: ANN401  # Selection
+    submitted_at_ms, last = await _place(door, team, selection.after)
     return await door.reader.fetch(
-        "SELECT id, team, state, cell FROM gateway.workload WHERE live"  # noqa: S608  # a constant
+        "SELECT id, team, state, cell FROM gateway.workload WHERE live"
         " AND ($1::text = '' OR team = $1)"
         " AND ($2::text = '' OR queue = $2) AND ($3::text = '' OR state = $3)"
         " AND ($4::jsonb = '{}' OR labels @> $4) AND (cardinality($5::text[]) = 0 OR id = ANY($5))"
-        f" AND ($6::text = '' OR (submitted_at_ms, id) > ({_PLACE} $6))"
-        " ORDER BY submitted_at_ms, id LIMIT $7",
+        " AND (submitted_at_ms, id) > ($6::bigint, $7::text)"
+        " ORDER BY submitted_at_ms, id LIMIT $8",
         team,
         selection.queue,
         selection.state.value if selection.state else "",
         msgspec.json.encode(selection.labels).decode(),
         list(selection.ids),
-        selection.after,
+        submitted_at_ms,
+        last,
         BULK_MAX + 1,
     )
 
 
-async def _check_after(door: Door, team: str, after: str) -> None:
-    of_team = f"{_PLACE} $1 AND ($2::text = '' OR team = $2)"
-    if after and not await door.reader.fetch(of_team, after, team):
+async def _place(door: Door, team: str, after: str) -> tuple[int, str]:
+    """Where a selection goes on: behind the last of the answer before, else at the begin."""
+    if not after:
+        return 0, ""
+    rows = await door.reader.fetch(_PLACE, after, team)
+    if not rows:
         rule = "must be the last id of the answer before"
         raise invalid([FieldError(field="after", value=after, rule=rule)])
+    return rows[0]["submitted_at_ms"], rows[0]["id"]
 
 
 async def _check_class(door: Door, verb: str, body: Any) -> None:  # noqa: ANN401  # a request

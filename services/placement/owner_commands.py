@@ -7,13 +7,12 @@ from typing import Final
 from services.placement.desk import TIME_TO_LIVE, Desk
 from services.placement.endings import end
 from services.placement.records import Record
-from services.placement.transitions import HAS_PODS, evict, stop_pods
+from services.placement.transitions import HAS_PODS, HELD, evict, stop_pods
 from shared.core.lifecycle import State
 from shared.events import workloads
 from shared.events.envelope import Received
 
 CANCELLED: Final = "cancelled"
-HELD: Final = "held"
 
 
 def cancel(desk: Desk, record: Record, command: workloads.CancelWorkload, cause: Received) -> None:

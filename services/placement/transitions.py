@@ -16,13 +16,14 @@ from shared.events import pods, workloads
 from shared.events.envelope import Received
 from shared.events.pods import BIND_TIMEOUT
 
+HELD: Final = "held"
 PREEMPTED: Final = "preempted"
 MOVED: Final = "moved"
 DRAINED: Final = "drained"
 SPOT_NOTICE: Final = "spot-notice"
 IDLE: Final = "idle"
 OWN_REASONS: Final = frozenset(
-    {"duration", "node-lost", "held", BIND_TIMEOUT, PREEMPTED, MOVED, DRAINED, SPOT_NOTICE, IDLE}
+    {"duration", "node-lost", HELD, BIND_TIMEOUT, PREEMPTED, MOVED, DRAINED, SPOT_NOTICE, IDLE}
 )
 """Reasons of an eviction that decide what follows; a request cannot use them."""
 BACKOFF: Final = "backoff"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from services.placement.desk import TIME_TO_LIVE
 from services.placement.handlers import PlacementHandler
 from services.placement.holds import hold
 from services.placement.records import Record
@@ -300,6 +301,7 @@ def check(handler: PlacementHandler) -> None:
     }
     ending = {name for name in moving if records[name].state is State.CANCELLING}
     assert all(records[name].reason == "moved" for name in moving - ending)
+    assert all(records[name].reason in ("cancelled", TIME_TO_LIVE) for name in ending)
     kept = {name for name in records if desk.reservations.of(name) is not None}
     assert reserved == kept - moving
     assert len(kept) == len(desk.reservations)

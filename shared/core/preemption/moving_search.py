@@ -136,8 +136,8 @@ class MovingSearch:
     def _kinds(self) -> frozenset[Kind]:
         cluster, flavor = self._state.cluster, self._judge.flavor
         gang = gang_of(self._request.workload, self._request.pins)
-        tiers = [permitted(cluster, gang, demand, flavor) for demand in gang.demands]
-        return frozenset(kind for each in tiers for kinds in each for kind in kinds)
+        kinds = (sum(permitted(cluster, gang, demand, flavor), ()) for demand in gang.demands)
+        return frozenset[Kind]().union(*kinds)
 
     def _moves(self, limits: Limits) -> Plan | None:
         flavor = self._judge.flavor
