@@ -99,8 +99,11 @@ def _usage(row: Json) -> str:
 
 def _budget(row: Json) -> str:
     budget = row["queue"].get("budget")
-    if not budget:
-        return "-"
+    return budget_line(budget) if budget else "-"
+
+
+def budget_line(budget: Json) -> str:
+    """How much of it is spent, and what holds since it is spent whole."""
     parts = []
     if budget["limit_gpu_milli_hours"] is not None:
         spent, limit = budget["spent_gpu_milli_hours"], budget["limit_gpu_milli_hours"]

@@ -10,6 +10,7 @@ import typer
 
 from muster.cli.failures import UsageError
 from muster.cli.output import Format, age, gpus, local_time, show_value
+from muster.cli.quota import budget_line
 from muster.cli.session import call, now_ms
 from muster.cli.workloads import OutputOption, WorkloadArgument, resolve
 
@@ -89,7 +90,7 @@ def lines_of(identifier: str, answer: Json, now: int) -> list[str]:
         told = (f"{name} {value}" for name, value in evidence.items())
         lines.append("Evidence: " + ", ".join(told))
     lines += _place(answer.get("place")) + _turn(answer)
-    lines += _limits(answer) + _left_out(answer.get("spot_left_out"))
+    lines += _limits(answer) + _budget(answer) + _left_out(answer.get("spot_left_out"))
     return lines + _future(answer) + _past(answer)
 
 
@@ -125,6 +126,11 @@ def _limits(answer: Json) -> list[str]:
     )
     usual = "gpu_milli" if by_gpu else "cpu_milli"
     return [_level(one, unit) for one in levels for unit in one.get("lacks") or (usual,)]
+
+
+def _budget(answer: Json) -> list[str]:
+    budget = answer.get("budget")
+    return [f"Budget: {budget_line(budget)}"] if budget else []
 
 
 def _left_out(spot: list[str] | None) -> list[str]:

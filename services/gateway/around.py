@@ -13,8 +13,9 @@ import msgspec
 
 from services.gateway.door import Call, Door
 from services.gateway.neighbours import frees_next, place_in_queue
-from services.gateway.queue_standing import resources
+from services.gateway.queue_standing import budgets, resources
 from services.gateway.queue_use import use_by_queue
+from services.gateway.queue_views import BudgetSpent
 from services.gateway.quota_tree import (
     flavors_for,
     out_of_reach,
@@ -30,6 +31,7 @@ from shared.core.decision import Reason, Refusal
 from shared.core.lifecycle import State
 from shared.core.model import WorkloadSpec
 from shared.core.quota import reasons as quota_reasons
+from shared.core.quota.budget import WARN_PERCENT
 from shared.core.quota.totals import Totals
 from shared.core.quota.tree import NOTHING, QuotaNode, QuotaTree
 
@@ -73,6 +75,8 @@ class Around:
     """What its queue owes, where others go first for it."""
     spot_left_out: tuple[str, ...] = ()
     """Flavors that it may not use, as it may not be interrupted."""
+    budget: BudgetSpent | None = None
+    """Of its team, once that was warned of it."""
 
 
 NOTHING_AROUND: Final = Around()
@@ -106,7 +110,8 @@ async def around(door: Door, call: Call, row: Mapping[str, Any], reason: str) ->
     frees = () if reason in UNFREED else await frees_next(door, call, flavors, below)
     spot = tuple(await spot_left_out(door, queue, spec))
     beyond = out_of_reach(queue, flavors, request)
-    shared = Around(place, levels, frees, refusal, beyond, spot_left_out=spot)
+    budget = await _nearly_spent(door, queue)
+    shared = Around(place, levels, frees, refusal, beyond, spot_left_out=spot, budget=budget)
     if not flavors or reason in UNSHARED:
         return shared
     flavor = owned_flavor(queue, flavors, request)
@@ -135,6 +140,12 @@ def _of_tree(door: Door, tree: QuotaTree, worked: type[_Worked]) -> _Worked:
         known = door.cache[worked.__name__] = (door.clock.monotonic_seconds(), worked(tree))
     remembered: _Worked = known[1]
     return remembered
+
+
+async def _nearly_spent(door: Door, queue: QuotaNode) -> BudgetSpent | None:
+    team = queue.document.team if queue.document is not None else ""
+    found = (await budgets(door)).get(team)
+    return found if found is not None and found.percent >= WARN_PERCENT else None
 
 
 def _waits(rows: Sequence[Mapping[str, Any]], priority: int) -> bool:

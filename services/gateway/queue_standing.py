@@ -6,7 +6,6 @@ reader is told the share and the debt by which together the order of queues is d
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,7 +23,7 @@ from shared.core.units import Resources
 from shared.events.organisation import CohortApplied, QueueApplied
 from shared.events.quotas import BudgetTold, FlavorQuota
 
-_budgets: Final = msgspec.json.Decoder(BudgetTold)
+_told: Final = msgspec.json.Decoder(BudgetTold)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -108,7 +107,6 @@ async def standing_of(door: Door) -> Standing:
         "SELECT queue, gpu_seconds, at_ms, half_life_ms FROM gateway.queue_usage"
     )
     debts = await door.reader.fetch("SELECT node, debt_millionths, at_ms FROM gateway.node_debt")
-    budgets = await door.reader.fetch("SELECT body FROM gateway.budget")
     return Standing(
         totals=Totals(await quota_tree(door)),
         now_ms=door.clock.now_ms(),
@@ -117,11 +115,13 @@ async def standing_of(door: Door) -> Standing:
             row["queue"]: (row["gpu_seconds"], row["at_ms"], row["half_life_ms"]) for row in usage
         },
         debts={row["node"]: (row["debt_millionths"], row["at_ms"]) for row in debts},
-        budgets=_spent([_budgets.decode(row["body"]) for row in budgets]),
+        budgets=await budgets(door),
     )
 
 
-def _spent(told: Iterable[BudgetTold]) -> dict[str, BudgetSpent]:
+async def budgets(door: Door) -> dict[str, BudgetSpent]:
+    """What was told last of the budget of each team that has one."""
+    rows = await door.reader.fetch("SELECT body FROM gateway.budget")
     return {
         one.team: BudgetSpent(
             month=one.month,
@@ -133,7 +133,7 @@ def _spent(told: Iterable[BudgetTold]) -> dict[str, BudgetSpent]:
             limit_microdollars=one.limit_microdollars,
             told_at_ms=one.at_ms,
         )
-        for one in told
+        for one in (_told.decode(row["body"]) for row in rows)
         if one.limit_gpu_milli_hours is not None or one.limit_microdollars is not None
     }
 

@@ -95,6 +95,7 @@ async def why(door: Door, call: Call) -> web.Response:
         place=beside.place,
         limits=beside.limits,
         spot_left_out=beside.spot_left_out,
+        budget=beside.budget,
         frees_next=beside.frees_next,
         owed=beside.owed,
         turn=beside.turn,

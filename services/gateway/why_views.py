@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from services.gateway.queue_views import BudgetSpent
 from services.gateway.views import View
 from shared.core.lifecycle import State
 from shared.core.units import Resources
@@ -123,6 +124,8 @@ class Why(View, frozen=True, kw_only=True):
     spot_left_out: tuple[str, ...]
     """Flavors of the queue that it may not use because they are spot and it does not save
     checkpoints, or is not preemptible."""
+    budget: BudgetSpent | None
+    """Of its team, from 80 % on. A full one holds beside the limits, as its `at_limit` says."""
     frees_next: tuple[Freeing, ...]
     owed: str
     """That its queue owns enough for it, and how it gets its room; empty where it must borrow."""

@@ -8,12 +8,11 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from shared.core.team_policy import AtLimit
 from shared.events import quotas, topics
 from tests.fixtures.servers import Database
 from tests.support.facts import Fact
 from tests.support.gateway import Gateway, publish_facts, running_projection, until
-from tests.support.two_teams import START, queued, running, two_teams
+from tests.support.two_teams import START, budget_told, queued, running, two_teams
 
 
 @pytest.fixture
@@ -27,17 +26,7 @@ def told_of_quota() -> tuple[list[Fact], list[Fact]]:
     usage = quotas.QueueUsageTold(
         queue="red", gpu_seconds=7_200, at_ms=int(time.time() * 1000), half_life_ms=86_400_000
     )
-    spent = quotas.BudgetTold(
-        team="red",
-        month="2026-11",
-        percent=81,
-        at_ms=START,
-        at_limit=AtLimit.STOP,
-        spent_gpu_milli_hours=81,
-        limit_gpu_milli_hours=100,
-        spent_microdollars=0,
-        limit_microdollars=None,
-    )
+    spent = budget_told("red", 81)
     debts = quotas.DebtsTold(debts={"red": 31_250, "all": -1}, at_ms=START)
     earlier = quotas.DebtsTold(debts={"red": 40_000}, at_ms=START - 1)
     older = msgspec.structs.replace(usage, gpu_seconds=1, at_ms=usage.at_ms - 1)

@@ -14,7 +14,15 @@ from tests.fixtures.servers import Database
 from tests.support import facts as telling
 from tests.support.facts import common
 from tests.support.gateway import Gateway, publish_facts, running_projection, until
-from tests.support.two_teams import HOUR, START, queued, refused, running, two_teams
+from tests.support.two_teams import (
+    HOUR,
+    START,
+    budget_told,
+    queued,
+    refused,
+    running,
+    two_teams,
+)
 
 
 @pytest.fixture
@@ -108,6 +116,29 @@ async def test_who_wants_one_product_hears_nothing_of_flavors_without_it(gateway
     assert {"a100", "h100"} == {each["flavor"] for each in any_product["limits"]}
     assert "Pending" == any_product["reason"]
     assert ([], ["cheap"]) == (one["spot_left_out"], any_product["spot_left_out"])
+
+
+async def test_a_budget_is_told_once_the_team_was_warned_of_it(gateway: Gateway):
+    red, blue = await gateway.key("red", "viewer"), await gateway.key("blue", "viewer")
+    told = [
+        (topics.QUOTA_FACTS, budget_told(team, at)) for team, at in (("red", 80), ("blue", 79))
+    ]
+
+    async with running_projection(gateway.settings):
+        facts = [*told, queued("w1"), queued("w2", "blue")]
+        await publish_facts(gateway.settings, facts, source="a", at_ms=START)
+
+        async def answer(workload: str, key: str):
+            body = (await gateway.call("GET", f"/v1/workloads/{workload}/why", key=key)).body
+            return body if body.get("place") else None
+
+        warned = await until(lambda: answer("w1", red))
+        not_yet = await until(lambda: answer("w2", blue))
+
+    assert (80, "2026-11", 100_000) == tuple(
+        warned["budget"][one] for one in ("percent", "month", "limit_gpu_milli_hours")
+    )
+    assert not_yet["budget"] is None
 
 
 async def test_who_wants_what_others_own_and_use_hears_so_and_not_of_nodes(gateway: Gateway):

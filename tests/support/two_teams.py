@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 
 from shared.core.decision import Reason
 from shared.core.model import GpuRequest, Placement, PodSet
+from shared.core.team_policy import AtLimit
 from shared.core.units import Resources
 from shared.events import quotas, topics
 from tests.fixtures.servers import Database
@@ -77,3 +78,18 @@ def refused(identifier: str, **promised: int) -> Fact:
         evidence={"requested_gpu_milli": 8000, **promised},
     )
     return topics.QUOTA_FACTS, fact
+
+
+def budget_told(team: str, percent: int) -> quotas.BudgetTold:
+    """So much of 100 GPU-hours of November 2026 is spent; then nothing is started."""
+    return quotas.BudgetTold(
+        team=team,
+        month="2026-11",
+        percent=percent,
+        at_ms=START,
+        at_limit=AtLimit.STOP,
+        spent_gpu_milli_hours=1_000 * percent,
+        limit_gpu_milli_hours=100_000,
+        spent_microdollars=0,
+        limit_microdollars=None,
+    )

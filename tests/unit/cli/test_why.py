@@ -75,6 +75,14 @@ IN_FULL = {
     ],
     "turn": {"message": "queue vision owes 3.0 % of share"},
     "spot_left_out": ["a100", "l4"],
+    "budget": {
+        "month": "2026-11",
+        "percent": 104,
+        "at_limit": "nominal",
+        "spent_gpu_milli_hours": 10_400,
+        "limit_gpu_milli_hours": 10_000,
+        "limit_microdollars": None,
+    },
     "promised_start_ms": 1,
     "preempted_by": {
         "workload_id": OTHER,
@@ -103,6 +111,7 @@ def test_why_names_the_place_the_limit_who_ends_next_and_who_took_the_room(muste
     assert "(a workload of another team)" in out
     assert "Promised start: 1970-01-01" in out
     assert "\nLeft out: a100, l4, as spot nodes may leave at any time; with" in out
+    assert "\nBudget: 104% of 2026-11: 10.4/10 GPU-h, nothing is borrowed\n" in out
     assert "\nEvicted: preempted for blue" in out
 
 
