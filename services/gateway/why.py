@@ -27,7 +27,14 @@ REFUSAL_SLACK_MS: Final = 1_000
 TIME_MAX: Final = 1 << 53
 UNTOLD: Final = "Pending"
 PROMISED: Final = "promised_start_ms"
-_BY_NUMBERS: Final = frozenset((UNTOLD, Reason.WAITING_FOR_QUOTA.value, Reason.BEHIND_HEAD.value))
+_BY_NUMBERS: Final = frozenset(
+    (
+        UNTOLD,
+        Reason.WAITING_FOR_QUOTA.value,
+        Reason.QUOTA_KEPT.value,
+        Reason.BEHIND_HEAD.value,
+    )
+)
 """Reasons that the quota tree of now says better, unless placement has promised a start ..."""
 _BY_QUOTA: Final = frozenset(
     (

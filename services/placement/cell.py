@@ -109,7 +109,8 @@ class Cell:
             self.trials.rest(now_ms) or self.queue_drains.rest(now_ms) or self.growth.rest(now_ms)
         )
         nodes = (*self.switching.due(now_ms), *self.shunning.due(now_ms))
-        return [*self.desk.passed(now_ms), *self.desk.promises.due(now_ms), *rest, *nodes]
+        kept = (*self.desk.promises.due(now_ms), *self.desk.quota_heads.due(now_ms))
+        return [*self.desk.passed(now_ms), *kept, *rest, *nodes]
 
     def next_due_ms(self) -> int | None:
         """The earliest deadline; 0 when trials were cut short."""
@@ -121,6 +122,7 @@ class Cell:
             self.switching.next_due_ms(),
             self.shunning.next_due_ms(),
             self.desk.promises.next_due_ms(),
+            self.desk.quota_heads.next_due_ms(),
         )
         return min((one for one in due if one is not None), default=None)
 

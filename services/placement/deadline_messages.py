@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from services.placement import owner_commands, promise_news, shunning, switching, transitions
+from services.placement import (
+    owner_commands,
+    promise_news,
+    quota_heads,
+    shunning,
+    switching,
+    transitions,
+)
 from services.placement.cell import Action, Cell
 from services.placement.desk import TIME_TO_LIVE
 from services.placement.records import Record
@@ -20,6 +27,8 @@ def passed(cell: Cell, message: Received, fact: DeadlinePassed) -> None:
         cell.shunning.expired(fact.subject, message)
     elif fact.kind == promise_news.DUE:
         cell.desk.promises.changed()
+    elif fact.kind == quota_heads.DUE:
+        pass  # each unit ends with a look at it
     else:
         record = cell.desk.records.alive.get(fact.subject)
         if record is not None and fact.kind == TIME_TO_LIVE:

@@ -13,7 +13,9 @@ from typing import Any, Final
 
 from services.placement.allocations import LedgerRows
 from services.placement.heads import HEAD_AFTER_HOURS
+from services.placement.kept_quota import KeptQuota
 from services.placement.promises import Promises
+from services.placement.quota_heads import QuotaHeads
 from services.placement.records import Nomination, Record, Records
 from services.placement.reservations import Reservations
 from services.placement.turns import Turns
@@ -50,6 +52,8 @@ class Desk:
     reservations: Reservations = field(init=False)
     turns: Turns = field(init=False)
     promises: Promises = field(init=False)
+    kept_quota: KeptQuota = field(init=False)
+    quota_heads: QuotaHeads = field(init=False)
     epoch: int = 0
     now_ms: int = 0
     outcome: Outcome = field(default_factory=Outcome)
@@ -74,10 +78,18 @@ class Desk:
         self.turns = Turns(self.usage, self.records)
         self.waiting.rank, self.waiting.rank_at_least = self.turns.rank, self.turns.rank_at_least
         self.promises = Promises(self.cluster, self.records, self.head_after_hours)
+        head_after_ms = self.head_after_hours * 3_600_000
+        self.kept_quota = KeptQuota(
+            self.usage, self.turns, self.waiting, self.promises, head_after_ms
+        )
+        self.turns.limit = self.kept_quota.limit
+        self.quota_heads = QuotaHeads(
+            self.usage, self.records, self.turns, self.promises, self.kept_quota
+        )
 
     def begin(self, now_ms: int) -> None:
         """Start a batch."""
-        self.now_ms = now_ms
+        self.now_ms = self.kept_quota.now_ms = now_ms
         self.outcome = Outcome()
         self.ledger = LedgerRows()
         self.freed_nodes = {}

@@ -35,7 +35,7 @@ PAUSE_MS: Final = 200
 """Between two units that go on where the bound cut the tries short."""
 AGAIN_MS: Final = 30_000
 NO_ROOM_WANTED: Final = frozenset(
-    {Reason.WAITING_FOR_QUOTA, Reason.EXCEEDS_QUOTA, Reason.QUEUE_HELD}
+    {Reason.WAITING_FOR_QUOTA, Reason.QUOTA_KEPT, Reason.EXCEEDS_QUOTA, Reason.QUEUE_HELD}
 )
 
 
@@ -123,12 +123,14 @@ class Growth:
         queue, flavor = record.workload.queue, placement.flavor
         added = None
         if wanted is not None and flavor not in wanted and desk.usage.names(queue, flavor):
-            headroom = {flavor: desk.usage.headroom(queue, flavor)}
+            room = desk.usage.headroom(queue, flavor)
+            headroom = {flavor: desk.kept_quota.limit(record, flavor, room)}
             request = PlacementRequest(workload=record.sized, flavors=(flavor,), headroom=headroom)
             added = grow(desk.cluster, request, placement)
         if added is None:
             self._again(record, desk.now_ms + AGAIN_MS)
         else:
+            desk.kept_quota.took(record, flavor, added.charge)
             resizing.grow(desk, record, added, desk.last_cause)
 
     def _again(self, record: Record, due_ms: int) -> None:

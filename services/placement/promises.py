@@ -75,6 +75,10 @@ class Promises:
         told = record.workload.id in self._heard
         return self._heads.precedes(record, other, rank, now_ms, told=told)
 
+    def length_ms(self, record: Record) -> int | None:
+        """How long promises take it to last; None for ever."""
+        return self._lengths.expected_ms(record)
+
     # ── what begins and ends ──
 
     def began(self, record: Record, now_ms: int) -> None:

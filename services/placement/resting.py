@@ -154,9 +154,11 @@ class Resting:
 
         Not who was told that quota is short, and would hear it again.
         """
-        refusal = self._reasons.get(request)
-        told = refusal is not None and refusal.reason is Reason.WAITING_FOR_QUOTA
-        if told and not self._desk.turns.has_quota(record):
+        refusal, turns = self._reasons.get(request), self._desk.turns
+        reason = refusal.reason if refusal is not None else None
+        if reason is Reason.WAITING_FOR_QUOTA and not turns.quota_is_there(record):
+            return False
+        if reason is Reason.QUOTA_KEPT and not turns.has_quota(record):
             return False
         if queues and any(name in queues for name in self._desk.usage.path(record.workload.queue)):
             return True

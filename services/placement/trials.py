@@ -102,7 +102,9 @@ class Trials:
         placed = self._heads()
         placed = self._round(placed, desk.promises.take_loosened(), ())
         if not self.unfinished and (looser := self._promise()):
-            self._round(placed, looser, ())
+            placed = self._round(placed, looser, ())
+        if not self.unfinished and (queues := desk.quota_heads.plan()):
+            self._round(placed, (), queues)
         if not self.unfinished:
             self.resting.all_were_tried()
 
@@ -209,6 +211,7 @@ class Trials:
             return 0
         if _is_next(record) and self._desk.turns.borrows(record.workload.id):
             self.resting.until_owned(record, self._class(record))
+            self._desk.quota_heads.tried(record)
             self._rest(record)
             return 0
         answer = self._place(record)
@@ -217,6 +220,7 @@ class Trials:
             return 0
         request = self._class(record)
         transitions.place(self._desk, record, answer, self._cause(record))
+        self._desk.kept_quota.took(record, answer.flavor, answer.charge)
         self.resting.started(request)
         self.resting.taken(answer.flavor, {pod.node for pod in answer.pods})
         return 1
@@ -258,6 +262,8 @@ class Trials:
             assert record.nomination is not None
             record.nomination = replaced(record.nomination, next_of_own=False)
         request = self._class(record)
+        self._desk.quota_heads.tried(record)
+        refusal = self._desk.kept_quota.told(record, refusal)
         known = self.resting.refused(record, request, refusal)
         self._rest(record)
         self._tell(record, request, refusal)

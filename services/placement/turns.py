@@ -47,12 +47,21 @@ class OwnQuota(NamedTuple):
     units: Amount
 
 
+Limit = Callable[[Record, str, Resources], Resources]
+
+
+def _no_limit(record: Record, flavor: str, room: Resources) -> Resources:  # noqa: ARG001
+    return room
+
+
 class Turns:
     """The order across queues in one cell."""
 
     def __init__(self, usage: Usage, records: Records) -> None:
         self._usage = usage
         self._records = records
+        self.limit: Limit = _no_limit
+        """What of its quota in a flavor is not kept for another."""
         self._told: dict[str, QueueUsageTold] = {}
         self._newest_ms = 0
         self._now: dict[str, int] = {}
@@ -183,6 +192,11 @@ class Turns:
 
         The ledger charges no flavor in which the queue has no quota.
         """
+        rooms = self._rooms(record)
+        return {flavor: self.limit(record, flavor, room) for flavor, room in rooms.items()}
+
+    def _rooms(self, record: Record) -> Mapping[str, Resources]:
+        """The same, whatever is kept for others."""
         assert record.nomination is not None
         usage, queue = self._usage, record.workload.queue
         flavors = [one for one in record.nomination.flavors if usage.names(queue, one)]
@@ -214,6 +228,11 @@ class Turns:
         """What counts against the quota of a queue, by flavor."""
         node = self._usage.tree.node(queue)
         return {flavor: node.taken(flavor) for flavor in {**node.used, **node.promised}}
+
+    def quota_is_there(self, record: Record) -> bool:
+        """Whether the least of its gang could be charged now, were nothing kept for others."""
+        least = resources(record.least)
+        return any(least.fits_in(room) for room in self._rooms(record).values())
 
     def has_quota(self, record: Record) -> bool:
         """Whether the least of its gang may be charged in some flavor now."""

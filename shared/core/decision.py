@@ -15,6 +15,7 @@ class Reason(StrEnum):
     """Why a workload waits; the dominant reason only."""
 
     WAITING_FOR_QUOTA = "WaitingForQuota"
+    QUOTA_KEPT = "QuotaKept"
     EXCEEDS_QUOTA = "ExceedsMaxQuota"
     BUDGET_SPENT = "BudgetSpent"
     QUEUE_HELD = "QueueHeld"

@@ -16,7 +16,7 @@ class Placed:
 
     On which of them the pods of a gang go is placement's choice; that all of them find room, the
     reference says. Pods do at once what they are told: `answers` is what the binder would say
-    next. Promised starts are left out: they have properties of their own.
+    next. Promised starts and quota that is kept are left out: they have properties of their own.
     """
 
     def __init__(self):
@@ -29,6 +29,7 @@ class Placed:
         patch.object(
             self.driver.handler.desk.promises._heads, "may_be", return_value=False
         ).start()
+        patch.object(self.driver.handler.desk.quota_heads, "tried").start()
         self.states, self.running = {}, {}
         self.answers = []
 

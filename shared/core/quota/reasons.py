@@ -8,6 +8,7 @@ from shared.core.quota.attainable import Beyond
 from shared.core.quota.limits import exceeding, plus
 from shared.core.quota.tree import NOTHING, QuotaNode
 from shared.core.units import UNLIMITED
+from shared.core.wording import moment
 
 
 def queue_held(queue: str, *, draining: bool) -> Refusal:
@@ -101,6 +102,19 @@ def beyond(found: Beyond, flavor: str) -> Refusal:
         " little is left for it even if nobody borrows, so no nodes are kept for it",
         next_step=f"starts when others use {less} less of what they own; or ask for more quota",
         evidence=_evidence(wanted, others, limit),
+    )
+
+
+def kept_for(level: QuotaNode, flavor: str, queue: str, wanted: Amount, until_ms: int) -> Refusal:
+    """There is quota, which is kept for somebody whose turn is earlier (core/backfill)."""
+    asked = told_units(wanted, [index for index in range(len(UNITS)) if wanted[index]])
+    return Refusal(
+        reason=Reason.QUOTA_KEPT,
+        message=f"what comes free of {level.name} (flavor {flavor}) is kept for work of queue"
+        f" {queue} that needs {asked} and comes first; all of it is expected by"
+        f" {moment(until_ms)}",
+        next_step="starts after it, or before if it will end in time: say how long it takes",
+        evidence={"quota_kept_until_ms": until_ms},
     )
 
 

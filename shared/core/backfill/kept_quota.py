@@ -1,0 +1,86 @@
+"""Backfill where quota is what is short: what comes free of it is kept for whoever is first.
+
+EASY backfill (Lifka, The ANL/IBM SP scheduling system, 1995) with quota in the place of nodes. One
+who needs much would wait for ever while many who need little take each bit that others give back.
+So for the first whom quota lacks the time is worked out at which enough will have been given back,
+by expected ends. Who comes after it may start if he will have ended by then, or within what is
+left over beside it at that time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from shared.core.amounts import Amount, fits
+from shared.core.quota.limits import exceeding
+from shared.core.quota.tree import QuotaNode, QuotaTree
+from shared.core.timeline import NEVER
+from shared.core.units import UNLIMITED
+
+
+class Holder(NamedTuple):
+    """Somebody who is charged, and when he is expected to give it back."""
+
+    end_ms: int
+    queue: str
+    amount: Amount
+
+
+class Keeping(NamedTuple):
+    """What is kept, for whom quota is short."""
+
+    levels: tuple[str, ...]
+    """Nodes of the tree, from the queue up, in which it is short or may become so: who counts in
+    none of them is in nobody's way."""
+    until_ms: int
+    """When it will be there."""
+    spare: Amount
+    """What is left over beside it then; unlimited of what it does not ask for."""
+
+
+def keeping(
+    tree: QuotaTree,
+    queue: QuotaNode,
+    flavor: str,
+    request: Amount,
+    holders: Iterable[Holder],
+    *,
+    start_ms: int = 0,
+) -> Keeping | None:
+    """What to keep for `request`, which cannot start before `start_ms` for other reasons.
+
+    None where quota is there already, or time does not bring it. `holders` have theirs in
+    `flavor`. The tree is as before afterwards. O(n log n + n depth).
+    """
+    asked = list(tree.levels(queue, flavor, request))
+    short = [node for node, more in asked if not _fits(node, flavor, more)]
+    until_ms = 0 if short else start_ms
+    gone: list[Holder] = []
+    for holder in sorted(holders):
+        if holder.end_ms >= NEVER or 0 < until_ms < holder.end_ms or not (short or until_ms):
+            break
+        tree.charge(holder.queue, flavor, holder.amount, -1)
+        gone.append(holder)
+        if not until_ms and tree.blocked_by(queue, flavor, request) is None:
+            until_ms = max(holder.end_ms, start_ms)
+    left = queue.available(flavor)
+    for holder in gone:
+        tree.charge(holder.queue, flavor, holder.amount)
+    if not until_ms:
+        return None
+    levels = tuple(node.name for node in short or [node for node, _ in asked])
+    return Keeping(levels, until_ms, _beside(left, request))
+
+
+def _fits(node: QuotaNode, flavor: str, asked: Amount) -> bool:
+    return fits(asked, node.taken(flavor), node.limits_in(flavor).ceiling)
+
+
+def _beside(left: Amount, request: Amount) -> Amount:
+    spare = exceeding(left, request)
+    gpu, cpu, memory = (
+        UNLIMITED if not asked or has >= UNLIMITED else more
+        for asked, has, more in zip(request, left, spare, strict=True)
+    )
+    return gpu, cpu, memory
