@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from shared.core.value import replace
@@ -20,7 +22,6 @@ from tests.support.placement_driver import (
 from tests.unit.placement.trying import placed
 
 SECONDS = 100
-BRIEF_SECONDS = 30
 
 
 def wants(name, queue, gpus=1, seconds=SECONDS, **more):
@@ -215,7 +216,7 @@ def test_quota_is_kept_for_whom_nodes_were_promised():
 
 def test_of_its_flavors_it_is_kept_where_it_is_there_first():
     driver = Driver()
-    both = {"flavors": ("h100", "a100")}
+    both: Any = {"flavors": ("h100", "a100")}
     driver.send(a_quota("top", gpus=0, kind="cohort", **both))
     for name in ("a", "b"):
         driver.send(a_quota(name, gpus=4, parent="top", **both))
