@@ -102,7 +102,7 @@ class KeptQuota:
         if record.nomination is None:
             return (2,)
         order_key = record.nomination.order_key
-        if waited_ms(record, self.now_ms) > self._head_after_ms:
+        if self._is_old(record):
             return 0, order_key[1:], record.workload.id
         rank = self._turns.rank(record.workload.id)
         return 1, order_key[0], rank, order_key, record.workload.id
@@ -120,7 +120,18 @@ class KeptQuota:
             return None
         if not kept.counts(queue) or self._ends_before(record, kept):
             return None
-        return kept if kept.turn < self.turn(record) else None
+        return kept if self._comes_first(kept, record, same_queue=same) else None
+
+    def _comes_first(self, kept: Kept, record: Record, *, same_queue: bool) -> bool:
+        """In one queue by priority and age alone, whatever it owns that suffices for the small."""
+        mine, others = record.nomination, kept.record.nomination
+        if same_queue and mine is not None and others is not None:
+            old = self._is_old(kept.record), self._is_old(record)
+            return others.order_key < mine.order_key if old[0] == old[1] else old[0]
+        return kept.turn < self.turn(record)
+
+    def _is_old(self, record: Record) -> bool:
+        return waited_ms(record, self.now_ms) > self._head_after_ms
 
     def _ends_before(self, record: Record, kept: Kept) -> bool:
         length_ms = self._promises.length_ms(record)

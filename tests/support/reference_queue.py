@@ -191,7 +191,7 @@ class ReferenceQueue(ReferenceTree):
         sums: dict = {}
         works = [one for one in self.works.values() if one.queue == queue]
         opened = [one for one in works if one.phase in OPEN]
-        if document is None or document.held or document.draining or not document.parent:
+        if document is None or document.held or document.draining:
             return found
         waiting = sorted(
             (one for one in works if one.phase == "waiting"),

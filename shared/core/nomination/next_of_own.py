@@ -3,8 +3,10 @@
 Placement hears first when work of the queue ends. If it did not know who is next, it would leave
 the room empty until quota has heard of it and nominates, or give what the queue owns to a borrower
 that waits, from whom the owner would get it back by eviction only (docs/adr/0050). So the first
-few that wait, in sum no more than the queue owns, are announced. That promises nothing and is no
-open nomination: they wait on in their line. Once the queue has given back enough, placement tries
+few that wait, in sum no more than the queue owns, are announced. So placement also keeps what comes
+free for the first of them, where smaller work would take it bit by bit (docs/adr/0054), and does it
+in queues that share with nobody, too. That promises nothing and is no open nomination: they wait on
+in their line. Once the queue has given back enough, placement tries
 them by itself; quota, which hears of it later, counts them from then on as nominated.
 """
 
@@ -27,12 +29,12 @@ NEXT_MAX: Final = 8
 
 
 def next_few(line: Line, permissions: Permissions) -> dict[str, Pending]:
-    """By id, in order, who is to be announced. O(different requests) where the queue may lend.
+    """By id, in order, who is to be announced. O(different requests).
 
     Of a strict queue its head alone, if nobody is tried before it.
     """
     found: dict[str, Pending] = {}
-    if not _lends(line) or (line.strict and line.open):
+    if not _owns(line) or (line.strict and line.open):
         return found
     sums: dict[str, Amount] = {}
     ready = [Candidate(members) for members in line.classes.values()]
@@ -79,7 +81,7 @@ def could_be_next(line: Line, permissions: Permissions, pending: Pending) -> boo
     In which flavors those are is not known where there are several.
     """
     before = [one for one in line.announced.values() if _order(one) < _order(pending)]
-    if len(before) >= NEXT_MAX or not _lends(line):
+    if len(before) >= NEXT_MAX or not _owns(line):
         return False
     sums: dict[str, Amount] = {}
     if line.node.document is not None and len(line.node.document.flavors) == 1:
@@ -89,10 +91,10 @@ def could_be_next(line: Line, permissions: Permissions, pending: Pending) -> boo
     return next(_flavors(line, permissions, members, sums), "") != ""
 
 
-def _lends(line: Line) -> bool:
-    """Whether others could get what the queue owns, of which it holds no more than that."""
+def _owns(line: Line) -> bool:
+    """Whether it owns something of which it holds no more than that."""
     node = line.node
-    if line.held or node.parent is None or node.document is None:
+    if line.held or node.document is None:
         return False
     return any(
         held <= own and own for one in node.document.flavors for held, own in _units(line, one)

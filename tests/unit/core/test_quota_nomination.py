@@ -62,7 +62,7 @@ def test_an_answer_to_an_earlier_nomination_is_no_answer():
 
 
 def test_a_release_lets_the_first_that_fits_go():
-    desk = Desk(a_queue())
+    desk = Desk(a_queue(), announces=False)
     holder = a_pending("w0", 8)
     desk.queue(holder)
     desk.place(holder)
@@ -72,7 +72,7 @@ def test_a_release_lets_the_first_that_fits_go():
 
 
 def test_priority_goes_before_age():
-    desk = Desk(a_queue(flavors={"h100": 1}))
+    desk = Desk(a_queue(flavors={"h100": 1}), announces=False)
     holder = a_pending("w0", priority=5)
     desk.queue(holder)
     desk.queue(a_pending("w1", at=1), a_pending("w2", at=2, priority=5))
@@ -82,7 +82,7 @@ def test_priority_goes_before_age():
 
 
 def test_an_older_one_goes_before_a_newcomer_of_the_same_batch():
-    desk = Desk(a_queue())
+    desk = Desk(a_queue(), announces=False)
     holder, older = a_pending("w0", 8), a_pending("w1", 8, at=1)
     desk.queue(holder)
     desk.place(holder)
@@ -95,7 +95,7 @@ def test_an_older_one_goes_before_a_newcomer_of_the_same_batch():
 
 
 def test_a_strict_queue_lets_nobody_pass_its_head():
-    desk = Desk(a_queue(strict=True))
+    desk = Desk(a_queue(strict=True), announces=False)
     holder = a_pending("w0", 4)
     desk.queue(holder)
     said = desk.queue(a_pending("w1", 8, at=1), a_pending("w2", 1, at=2))

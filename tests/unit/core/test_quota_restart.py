@@ -6,7 +6,7 @@ from tests.unit.quota.builders import Desk, a_pending, a_queue, gpus
 
 def restored(*stored, **options):
     """A desk that is put back from (pending, phase, flavor, charge), as after a restart."""
-    desk = Desk(a_queue(), **options)
+    desk = Desk(a_queue(), announces=False, **options)
     for one in stored:
         desk.core.restore(*one)
     desk.core.resume()

@@ -56,8 +56,10 @@ def a_pending(
 class Desk:
     """A nominator with the decisions in short: +id nominated, -id withdrawn, ?id:reason."""
 
-    def __init__(self, *documents, **options):
+    def __init__(self, *documents, announces=True, **options):
         self.core = Nominator(**options)
+        self.announces = announces
+        """As long as quota keeps up."""
         self.refusals = {}
         self.offers = {}
         self.hopes = {}
@@ -85,7 +87,7 @@ class Desk:
         said = []
         turns = 0
         while True:
-            self.core.settle()
+            self.core.settle(announce=self.announces)
             said += [self._short(one) for one in self.core.take() if not self._announces(one)]
             turns += 1
             assert turns < 1000, "the turns never end"
