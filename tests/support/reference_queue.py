@@ -197,10 +197,21 @@ class ReferenceQueue(ReferenceTree):
             (one for one in works if one.phase == "waiting"),
             key=lambda one: (-one.priority, one.at_ms, one.id),
         )
-        for work in waiting if not document.strict else waiting[: not opened]:
+        if document.strict and opened:
+            return found
+        hoped = {one.hopes_in for one in opened}
+        for head in waiting[:1]:
+            usable = [
+                one
+                for one in self.permitted(head)
+                if self.at_limit(head) is not AtLimit.NOMINAL
+                or self.within_nominal(queue, one, head.request)
+            ]
+            found += [head.id] if set(usable) - hoped else []
+        for work in waiting if not document.strict else ():
             flavor = self.next_in(work, sums)
             if flavor and len(found) < NEXT_MAX:
-                found.append(work.id)
+                found += [work.id] if work.id not in found else []
                 before = sums.get(flavor, (0, 0, 0))
                 sums[flavor] = tuple(
                     one + more for one, more in zip(before, work.request, strict=True)

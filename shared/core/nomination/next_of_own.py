@@ -3,11 +3,11 @@
 Placement hears first when work of the queue ends. If it did not know who is next, it would leave
 the room empty until quota has heard of it and nominates, or give what the queue owns to a borrower
 that waits, from whom the owner would get it back by eviction only (docs/adr/0050). So the first
-few that wait, in sum no more than the queue owns, are announced. So placement also keeps what comes
-free for the first of them, where smaller work would take it bit by bit (docs/adr/0054), and does it
-in queues that share with nobody, too. That promises nothing and is no open nomination: they wait on
-in their line. Once the queue has given back enough, placement tries
-them by itself; quota, which hears of it later, counts them from then on as nominated.
+few that wait, in sum no more than the queue owns, are announced; and whatever it owns the first of
+all, as for him placement keeps what smaller work would take bit by bit (docs/adr/0054). That
+promises nothing and is no open nomination: they wait on in their line. Once the queue has given
+back enough, placement tries them by itself within what it owns; quota, which hears of it later,
+counts them from then on as nominated.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ def next_few(line: Line, permissions: Permissions) -> dict[str, Pending]:
 
     Of a strict queue its head alone, if nobody is tried before it.
     """
-    found: dict[str, Pending] = {}
-    if not _owns(line) or (line.strict and line.open):
+    if line.held or line.node.document is None or (line.strict and line.open):
+        return {}
+    found = _head(line, permissions)
+    if line.strict or not _owns(line):
         return found
     sums: dict[str, Amount] = {}
     ready = [Candidate(members) for members in line.classes.values()]
@@ -45,13 +47,20 @@ def next_few(line: Line, permissions: Permissions) -> dict[str, Pending]:
         if flavor:
             found[first.pending.id] = first.pending
             sums[flavor] = plus(sums.get(flavor, NOTHING), first.members.request)
-        if line.strict:
-            break
         if flavor and first.moves_on():
             heapq.heapreplace(ready, first)
         else:  # who asks for the same finds no more
             heapq.heappop(ready)
     return found
+
+
+def _head(line: Line, permissions: Permissions) -> dict[str, Pending]:
+    """The first of all, whatever its queue owns, where nobody hopes for evictions."""
+    head = line.head()
+    if head is None:
+        return {}
+    usable = permissions.usable(line, line.classes[head.request, head.choice])
+    return {head.id: head} if any(one not in line.hoped for one in usable) else {}
 
 
 class Candidate:
@@ -81,24 +90,24 @@ def could_be_next(line: Line, permissions: Permissions, pending: Pending) -> boo
     In which flavors those are is not known where there are several.
     """
     before = [one for one in line.announced.values() if _order(one) < _order(pending)]
+    if not before:
+        return True
     if len(before) >= NEXT_MAX or not _owns(line):
         return False
     sums: dict[str, Amount] = {}
     if line.node.document is not None and len(line.node.document.flavors) == 1:
         (flavor,) = line.node.document.flavors
-        sums[flavor] = reduce(plus, (one.request for one in before), NOTHING)
+        others = sorted(before, key=_order)[1:]  # the head may be more than the queue owns
+        sums[flavor] = reduce(plus, (one.request for one in others), NOTHING)
     members = line.classes[pending.request, pending.choice]
     return next(_flavors(line, permissions, members, sums), "") != ""
 
 
 def _owns(line: Line) -> bool:
     """Whether it owns something of which it holds no more than that."""
-    node = line.node
-    if line.held or node.document is None:
-        return False
-    return any(
-        held <= own and own for one in node.document.flavors for held, own in _units(line, one)
-    )
+    document = line.node.document
+    flavors = document.flavors if document is not None else ()
+    return any(held <= own and own for one in flavors for held, own in _units(line, one))
 
 
 def _flavors(

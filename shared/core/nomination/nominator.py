@@ -200,8 +200,7 @@ class Nominator:
         line = self.lines[pending.queue]
         if line.strict:
             self._agenda.look_at(line)
-        if line.announced:
-            self._settling.unannounced[line.name] = line
+        self._settling.unannounced[line.name] = line
         if tell:
             self.window.unannounce(line, pending)
         line.leave(pending)

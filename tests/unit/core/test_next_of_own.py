@@ -123,14 +123,14 @@ def test_who_finds_the_room_gone_all_the_same_has_its_answer():
 
 def test_who_was_placed_before_quota_heard_of_the_room_is_charged_and_no_more_announced():
     desk = Full()
-    works, _ = wait(desk, x=6, y=2)
+    works, _ = wait(desk, x=6, y=1, z=1)
 
     desk.place(works["x"])
 
     assert works["x"].phase is Phase.PLACED
-    assert told(desk) == "", "the queue borrows until the other end is heard"
+    assert told(desk) == "y", "the queue borrows until the other end is heard"
     desk.release(desk.large)
-    assert told(desk) == "y"
+    assert told(desk) == "y z"
 
 
 def test_a_new_size_of_what_runs_is_no_room():
@@ -142,15 +142,15 @@ def test_a_new_size_of_what_runs_is_no_room():
     assert works["x"].phase is Phase.WAITING
 
 
-def test_a_queue_that_borrows_announces_nobody():
+def test_a_queue_that_borrows_announces_its_head_alone():
     desk = Full(other=0)
     wait(desk, x=1)
     run(desk, "borrowed", 1)
     run(desk, "others", 7, "other")
 
-    wait(desk, y=1)
+    wait(desk, y=1, z=1)
 
-    assert told(desk) == ""
+    assert told(desk) == "y"
 
 
 def test_who_begins_to_borrow_past_them_makes_them_wait_for_more():
@@ -159,16 +159,30 @@ def test_who_begins_to_borrow_past_them_makes_them_wait_for_more():
     assert told(desk) == "x"
 
     assert desk.queue(a_pending("y", 1, queue="own", at=999)) == ["+y"]
+    desk.queue(a_pending("z", 4, queue="own", at=1_000))
 
-    assert told(desk) == ""
+    assert told(desk) == "x"
 
 
-def test_who_asks_for_more_than_his_queue_owns_is_passed_by():
+def test_but_for_the_head_who_asks_for_more_than_his_queue_owns_is_passed_by():
     desk = Full()
 
-    wait(desk, x=9, y=1)
+    wait(desk, x=9, y=9, z=1)
 
-    assert told(desk) == "y"
+    assert told(desk) == "x z"
+
+
+def test_when_a_head_leaves_that_could_not_be_announced_the_next_is():
+    desk = Full()
+    head = a_pending("v", 99, queue="own")
+    desk.queue(head)
+    wait(desk, x=9)
+    assert told(desk) == ""
+
+    desk.core.leave(head)
+    desk.settle()
+
+    assert told(desk) == "x"
 
 
 def test_only_what_is_asked_for_counts():
@@ -181,10 +195,11 @@ def test_only_what_is_asked_for_counts():
     desk.core.tree.charge("own", "h100", (8_000, 8000, 0))
     desk.core.tree.charge("c", "h100", (8000, 0, 0))
 
-    desk.queue(a_pending("x", queue="own", request=(8000, 1000, 0)))
+    for name in ("w", "x"):
+        desk.queue(a_pending(name, queue="own", request=(8000, 1000, 0)))
     desk.queue(a_pending("y", queue="own", at=1, request=(8000, 0, 0)))
 
-    assert told(desk) == "y"
+    assert told(desk) == "w y", "the head whatever it asks for"
 
 
 def test_a_queue_without_a_cohort_announces_too():
@@ -222,7 +237,7 @@ def test_of_a_strict_queue_only_the_head_is_announced_and_nobody_past_an_open_on
 
     head = Full(strict=True)
     wait(head, x=9, y=1)
-    assert told(head) == ""
+    assert told(head) == "x"
 
     behind = Full(strict=True)
     wait(behind, x=2, y=6)
