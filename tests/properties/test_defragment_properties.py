@@ -206,6 +206,7 @@ def test_planning_leaves_no_trace_in_later_decisions_and_repeats_itself(seed: in
 
 
 @settings(max_examples=300, deadline=None)
+@example(seed=4_391_436_945, moves_max=2).via("who made room for a mover took its place")
 @given(seeds, st.integers(0, 3))
 def test_a_plan_keeps_within_its_limit_of_moves(seed: int, moves_max: int) -> None:
     found = blocked(seed)

@@ -155,13 +155,15 @@ class Search:
         """Move one workload, after others if need be; False, and nothing moved, if it cannot."""
         if len(self._moves) >= self._limits.moves_max or self._spent():
             return False
+        mark = self._mark()
         move = self._rehearsal.move(mover)
         if move is None and depth:
             old = mover.placement
             goal = Goal(gang_of(mover.workload), old.flavor, old.charge)
             if self._make_room(goal, mover, depth - 1):
                 move = self._rehearsal.move(mover)
-        if move is None:
+        if move is None or len(self._moves) >= self._limits.moves_max:
+            self._take_back(mark)  # also of those who made room for it
             return False
         self._moves.append(move)
         self._staying.add(mover.id)
