@@ -94,3 +94,14 @@ def test_members_in_order_are_those_that_would_be_popped(steps):
 
     assert seen == [lineup.pop() for _ in seen]
     assert lineup.pop() is None
+
+
+def test_members_in_order_are_those_that_were_not_discarded():
+    lineup: Lineup[Pending] = Lineup()
+    members = [a_pending(f"w{i}", at=i) for i in range(4)]
+    for one in members:
+        lineup.push(one)
+    for one in members[::2]:
+        lineup.discard(one)
+
+    assert list(lineup.in_order()) == members[1::2]
