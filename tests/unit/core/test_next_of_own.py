@@ -78,6 +78,8 @@ def test_there_are_only_a_few():
     desk.queue(*many)
     assert told(desk) == " ".join(f"w{at:02}" for at in range(NEXT_MAX))
 
+    desk.queue(a_pending("behind", queue="own", at=99, request=(1, 0, 0)))
+    assert told(desk) == " ".join(f"w{at:02}" for at in range(NEXT_MAX))
     desk.queue(a_pending("before", queue="own", at=-1, request=(1, 0, 0)))
 
     assert told(desk) == " ".join(["before", *(f"w{at:02}" for at in range(NEXT_MAX - 1))])
