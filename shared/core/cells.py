@@ -25,10 +25,10 @@ Member = tuple[int, int, NodeState]
 Row = tuple[int, int, int]
 """(number of the kind, two amounts of free GPU): a condition without its step of free CPU."""
 
-TIE: Final = 1 << 40
+TIE: Final = 1 << 38
 """Scores are multiples of this; below it the rank decides."""
-RANK_SHIFT: Final = 23
-"""A rank has 63 bits, of which the upper 40 tell nodes apart."""
+RANK_SHIFT: Final = 25
+"""A rank has 63 bits, of which the upper 38 tell cells apart; where they agree, all of them do."""
 REFUSED: Final = -(1 << 62)
 """The score of a cell that is out of the question."""
 

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from shared.core.cells import REFUSED, TIE, Ints
 from shared.core.demand import PodDemand
+from shared.core.share_values import MILLI_STEP, STEPS
 from shared.core.units import GPU_MILLI
-from shared.core.waste import CORES, GPUS, MILLI_STEP, PART_MILLI, PARTS, Floats, Waste
+from shared.core.waste import CORES, GPUS, PART_MILLI, PARTS, Floats, Waste
 
 Bools = NDArray[np.bool_]
 
@@ -27,9 +28,18 @@ SHARED_CPU_STEP_MILLI: Final = 4_000
 """The same for shared GPUs, of which there are many conditions."""
 REST_MILLI: Final = 2_000
 """Step in which cells of shared GPUs tell the free GPU beside it apart."""
-FIRST_KEY: Final = TIE << 10
+LOST_BIN_MILLI: Final = 100
+"""Step in which lost values of rests are told apart; 20 to 100 are alike."""
+LOST_NONE_MILLI: Final = 1
+"""Less is rounding."""
+LOST_MAX: Final = 3
+FIRST_KEY: Final = TIE << 13
 FIRST_MAX: Final = 1000
-SECOND_MAX: Final = 255
+LOST_KEY: Final = TIE << 10
+DEFICIT_KEY: Final = TIE << 1
+DEFICIT_MAX: Final = 255
+OPEN_KEY: Final = TIE
+"""Bonus of a shared GPU whose rest is still worth something to others."""
 WITHOUT_GPU: Final = FIRST_KEY >> 1
 """Bonus, below one bin, of nodes that have no GPU at all: CPU work goes there first."""
 
@@ -49,6 +59,8 @@ def score_nodes(waste: Waste, allowed: Bools, conditions: Ints, demand: PodDeman
     scarce -= _bound_milli(waste, product, demand)
     deficit = _deficit(waste, free * GPU_MILLI + parts * PART_MILLI, (cores, cores_after), demand)
     scores = _binned(fragments, scarce, deficit) + WITHOUT_GPU * waste.bare[number]
+    if demand.milli:
+        scores -= LOST_KEY * _lost(waste, np.int64(STEPS), demand)
     fits = allowed[number] & (free >= opened) & _has_cpu(step, demand)
     return np.where(fits, scores, REFUSED)
 
@@ -63,7 +75,8 @@ def score_gpus(waste: Waste, allowed: Bools, conditions: Ints, demand: PodDemand
     fragments += rest * (waste.gpu[-1, cores] - waste.gpu[-1, cores_after])
     scarce = -_bound_milli(waste, waste.product[number], demand)
     deficit = _deficit(waste, rest * GPU_MILLI + free * MILLI_STEP, (cores, cores_after), demand)
-    scores = _binned(fragments, scarce, deficit)
+    scores = _binned(fragments, scarce, deficit) - LOST_KEY * _lost(waste, free, demand)
+    scores += OPEN_KEY * (waste.rests[after] > 0)
     fits = allowed[number] & ((free + 1) * MILLI_STEP > demand.milli)
     fits &= (step + SHARED_CPU_STEP_MILLI // CPU_STEP_MILLI) * CPU_STEP_MILLI > demand.cpu_milli
     return np.where(fits, scores, REFUSED)
@@ -75,12 +88,20 @@ def _binned(fragments: Floats, scarce: Floats, deficit: Floats) -> Ints:
     Prices are rounded towards zero: what is not scarce must not disturb the rest.
     """
     first = np.floor(fragments / BIN_MILLI) + np.ceil(scarce / BIN_MILLI)
-    second = np.floor(deficit / CPU_BIN_MILLI)
     first = np.clip(first, -FIRST_MAX, FIRST_MAX).astype(np.int64)
-    scores: Ints = (
-        first * FIRST_KEY + np.clip(second, -SECOND_MAX, SECOND_MAX).astype(np.int64) * TIE
-    )
+    third = np.floor(deficit / CPU_BIN_MILLI)
+    third = np.clip(third, -DEFICIT_MAX, DEFICIT_MAX).astype(np.int64)
+    scores: Ints = first * FIRST_KEY + third * DEFICIT_KEY
     return scores
+
+
+def _lost(waste: Waste, free: Ints | np.int64, demand: PodDemand) -> Ints:
+    """How many steps of value the free part of a GPU loses beyond what the share is worth."""
+    size = -(-demand.milli // MILLI_STEP)
+    lost = waste.rests[free] - waste.rests[np.maximum(free - size, 0)] - waste.rests[size]
+    steps = np.ceil((lost - LOST_NONE_MILLI) / LOST_BIN_MILLI)
+    lost_steps: Ints = np.clip(steps, 0, LOST_MAX).astype(np.int64)
+    return lost_steps
 
 
 def _bound_milli(waste: Waste, product: Ints, demand: PodDemand) -> Floats:

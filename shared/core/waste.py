@@ -1,12 +1,13 @@
 """How much of a node's free GPU the learned mix of demand could not use: tables, built per mix.
 
-Three amounts, all in the sense of placement.md 3.2, for every condition a node can be in:
+Four amounts, the first three in the sense of placement.md 3.2, for every condition of a node:
 - `fragments`: milli-GPU of no use in expectation over the classes of pods (Weng et al., ATC'23).
   For classes of one GPU it is a sum over the GPUs, which is why a table suffices.
 - `deficit`: CPU that is missing beside the free GPUs, at the demand's mean CPU per GPU. Where the
   fleet has less CPU per GPU than is asked in all, pods without GPU count in that mean.
 - `scarce`: room for classes that few nodes can take (large pods, pods bound to a product), priced
   by the fourth power of demand over supply: cheap while there is plenty, dear when there is not.
+- `rests`: what the free part of a shared GPU is worth (core/share_values.py).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 
 from shared.core.kind import Kind
 from shared.core.mix import PodClass
+from shared.core.share_values import MILLI_STEP, rest_values
 from shared.core.units import GPU_MILLI
 
 Floats = NDArray[np.float64]
@@ -31,8 +33,6 @@ GPUS: Final = 16
 PART_MILLI: Final = 500
 """Step in which the free parts of shared GPUs are summed."""
 PARTS: Final = GPUS * GPU_MILLI // PART_MILLI
-MILLI_STEP: Final = 10
-"""Step in which the free part of one shared GPU is told apart."""
 PRICE_MAX: Final = 4.0
 """A class asked for at more than so many times its supply is priced as if at this."""
 PRICE_POWER: Final = 4
@@ -51,6 +51,8 @@ class Waste:
     """(free GPUs, free parts, cores): fragments of a node."""
     gpu: Floats
     """(free milli / 10, cores): fragments of one GPU."""
+    rests: Floats
+    """(free milli / 10,) value of the free part of a shared GPU, in milli of a whole one."""
     cpu_per_gpu_milli: float
     """What `deficit` measures by."""
     product: NDArray[np.int64]
@@ -72,6 +74,7 @@ def waste_of(counts: Mapping[PodClass, int], kinds: Sequence[Kind]) -> Waste:
     return Waste(
         nodes=_node_table(counts, gpu),
         gpu=gpu,
+        rests=rest_values(counts),
         cpu_per_gpu_milli=_cpu_per_gpu(counts, fleet),
         product=np.array([products.index(kind.key.product) for kind in kinds], dtype=np.int64),
         scarce=np.stack([_scarce_table(restricted, product) for product in products]),

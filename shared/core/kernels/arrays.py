@@ -153,6 +153,8 @@ class Tables(NamedTuple):
     gpu: Floats
     scarce: Floats
     """(K, free GPUs, cores)"""
+    rests: Floats
+    """(free milli / 10,)"""
     of_kind: Floats
     """(K, 2): price of one GPU; 1 where there is none."""
     cpu_per_gpu_milli: Floats

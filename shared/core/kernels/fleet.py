@@ -119,6 +119,7 @@ class Fleet:
             nodes=np.ascontiguousarray(waste.nodes),
             gpu=np.ascontiguousarray(waste.gpu),
             scarce=waste.scarce[waste.product],
+            rests=waste.rests,
             of_kind=np.column_stack((waste.price_per_gpu[waste.product], waste.bare)).astype(
                 float
             ),
@@ -301,4 +302,4 @@ def _table(paths: Ints, domains: int) -> tuple[Ints, Ints]:
 def no_tables() -> Tables:
     """Before anything is learned."""
     cube = np.zeros((1, 1, 1))
-    return Tables(cube, cube[0], cube, cube[0], cube[0, 0])
+    return Tables(cube, cube[0], cube, cube[0, 0], cube[0], cube[0, 0])

@@ -43,8 +43,9 @@ from shared.core.kernels.jit import compiled
 from shared.core.kernels.moves import carry_out, plan_move
 from shared.core.kernels.tree import NIL
 from shared.core.market_scores import CPU_STEP_MILLI, REST_MILLI, SHARED_CPU_STEP_MILLI
+from shared.core.share_values import MILLI_STEP
 from shared.core.units import GPU_MILLI
-from shared.core.waste import MILLI_STEP, PART_MILLI
+from shared.core.waste import PART_MILLI
 
 
 @compiled

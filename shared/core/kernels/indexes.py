@@ -31,8 +31,8 @@ from shared.core.kernels.arrays import (
 )
 from shared.core.kernels.tree import AMOUNTS, NIL, new_tree
 from shared.core.market_scores import CPU_STEP_MILLI, SHARED_CPU_STEP_MILLI
+from shared.core.share_values import MILLI_STEP
 from shared.core.units import GPU_MILLI
-from shared.core.waste import MILLI_STEP
 
 BITS: Final = 63
 """Steps of free CPU in a word: a word is never negative."""

@@ -49,9 +49,10 @@ from shared.core.market_scores import (
     score_gpus,
     score_nodes,
 )
+from shared.core.share_values import MILLI_STEP
 from shared.core.topology import WHOLE_MAX
 from shared.core.units import GPU_MILLI
-from shared.core.waste import MILLI_STEP, PART_MILLI
+from shared.core.waste import PART_MILLI
 
 KEY: Final = np.array([1 << 36, 1 << 24, 1 << 12, 1], dtype=np.int64)
 """Makes one number of a condition."""

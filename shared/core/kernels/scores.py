@@ -26,18 +26,28 @@ from shared.core.market_scores import (
     BIN_MILLI,
     CPU_BIN_MILLI,
     CPU_STEP_MILLI,
+    DEFICIT_KEY,
+    DEFICIT_MAX,
     FIRST_KEY,
     FIRST_MAX,
+    LOST_BIN_MILLI,
+    LOST_KEY,
+    LOST_MAX,
+    LOST_NONE_MILLI,
+    OPEN_KEY,
     REST_MILLI,
-    SECOND_MAX,
     SHARED_CPU_STEP_MILLI,
     WITHOUT_GPU,
 )
+from shared.core.share_values import MILLI_STEP, STEPS
 from shared.core.units import GPU_MILLI
-from shared.core.waste import CORES, GPUS, MILLI_STEP, PART_MILLI, PARTS
+from shared.core.waste import CORES, GPUS, PART_MILLI, PARTS
 
 FIRST: Final = FIRST_KEY // TIE
 """Scores here are those of the market, divided by `TIE`."""
+LOST: Final = LOST_KEY // TIE
+DEFICIT: Final = DEFICIT_KEY // TIE
+OPEN: Final = OPEN_KEY // TIE
 BARE: Final = WITHOUT_GPU // TIE
 REFUSED: Final = -(1 << 30) + 1
 SCORE_SHIFT: Final = 1 << 30
@@ -72,6 +82,8 @@ def node_score(tables: Tables, pod: Ints, kind: int, free: int, parts: int, step
     scarce -= _bound_milli(tables, kind, pod)
     free_milli = free * GPU_MILLI + parts * PART_MILLI
     score = _binned(fragments, scarce, _deficit(tables, free_milli, before, after, pod))
+    if pod[SHARE]:
+        score -= LOST * _lost(tables, STEPS, pod)
     return score + BARE if tables.of_kind[kind, BARE_KIND] else score
 
 
@@ -90,7 +102,9 @@ def gpu_score(tables: Tables, pod: Ints, kind: int, free: int, rest: int, step: 
     fragments += rest * (tables.gpu[whole, before] - tables.gpu[whole, after])
     scarce = -_bound_milli(tables, kind, pod)
     free_milli = rest * GPU_MILLI + free * MILLI_STEP
-    return _binned(fragments, scarce, _deficit(tables, free_milli, before, after, pod))
+    score = _binned(fragments, scarce, _deficit(tables, free_milli, before, after, pod))
+    score -= LOST * _lost(tables, free, pod)
+    return score + OPEN if tables.rests[left] > 0 else score
 
 
 @compiled
@@ -118,6 +132,14 @@ def _deficit(tables: Tables, free_milli: int, before: int, after: int, pod: Ints
 @compiled
 def _binned(fragments: float, scarce: float, deficit: float) -> int:
     first = floor(fragments / BIN_MILLI) + ceil(scarce / BIN_MILLI)
-    second = floor(deficit / CPU_BIN_MILLI)
+    third = floor(deficit / CPU_BIN_MILLI)
     first = min(max(first, -FIRST_MAX), FIRST_MAX)
-    return first * FIRST + min(max(second, -SECOND_MAX), SECOND_MAX)
+    return first * FIRST + min(max(third, -DEFICIT_MAX), DEFICIT_MAX) * DEFICIT
+
+
+@compiled
+def _lost(tables: Tables, free: int, pod: Ints) -> int:
+    size = -(-pod[SHARE] // MILLI_STEP)
+    lost = tables.rests[free] - tables.rests[max(free - size, 0)] - tables.rests[size]
+    steps: int = min(max(ceil((lost - LOST_NONE_MILLI) / LOST_BIN_MILLI), 0), LOST_MAX)
+    return steps

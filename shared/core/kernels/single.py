@@ -45,7 +45,7 @@ from shared.core.kernels.jit import compiled
 from shared.core.kernels.scores import REFUSED, SCORE_SHIFT, score_of
 from shared.core.kernels.tree import NIL, ROOT, Need, first, precedes
 from shared.core.market_scores import CPU_STEP_MILLI, SHARED_CPU_STEP_MILLI
-from shared.core.waste import MILLI_STEP
+from shared.core.share_values import MILLI_STEP
 
 EVERY_STEP: Final = (1 << BITS) - 1
 
