@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -123,6 +124,8 @@ def test_scores_are_those_of_the_market_on_every_condition(seed: int) -> None:
     ]
     fleet = learned_fleet(*nodes, seed=seed)
     assert fleet.waste is not None
+    # Values in coarse steps, so that much is lost.
+    fleet.learn(replace(fleet.waste, rests=fleet.waste.rests // 250 * 250))
     for _ in range(12):
         (demand,) = gang_of(any_workload(draw)).demands
         pod = fleet.state.shapes[fleet.shape(demand, fleet.kinds)]
