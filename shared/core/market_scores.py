@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from shared.core.cells import REFUSED, TIE, Ints
 from shared.core.demand import PodDemand
-from shared.core.share_values import MILLI_STEP, STEPS
+from shared.core.share_values import MILLI_STEP
 from shared.core.units import GPU_MILLI
 from shared.core.waste import CORES, GPUS, PART_MILLI, PARTS, Floats, Waste
 
@@ -32,10 +32,11 @@ LOST_BIN_MILLI: Final = 100
 """Step in which lost values of rests are told apart; 20 to 100 are alike."""
 LOST_NONE_MILLI: Final = 1
 """Less is rounding."""
-LOST_MAX: Final = 3
+KEPT_MAX: Final = 3
+"""What a shared GPU gets on which no value is lost; one that is opened gets nothing."""
 FIRST_KEY: Final = TIE << 13
 FIRST_MAX: Final = 1000
-LOST_KEY: Final = TIE << 10
+KEPT_KEY: Final = TIE << 10
 DEFICIT_KEY: Final = TIE << 1
 DEFICIT_MAX: Final = 255
 OPEN_KEY: Final = TIE
@@ -59,8 +60,6 @@ def score_nodes(waste: Waste, allowed: Bools, conditions: Ints, demand: PodDeman
     scarce -= _bound_milli(waste, product, demand)
     deficit = _deficit(waste, free * GPU_MILLI + parts * PART_MILLI, (cores, cores_after), demand)
     scores = _binned(fragments, scarce, deficit) + WITHOUT_GPU * waste.bare[number]
-    if demand.milli:
-        scores -= LOST_KEY * _lost(waste, np.int64(STEPS), demand)
     fits = allowed[number] & (free >= opened) & _has_cpu(step, demand)
     return np.where(fits, scores, REFUSED)
 
@@ -75,7 +74,7 @@ def score_gpus(waste: Waste, allowed: Bools, conditions: Ints, demand: PodDemand
     fragments += rest * (waste.gpu[-1, cores] - waste.gpu[-1, cores_after])
     scarce = -_bound_milli(waste, waste.product[number], demand)
     deficit = _deficit(waste, rest * GPU_MILLI + free * MILLI_STEP, (cores, cores_after), demand)
-    scores = _binned(fragments, scarce, deficit) - LOST_KEY * _lost(waste, free, demand)
+    scores = _binned(fragments, scarce, deficit) + KEPT_KEY * _kept(waste, free, demand)
     scores += OPEN_KEY * (waste.rests[after] > 0)
     fits = allowed[number] & ((free + 1) * MILLI_STEP > demand.milli)
     fits &= (step + SHARED_CPU_STEP_MILLI // CPU_STEP_MILLI) * CPU_STEP_MILLI > demand.cpu_milli
@@ -95,13 +94,13 @@ def _binned(fragments: Floats, scarce: Floats, deficit: Floats) -> Ints:
     return scores
 
 
-def _lost(waste: Waste, free: Ints | np.int64, demand: PodDemand) -> Ints:
-    """How many steps of value the free part of a GPU loses beyond what the share is worth."""
+def _kept(waste: Waste, free: Ints, demand: PodDemand) -> Ints:
+    """`KEPT_MAX`, less for what the free part of a GPU loses beyond what the share is worth."""
     size = -(-demand.milli // MILLI_STEP)
     lost = waste.rests[free] - waste.rests[np.maximum(free - size, 0)] - waste.rests[size]
     steps = np.ceil((lost - LOST_NONE_MILLI) / LOST_BIN_MILLI)
-    lost_steps: Ints = np.clip(steps, 0, LOST_MAX).astype(np.int64)
-    return lost_steps
+    kept: Ints = KEPT_MAX - np.clip(steps, 0, KEPT_MAX).astype(np.int64)
+    return kept
 
 
 def _bound_milli(waste: Waste, product: Ints, demand: PodDemand) -> Floats:

@@ -30,22 +30,22 @@ from shared.core.market_scores import (
     DEFICIT_MAX,
     FIRST_KEY,
     FIRST_MAX,
+    KEPT_KEY,
+    KEPT_MAX,
     LOST_BIN_MILLI,
-    LOST_KEY,
-    LOST_MAX,
     LOST_NONE_MILLI,
     OPEN_KEY,
     REST_MILLI,
     SHARED_CPU_STEP_MILLI,
     WITHOUT_GPU,
 )
-from shared.core.share_values import MILLI_STEP, STEPS
+from shared.core.share_values import MILLI_STEP
 from shared.core.units import GPU_MILLI
 from shared.core.waste import CORES, GPUS, PART_MILLI, PARTS
 
 FIRST: Final = FIRST_KEY // TIE
 """Scores here are those of the market, divided by `TIE`."""
-LOST: Final = LOST_KEY // TIE
+KEPT: Final = KEPT_KEY // TIE
 DEFICIT: Final = DEFICIT_KEY // TIE
 OPEN: Final = OPEN_KEY // TIE
 BARE: Final = WITHOUT_GPU // TIE
@@ -82,8 +82,6 @@ def node_score(tables: Tables, pod: Ints, kind: int, free: int, parts: int, step
     scarce -= _bound_milli(tables, kind, pod)
     free_milli = free * GPU_MILLI + parts * PART_MILLI
     score = _binned(fragments, scarce, _deficit(tables, free_milli, before, after, pod))
-    if pod[SHARE]:
-        score -= LOST * _lost(tables, STEPS, pod)
     return score + BARE if tables.of_kind[kind, BARE_KIND] else score
 
 
@@ -103,7 +101,7 @@ def gpu_score(tables: Tables, pod: Ints, kind: int, free: int, rest: int, step: 
     scarce = -_bound_milli(tables, kind, pod)
     free_milli = rest * GPU_MILLI + free * MILLI_STEP
     score = _binned(fragments, scarce, _deficit(tables, free_milli, before, after, pod))
-    score -= LOST * _lost(tables, free, pod)
+    score += KEPT * _kept(tables, free, pod)
     return score + OPEN if tables.rests[left] > 0 else score
 
 
@@ -138,8 +136,8 @@ def _binned(fragments: float, scarce: float, deficit: float) -> int:
 
 
 @compiled
-def _lost(tables: Tables, free: int, pod: Ints) -> int:
+def _kept(tables: Tables, free: int, pod: Ints) -> int:
     size = -(-pod[SHARE] // MILLI_STEP)
     lost = tables.rests[free] - tables.rests[max(free - size, 0)] - tables.rests[size]
-    steps: int = min(max(ceil((lost - LOST_NONE_MILLI) / LOST_BIN_MILLI), 0), LOST_MAX)
-    return steps
+    steps: int = min(max(ceil((lost - LOST_NONE_MILLI) / LOST_BIN_MILLI), 0), KEPT_MAX)
+    return KEPT_MAX - steps
