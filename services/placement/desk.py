@@ -99,7 +99,8 @@ class Desk:
 
     def pins_for(self, record: Record) -> tuple[int, ...]:
         """Kept nodes that it may use now, by being owed, too."""
-        return self.promises.pins_for(record, self.now_ms, self.turns.yields_to(record))
+        yields = self.turns.yields_to(record, self.promises.standing)
+        return self.promises.pins_for(record, self.now_ms, yields)
 
     def tell(
         self,

@@ -8,15 +8,16 @@ over a restart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from services.placement.records import Record, Records
 from services.placement.usage import Usage
 from shared.core.amounts import Amount, amount, resources
+from shared.core.backfill.promise import Promise
 from shared.core.nomination.flavor_choice import in_order_of_use
 from shared.core.quota.attainable import Attainable
-from shared.core.quota.fair_share import Rank, arrears, borrows, rank
+from shared.core.quota.fair_share import Rank, Start, arrears, borrowers, borrows, rank
 from shared.core.quota.limits import least
 from shared.core.quota.usage_history import decayed
 from shared.core.units import Resources
@@ -155,9 +156,20 @@ class Turns:
         node = self._usage.tree.node(record.workload.queue)
         return arrears(node, record.nomination.flavors, record.least)
 
-    def yields_to(self, record: Record) -> Callable[[str], bool] | None:
-        """Who gives way to it: to what is owed, everybody who would borrow (docs/adr/0035)."""
-        return self.borrows if not self.borrows(record.workload.id) else None
+    def yields_to(
+        self, record: Record, promised: Iterable[Promise]
+    ) -> Callable[[str], bool] | None:
+        """Who gives way to it: to what is owed, all who are promised to borrow (docs/adr/0035)."""
+        if self.borrows(record.workload.id):
+            return None
+        return borrowers(self._starts(promised)).__contains__
+
+    def _starts(self, promised: Iterable[Promise]) -> Iterator[Start]:
+        for one in promised:
+            record = self._records.alive.get(one.workload_id)
+            if record is not None:
+                queue = self._usage.tree.node(record.workload.queue)
+                yield one.workload_id, queue, one.flavor, record.least
 
     def borrows(self, workload_id: str) -> bool:
         """Whether it waits for more than its queue owns."""

@@ -198,7 +198,7 @@ class Planner:
         self, request: PlacementRequest, plan: EvictionPlan, proposals: Proposals, now_ms: int
     ) -> tuple[EvictionPlan, Sequence[tuple[str, Placement]]]:
         """The plan, for more than one if that may be; who follows, and where."""
-        choose = partial(self._searching.choose, now_ms=now_ms)
+        choose = partial(self._searching.search, now_ms=now_ms)
         may_be = partial(proposals.may_be, queue=request.workload.queue)
         return self._followers.together(request, plan, choose, may_be, now_ms)
 

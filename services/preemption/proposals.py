@@ -1,7 +1,8 @@
 """The plans of one turn. They are sent when it ends; until then they may take more.
 
 A gang that is giving up pods is asked for no more until these are gone (ADR 28). So who would take
-further surplus of a gang that was asked in this turn joins that plan and follows its preemptor.
+further surplus of a gang that was asked in this turn, or all of it, joins that plan and follows
+its preemptor.
 """
 
 from __future__ import annotations
@@ -65,8 +66,7 @@ class Proposals:
     def _takes(self, place: int, more: Mapping[str, Victim], queue: str) -> bool:
         known = self._plans[place]
         mine = [(one, more[one.workload_id]) for one in known.victims if one.workload_id in more]
-        alike = all(one.rule == other.rule.value and other.kept_ranks for one, other in mine)
-        return known.queue == queue and alike
+        return known.queue == queue and all(one.rule == other.rule.value for one, other in mine)
 
     def _take(self, place: int, more: Mapping[str, Victim]) -> Flight:
         """What is taken of the victims of one plan; they lose by both."""

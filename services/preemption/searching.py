@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace as replaced
 from typing import Final
 
@@ -13,8 +14,9 @@ from shared.core.lifecycle import State
 from shared.core.model import Workload
 from shared.core.placement import PlacementRequest
 from shared.core.preemption.choose import EvictionPlan, Limits, NoEviction, choose_victims
-from shared.core.quota.fair_share import borrows
+from shared.core.quota.fair_share import Start, borrowers, borrows
 from shared.core.value import replace
+from shared.events.nodes import KeptFor
 
 LIMITS: Final = Limits(trials_max=128)
 
@@ -38,13 +40,33 @@ class Searching:
         )
 
     def search(self, request: PlacementRequest, now_ms: int) -> EvictionPlan | NoEviction:
-        """For what is owed, in the end also on nodes that are kept for those who borrow."""
-        answer, kept = self.choose(request, now_ms), self._memory.kept_for()
-        found = not isinstance(answer, NoEviction) or answer.placement is not None
-        if not kept or found or self._borrows(request.workload.id):
+        """For what is owed also on nodes kept for those who borrow, where that costs less."""
+        answer = self.choose(request, now_ms)
+        if isinstance(answer, NoEviction) and answer.placement is not None:
             return answer
-        yielding = (one.pin for one in kept if self._borrows(one.workload_id))
-        return self.choose(replaced(request, pins=(*request.pins, *yielding)), now_ms)
+        yielding = self._yielding(request)
+        if not yielding:
+            return answer
+        other = self.choose(replaced(request, pins=(*request.pins, *yielding)), now_ms)
+        return other if isinstance(answer, NoEviction) or _better(other, answer) else answer
+
+    def _yielding(self, request: PlacementRequest) -> Sequence[int]:
+        """Pins of those who give way: they borrow, and the request does not."""
+        kept = self._memory.kept_for()
+        if not kept or self._borrows(request.workload.id):
+            return ()
+        borrowing = borrowers(self._starts(kept))
+        return [one.pin for one in kept if one.workload_id in borrowing]
+
+    def _starts(self, kept: Sequence[KeptFor]) -> Iterator[Start]:
+        """Those for whom nodes are kept, as far as they are known."""
+        for one in kept:
+            offer, node = self._memory.offers.get(one.workload_id), one.nodes[0]
+            state = self._world.cluster.nodes.get(node)
+            if offer is not None and state is not None and state.inventory is not None:
+                queue = self._world.tree.node(offer.workload.queue)
+                charge = least_amount(offer.workload.spec)
+                yield one.workload_id, queue, state.inventory.flavor, charge
 
     def choose(self, request: PlacementRequest, now_ms: int) -> EvictionPlan | NoEviction:
         """The same on the nodes of the request's pins alone."""
@@ -79,3 +101,10 @@ class Searching:
         if stand is None or not stand.version:
             return Stand(State.QUEUED, 1, 0, workload.priority)
         return stand
+
+
+def _better(other: EvictionPlan | NoEviction, plan: EvictionPlan) -> bool:
+    """Whether nobody has to go, or it costs less."""
+    if isinstance(other, NoEviction):
+        return other.placement is not None
+    return other.cost_gpu_ms < plan.cost_gpu_ms

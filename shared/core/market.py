@@ -10,8 +10,8 @@ Of all conditions that nodes (or shared GPUs of the team) are in, the best is
 5. a node that has the image already (core/images.py), if one is asked for and any has it;
 6. the node of the least seeded rank.
 Bins and keys: placement.md 3.2 (rule X); values, prices and the choice of the CPU mean make it
-adapt (core/waste.py). Until the mix is known (`learned`, core/mix.py) nobody asks here: the tightest
-fit of core/search.py decides.
+adapt (core/waste.py). Until the mix is known (`learned`, core/mix.py) nobody asks here: the
+tightest fit of core/search.py decides.
 """
 
 from __future__ import annotations

@@ -44,14 +44,13 @@ def fill(random: Random, services: Services, gpus: int) -> None:
     services.wait(5)
 
 
-@settings(slow, derandomize=True)  # of 900 histories one needs a fourth grace
+@settings(slow, derandomize=True)  # of 1,000 histories two need a second grace
+@example(seed=28).via("a gang that gave up its surplus had to go whole, a grace later")
+@example(seed=97).via("the surplus of a gang lay on nodes that were kept for a borrower")
+@example(seed=1121).via("two promised nodes were kept as if both starts were owed")
 @given(seeds)
 def test_a_crowd_that_is_owed_has_its_room_in_bounded_time(seed):
-    """Whoever has borrowed what it owns, and in whatever pieces.
-
-    Most after the minimum run time and one grace. An elastic gang that gives up pods is asked
-    again, then to go whole, when they are gone: so the last of them wait for three.
-    """
+    """After the minimum run time and one grace, whoever has borrowed, and in whatever pieces."""
     random = Random(seed)
     count = random.choice((6, 12, 20))
     owned = random.randint(1, count * 8)
@@ -64,9 +63,6 @@ def test_a_crowd_that_is_owed_has_its_room_in_bounded_time(seed):
 
     services.wait(MIN_RUNTIME_SECONDS)
     services.wait(GRACE_SECONDS + DECISION_SECONDS)
-    waiting = [name for name in crowd if services.driver.state(name) is State.QUEUED]
-    assert len(waiting) <= owned / 2
-    services.wait(2 * (GRACE_SECONDS + DECISION_SECONDS))
 
     late = [name for name in crowd if services.driver.state(name) is State.QUEUED]
     assert not late, f"{len(late)} of {len(crowd)} wait, of {owned} GPUs owned"

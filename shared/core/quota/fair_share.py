@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from shared.core.amounts import Amount
+from shared.core.quota.limits import plus
 from shared.core.quota.tree import DEPTH_MAX, NOTHING, QuotaNode
 from shared.core.units import UNLIMITED
 
@@ -28,6 +29,8 @@ LAST: Final = UNLIMITED
 """The share of a borrower of weight 0."""
 Rank = tuple[int, tuple[int, ...], int]
 """(borrows, shares from the top down, use over time by weight): smaller goes first."""
+Start = tuple[str, QuotaNode, str, Amount]
+"""(workload, its queue, flavor, request) of one whose start is promised."""
 _NO_SHARES: Final = (0,) * DEPTH_MAX
 FIRST: Final[Rank] = (0, (), 0)
 """No rank is smaller."""
@@ -67,6 +70,20 @@ def within_nominal(queue: QuotaNode, flavor: str, request: Amount) -> bool:
         and (not request[1] or taken[1] + request[1] <= own[1])
         and (not request[2] or taken[2] + request[2] <= own[2])
     )
+
+
+def borrowers(starts: Iterable[Start]) -> set[str]:
+    """Which of these would borrow, if those before them have started."""
+    found: set[str] = set()
+    ahead: dict[tuple[str, str], Amount] = {}
+    for workload_id, queue, flavor, request in starts:
+        place = queue.name, flavor
+        wanted = plus(ahead.get(place, NOTHING), request)
+        if within_nominal(queue, flavor, wanted):
+            ahead[place] = wanted
+        else:
+            found.add(workload_id)
+    return found
 
 
 def shares(queue: QuotaNode) -> tuple[int, ...]:

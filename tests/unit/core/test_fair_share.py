@@ -5,6 +5,7 @@ from shared.core.quota.fair_share import (
     LAST,
     SHARE_ONE,
     arrears,
+    borrowers,
     rank,
     share,
     shares,
@@ -167,3 +168,16 @@ def test_what_nobody_owns_is_all_of_it_and_a_queue_alone_has_no_share():
     assert share(tree.node("a")) == SHARE_ONE
     assert not any(shares(tree.node("alone")))
     assert share(tree.node("nobody")) == 0
+
+
+def test_of_several_promised_starts_those_borrow_for_which_those_before_leave_too_little():
+    tree = a_tree(("all", "", 0, 1), ("a", "all", 10, 1), ("b", "all", 8, 1))
+    use(tree, "b", 1)
+
+    def starts(*asked):
+        return [(name, tree.node(name[0]), "h100", (gpus * GPU, 0, 0)) for name, gpus in asked]
+
+    assert borrowers(starts(("a1", 8), ("a2", 8), ("a3", 2), ("a4", 1))) == {"a2", "a4"}
+    assert borrowers(starts(("a1", 8), ("b1", 7), ("b2", 1))) == {"b2"}
+    assert borrowers(starts(("b1", 8), ("b2", 7))) == {"b1"}
+    assert borrowers([]) == set()

@@ -147,6 +147,30 @@ def test_what_is_owed_takes_nodes_that_are_kept_for_who_borrows(queue, starts):
     assert placed == (["small"] if starts else [])
 
 
+def test_what_is_owed_takes_nodes_of_the_second_start_where_only_the_first_is_owed():
+    """The guest owns eight GPUs, and is promised two nodes of eight."""
+    driver = Driver()
+    driver.send(a_quota("all", gpus=40, kind="cohort"))
+    driver.send(reported(a_node("n1")), reported(a_node("n2")))
+    for name, gpus in (("owner", 2), ("guest", 8), ("third", 0)):
+        driver.send(a_quota(name, gpus=gpus, parent="all"))
+    for name in ("runs", "too"):
+        runs = a_workload(name, gpus=6, queue="third", expected_duration_seconds=600)
+        driver.send(nominated(runs))
+        driver.send(pod_fact(PodsRunning, name))
+    for name, seconds in (("first", 9), ("second", 99)):
+        asked = a_workload(name, gpus=8, queue="guest", expected_duration_seconds=seconds)
+        driver.send(nominated(asked))
+    nodes = {one.workload_id: one.nodes for one in driver.handler.desk.promises.standing}
+
+    for number in range(3):
+        driver.send(nominated(a_workload(f"small{number}", gpus=1, queue="owner")))
+
+    placed = [driver.placement(f"small{number}").pods[0].node for number in range(2)]
+    assert [*nodes["second"], *nodes["second"]] == placed
+    assert State.QUEUED is driver.state("small2"), "it borrows"
+
+
 def test_who_borrowed_takes_nodes_that_are_kept_for_borrowers_once_it_is_owed():
     driver = Driver()
     driver.send(a_quota("all", gpus=20, kind="cohort"), reported(a_node("n1", gpus=1)))

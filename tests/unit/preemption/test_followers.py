@@ -12,7 +12,7 @@ from shared.core.model import Level, TopologyRequest
 from shared.core.quota.queue_policy import QueuePolicy
 from shared.core.value import replace as changed
 from shared.events.plans import EvictionPlanAccepted
-from shared.events.pods import PodsResized, PodsRunning
+from shared.events.pods import PodsGone, PodsResized, PodsRunning
 from shared.events.quotas import NominationWithdrawn
 from shared.events.workloads import CancelWorkload, PlacementRefused, WorkloadResized
 from tests.support.placement_driver import a_workload, command, kinds, nominated, pod_fact
@@ -65,20 +65,35 @@ def test_an_elastic_gang_is_asked_once_for_all_equals_that_wait():
     assert ({}, {}) == (cell.handler.memory.flights, cell.handler.memory.followers)
 
 
-def test_it_gives_up_no_more_than_its_surplus_and_nobody_else_goes_for_those_behind():
+@pytest.mark.parametrize(
+    ("waiting", "kept", "followers"),
+    [
+        pytest.param(12, 2, 11, id="its surplus suffices"),
+        pytest.param(16, 0, 12, id="it goes whole for the next, at once and not a grace later"),
+    ],
+)
+def test_a_gang_gives_up_its_surplus_and_goes_whole_where_that_is_too_little(
+    waiting: int, kept: int, followers: int
+):
     cell = Cell(nodes=3)
     cell.queue("owner", 24)
     cell.queue("borrower", 0)
     elastic(cell)
-    cell.run("whole", "borrower", gpus=8, team="blue")
-    ask_all(cell, SINGLES)
+    cell.run("dearer", "borrower", gpus=8, team="blue")
+    ask_all(cell, SINGLES[:waiting])
+    began = began_ms(cell)
 
     cell.turn(1)
 
-    first, *others = cell.plans
-    assert (2, 11) == (first.victims[0].pods_kept, first.followers)
-    assert ["whole"] == [one.victims[0].workload_id for one in others]
-    assert 0 == others[0].followers, "who goes whole goes for one"
+    (plan,) = cell.plans
+    (victim,) = plan.victims
+    assert ("e", kept, followers) == (victim.workload_id, victim.pods_kept, plan.followers)
+    assert victim.lost_gpu_ms == (8 - kept) * 2 * (cell.driver.now_ms - began)
+    if kept:
+        shrink(cell, 1, kept)
+    else:
+        cell.send(pod_fact(PodsGone, "e", cell.driver.record("e").attempt))
+    assert {State.PLACED} == {cell.driver.state(name) for name in SINGLES[:waiting]}
 
 
 def test_a_crowd_for_which_somebody_would_have_to_go_whole_is_made_smaller():
@@ -94,10 +109,10 @@ def test_a_crowd_for_which_somebody_would_have_to_go_whole_is_made_smaller():
     cell.turn(1)
 
     first = cell.plans[0]
-    assert ("s0", ["e"], 2) == (
+    assert ("s0", ["e"], 3) == (
         first.workload_id, [one.workload_id for one in first.victims], first.followers
-    ), "two at once, and one beside them"  # fmt: skip
-    assert all(one.victims[0].workload_id.startswith("dear") for one in cell.plans[1:])
+    ), "two at once, and two join them, for the last of whom it goes whole"  # fmt: skip
+    assert ["dear0"] == [one.victims[0].workload_id for one in cell.plans[1:]]
 
 
 @pytest.mark.parametrize("pods", [2, 3])

@@ -7,6 +7,7 @@ from msgspec.structs import replace as changed
 
 from shared.core.decision import Reason
 from shared.core.lifecycle import State
+from shared.core.preemption.plan import NoEviction, Obstacle
 from shared.core.quota.queue_policy import QueuePolicy, Reclaim
 from shared.core.value import replace
 from shared.events.nodes import (
@@ -390,6 +391,58 @@ def test_what_is_owed_takes_a_node_that_is_kept_for_who_borrows():
     plans = cell.decide(list(cell.handler.due(cell.driver.now_ms)))
 
     assert [("p", "a")] == [(one.workload_id, one.victims[0].workload_id) for one in plans]
+
+
+def a_cell_with_a_guest(kept_gpus: int) -> Cell:
+    """A borrower has one workload on the node that is kept for its guest, two on the other."""
+    cell = Cell(nodes=2)
+    cell.queue("owner", 16)
+    cell.queue("borrower", 0)
+    cell.queue("third", 0)
+    cell.run("kept", "borrower", gpus=kept_gpus)
+    for name in ("filler", "other"):
+        cell.run(name, "borrower", gpus=4)
+    cell.ask("guest", "borrower", gpus=8)
+    return cell
+
+
+def keep_node_of(cell: Cell, workload_id: str) -> None:
+    node = cell.driver.placement(workload_id).pods[0].node
+    cell.hear(NodesKept(kept=(KeptFor(workload_id="guest", pin=1, nodes=(node,)),)))
+
+
+@pytest.mark.parametrize(
+    ("queue", "going"),
+    [
+        pytest.param("owner", ["kept"], id="what is owed goes where less is lost"),
+        pytest.param("third", ["filler", "other"], id="who borrows too leaves it alone"),
+    ],
+)
+def test_nodes_that_are_kept_for_who_borrows_are_looked_at_for_what_is_owed(
+    queue: str, going: list[str]
+):
+    cell = a_cell_with_a_guest(8)
+    cell.ask("p", queue, gpus=8)
+    keep_node_of(cell, "kept")
+
+    (plan,) = cell.decide(list(cell.handler.due(cell.driver.now_ms)))
+
+    assert going == [one.workload_id for one in plan.victims]
+
+
+def test_nobody_goes_for_what_is_owed_where_it_fits_on_a_node_that_is_kept_for_who_borrows():
+    cell = a_cell_with_a_guest(2)
+    cell.run("more", "borrower", gpus=4)
+    cell.hear(nominated(a_workload("p", queue="owner", gpus=2)))
+    keep_node_of(cell, "kept")
+    planner = cell.handler.planner
+    cell.handler.world.refresh()
+
+    answer = planner._searching.search(planner._searching.request("p"), cell.driver.now_ms)
+
+    assert isinstance(answer, NoEviction)
+    assert answer.obstacle is Obstacle.FITS
+    assert answer.placement is not None
 
 
 def test_debts_are_heard_once_and_nobody_goes_for_an_equal_share():
