@@ -12,8 +12,9 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from services.gateway.door import Call, Door
+from services.gateway.levels import level_of, owned_only
 from services.gateway.neighbours import frees_next, place_in_queue
-from services.gateway.queue_standing import budgets, resources
+from services.gateway.queue_standing import budgets
 from services.gateway.queue_use import use_by_queue
 from services.gateway.queue_views import BudgetSpent
 from services.gateway.quota_tree import (
@@ -25,7 +26,6 @@ from services.gateway.quota_tree import (
 )
 from services.gateway.turn import Shares, owed, owing, owned_flavor, turn_view
 from services.gateway.why_views import Freeing, LimitLevel, OwedTurn, QueuePlace
-from shared.core.amounts import FIELDS, Amount, short_units
 from shared.core.charges import least_amount
 from shared.core.decision import Reason, Refusal
 from shared.core.lifecycle import State
@@ -94,8 +94,9 @@ async def around(door: Door, call: Call, row: Mapping[str, Any], reason: str) ->
     blocked = {flavor: found for flavor, found in blockers.items() if found is not None}
     totals = _of_tree(door, tree, Totals)
     strict = queue.document is not None and queue.document.strict
+    budget = await _nearly_spent(door, queue)
     levels = tuple(
-        _level(totals, node, flavor, blocked.get(flavor))
+        level_of(totals, node, flavor, blocked.get(flavor), owned_only=owned_only(budget))
         for flavor in flavors
         for node in queue.path()
     )
@@ -110,7 +111,6 @@ async def around(door: Door, call: Call, row: Mapping[str, Any], reason: str) ->
     frees = () if reason in UNFREED else await frees_next(door, call, flavors, below)
     spot = tuple(await spot_left_out(door, queue, spec))
     beyond = out_of_reach(queue, flavors, request)
-    budget = await _nearly_spent(door, queue)
     shared = Around(place, levels, frees, refusal, beyond, spot_left_out=spot, budget=budget)
     if not flavors or reason in UNSHARED:
         return shared
@@ -150,26 +150,3 @@ async def _nearly_spent(door: Door, queue: QuotaNode) -> BudgetSpent | None:
 
 def _waits(rows: Sequence[Mapping[str, Any]], priority: int) -> bool:
     return any(row["state"] == State.QUEUED.value and row["priority"] == priority for row in rows)
-
-
-def _level(
-    totals: Totals, node: QuotaNode, flavor: str, blocked: tuple[QuotaNode, Amount] | None
-) -> LimitLevel:
-    total = totals.of(node, flavor)
-    blocks = blocked is not None and node is blocked[0]
-    limit, taken = node.limits_in(flavor).ceiling, node.taken(flavor)
-    short = short_units(blocked[1], taken, limit) if blocked and blocks else ()
-    return LimitLevel(
-        name=node.name,
-        kind="queue" if node.is_queue else "cohort",
-        flavor=flavor,
-        nominal=resources(node.nominal(flavor)),
-        used=resources(node.charged(flavor)),
-        available=resources(node.available(flavor)),
-        borrowed=resources(node.borrowed(flavor)),
-        lent=resources(node.lent(flavor)),
-        total_nominal=resources(total.nominal),
-        total_used=resources(total.used),
-        blocks=blocks,
-        lacks=tuple(FIELDS[index] for index in short),
-    )

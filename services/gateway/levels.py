@@ -1,0 +1,62 @@
+"""What each level of the quota tree says to one that waits: a queue, and the cohorts above it."""
+
+from __future__ import annotations
+
+from services.gateway.queue_standing import resources
+from services.gateway.queue_views import BudgetSpent
+from services.gateway.why_views import LimitLevel
+from shared.core.amounts import FIELDS, Amount, short_units
+from shared.core.quota.budget import FULL_PERCENT
+from shared.core.quota.limits import least
+from shared.core.quota.totals import Totals
+from shared.core.quota.tree import QuotaNode
+from shared.core.team_policy import AtLimit
+from shared.core.units import UNLIMITED
+
+
+def level_of(
+    totals: Totals,
+    node: QuotaNode,
+    flavor: str,
+    blocked: tuple[QuotaNode, Amount] | None,
+    *,
+    owned_only: bool,
+) -> LimitLevel:
+    """One level; `blocked` is where quota is short, and what it would have to count there."""
+    total = totals.of(node, flavor)
+    blocks = blocked is not None and node is blocked[0]
+    limit, taken = node.limits_in(flavor).ceiling, node.taken(flavor)
+    short = short_units(blocked[1], taken, limit) if blocked and blocks else ()
+    return LimitLevel(
+        name=node.name,
+        kind="queue" if node.is_queue else "cohort",
+        flavor=flavor,
+        nominal=resources(node.nominal(flavor)),
+        used=resources(node.charged(flavor)),
+        available=resources(_available(node, flavor, owned_only=owned_only)),
+        borrowed=resources(node.borrowed(flavor)),
+        lent=resources(node.lent(flavor)),
+        total_nominal=resources(total.nominal),
+        total_used=resources(total.used),
+        blocks=blocks,
+        lacks=tuple(FIELDS[index] for index in short),
+    )
+
+
+def owned_only(budget: BudgetSpent | None) -> bool:
+    """Whether a team with this budget may borrow nothing until the month ends."""
+    if budget is None or budget.percent < FULL_PERCENT:
+        return False
+    return budget.at_limit == AtLimit.NOMINAL
+
+
+def _available(node: QuotaNode, flavor: str, *, owned_only: bool) -> Amount:
+    """What may be taken there; of a queue that may not borrow no more than it owns."""
+    found = node.available(flavor)
+    if not owned_only or not node.is_queue:
+        return found
+    gpu, cpu, memory = (
+        owned if owned >= UNLIMITED else max(0, owned - taken)
+        for owned, taken in zip(node.owned(flavor), node.taken(flavor), strict=True)
+    )
+    return least(found, (gpu, cpu, memory))
