@@ -28,7 +28,7 @@ STEPS: Final = GPU_MILLI // MILLI_STEP
 SIZES_MAX: Final = 24
 """Sizes of shares that are priced, the most asked for first; others are worth what they hold."""
 ROUNDS_MAX: Final = 64
-"""Patterns that may come in: three times what 24 sizes were seen to need. Some 20 ms at most."""
+"""Patterns that may come in: 20 sizes were seen to need 44. Some 15 ms at most."""
 TOLERANCE: Final = 1e-7
 KEPT: Final = 16
 """Mixes whose values are kept: kinds of nodes come and go more often than the mix changes."""
