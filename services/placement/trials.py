@@ -236,7 +236,10 @@ class Trials:
         return self.resting.passes(record, self._class(record))
 
     def _place(self, record: Record) -> Placement | Refusal:
-        """What is owed takes the nodes that are kept for borrowers, if no others will do."""
+        """What is owed takes the nodes that are kept for borrowers, if no others will do.
+
+        Before it borrows elsewhere: that would be taken back, and these nodes it owns.
+        """
         desk, headroom = self._desk, self._desk.turns.headroom(record)
         pins = desk.promises.pins_for(record, desk.now_ms)
         request = PlacementRequest(
@@ -251,11 +254,25 @@ class Trials:
                 answer = place(desk.cluster, request)
             if isinstance(answer, Placement):
                 return answer
-        answer = place(desk.cluster, request)
-        if not desk.promises.standing or not isinstance(answer, Refusal):
-            return answer
-        more = desk.pins_for(record)
-        return answer if more == pins else place(desk.cluster, replaced(request, pins=more))
+        if not desk.promises.standing:
+            return place(desk.cluster, request)
+        tries = self._tries(record, request)
+        answer = place(desk.cluster, next(tries))
+        while isinstance(answer, Refusal) and (tried := next(tries, None)) is not None:
+            answer = place(desk.cluster, tried)
+        return answer
+
+    def _tries(self, record: Record, request: PlacementRequest) -> Iterator[PlacementRequest]:
+        """Without, then with what is kept for borrowers; first where it borrows nothing itself."""
+        flavors, choices = request.flavors, [request.flavors]
+        if len(flavors) > 1:
+            owned = self._desk.turns.owned_of(record, flavors)
+            choices = [owned, flavors] if 0 < len(owned) < len(flavors) else choices
+        for each in choices:
+            yield replaced(request, flavors=each)
+            more = self._desk.pins_for(record)
+            if more != request.pins:
+                yield replaced(request, flavors=each, pins=more)
 
     def _refused(self, record: Record, refusal: Refusal) -> None:
         if _is_next(record):  # its queue owns room for it: quota waits for an answer by now

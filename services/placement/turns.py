@@ -17,7 +17,15 @@ from shared.core.amounts import Amount, amount, resources
 from shared.core.backfill.promise import Promise
 from shared.core.nomination.flavor_choice import in_order_of_use
 from shared.core.quota.attainable import Attainable
-from shared.core.quota.fair_share import Rank, Start, arrears, borrowers, borrows, rank
+from shared.core.quota.fair_share import (
+    Rank,
+    Start,
+    arrears,
+    borrowers,
+    borrows,
+    rank,
+    within_nominal,
+)
 from shared.core.quota.limits import least
 from shared.core.quota.usage_history import decayed
 from shared.core.units import Resources
@@ -220,6 +228,11 @@ class Turns:
             ordered = in_order_of_use(node, flavors, record.least, borrow_before_preempt=before)
             return {flavor: usage.headroom(queue, flavor) for flavor in ordered}
         return {flavor: usage.headroom(queue, flavor) for flavor in flavors}
+
+    def owned_of(self, record: Record, flavors: Iterable[str]) -> tuple[str, ...]:
+        """Of these flavors those in which its queue owns enough for it."""
+        node = self._usage.tree.node(record.workload.queue)
+        return tuple(one for one in flavors if within_nominal(node, one, record.least))
 
     def may_have(self) -> Callable[[str], Sequence[str]]:
         """In which flavors time may bring a workload its quota; good until something changes.

@@ -310,6 +310,30 @@ def test_nodes_are_kept_in_a_flavor_in_which_it_can_have_its_quota():
     assert (FLAVOR, "l40s") == (before and before.flavor, after and after.flavor)
 
 
+def test_what_is_owed_takes_kept_nodes_of_its_own_flavor_before_it_borrows_in_another():
+    driver = Driver()
+    owners = {FLAVOR: "mine", "l40s": "others"}
+    driver.send(a_quota("all", gpus=0, kind="cohort", flavors=owners))
+    for number, (flavor, queue) in enumerate(owners.items()):
+        limits = tuple(
+            FlavorQuota(flavor=one, nominal=gpu_limit(8 * (one == flavor))) for one in owners
+        )
+        quota = replace(a_quota(queue, parent="all"), flavors=limits)
+        driver.send(quota, reported(a_node(f"n{number}", flavor=flavor)))
+    runs = a_workload("runs", gpus=6, queue="others", expected_duration_seconds=600)
+    driver.send(nominated(runs))
+    driver.send(pod_fact(PodsRunning, "runs"))
+    driver.send(nominated(a_workload("next", gpus=8, queue="others", expected_duration_seconds=9)))
+    assert driver.handler.desk.promises.of("next") is not None
+
+    for number in range(3):
+        small = a_workload(f"small{number}", gpus=1, queue="mine")
+        driver.send(nominated(small, flavors=list(owners)))
+
+    placed = [driver.placement(f"small{number}").flavor for number in range(3)]
+    assert [FLAVOR, FLAVOR, "l40s"] == placed, "two were free, and it owns them"
+
+
 def test_heads_of_one_flavor_leave_other_flavors_their_promises():
     """Eight nodes of each, all in use: three starts are promised in each, and no fourth."""
     driver = Driver()
