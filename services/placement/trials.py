@@ -264,15 +264,14 @@ class Trials:
 
     def _tries(self, record: Record, request: PlacementRequest) -> Iterator[PlacementRequest]:
         """Without, then with what is kept for borrowers; first where it borrows nothing itself."""
-        flavors, choices = request.flavors, [request.flavors]
-        if len(flavors) > 1:
-            owned = self._desk.turns.owned_of(record, flavors)
-            choices = [owned, flavors] if 0 < len(owned) < len(flavors) else choices
-        for each in choices:
-            yield replaced(request, flavors=each)
-            more = self._desk.pins_for(record)
-            if more != request.pins:
-                yield replaced(request, flavors=each, pins=more)
+        owned = self._desk.turns.owned_of(record, request.flavors)
+        mixed = 0 < len(owned) < len(request.flavors)
+        if mixed and (more := self._desk.pins_for(record)) != request.pins:
+            yield replaced(request, flavors=owned)
+            yield replaced(request, flavors=owned, pins=more)
+        yield request
+        if (more := self._desk.pins_for(record)) != request.pins:
+            yield replaced(request, pins=more)
 
     def _refused(self, record: Record, refusal: Refusal) -> None:
         if _is_next(record):  # its queue owns room for it: quota waits for an answer by now
