@@ -7,7 +7,6 @@ from services.gateway.queue_views import BudgetSpent
 from services.gateway.why_views import LimitLevel
 from shared.core.amounts import FIELDS, Amount, short_units
 from shared.core.quota.budget import FULL_PERCENT
-from shared.core.quota.limits import least
 from shared.core.quota.totals import Totals
 from shared.core.quota.tree import QuotaNode
 from shared.core.team_policy import AtLimit
@@ -56,7 +55,7 @@ def _available(node: QuotaNode, flavor: str, *, owned_only: bool) -> Amount:
     if not owned_only or not node.is_queue:
         return found
     gpu, cpu, memory = (
-        owned if owned >= UNLIMITED else max(0, owned - taken)
-        for owned, taken in zip(node.owned(flavor), node.taken(flavor), strict=True)
+        left if owned >= UNLIMITED else min(left, spare)
+        for left, owned, spare in zip(found, node.owned(flavor), node.spare(flavor), strict=True)
     )
-    return least(found, (gpu, cpu, memory))
+    return gpu, cpu, memory

@@ -281,9 +281,8 @@ class Turns:
     def _own(self, queue: str, flavor: str) -> Resources:
         """What is left of the queue's own quota."""
         node = self._usage.tree.node(queue)
-        owned, taken = node.owned(flavor), node.taken(flavor)
-        left = (owned[0] - taken[0], owned[1] - taken[1], owned[2] - taken[2])
-        gpu, cpu, memory = least(left, amount(self._usage.headroom(queue, flavor)))
+        room = amount(self._usage.headroom(queue, flavor))
+        gpu, cpu, memory = least(node.spare(flavor), room)
         return Resources(gpu_milli=max(0, gpu), cpu_milli=max(0, cpu), memory_mib=max(0, memory))
 
     def writes(self) -> Sequence[Write]:
