@@ -44,7 +44,7 @@ def fill(random: Random, services: Services, gpus: int) -> None:
     services.wait(5)
 
 
-@settings(slow, derandomize=True)  # of 1,000 histories two need a second grace
+@settings(slow, derandomize=True)  # of 1,000 histories four need a second grace
 @example(seed=28).via("a gang that gave up its surplus had to go whole, a grace later")
 @example(seed=97).via("the surplus of a gang lay on nodes that were kept for a borrower")
 @example(seed=1121).via("two promised nodes were kept as if both starts were owed")
