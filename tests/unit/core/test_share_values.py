@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
 import numpy as np
@@ -18,6 +19,10 @@ from tests.support.placing import cluster, node, pods, request, share, whole, wo
 
 OPENB = {810: 35, 470: 24, 320: 11, 650: 8, 230: 5, 460: 4}
 """Shares of the openb trace by milli-GPU, in percent (placement.md 1)."""
+
+WHOLE_TRACE = {5: 8, 11: 29, 16: 128, 22: 100, 23: 225, 27: 7, 29: 1, 32: 510, 33: 10, 35: 16}
+WHOLE_TRACE |= {37: 71, 44: 5, 46: 218, 47: 1187, 48: 33, 55: 115, 59: 122, 65: 383, 81: 1713}
+"""Its shares in hundredths of a GPU, as a mix counts them after 25,000 pods."""
 
 
 def counts_of(asked: dict[int, int]) -> dict[PodClass, int]:
@@ -117,6 +122,24 @@ def test_prices_that_are_not_finished_still_make_a_whole_gpu_worth_one(
     share_values._values.cache_clear()
     assert values[STEPS] == 1000
     assert values.max() == 1000
+
+
+def test_prices_begin_near_the_optimum_so_that_few_patterns_are_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searches = []
+    dearest = share_values._dearest
+
+    def counted(sizes: Sequence[int], prices: Sequence[float]) -> tuple[list[float], list[int]]:
+        searches.append(prices)
+        return dearest(sizes, prices)
+
+    monkeypatch.setattr(share_values, "_dearest", counted)
+    share_values._values.cache_clear()
+
+    rest_values(counts_of({10 * size: count for size, count in WHOLE_TRACE.items()}))
+
+    assert len(searches) <= 12, "33 from patterns of one size alone"
 
 
 def teach(fleet: Cluster, asked: dict[int, int], whole_gpus: int = 0) -> None:
