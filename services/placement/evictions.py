@@ -92,7 +92,7 @@ class Evictions:
                 leaving.append((victim.workload, part))
         for workload, placement in leaving:
             desk.usage.release(workload.queue, placement.flavor, placement.charge)
-        headroom = {flavor: desk.usage.headroom(queue, flavor)}
+        headroom = {flavor: desk.turns.room(record, flavor)}
         for workload, placement in leaving:
             desk.usage.charge(workload.queue, placement.flavor, placement.charge)
         request = PlacementRequest(
@@ -184,7 +184,7 @@ class Evictions:
         desk, workload = self._desk, record.workload
         reservation = desk.reservations.drop(workload.id)
         placement = reservation.placement
-        headroom = desk.usage.headroom(workload.queue, placement.flavor)
+        headroom = desk.turns.room(record, placement.flavor)
         # Nobody withdraws a nomination of who moves: it has none.
         shut = not desk.usage.names(workload.queue, placement.flavor)
         fits = not shut and placement.charge.fits_in(headroom)

@@ -77,6 +77,7 @@ def _lawful(
         flavor=plan.flavor,
         now_ms=desk.now_ms,
         straddling=True,
+        owned_only=record.nomination is not None and record.nomination.within_nominal,
     )
     taken: list[tuple[PlannedVictim, Occupant, Amount]] = []
     for victim, occupant, gives in _leaving(desk, plan, workload.queue):

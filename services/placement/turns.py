@@ -220,14 +220,19 @@ class Turns:
         assert record.nomination is not None
         usage, queue = self._usage, record.workload.queue
         flavors = [one for one in record.nomination.flavors if usage.names(queue, one)]
-        if record.nomination.within_nominal:
-            return {flavor: self._own(queue, flavor) for flavor in flavors}
-        if len(flavors) > 1:
+        if len(flavors) > 1 and not record.nomination.within_nominal:
             node = usage.tree.node(queue)
             before = node.document is None or node.document.policy.borrow_before_preempt
             ordered = in_order_of_use(node, flavors, record.least, borrow_before_preempt=before)
             return {flavor: usage.headroom(queue, flavor) for flavor in ordered}
-        return {flavor: usage.headroom(queue, flavor) for flavor in flavors}
+        return {flavor: self.room(record, flavor) for flavor in flavors}
+
+    def room(self, record: Record, flavor: str) -> Resources:
+        """What it may be charged in one flavor: of its queue's own, where that may not borrow."""
+        queue = record.workload.queue
+        if record.nomination is not None and record.nomination.within_nominal:
+            return self._own(queue, flavor)
+        return self._usage.headroom(queue, flavor)
 
     def owned_of(self, record: Record, flavors: Iterable[str]) -> tuple[str, ...]:
         """Of these flavors those in which its queue owns enough for it."""

@@ -62,6 +62,8 @@ class Offer(msgspec.Struct, array_like=True, frozen=True):
     nomination: int
     order_key: tuple[int, ...]
     flavors: tuple[str, ...]
+    within_nominal: bool = False
+    """Its queue may not borrow for it."""
 
 
 class Stand(msgspec.Struct, array_like=True):
@@ -165,7 +167,9 @@ class Memory:
         if workload.id in self._over or (known and known.nomination > fact.nomination):
             return
         flavors = tuple(one.flavor for one in fact.flavors)
-        offer = Offer(_lean(workload), fact.nomination, fact.order_key, flavors)
+        offer = Offer(
+            _lean(workload), fact.nomination, fact.order_key, flavors, fact.within_nominal
+        )
         self.offers[workload.id] = offer
         self.journal.put(OFFER, workload.id, offer)
         self.dirty[workload.id] = None

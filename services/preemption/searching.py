@@ -37,6 +37,7 @@ class Searching:
             flavors=offer.flavors,
             headroom={},
             pins=tuple(one.pin for one in kept if one.workload_id == workload_id),
+            owned_only=offer.within_nominal,
         )
 
     def search(self, request: PlacementRequest, now_ms: int) -> EvictionPlan | NoEviction:

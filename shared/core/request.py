@@ -20,5 +20,8 @@ class PlacementRequest:
     """Quota still free in each flavor: the charge must fit; a flavor not named has none."""
     pins: tuple[int, ...] = ()
     """Promises whose nodes it may use (core/backfill/backfill.py)."""
+    owned_only: bool = False
+    """Its queue may not borrow for it: who is asked for victims reads this, `headroom` says it to
+    placement."""
     asked_before: bool = False
     """It was refused before: refused again, it is no new demand (core/learned_counts.py)."""

@@ -158,16 +158,24 @@ class Scene:
         )
 
     def choose(
-        self, work: Workload, rules: Rules | None = None, limits: Limits | None = None
+        self,
+        work: Workload,
+        rules: Rules | None = None,
+        limits: Limits | None = None,
+        *,
+        owned_only: bool = False,
     ) -> EvictionPlan | NoEviction:
         """Whom to evict for `work`; nothing may be left changed."""
         before = self.cluster.digest()
         used = self._used()
+        headroom = {"a100": UNBOUNDED}
         found = choose_victims(
             self.cluster,
             self.tree,
             self.occupants,
-            PlacementRequest(workload=work, flavors=("a100",), headroom={"a100": UNBOUNDED}),
+            PlacementRequest(
+                workload=work, flavors=("a100",), headroom=headroom, owned_only=owned_only
+            ),
             rules or Rules(),
             now_ms=NOW_MS,
             limits=limits,

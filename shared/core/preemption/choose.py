@@ -87,6 +87,7 @@ def choose_victims(
                 flavor=flavor,
                 now_ms=now_ms,
                 straddling=straddling,
+                owned_only=request.owned_only,
             )
             search = Search(cluster, occupants, gang, judge, limits or Limits())
             if not straddling and (placement := search.fits()) is not None:

@@ -55,7 +55,13 @@ class MovingSearch:
         self._state, self._request = state, request
         charge = least_amount(workload.spec)
         self._judge = judge = Judge(
-            state.tree, state.rules, workload, charge, flavor=flavor, now_ms=state.now_ms
+            state.tree,
+            state.rules,
+            workload,
+            charge,
+            flavor=flavor,
+            now_ms=state.now_ms,
+            owned_only=request.owned_only,
         )
         self._screen = Screen(state.occupants, judge)
         team = workload.team

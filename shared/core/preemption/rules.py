@@ -89,6 +89,7 @@ class Judge:
         flavor: str,
         now_ms: int,
         straddling: bool = False,
+        owned_only: bool = False,
     ) -> None:
         self.rules = rules
         self.preemptor = preemptor
@@ -96,7 +97,9 @@ class Judge:
         self.flavor = flavor
         self.now_ms = now_ms
         self._straddling = straddling
-        self.standing = Standing(tree, preemptor.queue, charge, flavor)
+        self.standing = Standing(
+            tree, preemptor.queue, charge, flavor, owned_only=owned_only
+        )
         self._lost: dict[str, int] = {}
         """By team: the work that those taken lose."""
 

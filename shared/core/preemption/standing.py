@@ -16,8 +16,12 @@ from shared.core.quota.tree import NOTHING, QuotaNode, QuotaTree
 class Standing:
     """One queue that wants `charge` in one flavor of `tree`, which those taken are gone from."""
 
-    def __init__(self, tree: QuotaTree, queue: str, charge: Amount, flavor: str) -> None:
+    def __init__(
+        self, tree: QuotaTree, queue: str, charge: Amount, flavor: str, *, owned_only: bool = False
+    ) -> None:
+        """With `owned_only` the queue may not borrow for it."""
         self.tree = tree
+        self.owned_only = owned_only
         self.queue = tree.node(queue)
         self.charge = charge
         self.flavor = flavor
@@ -52,12 +56,15 @@ class Standing:
     def short(self, charge: Amount) -> tuple[QuotaNode, Amount] | None:
         """The first node that may not have `charge` beside its use, and what it lacks.
 
-        For want of quota; or because somebody else below it goes, and it would borrow more than
+        For want of quota, of its own where it may not borrow; or because somebody else below it goes, and it would borrow more than
         before: nobody is evicted so that those who share a queue or cohort borrow more.
         """
         blocked = self.tree.blocked_by(self.queue, self.flavor, charge)
         if blocked is not None:
             return blocked, _lacking(charge, blocked.available(self.flavor))
+        lacks = _lacking(charge, self.queue.spare(self.flavor)) if self.owned_only else NOTHING
+        if any(lacks):
+            return self.queue, lacks
         if not self._gone_below:
             return None
         self.tree.charge(self.queue.name, self.flavor, charge)

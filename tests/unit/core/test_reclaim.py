@@ -153,3 +153,36 @@ def test_what_is_owed_waits_for_no_cooldown_but_others_go_first() -> None:
 
     assert victims(alone) == ["a"]
     assert victims(beside) == ["b"]
+
+
+def test_who_may_not_borrow_has_nobody_evicted_to_borrow() -> None:
+    full = Scene(placing.node("n0", gpus=4))
+    full.queue("q")
+    full.queue("other")
+    full.queue("lender", nominal=4)
+    for name in "abcd":
+        full.put(name, queue="other")
+
+    assert len(victims(full.choose(waiting("p", 1)))) == 1, "its share is smaller"
+    assert isinstance(full.choose(waiting("p", 1), owned_only=True), NoEviction)
+
+
+def test_who_may_not_borrow_takes_back_what_his_queue_owns() -> None:
+    full = Scene(placing.node("n0", gpus=4))
+    full.queue("q", nominal=2)
+    full.queue("other", nominal=2)
+    full.put("a", 2, queue="other", ran_ms=1000)
+    full.put("b", 2, queue="other")
+
+    assert victims(full.choose(waiting("p", 2), owned_only=True)) == ["a"]
+    assert isinstance(full.choose(waiting("p", 3), owned_only=True), NoEviction)
+
+
+def test_who_may_not_borrow_may_take_the_place_of_a_lower_priority_of_his_queue() -> None:
+    full = Scene(placing.node("n0", gpus=4))
+    full.queue("q", nominal=2)
+    full.queue("other", nominal=2)
+    full.put("mine", 2)
+    full.put("theirs", 1, queue="other")
+
+    assert victims(full.choose(waiting("p", 2, priority=5), owned_only=True)) == ["mine"]
