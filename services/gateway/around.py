@@ -95,8 +95,9 @@ async def around(door: Door, call: Call, row: Mapping[str, Any], reason: str) ->
     totals = _of_tree(door, tree, Totals)
     strict = queue.document is not None and queue.document.strict
     budget = await _nearly_spent(door, queue)
+    own = owned_only(budget, queue, spec)
     levels = tuple(
-        level_of(totals, node, flavor, blocked.get(flavor), owned_only=owned_only(budget))
+        level_of(totals, node, flavor, blocked.get(flavor), owned_only=own)
         for flavor in flavors
         for node in queue.path()
     )

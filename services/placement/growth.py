@@ -123,7 +123,7 @@ class Growth:
         queue, flavor = record.workload.queue, placement.flavor
         added = None
         if wanted is not None and flavor not in wanted and desk.usage.names(queue, flavor):
-            room = desk.usage.headroom(queue, flavor)
+            room = desk.turns.room(record, flavor)
             headroom = {flavor: desk.kept_quota.limit(record, flavor, room)}
             request = PlacementRequest(workload=record.sized, flavors=(flavor,), headroom=headroom)
             added = grow(desk.cluster, request, placement)

@@ -229,10 +229,15 @@ class Turns:
 
     def room(self, record: Record, flavor: str) -> Resources:
         """What it may be charged in one flavor: of its queue's own, where that may not borrow."""
-        queue = record.workload.queue
-        if record.nomination is not None and record.nomination.within_nominal:
-            return self._own(queue, flavor)
-        return self._usage.headroom(queue, flavor)
+        queue, nomination = record.workload.queue, record.nomination
+        own = nomination.within_nominal if nomination else self._keeps_all(record)
+        return self._own(queue, flavor) if own else self._usage.headroom(queue, flavor)
+
+    def _keeps_all(self, record: Record) -> bool:
+        """Of one that runs: whether nobody could take back what its queue borrows for it."""
+        document = self._usage.tree.node(record.workload.queue).document
+        may_borrow = document is not None and document.policy.unevictable_may_borrow
+        return not (may_borrow or record.workload.spec.preemptible)
 
     def owned_of(self, record: Record, flavors: Iterable[str]) -> tuple[str, ...]:
         """Of these flavors those in which its queue owns enough for it."""

@@ -42,6 +42,8 @@ class Choice(NamedTuple):
     preferred: tuple[tuple[str, int], ...] = ()
     """(product, weight): a larger one first."""
     interruptible: bool = False
+    evictable: bool = True
+    """Who is not gives back nothing that he borrowed, so he borrows nothing (docs/adr/0056)."""
 
 
 ANY: Final = Choice()
@@ -53,6 +55,7 @@ def choice_of(spec: WorkloadSpec) -> Choice:
         products=spec.gpu_choice.products,
         preferred=tuple(sorted(spec.gpu_choice.preferred_products.items())),
         interruptible=spec.preemptible and spec.checkpoint_interval_seconds is not None,
+        evictable=spec.preemptible,
     )
 
 

@@ -24,7 +24,7 @@ from shared.core.nomination.flavor_choice import FlavorKind
 from shared.core.nomination.line import Line
 from shared.core.nomination.next_of_own import could_be_next
 from shared.core.nomination.pending import Pending, Phase
-from shared.core.nomination.permission import NO_ROOM, Permissions
+from shared.core.nomination.permission import NO_ROOM, Permissions, unevictable_may_borrow
 from shared.core.nomination.settling import Settling
 from shared.core.nomination.telling import Teller
 from shared.core.nomination.turns import Use
@@ -112,9 +112,12 @@ class Nominator:
         before = known.root.name if known is not None else document.name
         line = self.lines.get(document.name)
         strict = line is not None and line.strict
+        may_borrow = line is not None and unevictable_may_borrow(line)
         node, problem = self.tree.apply(document)
         if node is not None:
-            if line is not None and line.strict != strict:
+            if line is not None and (
+                line.strict != strict or unevictable_may_borrow(line) != may_borrow
+            ):
                 give_anew(line)
             self._permissions.changed()
             self._agenda.tree_changed(before, node.root.name)

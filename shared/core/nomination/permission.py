@@ -24,6 +24,7 @@ from shared.core.nomination.pending import Pending
 from shared.core.nomination.room_by_eviction import Hope
 from shared.core.quota.budget import Restriction
 from shared.core.quota.fair_share import within_nominal
+from shared.core.quota.limits import least
 from shared.core.quota.tree import NOTHING, QuotaTree
 from shared.core.team_policy import AtLimit
 from shared.core.units import UNLIMITED
@@ -68,9 +69,13 @@ class Permissions:
         return known != restriction
 
     def within_nominal(self, line: Line) -> bool:
-        """Whether the queue may not borrow now."""
+        """Whether the queue may not borrow now, by the budget of its team."""
         found = self._restriction(line)
         return found is not None and found.at_limit is AtLimit.NOMINAL
+
+    def owned_only(self, line: Line, choice: Choice) -> bool:
+        """Whether the queue may not borrow for such work now."""
+        return self.within_nominal(line) or not _may_borrow(line, choice)
 
     def by_budget(self, line: Line, members: RequestClass) -> Refusal | None:
         """Why the budget keeps a request from going; None if it does not."""
@@ -97,23 +102,35 @@ class Permissions:
         For the first of the class; no flavor for none.
         """
         flavors, request = self.permitted(line, members), members.request
-        flavor = self._first_with_room(line, flavors, request)
+        owned_only = self.owned_only(line, members.choice)
+        flavor = self._first_with_room(line, flavors, request, owned_only=owned_only)
         if flavor:
             return Room(flavor)
         first = members.lineup.first()
-        return self._hoped_for(line, flavors, request, first.priority if first else 0)
+        priority = first.priority if first else 0
+        return self._hoped_for(line, flavors, request, priority, owned_only=owned_only)
 
     def _hoped_for(
-        self, line: Line, flavors: Sequence[str], request: Amount, priority: int
+        self,
+        line: Line,
+        flavors: Sequence[str],
+        request: Amount,
+        priority: int,
+        *,
+        owned_only: bool,
     ) -> Room:
-        for flavor in self._may_use(line, flavors, request):
+        for flavor in flavors:
+            if owned_only and not self.hope.of_own(line, flavor, request, priority):
+                continue
             if self.hope.of(line, flavor, request, priority):
                 return Room(flavor, by_eviction=True)
         return NO_ROOM
 
     def usable(self, line: Line, members: RequestClass) -> Sequence[str]:
-        """Permitted flavors in which the budget lets it go now."""
-        return self._may_use(line, self.permitted(line, members), members.request)
+        """Permitted flavors in which it may go now: in all, or in those that own enough."""
+        flavors, request = self.permitted(line, members), members.request
+        owned_only = self.owned_only(line, members.choice)
+        return _may_use(line, flavors, request, owned_only=owned_only)
 
     def own_room(self, line: Line, members: RequestClass) -> str:
         """The first usable flavor with room at every level, within what the queue owns."""
@@ -124,18 +141,18 @@ class Permissions:
                 return flavor
         return ""
 
-    def _may_use(self, line: Line, flavors: Sequence[str], request: Amount) -> Sequence[str]:
-        """Those in which the budget lets it go now."""
-        if not self.within_nominal(line):
-            return flavors
-        return [one for one in flavors if within_nominal(line.node, one, request)]
-
     def _first_with_room(
-        self, line: Line, flavors: Sequence[str], request: Amount, *, any_will_do: bool = False
+        self,
+        line: Line,
+        flavors: Sequence[str],
+        request: Amount,
+        *,
+        owned_only: bool,
+        any_will_do: bool = False,
     ) -> str:
         """The first of `flavors` with room for `request`; notes who is kept from above."""
         node, document = line.node, line.node.document
-        flavors = self._may_use(line, flavors, request)
+        flavors = _may_use(line, flavors, request, owned_only=owned_only)
         before = any_will_do or document is None or document.policy.borrow_before_preempt
         for flavor in in_order_of_use(node, flavors, request, borrow_before_preempt=before):
             blocker = self.tree.blocked_by(node, flavor, request)
@@ -148,9 +165,9 @@ class Permissions:
     def _note_above(self, line: Line) -> None:
         self._blocked_above.setdefault(line.node.root.name, {})[line.name] = line
 
-    def borrowable(self, line: Line, flavor: str) -> Amount:
-        """What the queue may borrow there now, beyond what is left of its own."""
-        if line.node.parent is None or self.within_nominal(line):
+    def borrowable(self, line: Line, choice: Choice, flavor: str) -> Amount:
+        """What the queue may borrow there for it now, beyond what is left of its own."""
+        if line.node.parent is None or self.owned_only(line, choice):
             return NOTHING
         left, spare = line.node.available(flavor), line.node.spare(flavor)
         return tuple(  # type: ignore[return-value]  # three again
@@ -165,7 +182,7 @@ class Permissions:
             members.flavors = tuple(
                 flavor
                 for flavor in self._affordable(line, self.matching(line, members.choice))
-                if fits(members.request, NOTHING, line.node.potential(flavor))
+                if fits(members.request, NOTHING, most_of(line, members.choice, flavor))
             )
         return members.flavors
 
@@ -198,8 +215,35 @@ class Permissions:
         least, document, head = line.least, line.node.document, line.head()
         if least is None or document is None or head is None:
             return False
-        flavors = tuple(document.flavors)
+        flavors, owned_only = tuple(document.flavors), self.within_nominal(line)
         return (
-            self._first_with_room(line, flavors, least, any_will_do=True) != ""
-            or self._hoped_for(line, flavors, least, head.priority).flavor != ""
-        )
+            self._first_with_room(line, flavors, least, owned_only=owned_only, any_will_do=True)
+            or self._hoped_for(line, flavors, least, head.priority, owned_only=owned_only).flavor
+        ) != ""
+
+
+def most_of(line: Line, choice: Choice, flavor: str) -> Amount:
+    """What such work may ever have there, all together."""
+    if _may_borrow(line, choice):
+        return line.node.potential(flavor)
+    return least(line.node.owned(flavor), line.node.potential(flavor))
+
+
+def _may_borrow(line: Line, choice: Choice) -> bool:
+    """Whether what it borrows could be taken back, or the queue's policy does not ask for that."""
+    return choice.evictable or unevictable_may_borrow(line)
+
+
+def unevictable_may_borrow(line: Line) -> bool:
+    """Whether the policy of its queue lends also to work that nobody may evict."""
+    document = line.node.document
+    return document is not None and document.policy.unevictable_may_borrow
+
+
+def _may_use(
+    line: Line, flavors: Sequence[str], request: Amount, *, owned_only: bool
+) -> Sequence[str]:
+    """Those in which it may go now."""
+    if not owned_only:
+        return flavors
+    return [one for one in flavors if within_nominal(line.node, one, request)]

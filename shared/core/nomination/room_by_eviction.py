@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from shared.core.amounts import Amount, fits
 from shared.core.nomination.line import Line
 from shared.core.quota.fair_share import borrowed_share, share, within_nominal
+from shared.core.quota.limits import exceeding
 from shared.core.quota.queue_policy import QueuePolicy, Reclaim, WithinQueue
 from shared.core.quota.tree import NOTHING, QuotaNode, QuotaTree
 from shared.core.units import UNLIMITED
@@ -56,6 +57,13 @@ class Hope:
         return counted != hoped and self._could(
             line, flavor, _with_hoped(request, counted), priority
         )
+
+    def of_own(self, line: Line, flavor: str, request: Amount, priority: int) -> bool:
+        """Whether it would own enough, were all of lower priority that it may evict gone."""
+        taken = line.node.taken(flavor)
+        if _policy(line).within_queue is not WithinQueue.NEVER:
+            taken = exceeding(taken, line.use_below(flavor, priority))
+        return fits(request, taken, line.node.owned(flavor))
 
     def _is_owed(
         self, line: Line, flavor: str, request: Amount, beside: Iterable[tuple[Amount, int]]

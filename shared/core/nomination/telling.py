@@ -6,14 +6,15 @@ next. Reasons are told again after a change of rules, and to the head of a stric
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from shared.core.decision import Refusal
 from shared.core.nomination.line import Line, RequestClass
 from shared.core.nomination.pending import Pending
-from shared.core.nomination.permission import Permissions
+from shared.core.nomination.permission import Permissions, most_of
 from shared.core.quota import reasons as quota_reasons
+from shared.core.quota.fair_share import within_nominal
 
 TOLD_MAX: Final = 1_000
 """Waiting workloads of one queue that are told why, the first ones."""
@@ -68,14 +69,25 @@ class Teller:
             return by_budget or self._never(line, members)
         if head is not None and head is not pending:
             return quota_reasons.behind_head(line.name, head.id)
-        if by_budget is not None:
-            return by_budget
+        kept = by_budget or self._own_is_short(line, members, permitted)
+        if kept is not None:
+            return kept
         for flavor in permitted:
             blocking = self._permissions.tree.blocking(line.node, flavor, members.request)
             if blocking is not None:
                 node, asked = blocking
                 return quota_reasons.waiting(line.node, node, flavor, asked)
         return quota_reasons.window_full(open_count)
+
+    def _own_is_short(
+        self, line: Line, members: RequestClass, permitted: Sequence[str]
+    ) -> Refusal | None:
+        """It may not borrow, and its queue owns too little everywhere beside what it uses."""
+        if not self._permissions.owned_only(line, members.choice) or any(
+            within_nominal(line.node, one, members.request) for one in permitted
+        ):
+            return None
+        return quota_reasons.may_not_borrow(line.node, permitted[0], members.request)
 
     def _never(self, line: Line, members: RequestClass) -> Refusal:
         choice = members.choice
@@ -84,5 +96,6 @@ class Teller:
             return quota_reasons.only_spot(line.name)
         if not matching:
             return quota_reasons.no_flavor(line.name, choice.products)
-        largest = max(matching, key=line.node.potential)
-        return quota_reasons.exceeds(line.node, largest, members.request)
+        largest = max(matching, key=lambda one: most_of(line, choice, one))
+        most = most_of(line, choice, largest)
+        return quota_reasons.exceeds(line.node, largest, members.request, most)

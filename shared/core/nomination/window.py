@@ -91,8 +91,10 @@ class Window:
             pending.nomination,
             members.flavors,
             line.strict,
-            self._permissions.within_nominal(line),
-            tuple(self._permissions.borrowable(line, one) for one in members.flavors),
+            self._permissions.owned_only(line, members.choice),
+            tuple(
+                self._permissions.borrowable(line, members.choice, one) for one in members.flavors
+            ),
             room.by_eviction,
         )
 

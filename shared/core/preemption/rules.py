@@ -97,9 +97,7 @@ class Judge:
         self.flavor = flavor
         self.now_ms = now_ms
         self._straddling = straddling
-        self.standing = Standing(
-            tree, preemptor.queue, charge, flavor, owned_only=owned_only
-        )
+        self.standing = Standing(tree, preemptor.queue, charge, flavor, owned_only=owned_only)
         self._lost: dict[str, int] = {}
         """By team: the work that those taken lose."""
 

@@ -56,8 +56,9 @@ class Standing:
     def short(self, charge: Amount) -> tuple[QuotaNode, Amount] | None:
         """The first node that may not have `charge` beside its use, and what it lacks.
 
-        For want of quota, of its own where it may not borrow; or because somebody else below it goes, and it would borrow more than
-        before: nobody is evicted so that those who share a queue or cohort borrow more.
+        For want of quota, of its own where it may not borrow; or because somebody else below it
+        goes, and it would borrow more than before: nobody is evicted so that those who share a
+        queue or cohort borrow more.
         """
         blocked = self.tree.blocked_by(self.queue, self.flavor, charge)
         if blocked is not None:

@@ -41,6 +41,8 @@ class QueuePolicy(Value, frozen=True, kw_only=True):
     """May take from queues with a strictly larger weighted share; never within their nominal."""
     borrow_before_preempt: bool = True
     """Of two flavors the one in which it may borrow comes before one where it must evict."""
+    unevictable_may_borrow: bool = False
+    """Work that nobody may evict may borrow, too: its lenders wait until it ends by itself."""
     spot_first: bool = False
     """Spot flavors are tried before the others, whatever the order of the document."""
     min_runtime_seconds: int = 60

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from shared.core.amounts import FIELDS, UNITS, Amount, exceeded, short_units, text, told_units
 from shared.core.decision import Reason, Refusal
 from shared.core.quota.attainable import Beyond
@@ -9,6 +11,8 @@ from shared.core.quota.limits import exceeding, plus
 from shared.core.quota.tree import NOTHING, QuotaNode
 from shared.core.units import UNLIMITED
 from shared.core.wording import moment
+
+_UNEVICTABLE: Final = "nobody may evict it, so its queue borrows nothing for it"
 
 
 def queue_held(queue: str, *, draining: bool) -> Refusal:
@@ -40,14 +44,28 @@ def only_spot(queue: str) -> Refusal:
     )
 
 
-def exceeds(node: QuotaNode, flavor: str, request: Amount) -> Refusal:
-    """More than the whole quota: it would wait for ever."""
-    limit = node.potential(flavor)
+def exceeds(node: QuotaNode, flavor: str, request: Amount, limit: Amount | None = None) -> Refusal:
+    """More than the whole quota, or its `limit` of it: it would wait for ever."""
+    most = node.potential(flavor) if limit is None else limit
+    why = "" if most == node.potential(flavor) else f": {_UNEVICTABLE}"
+    instead = "set preemptible, " if why else ""
     return Refusal(
         reason=Reason.EXCEEDS_QUOTA,
-        message=f"{exceeded(node.name, request, NOTHING, limit)} (flavor {flavor})",
-        next_step="ask for less, or for more quota: this can never start",
-        evidence=_evidence(request, NOTHING, limit),
+        message=f"{exceeded(node.name, request, NOTHING, most)} (flavor {flavor}){why}",
+        next_step=f"{instead}ask for less, or for more quota: this can never start",
+        evidence=_evidence(request, NOTHING, most),
+    )
+
+
+def may_not_borrow(queue: QuotaNode, flavor: str, request: Amount) -> Refusal:
+    """The rest of what the queue owns does not suffice, and nobody could take back the loan."""
+    owned, taken = queue.owned(flavor), queue.taken(flavor)
+    short = told_units(exceeding(plus(taken, request), owned), short_units(request, taken, owned))
+    return Refusal(
+        reason=Reason.WAITING_FOR_QUOTA,
+        message=f"{exceeded(queue.name, request, taken, owned)} (flavor {flavor}): {_UNEVICTABLE}",
+        next_step=f"starts when {short} less of {queue.name} is used; or set preemptible",
+        evidence=_evidence(request, taken, owned),
     )
 
 

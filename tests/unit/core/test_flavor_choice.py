@@ -50,6 +50,8 @@ def test_a_submission_may_be_interrupted_if_it_saves_and_is_preemptible():
     assert choice_of(a_spec(checkpoint_interval_seconds=600)).interruptible
     assert not choice_of(a_spec()).interruptible
     assert not choice_of(a_spec(checkpoint_interval_seconds=600, preemptible=False)).interruptible
+    assert choice_of(a_spec()).evictable
+    assert not choice_of(a_spec(preemptible=False)).evictable
     gpu_choice = GpuChoice(products=("H100",), preferred_products={"H100": 3})
     assert choice_of(a_spec(gpu_choice=gpu_choice)) == Choice(("H100",), (("H100", 3),))
 

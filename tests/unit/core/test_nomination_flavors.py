@@ -1,7 +1,7 @@
 """What is nominated in which flavors, and what a queue owns while others hold it."""
 
 from shared.core.nomination.flavor_choice import Choice, FlavorKind
-from shared.core.quota.queue_policy import QueuePolicy
+from shared.core.quota.queue_policy import QueuePolicy, WithinQueue
 from shared.core.value import replace
 from tests.unit.quota.builders import PATIENT, Desk, a_cohort, a_pending, a_queue
 
@@ -90,3 +90,67 @@ def test_a_flavor_of_its_own_that_others_hold_does_not_hide_the_one_that_somebod
     desk.core.forget(taken)
 
     assert desk.settle() == ["+w"]
+
+
+STAYS = Choice(evictable=False)
+LENDS = QueuePolicy(unevictable_may_borrow=True)
+
+
+def two_queues(policy=PATIENT, **more):
+    """8 GPUs each, of one cohort; `q` has the policy."""
+    return Desk(
+        a_cohort(), a_queue("q", parent="c", policy=policy, **more), a_queue("r", parent="c")
+    )
+
+
+def test_who_nobody_may_evict_takes_what_the_queue_owns_and_borrows_nothing():
+    desk = two_queues()
+
+    assert desk.queue(a_pending("w", 6, choice=STAYS), a_pending("x", 3, choice=STAYS)) == [
+        "+w",
+        "?x:WaitingForQuota",
+    ]
+    assert "gpu=6" in desk.refusals["x"].message
+    assert "nobody may evict it" in desk.refusals["x"].message
+    assert "gpu=1 less of q is used" in desk.refusals["x"].next_step
+    assert desk.queue(a_pending("y", 3)) == ["+y"], "others borrow"
+
+
+def test_more_than_the_queue_owns_never_starts_if_nobody_may_evict_it():
+    desk = two_queues()
+
+    assert desk.queue(a_pending("w", 9, choice=STAYS)) == ["?w:ExceedsMaxQuota"]
+    assert "limited: gpu=8" in desk.refusals["w"].message
+    assert "set preemptible" in desk.refusals["w"].next_step
+    assert desk.queue(a_pending("x", 17, queue="r")) == ["?x:ExceedsMaxQuota"]
+    assert "preemptible" not in desk.refusals["x"].next_step
+
+
+def test_a_queue_whose_policy_says_so_borrows_for_whom_nobody_may_evict():
+    assert two_queues(LENDS).queue(a_pending("w", 9, choice=STAYS)) == ["+w"]
+
+
+def test_another_policy_of_borrowing_takes_back_what_was_permitted_by_the_one_before():
+    desk = two_queues(LENDS)
+    desk.queue(a_pending("w", 9, choice=STAYS))
+
+    desk.core.apply(a_queue("q", parent="c", policy=PATIENT, version=2))
+
+    assert "-w" in desk.settle()
+
+
+def test_who_may_not_borrow_may_hope_for_the_place_of_a_lower_priority_of_its_queue():
+    desk = two_queues(QueuePolicy())
+    desk.queue(low := a_pending("low", 8))
+    place(desk, low)
+
+    assert desk.queue(a_pending("w", 3, choice=STAYS)) == ["?w:WaitingForQuota"]
+    assert desk.queue(a_pending("x", 3, choice=STAYS, priority=5)) == ["+x"]
+
+
+def test_who_may_not_borrow_hopes_for_nothing_where_its_queue_evicts_nobody():
+    desk = two_queues(QueuePolicy(within_queue=WithinQueue.NEVER))
+    desk.queue(low := a_pending("low", 8))
+    place(desk, low)
+
+    assert desk.queue(a_pending("x", 3, choice=STAYS, priority=5)) == ["?x:WaitingForQuota"]

@@ -6,10 +6,12 @@ import pytest
 
 from services.gateway.levels import level_of, owned_only
 from services.gateway.queue_views import BudgetSpent
+from shared.core.quota.queue_policy import QueuePolicy
 from shared.core.quota.totals import Totals
 from shared.core.quota.tree import FlavorLimits, QuotaDocument, QuotaTree
 from shared.core.team_policy import AtLimit
 from shared.core.units import UNLIMITED
+from tests.unit.admission.builders import a_spec
 
 
 def a_tree() -> QuotaTree:
@@ -73,5 +75,18 @@ def test_a_spent_budget_that_leaves_what_is_owned_forbids_to_borrow(
         told_at_ms=0,
     )
 
-    assert owned_only(budget) is expected
-    assert not owned_only(None)
+    queue = QuotaTree().node("q")
+
+    assert owned_only(budget, queue, None) is expected
+    assert not owned_only(None, queue, None)
+
+
+@pytest.mark.parametrize("lends", [False, True])
+def test_a_queue_borrows_for_whom_nobody_may_evict_only_if_its_policy_says_so(lends: bool) -> None:
+    policy = QueuePolicy(unevictable_may_borrow=lends)
+    tree = QuotaTree()
+    tree.apply(QuotaDocument(name="q", kind="queue", version=1, policy=policy))
+    stays = a_spec(preemptible=False)
+
+    assert owned_only(None, tree.node("q"), stays) is not lends
+    assert not owned_only(None, tree.node("q"), a_spec())

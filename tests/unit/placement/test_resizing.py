@@ -214,6 +214,20 @@ def test_growth_stays_within_quota():
     assert 6 == len(only(WorkloadResized, told).placement.pods)
 
 
+@pytest.mark.parametrize(("preemptible", "pods"), [(True, 8), (False, 6)])
+def test_a_gang_that_nobody_may_evict_grows_within_what_its_queue_owns(preemptible, pods):
+    driver = a_gang_below_its_size(quota=9, preemptible=preemptible)
+
+    told = driver.send(
+        a_quota("all", gpus=0, kind="cohort", version=2),
+        a_quota("lender", gpus=10, parent="all", version=2),
+        a_quota(gpus=6, parent="all", version=2),
+        END_FULL,
+    )
+
+    assert pods == len(only(WorkloadResized, told).placement.pods)
+
+
 def test_a_unit_tries_a_few_gangs_and_goes_on_after_a_pause(monkeypatch):
     monkeypatch.setattr(growth, "TRIED_MAX", 1)
     driver = Driver()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from shared.core.lifecycle import State
 from shared.core.model import GpuChoice
 from shared.core.team_policy import AtLimit, Budget
@@ -46,3 +48,33 @@ def test_who_spent_his_budget_takes_nothing_from_borrowers_of_what_he_does_not_o
 
     assert services.driver.state("r") is State.QUEUED
     assert services.evictions == 0
+
+
+def served(**borrower: Any) -> tuple[Services, list[str]]:
+    """Two queues of one cohort own 8 GPUs each; one wants 16, then the other what it owns."""
+    services = Services({"owner": 8, "borrower": 8}, nodes=2)
+    for number in range(16):
+        one = a_workload(f"b{number}", queue="borrower", team="blue", **borrower)
+        services.submit(one, 10 * HOURS_SECONDS)
+    services.wait(100)
+    names = [f"o{number}" for number in range(8)]
+    for name in names:
+        services.submit(a_workload(name, queue="owner"), HOURS_SECONDS)
+    services.wait(100)
+    return services, names
+
+
+def test_work_that_nobody_may_evict_leaves_others_what_they_own():
+    services, owned = served(preemptible=False)
+
+    assert services.states(*owned) == {State.RUNNING}
+    assert services.evictions == 0
+    states = [services.driver.state(f"b{number}") for number in range(16)]
+    assert states.count(State.RUNNING) == 8
+
+
+def test_what_others_borrow_is_given_back():
+    services, owned = served()
+
+    assert services.states(*owned) == {State.RUNNING}
+    assert services.evictions == 8
