@@ -119,6 +119,7 @@ APPLY: Final[dict[type[Wire], Callable[[Batch, Event, Any], None]]] = {
     quotas.QueueUsageTold: projection_quota.usage,
     quotas.DebtsTold: projection_quota.debts,
     quotas.BudgetTold: projection_quota.budget,
+    quotas.BudgetWarned: projection_quota.warned,
     nodes.NodeInventoryReported: projection_fleet.node,
     nodes.NodeRemoved: projection_fleet.node_removed,
     nodes.GpuHealthReported: projection_fleet.health,

@@ -7,9 +7,19 @@ from typing import Final
 import msgspec
 
 from services.gateway.projection_rows import Batch
+from shared.core.quota.budget import FULL_PERCENT
+from shared.core.team_policy import AtLimit
 from shared.events import quotas
 from shared.events.envelope import Event
 
+BUDGET: Final = "budget"
+"""Reason of the warning, which is an event of a team and of no workload."""
+_AT_LIMIT: Final = {
+    AtLimit.WARN: "work goes on as before",
+    AtLimit.SPOT: "new work starts on spot flavors only",
+    AtLimit.NOMINAL: "nothing is borrowed for new work",
+    AtLimit.STOP: "no new work starts",
+}
 _json: Final = msgspec.json.Encoder()
 
 
@@ -42,3 +52,28 @@ def budget(batch: Batch, event: Event, fact: quotas.BudgetTold) -> None:  # noqa
     known = batch.budgets.get(fact.team)
     if known is None or known[2] <= fact.at_ms:
         batch.budgets[fact.team] = (fact.team, _json.encode(fact).decode(), fact.at_ms)
+
+
+def warned(batch: Batch, event: Event, fact: quotas.BudgetWarned) -> None:
+    """A threshold of a budget, in the story of the team."""
+    spent = fact.threshold_percent >= FULL_PERCENT
+    then = f"until the month ends (UTC) {_AT_LIMIT[fact.at_limit]}"
+    message = (
+        f"team {fact.team} has spent {fact.threshold_percent} % of its budget of {fact.month}:"
+        f" {', '.join(_spent(fact))}; {'' if spent else f'at {FULL_PERCENT} % '}{then}"
+    )
+    detail = {"next_step": "end what is not needed, or ask for a larger budget"}
+    body = _json.encode(detail).decode()
+    batch.note(event, "", fact.team, 0, "", reason=BUDGET, message=message, detail=body)
+
+
+def _spent(fact: quotas.BudgetWarned) -> list[str]:
+    """Beside each limit that there is."""
+    told = []
+    if fact.limit_gpu_milli_hours is not None:
+        limit = fact.limit_gpu_milli_hours
+        told.append(f"{fact.spent_gpu_milli_hours / 1e3:.1f} of {limit / 1e3:.1f} GPU-hours")
+    if fact.limit_microdollars is not None:
+        limit = fact.limit_microdollars
+        told.append(f"${fact.spent_microdollars / 1e6:.2f} of ${limit / 1e6:.2f}")
+    return told
