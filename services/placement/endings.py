@@ -33,8 +33,12 @@ def finished(desk: Desk, record: Record, fact: pods.PodsFinished, cause: Receive
 
 def fail(desk: Desk, record: Record, cause: Received) -> None:
     """An attempt failed and nothing of it runs any more."""
-    record.failures += 1
-    if record.failures > record.workload.spec.max_retries:
+    spec, reason = record.workload.spec, record.reason
+    final = reason in spec.final_failures
+    if final:
+        record.message = f"{record.message}; no retry after {reason} (final_failures)".lstrip("; ")
+    record.failures += reason not in spec.uncounted_failures
+    if final or record.failures > spec.max_retries:
         end(desk, record, State.FAILED, workloads.WorkloadFailed, cause)
         return
     before = record.become(State.EVICTING)

@@ -142,6 +142,10 @@ class WorkloadSpec(Value, frozen=True, kw_only=True):
     """What a start from a checkpoint costs before it computes again."""
     preemptible: bool = True
     max_retries: int = 3
+    final_failures: tuple[str, ...] = ()
+    """Reasons of a failed pod (such as OOMKilled) after which no retry is made."""
+    uncounted_failures: tuple[str, ...] = ()
+    """Reasons of a failed pod that use up no retry."""
     idle_timeout_seconds: int | None = None
     time_to_live_seconds: int | None = None
     """Counted from the submission, whether it waits or runs: then it is cancelled."""

@@ -41,6 +41,7 @@ _label_key = re.compile(
 _label_value = re.compile(r"(?:[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?)?").fullmatch
 _product = re.compile(r"[A-Za-z0-9](?:[-_.+/() A-Za-z0-9]{0,126}[-_.+)A-Za-z0-9])?").fullmatch
 _version = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){0,3}").fullmatch
+_pod_reason = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}").fullmatch
 _RESERVED_LABELS: Final = ("muster.", "muster/")
 _RESERVED_DOMAINS: Final = ("kubernetes.io", "k8s.io", "nvidia.com")
 
@@ -136,6 +137,10 @@ def _check_times(spec: WorkloadSpec, errors: Errors) -> None:
         rule = f"must not be longer than max_duration_seconds ({shown(limit)})"
         errors.add("expected_duration_seconds", expected, rule)
     check_range("max_retries", spec.max_retries, 0, RETRIES_MAX, errors)
+    _check_failures("final_failures", spec.final_failures, errors)
+    _check_failures("uncounted_failures", spec.uncounted_failures, errors)
+    for reason in sorted(set(spec.final_failures) & set(spec.uncounted_failures)):
+        errors.add("uncounted_failures", reason, "must not be in final_failures as well")
     check_range("grace_seconds", spec.grace_seconds, 0, GRACE_SECONDS_MAX, errors)
     check_range("restart_seconds", spec.restart_seconds, 0, RESTART_SECONDS_MAX, errors)
 
@@ -147,6 +152,16 @@ _DURATIONS: Final = (
     "idle_timeout_seconds",
     "time_to_live_seconds",
 )
+
+
+def _check_failures(path: str, reasons: tuple[str, ...], errors: Errors) -> None:
+    if len(reasons) > LIST_MAX:
+        errors.add(path, len(reasons), f"must be at most {LIST_MAX} reasons")
+        return
+    for index, reason in enumerate(reasons):
+        if not _pod_reason(reason):
+            rule = "must be a pod's reason as Kubernetes writes it, such as OOMKilled or Error"
+            errors.add(f"{path}[{index}]", reason, rule)
 
 
 def _check_topology(spec: WorkloadSpec, errors: Errors) -> None:

@@ -363,6 +363,22 @@ def test_retries_are_counted_and_the_last_failure_is_final():
     assert State.FAILED is driver.state()
 
 
+def test_after_a_failure_that_is_final_no_retry_is_made():
+    driver = at(State.RUNNING, max_retries=5, final_failures=("OOMKilled",))
+
+    (fact,) = driver.send(failed)
+
+    assert ("WorkloadFailed", "OOMKilled") == (type(fact).__name__, fact.reason)
+    assert "exit 137; no retry after OOMKilled" in fact.message
+
+
+def test_a_failure_that_does_not_count_uses_up_no_retry():
+    driver = at(State.RUNNING, max_retries=0, uncounted_failures=("OOMKilled",))
+
+    assert ["WorkloadEvicted", "WorkloadRequeued"] == kinds(driver.send(failed))
+    assert 0 == driver.record().failures
+
+
 def test_pods_that_were_taken_from_it_are_no_failure_of_the_work():
     driver = at(State.RUNNING, max_retries=0)
 
