@@ -34,7 +34,8 @@ def quota(
     SHARE is what a queue holds above its own, of what its cohort owns, by weight. DEBT is what it
     had lately beyond its part, as a share that pays it back in two hours; below 0 that is due to
     it. Who has least of both together goes first. USAGE is use over time in GPU-hours, older use
-    counting less. BUDGET is what the team has spent of its month, as of a minute ago.
+    counting less. STATE is open, held, draining, or new until its limits are in force. BUDGET is
+    what the team has spent of its month, as of a minute ago.
 
     Examples:
       muster quota -t vision
@@ -116,6 +117,16 @@ def budget_line(budget: Json) -> str:
     return f"{budget['percent']}% of {budget['month']}: {', '.join(parts)}"
 
 
+def _state(row: Json) -> str:
+    """Whether it takes work in; "new" while quota decides by an older document still."""
+    queue = row["queue"]
+    if queue.get("draining"):
+        return "draining"
+    if queue.get("held"):
+        return "held"
+    return "new" if queue.get("limits_in_force", 0) < queue.get("version", 0) else "open"
+
+
 QUOTA_COLUMNS = (
     Column("QUEUE", lambda row: str(row["queue"]["name"])),
     Column("TEAM", lambda row: str(row["queue"].get("team", ""))),
@@ -129,6 +140,7 @@ QUOTA_COLUMNS = (
     Column("MAY BORROW", _amount("borrowing_limit", "gpu_milli"), right=True),
     Column("LENDS", _amount("lending_limit", "gpu_milli"), wide=True, right=True),
     Column("WEIGHT", lambda row: str(row["queue"].get("weight", "")), wide=True, right=True),
+    Column("STATE", _state),
     Column("SHARE", _share, right=True),
     Column("DEBT", _debt, right=True),
     Column("USAGE", _usage, right=True),

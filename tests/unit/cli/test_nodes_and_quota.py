@@ -173,6 +173,24 @@ def test_quota_shows_a_row_for_each_flavor(muster, gateway):
     assert muster("quota", "nobody").code == 3
 
 
+@pytest.mark.parametrize(
+    ("queue", "state"),
+    [
+        ({"held": False, "version": 7, "limits_in_force": 7}, "open"),
+        ({"held": False, "version": 7, "limits_in_force": 6}, "new"),
+        ({"held": True, "version": 7, "limits_in_force": 7}, "held"),
+        ({"held": True, "draining": True}, "draining"),
+    ],
+)
+def test_quota_shows_whether_a_queue_takes_work_in(muster, gateway, queue, state):
+    items = [{"name": "vision", "flavors": [FLAVOR], **queue}]
+    gateway.on("GET /v1/queues", {"items": items, "next_cursor": ""})
+
+    head, row = muster("quota").out.splitlines()
+
+    assert row[head.index("STATE") :].split()[0] == state
+
+
 def test_quota_shows_cohorts_with_all_their_members_and_what_they_owe_when_asked(muster, gateway):
     pool = FLAVOR | {"total_nominal": amounts(64_000), "total_used": amounts(48_000)}
     cohort = {
