@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -83,14 +84,22 @@ REQUESTS: tuple[dict[str, Any], ...] = (
     {"gpus": 2, "pod_count": 6, "min_count": 2},
     {"gpu": GpuRequest(milli=500, memory_mib=10_000)},
 )
+STAYING: tuple[dict[str, Any], ...] = (
+    {"gpus": 2, "preemptible": False},
+    {"gpus": 2, "pod_count": 3, "min_count": 1, "preemptible": False},
+)
+"""Nobody may evict these, so their queues borrow nothing for them (docs/adr/0056)."""
 QUEUES = "abc"
 
 
 class Story:
     """What teams and operators do, at random; `others` are nodes of a second flavor."""
 
-    def __init__(self, random: Random, others: int = 0) -> None:
+    def __init__(
+        self, random: Random, others: int = 0, requests: Sequence[dict[str, Any]] = REQUESTS
+    ) -> None:
         self.random = random
+        self.requests = requests
         owned = {name: random.choice((4, 8, 16)) for name in QUEUES}
         more = {name: random.choice((0, 4, 8)) for name in QUEUES} if others else {}
         policy = random.choice(POLICIES)
@@ -110,7 +119,7 @@ class Story:
         self.services.wait(random.choice((1, 2, 10, 40)))
 
     def _submit(self) -> None:
-        request, queue = self.random.choice(REQUESTS), self.random.choice(QUEUES)
+        request, queue = self.random.choice(self.requests), self.random.choice(QUEUES)
         priority, seconds = self.random.choice((0, 0, 5)), self.random.choice((5, 60, 300))
         for _ in range(self.random.choice((1, 1, 3, 8))):
             self.born += 1
@@ -166,6 +175,13 @@ def test_everything_runs_in_the_end_and_nothing_is_left(seed):
 @given(seeds)
 def test_everything_runs_in_the_end_where_there_are_two_flavors(seed):
     play(Story(Random(seed), others=3))
+
+
+@slow
+@given(seeds)
+def test_everything_runs_in_the_end_where_some_may_not_be_evicted(seed):
+    random = Random(seed)
+    play(Story(random, others=random.choice((0, 3)), requests=(*REQUESTS, *STAYING)))
 
 
 def play(story: Story) -> None:
