@@ -83,6 +83,11 @@ REQUESTS: tuple[dict[str, Any], ...] = (
     {"gpus": 2, "pod_count": 6, "min_count": 2},
     {"gpu": GpuRequest(milli=500, memory_mib=10_000)},
 )
+CLASSES: tuple[dict[str, Any], ...] = (
+    {"priority_class": "x", "priority": 5},
+    {"priority_class": "low", "priority": -5},
+    {"priority_class": "inference-production", "priority": 5},
+)
 QUEUES = "abc"
 
 
@@ -108,6 +113,19 @@ class Story:
         does = (self._submit, self._submit, self._submit, self._command, self._node)
         random.choice(does)()
         self.services.wait(random.choice((1, 2, 10, 40)))
+        self._agree()
+
+    def _agree(self) -> None:
+        """All three know the same priority of whom they know, whatever he does."""
+        services = self.services
+        stands = services.preemption.memory.stands
+        waiting = services.quota.memory.records.alive
+        for name, record in services.alive.items():
+            assert waiting[name].priority == record.priority, name
+            stand = stands.get(name)
+            if stand is not None and stand.version:
+                told = stand.priority, stand.priority_class
+                assert told == (record.priority, record.priority_class), name
 
     def _submit(self) -> None:
         request, queue = self.random.choice(REQUESTS), self.random.choice(QUEUES)
@@ -126,7 +144,7 @@ class Story:
                 (workloads.CancelWorkload, {}),
                 (workloads.RequestEviction, {}),
                 (workloads.HoldWorkload, {}),
-                (workloads.ReprioritiseWorkload, {"priority_class": "x", "priority": 5}),
+                (workloads.ReprioritiseWorkload, self.random.choice(CLASSES)),
                 (workloads.ResizeWorkload, {"pods": self.random.choice((2, 3, 6))}),
             )
         )
