@@ -97,7 +97,7 @@ def reprioritise(
     state: State = "",
     team: Team = "",
 ) -> None:
-    """Change the priority class of waiting workloads.
+    """Change the priority class of workloads that wait or run.
 
     Examples:
       muster reprioritise train-7 --to training-interactive

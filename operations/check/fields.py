@@ -138,6 +138,7 @@ class Fields(TypedDict, total=False):
     node: Node | str
     generation: int
     priority: int
+    priority_class: str
     protected: bool
     reason: str
     plan_id: str

@@ -62,5 +62,6 @@ def _check(findings: Findings, evidence: Evidence, story: _Story, record: Record
         findings.add(name, f"attempt {attempt} is released as idle, and nobody noticed it so")
     if since_ms < story.running_at_ms.get((name, attempt), 0):
         findings.add(name, f"attempt {attempt} is released for idleness before it ran")
-    if is_protected(evidence, story.classes.get(name, ""), record.time_ms):
+    now = payload.get("priority_class") or story.classes.get(name, "")
+    if is_protected(evidence, now, record.time_ms):
         findings.add(name, "is of a protected class, and was released as idle")

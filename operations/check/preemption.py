@@ -2,8 +2,8 @@
 
 I15, as far as evictions go: what is reserved or being evicted comes to an end in time.
 
-Facts of placement are one stream, so the priority and queue of a workload at the moment of a plan
-are those of its last fact before it, or those with which it was queued.
+Facts of placement are one stream, so the priority, class and queue of a workload at the moment of
+a plan are those of its last fact before it, or those with which it was queued.
 """
 
 from __future__ import annotations
@@ -79,6 +79,8 @@ def _note(story: _Story, payload: Payload) -> None:
     name = payload.get("workload_id", "")
     if "priority" in payload:
         story.priority[name] = payload["priority"]
+    if payload.get("priority_class"):  # Left out where it is as it was queued.
+        story.classes[name] = payload["priority_class"]
     if "queue" in payload:
         story.queue[name] = payload["queue"]
 

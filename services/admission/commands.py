@@ -9,7 +9,7 @@ import structlog
 
 from services.admission import metrics
 from services.admission.judge import Judge
-from services.admission.known import ACCEPTED
+from services.admission.known import ACCEPTED, Verdict
 from services.admission.memory import Memory
 from services.admission.teller import Teller
 from shared.core.admission.admit import class_for_team
@@ -30,38 +30,47 @@ class Commands:
 
     def commanded(self, message: Received, command: Any) -> None:  # noqa: ANN401  # four alike
         """Pass on what a team may ask for one of its workloads."""
-        if self._may_command(message, command):
+        if self._may_command(message, command) is not None:
             self._teller.emit(command, command.workload_id, message)
 
     def reprioritise(self, message: Received, command: workloads.ReprioritiseWorkload) -> None:
         """As `commanded`, with the value of the class filled in."""
-        if not self._may_command(message, command):
+        verdict = self._may_command(message, command)
+        if verdict is None:
             return
-        found = class_for_team(command.priority_class, command.team, self._memory.book.rules)
-        if found is None:
+        found = class_for_team(
+            command.priority_class,
+            command.team,
+            self._memory.book.rules,
+            shares=verdict.on_shares,
+        )
+        if found is None:  # the gateway has said why, unless the rules changed since
             _drop(command, "priority class is not the team's to use")
             return
         filled = msgspec.structs.replace(command, priority=found.value)
         self._teller.emit(filled, command.workload_id, message)
 
-    def _may_command(self, message: Received, command: Any) -> bool:  # noqa: ANN401
+    def _may_command(self, message: Received, command: Any) -> Verdict | None:  # noqa: ANN401
+        """What was decided about its workload, if that takes commands of the team."""
         if team_of(message.topic) is not None:
             self._teller.outcome.dead.append((message, "ce_type: only submissions are taken here"))
-            return False
+            return None
         parked = self._memory.parking.get(command.workload_id)
         if parked is not None:  # a command may not overtake the verdict
             self._judge.judge(parked, message, final=True)
         verdict = self._memory.known.get(command.workload_id)
         if verdict is None:
-            return _drop(command, "unknown workload")
-        if verdict.team != command.team:
-            return _drop(command, "another team's workload")
-        if verdict.state != ACCEPTED:
-            return _drop(command, "rejected workload")
-        return True
+            _drop(command, "unknown workload")
+        elif verdict.team != command.team:
+            _drop(command, "another team's workload")
+        elif verdict.state != ACCEPTED:
+            _drop(command, "rejected workload")
+        else:
+            return verdict
+        return None
 
 
-def _drop(command: Any, reason: str) -> bool:  # noqa: ANN401
+def _drop(command: Any, reason: str) -> None:  # noqa: ANN401
     metrics.DROPPED.labels(reason).inc()
     _log.warning(
         "command dropped",
@@ -69,4 +78,3 @@ def _drop(command: Any, reason: str) -> bool:  # noqa: ANN401
         workload=command.workload_id[:64],
         reason=reason,
     )
-    return False

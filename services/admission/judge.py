@@ -16,6 +16,7 @@ from services.admission.teller import Teller
 from shared.core.admission.admit import AdmittedWorkload, Doubt, Refused, admit
 from shared.core.lifecycle import State
 from shared.core.model import Workload
+from shared.core.priority_classes import on_shares
 from shared.events import workloads
 from shared.events.envelope import Received
 from shared.runtime.handler import Change
@@ -95,7 +96,9 @@ class Judge:
         self._memory.alive.accept(one.team)
         fact = workloads.WorkloadQueued(workload=workload, body_hash=one.body_hash, door=one.door)
         self._teller.emit(fact, one.id, cause)
-        self._decided(one, Verdict(one.team, one.body_hash, ACCEPTED), State.QUEUED, cause)
+        shares = on_shares(admitted.spec)
+        verdict = Verdict(one.team, one.body_hash, ACCEPTED, on_shares=shares)
+        self._decided(one, verdict, State.QUEUED, cause)
 
     def _reject(self, one: Submission, refused: Refused, cause: Received) -> None:
         fact = workloads.WorkloadRejected(

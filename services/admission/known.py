@@ -19,11 +19,12 @@ from shared.ports.store import Write
 KNOWN_MAX: Final = 200_000
 ACCEPTED: Final = "accepted"
 REJECTED: Final = "rejected"
-_COLUMNS: Final = "id, team, body_hash, state, message, errors"
+_COLUMNS: Final = "id, team, body_hash, state, message, errors, on_shares"
 _INSERT: Final = (
-    "INSERT INTO admission.workload (id, team, body_hash, state, message, errors, at_ms, epoch)"
-    " SELECT i, t, h, s, m, e, {6}::bigint, {epoch} FROM unnest({0}::text[], {1}::text[],"
-    " {2}::text[], {3}::text[], {4}::text[], {5}::text[]) AS r(i, t, h, s, m, e) RETURNING 1"
+    "INSERT INTO admission.workload (id, team, body_hash, state, message, errors, on_shares,"
+    " at_ms, epoch) SELECT i, t, h, s, m, e, o, {7}::bigint, {epoch} FROM unnest({0}::text[],"
+    " {1}::text[], {2}::text[], {3}::text[], {4}::text[], {5}::text[], {6}::boolean[])"
+    " AS r(i, t, h, s, m, e, o) RETURNING 1"
 )
 _errors: Final = msgspec.json.Decoder(tuple[FieldError, ...])
 
@@ -36,6 +37,8 @@ class Verdict(NamedTuple):
     state: str
     message: str = ""
     errors: tuple[FieldError, ...] = ()
+    on_shares: bool = False
+    """Whether it holds shares of GPUs, which no protected class may."""
 
 
 class Known:
@@ -93,6 +96,7 @@ class Known:
             [one.state for one in verdicts],
             [one.message for one in verdicts],
             [msgspec.json.encode(one.errors).decode() if one.errors else "" for one in verdicts],
+            [one.on_shares for one in verdicts],
             at_ms,
         )
         return (Write(_INSERT, columns, len(fresh)),)
@@ -100,4 +104,6 @@ class Known:
 
 def _verdict(row) -> Verdict:  # type: ignore[no-untyped-def]  # noqa: ANN001  # a row of any driver
     errors = _errors.decode(row["errors"]) if row["errors"] else ()
-    return Verdict(row["team"], row["body_hash"], row["state"], row["message"], errors)
+    return Verdict(
+        row["team"], row["body_hash"], row["state"], row["message"], errors, row["on_shares"]
+    )

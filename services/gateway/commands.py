@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
+from services.gateway.classes import check_class
 from services.gateway.command_views import BulkCommanded, Commanded
 from services.gateway.committer import Order
 from services.gateway.door import Call, Door, answer, href_of
@@ -53,9 +54,7 @@ async def command(door: Door, call: Call) -> web.Response:
     call.require(row["team"], f"workload {identifier}")
     if row["state"] in _ENDED:
         raise Problem(409, "has-ended", f"workload {identifier} is already {row['state']}")
-    await _check_class(door, verb, call.body)
-    if verb == "resize":
-        await check_sizes(door, (identifier,), call.body.pods)
+    await _check(door, verb, call.body, rows)
     await door.commit(_order(door, call, verb, rows))
     view = Commanded(id=identifier, command=verb, state=row["state"], href=href_of(identifier))
     return answer(view, 202, {"Location": view.href})
@@ -80,12 +79,10 @@ async def bulk(door: Door, call: Call) -> web.Response:
         rule = "is required of who belongs to no team, unless queue or ids are given"
         raise invalid([FieldError(field="team", value="", rule=rule)])
     call.require(team)
-    await _check_class(door, verb, selection)
     rows = await _selected(door, team, selection)
     more = len(rows) > BULK_MAX
     rows = rows[:BULK_MAX]
-    if verb == "resize":
-        await check_sizes(door, [row["id"] for row in rows], selection.pods)
+    await _check(door, verb, selection, rows)
     if rows:
         await door.commit(_order(door, call, verb, rows))
     view = BulkCommanded(command=verb, ids=tuple(row["id"] for row in rows), more=more)
@@ -123,14 +120,12 @@ async def _place(door: Door, team: str, after: str) -> tuple[int, str]:
     return rows[0]["submitted_at_ms"], rows[0]["id"]
 
 
-async def _check_class(door: Door, verb: str, body: Any) -> None:  # noqa: ANN401  # a request
-    if verb != "reprioritise":
-        return
-    name = body.priority_class
-    known = (await door.organisation.current()).priority_classes
-    if name not in known and name not in (await door.organisation.refresh()).priority_classes:
-        rule = f"is not a priority class; there are: {', '.join(sorted(known))}"
-        raise invalid([FieldError(field="priority_class", value=name, rule=rule)])
+async def _check(door: Door, verb: str, asked: Any, rows: Sequence[Any]) -> None:  # noqa: ANN401  # a request
+    """Whether all of `rows` can be what is asked for."""
+    if verb == "reprioritise":
+        await check_class(door, asked.priority_class, rows)
+    elif verb == "resize":
+        await check_sizes(door, [row["id"] for row in rows], asked.pods)
 
 
 def _order(door: Door, call: Call, verb: str, rows: Sequence[Any]) -> Order:

@@ -60,6 +60,7 @@ class WorkloadRow:
         "placement",
         "pods",
         "priority",
+        "priority_class",
         "queue",
         "queued_at_ms",
         "reason",
@@ -88,6 +89,7 @@ class WorkloadRow:
         self.expected_ms: int | None = None
         self.cell: int | None = None
         self.priority: int | None = None
+        self.priority_class: str | None = None
         self.attempt: int | None = None
         self.reason: str | None = None
         self.message: str | None = None
@@ -224,6 +226,7 @@ COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("expected_ms", "bigint"),
     ("cell", "integer"),
     ("priority", "bigint"),
+    ("priority_class", "text"),
     ("attempt", "integer"),
     ("reason", "text"),
     ("message", "text"),
@@ -245,5 +248,7 @@ ONCE: Final = frozenset(
     ("name", "kind", "body_hash", "labels", "pods", "gpu_milli", "expected_ms", "cell")
 )
 """Never change: taken from whichever fact has them."""
+TOLD: Final = frozenset(("priority_class",))
+"""Told by some facts alone: the newest of them holds, whatever is told later without it."""
 TIMES: Final = frozenset(("queued_at_ms", "placed_at_ms", "running_at_ms", "ended_at_ms"))
 """Only grow, in whatever order the facts come."""

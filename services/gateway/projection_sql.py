@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from services.gateway.projection_rows import COLUMNS, ONCE, TIMES, Batch
+from services.gateway.projection_rows import COLUMNS, ONCE, TIMES, TOLD, Batch
 from shared.ports.store import Write
 
 _AS_TEXT: Final = frozenset(("jsonb", "text[]", "bigint[]"))
@@ -68,8 +68,10 @@ def _assignment(name: str) -> str:
         return f"{name} = greatest(w.{name}, excluded.{name})"
     if name == "submitted_at_ms":
         return f"{name} = least(w.{name}, excluded.{name})"
-    newer = f"coalesce(excluded.{name}, w.{name})"
-    return f"{name} = CASE WHEN excluded.version > w.version THEN {newer} ELSE w.{name} END"
+    newer, older = f"coalesce(excluded.{name}, w.{name})", f"w.{name}"
+    if name in TOLD:
+        older = f"coalesce(w.{name}, excluded.{name})"
+    return f"{name} = CASE WHEN excluded.version > w.version THEN {newer} ELSE {older} END"
 
 
 def _plain_upsert(

@@ -39,6 +39,7 @@ def queued(batch: Batch, event: Event, fact: workloads.WorkloadQueued) -> None:
         row.change(fact.version, State.QUEUED.value, event.time_ms, live=True)
         row.queue = workload.queue
         row.priority = workload.priority
+    row.priority_class = row.priority_class or spec.priority_class
     batch.specs[workload.id] = _json.encode(spec).decode()
     batch.note(event, workload.id, workload.team, fact.version, State.QUEUED.value)
 
@@ -108,6 +109,7 @@ def _changed(batch: Batch, event: Event, fact: workloads.WorkloadFact) -> Worklo
     row.change(fact.version, state.value, event.time_ms, live=state not in TERMINAL)
     row.queue = fact.queue
     row.priority = fact.priority
+    row.priority_class = fact.priority_class or row.priority_class
     row.attempt = fact.attempt
     row.reason = fact.reason
     row.message = fact.message

@@ -13,23 +13,17 @@ import msgspec
 
 from services.gateway.door import Door
 from services.gateway.problems import invalid
+from services.gateway.spec_reads import ERRORS_MAX, SPECS, not_read_yet
 from shared.core.decision import FieldError
 from shared.core.model import Workload, WorkloadSpec
 from shared.core.resize import sizes_of
 
-ERRORS_MAX: Final = 20
 _specs: Final = msgspec.json.Decoder(WorkloadSpec)
-_SPECS: Final = (
-    "SELECT w.id, w.team, coalesce(s.spec, a.spec) AS spec FROM gateway.workload w"
-    " LEFT JOIN gateway.workload_spec s ON s.id = w.id"
-    " LEFT JOIN gateway.accepted_request a ON a.workload_id = w.id WHERE w.id = ANY($1)"
-    " ORDER BY w.submitted_at_ms, w.id"
-)
 
 
 async def check_sizes(door: Door, identifiers: Sequence[str], pods: int) -> None:
     """Raise a 400 that names every workload which cannot have `pods` pods, and what it can."""
-    rows = await door.reader.fetch(_SPECS, list(identifiers))
+    rows = await door.reader.fetch(SPECS, list(identifiers))
     errors = [error for row in rows if (error := _problem(row, pods)) is not None]
     if errors:
         raise invalid(errors[:ERRORS_MAX])
@@ -37,8 +31,7 @@ async def check_sizes(door: Door, identifiers: Sequence[str], pods: int) -> None
 
 def _problem(row: Mapping[str, Any], pods: int) -> FieldError | None:
     if not row["spec"]:
-        rule = f"{row['id']} was taken a moment ago and is not read yet; ask again"
-        return FieldError(field="pods", value=str(pods), rule=rule)
+        return FieldError(field="pods", value=str(pods), rule=not_read_yet(row["id"]))
     workload = Workload(
         id=row["id"],
         team=row["team"],

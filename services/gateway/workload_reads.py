@@ -129,6 +129,7 @@ def summary_fields(row: Mapping[str, Any]) -> dict[str, Any]:
         "state": State(row["state"] or State.RECEIVED.value),
         "version": max(row["version"], 0),
         "priority": row["priority"],
+        "priority_class": row["priority_class"] or "",
         "pods": row["pods"],
         "gpu_milli": row["gpu_milli"],
         "placed_pods": row["placed_pods"] or 0,

@@ -14,7 +14,8 @@ class WorkloadSummary(View, frozen=True, kw_only=True):
     """A workload as a list shows it. Times are Unix milliseconds, null until they happened.
 
     `pods` and `gpu_milli` are what was asked for, `placed_...` what it has, or had at its end; an
-    elastic gang may have less.
+    elastic gang may have less. `priority` and `priority_class` are those of now; the spec stays as
+    it was queued.
     """
 
     id: str
@@ -25,6 +26,7 @@ class WorkloadSummary(View, frozen=True, kw_only=True):
     state: State
     version: int
     priority: int | None
+    priority_class: str
     pods: int | None
     gpu_milli: int | None
     placed_pods: int

@@ -124,6 +124,7 @@ class Desk:
             cell=workload.cell,
             reason=record.reason,
             message=record.message,
+            priority_class=record.priority_class,
             **more,
         )
         self._emit(payload, workload.id, cause, WORKLOAD_FACTS)

@@ -68,8 +68,10 @@ class Growth:
         for _ in range(TRIED_MAX):
             if not self._line:
                 break
-            name = heapq.heappop(self._line)[2]
+            before, _, name = heapq.heappop(self._line)
             record = self._desk.records.alive.get(name)
+            if record is not None and record.priority != -before:
+                continue  # it stands there once more, by the priority that it has now
             if record is None or record.state is not State.RUNNING or not _missing(record):
                 self._small.pop(name, None)
             elif not record.resize.open and _missing(record) < 0:

@@ -20,7 +20,11 @@ def release(desk: Desk, message: Received, plan: ReleaseIdleWorkload) -> None:
     record = desk.records.alive.get(plan.workload_id)
     runs = record is not None and record.state is State.RUNNING
     if record is None or not runs or record.attempt != plan.attempt:
-        _refuse(desk, message, plan)
+        _refuse(desk, message, plan, f"attempt {plan.attempt} does not run any more")
+        return
+    if record.priority_class != plan.priority_class:  # preemption may spare this one
+        text = f"its priority class is {record.priority_class} by now"
+        _refuse(desk, message, plan, text)
         return
     text = (
         f"released at {moment(desk.now_ms)}: its GPUs were used {plan.utilization_percent} % at"
@@ -37,7 +41,7 @@ def release(desk: Desk, message: Received, plan: ReleaseIdleWorkload) -> None:
     transitions.evict(desk, record, transitions.IDLE, text, message, idle=evidence)
 
 
-def _refuse(desk: Desk, message: Received, plan: ReleaseIdleWorkload) -> None:
+def _refuse(desk: Desk, message: Received, plan: ReleaseIdleWorkload, text: str) -> None:
     fact = IdleReleaseRefused(
         plan_id=plan.plan_id,
         workload_id=plan.workload_id,
@@ -45,6 +49,6 @@ def _refuse(desk: Desk, message: Received, plan: ReleaseIdleWorkload) -> None:
         queue=plan.queue,
         cell=plan.cell,
         reason="workload-changed",
-        message=f"attempt {plan.attempt} does not run any more",
+        message=text,
     )
     desk.tell_about(fact, plan.workload_id, message)

@@ -72,19 +72,28 @@ def release(desk: Desk, record: Record, _: workloads.ReleaseWorkload, cause: Rec
 def reprioritise(
     desk: Desk, record: Record, command: workloads.ReprioritiseWorkload, cause: Received
 ) -> None:
-    """Change its priority while it waits; what runs keeps the one it was placed with.
+    """Change its priority and class, whatever it does, unless it is being stopped for good.
 
-    Quota, which may have heard an earlier such command while it did not wait, nominates it anew
-    unless it has done so by this priority: then the nomination holds.
+    Quota hears the fact, not the command. Of one that waits it takes its nomination back and gives
+    another, unless it has nominated it by this priority already: then the nomination holds.
     """
-    if record.state not in (State.QUEUED, State.HELD) or command.priority == record.priority:
+    known = record.priority, record.priority_class or record.workload.spec.priority_class
+    ends = record.over or record.state is State.CANCELLING
+    if ends or known == (command.priority, command.priority_class):
         return
-    record.priority = command.priority
+    record.priority, record.priority_class = command.priority, command.priority_class
     before = record.become(record.state)
-    nomination = record.nomination
-    if nomination is None or nomination.order_key[:1] != (-command.priority,):
+    if record.state is State.RUNNING:
+        desk.off_size[record.workload.id] = None  # who is to grow has another place in that line
+    elif command.priority != known[0] and not record.holds and not _is_by_priority(record):
         desk.withdraw(record)
     desk.tell(record, before, workloads.WorkloadReprioritised, cause)
+
+
+def _is_by_priority(record: Record) -> bool:
+    """Whether it is nominated by the priority that it has."""
+    nomination = record.nomination
+    return nomination is not None and nomination.order_key[:1] == (-record.priority,)
 
 
 def _by(done: str, actor: str) -> str:

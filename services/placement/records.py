@@ -86,6 +86,8 @@ class Record:
     """How long it will run (core/estimates.py); 0 for ever, -1 not asked yet."""
     likely_seconds: int = -1
     """The same by its team's history."""
+    priority_class: str = ""
+    """The class that its owner gave it since; "" as it was queued."""
     stored_version: int = -1
     least: Amount = field(init=False)
     """What the least of its gang is charged."""

@@ -3,8 +3,8 @@
 The victims that still run and that the rules still give go, as far as the preemptor needs them:
 who may go is judged anew (core/preemption/rules.py) by the quota of now, and whoever can stay, the
 dearest first, stays. Nobody is added: protected classes, cooldowns and loss budgets are known to
-the preemption service alone, which gave its word for those of its plan. So the work is bounded by
-the victims of one plan, and `SPARED_MAX` trials.
+the preemption service alone, which gave its word for those of its plan, in the class that they had
+then. So the work is bounded by the victims of one plan, and `SPARED_MAX` trials.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ def _that_run(desk: Desk, plan: ProposeEvictionPlan) -> Iterable[PlannedVictim]:
     """As they are now; what the others held is free, or not theirs to give any more."""
     for victim in {one.workload_id: one for one in plan.victims}.values():
         record = runs(desk, victim)
-        if record is not None and record.attempt == victim.attempt and can_go(record, victim):
+        if record is None or record.attempt != victim.attempt or not can_go(record, victim):
+            continue
+        if record.priority_class == victim.priority_class:
             yield replace(victim, version=record.version)
 
 

@@ -82,6 +82,7 @@ def _restore(desk: Desk, row: Mapping[str, Any]) -> None:
         nomination=_nomination.decode(row["nominated"]) if row["nominated"] else None,
         placement=_placement.decode(row["placement"]) if row["placement"] else None,
         resize=_resize.decode(row["resize"]) if row["resize"] else UNCHANGED,
+        priority_class=row["priority_class"],
         stored_version=row["version"],
     )
     record.refused_as = record.reason if record.reason in _REFUSALS else ""

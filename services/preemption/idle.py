@@ -59,7 +59,7 @@ class IdleReclaim:
             metrics.IDLE.labels(spared or "released").inc()
             if not spared:
                 plan_id = f"{name}-idle-{len(released)}"
-                released.append(_release(plan_id, fact))
+                released.append(_release(plan_id, fact, memory.class_told(workload_id)))
         return released
 
     def _why_spared(self, fact: IdlenessNoticed, now_ms: int) -> str:
@@ -73,12 +73,12 @@ class IdleReclaim:
         return why_spared(
             Idleness(since_ms=fact.since_ms, until_ms=fact.until_ms),
             limits_of(memory.policies.get(offer.workload.team), spec.idle_timeout_seconds),
-            protected=memory.is_protected(spec.priority_class),
+            protected=memory.spares(offer.workload),
             now_ms=now_ms,
         )
 
 
-def _release(plan_id: str, fact: IdlenessNoticed) -> ReleaseIdleWorkload:
+def _release(plan_id: str, fact: IdlenessNoticed, priority_class: str) -> ReleaseIdleWorkload:
     return ReleaseIdleWorkload(
         plan_id=plan_id,
         workload_id=fact.workload_id,
@@ -89,4 +89,5 @@ def _release(plan_id: str, fact: IdlenessNoticed) -> ReleaseIdleWorkload:
         team=fact.team,
         queue=fact.queue,
         cell=fact.cell,
+        priority_class=priority_class,
     )

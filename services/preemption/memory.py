@@ -76,6 +76,8 @@ class Stand(msgspec.Struct, array_like=True):
     running_at_ms: int = 0
     refused: bool = False
     """Refused for a reason that eviction could solve, and not placed since."""
+    priority_class: str = ""
+    """Given since it was queued; "" for none."""
 
 
 class Machine(msgspec.Struct, array_like=True, frozen=True):
@@ -158,6 +160,15 @@ class Memory:
         default = known.protected if known is not None else False
         return self.protected.get(priority_class, default)
 
+    def spares(self, workload: Workload) -> bool:
+        """Whether it is never evicted for others, by the class that it has now."""
+        return self.is_protected(self.class_told(workload.id) or workload.spec.priority_class)
+
+    def class_told(self, workload_id: str) -> str:
+        """The class that it was given since it was queued; "" for none."""
+        stand = self.stands.get(workload_id)
+        return stand.priority_class if stand is not None else ""
+
     # ── workloads ──
 
     def nominated(self, fact: WorkloadNominated) -> None:
@@ -185,6 +196,7 @@ class Memory:
             self._forget(name)
             return True
         stand = Stand(fact.state, fact.version, fact.attempt, fact.priority)
+        stand.priority_class = fact.priority_class
         if isinstance(fact, WorkloadRunning):
             stand.running_at_ms = fact.running_at_ms
         elif known is not None and fact.state is State.RUNNING:

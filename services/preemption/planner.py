@@ -257,7 +257,8 @@ class Planner:
         for name, lost in plan.losses:
             team = memory.offers[name].workload.team
             losses[team] = losses.get(team, 0) + lost
-        victims = (*map(_leaving, plan.victims), *map(planned, plan.moves))
+        leaving = [_leaving(one, memory.class_told(one.workload_id)) for one in plan.victims]
+        victims = (*leaving, *map(planned, plan.moves))
         kept = {one.workload_id: one.pods_kept for one in victims}
         flight = Flight(plan_id, plan.workload_id, kept, plan.placement, now_ms, losses)
         memory.fly(flight)
@@ -286,7 +287,7 @@ class Planner:
         )
 
 
-def _leaving(victim: Victim) -> plans.PlannedVictim:
+def _leaving(victim: Victim, priority_class: str) -> plans.PlannedVictim:
     return plans.PlannedVictim(
         workload_id=victim.workload_id,
         version=victim.version,
@@ -294,4 +295,5 @@ def _leaving(victim: Victim) -> plans.PlannedVictim:
         pods_kept=len(victim.kept_ranks),
         rule=victim.rule.value,
         lost_gpu_ms=victim.lost_gpu_ms,
+        priority_class=priority_class,
     )

@@ -133,7 +133,7 @@ class World:
                 attempt=stand.attempt,
                 version=stand.version,
                 started_at_ms=stand.running_at_ms,
-                protected=memory.is_protected(spec.priority_class),
+                protected=memory.spares(workload),
                 evictable=stand.state is State.RUNNING
                 and spec.preemptible
                 and (not pods_kept or name in self._asked),

@@ -3,7 +3,7 @@
 Three streams meet here in no order between them: queues and commands (`queue_facts.py`), limits
 (this module), and what the ledger did (`ledger_facts.py`). Commands and facts therefore keep
 flags of their own: `hold_asked` follows the commands, `held` follows the facts, and only who is
-free of both is nominated. Charges and places in a queue follow the facts alone.
+free of both is nominated. Charges, priorities and places in a queue follow the facts alone.
 """
 
 from __future__ import annotations

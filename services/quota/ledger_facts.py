@@ -8,6 +8,7 @@ from typing import Any, Final
 from services.quota.memory import Action, Memory
 from services.quota.records import Early
 from shared.core.amounts import amount
+from shared.core.lifecycle import HOLDING, State
 from shared.core.nomination.pending import Pending, Phase
 from shared.events import workloads
 from shared.events.envelope import Received
@@ -30,6 +31,8 @@ class LedgerFacts:
         self._history = memory.history
         self._budgets = memory.budgets
         self._over_by_fact = self._fact(self._over)
+        self._waits_on = self._fact(lambda _: None)
+        self._holds_on = self._charge(self._weighs)
 
     def actions(self) -> Mapping[type[Wire], Action]:
         """By payload."""
@@ -40,6 +43,7 @@ class LedgerFacts:
             workloads.WorkloadRequeued: self._fact(self._requeued),
             workloads.WorkloadReleased: self._fact(self._requeued),
             workloads.WorkloadHeld: self._fact(self._held),
+            workloads.WorkloadReprioritised: self._reprioritised,
             **dict.fromkeys(_OVER, self._ending),
         }
 
@@ -102,18 +106,28 @@ class LedgerFacts:
                 return
             pending.version = fact.version
             self._give_back(pending, fact, message.event.time_ms)
+            self._core.reprioritise(pending, fact.priority)
             apply(pending)
             self._records.touch(pending)
 
         return act
 
+    def _reprioritised(self, message: Received, fact: workloads.WorkloadReprioritised) -> None:
+        """It has another place in its queue, or what it holds is of another priority."""
+        (self._holds_on if fact.state in HOLDING else self._waits_on)(message, fact)
+
+    def _weighs(self, pending: Pending, fact: workloads.WorkloadReprioritised) -> None:
+        if fact.version > pending.version:
+            pending.version = fact.version
+            self._core.reprioritise(pending, fact.priority)
+
     def _came_early(self, fact: workloads.WorkloadFact) -> None:
         """Placement read the queue before quota did; nothing was charged yet."""
         known = self._records.early.get(fact.workload_id)
         if known is None or known.version < fact.version:
-            held = isinstance(fact, workloads.WorkloadHeld)
-            gone = isinstance(fact, _OVER)
-            self._records.note_early(fact.workload_id, Early(fact.version, held, gone))
+            held, gone = fact.state is State.HELD, isinstance(fact, _OVER)
+            early = Early(fact.version, held, gone, fact.priority)
+            self._records.note_early(fact.workload_id, early)
 
     def _give_back(self, pending: Pending, fact: workloads.WorkloadFact, at_ms: int) -> None:
         """The ledger holds nothing for the attempt any more."""

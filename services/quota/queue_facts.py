@@ -1,7 +1,8 @@
 """Who waits: what admission queued, and the commands of users that it passed on.
 
 Commands keep a flag of their own, `hold_asked`, beside that of the ledger's facts (`held`),
-because the two streams have no order between them.
+because the two streams have no order between them. A change of priority is heard as the ledger's
+fact alone: whoever heard the command too would know another order than placement.
 """
 
 from __future__ import annotations
@@ -31,7 +32,6 @@ class QueueFacts:
             workloads.CancelWorkload: self._command(self._cancel),
             workloads.HoldWorkload: self._command(self._hold),
             workloads.ReleaseWorkload: self._command(self._release),
-            workloads.ReprioritiseWorkload: self._command(self._reprioritise),
         }
 
     def _queued(self, message: Received, fact: workloads.WorkloadQueued) -> None:  # noqa: ARG002
@@ -44,6 +44,8 @@ class QueueFacts:
         pending = self._records.add(fact.workload, fact.version)
         if early is not None:
             pending.version, pending.held = early.version, early.held
+            if early.priority is not None:
+                self._core.reprioritise(pending, early.priority)
         self._memory.enter(pending)
 
     def _command(self, apply: Callable[[Pending, Any], None]) -> Action:
@@ -68,6 +70,3 @@ class QueueFacts:
     def _release(self, pending: Pending, command: workloads.ReleaseWorkload) -> None:  # noqa: ARG002
         pending.hold_asked = False
         self._memory.enter(pending)
-
-    def _reprioritise(self, pending: Pending, command: workloads.ReprioritiseWorkload) -> None:
-        self._core.reprioritise(pending, command.priority)

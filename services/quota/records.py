@@ -73,11 +73,13 @@ _HISTORY: Final = (
     " RETURNING 1"
 )
 _INSERT_EARLY: Final = (
-    "INSERT INTO quota.early (workload_id, version, held, gone, epoch) SELECT w, v, h, g, {epoch}"
-    " FROM unnest({0}::text[], {1}::bigint[], {2}::boolean[], {3}::boolean[]) AS r(w, v, h, g)"
+    "INSERT INTO quota.early (workload_id, version, held, gone, priority, epoch)"
+    " SELECT w, v, h, g, p, {epoch} FROM unnest({0}::text[], {1}::bigint[], {2}::boolean[],"
+    " {3}::boolean[], {4}::bigint[]) AS r(w, v, h, g, p)"
     " ON CONFLICT (workload_id) DO UPDATE SET version = excluded.version, held = excluded.held,"
-    " gone = excluded.gone, epoch = excluded.epoch RETURNING 1"
+    " gone = excluded.gone, priority = excluded.priority, epoch = excluded.epoch RETURNING 1"
 )
+_SELECT_EARLY: Final = "SELECT workload_id, version, held, gone, priority FROM quota.early"
 _DELETE_EARLY: Final = "DELETE FROM quota.early WHERE workload_id = ANY({0}::text[]) RETURNING 1"
 _SELECT: Final = (
     f"SELECT workload_id, {_NAMES}, body FROM quota.pending"  # noqa: S608  # constants
@@ -93,6 +95,8 @@ class Early(NamedTuple):
     version: int
     held: bool
     gone: bool
+    priority: int | None
+    """None where the row is older than this column."""
 
 
 class Records:
@@ -111,8 +115,9 @@ class Records:
 
     async def load(self, reader: Reader, core: Nominator) -> None:
         """Rebuild from the rows, page by page; `self` must be new, the tree complete."""
-        for row in await reader.fetch("SELECT workload_id, version, held, gone FROM quota.early"):
-            self.early[row["workload_id"]] = Early(row["version"], row["held"], row["gone"])
+        for row in await reader.fetch(_SELECT_EARLY):
+            known = Early(row["version"], row["held"], row["gone"], row["priority"])
+            self.early[row["workload_id"]] = known
         last = ""
         while True:
             rows = await reader.fetch(_SELECT, last)

@@ -2,9 +2,10 @@
 
 docs/lifecycle.md is drawn from `TRANSITIONS`; `muster-ops check` keeps its own copy. A version
 counts the states a workload went through: `received` is 0, each transition adds one.
-`queued -> queued` is a change of priority or a requeue told again; `placed -> running` happens
-when bound and running were seen together (docs/adr/0011); `running -> running` is a gang that
-holds more or fewer pods than before (docs/adr/0028).
+A state that follows itself is a change of priority (docs/adr/0057); `queued -> queued` is a
+requeue told again, too, and `running -> running` a gang that holds more or fewer pods than before
+(docs/adr/0028). `placed -> running` happens when bound and running were seen together
+(docs/adr/0011).
 """
 
 from __future__ import annotations
@@ -41,17 +42,19 @@ TRANSITIONS: Final[dict[State, frozenset[State]]] = {
     State.QUEUED: frozenset({State.QUEUED, State.HELD, State.PLACED, State.CANCELLED}),
     State.HELD: frozenset({State.HELD, State.QUEUED, State.CANCELLED}),
     State.PLACED: frozenset(
-        {State.BOUND, State.RUNNING, State.EVICTING, State.CANCELLING}
+        {State.PLACED, State.BOUND, State.RUNNING, State.EVICTING, State.CANCELLING}
         | {State.SUCCEEDED, State.FAILED}
     ),
     State.BOUND: frozenset(
-        {State.RUNNING, State.EVICTING, State.CANCELLING, State.SUCCEEDED, State.FAILED}
+        {State.BOUND, State.RUNNING, State.EVICTING, State.CANCELLING}
+        | {State.SUCCEEDED, State.FAILED}
     ),
     State.RUNNING: frozenset(
         {State.RUNNING, State.SUCCEEDED, State.FAILED, State.EVICTING, State.CANCELLING}
     ),
     State.EVICTING: frozenset(
-        {State.QUEUED, State.HELD, State.CANCELLING, State.FAILED, State.SUCCEEDED}
+        {State.EVICTING, State.QUEUED, State.HELD, State.CANCELLING}
+        | {State.FAILED, State.SUCCEEDED}
     ),
     State.CANCELLING: frozenset({State.CANCELLED, State.SUCCEEDED}),
     State.REJECTED: frozenset(),

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from shared.core.model import WorkloadKind
+from shared.core.model import WorkloadKind, WorkloadSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +43,9 @@ BUILT_IN: Final = (
 )
 
 
+NO_SHARES: Final = "a protected class never runs on shares of a GPU; ask for whole GPUs or MIG"
+
+
 def built_in() -> dict[str, PriorityClass]:
     """The built-in classes by name."""
     return {one.name: one for one in BUILT_IN}
@@ -51,6 +54,29 @@ def built_in() -> dict[str, PriorityClass]:
 def may_use(granted: tuple[str, ...], one: PriorityClass) -> bool:
     """Whether a team with `granted` classes may use `one`; none granted means all unprotected."""
     return one.name in granted if granted else not one.protected
+
+
+def on_shares(spec: WorkloadSpec) -> bool:
+    """Whether a pod of it holds a share of a GPU, beside others."""
+    return any(pod_set.gpu.milli for pod_set in spec.pod_sets)
+
+
+def problem_of_class(
+    name: str,
+    team: str,
+    granted: tuple[str, ...],
+    classes: Mapping[str, PriorityClass],
+    *,
+    shares: bool,
+) -> str:
+    """The rule by which work of a team may not be of this class; "" if it may.
+
+    The same whether it is submitted so or its owner changes it later. `shares`: see `on_shares`.
+    """
+    found = classes.get(name)
+    if found is None or not may_use(granted, found):
+        return rule_of_use(team, granted, classes.values())
+    return NO_SHARES if shares and found.protected else ""
 
 
 def default_class(

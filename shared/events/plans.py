@@ -25,6 +25,8 @@ class PlannedVictim(Wire, frozen=True, kw_only=True):
     """GPU-milliseconds since its last checkpoint, and those of its restart."""
     moves_to: Placement | None = None
     """Where it goes on as soon as its pods have stopped: room is kept for it there (rule move)."""
+    priority_class: str = ""
+    """As the facts told it: of another one nobody has said that it may be taken."""
 
 
 class RefusedAlternative(Wire, frozen=True, kw_only=True):
@@ -72,6 +74,8 @@ class ReleaseIdleWorkload(Wire, frozen=True, kw_only=True):
     team: str = ""
     queue: str = ""
     cell: int = 0
+    priority_class: str = ""
+    """As the facts told it: of another one nobody has said that it is not spared."""
 
 
 class PlanFact(Wire, frozen=True, kw_only=True):

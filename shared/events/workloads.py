@@ -137,6 +137,8 @@ class WorkloadFact(Wire, frozen=True, kw_only=True):
     cell: int = 0
     reason: str = ""
     message: str = ""
+    priority_class: str = ""
+    """The class that `priority` comes from; "" as it was queued."""
 
 
 class WorkloadPlaced(WorkloadFact, frozen=True, kw_only=True):
@@ -238,7 +240,7 @@ class WorkloadCancelling(WorkloadFact, frozen=True, kw_only=True):
 
 
 class WorkloadReprioritised(WorkloadFact, frozen=True, kw_only=True):
-    """Its priority changed while it waits."""
+    """Its priority or priority class changed; it may wait, run or be stopping."""
 
 
 class PlacementRefused(Wire, frozen=True, kw_only=True):

@@ -164,6 +164,41 @@ async def test_commands_are_durable_on_the_log_behind_the_submission(gateway: Ga
     assert "drain" == commands[4][1]["reason"]
 
 
+async def test_a_class_that_the_team_may_not_use_or_its_work_not_have_is_refused_for_one_and_many(
+    gateway: Gateway,
+):
+    key = await gateway.key("red", "member")
+    share = {"gpu": {"milli": 500, "memory_mib": 8_000}}
+    notebook = {**SPEC, "kind": "notebook", "pod_sets": [share], "labels": {"a": "b"}}
+    made = await gateway.call("POST", "/v1/workloads", notebook, key=key)
+    path = f"/v1/workloads/{made.body['id']}/reprioritise"
+    asked = {"priority_class": "inference-production"}
+    many = {**asked, "labels": {"a": "b"}}
+
+    foreign = [
+        await gateway.call("POST", path, asked, key=key),
+        await gateway.call("POST", "/v1/workloads:reprioritise", many, key=key),
+    ]
+    granted = ["inference-production", "training-batch"]
+    team = {"kafka": False, "priority_classes": granted}
+    assert 200 == (await gateway.call("PUT", "/v1/teams/red", team)).status
+    shared = [
+        await gateway.call("POST", path, asked, key=key),
+        await gateway.call("POST", "/v1/workloads:reprioritise", many, key=key),
+    ]
+    lower = await gateway.call("POST", path, {"priority_class": "training-batch"}, key=key)
+
+    assert [400] * 4 + [202] == [one.status for one in (*foreign, *shared, lower)]
+    errors = [one.body["errors"] for one in (*foreign, *shared)]
+    assert {("priority_class", "inference-production")} == {
+        (one["field"], one["value"]) for (one,) in errors
+    }
+    for (error,) in errors[:2]:
+        assert error["rule"].endswith("it may use: training-interactive, training-batch")
+    for (error,) in errors[2:]:
+        assert f"{made.body['id']}: a protected class never runs on shares" in error["rule"]
+
+
 async def test_a_selection_goes_on_behind_the_last_that_was_answered(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ):

@@ -8,6 +8,7 @@ import time
 
 import aiohttp
 
+from shared.core.lifecycle import State
 from shared.core.model import (
     Gpu,
     GpuShare,
@@ -17,7 +18,7 @@ from shared.core.model import (
     PodSet,
 )
 from shared.core.units import Resources
-from shared.events import nodes, topics
+from shared.events import nodes, topics, workloads
 from tests.support import facts as telling
 from tests.support.facts import Fact
 from tests.support.gateway import (
@@ -68,6 +69,21 @@ def _running(identifier: str, at_ms: int) -> list[Fact]:
     )
 
 
+def _raised(identifier: str) -> list[Fact]:
+    """It runs on, in another class."""
+    raised = workloads.WorkloadReprioritised(
+        workload_id=identifier,
+        team="red",
+        queue="red",
+        version=4,
+        state=State.RUNNING,
+        attempt=1,
+        priority=1000,
+        priority_class="inference-production",
+    )
+    return [(topics.WORKLOAD_FACTS, raised)]
+
+
 async def test_the_read_model_follows_the_facts_and_streams_them(gateway: Gateway):
     key = await gateway.key("red", "member")
     made = await gateway.call("POST", "/v1/workloads", SPEC, key=key)
@@ -101,6 +117,13 @@ async def test_the_read_model_follows_the_facts_and_streams_them(gateway: Gatewa
         begun = _running(identifier, at_ms)
         await publish_facts(gateway.settings, begun, source="t2", at_ms=at_ms + 9)
         running = await until(lambda: state("running"))
+        await publish_facts(gateway.settings, _raised(identifier), source="t3", at_ms=at_ms + 99)
+
+        async def has_class():
+            reply = await gateway.call("GET", path, key=key)
+            return reply if reply.body["priority_class"] == "inference-production" else None
+
+        of_now = await until(has_class)
         streamed = await _streamed(stream, 4)
         node = await gateway.call("GET", "/v1/nodes/node-1", key=key)
         nodes_page = await gateway.call("GET", "/v1/nodes?flavor=h100", key=key)
@@ -108,6 +131,11 @@ async def test_the_read_model_follows_the_facts_and_streams_them(gateway: Gatewa
         recorded = await gateway.call("GET", f"{path}/events?after=1", key=key)
         after = await gateway.call("GET", f"{path}/why", key=key)
 
+    assert ("running", 1000, "") == (
+        of_now.body["state"],
+        of_now.body["priority"],
+        of_now.body["spec"].get("priority_class", ""),
+    )
     assert {"needed": 8, "free": 3} == why.body["evidence"]
     assert "wait for 5" == why.body["next_step"]
     assert ({"InsufficientCapacity": 1}, 1) == (
@@ -119,7 +147,7 @@ async def test_the_read_model_follows_the_facts_and_streams_them(gateway: Gatewa
     )
     assert [4000] == [one["cpu_milli"] for one in running.body["spec"]["pod_sets"]]
     assert ["queued", "queued", "placed", "running"] == [event["state"] for event in streamed]
-    assert [2, 3, 4] == [event["id"] for event in recorded.body["items"]]
+    assert [2, 3, 4, 5] == [event["id"] for event in recorded.body["items"]]
     assert [identifier] == node.body["devices"][1]["workloads"]
     assert [3] == node.body["unhealthy_gpus"]
     assert 1000 == nodes_page.body["items"][0]["used_gpu_milli"]

@@ -42,6 +42,7 @@ class Story:
         self.states: dict[str, str] = {}
         self.versions: dict[str, int] = {}
         self.attempts: dict[str, int] = {}
+        self.priorities: dict[str, int] = {}
 
     def batch(self, handler: QuotaHandler) -> list[Any]:
         return [self._one(handler) for _ in range(self.random.randrange(1, 9))]
@@ -55,6 +56,8 @@ class Story:
             return self._arrival()
         identifier = self.random.choice(list(self.states))
         draw = self.random.random()
+        if self.random.random() < 0.05:
+            return self._priority(identifier)
         if self.states[identifier] == "placed":
             return self._release(identifier, draw)
         pending = handler.memory.records.alive.get(identifier)
@@ -84,21 +87,24 @@ class Story:
             queue=self.random.choice(["q", "r", "nowhere"]),
             priority=self.random.randrange(3),
         )
+        self.priorities[identifier] = workload.priority
         return self._message(
             workloads.WorkloadQueued(workload=workload, body_hash="h"), QUEUE_FACTS.name
         )
 
     def _command(self, identifier: str) -> Any:
-        kind = self.random.choice(["hold", "release", "cancel", "priority"])
+        kind = self.random.choice(["hold", "release", "cancel"])
         if kind == "hold":
             return workloads.HoldWorkload(workload_id=identifier, team="t")
         if kind == "release":
             return workloads.ReleaseWorkload(workload_id=identifier, team="t")
-        if kind == "cancel":
-            return workloads.CancelWorkload(workload_id=identifier, team="t")
-        return workloads.ReprioritiseWorkload(
-            workload_id=identifier, team="t", priority_class="c", priority=self.random.randrange(9)
-        )
+        return workloads.CancelWorkload(workload_id=identifier, team="t")
+
+    def _priority(self, identifier: str) -> Any:
+        self.priorities[identifier] = self.random.randrange(9)
+        placed = self.states[identifier] == "placed"
+        state = State.RUNNING if placed else State.QUEUED
+        return self._fact(workloads.WorkloadReprioritised, identifier, state)
 
     def _refusal(self, identifier: str, nomination: int) -> Any:
         return self._message(a_refusal(identifier, nomination))
@@ -138,7 +144,7 @@ class Story:
             "version": self.versions[identifier],
             "state": state,
             "attempt": self.attempts.get(identifier, 0),
-            "priority": 0,
+            "priority": self.priorities.get(identifier, 0),
         }
         return self._message(kind(**(common | rest)))
 
@@ -243,6 +249,24 @@ async def test_answers_are_waited_for_anew_after_a_restart(bench: Bench) -> None
     assert [one.topic for one in review] == ["deadline/debts/cell-0/1"]
     fresh.decide(review, later_ms)
     assert fresh.memory.answers.due_ms() == later_ms + SILENCE_MS
+
+
+async def test_a_priority_that_came_before_its_workload_outlives_a_restart(bench: Bench) -> None:
+    story = Story(1)
+    documents = [queue_document("q", gpus=1)]
+    await bench.decide([story._message(one, ORGANISATION_FACTS.name) for one in documents], NOW_MS)
+    story.states["w1"], story.versions["w1"] = "queued", 1
+    await bench.decide([story._priority("w1")], NOW_MS)
+    bench.handler = QuotaHandler()
+    await bench.open()
+
+    queued = workloads.WorkloadQueued(workload=a_workload("w1"), body_hash="h")
+    await bench.decide([story._message(queued, QUEUE_FACTS.name)], NOW_MS)
+    fresh = QuotaHandler()
+    await fresh.load(bench.pool)
+
+    assert story.priorities["w1"] == 2
+    assert fresh.memory.records.alive["w1"].priority == 2
 
 
 async def test_the_role_of_the_service_cannot_rewrite_its_audit(bench: Bench) -> None:

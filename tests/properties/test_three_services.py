@@ -89,6 +89,11 @@ STAYING: tuple[dict[str, Any], ...] = (
     {"gpus": 2, "pod_count": 3, "min_count": 1, "preemptible": False},
 )
 """Nobody may evict these, so their queues borrow nothing for them (docs/adr/0056)."""
+CLASSES: tuple[dict[str, Any], ...] = (
+    {"priority_class": "x", "priority": 5},
+    {"priority_class": "low", "priority": -5},
+    {"priority_class": "inference-production", "priority": 5},
+)
 QUEUES = "abc"
 
 
@@ -117,6 +122,19 @@ class Story:
         does = (self._submit, self._submit, self._submit, self._command, self._node)
         random.choice(does)()
         self.services.wait(random.choice((1, 2, 10, 40)))
+        self._agree()
+
+    def _agree(self) -> None:
+        """All three know the same priority of whom they know, whatever he does."""
+        services = self.services
+        stands = services.preemption.memory.stands
+        waiting = services.quota.memory.records.alive
+        for name, record in services.alive.items():
+            assert waiting[name].priority == record.priority, name
+            stand = stands.get(name)
+            if stand is not None and stand.version:
+                told = stand.priority, stand.priority_class
+                assert told == (record.priority, record.priority_class), name
 
     def _submit(self) -> None:
         request, queue = self.random.choice(self.requests), self.random.choice(QUEUES)
@@ -135,7 +153,7 @@ class Story:
                 (workloads.CancelWorkload, {}),
                 (workloads.RequestEviction, {}),
                 (workloads.HoldWorkload, {}),
-                (workloads.ReprioritiseWorkload, {"priority_class": "x", "priority": 5}),
+                (workloads.ReprioritiseWorkload, self.random.choice(CLASSES)),
                 (workloads.ResizeWorkload, {"pods": self.random.choice((2, 3, 6))}),
             )
         )

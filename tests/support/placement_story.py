@@ -148,12 +148,9 @@ class Story:
         return command(self._random.choice(COMMANDS), self._some(driver))
 
     def _reprioritise(self, driver: Driver) -> Any:
-        return command(
-            workloads.ReprioritiseWorkload,
-            self._some(driver),
-            priority_class="",
-            priority=self._random.randint(0, 2),
-        )
+        name, priority = self._some(driver), self._random.randint(0, 2)
+        named = {"priority_class": f"class-{priority}", "priority": priority}
+        return command(workloads.ReprioritiseWorkload, name, **named)
 
     def _wish(self, driver: Driver) -> Any:
         """The owner asks for a size, a wrong one now and then."""
@@ -173,6 +170,7 @@ class Story:
             since_ms=0,
             until_ms=driver.now_ms,
             utilization_percent=0,
+            priority_class=record.priority_class if record else "",
         )
 
     def _resized(self, record: Record) -> Any:
@@ -226,6 +224,7 @@ class Story:
                 version=records[one].version - self._random.choice((0, 0, 0, 0, 0, 0, 1)),
                 attempt=records[one].attempt,
                 moves_to=self._elsewhere(driver, records[one]),
+                priority_class=records[one].priority_class,
             )
             for one in some
         )

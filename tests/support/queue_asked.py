@@ -35,7 +35,7 @@ class Asked:
             workloads.CancelWorkload: lambda work, _: self.leaves(work, "cancelled"),
             workloads.HoldWorkload: lambda work, _: self.leaves(work, "hold asked"),
             workloads.ReleaseWorkload: lambda work, _: self.enters(work, "hold asked"),
-            workloads.ReprioritiseWorkload: self.reprioritised,
+            workloads.WorkloadReprioritised: self.reprioritised,
             workloads.WorkloadPlaced: self.placed,
             workloads.PlacementRefused: self.refused,
             workloads.WorkloadRequeued: self.back,
@@ -130,11 +130,11 @@ class Asked:
         if work.phase == "offered" and work.since_ms > self.reached_ms:
             self.reached_ms, self.reached_at_ms = work.since_ms, self.reference.now_ms
 
-    def reprioritised(self, work, command):
-        if command.priority != work.priority and (work.phase in OPEN or work.announced):
+    def reprioritised(self, work, fact):
+        if fact.priority != work.priority and (work.phase in OPEN or work.announced):
             self.take_back(work, "waiting")
             self.expected.add(work.id)
-        work.priority = command.priority
+        work.priority = fact.priority
 
     def placed(self, work, fact):
         self.placement_reached(work)

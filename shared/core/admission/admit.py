@@ -33,7 +33,12 @@ from shared.core.model import (
     WorkloadKind,
     WorkloadSpec,
 )
-from shared.core.priority_classes import PriorityClass, default_class, may_use, rule_of_use
+from shared.core.priority_classes import (
+    PriorityClass,
+    default_class,
+    on_shares,
+    problem_of_class,
+)
 from shared.core.static_fit.model_size import model_error
 from shared.core.units import Resources
 from shared.core.value import Value, replace
@@ -127,9 +132,6 @@ def _whose(spec: WorkloadSpec, team_name: str, rules: Rules) -> _Standing | Refu
     chosen = _priority_class(spec, team, rules.classes)
     if isinstance(chosen, Refused):
         return chosen
-    if chosen.protected and any(one.gpu.milli for one in spec.pod_sets):
-        rule = "a protected class never runs on shares of a GPU; ask for whole GPUs or MIG"
-        return _refused("priority_class", chosen.name, rule)
     return _Standing(team=team, queue=queue, priority_class=chosen)
 
 
@@ -173,26 +175,30 @@ def check_kind(spec: WorkloadSpec, errors: Errors) -> None:
 def _priority_class(
     spec: WorkloadSpec, team: TeamPolicy, classes: Mapping[str, PriorityClass]
 ) -> PriorityClass | Refused:
-    granted = team.priority_classes
-    if not spec.priority_class:
+    name, granted = spec.priority_class, team.priority_classes
+    if not name:
         default = default_class(spec.kind, granted, classes)
         if default is None:
             return _unknown("priority_class", "", f"team {team.name} has no priority class to use")
-        return default
-    found = classes.get(spec.priority_class)
-    if found is not None and may_use(granted, found):
-        return found
-    rule = rule_of_use(team.name, granted, classes.values())
-    refused = _refused("priority_class", spec.priority_class, rule)
-    return replace(refused, doubt=Doubt.NAMES if found is None else Doubt.NONE)
+        name = default.name
+    rule = problem_of_class(name, team.name, granted, classes, shares=on_shares(spec))
+    if rule:
+        refused = _refused("priority_class", name, rule)
+        return replace(refused, doubt=Doubt.NONE if name in classes else Doubt.NAMES)
+    return classes[name]
 
 
-def class_for_team(name: str, team_name: str, rules: Rules) -> PriorityClass | None:
-    """The class `name` if the team may use it: the check behind a change of priority."""
-    team, found = rules.teams.get(team_name), rules.classes.get(name)
-    if team is None or found is None or not may_use(team.priority_classes, found):
+def class_for_team(
+    name: str, team_name: str, rules: Rules, *, shares: bool
+) -> PriorityClass | None:
+    """The class `name` if work of the team may be of it: the check behind a change of priority."""
+    team = rules.teams.get(team_name)
+    if team is None:
         return None
-    return found
+    problem = problem_of_class(
+        name, team_name, team.priority_classes, rules.classes, shares=shares
+    )
+    return None if problem else rules.classes[name]
 
 
 def _with_defaults(spec: WorkloadSpec, standing: _Standing, fleet: FleetShape) -> WorkloadSpec:

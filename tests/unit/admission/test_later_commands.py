@@ -2,6 +2,7 @@
 
 import pytest
 
+from shared.core.model import GpuRequest, WorkloadKind
 from shared.events.envelope import workload_id
 from shared.events.topics import (
     QUEUE_FACTS,
@@ -14,8 +15,8 @@ from shared.events.workloads import (
     ReprioritiseWorkload,
     RequestEviction,
 )
-from tests.unit.admission.builders import TEAM, a_spec
-from tests.unit.admission.support import ID, Office, only
+from tests.unit.admission.builders import TEAM, a_pod_set, a_spec
+from tests.unit.admission.support import ID, Office, a_team_document, only
 
 
 @pytest.mark.parametrize(
@@ -52,6 +53,25 @@ def test_a_class_that_the_team_may_not_use_changes_nothing():
     )
 
     assert outcome.emits == []
+
+
+def test_work_on_shares_is_never_given_a_protected_class():
+    office = Office()
+    granted = ("training-batch", "inference-production")
+    office.apply(a_team_document(version=2, priority_classes=granted))
+    pods = (a_pod_set(gpu=GpuRequest(milli=500, memory_mib=8_000)),)
+    office.http(a_spec(WorkloadKind.NOTEBOOK, pod_sets=pods, priority_class="training-batch"))
+
+    told = [
+        len(
+            office.command(
+                ReprioritiseWorkload(workload_id=ID, team=TEAM, priority_class=name)
+            ).emits
+        )
+        for name in ("inference-production", "training-batch")
+    ]
+
+    assert told == [0, 1]
 
 
 def test_commands_for_what_is_unknown_foreign_or_rejected_go_nowhere():

@@ -1,5 +1,7 @@
 """What is remembered is not looked up, and the same messages give the same outcome."""
 
+from typing import Any
+
 from services.admission import known
 from services.admission.handler import AdmissionHandler
 from shared.events.envelope import workload_id
@@ -26,13 +28,14 @@ async def test_what_memory_forgot_is_looked_up_once_for_a_batch(monkeypatch):
     office = Office()
     for i in range(4):
         office.http(key=f"k{i}")
-    row = {
+    row: dict[str, Any] = {
         "id": workload_id(TEAM, "k0"),
         "team": TEAM,
         "body_hash": "h",
         "state": "accepted",
         "message": "",
         "errors": "",
+        "on_shares": False,
     }
     reader = NoRows([row])
     message = office.message(CancelWorkload(workload_id=row["id"], team=TEAM))

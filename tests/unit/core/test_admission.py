@@ -16,7 +16,7 @@ from shared.core.model import (
     TopologyRequest,
     WorkloadKind,
 )
-from shared.core.priority_classes import PriorityClass
+from shared.core.priority_classes import NO_SHARES, PriorityClass
 from shared.core.quota.tree import FlavorLimits, QuotaDocument
 from shared.core.units import UNLIMITED, Resources
 from tests.unit.admission.builders import (
@@ -171,11 +171,22 @@ def test_a_site_defines_its_own_class_for_a_kind():
 def test_a_class_is_checked_for_a_change_of_priority_too():
     by = rules(priority_classes=("training-batch",))
 
-    allowed = class_for_team("training-batch", TEAM, by)
+    allowed = class_for_team("training-batch", TEAM, by, shares=True)
     assert allowed is not None
     assert allowed.value == 100
-    assert class_for_team("training-interactive", TEAM, by) is None
-    assert class_for_team("training-batch", "nobody", by) is None
+    assert class_for_team("training-interactive", TEAM, by, shares=False) is None
+    assert class_for_team("training-batch", "nobody", by, shares=False) is None
+
+
+def test_a_protected_class_is_for_no_work_on_shares_whether_submitted_or_changed():
+    by = rules(priority_classes=("inference-production",))
+
+    assert class_for_team("inference-production", TEAM, by, shares=False) is not None
+    assert class_for_team("inference-production", TEAM, by, shares=True) is None
+    pods = (a_pod_set(gpu=SHARE),)
+    notebook = a_spec(WorkloadKind.NOTEBOOK, pod_sets=pods, priority_class="inference-production")
+    (error,) = refused(notebook, by).errors
+    assert (error.field, error.rule) == ("priority_class", NO_SHARES)
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,9 @@ def told(payload: Wire, number: int, topic: str = "workload.facts.v1") -> Receiv
 
 
 def queued(identifier: str = "w1") -> workloads.WorkloadQueued:
-    spec = WorkloadSpec(name="n", kind=WorkloadKind.TRAINING, labels={"a": "b"})
+    spec = WorkloadSpec(
+        name="n", kind=WorkloadKind.TRAINING, labels={"a": "b"}, priority_class="batch"
+    )
     workload = Workload(
         id=identifier, team="red", queue="q", cell=0, priority=5, spec=spec, submitted_at_ms=900
     )
@@ -67,7 +69,7 @@ def queued(identifier: str = "w1") -> workloads.WorkloadQueued:
 
 def fact(kind: type, version: int, state: State, **fields: object) -> workloads.WorkloadFact:
     base: dict = {"workload_id": "w1", "team": "red", "queue": "q", "attempt": 1, "priority": 5}
-    made: workloads.WorkloadFact = kind(**base, version=version, state=state, **fields)
+    made: workloads.WorkloadFact = kind(**(base | fields), version=version, state=state)
     return made
 
 
@@ -148,6 +150,23 @@ def test_the_order_between_topics_does_not_matter():
     }
 
     assert results == {("running", 3, "n", 1, "q", True)}
+
+
+def test_the_class_is_that_of_the_newest_fact_that_names_one_in_whatever_order_they_are_read():
+    raised = fact(
+        workloads.WorkloadReprioritised, 2, State.QUEUED, priority_class="high", priority=9
+    )
+    for facts in ((queued(),), (queued(), placed()), (placed(), queued())):
+        assert "batch" == rows_of(*facts)["workload"][0]["priority_class"]
+
+    results = {
+        (row["priority_class"], row["priority"])
+        for order in permutations((queued(), raised))
+        for row in rows_of(*order)["workload"]
+    }
+
+    assert {("high", 9)} == results
+    assert rows_of(placed())["workload"][0]["priority_class"] is None
 
 
 def test_a_workload_that_waits_again_has_no_place_any_more():

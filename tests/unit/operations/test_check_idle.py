@@ -12,7 +12,9 @@ from tests.unit.operations.world import START_MS, World, fact
 NAME = "w" + "i" * 26
 
 
-def a_world(*, idle: dict[str, int] | None = None, attempt: int = 1, **spec: Any) -> World:
+def a_world(
+    *, idle: dict[str, int] | None = None, attempt: int = 1, now: str = "", **spec: Any
+) -> World:
     """A workload that ran from 100, was noticed from 200 to 900, and was released."""
     world = World()
     workload = {"id": NAME, "queue": "q", "priority": 0, "spec": spec}
@@ -25,6 +27,8 @@ def a_world(*, idle: dict[str, int] | None = None, attempt: int = 1, **spec: Any
     world.tell("monitoring", "idleness.facts.v1", "idleness.noticed", early)
     evidence = {"since_ms": 200, "until_ms": 900} if idle is None else idle
     evicted = {**fact(NAME, 4, "evicting", attempt), "reason": "idle", "idle": evidence}
+    if now:
+        evicted["priority_class"] = now
     world.tell("placement", "workload.facts.v1", "workload.evicted", evicted)
     return world
 
@@ -49,6 +53,20 @@ def test_a_release_on_evidence_is_all_right():
 )
 def test_a_release_without_is_found(changed: dict[str, Any], text: str):
     assert any(text in detail for detail in found(a_world(**changed))), found(a_world(**changed))
+
+
+@pytest.mark.parametrize(
+    ("queued_as", "now", "faults"),
+    [
+        ("training-batch", "inference-production", 1),
+        ("inference-production", "training-batch", 0),
+        ("inference-production", "", 1),
+    ],
+)
+def test_the_class_at_the_moment_of_the_release_counts(queued_as: str, now: str, faults: int):
+    world = a_world(now=now, priority_class=queued_as)
+
+    assert faults == sum("protected class" in detail for detail in found(world))
 
 
 @pytest.mark.parametrize(("since_ms", "faults"), [(START_MS + 5, 0), (START_MS - 5, 1)])

@@ -93,6 +93,23 @@ def test_a_plan_against_the_rules_is_found(victim: dict, plan: dict, text: str):
     assert any(text in detail for detail in found(world)), found(world)
 
 
+@pytest.mark.parametrize(
+    ("queued_as", "now", "faults"),
+    [
+        ("training-batch", "inference-production", 1),
+        ("inference-production", "training-batch", 0),
+    ],
+)
+def test_the_class_at_the_moment_of_the_plan_counts(queued_as: str, now: str, faults: int):
+    world = a_world(priority_class=queued_as)
+    changed = {**fact(VICTIM, 3, "running"), "priority_class": now, "priority": 1}
+    told(world, "workload.reprioritised", changed)
+    told(world, "eviction-plan.accepted", a_plan())
+    told(world, "workload.placed", placed())
+
+    assert faults == sum("protected class" in detail for detail in found(world))
+
+
 def test_a_class_that_was_protected_only_later_is_no_violation():
     world = a_world(priority_class="system")
     told(world, "eviction-plan.accepted", a_plan())

@@ -335,6 +335,18 @@ def test_after_three_plans_that_came_too_late_what_is_left_of_the_fourth_is_carr
     assert driver.state("p") is State.PLACED
 
 
+def test_who_was_given_another_class_since_is_not_left_to_a_plan_that_came_too_late():
+    """Preemption gave its word for the class of before; this one may be protected."""
+    driver = full_world()
+    late = a_plan(driver, "a", "b")
+    driver.send(command(ReprioritiseWorkload, "a", priority_class="vital", priority=0))
+
+    refused = [driver.send(late)[0] for _ in range(4)]
+
+    assert ["victim-changed"] * 3 + ["no-longer-fits"] == [one.reason for one in refused]
+    assert [State.RUNNING] * 2 == [driver.state(one) for one in "ab"]
+
+
 def test_what_is_left_is_refused_too_when_it_does_not_make_room():
     driver = full_world()
     nobody = (PlannedVictim(workload_id="nobody", version=1, attempt=1),)

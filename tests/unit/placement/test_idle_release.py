@@ -7,13 +7,13 @@ from shared.events.plans import IdleReleaseRefused, ReleaseIdleWorkload
 from shared.events.pods import EvictPods, PodsFinished, PodsGone
 from shared.events.workloads import IdleRelease, WorkloadEvicted, WorkloadHeld
 from tests.support.placement_driver import pod_fact
-from tests.unit.placement.world import at, cancel, release
+from tests.unit.placement.world import at, cancel, release, reprioritise
 
 SINCE_MS, UNTIL_MS = 1_000, 601_000
 gone = pod_fact(PodsGone, "w1")
 
 
-def idle(attempt=1):
+def idle(attempt=1, priority_class=""):
     return ReleaseIdleWorkload(
         plan_id="p1",
         workload_id="w1",
@@ -23,6 +23,7 @@ def idle(attempt=1):
         utilization_percent=3,
         team="red",
         queue="q",
+        priority_class=priority_class,
     )
 
 
@@ -90,3 +91,19 @@ def test_another_attempt_is_left_alone():
 
     assert refused.reason == "workload-changed"
     assert driver.state() is State.RUNNING
+
+
+def test_of_another_class_than_preemption_knew_it_is_left_alone():
+    driver = at(State.RUNNING)
+    driver.send(reprioritise)
+
+    (refused,) = driver.send(idle())
+
+    assert isinstance(refused, IdleReleaseRefused)
+    assert ("workload-changed", "its priority class is high by now") == (
+        refused.reason,
+        refused.message,
+    )
+    assert driver.state() is State.RUNNING
+    driver.send(idle(priority_class="high"))
+    assert driver.state() is State.EVICTING

@@ -20,6 +20,7 @@ from shared.events.pods import (
 )
 from shared.events.workloads import (
     CancelWorkload,
+    ReprioritiseWorkload,
     RequestEviction,
     ResizeWorkload,
     WorkloadResized,
@@ -241,6 +242,27 @@ def test_a_unit_tries_a_few_gangs_and_goes_on_after_a_pause(monkeypatch):
 
     assert "w1" == only(ResizePods, driver.send(END_FULL)).workload_id
     assert "w2" == only(ResizePods, driver.wait(growth.PAUSE_MS / 1000)).workload_id
+
+
+@pytest.mark.parametrize(("name", "priority"), [("w3", 9), ("w2", -9)])
+def test_the_line_of_those_to_grow_is_that_of_the_priorities_of_now(monkeypatch, name, priority):
+    monkeypatch.setattr(growth, "TRIED_MAX", 1)
+    driver = Driver()
+    driver.send(reported(a_node(gpus=10)), a_quota())
+    for one, count in (("full", 4), ("half", 2), ("rest", 2), ("w1", 4)):
+        driver.send(nominated(a_workload(one, pod_count=count, min_count=2)))
+    for ends, after in (("half", "w2"), ("rest", "w3")):
+        next_one = nominated(a_workload(after, pod_count=4, min_count=2))
+        driver.send(pod_fact(PodsFinished, ends, succeeded=True), next_one)
+    driver.send(*(pod_fact(PodsRunning, one) for one in ("w1", "w2", "w3")))
+    driver.wait(growth.PAUSE_MS / 1000)
+    driver.wait(growth.PAUSE_MS / 1000)
+    changed = command(ReprioritiseWorkload, name, priority_class="x", priority=priority)
+    first = only(ResizePods, driver.send(END_FULL)).workload_id
+
+    told = [*driver.send(changed), *driver.wait(growth.PAUSE_MS / 1000)]
+
+    assert ("w1", "w3") == (first, only(ResizePods, told).workload_id)
 
 
 def test_a_gang_gives_its_surplus_back_when_the_pods_are_gone():

@@ -13,6 +13,7 @@ from shared.events.pods import (
     PodsGone,
 )
 from shared.events.workloads import (
+    ReprioritiseWorkload,
     RequestEviction,
     WorkloadEvicted,
     WorkloadPlaced,
@@ -93,7 +94,10 @@ AFTER = {
         {S.QUEUED: S.HELD, S.PLACED: S.EVICTING, S.BOUND: S.EVICTING, S.RUNNING: S.EVICTING},
     ),
     "release": (release, {S.HELD: S.QUEUED}),
-    "reprioritise": (reprioritise, {S.QUEUED: S.QUEUED, S.HELD: S.HELD}),
+    "reprioritise": (
+        reprioritise,
+        {one: one for one in (S.QUEUED, S.HELD, S.PLACED, S.BOUND, S.RUNNING, S.EVICTING)},
+    ),
     "evict": (evict, {S.PLACED: S.EVICTING, S.BOUND: S.EVICTING, S.RUNNING: S.EVICTING}),
     "bound": (bound, {S.PLACED: S.BOUND}),
     "running": (running, {S.PLACED: S.RUNNING, S.BOUND: S.RUNNING}),
@@ -301,11 +305,39 @@ def test_a_new_priority_takes_the_nomination_away_because_the_order_is_another()
     assert [] == driver.send(reported(a_node()))
 
 
-def test_the_same_priority_again_is_no_change():
-    driver = at(State.QUEUED)
+@pytest.mark.parametrize("state", [State.QUEUED, State.RUNNING])
+def test_the_same_priority_and_class_again_is_no_change(state):
+    driver = at(state)
     driver.send(reprioritise)
 
     assert [] == driver.send(reprioritise)
+
+
+def test_another_class_of_the_same_value_is_told_and_takes_no_nomination_away():
+    driver = Driver()
+    driver.send(a_quota(), nominated(a_workload(priority_class="low"), order=3))
+
+    (fact,) = driver.send(command(ReprioritiseWorkload, "w1", priority_class="high", priority=0))
+
+    assert ("high", 0) == (fact.priority_class, fact.priority)
+    driver.send(reported(a_node()))
+    assert State.PLACED is driver.state()
+
+
+def test_every_fact_says_the_class_that_it_was_given_and_none_before():
+    driver = at(State.QUEUED)
+    (before,) = driver.send(hold)
+    driver.send(release, reprioritise)
+
+    (placed, _) = driver.send(nominated(a_workload(), number=2))
+
+    assert ("", "high") == (before.priority_class, placed.priority_class)
+
+
+def test_a_workload_that_ended_in_the_same_batch_keeps_its_priority():
+    driver = at(State.RUNNING)
+
+    assert ["WorkloadSucceeded"] == kinds(driver.send(succeeded, reprioritise))
 
 
 def test_an_operator_s_eviction_names_its_reason_and_gives_grace():

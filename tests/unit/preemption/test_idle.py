@@ -6,6 +6,8 @@ from shared.core.team_policy import IdlePolicy
 from shared.events.idleness import IdlenessEnded, IdlenessNoticed
 from shared.events.organisation import PriorityClassApplied, TeamApplied
 from shared.events.plans import ReleaseIdleWorkload
+from shared.events.workloads import ReprioritiseWorkload
+from tests.support.placement_driver import command
 from tests.unit.preemption.world import Cell
 
 RELEASE_MS = 120_000
@@ -121,6 +123,16 @@ def test_a_protected_class_is_never_released():
     notice(cell)
 
     assert [] == released(cell)
+
+
+def test_the_class_that_it_was_given_since_decides_whether_it_is_released():
+    cell = a_cell(priority_class="vital")
+    cell.hear(PriorityClassApplied(name="vital", version=1, value=9, protected=True))
+    cell.send(command(ReprioritiseWorkload, "w", priority_class="low", priority=1))
+    notice(cell)
+
+    assert ["w"] == released(cell)
+    assert [State.EVICTING] == cell.states("w")
 
 
 def test_another_attempt_or_what_stops_already_is_left_alone():

@@ -20,6 +20,7 @@ from shared.events.workloads import (
     CancelWorkload,
     HoldWorkload,
     PlacementRefused,
+    ReprioritiseWorkload,
     WorkloadEvicted,
 )
 from tests.support.placement_driver import (
@@ -29,6 +30,7 @@ from tests.support.placement_driver import (
     kinds,
     nominated,
     pod_fact,
+    queued,
     reported,
 )
 from tests.unit.preemption.world import AT_ONCE, Cell
@@ -195,6 +197,54 @@ def test_a_protected_class_is_never_evicted(name: str):
     cell.ask("p", "owner", gpus=4)
 
     assert [] == cell.turn(1)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "state"),
+    [
+        ("training-batch", "inference-production", State.RUNNING),
+        ("inference-production", "training-batch", State.EVICTING),
+    ],
+)
+@pytest.mark.parametrize("runs", [False, True])
+@pytest.mark.parametrize("reloaded", [False, True])
+async def test_the_class_that_it_has_now_protects_or_does_not(
+    before, after, state, runs, reloaded
+):
+    cell = Cell()
+    cell.queue("owner", 4)
+    cell.queue("borrower", 4)
+    change = command(ReprioritiseWorkload, "a", priority_class=after, priority=3)
+    if runs:
+        cell.run("a", "borrower", gpus=8, priority_class=before)
+    else:
+        cell.driver.send(queued(a_workload("a", queue="borrower", gpus=8, priority_class=before)))
+    cell.send(change)
+    if not runs:
+        cell.run("a", "borrower", gpus=8, priority_class=before)
+    if reloaded:
+        await cell.reload()
+    cell.ask("p", "owner", gpus=4)
+
+    cell.turn(1)
+
+    assert [state] == cell.states("a")
+    if state is State.EVICTING:
+        assert [after] == [one.priority_class for one in cell.plans[-1].victims]
+
+
+def test_inside_a_queue_the_priority_of_what_runs_is_that_of_now():
+    cell = Cell()
+    cell.queue("q", 8)
+    cell.run("a", "q", gpus=4, priority=5)
+    cell.run("b", "q", gpus=4, priority=5)
+    cell.send(command(ReprioritiseWorkload, "a", priority_class="high", priority=9))
+    cell.send(command(ReprioritiseWorkload, "b", priority_class="low", priority=1))
+    cell.ask("p", "q", gpus=4, priority=3)
+
+    cell.turn(1)
+
+    assert [State.RUNNING, State.EVICTING] == cell.states("ab")
 
 
 def test_a_team_loses_no_more_than_its_budget_allows_in_an_hour():
