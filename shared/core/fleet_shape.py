@@ -86,7 +86,7 @@ def summary_of(node: Node) -> NodeSummary:
         gpu_memory_mib=max((gpu.memory_mib for gpu in node.gpus), default=0),
         gpus_by_numa=tuple(sorted(by_numa.values())),
         all_by_numa=tuple(sorted(all_by_numa.values())),
-        mig=reported_by(node) if mig_gpus else (),
+        mig=reported_by(node),
         dedicated=bool(node.pool) and any(_keeps_for(taint, node.pool) for taint in node.taints),
     )
     return NodeSummary(shape=shape, domains=(node.nvlink_domain, node.rack, node.block, node.zone))

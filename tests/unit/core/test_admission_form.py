@@ -53,8 +53,10 @@ BROKEN = [
     (in_pod(gpu=GpuRequest(milli=-5, memory_mib=1)), "pod_sets[0].gpu.milli"),
     (in_pod(gpu=GpuRequest(milli=500)), "pod_sets[0].gpu.memory_mib"),
     (in_pod(gpu=GpuRequest(count=1, memory_mib=1)), "pod_sets[0].gpu.memory_mib"),
-    (in_pod(gpu=GpuRequest(mig_profile="5g.10gb")), "pod_sets[0].gpu.mig_profile"),
-    (in_pod(gpu=GpuRequest(mig_profile="1g.10gb+")), "pod_sets[0].gpu.mig_profile"),
+    *(
+        (in_pod(gpu=GpuRequest(mig_profile=name)), "pod_sets[0].gpu.mig_profile")
+        for name in ("9g.10gb", "0g.10gb", "1g", "1G.10GB", "1g.010gb", "1g.10gb+", "1g.10gb me")
+    ),
     (in_pod(gpu=GpuRequest(mig_profile="1g.10gb", mig_count=-1)), "pod_sets[0].gpu.mig_count"),
     (in_pod(gpu=GpuRequest(mig_count=1)), "pod_sets[0].gpu.mig_count"),
     (in_pod(cpu_milli=-1), "pod_sets[0].cpu_milli"),
