@@ -13,7 +13,7 @@ import re
 from typing import Final
 
 from shared.core.admission.errors import Errors, check_range, shown
-from shared.core.admission.gang import check_leader
+from shared.core.admission.gang import check_leader, check_spread
 from shared.core.admission.pods import (
     GPU_MEMORY_MIB_MAX,
     LIST_MAX,
@@ -151,6 +151,7 @@ _DURATIONS: Final = (
 
 def _check_topology(spec: WorkloadSpec, errors: Errors) -> None:
     check_leader(spec, errors)
+    check_spread(spec, errors)
     required, preferred = spec.topology.required, spec.topology.preferred
     if required is None or preferred is None:
         return

@@ -11,6 +11,7 @@ from shared.core.model import (
     PodRole,
     PodSet,
     Slice,
+    Spread,
     TopologyRequest,
 )
 from shared.core.value import replace
@@ -163,6 +164,45 @@ def test_a_full_and_proper_submission_has_no_error():
         model_parameters_billions=70.6,
     )
 
+    assert fields(spec) == []
+
+
+def test_pods_that_must_be_apart_are_not_asked_to_share_a_node():
+    errors = Errors()
+    one_node = TopologyRequest(required=Level.NODE)
+    halves = (Slice(pods=4, level=Level.RACK), Slice(pods=2, level=Level.NODE))
+    pod_set = a_pod_set(count=4, min_count=4, slices=halves)
+
+    check_form(a_spec(pod_sets=(pod_set,), topology=one_node, spread=Spread.REQUIRED), errors)
+
+    assert [(one.field, one.value, one.rule) for one in errors] == [
+        ("spread", "required", "must not go with topology.required node: 4 pods need a node each"),
+        (
+            "pod_sets[0].slices[1].pods",
+            "2",
+            "must be 1 with spread required: the pods of such a slice share a node",
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        a_spec(count=1, topology=TopologyRequest(required=Level.NODE), spread=Spread.REQUIRED),
+        a_spec(count=2, topology=TopologyRequest(required=Level.NODE), spread=Spread.PREFERRED),
+        a_spec(count=2, topology=TopologyRequest(required=Level.RACK), spread=Spread.REQUIRED),
+        a_spec(
+            pod_sets=(a_pod_set(count=4, min_count=1),),
+            topology=TopologyRequest(required=Level.NODE),
+            spread=Spread.REQUIRED,
+        ),
+        a_spec(
+            pod_sets=(a_pod_set(count=2, slices=(Slice(pods=1, level=Level.NODE),)),),
+            spread=Spread.REQUIRED,
+        ),
+    ],
+)
+def test_pods_that_can_be_apart_are_not_refused_for_it(spec):
     assert fields(spec) == []
 
 
