@@ -114,6 +114,13 @@ BROKEN = [
         a_spec(topology=TopologyRequest(required=Level.RACK, preferred=Level.ZONE)),
         "topology.preferred",
     ),
+    *(
+        (
+            a_spec(pod_sets=(a_pod_set(gpu=gpu),), topology=TopologyRequest(numa_aligned=True)),
+            "topology.numa_aligned",
+        )
+        for gpu in (GpuRequest(mig_profile="1g.10gb"), GpuRequest(milli=1, memory_mib=1))
+    ),
     (a_spec(model_parameters_billions=0.0), "model_parameters_billions"),
     (a_spec(model_parameters_billions=float("nan")), "model_parameters_billions"),
     (a_spec(model_parameters_billions=float("inf")), "model_parameters_billions"),
@@ -204,6 +211,12 @@ def test_pods_that_must_be_apart_are_not_asked_to_share_a_node():
 )
 def test_pods_that_can_be_apart_are_not_refused_for_it(spec):
     assert fields(spec) == []
+
+
+def test_a_pod_set_without_gpus_beside_whole_ones_may_be_aligned():
+    sets = (a_pod_set(gpus=2, name="a"), a_pod_set(gpus=0, name="b"))
+
+    assert fields(a_spec(pod_sets=sets, topology=TopologyRequest(numa_aligned=True))) == []
 
 
 def test_a_value_is_shown_without_control_characters_and_bounded():
