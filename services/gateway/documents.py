@@ -8,6 +8,7 @@ exist, so that a typing error is told at once and not found as a queue without q
 from __future__ import annotations
 
 import re
+from collections.abc import Collection as Names
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
@@ -15,10 +16,12 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from services.gateway.key_views import KafkaUserView
+from shared.core.admission.products import meant
 from shared.core.decision import FieldError
 from shared.core.model import WorkloadKind
 from shared.core.priority_classes import BUILT_IN
 from shared.core.quota.tree import DEPTH_MAX, FLAVORS_MAX, WEIGHT_MAX
+from shared.core.static_fit.wishes import named
 from shared.core.team_policy import budget_problems, idle_problems
 from shared.events.organisation import (
     CohortApplied,
@@ -134,8 +137,15 @@ def content(document: Wire) -> bytes:
     return msgspec.json.encode(msgspec.structs.replace(document, version=0))
 
 
-def problems_of(document: Any, organisation: Organisation) -> list[FieldError]:  # noqa: ANN401  # one of Applied
-    """Every broken rule of a document: bounds, and references to what does not exist."""
+def problems_of(
+    document: Any,  # noqa: ANN401  # one of Applied
+    organisation: Organisation,
+    products: Names[str] = (),
+) -> list[FieldError]:
+    """Every broken rule of a document: bounds, and references to what does not exist.
+
+    `products`: those that nodes report, as far as is known.
+    """
     errors: list[FieldError] = []
     if not NAME.fullmatch(document.name):
         errors.append(_error("name", document.name, NAME_RULE))
@@ -152,6 +162,8 @@ def problems_of(document: Any, organisation: Organisation) -> list[FieldError]: 
                 for index, kind in enumerate(document.kinds)
                 if kind not in set(WorkloadKind)
             ]
+        case FlavorApplied():
+            errors += _flavor_errors(document, products)
         case _:
             pass
     return errors
@@ -173,7 +185,32 @@ def _team_errors(team: TeamApplied, organisation: Organisation) -> list[FieldErr
         errors.append(_error("default_queue", team.default_queue, NAME_RULE))
     if team.max_pending < 0:
         errors.append(_error("max_pending", str(team.max_pending), "must be at least 0"))
-    return errors + _policy_errors(team)
+    return errors + _pod_errors(team) + _policy_errors(team)
+
+
+def _flavor_errors(flavor: FlavorApplied, products: Names[str]) -> list[FieldError]:
+    """Short names of products are for submissions: quota compares what nodes report."""
+    errors = []
+    for index, name in enumerate(flavor.products):
+        full = meant(name, products)
+        if name not in full:
+            rule = f"must be named as nodes report it: {named(full)}"
+            errors.append(_error(f"products[{index}]", name, rule))
+    price = flavor.price_microdollars_per_gpu_hour
+    if price < 0:
+        errors.append(_error("price_microdollars_per_gpu_hour", str(price), "must be at least 0"))
+    return errors
+
+
+def _pod_errors(team: TeamApplied) -> list[FieldError]:
+    """A pod that names nothing must be one that the team may have."""
+    errors = []
+    for name in ("cpu_milli", "memory_mib"):
+        default, most = getattr(team.default_pod, name), getattr(team.max_pod, name)
+        if default > most:
+            rule = f"must be at most max_pod.{name} ({most})"
+            errors.append(_error(f"default_pod.{name}", str(default), rule))
+    return errors
 
 
 def _policy_errors(team: TeamApplied) -> list[FieldError]:

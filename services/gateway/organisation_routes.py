@@ -10,6 +10,7 @@ one, its topics and a user on the broker, and a first key (design.md 1). All is 
 
 from __future__ import annotations
 
+from collections.abc import Collection as Names
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -48,6 +49,11 @@ APPLY: Final = (
     " ON CONFLICT (kind, name) DO UPDATE SET version = excluded.version, body = excluded.body,"
     " actor = excluded.actor, at_ms = excluded.at_ms, epoch = excluded.epoch"
     " WHERE d.version = excluded.version - 1 RETURNING 1"
+)
+
+PRODUCTS: Final = (
+    "SELECT DISTINCT body::jsonb ->> 'product' AS product FROM gateway.node"
+    " WHERE NOT removed AND body <> ''"
 )
 
 
@@ -116,7 +122,7 @@ async def put_document(door: Door, call: Call) -> web.Response:
         if before is not None and content(before) == content(wanted):
             return answer(view_of(collection, before), 200, etag(before))
         _check_conditions(call, before)
-        errors = problems_of(wanted, organisation)
+        errors = problems_of(wanted, organisation, await _products(door, collection))
         if errors:
             raise invalid(errors)
         try:
@@ -129,6 +135,13 @@ async def put_document(door: Door, call: Call) -> web.Response:
         user = await first_password(door, after.name) if has_kafka else None
         return _created(collection, after, key, user)
     raise unavailable("others change the same document all the time")
+
+
+async def _products(door: Door, collection: Collection) -> Names[str]:
+    """What nodes report, for those documents that name it."""
+    if collection.kind != "flavor":
+        return ()
+    return [row["product"] for row in await door.reader.fetch(PRODUCTS)]
 
 
 def _created(

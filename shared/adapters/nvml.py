@@ -4,6 +4,7 @@
 (the extra `agent`); tests hand in a library of their own. What NVML cannot know (name, flavor,
 rack, CPU) comes from a description. What an old driver does not tell is left at its default.
 Positions are asked whether or not MIG is on (mig-and-telemetry.md 1a); names are the driver's.
+The NUMA node is the kernel's (adapters/pci.py), else that of the nearest memory as NVML knows it.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ import importlib
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from shared.adapters.pci import DEVICES, numa_of
 from shared.core.model import Gpu, MigInstance, MigPlacements, Node
 from shared.core.value import replace
 from shared.events.nodes import GpuHealthReported, GpuUsageReported, NodeNoticeReported
@@ -26,6 +29,8 @@ MIB: Final = 1 << 20
 ROOM: Final = 32
 """Entries of an array that NVML fills; a board has at most eight slices."""
 LINKS_MAX: Final = 36
+NODE_WORDS: Final = 16
+"""64-bit words for a set of NUMA nodes; Linux knows at most 1,024 of them."""
 BASE36: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 ANCESTORS: Final = {0: "I", 10: "I", 20: "P", 30: "H", 40: "N", 50: "S"}
 """Common ancestor in the topology, as core/node_links.py spells it."""
@@ -34,7 +39,16 @@ ANCESTORS: Final = {0: "I", 10: "I", 20: "P", 30: "H", 40: "N", 50: "S"}
 class NvmlProbe:
     """`ports.probe.GpuProbe` on one node; `nvml` has the functions of the library."""
 
-    def __init__(self, described: Node, *, nvml: Any, clock: Clock, cell: int = 0) -> None:  # noqa: ANN401  # untyped library
+    def __init__(
+        self,
+        described: Node,
+        *,
+        nvml: Any,  # noqa: ANN401  # untyped library
+        clock: Clock,
+        cell: int = 0,
+        devices: Path = DEVICES,
+    ) -> None:
+        self._devices = devices
         self._described = described
         self._nvml = nvml
         self._clock = clock
@@ -117,16 +131,30 @@ class NvmlProbe:
         nvml = self._nvml
         placements = self._placements(handle)
         mig = self._told(lambda: bool(nvml.nvmlDeviceGetMigMode(handle)[0]), otherwise=False)
+        pci = _text(nvml.nvmlDeviceGetPciInfo(handle).busId)
         return Gpu(
             index=index,
             uuid=_text(nvml.nvmlDeviceGetUUID(handle)),
             memory_mib=int(nvml.nvmlDeviceGetMemoryInfo(handle).total) // MIB,
             mig=mig,
-            numa=max(self._told(lambda: int(nvml.nvmlDeviceGetNumaNodeId(handle)), 0), 0),
-            pci=_text(nvml.nvmlDeviceGetPciInfo(handle).busId),
+            numa=self._numa(handle, pci),
+            pci=pci,
             mig_placements=placements,
             mig_instances=self._instances(handle, placements) if mig else (),
         )
+
+    def _numa(self, handle: Any, pci: str) -> int:  # noqa: ANN401
+        """NUMA node of the processor beside the GPU; 0 where neither kernel nor NVML knows it."""
+        known = numa_of(pci, self._devices)
+        return self._told(lambda: self._nearest_memory(handle), 0) if known is None else known
+
+    def _nearest_memory(self, handle: Any) -> int:  # noqa: ANN401
+        """The lowest NUMA node of those whose memory NVML holds for nearest."""
+        nvml = self._nvml
+        scope = nvml.NVML_AFFINITY_SCOPE_NODE
+        words = nvml.nvmlDeviceGetMemoryAffinity(handle, NODE_WORDS, scope)
+        nodes = sum(int(word) << 64 * at for at, word in enumerate(words))
+        return (nodes & -nodes).bit_length() - 1 if nodes else 0
 
     def _placements(self, handle: Any) -> tuple[MigPlacements, ...]:  # noqa: ANN401
         numbers = range(self._nvml.NVML_GPU_INSTANCE_PROFILE_COUNT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shared.core.amounts import Amount
-from shared.core.mig.profiles import least_milli
+from shared.core.mig.profiles import counted_milli
 from shared.core.model import GpuRequest, PodSet, WorkloadSpec
 from shared.core.units import GPU_MILLI, Resources
 
@@ -13,10 +13,9 @@ def gpu_milli(request: GpuRequest) -> int:
 
     A MIG profile counts its part of the memory slices of a GPU; "1g.10gb" is one of eight on 80 GB
     boards and two on an A100-40: counted as one until placed.
-    Raises KeyError for an unknown profile; `core.admission.admit` refuses those first.
     """
     if request.mig_profile:
-        return least_milli(request.mig_profile) * max(request.mig_count, 1)
+        return counted_milli(request.mig_profile) * max(request.mig_count, 1)
     return request.count * GPU_MILLI or request.milli
 
 

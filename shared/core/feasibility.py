@@ -23,9 +23,8 @@ from shared.core.demand import Gang, PodDemand
 from shared.core.kind import Kind, KindKey
 from shared.core.model import GpuChoice
 from shared.core.shunning import SHUNNED
+from shared.core.taints import GPU_TAINT, SOFT_EFFECT
 
-GPU_TAINT: Final = "nvidia.com/gpu"
-SOFT_EFFECT: Final = "PreferNoSchedule"
 PLANS_MAX: Final = 4096
 """Answers kept; more different choices than that are worked out again."""
 

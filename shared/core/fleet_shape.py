@@ -8,13 +8,14 @@ purpose: the question is about the empty fleet.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
 from shared.core.mig_reported import Reported, reported_by, table_of
 from shared.core.model import Level, Node
+from shared.core.taints import GPU_TAINT, SOFT_EFFECT
 
 SHAPES_MAX: Final = 4096
 LEVELS: Final = (Level.NVLINK_DOMAIN, Level.RACK, Level.BLOCK, Level.ZONE)
@@ -27,8 +28,8 @@ class NodeShape:
 
     Where GPUs change their mode when work asks for it, `either`, each counts in both numbers.
 
-    A `dedicated` node has a taint for its own pool and takes only those who name the pool; other
-    taints come and go and are placement's business.
+    A `dedicated` node has a taint for its own pool and takes only those who name the pool; one of
+    `gpu_work_only` has the taint for GPUs. Other taints come and go and are placement's business.
     """
 
     flavor: str
@@ -42,6 +43,7 @@ class NodeShape:
     mig_gpus: int
     gpu_memory_mib: int
     dedicated: bool = False
+    gpu_work_only: bool = False
     gpus_by_numa: tuple[int, ...] = ()
     """GPUs outside MIG mode in each NUMA domain, the fewest first."""
     all_by_numa: tuple[int, ...] = ()
@@ -86,8 +88,9 @@ def summary_of(node: Node) -> NodeSummary:
         gpu_memory_mib=max((gpu.memory_mib for gpu in node.gpus), default=0),
         gpus_by_numa=tuple(sorted(by_numa.values())),
         all_by_numa=tuple(sorted(all_by_numa.values())),
-        mig=reported_by(node) if mig_gpus else (),
+        mig=reported_by(node),
         dedicated=bool(node.pool) and any(_keeps_for(taint, node.pool) for taint in node.taints),
+        gpu_work_only=any(map(_keeps_off_cpu_work, node.taints)),
     )
     return NodeSummary(shape=shape, domains=(node.nvlink_domain, node.rack, node.block, node.zone))
 
@@ -105,7 +108,12 @@ def _in_either_mode(shape: NodeShape) -> NodeShape:
 def _keeps_for(taint: str, pool: str) -> bool:
     """Whether a taint such as `dedicated=research:NoSchedule` keeps a node for `pool`."""
     body, _, effect = taint.partition(":")
-    return effect != "PreferNoSchedule" and body.partition("=")[2] == pool
+    return effect != SOFT_EFFECT and body.partition("=")[2] == pool
+
+
+def _keeps_off_cpu_work(taint: str) -> bool:
+    body, _, effect = taint.partition(":")
+    return effect != SOFT_EFFECT and body.partition("=")[0] == GPU_TAINT
 
 
 class FleetShape:
@@ -122,6 +130,7 @@ class FleetShape:
         self.shapes: Composition = {}
         self._nodes: dict[str, NodeSummary] = {}
         self._compositions: dict[Level, tuple[int, tuple[Composition, ...]]] = {}
+        self._alike: tuple[int, Counter[NodeSummary]] = (0, Counter())
 
     def __len__(self) -> int:
         """Number of nodes known."""
@@ -159,11 +168,19 @@ class FleetShape:
     def _counted(self, reported: NodeShape) -> NodeShape:
         return _in_either_mode(reported) if self._switching else reported
 
+    def alike(self) -> Mapping[NodeSummary, int]:
+        """Nodes by shape and domains; O(nodes) after a change of the fleet, then O(1)."""
+        if self._alike[0] != self.version:
+            nodes = (replace(one, shape=self._counted(one.shape)) for one in self._nodes.values())
+            self._alike = (self.version, Counter(nodes))
+        return self._alike[1]
+
     def compositions(self, level: Level) -> tuple[Composition, ...]:
         """The different domains of `level`: nodes by shape, equal domains only once.
 
         O(nodes) after a change of the fleet, O(1) until the next one. A node without a label at
-        `level` stands for itself at the widest tighter level that it has.
+        `level` stands for itself at the widest tighter level that it has. Equal names in two wider
+        domains are two domains.
         """
         if level is Level.NODE:
             return tuple({shape: 1} for shape in self.shapes)
@@ -174,12 +191,12 @@ class FleetShape:
         return known[1]
 
     def _domains(self, index: int) -> Iterable[Counter[NodeShape]]:
-        domains: dict[tuple[int, str], Counter[NodeShape]] = {}
+        domains: dict[tuple[int, tuple[str, ...]], Counter[NodeShape]] = {}
         for name, summary in self._nodes.items():
-            key = (-1, name)
+            key: tuple[int, tuple[str, ...]] = (-1, (name,))
             for depth in range(index, -1, -1):
                 if summary.domains[depth]:
-                    key = (depth, summary.domains[depth])
+                    key = (depth, summary.domains[depth:])
                     break
             domains.setdefault(key, Counter())[self._counted(summary.shape)] += 1
         return domains.values()

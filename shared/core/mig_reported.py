@@ -20,6 +20,8 @@ Reported = tuple[tuple[str, int, int, tuple[int, ...]], ...]
 
 TABLES_MAX: Final = 256
 BOARD_SLICES: Final = (4, 8)
+_ALL_ENGINES: Final = "+me.all"
+"""Has the media engines of all slices, which are not counted: not offered."""
 
 
 def reported_by(node: Node) -> Reported:
@@ -44,6 +46,7 @@ def table_of(product: str, gpu_memory_mib: int, reported: Reported = ()) -> MigT
             media=name.endswith("+me"),
         )
         for name, compute, size, starts in reported
+        if not name.endswith(_ALL_ENGINES)
     }
     for name, profile in known.profiles.items() if known is not None else ():
         alike = _alike(profile, tuple(profiles.values()))

@@ -203,6 +203,7 @@ class Gpu(Value, frozen=True, kw_only=True):
     mig: bool = False
     healthy: bool = True
     numa: int = 0
+    """NUMA node of the processor beside it; where nobody knows it 0, as of a single domain."""
     pci: str = ""
     """Address on the PCI bus."""
     mig_placements: tuple[MigPlacements, ...] = ()

@@ -232,6 +232,9 @@ def _with_hint(unknown: Sequence[_Unknown], homes: Mapping[str, str]) -> list[Fi
 
 
 def _hint(one: _Unknown, homes: Mapping[str, str]) -> str:
+    longer = next((known for known in one.known if known.startswith(f"{one.name}_")), "")
+    if longer:
+        return f"the nearest is {longer}"
     if one.name in homes:
         return f"it is written {homes[one.name]}"
     near = difflib.get_close_matches(one.name[:NEAREST_LENGTH_MAX], one.known, n=1)

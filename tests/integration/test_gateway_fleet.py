@@ -137,3 +137,23 @@ async def test_cohorts_come_by_name_with_their_documents_and_everybody_sees_them
         flavor["lending_limit"]["gpu_milli"],
     )
     assert 404 == unknown.status
+
+
+async def test_a_flavor_with_a_short_name_of_a_product_hears_how_nodes_report_it(
+    gateway: Gateway,
+):
+    told = [_report("n1", product="NVIDIA-H100-NVL")]
+
+    async def one() -> bool:
+        return await _listed(gateway) == ["n1"]
+
+    async with running_projection(gateway.settings):
+        await publish_facts(gateway.settings, told, source="t1", at_ms=1_000)
+        await until(one)
+    short = await gateway.call("PUT", "/v1/flavors/f", {"products": ["H100"]})
+    full = await gateway.call("PUT", "/v1/flavors/f", {"products": ["NVIDIA-H100-NVL"]})
+
+    assert (400, 201) == (short.status, full.status)
+    (error,) = short.body["errors"]
+    assert error["field"] == "products[0]"
+    assert error["rule"] == "must be named as nodes report it: NVIDIA-H100-NVL"

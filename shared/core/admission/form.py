@@ -13,7 +13,7 @@ import re
 from typing import Final
 
 from shared.core.admission.errors import Errors, check_range, shown
-from shared.core.admission.gang import check_leader
+from shared.core.admission.gang import check_leader, check_spread
 from shared.core.admission.pods import (
     GPU_MEMORY_MIB_MAX,
     LIST_MAX,
@@ -166,6 +166,9 @@ def _check_failures(path: str, reasons: tuple[str, ...], errors: Errors) -> None
 
 def _check_topology(spec: WorkloadSpec, errors: Errors) -> None:
     check_leader(spec, errors)
+    check_spread(spec, errors)
+    if spec.topology.numa_aligned:
+        _check_alignment(spec.pod_sets, errors)
     required, preferred = spec.topology.required, spec.topology.preferred
     if required is None or preferred is None:
         return
@@ -173,6 +176,14 @@ def _check_topology(spec: WorkloadSpec, errors: Errors) -> None:
     if levels.index(preferred) > levels.index(required):
         rule = f"must not be wider than the required level ({required})"
         errors.add("topology.preferred", preferred.value, rule)
+
+
+def _check_alignment(pod_sets: tuple[PodSet, ...], errors: Errors) -> None:
+    for index, one in enumerate(pod_sets):
+        if one.gpu.milli or one.gpu.mig_profile:
+            form = "a share of a GPU" if one.gpu.milli else "MIG"
+            rule = f"goes only with whole GPUs: pod_sets[{index}] asks for {form}; leave it out"
+            errors.add("topology.numa_aligned", "true", rule)
 
 
 def _check_model(spec: WorkloadSpec, errors: Errors) -> None:

@@ -1,13 +1,17 @@
-"""Is the shape of a gang well formed? Slices nest and divide it; there is at most one leader."""
+"""Is the shape of a gang well formed?
+
+Slices nest and divide it, there is at most one leader, and pods that need a node each are not
+asked to share one.
+"""
 
 from __future__ import annotations
 
 from itertools import pairwise
 from typing import Final
 
-from shared.core.admission.errors import Errors
+from shared.core.admission.errors import Errors, shown
 from shared.core.charges import least_count
-from shared.core.model import Level, PodRole, PodSet, WorkloadSpec
+from shared.core.model import Level, PodRole, PodSet, Spread, WorkloadSpec
 
 SLICES_MAX: Final = 3
 
@@ -50,3 +54,18 @@ def check_leader(spec: WorkloadSpec, errors: Errors) -> None:
             errors.add(f"pod_sets[{index}].slices", len(leader.slices), rule)
         if len(spec.pod_sets) == 1:
             errors.add(f"pod_sets[{index}].role", "leader", "needs another set, of its workers")
+
+
+def check_spread(spec: WorkloadSpec, errors: Errors) -> None:
+    """Pods that are each on a node of their own cannot be asked to share it."""
+    if spec.spread is not Spread.REQUIRED:
+        return
+    pods = sum(map(least_count, spec.pod_sets))
+    if spec.topology.required is Level.NODE and pods > 1:
+        rule = f"must not go with topology.required node: {shown(pods)} pods need a node each"
+        errors.add("spread", "required", rule)
+    for index, pod_set in enumerate(spec.pod_sets):
+        for at, each in enumerate(pod_set.slices):
+            if each.level is Level.NODE and each.pods > 1:
+                rule = "must be 1 with spread required: the pods of such a slice share a node"
+                errors.add(f"pod_sets[{index}].slices[{at}].pods", each.pods, rule)

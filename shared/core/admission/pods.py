@@ -7,7 +7,7 @@ from typing import Final
 
 from shared.core.admission.errors import Errors, check_range
 from shared.core.admission.gang import check_slices
-from shared.core.mig.profiles import is_profile
+from shared.core.mig.profiles import is_profile_name
 from shared.core.model import GpuRequest, PodSet
 
 PODS_MAX: Final = 4096
@@ -100,8 +100,8 @@ def _check_mig(path: str, gpu: GpuRequest, errors: Errors) -> None:
     if not gpu.mig_profile:
         errors.add(f"{path}.mig_count", gpu.mig_count, "goes only with mig_profile")
         return
-    if not is_profile(gpu.mig_profile):
-        rule = "must be a MIG profile such as 1g.10gb, 2g.20gb, 3g.40gb or 7g.80gb"
+    if not is_profile_name(gpu.mig_profile):
+        rule = "must be the name of a MIG profile such as 1g.10gb, 3g.40gb or 1g.10gb+me"
         errors.add(f"{path}.mig_profile", gpu.mig_profile, rule)
     if not 0 <= gpu.mig_count <= GPUS_PER_POD_MAX:
         errors.add(f"{path}.mig_count", gpu.mig_count, f"must be 1 to {GPUS_PER_POD_MAX}")

@@ -104,6 +104,7 @@ def _fit_key(spec: WorkloadSpec, queue: str) -> tuple[object, ...]:
         choice.node_pool,
         spec.topology.required,
         spec.topology.numa_aligned,
+        spec.spread,
     )
 
 

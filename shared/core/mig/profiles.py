@@ -1,11 +1,13 @@
 """MIG profiles as admission needs them: which names exist, and what quota counts for each.
 
 Tables are in `core.mig.tables`, positions in `core.mig.table`; here are the questions that a
-submission raises before any position is looked for.
+submission raises before any position is looked for. Which profiles a fleet has is what its agents
+report (core/mig_reported.py): names that no table has may be asked for, too.
 """
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Final
 
@@ -28,6 +30,8 @@ _EVERY_PRODUCT: Final = (
     "RTX-PRO-6000",
 )
 """One name of each table."""
+_name: Final = re.compile(r"([1-8])g\.([1-9][0-9]{0,3})gb(?:[-+][a-z]{1,8}(?:\.[a-z]{1,8})?){0,3}")
+"""Compute slices, gigabytes, and what an instance has or lacks beside them: +me, -me, +gfx."""
 
 
 @cache
@@ -39,6 +43,11 @@ def known_profiles() -> frozenset[str]:
 def is_profile(name: str) -> bool:
     """Whether any product has a profile of this name."""
     return name in known_profiles()
+
+
+def is_profile_name(name: str) -> bool:
+    """Whether a driver could call a profile so, known or not."""
+    return _name.fullmatch(name) is not None
 
 
 def profiles_of(product: str, memory_mib: int) -> tuple[str, ...]:
@@ -71,5 +80,11 @@ def least_milli(name: str) -> int:
 
 
 def counted_milli(name: str) -> int:
-    """As `least_milli`; the smallest slice for a profile that only its driver knows."""
-    return least_milli(name) if is_profile(name) else GPU_MILLI // SLICES
+    """As `least_milli`; for a profile that only its driver knows, a slice for each of compute.
+
+    No board has fewer slices of memory than of compute.
+    """
+    if is_profile(name):
+        return least_milli(name)
+    found = _name.fullmatch(name)
+    return (int(found[1]) if found else 1) * GPU_MILLI // SLICES

@@ -89,7 +89,7 @@ def _canonical(family: str, size_gb: int, *, nvl: bool) -> str:
                 return "H100-94"
             return "H100-96" if size_gb == 96 else "H100-80"  # noqa: PLR2004
         case "H20":
-            return "H100-96"
+            return "H100-96" if size_gb <= 96 else "H200"  # noqa: PLR2004  # H20-3e: 141 GB
         case "GH200":
             return "H100-96" if size_gb <= 96 else "GH200-144"  # noqa: PLR2004
         case _:

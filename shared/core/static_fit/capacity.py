@@ -10,7 +10,7 @@ from shared.core.charges import least_count
 from shared.core.fleet_shape import NodeShape
 from shared.core.mig.table import MigTable
 from shared.core.mig_reported import table_of
-from shared.core.model import PodSet, WorkloadSpec
+from shared.core.model import PodSet, Spread, WorkloadSpec
 from shared.core.static_fit.wishes import filters_of
 from shared.core.units import GPU_MILLI
 
@@ -19,16 +19,22 @@ MANY: Final = 1 << 40
 
 def holds(spec: WorkloadSpec, flavor: str, nodes: Mapping[NodeShape, int]) -> bool:
     """Whether the nodes of `flavor` hold every pod set, and by sums all of them together."""
-    gpus = cpu = memory = 0
+    pods = gpus = cpu = memory = 0
+    places: set[NodeShape] = set()
     for pod_set in spec.pod_sets:
         count = least_count(pod_set)
-        if capacity(pod_set, spec, flavor, nodes) < count:
+        rooms = usable(pod_set, spec, flavor, nodes)
+        if _pods(rooms, nodes) < count:
             return False
+        places.update(rooms)
+        pods += count
         gpus += pod_gpu_milli(pod_set.gpu) * count
         cpu += (pod_set.cpu_milli or 0) * count
         memory += (pod_set.memory_mib or 0) * count
     if len(spec.pod_sets) == 1:
         return True
+    if spec.spread is Spread.REQUIRED and pods > sum(nodes[shape] for shape in places):
+        return False
     mine = [(shape, count) for shape, count in nodes.items() if shape.flavor == flavor]
     return (
         gpus <= sum(one.devices * count for one, count in mine) * GPU_MILLI
@@ -41,13 +47,25 @@ def capacity(
     pod_set: PodSet, spec: WorkloadSpec, flavor: str, nodes: Mapping[NodeShape, int]
 ) -> int:
     """Pods of `pod_set` that the nodes of `flavor` hold when nothing else runs."""
+    return _pods(usable(pod_set, spec, flavor, nodes), nodes)
+
+
+def usable(
+    pod_set: PodSet, spec: WorkloadSpec, flavor: str, nodes: Mapping[NodeShape, int]
+) -> dict[NodeShape, int]:
+    """Shapes of `flavor` that hold a pod of `pod_set`, and how many one such node holds."""
     filters = filters_of(pod_set, spec.gpu_choice)
-    aligned = spec.topology.numa_aligned
-    return sum(
-        pods_per_node(pod_set, shape, aligned=aligned) * count
-        for shape, count in nodes.items()
+    aligned, apart = spec.topology.numa_aligned, spec.spread is Spread.REQUIRED
+    rooms = {
+        shape: pods_per_node(pod_set, shape, aligned=aligned)
+        for shape in nodes
         if shape.flavor == flavor and all(accepts(shape) for accepts in filters)
-    )
+    }
+    return {shape: 1 if apart else room for shape, room in rooms.items() if room}
+
+
+def _pods(rooms: Mapping[NodeShape, int], nodes: Mapping[NodeShape, int]) -> int:
+    return sum(room * nodes[shape] for shape, room in rooms.items())
 
 
 def pods_per_node(pod_set: PodSet, shape: NodeShape, *, aligned: bool = False) -> int:

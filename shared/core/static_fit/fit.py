@@ -7,12 +7,22 @@ missing and the nearest thing that would fit. A gang runs in one flavor.
 
 from __future__ import annotations
 
+from shared.core.charges import gpu_milli as pod_gpu_milli
+from shared.core.charges import least_count
 from shared.core.decision import FieldError
 from shared.core.fleet_shape import Composition, FleetShape, NodeShape
 from shared.core.model import PodSet, WorkloadSpec
 from shared.core.static_fit.capacity import capacity, holds, pods_per_node
-from shared.core.static_fit.refusals import no_node, not_aligned, too_large, too_wide
-from shared.core.static_fit.wishes import named, wishes
+from shared.core.static_fit.refusals import (
+    for_gpu_work,
+    no_node,
+    not_aligned,
+    too_large,
+    too_many_slices,
+    too_wide,
+)
+from shared.core.static_fit.sliced import sliced_capacity
+from shared.core.static_fit.wishes import named, takes_cpu_work, wishes
 
 
 def fitting_flavors(
@@ -50,8 +60,9 @@ def fitting_flavors(
 def _with_slices(
     spec: WorkloadSpec, flavors: set[str], fleet: FleetShape
 ) -> tuple[frozenset[str], FieldError | None]:
-    """Those of `flavors` with a domain for one slice of each kind, or what stands in the way."""
+    """Those of `flavors` with domains for all slices of each set, or what stands in the way."""
     for index, pod_set in enumerate(spec.pod_sets):
+        path = f"pod_sets[{index}]"
         for at, each in enumerate(pod_set.slices):
             domains = fleet.compositions(each.level)
             most = {
@@ -61,8 +72,13 @@ def _with_slices(
             flavors = {one for one in flavors if most[one] >= each.pods}
             if not flavors:
                 rule = f"no {each.level} holds a slice: at most {max(most.values())} such pods fit"
-                path = f"pod_sets[{index}].slices[{at}].pods"
+                path = f"{path}.slices[{at}].pods"
                 return frozenset(), FieldError(field=path, value=str(each.pods), rule=rule)
+        if pod_set.slices:
+            whole = {one: sliced_capacity(pod_set, spec, one, fleet.alike()) for one in flavors}
+            flavors = {one for one in flavors if whole[one] >= least_count(pod_set)}
+            if not flavors:
+                return frozenset(), too_many_slices(path, pod_set, spec, max(whole.values()))
     return frozenset(flavors), None
 
 
@@ -77,6 +93,10 @@ def _usable(
             rule = f"no node has it; this fleet has: {have}"
             return [], FieldError(field=f"gpu_choice.{field}", value=wanted, rule=rule)
         left = kept
+    if not pod_gpu_milli(pod_set.gpu):
+        left = [shape for shape in left if takes_cpu_work(shape)]
+        if not left:
+            return [], for_gpu_work(path)
     fitting = [shape for shape in left if pods_per_node(pod_set, shape)]
     if not fitting:
         return [], no_node(path, pod_set, left)

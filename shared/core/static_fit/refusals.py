@@ -8,9 +8,10 @@ from shared.core.charges import least_count
 from shared.core.decision import FieldError
 from shared.core.fleet_shape import Composition, NodeShape
 from shared.core.mig.profiles import profile_gigabytes
-from shared.core.model import PodSet, WorkloadSpec
+from shared.core.model import PodSet, Spread, WorkloadSpec
 from shared.core.static_fit.capacity import capacity, gpu_pods_per_node, instances, profiles
 from shared.core.static_fit.wishes import named
+from shared.core.taints import GPU_TAINT
 
 
 def no_node(path: str, pod_set: PodSet, shapes: list[NodeShape]) -> FieldError:
@@ -86,6 +87,7 @@ def _short(
 ) -> FieldError:
     """The pod set that is short, and how many pods of it would fit at best."""
     domains = list(domains)
+    apart = ", each on a node of its own" if spec.spread is Spread.REQUIRED else ""
     for index, pod_set in enumerate(spec.pod_sets):
         best, flavor = max(
             (capacity(pod_set, spec, one, domain), one)
@@ -94,12 +96,40 @@ def _short(
         )
         least = least_count(pod_set)
         if best < least:
-            rule = f"the gang is larger than {where}: at most {best} such pods fit ({flavor})"
-            name = "count" if least == pod_set.count else "min_count"
-            return FieldError(field=f"pod_sets[{index}].{name}", value=str(least), rule=rule)
+            rule = (
+                f"the gang is larger than {where}: at most {best} such pods fit{apart} ({flavor})"
+            )
+            return _too_many(f"pod_sets[{index}]", pod_set, rule)
     pods = sum(map(least_count, spec.pod_sets))
-    rule = f"the pod sets together are larger than {where}; ask for fewer pods"
+    rule = f"the pod sets together are larger than {where}{apart}; ask for fewer pods"
     return FieldError(field="pod_sets", value=f"{pods} pods", rule=rule)
+
+
+def too_many_slices(path: str, pod_set: PodSet, spec: WorkloadSpec, most: int) -> FieldError:
+    """A slice fits, but not so many of them."""
+    required = spec.topology.required
+    where = "the empty cluster" if required is None else f"one {required}"
+    kind = pod_set.slices[0]
+    rule = (
+        f"the gang is larger than {where}: at most {most} such pods fit in whole slices of "
+        f"{kind.pods} in one {kind.level}"
+    )
+    return _too_many(path, pod_set, rule)
+
+
+def for_gpu_work(path: str) -> FieldError:
+    """No node takes pods without a GPU."""
+    rule = (
+        f"no node that matches takes pods without a GPU: all have the taint {GPU_TAINT}; ask for "
+        "a GPU, or an operator for a node without the taint"
+    )
+    return FieldError(field=f"{path}.gpu", value="", rule=rule)
+
+
+def _too_many(path: str, pod_set: PodSet, rule: str) -> FieldError:
+    least = least_count(pod_set)
+    name = "count" if least == pod_set.count else "min_count"
+    return FieldError(field=f"{path}.{name}", value=str(least), rule=rule)
 
 
 def _offered(shapes: Iterable[NodeShape]) -> str:

@@ -18,8 +18,16 @@ Wish = tuple[str, str, Callable[[NodeShape], bool], Callable[[NodeShape], str]]
 
 
 def filters_of(pod_set: PodSet, choice: GpuChoice) -> list[Callable[[NodeShape], bool]]:
-    """What a shape must pass to have everything that is asked of it."""
-    return [accepts for _, _, accepts, _ in wishes(pod_set, choice)]
+    """What a shape must pass to have everything that is asked of it, and to take such pods."""
+    filters = [accepts for _, _, accepts, _ in wishes(pod_set, choice)]
+    if not pod_gpu_milli(pod_set.gpu):
+        filters.append(takes_cpu_work)
+    return filters
+
+
+def takes_cpu_work(shape: NodeShape) -> bool:
+    """Whether pods without a GPU may run there."""
+    return not shape.gpu_work_only
 
 
 def wishes(pod_set: PodSet, choice: GpuChoice) -> Iterable[Wish]:

@@ -11,6 +11,7 @@ from shared.core.model import (
     PodRole,
     PodSet,
     Slice,
+    Spread,
     TopologyRequest,
 )
 from shared.core.value import replace
@@ -53,8 +54,10 @@ BROKEN = [
     (in_pod(gpu=GpuRequest(milli=-5, memory_mib=1)), "pod_sets[0].gpu.milli"),
     (in_pod(gpu=GpuRequest(milli=500)), "pod_sets[0].gpu.memory_mib"),
     (in_pod(gpu=GpuRequest(count=1, memory_mib=1)), "pod_sets[0].gpu.memory_mib"),
-    (in_pod(gpu=GpuRequest(mig_profile="5g.10gb")), "pod_sets[0].gpu.mig_profile"),
-    (in_pod(gpu=GpuRequest(mig_profile="1g.10gb+")), "pod_sets[0].gpu.mig_profile"),
+    *(
+        (in_pod(gpu=GpuRequest(mig_profile=name)), "pod_sets[0].gpu.mig_profile")
+        for name in ("9g.10gb", "0g.10gb", "1g", "1G.10GB", "1g.010gb", "1g.10gb+", "1g.10gb me")
+    ),
     (in_pod(gpu=GpuRequest(mig_profile="1g.10gb", mig_count=-1)), "pod_sets[0].gpu.mig_count"),
     (in_pod(gpu=GpuRequest(mig_count=1)), "pod_sets[0].gpu.mig_count"),
     (in_pod(cpu_milli=-1), "pod_sets[0].cpu_milli"),
@@ -114,6 +117,13 @@ BROKEN = [
         a_spec(topology=TopologyRequest(required=Level.RACK, preferred=Level.ZONE)),
         "topology.preferred",
     ),
+    *(
+        (
+            a_spec(pod_sets=(a_pod_set(gpu=gpu),), topology=TopologyRequest(numa_aligned=True)),
+            "topology.numa_aligned",
+        )
+        for gpu in (GpuRequest(mig_profile="1g.10gb"), GpuRequest(milli=1, memory_mib=1))
+    ),
     (a_spec(model_parameters_billions=0.0), "model_parameters_billions"),
     (a_spec(model_parameters_billions=float("nan")), "model_parameters_billions"),
     (a_spec(model_parameters_billions=float("inf")), "model_parameters_billions"),
@@ -165,6 +175,51 @@ def test_a_full_and_proper_submission_has_no_error():
     )
 
     assert fields(spec) == []
+
+
+def test_pods_that_must_be_apart_are_not_asked_to_share_a_node():
+    errors = Errors()
+    one_node = TopologyRequest(required=Level.NODE)
+    halves = (Slice(pods=4, level=Level.RACK), Slice(pods=2, level=Level.NODE))
+    pod_set = a_pod_set(count=4, min_count=4, slices=halves)
+
+    check_form(a_spec(pod_sets=(pod_set,), topology=one_node, spread=Spread.REQUIRED), errors)
+
+    assert [(one.field, one.value, one.rule) for one in errors] == [
+        ("spread", "required", "must not go with topology.required node: 4 pods need a node each"),
+        (
+            "pod_sets[0].slices[1].pods",
+            "2",
+            "must be 1 with spread required: the pods of such a slice share a node",
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        a_spec(count=1, topology=TopologyRequest(required=Level.NODE), spread=Spread.REQUIRED),
+        a_spec(count=2, topology=TopologyRequest(required=Level.NODE), spread=Spread.PREFERRED),
+        a_spec(count=2, topology=TopologyRequest(required=Level.RACK), spread=Spread.REQUIRED),
+        a_spec(
+            pod_sets=(a_pod_set(count=4, min_count=1),),
+            topology=TopologyRequest(required=Level.NODE),
+            spread=Spread.REQUIRED,
+        ),
+        a_spec(
+            pod_sets=(a_pod_set(count=2, slices=(Slice(pods=1, level=Level.NODE),)),),
+            spread=Spread.REQUIRED,
+        ),
+    ],
+)
+def test_pods_that_can_be_apart_are_not_refused_for_it(spec):
+    assert fields(spec) == []
+
+
+def test_a_pod_set_without_gpus_beside_whole_ones_may_be_aligned():
+    sets = (a_pod_set(gpus=2, name="a"), a_pod_set(gpus=0, name="b"))
+
+    assert fields(a_spec(pod_sets=sets, topology=TopologyRequest(numa_aligned=True))) == []
 
 
 def test_a_value_is_shown_without_control_characters_and_bounded():

@@ -1,16 +1,16 @@
 """Shares of a GPU and MIG instances that no node could give are refused at once."""
 
-from shared.core.mig.profiles import (
-    known_profiles,
-    least_milli,
-    profiles_of,
-)
+import pytest
+
+from shared.core.admission.admit import AdmittedWorkload, Refused, admit
+from shared.core.charges import workload_resources
+from shared.core.mig.profiles import known_profiles, least_milli, profiles_of
 from shared.core.mig_reported import table_of
-from shared.core.model import (
-    GpuRequest,
-)
-from tests.unit.admission.builders import a_node, a_pod_set, a_spec
-from tests.unit.admission.fleets import flavors, unfit
+from shared.core.model import GpuRequest, MigPlacements, WorkloadKind
+from shared.core.static_fit.fit import fitting_flavors
+from shared.core.value import replace
+from tests.unit.admission.builders import TEAM, a_node, a_pod_set, a_spec, gpu_quota, rules
+from tests.unit.admission.fleets import a_fleet, flavors, ready, unfit
 
 
 def test_gpus_in_mig_mode_are_not_whole_gpus():
@@ -43,6 +43,54 @@ def test_a_profile_that_no_gpu_has_is_told_the_nearest():
 
     assert error.field == "pod_sets[0].gpu.mig_profile"
     assert error.rule.endswith("nearest: 1g.10gb")
+
+
+def with_profiles(node, *placements):
+    gpus = tuple(replace(gpu, mig_placements=placements) for gpu in node.gpus)
+    return replace(node, product="NVIDIA-X500", gpus=gpus)
+
+
+def refused(spec, judged_by):
+    answer = admit(spec, TEAM, judged_by)
+    assert isinstance(answer, Refused)
+    return answer.errors
+
+
+X500 = (
+    MigPlacements(profile="1g.16gb", compute=1, size=1, starts=(0, 1, 2, 3, 4, 5, 6)),
+    MigPlacements(profile="1g.16gb+me.all", compute=1, size=1, starts=(0, 1, 2, 3, 4, 5, 6)),
+    MigPlacements(profile="7g.128gb", compute=7, size=8, starts=(0,)),
+)
+
+
+def test_a_profile_that_only_its_driver_knows_may_be_asked_for_and_is_charged():
+    nodes = (with_profiles(a_node(gpus=0, mig_gpus=2), *X500), a_node("n2"))
+    asked = a_pod_set(gpu=GpuRequest(mig_profile="7g.128gb"), count=2)
+    spec = a_spec(kind=WorkloadKind.INFERENCE, pod_sets=(asked,))
+
+    assert isinstance(admit(spec, TEAM, rules(nodes)), AdmittedWorkload)
+    assert workload_resources(spec).gpu_milli == 2 * 875
+    (error,) = refused(spec, rules(nodes, quota={"h100": gpu_quota(1)}))
+    assert "requested: gpu=1.75, used: gpu=0, limited: gpu=1" in error.rule
+
+
+@pytest.mark.parametrize("name", ["1g.17gb", "1g.16gb+me.all"])
+def test_a_profile_that_no_driver_offers_is_refused_with_those_of_the_fleet(name):
+    asked = a_pod_set(gpu=GpuRequest(mig_profile=name))
+    spec = a_spec(kind=WorkloadKind.INFERENCE, pod_sets=(asked,))
+    node = with_profiles(a_node(gpus=0, mig_gpus=2), *X500)
+
+    (error,) = refused(spec, rules([node]))
+
+    assert (error.field, error.value) == ("pod_sets[0].gpu.mig_profile", name)
+    assert "this fleet has: 1g.16gb, 7g.128gb; nearest: " in error.rule
+
+
+def test_gpus_that_change_their_mode_are_known_to_have_the_profiles_of_their_driver():
+    asked = a_spec(pod_sets=(a_pod_set(gpu=GpuRequest(mig_profile="1g.16gb", mig_count=7)),))
+    fleet = a_fleet(with_profiles(a_node(gpus=1), *X500), switching=True)
+
+    assert fitting_flavors(ready(asked), fleet) == (frozenset(("h100",)), None)
 
 
 def test_a_profile_needs_a_gpu_in_mig_mode():

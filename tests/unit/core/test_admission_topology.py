@@ -1,12 +1,11 @@
 """A gang that no domain of the empty fleet holds is refused at once."""
 
-from shared.core.model import (
-    Level,
-    Slice,
-    TopologyRequest,
-)
-from tests.unit.admission.builders import a_node, a_pod_set, a_spec
-from tests.unit.admission.fleets import a_fleet, flavors, unfit
+import pytest
+
+from shared.core.model import Level, PodSet, Slice, Spread, TopologyRequest
+from shared.core.value import replace
+from tests.unit.admission.builders import QUEUE, a_node, a_pod_set, a_spec, rules
+from tests.unit.admission.fleets import a_fleet, flavors, ready, unfit
 
 
 def racks(*sizes):
@@ -76,3 +75,137 @@ def test_a_slice_that_no_domain_holds_is_refused_at_once():
     error = unfit(asked(4), *nodes)
     assert error.field == "pod_sets[0].slices[0].pods"
     assert error.rule == "no rack holds a slice: at most 3 such pods fit"
+
+
+def in_slices(pods, *slices, **rest):
+    of = tuple(Slice(pods=size, level=level) for size, level in slices)
+    return a_spec(pod_sets=(a_pod_set(8, pods, slices=of),), **rest)
+
+
+def test_slices_that_fit_alone_but_not_together_are_refused_with_how_many_pods_do():
+    asked = in_slices(6, (2, Level.RACK))
+
+    assert flavors(asked, *racks(4, 3)) == {"h100"}
+    error = unfit(asked, *racks(3, 3))
+    assert (error.field, error.value) == ("pod_sets[0].count", "6")
+    assert error.rule == (
+        "the gang is larger than the empty cluster: at most 4 such pods fit in whole slices of 2 "
+        "in one rack"
+    )
+
+
+def test_slices_are_counted_inside_the_slices_around_them():
+    nodes = [replace(one, zone="z") for one in racks(3, 3)]
+
+    assert flavors(in_slices(4, (4, Level.ZONE), (2, Level.RACK)), *nodes) == {"h100"}
+    assert unfit(in_slices(6, (6, Level.ZONE), (2, Level.RACK)), *nodes).field.endswith("count")
+
+
+@pytest.mark.parametrize(("block", "fits"), [("b0", True), ("b1", False)])
+def test_slices_lie_in_one_domain_of_the_level_that_is_required(block, fits):
+    nodes = [replace(one, block="b0" if one.rack == "r0" else block) for one in racks(2, 2)]
+    asked = in_slices(4, (2, Level.RACK), topology=TopologyRequest(required=Level.BLOCK))
+
+    if fits:
+        assert flavors(asked, *nodes) == {"h100"}
+    else:
+        assert "larger than one block: at most 2 such pods" in unfit(asked, *nodes).rule
+
+
+def test_slices_of_a_required_block_are_whole_in_it():
+    nodes = [replace(one, block="b") for one in racks(3, 3)]
+    asked = in_slices(6, (2, Level.RACK), topology=TopologyRequest(required=Level.BLOCK))
+
+    error = unfit(asked, *nodes)
+
+    assert "larger than one block: at most 4 such pods fit in whole slices of 2" in error.rule
+
+
+def test_whole_slices_of_two_blocks_are_not_those_of_one():
+    blocks = {"r0": "b0", "r1": "b0", "r2": "b1", "r3": "b1"}
+    nodes = [replace(one, block=blocks[one.rack]) for one in racks(3, 1, 3, 1)]
+    asked = in_slices(4, (2, Level.RACK))
+
+    assert flavors(asked, *nodes) == {"h100"}
+    in_a_block = replace(asked, topology=TopologyRequest(required=Level.BLOCK))
+    assert "larger than one block: at most 2 such pods" in unfit(in_a_block, *nodes).rule
+
+
+def test_slices_of_a_node_are_whole_on_each():
+    nodes = [a_node(f"n{i}", gpus=3) for i in range(2)]
+    halves = (Slice(pods=2, level=Level.NODE),)
+
+    def asked(count):
+        return a_spec(pod_sets=(a_pod_set(1, count, slices=halves),))
+
+    assert flavors(asked(4), *nodes) == {"h100"}
+    assert (
+        "at most 4 such pods fit in whole slices of 2 in one node" in unfit(asked(6), *nodes).rule
+    )
+
+
+def test_the_least_of_an_elastic_gang_in_slices_must_fit_and_no_more():
+    elastic = a_pod_set(8, 8, min_count=4, slices=(Slice(pods=2, level=Level.RACK),))
+
+    assert flavors(a_spec(pod_sets=(elastic,)), *racks(3, 3)) == {"h100"}
+    error = unfit(a_spec(pod_sets=(replace(elastic, min_count=6),)), *racks(3, 3))
+    assert (error.field, error.value) == ("pod_sets[0].min_count", "6")
+
+
+def test_racks_of_one_name_in_two_zones_are_two():
+    nodes = [a_node(f"n{i}", rack="r1", zone=f"z{i}") for i in range(2)]
+    asked = a_spec(gpus=8, count=2, topology=TopologyRequest(required=Level.RACK))
+
+    assert "larger than one rack: at most 1" in unfit(asked, *nodes).rule
+
+
+def test_replicas_that_must_be_apart_need_a_node_each():
+    asked = a_spec(gpus=1, count=3, spread=Spread.REQUIRED)
+
+    assert flavors(asked, *racks(3)) == {"h100"}
+    error = unfit(asked, *racks(2))
+    assert (error.field, error.value) == ("pod_sets[0].count", "3")
+    assert "at most 2 such pods fit, each on a node of its own (h100)" in error.rule
+    assert flavors(replace(asked, spread=Spread.PREFERRED), *racks(2)) == {"h100"}
+
+
+def test_pod_sets_that_must_be_apart_need_a_node_for_each_pod_of_all():
+    sets = (a_pod_set(1, 2, name="a"), a_pod_set(1, 2, name="b"))
+    asked = a_spec(pod_sets=sets, spread=Spread.REQUIRED)
+
+    assert flavors(asked, *racks(4)) == {"h100"}
+    error = unfit(asked, *racks(3))
+    assert error.field == "pod_sets"
+    assert "larger than the empty cluster, each on a node of its own" in error.rule
+
+
+def test_what_is_remembered_of_a_request_is_not_told_of_one_that_must_be_apart():
+    judged = rules(racks(2))
+    asked = ready(a_spec(gpus=1, count=3))
+    queue = judged.queues[QUEUE]
+
+    assert judged.fit_errors(asked, queue) == ()
+    assert judged.fit_errors(replace(asked, spread=Spread.REQUIRED), queue)
+
+
+TAINT = "nvidia.com/gpu=present:"
+
+
+def test_work_without_gpus_is_refused_where_all_nodes_are_kept_for_gpu_work():
+    spec = a_spec(pod_sets=(PodSet(cpu_milli=1000),))
+    kept = a_node("n1", taints=(TAINT + "NoSchedule",))
+
+    error = unfit(spec, kept)
+
+    assert (error.field, error.value) == ("pod_sets[0].gpu", "")
+    assert "all have the taint nvidia.com/gpu" in error.rule
+    assert flavors(a_spec(), kept) == {"h100"}
+    assert flavors(spec, kept, a_node("n2", flavor="cpu", gpus=0)) == {"cpu"}
+    assert flavors(spec, a_node(taints=(TAINT + "PreferNoSchedule",))) == {"h100"}
+
+
+def test_nodes_that_are_kept_for_gpu_work_hold_no_pods_without_gpus():
+    spec = a_spec(pod_sets=(PodSet(cpu_milli=100_000, count=2),))
+    nodes = [a_node("n1"), a_node("n2", taints=(TAINT + "NoSchedule",))]
+
+    assert "at most 1 such pods fit" in unfit(spec, *nodes).rule

@@ -84,3 +84,13 @@ def test_a_fleet_whose_gpus_change_their_mode_tells_each_report_from_the_one_bef
     assert not fleet.put("n1", summary_of(switched))
     assert fleet.remove("n1")
     assert not fleet.shapes
+
+
+def test_nodes_of_one_shape_in_one_place_are_counted_together_and_once_until_a_change():
+    fleet = a_fleet(*(a_node(f"n{i}", rack=f"r{i // 2}") for i in range(3)))
+    before = fleet.alike()
+
+    assert sorted(before.values()) == [1, 2]
+    assert fleet.alike() is before
+    fleet.remove("n2")
+    assert list(fleet.alike().values()) == [2]

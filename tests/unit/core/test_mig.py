@@ -209,6 +209,7 @@ def test_profiles_are_compared_by_what_they_are() -> None:
         ("H100-94", 95_830, "H100-94", "7g.94gb"),
         ("NVIDIA H100 PCIe", 97_871, "H100-96", "1g.12gb 1g.24gb 3g.48gb 7g.96gb"),
         ("H20", 97_871, "H100-96", "7g.96gb"),
+        ("NVIDIA-H20-3e", 143_771, "H200", "1g.18gb 1g.35gb 3g.71gb 7g.141gb"),
         ("NVIDIA GH200 480GB", 97_871, "H100-96", "7g.96gb"),
         ("GH200-144G-HBM3e", 147_000, "GH200-144", "1g.18gb 1g.36gb 7g.144gb"),
         ("NVIDIA H200", 143_771, "H200", "1g.18gb 1g.35gb 3g.71gb 7g.141gb"),

@@ -217,5 +217,11 @@ def test_what_was_asked_long_ago_fades_in_both_modes_alike() -> None:
     assert (before, mix.mig_share_of(100)) == (50, 25)
 
 
-def test_a_profile_that_only_a_driver_knows_counts_as_the_smallest() -> None:
-    assert counted_milli("9g.999gb") == counted_milli("1g.10gb") == 125
+@pytest.mark.parametrize(
+    ("profile", "milli"),
+    [("1g.16gb", 125), ("3g.64gb+gfx", 375), ("8g.128gb", 1000), ("1g.10gb", 125), ("large", 125)],
+)
+def test_a_profile_that_only_a_driver_knows_counts_a_slice_for_each_of_compute(
+    profile: str, milli: int
+) -> None:
+    assert counted_milli(profile) == milli

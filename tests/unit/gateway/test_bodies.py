@@ -109,6 +109,15 @@ def test_a_field_in_the_wrong_place_is_told_where_it_belongs():
     ]
 
 
+def test_the_beginning_of_a_name_is_told_the_rest_before_the_same_name_elsewhere():
+    ((field, _, rule),) = refused(of(gpu_choice={"preferred": {"H100": 1}}))
+
+    assert (field, rule) == (
+        "gpu_choice.preferred",
+        "unknown field; the nearest is preferred_products",
+    )
+
+
 def test_an_unknown_field_like_no_other_is_told_with_all_that_there_are():
     ((field, _, rule),) = refused(of(pod_sets=[{"gpu": {"vendor": 1}}]))
 

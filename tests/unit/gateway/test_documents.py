@@ -120,6 +120,19 @@ def test_the_same_content_in_other_words_is_the_same():
             b'{"idle":{"release_after_seconds":60}}',
             "idle.release_after_seconds",
         ),
+        (
+            "teams",
+            "blue",
+            b'{"max_pod":{"cpu_milli":2000,"memory_mib":16384}}',
+            "default_pod.cpu_milli",
+        ),
+        ("teams", "blue", b'{"default_pod":{"memory_mib":8388609}}', "default_pod.memory_mib"),
+        (
+            "flavors",
+            "f",
+            b'{"price_microdollars_per_gpu_hour":-1}',
+            "price_microdollars_per_gpu_hour",
+        ),
         ("priority-classes", "p", b'{"value":1,"kinds":["none"]}', "kinds[0]"),
     ],
 )
@@ -127,6 +140,20 @@ def test_a_broken_rule_is_told_with_its_field(path, name, body, field):
     errors = problems_of(applied(path, name, body), an_organisation())
 
     assert [error.field for error in errors] == [field]
+
+
+def test_a_flavor_names_products_as_nodes_report_them_or_such_as_no_node_has_yet():
+    products = {"NVIDIA-H100-80GB-HBM3", "NVIDIA-H100-NVL"}
+    flavor = applied("flavors", "f", b'{"products":["B300","NVIDIA-H100-NVL","H100"]}')
+
+    (error,) = problems_of(flavor, an_organisation(), products)
+
+    assert (error.field, error.value, error.rule) == (
+        "products[2]",
+        "H100",
+        "must be named as nodes report it: NVIDIA-H100-80GB-HBM3, NVIDIA-H100-NVL",
+    )
+    assert problems_of(flavor, an_organisation()) == []
 
 
 def test_a_team_may_have_a_budget_a_loss_budget_and_an_idle_policy():

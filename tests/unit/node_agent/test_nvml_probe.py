@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ import pytest
 from services.node_agent.agent import open_probe
 from services.node_agent.settings import AgentSettings
 from shared.adapters.nvml import LIBRARY, NvmlProbe
+from shared.adapters.pci import numa_of
 from shared.core.mig_reported import problem_of, reported_by, table_of
 from shared.core.model import MigInstance, Node
 
@@ -43,6 +45,7 @@ class Library:
     NVML_TEMPERATURE_GPU = 0
     NVML_NVLINK_DEVICE_TYPE_SWITCH = 2
     NVML_GPU_INSTANCE_PROFILE_COUNT = 4
+    NVML_AFFINITY_SCOPE_NODE = 0
     NVMLError = NVMLError
     c_nvmlGpuInstancePlacement_t = Placement
     c_nvmlGpuInstance_t = ctypes.c_int
@@ -58,6 +61,7 @@ class Library:
         self.mig = [0, 1]
         self.bridged = 0
         self.ancestor = 20
+        self.nearest = [1 << 3 | 1 << 5, 1 << 66]
 
     def nvmlInit(self) -> None:
         pass
@@ -81,8 +85,14 @@ class Library:
         return SimpleNamespace(busId=f"00000000:{handle}B:00.0")
 
     def nvmlDeviceGetNumaNodeId(self, handle: int) -> int:
+        """Answers only where GPUs are NUMA nodes themselves (Grace): each is one of its own."""
+        return 8 * (handle + 1)
+
+    def nvmlDeviceGetMemoryAffinity(self, handle: int, words: int, scope: int) -> Any:
         self._unless_old()
-        return handle
+        assert scope == self.NVML_AFFINITY_SCOPE_NODE
+        mask, word = self.nearest[handle], (1 << 64) - 1
+        return (ctypes.c_ulonglong * words)(*(mask >> 64 * at & word for at in range(words)))
 
     def nvmlDeviceGetMigMode(self, handle: int) -> tuple[int, int]:
         self._unless_old()
@@ -156,8 +166,17 @@ def library() -> Library:
     return Library()
 
 
-def a_probe(library: Library) -> NvmlProbe:
-    return NvmlProbe(DESCRIBED, nvml=library, clock=Clock())
+def a_probe(library: Library, devices: Path = Path("/no/devices")) -> NvmlProbe:
+    return NvmlProbe(DESCRIBED, nvml=library, clock=Clock(), devices=devices)
+
+
+def kernel_files(folder: Path, **nodes: str) -> Path:
+    """The kernel's files of devices 0B and 1B of domain 0, with what it tells of each."""
+    for bus, told in nodes.items():
+        device = folder / f"0000:{bus.removeprefix('bus_')}:00.0"
+        device.mkdir()
+        (device / "numa_node").write_text(f"{told}\n")
+    return folder
 
 
 def test_the_inventory_is_what_nvml_tells_and_what_only_the_description_knows(library):
@@ -166,10 +185,61 @@ def test_the_inventory_is_what_nvml_tells_and_what_only_the_description_knows(li
     assert (node.name, node.flavor, node.product) == ("n1", "h100", "NVIDIA-H100-80GB-HBM3")
     assert (node.driver, node.cuda, node.links) == ("570.86.15", "12.8", "i")
     assert [(gpu.index, gpu.uuid, gpu.memory_mib, gpu.numa, gpu.mig) for gpu in node.gpus] == [
-        (0, "GPU-0", 81_920, 0, False),
-        (1, "GPU-1", 81_920, 1, True),
+        (0, "GPU-0", 81_920, 3, False),
+        (1, "GPU-1", 81_920, 66, True),
     ]
     assert node.gpus[1].pci == "00000000:1B:00.0"
+
+
+def numas(probe: NvmlProbe) -> list[int]:
+    return [gpu.numa for gpu in probe.inventory().gpus]
+
+
+def test_the_numa_node_is_the_kernels_for_the_pci_device_and_not_the_gpus_own_memory(
+    library, tmp_path
+):
+    probe = a_probe(library, kernel_files(tmp_path, bus_0b="1", bus_1b="0"))
+
+    assert numas(probe) == [1, 0]
+
+
+@pytest.mark.parametrize("told", ["-1", "", "what"])
+def test_where_the_kernel_does_not_know_the_numa_node_the_nearest_memory_tells(
+    library, tmp_path, told
+):
+    probe = a_probe(library, kernel_files(tmp_path, bus_0b=told, bus_1b="7"))
+
+    assert numas(probe) == [3, 7]
+
+
+def test_a_numa_node_that_nobody_knows_is_nought(library, tmp_path):
+    library.nearest = [0, 0]
+
+    assert numas(a_probe(library, kernel_files(tmp_path, bus_0b="-1"))) == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("bus", "address"),
+    [
+        ("00000000:1B:00.0", "0000:1b:00.0"),
+        ("0008:01:00.0", "0008:01:00.0"),
+        ("00010000:C1:00.0", "10000:c1:00.0"),
+    ],
+)
+def test_the_kernel_writes_the_address_of_a_device_in_lower_case_with_a_short_domain(
+    tmp_path, bus, address
+):
+    (tmp_path / address).mkdir()
+    (tmp_path / address / "numa_node").write_text("5\n")
+
+    assert numa_of(bus, tmp_path) == 5
+
+
+@pytest.mark.parametrize("bus", ["", "..", "0000:1b:00", "00000000:2B:00.0"])
+def test_what_is_no_address_of_a_device_here_has_no_numa_node(tmp_path, bus):
+    (tmp_path / "numa_node").write_text("5")
+
+    assert numa_of(bus, tmp_path) is None
 
 
 def test_positions_are_told_with_mig_on_and_off_and_instances_with_it_on(library):
