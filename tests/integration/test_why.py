@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from shared.core.units import Resources
 from shared.events import plans, quotas, topics, workloads
 from tests.fixtures.servers import Database
 from tests.support import facts as telling
-from tests.support.facts import common
+from tests.support.facts import Fact, common
 from tests.support.gateway import Gateway, publish_facts, running_projection, until
 from tests.support.two_teams import (
     HOUR,
@@ -253,52 +254,52 @@ async def test_who_waits_for_what_nobody_may_be_evicted_from_hears_so_and_so_do_
         *running("w2", "red", START),
     ]
     facts += [queued(name, "blue", after=at) for at, name in enumerate(("w3", "w4"))]
-    facts += [telling.queued("w5", "blue", pods=small, at_ms=START)]
-    facts += [(topics.PREEMPTION_FACTS, not_evicted("w3", retry_at_ms=LATER))]
+    facts += [queued("w5", "blue", products=("H100",))]
+    facts += [telling.queued("w6", "blue", pods=small, at_ms=START)]
 
-    async def answer(workload: str):
-        return (await gateway.call("GET", f"/v1/workloads/{workload}/why", key=blue)).body
+    async def answer(workload: str, obstacle: str | None):
+        """Once it is so; the facts are of several topics."""
+        body = (await gateway.call("GET", f"/v1/workloads/{workload}/why", key=blue)).body
+        if not body.get("place") or (body["no_eviction"] or {}).get("obstacle") != obstacle:
+            return None
+        evicts = "are evicted for it" in body["owed"]
+        return body if obstacle or evicts or workload == "w5" else None
 
-    async def told(workload: str, *, whether: bool):
-        body = await answer(workload)
-        known = bool(body.get("no_eviction")) == whether and body.get("owed")
-        return body if known else None
+    async def tell(source: str, *facts: Fact) -> None:
+        await publish_facts(gateway.settings, facts, source=source, at_ms=int(time.time() * 1000))
 
     async with running_projection(gateway.settings):
-        await publish_facts(gateway.settings, facts, source="a", at_ms=START)
-        first = await until(lambda: told("w3", whether=True))
-        equal, other = await answer("w4"), await answer("w5")
-        over = [(topics.PREEMPTION_FACTS, not_evicted("w3", obstacle=Obstacle.FITS))]
-        await publish_facts(gateway.settings, over, source="b", at_ms=START + 100)
-        after = await until(lambda: told("w3", whether=False))
-        anew = [(topics.PREEMPTION_FACTS, not_evicted("w3"))]
-        await publish_facts(gateway.settings, anew, source="c", at_ms=START + 200)
-        await until(lambda: told("w4", whether=True))
+        await tell("a", *facts, not_evicted("w3", retry_at_ms=LATER))
+        first = await until(lambda: answer("w3", "VictimsNotEvictable"))
+        equal = await until(lambda: answer("w4", "VictimsNotEvictable"))
+        for other in ("w5", "w6"):
+            assert await until(partial(answer, other, None))
+        await tell("b", not_evicted("w3", obstacle=Obstacle.FITS))
+        assert await until(lambda: answer("w3", None))
+        late = not_evicted("w4", version=7, obstacle=Obstacle.POLICY)
+        await tell("c", late, not_evicted("w3"))
+        assert await until(lambda: answer("w4", "VictimsNotEvictable"))
         held = workloads.WorkloadHeld(**common("w3", 2, State.HELD, "blue"))
-        await publish_facts(
-            gateway.settings, [(topics.WORKLOAD_FACTS, held)], source="d", at_ms=START + 300
-        )
-        alone = await until(lambda: told("w4", whether=False))
+        await tell("d", (topics.WORKLOAD_FACTS, held))
+        assert await until(lambda: answer("w4", None))
 
-    assert ("VictimsNotEvictable", LATER, {"spared_gpu_milli": 8000}) == tuple(
-        first["no_eviction"][one] for one in ("obstacle", "retry_at_ms", "evidence")
+    assert (LATER, {"spared_gpu_milli": 8000}) == tuple(
+        first["no_eviction"][one] for one in ("retry_at_ms", "evidence")
     )
     assert "8 GPUs are not preemptible, which may change at" in first["owed"]
     assert first["owed"].endswith("; wait until they end")
     assert "VictimsNotEvictable" != first["reason"], "it is no other reason to wait"
     assert "VictimsNotEvictable" in [one["reason"] for one in first["history"]]
     assert first["no_eviction"] == equal["no_eviction"]
-    assert other["no_eviction"] is None
-    for one in (other, after, alone):
-        assert "are evicted for it" in one["owed"]
 
 
-def not_evicted(identifier: str, **changed: Any) -> plans.PreemptionRefused:
+def not_evicted(identifier: str, **changed: Any) -> Fact:
     """Nobody may go for a workload of blue."""
     fields: dict[str, Any] = {"workload_id": identifier, "team": "blue", "queue": "blue"}
     fields |= {"version": 1, "obstacle": Obstacle.NOT_EVICTABLE, "flavor": "h100"}
     fields |= {"message": "h100: 8 GPUs are not preemptible.", "next_step": "wait until they end"}
-    return plans.PreemptionRefused(**fields | {"evidence": {"spared_gpu_milli": 8000}} | changed)
+    fields |= {"evidence": {"spared_gpu_milli": 8000}} | changed
+    return topics.PREEMPTION_FACTS, plans.PreemptionRefused(**fields)
 
 
 async def test_what_is_being_stopped_frees_next_unless_it_is_kept_for_another(gateway: Gateway):
