@@ -21,6 +21,7 @@ Json = dict[str, Any]
 UNLIMITED: Final = 2**62
 WORDS: Final = {"gpu_milli": "GPUs", "cpu_milli": "CPUs", "memory_mib": "MiB of memory"}
 AGO: Final = re.compile(r"(\d{1,6})([smhd])")
+STOPS: Final = ", which is being stopped"
 UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -112,7 +113,17 @@ def _place(place: Json | None) -> list[str]:
 def _turn(answer: Json) -> list[str]:
     """What is owed to it, or for whose debt others go first."""
     owed, turn = answer.get("owed"), answer.get("turn")
-    return [f"Turn: {owed or (turn or {}).get('message')}"] if owed or turn else []
+    lines = [f"Turn: {owed or (turn or {}).get('message')}"] if owed or turn else []
+    return lines if owed else lines + _no_eviction(answer.get("no_eviction"))
+
+
+def _no_eviction(found: Json | None) -> list[str]:
+    """Why nobody is evicted for it; where its queue owns enough its turn says so."""
+    if not found:
+        return []
+    again = found.get("retry_at_ms")
+    change = f" It may change at {local_time(again)}." if again else ""
+    return [f"Evictions: none for it. {found['message']}{change} Next: {found['next_step']}"]
 
 
 def _limits(answer: Json) -> list[str]:
@@ -165,9 +176,9 @@ def _future(answer: Json) -> list[str]:
         who = one["workload"]["name"] or one["workload"]["id"] or "a workload of another team"
         amount = gpus(one["charge"]["gpu_milli"])
         unit = "GPU" if amount == "1" else "GPUs"
-        lines.append(
-            f"Frees next: {amount} {unit} at about {local_time(one['ends_at_ms'])} ({who})"
-        )
+        stops = one.get("state") in ("evicting", "cancelling")
+        when = f"{'by' if stops else 'at about'} {local_time(one['ends_at_ms'])}"
+        lines.append(f"Frees next: {amount} {unit} {when} ({who}{STOPS if stops else ''})")
     if answer.get("promised_start_ms"):
         lines.append(f"Promised start: {local_time(answer['promised_start_ms'])}")
     return lines

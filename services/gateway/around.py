@@ -14,6 +14,7 @@ import msgspec
 from services.gateway.door import Call, Door
 from services.gateway.levels import level_of, owned_only
 from services.gateway.neighbours import frees_next, place_in_queue
+from services.gateway.no_eviction import no_eviction
 from services.gateway.queue_standing import budgets
 from services.gateway.queue_use import use_by_queue
 from services.gateway.queue_views import BudgetSpent
@@ -25,7 +26,13 @@ from services.gateway.quota_tree import (
     spot_left_out,
 )
 from services.gateway.turn import Shares, owed, owing, owned_flavor, turn_view
-from services.gateway.why_views import Freeing, LimitLevel, OwedTurn, QueuePlace
+from services.gateway.why_views import (
+    Freeing,
+    LimitLevel,
+    NoEvictionView,
+    OwedTurn,
+    QueuePlace,
+)
 from shared.core.charges import least_amount
 from shared.core.decision import Reason, Refusal
 from shared.core.lifecycle import State
@@ -71,6 +78,8 @@ class Around:
     """That others own and use so much that neither time nor evictions help."""
     owed: str = ""
     """That its queue owns enough for it."""
+    no_eviction: NoEvictionView | None = None
+    """Why nobody is evicted for it."""
     turn: OwedTurn | None = None
     """What its queue owes, where others go first for it."""
     spot_left_out: tuple[str, ...] = ()
@@ -109,15 +118,25 @@ async def around(door: Door, call: Call, row: Mapping[str, Any], reason: str) ->
     if strict and place.place > 1 and place.first:
         head = place.first[0]
         refusal = quota_reasons.behind_head(queue.name, head.name or head.id)
-    frees = () if reason in UNFREED else await frees_next(door, call, flavors, below)
+    waits_for_ends = reason not in UNFREED
+    frees = await frees_next(door, call, row["id"], flavors, below) if waits_for_ends else ()
     spot = tuple(await spot_left_out(door, queue, spec))
     beyond = out_of_reach(queue, flavors, request)
-    shared = Around(place, levels, frees, refusal, beyond, spot_left_out=spot, budget=budget)
+    shared = Around(
+        place,
+        levels,
+        frees,
+        refusal,
+        beyond,
+        no_eviction=await no_eviction(door, row, spec, reason),
+        spot_left_out=spot,
+        budget=budget,
+    )
     if not flavors or reason in UNSHARED:
         return shared
     flavor = owned_flavor(queue, flavors, request)
     if flavor is not None:
-        return replace(shared, owed=owed(queue, flavor))
+        return replace(shared, owed=owed(queue, flavor, shared.no_eviction))
     may_borrow = [one for one in flavors if one not in blocked or blocked[one][0] is not queue]
     return replace(shared, turn=await _turn(door, tree, queue, may_borrow, row["priority"]))
 

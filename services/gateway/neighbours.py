@@ -12,6 +12,8 @@ from typing import Any, Final
 from services.gateway.authorisation import Action, Verdict, authorise
 from services.gateway.door import Call, Door
 from services.gateway.why_views import Freeing, Neighbour, QueuePlace
+from shared.core.lifecycle import State
+from shared.core.model import WorkloadKind, WorkloadSpec
 from shared.core.units import Resources
 
 FIRST_MAX: Final = 3
@@ -36,13 +38,31 @@ _FIRST: Final = (
     f"SELECT w.id, w.name, w.team, w.priority, w.gpu_milli{_WAITING}"  # constants
     f' ORDER BY w.priority DESC, w.submitted_at_ms, w.id COLLATE "C" LIMIT {FIRST_MAX}'
 )
+_GRACE_SECONDS: Final = WorkloadSpec(name="", kind=WorkloadKind.TRAINING).grace_seconds
+"""Where a spec was not read."""
+_GIVEN_BACK: Final = (
+    "SELECT w.id, w.name, w.team, w.priority, w.gpu_milli, w.queue, w.flavor, w.state,"
+    " w.charge_gpu_milli, w.charge_cpu_milli, w.charge_memory_mib"
+)
+_PREEMPTOR: Final = (
+    "(SELECT nullif(e.detail, '')::json->'preemption'->>'workload_id' FROM gateway.event e"
+    " WHERE e.workload_id = w.id AND e.version = w.version AND e.state = 'evicting'"
+    " ORDER BY e.seq DESC LIMIT 1)"
+)
+_STOPPED: Final = (
+    f"(w.changed_at_ms + 1000 * coalesce((s.spec::json->>'grace_seconds')::bigint,"
+    f" {_GRACE_SECONDS}))"
+)
 _ENDS: Final = (
-    "SELECT w.id, w.name, w.team, w.priority, w.gpu_milli, w.queue, w.flavor,"  # noqa: S608  # constants
-    " w.charge_gpu_milli, w.charge_cpu_milli, w.charge_memory_mib,"
-    " w.running_at_ms + w.expected_ms AS ends_at_ms FROM gateway.workload w"
+    f"{_GIVEN_BACK}, '' AS kept_for, w.running_at_ms + w.expected_ms AS ends_at_ms"  # constants
+    " FROM gateway.workload w"
     " WHERE w.live AND w.state = 'running' AND w.running_at_ms + w.expected_ms > $1"
+    f" UNION ALL {_GIVEN_BACK}, coalesce({_PREEMPTOR}, ''), {_STOPPED}"
+    " FROM gateway.workload w LEFT JOIN gateway.workload_spec s ON s.id = w.id"
+    f" WHERE w.live AND w.state IN ('evicting', 'cancelling') AND {_STOPPED} > $1"
     f" ORDER BY ends_at_ms LIMIT {ENDS_MAX}"
 )
+"""What runs by its expected end, what is being stopped by the end of its grace."""
 
 
 async def place_in_queue(door: Door, row: Mapping[str, Any]) -> QueuePlace:
@@ -75,31 +95,36 @@ async def _first(door: Door, team: str, queue: str) -> list[Mapping[str, Any]]:
 
 
 async def frees_next(
-    door: Door, call: Call, flavors: Collection[str], queues: Collection[str] | None
+    door: Door,
+    call: Call,
+    workload_id: str,
+    flavors: Collection[str],
+    queues: Collection[str] | None,
 ) -> tuple[Freeing, ...]:
-    """The first expected ends in `flavors`, of `queues` or of all."""
+    """The first ends in `flavors`, of `queues` or of all, whose room may be the workload's."""
     found: list[Freeing] = []
     now_ms = door.clock.now_ms()
     for one in await _ends(door):
         if len(found) == FIRST_MAX:
             break
         meant = one["flavor"] in flavors and (queues is None or one["queue"] in queues)
-        if meant and one["ends_at_ms"] > now_ms:
+        its_own = one["kept_for"] in ("", workload_id)
+        if meant and its_own and one["ends_at_ms"] > now_ms:
             found.append(_freeing(one, call))
     return tuple(found)
 
 
 async def expected_ends(door: Door, flavors: Collection[str]) -> list[tuple[int, int]]:
-    """(time, milli-GPU given back) of those that run in `flavors`, by expected end."""
+    """(time, milli-GPU given back to all) in `flavors`, by expected end."""
     return [
         (one["ends_at_ms"], one["charge_gpu_milli"] or 0)
         for one in await _ends(door)
-        if one["flavor"] in flavors
+        if one["flavor"] in flavors and not one["kept_for"]
     ]
 
 
 async def _ends(door: Door) -> list[Mapping[str, Any]]:
-    """Running workloads by expected end; who is overdue is left out. O(live), then remembered."""
+    """Who holds devices, by expected end; who is overdue is left out. O(live), then remembered."""
     now = door.clock.monotonic_seconds()
     known = door.cache.get("ends")
     if known is not None and now - known[0] < FRESH_SECONDS:
@@ -121,6 +146,7 @@ def _freeing(one: Mapping[str, Any], call: Call) -> Freeing:
             memory_mib=one["charge_memory_mib"] or 0,
         ),
         ends_at_ms=one["ends_at_ms"],
+        state=State(one["state"]),
     )
 
 

@@ -26,6 +26,7 @@ from shared.events.topics import (
     CELL_PARTITIONS,
     IDLENESS_FACTS,
     NODE_FACTS,
+    PREEMPTION_FACTS,
     QUEUE_FACTS,
     QUOTA_FACTS,
     WORKLOAD_FACTS,
@@ -35,6 +36,15 @@ from shared.events.workloads import Wire
 from shared.ports.reader import Reader
 from shared.runtime.handler import Outcome
 from shared.runtime.trimming import Trim
+
+READ: Final = (
+    QUEUE_FACTS,
+    QUOTA_FACTS,
+    WORKLOAD_FACTS,
+    NODE_FACTS,
+    IDLENESS_FACTS,
+    PREEMPTION_FACTS,
+)
 
 
 class Projection:
@@ -46,21 +56,24 @@ class Projection:
     def __init__(self, trims: Sequence[Trim] = ()) -> None:
         self.trims = trims
         self._next_seq = 1
+        self._refused: dict[str, int] = {}
+        """Versions of the workloads of which it is told why nobody is evicted for them."""
 
     def topics(self) -> Sequence[tuple[Topic, Sequence[int]]]:
         """Every fact of every cell."""
         cells = range(CELL_PARTITIONS)
-        topics = (QUEUE_FACTS, QUOTA_FACTS, WORKLOAD_FACTS, NODE_FACTS, IDLENESS_FACTS)
-        return [(topic, cells) for topic in topics]
+        return [(topic, cells) for topic in READ]
 
     def reads(self) -> Collection[type[Wire]]:
         """The facts that have rows."""
         return APPLY
 
     async def load(self, reader: Reader) -> None:
-        """Go on with the number after the last event."""
+        """Go on with the number after the last event, and with what is told of evictions."""
         rows = await reader.fetch("SELECT coalesce(max(seq), 0) + 1 AS seq FROM gateway.event")
         self._next_seq = rows[0]["seq"]
+        told = await reader.fetch("SELECT workload_id, version FROM gateway.preemption_refusal")
+        self._refused = {row["workload_id"]: row["version"] for row in told}
 
     async def prepare(self, messages: Sequence[Received], reader: Reader) -> None:
         """Nothing to look up."""
@@ -73,6 +86,7 @@ class Projection:
             apply = APPLY.get(type(event.payload))
             if apply is not None:
                 apply(batch, event, event.payload)
+        projection_plans.forget(batch, self._refused)
         self._next_seq = batch.next_seq
         return Outcome(writes=writes(batch))
 
@@ -113,6 +127,7 @@ APPLY: Final[dict[type[Wire], Callable[[Batch, Event, Any], None]]] = {
     plans.EvictionPlanAccepted: projection_plans.accepted,
     plans.EvictionPlanRefused: projection_plans.refused,
     plans.ReservationExpired: projection_plans.expired,
+    plans.PreemptionRefused: projection_plans.none_possible,
     idleness.IdlenessNoticed: projection_idle.noticed,
     idleness.IdlenessEnded: projection_idle.ended,
     quotas.QuotaChanged: projection_quota.limits,

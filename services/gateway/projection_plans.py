@@ -2,6 +2,7 @@
 
 The record names preemptor, rule, victims with what each would have to compute again, and what else
 could have been done. Who the victims belong to is read from their own rows when somebody asks.
+Why nobody is evicted is an event that changes no state, and a row as long as it holds.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import msgspec
 
 from services.gateway.projection_rows import Batch
 from shared.core.lifecycle import State
+from shared.core.preemption.plan import Obstacle
 from shared.core.wording import count, moment
 from shared.events import plans
 from shared.events.envelope import Event
@@ -29,6 +31,7 @@ def accepted(batch: Batch, event: Event, fact: plans.EvictionPlanAccepted) -> No
         "alternatives": fact.alternatives,
         "next_step": f"starts when they have stopped; kept until {moment(fact.expires_at_ms)}",
     }
+    batch.refusals[fact.workload_id] = None
     message = f"room in {fact.flavor} is reserved for it, {_who_goes(fact.victims)}"
     if fact.followers:
         message += f"; there will be room for {fact.followers} more of its queue"
@@ -74,6 +77,43 @@ def expired(batch: Batch, event: Event, fact: plans.ReservationExpired) -> None:
         batch.preemptions[fact.plan_id] = (*known[:-2], fact.reason, fact.expired_at_ms)
     else:
         batch.expired[fact.plan_id] = (fact.plan_id, fact.reason, fact.expired_at_ms)
+
+
+def none_possible(batch: Batch, event: Event, fact: plans.PreemptionRefused) -> None:
+    """Why nobody is evicted for it: beside the reason why it waits, which stays as it is."""
+    over = fact.obstacle is Obstacle.FITS
+    body = _json.encode(fact).decode()
+    row = (fact.workload_id, fact.queue, fact.version, event.time_ms, body)
+    batch.refusals[fact.workload_id] = None if over else row
+    detail = {
+        "next_step": fact.next_step,
+        "evidence": fact.evidence,
+        "retry_at_ms": fact.retry_at_ms,
+    }
+    batch.note(
+        event,
+        fact.workload_id,
+        fact.team,
+        0,
+        "",
+        reason=fact.obstacle.value,
+        message=fact.message,
+        detail=_json.encode(detail).decode(),
+    )
+
+
+def forget(batch: Batch, told: dict[str, int]) -> None:
+    """What was told holds for one version: it goes when the workload starts, ends, is held.
+
+    `told` are the versions by workload of which there is a row.
+    """
+    told.update({name: row[2] for name, row in batch.refusals.items() if row is not None})
+    for name in batch.workloads.keys() & told.keys():
+        if batch.workloads[name].version > told[name]:
+            batch.refusals[name] = None
+    for name, row in batch.refusals.items():
+        if row is None:
+            told.pop(name, None)
 
 
 def _tell(batch: Batch, event: Event, fact: plans.PlanFact, text: tuple[str, str, str]) -> None:

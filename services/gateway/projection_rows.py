@@ -22,6 +22,8 @@ LimitRow = tuple[str, str, int, str, int]
 PreemptionRow = tuple[str, str, str, str, str, str, int, bool, str, str, int, str, int | None]
 """plan id, preemptor, its team and queue, flavor, rule, at_ms, inline, victims, alternatives,
 followers, and why and when its reservation expired."""
+RefusalRow = tuple[str, str, int, int, str]
+"""preemptor, its queue and version, at_ms, body."""
 BudgetRow = tuple[str, str, int]
 """team, body, at_ms."""
 ExpiredRow = tuple[str, str, int]
@@ -143,6 +145,7 @@ class Batch:
         "next_seq",
         "nodes",
         "preemptions",
+        "refusals",
         "shuns",
         "specs",
         "usage",
@@ -162,6 +165,8 @@ class Batch:
         self.usage: dict[str, UsageRow] = {}
         self.debts: dict[str, DebtRow] = {}
         self.preemptions: dict[str, PreemptionRow] = {}
+        self.refusals: dict[str, RefusalRow | None] = {}
+        """None: what was told of it is forgotten."""
         self.expired: dict[str, ExpiredRow] = {}
         self.budgets: dict[str, BudgetRow] = {}
 

@@ -36,6 +36,12 @@ def writes(batch: Batch) -> list[Write]:
     ):
         if rows_of_table:
             result.append(Write(sql, _columns(list(rows_of_table))))
+    refusals = [row for row in batch.refusals.values() if row is not None]
+    if refusals:
+        result.append(Write(REFUSALS, _columns(refusals)))
+    over = [name for name, row in batch.refusals.items() if row is None]
+    if over:
+        result.append(Write(REFUSALS_OVER, (over,)))
     return result
 
 
@@ -175,6 +181,20 @@ EXPIRED: Final = (
     "UPDATE gateway.preemption p SET expired_reason = r.reason, expired_at_ms = r.at_ms"
     " FROM unnest({0}::text[], {1}::text[], {2}::bigint[]) AS r(plan_id, reason, at_ms)"
     " WHERE p.plan_id = r.plan_id RETURNING 1"
+)
+_REFUSAL_COLUMNS: Final = (
+    ("workload_id", "text"),
+    ("queue", "text"),
+    ("version", "bigint"),
+    ("at_ms", "bigint"),
+    ("body", "text"),
+)
+REFUSALS: Final = _plain_upsert(
+    "preemption_refusal", _REFUSAL_COLUMNS, ("workload_id",), "excluded.at_ms >= w.at_ms"
+)
+REFUSALS_OVER: Final = (
+    "DELETE FROM gateway.preemption_refusal r USING unnest({0}::text[]) AS o(id)"
+    " WHERE r.workload_id = o.id RETURNING 1"
 )
 _BUDGET_COLUMNS: Final = (("team", "text"), ("body", "text"), ("at_ms", "bigint"))
 BUDGETS: Final = _plain_upsert("budget", _BUDGET_COLUMNS, ("team",), "excluded.at_ms >= w.at_ms")

@@ -53,6 +53,8 @@ WITH page AS (
     WHERE w.id = p.id AND NOT w.live AND w.changed_at_ms < $1 RETURNING w.id
 ), specs AS (
     DELETE FROM gateway.workload_spec s USING gone g WHERE s.id = g.id
+), refusals AS (
+    DELETE FROM gateway.preemption_refusal r USING gone g WHERE r.workload_id = g.id
 ), requests AS (
     DELETE FROM gateway.accepted_request a USING gone g WHERE a.workload_id = g.id
 ), last AS (

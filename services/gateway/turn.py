@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from services.gateway.why_views import OwedTurn
+from services.gateway.no_eviction import in_words
+from services.gateway.why_views import NoEvictionView, OwedTurn
 from shared.core.amounts import Amount
 from shared.core.quota.debts import HALF_LIFE_MS, REPAID_MS
 from shared.core.quota.fair_share import (
@@ -54,10 +55,11 @@ def owned_flavor(queue: QuotaNode, flavors: Iterable[str], request: Amount) -> s
     return next((one for one in flavors if within_nominal(queue, one, request)), None)
 
 
-def owed(queue: QuotaNode, flavor: str) -> str:
+def owed(queue: QuotaNode, flavor: str, no_eviction: NoEvictionView | None = None) -> str:
     """Why one for whom the queue owns enough comes first, and how it gets its room.
 
-    "" where the queue shares with nobody.
+    That borrowers go for it is said where no search has found otherwise. "" where the queue
+    shares with nobody.
     """
     if queue.parent is None or queue.document is None:
         return ""
@@ -66,15 +68,15 @@ def owed(queue: QuotaNode, flavor: str) -> str:
     if 0 < owned < UNLIMITED:
         of = f" (it uses {_gpus(queue.taken(flavor)[GPU])} of its {_gpus(owned)} {flavor} GPUs)"
     enough = f"queue {queue.name} owns enough for it{of}"
+    first = f"{enough}: it comes before all of its priority that borrow"
+    if no_eviction is not None:
+        return f"{first}, but {in_words(no_eviction)}"
     if not _others_borrow(queue.root, queue, flavor):
         return f"{enough}, and no other queue borrows: nobody has to give way to it"
     after = ""
     if policy.preemption_delay_seconds and policy.reclaim is not Reclaim.NEVER:
         after = f", {policy.preemption_delay_seconds} s after its submission"
-    return (
-        f"{enough}: it comes before all of its priority that borrow, and"
-        f" {_TAKES_BACK[policy.reclaim]}{after}"
-    )
+    return f"{first}, and {_TAKES_BACK[policy.reclaim]}{after}"
 
 
 def _others_borrow(node: QuotaNode, queue: QuotaNode, flavor: str) -> bool:

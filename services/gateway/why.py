@@ -105,6 +105,7 @@ async def why(door: Door, call: Call) -> web.Response:
         budget=beside.budget,
         frees_next=beside.frees_next,
         owed=beside.owed,
+        no_eviction=beside.no_eviction,
         turn=beside.turn,
         promised_start_ms=current.evidence.get(PROMISED) if waits else None,
         preempted_by=_preemptor(told),

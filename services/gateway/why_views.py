@@ -65,12 +65,29 @@ class LimitLevel(View, frozen=True, kw_only=True):
 
 
 class Freeing(View, frozen=True, kw_only=True):
-    """A running workload that is expected to end, and what it then gives back."""
+    """A workload that is expected to end or is being stopped, and what it then gives back."""
 
     workload: Neighbour
     flavor: str
     charge: Resources
     ends_at_ms: int
+    """What is being stopped has gone by then at the latest: it is the end of its grace."""
+    state: State
+    """running, evicting or cancelling. Whose room is kept for another is left out."""
+
+
+class NoEvictionView(View, frozen=True, kw_only=True):
+    """Why nobody is evicted for it, told when that changed; of it or of one that asks the same."""
+
+    obstacle: str
+    message: str
+    next_step: str
+    evidence: dict[str, int]
+    flavor: str
+    """The one that came nearest; empty where the obstacle is of none alone."""
+    retry_at_ms: int | None
+    """When time alone may change it."""
+    at_ms: int
 
 
 class OwedTurn(View, frozen=True, kw_only=True):
@@ -129,6 +146,8 @@ class Why(View, frozen=True, kw_only=True):
     frees_next: tuple[Freeing, ...]
     owed: str
     """That its queue owns enough for it, and how it gets its room; empty where it must borrow."""
+    no_eviction: NoEvictionView | None
+    """Null too where nobody was looked for, or others are going for it."""
     turn: OwedTurn | None
     """Null too where it need not borrow, or no debt lets others go first."""
     promised_start_ms: int | None

@@ -196,6 +196,15 @@ class PreemptionHandler:
                 partition=self._cell,
             )
             outcome.emits.append(emit)
+        for refusal in self.planner.refusals.end():
+            emit = Emit(
+                payload=refusal,
+                topic=topics.PREEMPTION_FACTS,
+                subject=refusal.workload_id,
+                cause=message,
+                partition=self._cell,
+            )
+            outcome.emits.append(emit)
         took_ms = (self._clock.monotonic_seconds() - started) * 1000
         self._pause_until_ms = self._now_ms + round(took_ms * (1 + PAUSE_FACTOR))
 

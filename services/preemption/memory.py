@@ -66,6 +66,14 @@ class Offer(msgspec.Struct, array_like=True, frozen=True):
     """Its queue may not borrow for it."""
 
 
+class Told(msgspec.Struct, array_like=True, frozen=True):
+    """Why nobody is evicted for a workload, as it was told last, and when."""
+
+    obstacle: str
+    at_ms: int
+    retry_at_ms: int = 0
+
+
 class Stand(msgspec.Struct, array_like=True):
     """Where placement has it; `running_at_ms` is 0 unless it runs."""
 
@@ -78,6 +86,8 @@ class Stand(msgspec.Struct, array_like=True):
     """Refused for a reason that eviction could solve, and not placed since."""
     priority_class: str = ""
     """Given since it was queued; "" for none."""
+    told: Told | None = None
+    """Since this version, and since its last plan."""
 
 
 class Machine(msgspec.Struct, array_like=True, frozen=True):
@@ -217,6 +227,13 @@ class Memory:
             stand = self.stands[workload_id] = Stand(State.QUEUED, 0, 0, 0)
         if stand.refused != solvable:
             stand.refused = solvable
+            self.journal.put(STAND, workload_id, stand)
+
+    def tell(self, workload_id: str, told: Told | None) -> None:
+        """Why nobody is evicted for it was told, or holds no more."""
+        stand = self.stands.get(workload_id)
+        if stand is not None and stand.told != told:
+            stand.told = told
             self.journal.put(STAND, workload_id, stand)
 
     def _forget(self, workload_id: str) -> None:

@@ -17,6 +17,7 @@ from services.preemption.losses import Losses
 from services.preemption.memory import Flight, Memory, Offer
 from services.preemption.moving import Moving, planned
 from services.preemption.proposals import Proposals
+from services.preemption.refusals import Refusals
 from services.preemption.searching import Searching
 from services.preemption.world import World
 from shared.core.lifecycle import State
@@ -49,6 +50,7 @@ class Planner:
         self._moving = Moving(memory, world, moves_per_hour)
         self._losses = Losses(memory, world)
         self._searching = Searching(memory, world, self._losses)
+        self.refusals = Refusals(memory, self._searching, cell)
         self.lines = Lines()
         self._followers = Followers(memory, world, self.lines)
         for name, stand in memory.stands.items():
@@ -124,6 +126,7 @@ class Planner:
         victims = {one.workload_id: one.pods_kept for one in fact.victims}
         flight = Flight(fact.plan_id, fact.workload_id, victims, fact.placement, now_ms)
         self._memory.fly(flight)
+        self._memory.tell(fact.workload_id, None)
         self._moving.accepted(fact, now_ms)
         self.withdrawn(fact.workload_id)
         for victim in fact.victims:
@@ -172,6 +175,7 @@ class Planner:
             request = self._searching.request(workload_id)
             answer = self._searching.search(request, now_ms)
             if isinstance(answer, NoEviction) and self._follows(workload_id, answer):
+                self.refusals.has_room((workload_id,), now_ms)
                 continue
             searches += 1
             if isinstance(answer, NoEviction):
@@ -180,6 +184,7 @@ class Planner:
                 answer = self._otherwise(request, answer, now_ms, may_move=may_move)
             if isinstance(answer, NoEviction):
                 metrics.SPARED.labels(answer.obstacle.value).inc()
+                self.refusals.note(workload_id, answer, now_ms)
                 self.lines.rest(workload_id, now_ms, answer.retry_at_ms)
                 continue
             plan, behind = self._together(request, answer, proposals, now_ms)
@@ -188,6 +193,7 @@ class Planner:
             elif flight := proposals.join(plan, request.workload.queue):
                 behind = [(workload_id, plan.placement), *behind]
                 self._followers.proposed(flight, behind)
+                self.refusals.has_room((name for name, _ in behind), now_ms)
             else:
                 proposals.asks_no_more(plan)
         metrics.WAITING.set(len(self.lines))
@@ -262,8 +268,10 @@ class Planner:
         kept = {one.workload_id: one.pods_kept for one in victims}
         flight = Flight(plan_id, plan.workload_id, kept, plan.placement, now_ms, losses)
         memory.fly(flight)
+        memory.tell(plan.workload_id, None)
         self._moving.proposed(plan_id, plan, now_ms)
         self._followers.proposed(flight, behind)
+        self.refusals.has_room((name for name, _ in behind), now_ms)
         self.lines.remove(plan.workload_id)
         metrics.PLANS.labels("proposed").inc()
         return plans.ProposeEvictionPlan(

@@ -1,4 +1,4 @@
-"""Eviction plans: what the service preemption proposes, and what placement made of it.
+"""Eviction plans: what the service preemption proposes or cannot, and what placement made of it.
 
 A plan names everybody with the version it was made for, so that placement can tell whether it
 still means the same. One accepted plan is one `EvictionPlanAccepted`, a `WorkloadEvicted` for each
@@ -7,7 +7,10 @@ victim, and in the end either `WorkloadPlaced` of the preemptor or `ReservationE
 
 from __future__ import annotations
 
+import msgspec
+
 from shared.core.model import Placement
+from shared.core.preemption.plan import Obstacle
 from shared.events.workloads import Wire
 
 
@@ -122,6 +125,29 @@ class ReservationExpired(PlanFact, frozen=True, kw_only=True):
     reason: str
     message: str
     expired_at_ms: int
+
+
+class PreemptionRefused(Wire, frozen=True, kw_only=True):
+    """Nobody is evicted for a workload that waits, and why; told again only when that changes.
+
+    It holds for all that wait in its queue and ask for the same, and for this version of it.
+    """
+
+    workload_id: str
+    """The preemptor."""
+    team: str
+    queue: str
+    version: int
+    obstacle: Obstacle
+    """`FitsNow`: what was told before holds no more."""
+    message: str
+    next_step: str
+    evidence: dict[str, int] = msgspec.field(default_factory=dict)
+    flavor: str = ""
+    """The one that came nearest; empty where the obstacle is of none alone."""
+    retry_at_ms: int = 0
+    """When time alone may change it; 0 if it does not."""
+    cell: int = 0
 
 
 class IdleReleaseRefused(PlanFact, frozen=True, kw_only=True):

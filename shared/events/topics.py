@@ -74,6 +74,7 @@ WORKLOAD_FACTS: Final = _topic(
     "workload.facts.v1", "cell", 96, "placement", "quota", "gateway", "monitoring", "preemption"
 )
 PLAN_COMMANDS: Final = _topic("plan.commands.v1", "cell", 96, "preemption", "placement")
+PREEMPTION_FACTS: Final = _topic("preemption.facts.v1", "cell", 96, "preemption", "gateway")
 NODE_COMMANDS: Final = _topic("node.commands.v1", "cell", 96, "gateway", "placement")
 POD_COMMANDS: Final = _topic("pod.commands.v1", "cell", 96, "placement", "binder")
 POD_FACTS: Final = _topic("pod.facts.v1", "cell", 96, "binder", "placement")
@@ -102,6 +103,7 @@ TOPICS: Final = (
     TEAM_FACTS,
     WORKLOAD_FACTS,
     PLAN_COMMANDS,
+    PREEMPTION_FACTS,
     NODE_COMMANDS,
     POD_COMMANDS,
     POD_FACTS,

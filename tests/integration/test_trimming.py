@@ -63,6 +63,7 @@ async def put_workload(pool: Pool, name: str, days: float, *, live: bool, ended:
         days_ago(ended),
     )
     await pool.execute("INSERT INTO gateway.workload_spec VALUES ($1, '{}')", name)
+    await pool.execute("INSERT INTO gateway.preemption_refusal VALUES ($1, 'q', 1, 1, '{}')", name)
     await pool.execute(
         "INSERT INTO gateway.accepted_request VALUES ($1, 't', 'h', 'a', '{}', $2, 1)",
         name,
@@ -139,6 +140,7 @@ async def test_workloads_that_ended_long_ago_go_with_all_that_belongs_to_them(
     assert 4 == gone
     assert stay == await left(gateway, "gateway.workload")
     assert stay == await left(gateway, "gateway.workload_spec")
+    assert stay == await left(gateway, "gateway.preemption_refusal", "workload_id")
     assert stay == await left(gateway, "gateway.accepted_request", "workload_id")
 
 

@@ -17,7 +17,7 @@ from shared.core.lifecycle import State
 from shared.core.model import Workload
 from shared.core.quota.queue_policy import QueuePolicy
 from shared.core.value import replace
-from shared.events import organisation, pods, workloads
+from shared.events import organisation, pods, topics, workloads
 from shared.events.quotas import FlavorQuota
 from tests.support.placement_driver import FLAVOR, Driver, a_node, gpu_limit, pod_fact, reported
 from tests.support.queue_model import ROUNDS_MAX, TO_PLACEMENT
@@ -155,7 +155,8 @@ class Services:
         messages = self._messages("preemption", self.preemption)
         if messages:
             emits = self.preemption.decide(messages, self.now_ms).emits
-            self._heard["placement"] += [emit.payload for emit in emits]
+            commands = (one for one in emits if one.topic is topics.PLAN_COMMANDS)
+            self._heard["placement"] += [emit.payload for emit in commands]
         return bool(messages)
 
     # ── pods ──

@@ -139,6 +139,8 @@ class NoEviction(Value, frozen=True, kw_only=True):
     retry_at_ms: int = 0
     """When the first of those spared for a time may go; 0 if time alone helps nobody."""
     evidence: dict[str, int] = field(default_factory=dict)
+    flavor: str = ""
+    """The one that is spoken of; empty where it is none alone."""
     alternatives: tuple[Alternative, ...] = ()
     placement: Placement | None = None
     """Where it fits, if it does ..."""

@@ -32,6 +32,24 @@ SPARED: Final = {
     Obstacle.LOSS_BUDGET: "would exceed the loss budget of their team",
     Obstacle.PROMISED: "are going for others",
 }
+NEXT_STEP: Final = {
+    Obstacle.FITS: "wait: it needs nobody's room",
+    Obstacle.DELAY: "wait until then; the policy of its queue sets the delay",
+    Obstacle.NOBODY: "wait for nodes, or allow a flavor in which others hold room",
+    Obstacle.PROTECTED: "wait until they end; which classes are protected is an operator's word",
+    Obstacle.NOT_EVICTABLE: "wait until they end; who does not run yet may go once it does",
+    Obstacle.PRIORITY: "wait until they end, or give it a higher priority class",
+    Obstacle.NOMINAL: "wait until they end: they hold what their own queues own",
+    Obstacle.SHARE: "wait until they end, or until its queue has less than theirs",
+    Obstacle.POLICY: "wait until they end; the policy of its queue says whom it may take",
+    Obstacle.MIN_RUNTIME: "wait until they have run for that long, as their queue grants it",
+    Obstacle.COOLDOWN: "wait until that is over, or until they end",
+    Obstacle.LOSS_BUDGET: "wait: what a team lost counts against its budget for an hour",
+    Obstacle.PROMISED: "wait until the plans of those others are at their end",
+    Obstacle.NO_ROOM: "wait until others end, or ask for fewer or smaller pods",
+    Obstacle.QUOTA: "wait until those end who use that quota, or ask for less",
+}
+"""What would help, by what keeps others from being evicted."""
 
 
 def delayed(delay_ms: int, until_ms: int) -> NoEviction:
@@ -86,6 +104,7 @@ def refused(gang: Gang, failures: Sequence[tuple[str, Search]]) -> NoEviction:
         retry_at_ms=min(
             (at for _, each in failures if (at := each.screen.retry_at_ms)), default=0
         ),
+        flavor=flavor,
         evidence={
             **evidence,
             "evictable_gpu_milli": search.screen.gpu_milli,

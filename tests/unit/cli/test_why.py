@@ -3,6 +3,8 @@
 import json
 import time
 
+import pytest
+
 from tests.unit.cli.builders import ID, OTHER
 
 
@@ -113,6 +115,48 @@ def test_why_names_the_place_the_limit_who_ends_next_and_who_took_the_room(muste
     assert "\nLeft out: a100, l4, as spot nodes may leave at any time; with" in out
     assert "\nBudget: 104% of 2026-11: 10.4/10 GPU-h, nothing is borrowed\n" in out
     assert "\nEvicted: preempted for blue" in out
+
+
+NO_EVICTION = {
+    "message": "h100: 8 GPUs are not preemptible.",
+    "next_step": "wait until they end",
+    "retry_at_ms": None,
+}
+
+
+@pytest.mark.parametrize(("retry_at_ms", "change"), [(None, ""), (1, " It may change at ")])
+def test_why_nobody_is_evicted_is_told_with_the_time_and_the_next_step(
+    muster, gateway, retry_at_ms, change
+):
+    found = NO_EVICTION | {"retry_at_ms": retry_at_ms}
+    gateway.on(f"GET /v1/workloads/{ID}/why", IN_FULL | {"no_eviction": found})
+
+    lines = muster("why", ID).out.splitlines()
+
+    (told,) = (one for one in lines if one.startswith("Evictions: "))
+    assert f"Evictions: none for it. h100: 8 GPUs are not preemptible.{change}" in told
+    assert told.endswith(" Next: wait until they end")
+    assert ("1970" in told) == bool(retry_at_ms)
+
+
+def test_where_its_queue_owns_enough_its_turn_says_why_nobody_is_evicted(muster, gateway):
+    owns = IN_FULL | {"owed": "it owns enough, but", "no_eviction": NO_EVICTION}
+    gateway.on(f"GET /v1/workloads/{ID}/why", owns)
+
+    out = muster("why", ID).out
+
+    assert "\nTurn: it owns enough, but\n" in out
+    assert "Evictions:" not in out
+
+
+def test_what_is_being_stopped_frees_its_room_by_the_end_of_its_grace(muster, gateway):
+    ending = {**ENDING, "workload": neighbour("train-3"), "state": "evicting"}
+    gateway.on(f"GET /v1/workloads/{ID}/why", IN_FULL | {"frees_next": [ending]})
+
+    out = muster("why", ID).out
+
+    assert "Frees next: 2 GPUs by 1970-01-01" in out
+    assert "(train-3, which is being stopped)\n" in out
 
 
 def test_the_limit_is_told_in_what_it_lacks(muster, gateway):

@@ -11,6 +11,7 @@ from shared.core.preemption.choose import (
     Rules,
 )
 from shared.core.preemption.rules import Judge, Spared
+from shared.core.preemption.telling import NEXT_STEP
 from shared.core.quota.queue_policy import QueuePolicy, WithinQueue
 from shared.core.value import replace
 from tests.support import placing
@@ -67,8 +68,12 @@ def test_min_runtime_spares_for_a_time_and_says_until_when() -> None:
     found = full.choose(waiting("p", 1, priority=5))
 
     assert isinstance(found, NoEviction)
-    assert found.obstacle is Obstacle.MIN_RUNTIME
+    assert (found.obstacle, found.flavor) == (Obstacle.MIN_RUNTIME, "a100")
     assert found.retry_at_ms == NOW_MS + 40_000
+
+
+def test_whatever_spares_the_victims_there_is_a_next_step() -> None:
+    assert set(Obstacle) == set(NEXT_STEP)
 
 
 def test_a_loss_budget_is_never_exceeded() -> None:

@@ -13,6 +13,8 @@ from services.gateway.projection_sql import (
     HEALTH,
     NODES,
     PREEMPTIONS,
+    REFUSALS,
+    REFUSALS_OVER,
     SHUNS,
     SPECS,
     WORKLOADS,
@@ -27,6 +29,7 @@ from shared.core.model import (
     WorkloadKind,
     WorkloadSpec,
 )
+from shared.core.preemption.plan import Obstacle
 from shared.core.team_policy import AtLimit
 from shared.core.units import Resources
 from shared.core.value import replace
@@ -335,6 +338,95 @@ def test_who_goes_on_elsewhere_is_told_apart(victims: str, told: str):
     )
 
     assert rows_of(accepted)["event"][0]["message"].endswith(f"reserved for it, {told}")
+
+
+def none_possible(**changed: object) -> plans.PreemptionRefused:
+    fields: dict = {"workload_id": "w1", "team": "red", "queue": "q", "version": 1}
+    fields |= {"obstacle": Obstacle.NOT_EVICTABLE, "message": "8 GPUs are not preemptible."}
+    return plans.PreemptionRefused(
+        **fields | {"next_step": "wait", "evidence": {"a": 1}} | changed
+    )
+
+
+def an_accepted_plan() -> plans.EvictionPlanAccepted:
+    return plans.EvictionPlanAccepted(
+        plan_id="p",
+        workload_id="w1",
+        team="red",
+        queue="q",
+        flavor="f",
+        rule="reclaim",
+        victims=(),
+        expires_at_ms=9,
+    )
+
+
+def refusals_after(*batches: list[Wire]) -> list[tuple[list[str], list[str]]]:
+    """By batch, of whom it is told why nobody is evicted for them, and of whom no more."""
+    projection, found, number = Projection(), [], 0
+    for batch in batches:
+        messages = []
+        for payload in batch:
+            number += 1
+            messages.append(told(payload, number))
+        by_sql = {one.sql: one.arguments for one in projection.decide(messages, 0).writes}
+        kept, over = by_sql.get(REFUSALS, ([],)), by_sql.get(REFUSALS_OVER, ([],))
+        found.append((list(kept[0]), list(over[0])))
+    return found
+
+
+def test_why_nobody_is_evicted_is_an_event_without_a_state_and_a_row():
+    made = rows_of(queued(), none_possible(retry_at_ms=9))
+
+    event = made["event"][-1]
+    assert ("", 0) == (event["state"], event["version"])
+    assert ("VictimsNotEvictable", "8 GPUs are not preemptible.") == (
+        event["reason"],
+        event["message"],
+    )
+    detail = {"next_step": "wait", "evidence": {"a": 1}, "retry_at_ms": 9}
+    assert detail == json.loads(event["detail"])
+
+
+@pytest.mark.parametrize(
+    ("then", "over"),
+    [
+        (placed, ["w1"]),
+        (lambda: fact(workloads.WorkloadHeld, 2, State.HELD), ["w1"]),
+        (lambda: fact(workloads.WorkloadCancelled, 2, State.CANCELLED), ["w1"]),
+        (lambda: none_possible(obstacle=Obstacle.FITS), ["w1"]),
+        (an_accepted_plan, ["w1"]),
+        (lambda: fact(workloads.WorkloadReprioritised, 1, State.QUEUED), []),
+        (queued, []),
+    ],
+)
+def test_it_is_forgotten_with_its_version_a_plan_or_the_obstacle(then, over):
+    """In a batch of its own, and in the same."""
+    assert [(["w1"], []), ([], over)] == refusals_after([none_possible()], [then()])
+    together = [] if over else ["w1"]
+    assert [(together, over)] == refusals_after([none_possible(), then()])
+
+
+def test_what_is_told_of_the_next_version_stays():
+    next_one = [fact(workloads.WorkloadReleased, 3, State.QUEUED), none_possible(version=3)]
+
+    found = refusals_after([none_possible()], next_one, [placed(4)], [placed(5)])
+
+    assert [(["w1"], []), (["w1"], []), ([], ["w1"]), ([], [])] == found
+
+
+async def test_after_a_restart_it_is_known_of_whom_it_is_told():
+    class Reader:
+        async def fetch(self, sql: str, *_: object) -> list[dict]:
+            refusal = {"workload_id": "w1", "version": 1}
+            return [refusal if "preemption_refusal" in sql else {"seq": 7}]
+
+    projection = Projection()
+    await projection.load(Reader())
+
+    written = projection.decide([told(placed(), 1)], 0).writes
+
+    assert (["w1"],) in [one.arguments for one in written if one.sql == REFUSALS_OVER]
 
 
 def a_notice(**changed: object) -> idleness.IdlenessNoticed:

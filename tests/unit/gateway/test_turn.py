@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from services.gateway.turn import Shares, owed, owing, owned_flavor, turn_view
+from services.gateway.why_views import NoEvictionView
 from shared.core.quota.queue_policy import QueuePolicy, Reclaim
 from shared.core.quota.tree import FlavorLimits, QuotaDocument, QuotaTree
 
@@ -104,6 +105,32 @@ def test_to_whom_the_queue_owes_room_it_is_told_by_which_policy_it_comes(tree, p
     assert told.startswith(f"{start} its priority that borrow, and ")
     assert words in told
     assert told.endswith(words) == (policy != {"reclaim": Reclaim.LOWER_PRIORITY})
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (
+            {"flavor": "H100", "message": "H100: 8 GPUs are not preemptible."},
+            "H100: 8 GPUs are not preemptible; wait until they end",
+        ),
+        (
+            {"message": "Others go later.", "retry_at_ms": TOLD_AT_MS + 60_000},
+            "others go later, which may change at 2025-11-21 14:06:00Z; wait until they end",
+        ),
+    ],
+)
+def test_where_nobody_may_be_evicted_it_is_told_why_not_and_until_when(tree, found, words):
+    plain: dict = {"flavor": "", "evidence": {}, "retry_at_ms": None, "at_ms": TOLD_AT_MS}
+    plain |= {"obstacle": "VictimsNotEvictable", "next_step": "wait until they end"}
+
+    told = owed(tree.node("red"), FLAVOR, NoEvictionView(**(plain | found)))
+
+    assert told == (
+        "queue red owns enough for it (it uses 12 of its 4 h100 GPUs): it comes before all of its"
+        " priority that borrow, but nobody is evicted for it (as of 2025-11-21 14:05:00Z): "
+        f"{words}"
+    )
 
 
 def test_where_no_other_queue_borrows_it_is_told_of_no_borrowers(tree):

@@ -14,7 +14,7 @@ from shared.events.organisation import CohortApplied, QueueApplied
 from shared.events.plans import ProposeEvictionPlan
 from shared.events.pods import BindWorkload, EvictPods, PodsGone, PodsRunning
 from shared.events.quotas import FlavorQuota
-from shared.events.topics import WORKLOAD_FACTS
+from shared.events.topics import PREEMPTION_FACTS, WORKLOAD_FACTS
 from shared.ports.store import Write
 from tests.support.placement_driver import (
     Driver,
@@ -67,6 +67,7 @@ class Cell:
         self.handler = PreemptionHandler(clock=Still())
         self.journal = Journal()
         self.plans: list[ProposeEvictionPlan] = []
+        self.refusals: list[Any] = []
         self.said: list[Any] = []
         """All that placement told."""
         self._number = 1_000_000
@@ -132,13 +133,15 @@ class Cell:
         return [self.driver.state(name) for name in names]
 
     def decide(self, messages: list[Received]) -> list[Any]:
-        """One unit of preemption; the plans that it proposes."""
+        """One unit of preemption; the plans that it proposes. What it tells is kept."""
         if not messages:
             return []
         outcome = self.handler.decide(messages, self.driver.now_ms)
         for write in outcome.writes:
             self.journal.apply(write)
-        return [one.payload for one in outcome.emits]
+        told = [one.payload for one in outcome.emits if one.topic is PREEMPTION_FACTS]
+        self.refusals += told
+        return [one.payload for one in outcome.emits if one.topic is not PREEMPTION_FACTS]
 
     async def reload(self) -> None:
         """Preemption starts anew from its journal."""
