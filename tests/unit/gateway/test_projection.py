@@ -30,7 +30,6 @@ from shared.core.model import (
     WorkloadSpec,
 )
 from shared.core.preemption.plan import Obstacle
-from shared.core.team_policy import AtLimit
 from shared.core.units import Resources
 from shared.core.value import replace
 from shared.events import idleness, nodes, plans, quotas, topics, workloads
@@ -488,31 +487,3 @@ def test_a_release_of_idle_work_is_a_record_without_a_preemptor():
     plan, preemptor, team, _, _, rule, _, _, victims, *_ = [one[0] for one in record.arguments]
     assert (plan, preemptor, team, rule) == ("p", "", "red", "idle")
     assert [("w1", "idle")] == [(one["workload_id"], one["rule"]) for one in json.loads(victims)]
-
-
-@pytest.mark.parametrize(
-    ("percent", "at_limit", "words"),
-    [
-        (80, AtLimit.STOP, "at 100 % until the month ends (UTC) no new work starts"),
-        (100, AtLimit.NOMINAL, "GPU-hours; until the month ends (UTC) nothing is borrowed"),
-    ],
-)
-def test_a_budget_that_is_nearly_spent_is_an_event_of_the_team(percent, at_limit, words):
-    fact = quotas.BudgetWarned(
-        team="red",
-        month="2026-11",
-        threshold_percent=percent,
-        at_limit=at_limit,
-        spent_gpu_milli_hours=80_500,
-        limit_gpu_milli_hours=100_000,
-        spent_microdollars=0,
-        limit_microdollars=None,
-    )
-
-    (event,) = rows_of(fact)["event"]
-
-    assert ("red", "", "budget") == (event["team"], event["workload_id"], event["reason"])
-    assert f"red has spent {percent} % of its budget of 2026-11: 80.5 of 100.0" in event["message"]
-    assert words in event["message"]
-    money = replace(fact, limit_gpu_milli_hours=None, limit_microdollars=2_000_000)
-    assert "$0.00 of $2.00" in rows_of(money)["event"][0]["message"]
