@@ -9,6 +9,7 @@ from shared.core.admission.errors import Errors, check_range
 from shared.core.admission.gang import check_slices
 from shared.core.mig.profiles import is_profile_name
 from shared.core.model import GpuRequest, PodSet
+from shared.core.units import GPU_MILLI
 
 PODS_MAX: Final = 4096
 GPUS_PER_POD_MAX: Final = 1024
@@ -17,6 +18,10 @@ MEMORY_MIB_MAX: Final = 67_108_864
 """64 TiB."""
 GPU_MEMORY_MIB_MAX: Final = 4_194_304
 LIST_MAX: Final = 64
+SHARERS_MAX: Final = 48
+"""Clients that one GPU serves (NVIDIA Multi-Process Service, since Volta) ..."""
+SHARE_MILLI_MIN: Final = -(-GPU_MILLI // SHARERS_MAX)
+"""... so no smaller share is given: sums of shares then keep the number, too."""
 ENVIRONMENT_MAX: Final = 100
 COMMAND_MAX: Final = 256
 LONG_TEXT_MAX: Final = 4096
@@ -89,8 +94,11 @@ def _check_share(path: str, gpu: GpuRequest, errors: Errors) -> None:
     if not gpu.milli:
         errors.add(f"{path}.memory_mib", gpu.memory_mib, "goes only with milli")
         return
-    if not 1 <= gpu.milli <= 999:  # noqa: PLR2004  # a share is less than one GPU
-        errors.add(f"{path}.milli", gpu.milli, "must be 1 to 999; ask for whole GPUs by count")
+    if gpu.milli >= GPU_MILLI:
+        errors.add(f"{path}.milli", gpu.milli, "must be below 1000; ask for whole GPUs by count")
+    elif gpu.milli < SHARE_MILLI_MIN:
+        rule = f"must be at least {SHARE_MILLI_MIN}: at most {SHARERS_MAX} processes share a GPU"
+        errors.add(f"{path}.milli", gpu.milli, rule)
     if not 1 <= gpu.memory_mib <= GPU_MEMORY_MIB_MAX:
         rule = f"must be 1 to {GPU_MEMORY_MIB_MAX} beside milli: a share has its own GPU memory"
         errors.add(f"{path}.memory_mib", gpu.memory_mib, rule)

@@ -52,6 +52,7 @@ BROKEN = [
     (in_pod(gpu=GpuRequest(count=1025)), "pod_sets[0].gpu.count"),
     (in_pod(gpu=GpuRequest(milli=1000, memory_mib=1)), "pod_sets[0].gpu.milli"),
     (in_pod(gpu=GpuRequest(milli=-5, memory_mib=1)), "pod_sets[0].gpu.milli"),
+    (in_pod(gpu=GpuRequest(milli=20, memory_mib=1)), "pod_sets[0].gpu.milli"),
     (in_pod(gpu=GpuRequest(milli=500)), "pod_sets[0].gpu.memory_mib"),
     (in_pod(gpu=GpuRequest(count=1, memory_mib=1)), "pod_sets[0].gpu.memory_mib"),
     *(
@@ -122,7 +123,7 @@ BROKEN = [
             a_spec(pod_sets=(a_pod_set(gpu=gpu),), topology=TopologyRequest(numa_aligned=True)),
             "topology.numa_aligned",
         )
-        for gpu in (GpuRequest(mig_profile="1g.10gb"), GpuRequest(milli=1, memory_mib=1))
+        for gpu in (GpuRequest(mig_profile="1g.10gb"), GpuRequest(milli=100, memory_mib=1))
     ),
     (a_spec(model_parameters_billions=0.0), "model_parameters_billions"),
     (a_spec(model_parameters_billions=float("nan")), "model_parameters_billions"),
