@@ -118,6 +118,14 @@ class Shelf:
         skipped = bisect_left(self._chunks[first], start)
         return sum(map(len, self._chunks[first:])) - skipped
 
+    def below(self, amount: int) -> Iterator[Entry]:
+        """Entries of less than `amount`, the largest first."""
+        start = (amount,)
+        for at in range(min(bisect_left(self._lasts, start), len(self._chunks) - 1), -1, -1):
+            chunk = self._chunks[at]
+            for position in range(bisect_left(chunk, start) - 1, -1, -1):
+                yield chunk[position]
+
     def last(self) -> Entry:
         """The largest entry; there must be one."""
         return self._lasts[-1]

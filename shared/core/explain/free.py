@@ -6,8 +6,13 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
+from shared.core.cluster import Cluster
 from shared.core.demand import PodDemand
+from shared.core.explain.miss import nearest
 from shared.core.kind import Kind
+from shared.core.model import Level
+from shared.core.node_state import NodeState
+from shared.core.room import room_index
 from shared.core.search import candidates
 from shared.core.units import GPU_MILLI, SLICES
 
@@ -80,21 +85,27 @@ def _used(state: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeByNuma:
-    """Of nodes with enough whole GPUs free, the one that has most of them in one NUMA domain."""
+    """What a demand for whole GPUs in one NUMA domain finds on nodes with enough of them free."""
 
-    best_gpus: int
-    best_node: str
+    nodes: int
+    """Nodes that have them in one domain, whatever their CPU and memory ..."""
+    best: NodeState
+    """... and of these the nearest; if there is none, the one with most in a domain ..."""
+    looked_at: int
+    """... of so many."""
 
 
-def free_by_numa(kinds: tuple[Kind, ...], demand: PodDemand) -> FreeByNuma:
-    """Looks at `LOOKED_AT_MAX` nodes at most."""
-    best = FreeByNuma(best_gpus=0, best_node="")
-    unaligned = replace(demand, aligned=False)
-    for node in islice(candidates(kinds, unaligned, ""), LOOKED_AT_MAX):
-        gpus = max((node.free_mask & domain).bit_count() for domain in node.numa_masks)
-        if gpus > best.best_gpus:
-            best = FreeByNuma(best_gpus=gpus, best_node=node.name)
-    return best
+def free_by_numa(cluster: Cluster, kinds: tuple[Kind, ...], demand: PodDemand) -> FreeByNuma:
+    """Nodes are counted in an index of rooms; `LOOKED_AT_MAX` are looked at one by one."""
+    by_gpus = replace(demand, cpu_milli=0, memory_mib=0, slices=())
+    index = room_index(cluster, kinds, by_gpus, "", distinct=False)
+    together = [place for _, _, place in index.at_least(Level.NODE, 1, LOOKED_AT_MAX)]
+    nodes = [node for node in together if isinstance(node, NodeState)]
+    if not nodes:
+        nodes = list(islice(candidates(kinds, replace(by_gpus, aligned=False), ""), LOOKED_AT_MAX))
+    best = nearest(nodes, demand)
+    assert best is not None, "there are nodes with the GPUs"
+    return FreeByNuma(nodes=index.count_at_least(Level.NODE, 1), best=best, looked_at=len(nodes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from shared.core.cluster import Cluster
 from shared.core.decision import Reason, Refusal
 from shared.core.demand import Gang, PodDemand
 from shared.core.explain.free import (
+    FreeByNuma,
     FreeGpus,
     FreeShares,
     FreeSlices,
@@ -14,8 +15,9 @@ from shared.core.explain.free import (
     free_shares,
     free_slices,
 )
+from shared.core.explain.miss import gpus_together, short_of
 from shared.core.explain.survey import Survey, room_for
-from shared.core.wording import count, pod_needs
+from shared.core.wording import count, has, pod_needs
 
 
 def no_room(cluster: Cluster, found: Survey, gang: Gang, demand: PodDemand) -> Refusal | None:
@@ -29,8 +31,8 @@ def no_room(cluster: Cluster, found: Survey, gang: Gang, demand: PodDemand) -> R
     if demand.milli:
         return _no_share(found, gang.team, demand, needs, whole)
     head = f"One node must have {needs}"
-    if demand.aligned and whole.with_cpu:
-        return _not_aligned(found, demand, head, whole)
+    if demand.aligned and whole.with_gpus:
+        return _not_aligned(found, demand, head, whole, free_by_numa(cluster, found.kinds, demand))
     return _no_whole(found, demand, head, whole)
 
 
@@ -53,14 +55,25 @@ def _no_whole(found: Survey, demand: PodDemand, head: str, free: FreeGpus) -> Re
     return _refusal(message, help_, _whole_evidence(found, free))
 
 
-def _not_aligned(found: Survey, demand: PodDemand, head: str, free: FreeGpus) -> Refusal:
-    best = free_by_numa(found.kinds, demand)
+def _not_aligned(
+    found: Survey, demand: PodDemand, head: str, free: FreeGpus, by_numa: FreeByNuma
+) -> Refusal:
+    best, gpus = by_numa.best, gpus_together(by_numa.best, demand)
+    many = by_numa.nodes or free.with_gpus
+    of = "them" if many <= by_numa.looked_at else f"{by_numa.looked_at} looked at"
+    if by_numa.nodes:
+        near = f", {by_numa.nodes} in one NUMA domain, but the nearest of {of}, {best.name}, has "
+        near += short_of(best, demand)
+        help_ = "Ask for less CPU or memory, or wait for pods to end."
+    else:
+        near = f", but the best of {of}, {best.name}, has {gpus} in one NUMA domain"
+        help_ = "Wait for GPUs to come free, or leave topology.numa_aligned out."
     return _refusal(
-        f"{head}; {count(free.with_gpus, 'node')} of {found.open} have "
-        f"{demand.gpus} GPUs free, but the best of them, {best.best_node}, "
-        f"has {best.best_gpus} in one NUMA domain.",
-        "Wait for GPUs to come free, or leave topology.numa_aligned out.",
-        _whole_evidence(found, free) | {"best_numa_domain_gpus_free": best.best_gpus},
+        f"{head}; {count(free.with_gpus, 'node')} of {found.open} {has(free.with_gpus)} "
+        f"{demand.gpus} GPUs free{near}.",
+        help_,
+        _whole_evidence(found, free)
+        | {"best_numa_domain_gpus_free": gpus, "nodes_with_numa_domain_free": by_numa.nodes},
     )
 
 

@@ -18,7 +18,7 @@ from shared.core.model import (
 )
 from shared.core.placement import PlacementRequest, place
 from shared.core.units import UNBOUNDED, Resources
-from shared.core.wording import amount, count, listing
+from shared.core.wording import amount, count, has, listing
 from tests.support.placing import cluster, mig, node, pods, request, share, whole, workload
 
 
@@ -280,6 +280,7 @@ def test_a_topology_request_without_gpus_is_explained_without_gpus() -> None:
 
 def test_numbers_read_well() -> None:
     assert [count(1, "node"), count(2, "node")] == ["1 node", "2 nodes"]
+    assert [has(1), has(0), has(2)] == ["has", "have", "have"]
     assert listing(["a", "b", "c"]) == "a, b and c"
     assert amount("memory_mib", 5) == "5 MiB of memory"
 
