@@ -94,6 +94,13 @@ def nearest(nodes: Iterable[NodeState], demand: PodDemand) -> NodeState | None:
     return max(nodes, key=lambda node: nearness(node, demand), default=None)
 
 
+def name_of(place: Domain | NodeState) -> str:
+    """Such as `rack r7`."""
+    if isinstance(place, NodeState):
+        return f"node {place.name}"
+    return f"{place.level.value} {place.name}"
+
+
 def _first(kinds: tuple[Kind, ...], demand: PodDemand) -> Iterator[NodeState]:
     """Nodes with most GPUs first; of equals those with most of too little CPU, then of any."""
     for free in range(max((len(kind.by_free) for kind in kinds), default=0) - 1, -1, -1):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from shared.core.cluster import Cluster
 from shared.core.decision import Reason, Refusal
 from shared.core.demand import Gang, PodDemand
-from shared.core.explain.miss import WALKED_MAX, evidence_of, nearest_full, told
+from shared.core.explain.miss import WALKED_MAX, evidence_of, name_of, nearest_full, told
 from shared.core.feasibility import permitted
 from shared.core.kind import Kind
 from shared.core.model import Level, Spread
@@ -104,7 +104,7 @@ def _refusal(
     return Refusal(
         reason=Reason.TOPOLOGY,
         message=f"Needs {demand.count} pods with {pod_needs(demand, gang)} in one "
-        f"{required.value}; the best, {_name(place)}, has room for {room}{also}.",
+        f"{required.value}; the best, {name_of(place)}, has room for {room}{also}.",
         next_step="Wait for room there, allow a wider level of the fabric, or only prefer it.",
         evidence={"pods_needed": demand.count, "best_domain_pods_fit": room} | evidence,
     )
@@ -122,9 +122,3 @@ def _next_node(
         return "; no other node there matches" if walked else "", {}
     evidence = evidence_of(node, demand, "best_domain_next_node")
     return f"; the next node there {told(node, demand)}", evidence
-
-
-def _name(place: Place) -> str:
-    if isinstance(place, NodeState):
-        return f"node {place.name}"
-    return f"{place.level.value} {place.name}"

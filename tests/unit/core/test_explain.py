@@ -248,7 +248,9 @@ def test_pod_sets_that_fit_alone_but_not_together(topology: TopologyRequest) -> 
     )
 
     assert refusal.reason is Reason.GANG_SHORT
-    assert refusal.message.startswith("Each pod set finds room by itself, but not all together")
+    assert refusal.message.endswith(
+        "flavor a100, filled in this order, has room for 1 of 1 x, 1 of 1 y and 0 of 1 z."
+    )
 
 
 def test_a_preferred_level_is_never_the_reason() -> None:
