@@ -11,7 +11,7 @@
 7. each pod set finds room, but not beside the others:  GangIncomplete, or       not_together.py
    in one flavor; or, where that is, in one domain      TopologyPlacementFailed
 
-From 4 on, nodes that are shunned are named beside it (shunned.py).
+From 4 on, nodes that are shunned or out are named beside it (absent.py).
 
 Called when `place` found nothing, on the same state; changes nothing. The counts come from the
 indexes of the cluster (survey.py, free.py).
@@ -22,11 +22,11 @@ from __future__ import annotations
 from shared.core.cluster import Cluster
 from shared.core.decision import Refusal
 from shared.core.demand import gang_of
+from shared.core.explain.absent import with_absent
 from shared.core.explain.no_gang import no_gang
 from shared.core.explain.no_node import no_node
 from shared.core.explain.no_quota import no_quota
 from shared.core.explain.no_room import no_room
-from shared.core.explain.shunned import with_shunned
 from shared.core.explain.survey import survey
 from shared.core.gang.elastic import smallest
 from shared.core.request import PlacementRequest
@@ -48,5 +48,5 @@ def explain(cluster: Cluster, request: PlacementRequest) -> Refusal:
             return refusal
         refusal = no_room(cluster, found, gang, demand)
         if refusal is not None:
-            return with_shunned(refusal, found)
-    return with_shunned(no_gang(cluster, gang, surveys, request.flavors), surveys[0])
+            return with_absent(refusal, found)
+    return with_absent(no_gang(cluster, gang, surveys, request.flavors), surveys[0])

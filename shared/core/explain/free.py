@@ -74,6 +74,19 @@ def free_gpus(kinds: tuple[Kind, ...], demand: PodDemand) -> FreeGpus:
     )
 
 
+def best_beside(kinds: tuple[Kind, ...], demand: PodDemand, gpus: int) -> NodeState | None:
+    """Of open nodes with `gpus` free: with most memory of those with the CPU, else with most CPU.
+
+    None if no node has the GPUs. O(kinds x GPUs of a node), and the chunks of a shelf.
+    """
+    shelves = [shelf for kind in kinds for shelf in kind.by_free[gpus:] if shelf.size]
+    rich = (shelf.most_memory(demand.cpu_milli) for shelf in shelves)
+    with_cpu = [entry for entry in rich if entry is not None]
+    if with_cpu:
+        return max(with_cpu, key=lambda entry: (entry[3].free_memory_mib, entry))[3]
+    return max(shelf.last() for shelf in shelves)[3] if shelves else None
+
+
 def _empty_in_mig_mode(kind: Kind) -> int:
     return sum(shelf.size for name, shelf in kind.mig.items() if not _used(int(name)))
 
@@ -106,23 +119,6 @@ def free_by_numa(cluster: Cluster, kinds: tuple[Kind, ...], demand: PodDemand) -
     best = nearest(nodes, demand)
     assert best is not None, "there are nodes with the GPUs"
     return FreeByNuma(nodes=index.count_at_least(Level.NODE, 1), best=best, looked_at=len(nodes))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FreeShares:
-    """What a demand for a share finds on the GPUs that its team shares already."""
-
-    team_gpus: int
-    best_milli: int
-
-
-def free_shares(kinds: tuple[Kind, ...], team: str) -> FreeShares:
-    """Count GPUs shared by `team` on open nodes of `kinds`. O(kinds)."""
-    shelves = [kind.shared[team] for kind in kinds if team in kind.shared]
-    return FreeShares(
-        team_gpus=sum(shelf.size for shelf in shelves),
-        best_milli=max((shelf.last()[0] for shelf in shelves), default=0),
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

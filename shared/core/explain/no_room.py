@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from shared.core.cluster import Cluster
 from shared.core.decision import Reason, Refusal
 from shared.core.demand import Gang, PodDemand
 from shared.core.explain.free import (
     FreeByNuma,
     FreeGpus,
-    FreeShares,
     FreeSlices,
+    best_beside,
     free_by_numa,
     free_gpus,
-    free_shares,
     free_slices,
 )
-from shared.core.explain.miss import gpus_together, short_of
+from shared.core.explain.miss import evidence_of, gpus_together, short_of
+from shared.core.explain.no_share import no_share
 from shared.core.explain.survey import Survey, room_for
+from shared.core.node_state import NodeState
 from shared.core.wording import count, has, pod_needs
 
 
@@ -29,7 +32,7 @@ def no_room(cluster: Cluster, found: Survey, gang: Gang, demand: PodDemand) -> R
         return _no_slices(found, needs, free_slices(found.kinds, demand))
     whole = free_gpus(found.kinds, demand)
     if demand.milli:
-        return _no_share(found, gang.team, demand, needs, whole)
+        return no_share(found, gang.team, demand, needs, whole)
     head = f"One node must have {needs}"
     if demand.aligned and whole.with_gpus:
         return _not_aligned(found, demand, head, whole, free_by_numa(cluster, found.kinds, demand))
@@ -40,6 +43,7 @@ def no_room(cluster: Cluster, found: Survey, gang: Gang, demand: PodDemand) -> R
 
 
 def _no_whole(found: Survey, demand: PodDemand, head: str, free: FreeGpus) -> Refusal:
+    evidence = _whole_evidence(found, free)
     if demand.gpus and not free.with_gpus:
         message = (
             f"{head}; the best of {found.open}, {free.best_node}, has {free.best_free} free "
@@ -47,12 +51,27 @@ def _no_whole(found: Survey, demand: PodDemand, head: str, free: FreeGpus) -> Re
         )
         help_ = "Wait for GPUs to come free, or ask for fewer on one node."
     else:
-        of = f"of {count(found.open, 'node')}"
-        have = f"{of} {free.with_gpus} have the GPUs, but" if demand.gpus else of
-        short_cpu = free.with_gpus - free.with_cpu
-        message = f"{head}; {have} {short_cpu} lack CPU and {free.with_cpu} memory."
+        best = best_beside(found.kinds, demand, demand.gpus)
+        assert best is not None, "there are nodes with the GPUs"
+        message = f"{head}; {_lacking(found, demand, free, best)}."
+        evidence |= evidence_of(best, replace(demand, gpus=0), "best_node")
         help_ = "Ask for less CPU or memory, or wait for pods to end."
-    return _refusal(message, help_, _whole_evidence(found, free))
+    return _refusal(message, help_, evidence)
+
+
+def _lacking(found: Survey, demand: PodDemand, free: FreeGpus, best: NodeState) -> str:
+    """Nodes with the GPUs lack CPU or memory: how many, and what the best of them has."""
+    nodes = f"of {count(found.open, 'node')}"
+    if demand.gpus:
+        nodes += f" {free.with_gpus} {has(free.with_gpus)} the GPUs,"
+    if not free.with_cpu:
+        none = f"{nodes} but none has the CPU" if demand.gpus else f"{nodes} none has the CPU"
+        return f"{none}: the best, {best.name}, has {short_of(best, demand)}"
+    also = " the CPU too," if demand.gpus else " the CPU,"
+    return (
+        f"{nodes} {free.with_cpu} {has(free.with_cpu)}{also} but none of these the memory: the "
+        f"best, {best.name}, has {short_of(best, demand)}"
+    )
 
 
 def _not_aligned(
@@ -85,32 +104,6 @@ def _whole_evidence(found: Survey, free: FreeGpus) -> dict[str, int]:
         "best_node_gpus_free": free.best_free,
         **free.evidence,
     }
-
-
-# ── shares ───────────────────────────────────────────────────────────────────
-
-
-def _no_share(found: Survey, team: str, demand: PodDemand, needs: str, whole: FreeGpus) -> Refusal:
-    shares = free_shares(found.kinds, team)
-    return _refusal(
-        f"One GPU must have {needs}; team {team} shares "
-        f"{count(shares.team_gpus, 'GPU')} with at most {shares.best_milli} milli-GPU free, "
-        f"{count(whole.free, 'GPU')} are free, and "
-        f"{_why_no_share(demand, whole, shares)}{whole.more}.",
-        "Wait for shares to end, or ask for less of a GPU, CPU or memory.",
-        found.evidence()
-        | whole.evidence
-        | {
-            "gpus_shared_by_team": shares.team_gpus,
-            "best_shared_milli_free": shares.best_milli,
-        },
-    )
-
-
-def _why_no_share(demand: PodDemand, whole: FreeGpus, shares: FreeShares) -> str:
-    if whole.free or shares.best_milli >= demand.milli:
-        return "those with enough milli-GPU lack GPU memory, or their nodes lack CPU or memory"
-    return "no GPU is free to be opened"
 
 
 # ── MIG ──────────────────────────────────────────────────────────────────────
