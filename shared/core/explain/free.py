@@ -10,6 +10,7 @@ from shared.core.cluster import Cluster
 from shared.core.demand import PodDemand
 from shared.core.explain.miss import nearest
 from shared.core.kind import Kind
+from shared.core.mig.table import MEDIA_BIT
 from shared.core.model import Level
 from shared.core.node_state import NodeState
 from shared.core.room import room_index
@@ -132,11 +133,13 @@ class FreeSlices:
     """Legal starts free for one instance of the profile."""
     size: int
     """Slices of one instance, on the board where it is smallest."""
+    media_taken: int
+    """GPUs where one could begin, were it not the second with media engines."""
 
 
 def free_slices(kinds: tuple[Kind, ...], demand: PodDemand) -> FreeSlices:
     """Count slices and legal starts. O(kinds x states), of which there are 192 at most."""
-    gpus = slices = best = positions = 0
+    gpus = slices = best = positions = media_taken = 0
     sizes = []
     for kind in kinds:
         assert kind.table is not None
@@ -147,11 +150,15 @@ def free_slices(kinds: tuple[Kind, ...], demand: PodDemand) -> FreeSlices:
             gpus += shelf.size
             slices += free * shelf.size
             best = max(best, free)
-            positions += kind.table.room(state, demand.profile) * shelf.size
+            room = kind.table.room(state, demand.profile)
+            positions += room * shelf.size
+            if not room and kind.table.room(state & ~MEDIA_BIT, demand.profile):
+                media_taken += shelf.size
     return FreeSlices(
         gpus=gpus,
         free_slices=slices,
         best_free_slices=best,
         positions=positions,
         size=min(sizes),
+        media_taken=media_taken,
     )

@@ -14,7 +14,7 @@ from shared.core.model import Level, Spread
 from shared.core.node_state import NodeState
 from shared.core.room import Place, Ranked, room_index
 from shared.core.topology import levels_to_try
-from shared.core.wording import pod_needs
+from shared.core.wording import count, pod_needs
 
 
 def nearest_domain(cluster: Cluster, gang: Gang, flavors: tuple[str, ...]) -> Refusal | None:
@@ -57,7 +57,7 @@ def _slices_refusal(
     miss = index.below(outer.level, outer.pods)
     next_best = (
         f"; the best {outer.level.value} without room for one, {miss[2].name}, "
-        f"has room for {miss[0]} pods"
+        f"has room for {count(miss[0], 'pod')}"
         if miss
         else ""
     )
@@ -66,7 +66,7 @@ def _slices_refusal(
     )
     return Refusal(
         reason=Reason.TOPOLOGY,
-        message=f"Needs {demand.count // outer.pods} slices of {outer.pods} pods with "
+        message=f"Needs {count(demand.count // outer.pods, 'slice')} of {outer.pods} pods with "
         f"{pod_needs(demand, gang)}, each in one {outer.level.value}{inner}; "
         f"there is room for {room // outer.pods}{next_best}.",
         next_step="Wait for room, or ask for smaller slices or a wider level for them.",

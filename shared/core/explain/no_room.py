@@ -110,23 +110,31 @@ def _whole_evidence(found: Survey, free: FreeGpus) -> dict[str, int]:
 
 
 def _no_slices(found: Survey, needs: str, slices: FreeSlices) -> Refusal:
-    have = (
-        f"{count(slices.gpus, 'GPU')} in MIG mode have {slices.free_slices} free eighths, "
-        f"at most {slices.best_free_slices} on one"
+    room = (
+        f"{count(slices.gpus, 'GPU')} in MIG mode {has(slices.gpus)} "
+        f"{count(slices.free_slices, 'free eighth')}, at most {slices.best_free_slices} on one"
     )
     reason = Reason.NO_CAPACITY
     help_ = "Wait for instances to end, or choose a smaller profile."
-    message = f"A pod needs {needs} ({slices.size} eighths of a GPU); {have}."
+    message = f"A pod needs {needs} ({count(slices.size, 'eighth')} of a GPU); {room}."
     if not slices.gpus:
         reason = Reason.NO_MIG_POSITION
         message = f"A pod needs {needs}, but no healthy GPU that matches is in MIG mode."
         help_ = "Ask for a whole GPU or a share, or ask an operator to switch GPUs to MIG."
     elif slices.positions:
         message = (
-            f"One node must have {needs}; {have}, with {slices.positions} legal positions, "
-            "but on no node enough of them together with the CPU and memory."
+            f"One node must have {needs}; {room}, "
+            f"with {count(slices.positions, 'legal position')}, but on no node enough of them "
+            "together with the CPU and memory."
         )
         help_ = "Ask for fewer instances, less CPU or memory, or wait for pods to end."
+    elif slices.media_taken:
+        reason = Reason.NO_MIG_POSITION
+        message = (
+            f"{message[:-1]}, but no GPU has more than one instance with media engines, and "
+            f"{slices.media_taken} with room for it {has(slices.media_taken)} one."
+        )
+        help_ = "Wait for one of those to end, or choose the profile without +me."
     elif slices.best_free_slices >= slices.size:
         reason = Reason.NO_MIG_POSITION
         message = f"{message[:-1]}, but at no legal start."
@@ -134,7 +142,8 @@ def _no_slices(found: Survey, needs: str, slices: FreeSlices) -> Refusal:
 
 
 def _mig_evidence(slices: FreeSlices) -> dict[str, int]:
-    return {
+    media = {"mig_gpus_with_media_taken": slices.media_taken} if slices.media_taken else {}
+    return media | {
         "mig_gpus": slices.gpus,
         "mig_slices_free": slices.free_slices,
         "mig_best_slices_free": slices.best_free_slices,

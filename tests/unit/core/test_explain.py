@@ -260,15 +260,37 @@ def test_of_many_shared_gpus_it_is_said_how_many_were_looked_at() -> None:
 
 def test_no_legal_start_is_told_apart_from_no_slices() -> None:
     fleet = cluster(node("a", gpus=1, mig=(0,)))
-    for profile in ("1g.10gb+me", "3g.40gb"):
+    for profile in ("1g.10gb", "1g.10gb", "2g.20gb"):
         place(fleet, request(workload(pods(mig(profile)))))
 
-    position = why(fleet, workload(pods(mig("1g.10gb+me"))))
+    position = why(fleet, workload(pods(mig("4g.40gb"))))
     assert position.reason is Reason.NO_MIG_POSITION
-    assert "but at no legal start" in position.message
+    assert position.message == (
+        "A pod needs 1 x 4g.40gb of a GPU (4 eighths of a GPU); 1 GPU in MIG mode has 4 free "
+        "eighths, at most 4 on one, but at no legal start."
+    )
     capacity = why(fleet, workload(pods(mig("7g.80gb"))))
     assert capacity.reason is Reason.NO_CAPACITY
     assert capacity.message.startswith("A pod needs 1 x 7g.80gb of a GPU (8 eighths of a GPU)")
+
+
+def test_a_second_instance_with_media_engines_is_told_that_a_gpu_has_but_one() -> None:
+    fleet = cluster(node("a", gpus=3, mig=(0, 1, 2)))
+    place(fleet, request(workload(pods(mig("7g.80gb")))))
+    for _ in range(2):
+        place(fleet, request(workload(pods(mig("1g.10gb+me")))))
+
+    refusal = why(fleet, workload(pods(mig("1g.10gb+me"))))
+
+    assert refusal.reason is Reason.NO_MIG_POSITION
+    assert refusal.message == (
+        "A pod needs 1 x 1g.10gb+me of a GPU (1 eighth of a GPU); 3 GPUs in MIG mode have 14 free "
+        "eighths, at most 7 on one, but no GPU has more than one instance with media engines, and "
+        "2 with room for it have one."
+    )
+    assert refusal.next_step == "Wait for one of those to end, or choose the profile without +me."
+    assert refusal.evidence["mig_gpus_with_media_taken"] == 2
+    assert "mig_gpus_with_media_taken" not in why(fleet, workload(pods(mig("7g.80gb")))).evidence
 
 
 def test_legal_positions_that_are_not_together_on_one_node() -> None:
