@@ -118,6 +118,32 @@ class Shelf:
         skipped = bisect_left(self._chunks[first], start)
         return sum(map(len, self._chunks[first:])) - skipped
 
+    def below(self, amount: int) -> Iterator[Entry]:
+        """Entries of less than `amount`, the largest first."""
+        start = (amount,)
+        for at in range(min(bisect_left(self._lasts, start), len(self._chunks) - 1), -1, -1):
+            chunk = self._chunks[at]
+            for position in range(bisect_left(chunk, start) - 1, -1, -1):
+                yield chunk[position]
+
+    def most_memory(self, amount: int) -> Entry | None:
+        """The entry of at least `amount` whose node has most memory free; the last of equals.
+
+        Chunks that cannot have more are leapt over: few are read where memory comes with CPU.
+        """
+        best: Entry | None = None
+        first = bisect_left(self._lasts, (amount,))
+        for at in range(len(self._chunks) - 1, first - 1, -1):
+            if best is not None and self._memory_bounds[at] <= best[3].free_memory_mib:
+                continue
+            for entry in reversed(self._chunks[at]):
+                if entry[0] < amount:
+                    break
+                if best is None or entry[3].free_memory_mib > best[3].free_memory_mib:
+                    best = entry
+            self._tighten(at)
+        return best
+
     def last(self) -> Entry:
         """The largest entry; there must be one."""
         return self._lasts[-1]

@@ -13,6 +13,11 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def has(number: int) -> str:
+    """The verb for so many: `1 node has`, `3 nodes have`."""
+    return "has" if number == 1 else "have"
+
+
 def amount(unit: str, value: int) -> str:
     """An amount with its unit, which is the end of the field's name."""
     word = {"gpu_milli": "milli-GPU", "cpu_milli": "milli-CPU", "memory_mib": "MiB of memory"}

@@ -39,6 +39,9 @@ ASKED: dict[str, Workload] = {
         placing.pods(placing.whole(1)), choice=GpuChoice(products=("TPU",))
     ),
     "too much CPU on one node": placing.workload(placing.pods(placing.whole(1), cpu_milli=97_000)),
+    "too much memory on one node": placing.workload(
+        placing.pods(placing.whole(1), cpu_milli=1_000, memory_mib=1 << 30)
+    ),
     "a gang of whole nodes": placing.workload(
         placing.pods(placing.whole(8), 256, cpu_milli=64_000)
     ),
@@ -53,6 +56,11 @@ ASKED: dict[str, Workload] = {
     "unlike pods in one rack": placing.workload(
         placing.pods(placing.whole(2), 20, name="worker", cpu_milli=1_000),
         placing.pods(placing.whole(1), 20, name="loader", cpu_milli=1_000),
+        topology=TopologyRequest(required=Level.RACK),
+    ),
+    "each set fits a rack, not both": placing.workload(
+        placing.pods(placing.whole(2), 6, name="worker", cpu_milli=1_000),
+        placing.pods(placing.whole(1), 12, name="loader", cpu_milli=1_000),
         topology=TopologyRequest(required=Level.RACK),
     ),
     "8 MIG GPUs on one node": placing.workload(placing.pods(placing.mig("7g.80gb", 8), 2000)),

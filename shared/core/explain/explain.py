@@ -8,9 +8,10 @@
 5. some pods find room, not all of them                 GangIncomplete           no_gang.py
 6. all find room, but not close enough together, or not TopologyPlacementFailed  nearest.py
    in whole slices
-7. each pod set finds room, but not beside the others   GangIncomplete           no_gang.py
+7. each pod set finds room, but not beside the others:  GangIncomplete, or       not_together.py
+   in one flavor; or, where that is, in one domain      TopologyPlacementFailed
 
-From 4 on, nodes that are shunned are named beside it (shunned.py).
+From 4 on, nodes that are shunned or out are named beside it (absent.py).
 
 Called when `place` found nothing, on the same state; changes nothing. The counts come from the
 indexes of the cluster (survey.py, free.py).
@@ -21,11 +22,11 @@ from __future__ import annotations
 from shared.core.cluster import Cluster
 from shared.core.decision import Refusal
 from shared.core.demand import gang_of
+from shared.core.explain.absent import with_absent
 from shared.core.explain.no_gang import no_gang
 from shared.core.explain.no_node import no_node
 from shared.core.explain.no_quota import no_quota
 from shared.core.explain.no_room import no_room
-from shared.core.explain.shunned import with_shunned
 from shared.core.explain.survey import survey
 from shared.core.gang.elastic import smallest
 from shared.core.request import PlacementRequest
@@ -40,13 +41,12 @@ def explain(cluster: Cluster, request: PlacementRequest) -> Refusal:
     refusal = no_quota(cluster, request, gang)
     if refusal is not None:
         return refusal
-    for demand in gang.demands:
-        found = survey(cluster, gang, demand, request.flavors)
+    surveys = [survey(cluster, gang, demand, request.flavors) for demand in gang.demands]
+    for found, demand in zip(surveys, gang.demands, strict=True):
         refusal = no_node(found, gang, demand)
         if refusal is not None:
             return refusal
         refusal = no_room(cluster, found, gang, demand)
         if refusal is not None:
-            return with_shunned(refusal, found)
-    found = survey(cluster, gang, gang.demands[0], request.flavors)
-    return with_shunned(no_gang(cluster, gang, request.flavors), found)
+            return with_absent(refusal, found)
+    return with_absent(no_gang(cluster, gang, surveys, request.flavors), surveys[0])

@@ -6,8 +6,14 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
+from shared.core.cluster import Cluster
 from shared.core.demand import PodDemand
+from shared.core.explain.miss import nearest
 from shared.core.kind import Kind
+from shared.core.mig.table import MEDIA_BIT
+from shared.core.model import Level
+from shared.core.node_state import NodeState
+from shared.core.room import room_index
 from shared.core.search import candidates
 from shared.core.units import GPU_MILLI, SLICES
 
@@ -69,6 +75,19 @@ def free_gpus(kinds: tuple[Kind, ...], demand: PodDemand) -> FreeGpus:
     )
 
 
+def best_beside(kinds: tuple[Kind, ...], demand: PodDemand, gpus: int) -> NodeState | None:
+    """Of open nodes with `gpus` free: with most memory of those with the CPU, else with most CPU.
+
+    None if no node has the GPUs. O(kinds x GPUs of a node), and the chunks of a shelf.
+    """
+    shelves = [shelf for kind in kinds for shelf in kind.by_free[gpus:] if shelf.size]
+    rich = (shelf.most_memory(demand.cpu_milli) for shelf in shelves)
+    with_cpu = [entry for entry in rich if entry is not None]
+    if with_cpu:
+        return max(with_cpu, key=lambda entry: (entry[3].free_memory_mib, entry))[3]
+    return max(shelf.last() for shelf in shelves)[3] if shelves else None
+
+
 def _empty_in_mig_mode(kind: Kind) -> int:
     return sum(shelf.size for name, shelf in kind.mig.items() if not _used(int(name)))
 
@@ -80,38 +99,27 @@ def _used(state: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeByNuma:
-    """Of nodes with enough whole GPUs free, the one that has most of them in one NUMA domain."""
+    """What a demand for whole GPUs in one NUMA domain finds on nodes with enough of them free."""
 
-    best_gpus: int
-    best_node: str
-
-
-def free_by_numa(kinds: tuple[Kind, ...], demand: PodDemand) -> FreeByNuma:
-    """Looks at `LOOKED_AT_MAX` nodes at most."""
-    best = FreeByNuma(best_gpus=0, best_node="")
-    unaligned = replace(demand, aligned=False)
-    for node in islice(candidates(kinds, unaligned, ""), LOOKED_AT_MAX):
-        gpus = max((node.free_mask & domain).bit_count() for domain in node.numa_masks)
-        if gpus > best.best_gpus:
-            best = FreeByNuma(best_gpus=gpus, best_node=node.name)
-    return best
+    nodes: int
+    """Nodes that have them in one domain, whatever their CPU and memory ..."""
+    best: NodeState
+    """... and of these the nearest; if there is none, the one with most in a domain ..."""
+    looked_at: int
+    """... of so many."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FreeShares:
-    """What a demand for a share finds on the GPUs that its team shares already."""
-
-    team_gpus: int
-    best_milli: int
-
-
-def free_shares(kinds: tuple[Kind, ...], team: str) -> FreeShares:
-    """Count GPUs shared by `team` on open nodes of `kinds`. O(kinds)."""
-    shelves = [kind.shared[team] for kind in kinds if team in kind.shared]
-    return FreeShares(
-        team_gpus=sum(shelf.size for shelf in shelves),
-        best_milli=max((shelf.last()[0] for shelf in shelves), default=0),
-    )
+def free_by_numa(cluster: Cluster, kinds: tuple[Kind, ...], demand: PodDemand) -> FreeByNuma:
+    """Nodes are counted in an index of rooms; `LOOKED_AT_MAX` are looked at one by one."""
+    by_gpus = replace(demand, cpu_milli=0, memory_mib=0, slices=())
+    index = room_index(cluster, kinds, by_gpus, "", distinct=False)
+    together = [place for _, _, place in index.at_least(Level.NODE, 1, LOOKED_AT_MAX)]
+    nodes = [node for node in together if isinstance(node, NodeState)]
+    if not nodes:
+        nodes = list(islice(candidates(kinds, replace(by_gpus, aligned=False), ""), LOOKED_AT_MAX))
+    best = nearest(nodes, demand)
+    assert best is not None, "there are nodes with the GPUs"
+    return FreeByNuma(nodes=index.count_at_least(Level.NODE, 1), best=best, looked_at=len(nodes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,11 +133,13 @@ class FreeSlices:
     """Legal starts free for one instance of the profile."""
     size: int
     """Slices of one instance, on the board where it is smallest."""
+    media_taken: int
+    """GPUs where one could begin, were it not the second with media engines."""
 
 
 def free_slices(kinds: tuple[Kind, ...], demand: PodDemand) -> FreeSlices:
     """Count slices and legal starts. O(kinds x states), of which there are 192 at most."""
-    gpus = slices = best = positions = 0
+    gpus = slices = best = positions = media_taken = 0
     sizes = []
     for kind in kinds:
         assert kind.table is not None
@@ -140,11 +150,15 @@ def free_slices(kinds: tuple[Kind, ...], demand: PodDemand) -> FreeSlices:
             gpus += shelf.size
             slices += free * shelf.size
             best = max(best, free)
-            positions += kind.table.room(state, demand.profile) * shelf.size
+            room = kind.table.room(state, demand.profile)
+            positions += room * shelf.size
+            if not room and kind.table.room(state & ~MEDIA_BIT, demand.profile):
+                media_taken += shelf.size
     return FreeSlices(
         gpus=gpus,
         free_slices=slices,
         best_free_slices=best,
         positions=positions,
         size=min(sizes),
+        media_taken=media_taken,
     )

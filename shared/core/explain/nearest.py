@@ -7,13 +7,14 @@ from dataclasses import replace
 from shared.core.cluster import Cluster
 from shared.core.decision import Reason, Refusal
 from shared.core.demand import Gang, PodDemand
+from shared.core.explain.miss import WALKED_MAX, evidence_of, name_of, nearest_full, told
 from shared.core.feasibility import permitted
 from shared.core.kind import Kind
 from shared.core.model import Level, Spread
 from shared.core.node_state import NodeState
 from shared.core.room import Place, Ranked, room_index
-from shared.core.topology import Domain, levels_to_try
-from shared.core.wording import pod_needs
+from shared.core.topology import levels_to_try
+from shared.core.wording import count, pod_needs
 
 
 def nearest_domain(cluster: Cluster, gang: Gang, flavors: tuple[str, ...]) -> Refusal | None:
@@ -56,7 +57,7 @@ def _slices_refusal(
     miss = index.below(outer.level, outer.pods)
     next_best = (
         f"; the best {outer.level.value} without room for one, {miss[2].name}, "
-        f"has room for {miss[0]} pods"
+        f"has room for {count(miss[0], 'pod')}"
         if miss
         else ""
     )
@@ -65,7 +66,7 @@ def _slices_refusal(
     )
     return Refusal(
         reason=Reason.TOPOLOGY,
-        message=f"Needs {demand.count // outer.pods} slices of {outer.pods} pods with "
+        message=f"Needs {count(demand.count // outer.pods, 'slice')} of {outer.pods} pods with "
         f"{pod_needs(demand, gang)}, each in one {outer.level.value}{inner}; "
         f"there is room for {room // outer.pods}{next_best}.",
         next_step="Wait for room, or ask for smaller slices or a wider level for them.",
@@ -99,34 +100,25 @@ def _refusal(
     gang: Gang, demand: PodDemand, kinds: tuple[Kind, ...], best: Ranked, required: Level
 ) -> Refusal:
     room, _, place = best
-    miss = _most_free_of_the_full(place, demand, kinds)
-    also = f"; the next node there has {miss} GPUs free" if demand.gpus else ""
-    evidence = {"pods_needed": demand.count, "best_domain_pods_fit": room}
-    if demand.gpus:
-        evidence["best_domain_next_node_gpus_free"] = miss
+    also, evidence = _next_node(place, kinds, demand, gang.team)
     return Refusal(
         reason=Reason.TOPOLOGY,
         message=f"Needs {demand.count} pods with {pod_needs(demand, gang)} in one "
-        f"{required.value}; the best, {_name(place)}, has room for {room}{also}.",
+        f"{required.value}; the best, {name_of(place)}, has room for {room}{also}.",
         next_step="Wait for room there, allow a wider level of the fabric, or only prefer it.",
-        evidence=evidence,
+        evidence={"pods_needed": demand.count, "best_domain_pods_fit": room} | evidence,
     )
 
 
-def _most_free_of_the_full(place: Place, demand: PodDemand, kinds: tuple[Kind, ...]) -> int:
-    """Free GPUs of the node in `place` that comes nearest without holding one pod."""
-    nodes = place.nodes() if isinstance(place, Domain) else iter((place,))
-    return max(
-        (
-            node.free_count
-            for node in nodes
-            if node.kind in kinds and node.free_count < demand.gpus
-        ),
-        default=0,
-    )
-
-
-def _name(place: Place) -> str:
-    if isinstance(place, NodeState):
-        return f"node {place.name}"
-    return f"{place.level.value} {place.name}"
+def _next_node(
+    place: Place, kinds: tuple[Kind, ...], demand: PodDemand, team: str
+) -> tuple[str, dict[str, int]]:
+    """What the node of `place` that comes nearest without holding a pod has, and what it lacks."""
+    if isinstance(place, NodeState) or demand.milli or demand.profile:
+        return "", {}
+    node = nearest_full(place, kinds, demand, team)
+    if node is None:
+        walked = place.size <= WALKED_MAX
+        return "; no other node there matches" if walked else "", {}
+    evidence = evidence_of(node, demand, "best_domain_next_node")
+    return f"; the next node there {told(node, demand)}", evidence

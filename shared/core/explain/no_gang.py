@@ -2,60 +2,87 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from shared.core.cluster import Cluster
 from shared.core.decision import Reason, Refusal
 from shared.core.demand import Gang, PodDemand
+from shared.core.explain.draft import Drafts
 from shared.core.explain.free import free_gpus
 from shared.core.explain.nearest import nearest_domain, nearest_slices
-from shared.core.explain.survey import room_for, survey
+from shared.core.explain.not_together import (
+    joined,
+    no_one_flavor,
+    sets_of,
+    short_beside_others,
+    short_in_domain,
+)
+from shared.core.explain.survey import Survey, room_for
 from shared.core.model import Spread
-from shared.core.wording import count, listing, pod_needs
+from shared.core.wording import count, pod_needs
 
 
-def no_gang(cluster: Cluster, gang: Gang, flavors: tuple[str, ...]) -> Refusal:
-    """Why the gang finds no room although one pod of each set does."""
+def no_gang(
+    cluster: Cluster, gang: Gang, surveys: Sequence[Survey], flavors: tuple[str, ...]
+) -> Refusal:
+    """Why the gang finds no room although one pod of each set does; `surveys` of its sets."""
+    by_shape = {demand.shape: each for demand, each in zip(gang.demands, surveys, strict=True)}
+    gang = joined(gang)
+    rooms: dict[str, list[int]] = {flavor: [] for flavor in flavors}
     for demand in gang.demands:
-        short = _short(cluster, gang, demand, flavors)
-        if short is not None:
-            return short
-    if gang.constrained:
-        near = nearest_domain(cluster, gang, flavors)
-        near = near or nearest_slices(cluster, gang, flavors)
-        if near is not None:
-            return near
-    sets = listing([f"{each.count} x {pod_needs(each, gang)}" for each in gang.demands])
-    return Refusal(
+        found = by_shape[demand.shape]
+        for flavor in flavors:
+            rooms[flavor].append(_room(cluster, found, gang, demand, flavor))
+        best = max(flavors, key=lambda flavor: rooms[flavor][-1])
+        if rooms[best][-1] < demand.count:
+            return _short(found, gang, demand, best, rooms[best][-1])
+    needed = [demand.count for demand in gang.demands]
+    holding = tuple(flavor for flavor in flavors if rooms[flavor] == needed)
+    if not holding:
+        return no_one_flavor(gang, rooms)
+    return _not_together(cluster, gang, flavors, holding) or Refusal(
         reason=Reason.GANG_SHORT,
-        message=f"Each pod set finds room by itself, but not all together: {sets}.",
-        next_step="Wait for room, or split the workload, or make its pods alike.",
+        message=f"Each pod set finds room by itself, but not all together: {sets_of(gang)}.",
+        next_step="Wait for room, or split the workload, or ask for fewer or smaller pods.",
         evidence={"pods_needed": gang.pods},
     )
 
 
-def _short(
-    cluster: Cluster, gang: Gang, demand: PodDemand, flavors: tuple[str, ...]
+def _not_together(
+    cluster: Cluster, gang: Gang, flavors: tuple[str, ...], holding: tuple[str, ...]
 ) -> Refusal | None:
-    """A refusal if no single flavor has room for all pods of the set."""
-    found = survey(cluster, gang, demand, flavors)
+    """A refusal with the set that is short beside the others, or with the domain that is."""
+    drafts = Drafts(cluster, gang)
+    several = len(gang.demands) > 1
+    refusal = short_beside_others(drafts, holding) if several else None
+    if refusal is None and gang.constrained:
+        near = nearest_domain(cluster, gang, flavors)
+        refusal = near or nearest_slices(cluster, gang, flavors)
+    required = gang.topology.required
+    if refusal is None and several and required is not None:
+        refusal = short_in_domain(drafts, holding, required)
+    return refusal
+
+
+def _room(cluster: Cluster, found: Survey, gang: Gang, demand: PodDemand, flavor: str) -> int:
+    """Pods of the set that find room in the flavor if it is alone, at most all."""
     distinct = gang.spread is Spread.REQUIRED
-    best_room, best_flavor = -1, ""
-    for flavor in flavors:
-        kinds = tuple(kind for kind in found.kinds if kind.key.flavor == flavor)
-        room = room_for(cluster, kinds, demand, gang.team, demand.count, distinct=distinct)
-        if room > best_room:
-            best_room, best_flavor = room, flavor
-    if best_room >= demand.count:
-        return None
+    kinds = tuple(kind for kind in found.kinds if kind.key.flavor == flavor)
+    return room_for(cluster, kinds, demand, gang.team, demand.count, distinct=distinct)
+
+
+def _short(found: Survey, gang: Gang, demand: PodDemand, flavor: str, room: int) -> Refusal:
+    """No single flavor has room for all pods of the set."""
     free = free_gpus(found.kinds, demand)
-    apart = ", each on a node of its own" if distinct else ""
+    apart = ", each on a node of its own" if gang.spread is Spread.REQUIRED else ""
     return Refusal(
         reason=Reason.GANG_SHORT,
         message=f"Needs {demand.count} pods with {pod_needs(demand, gang)}{apart}; "
-        f"flavor {best_flavor} has room for {best_room} "
+        f"flavor {flavor} has room for {room} "
         f"({count(free.free, 'whole GPU')} free in all{free.more}).",
-        next_step=f"Wait for room for {demand.count - best_room} more, or ask for fewer or "
+        next_step=f"Wait for room for {demand.count - room} more, or ask for fewer or "
         "smaller pods.",
         evidence=found.evidence()
-        | {"pods_needed": demand.count, "pods_fit": best_room}
+        | {"pods_needed": demand.count, "pods_fit": room}
         | free.evidence,
     )

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from shared.core.decision import Reason, Refusal
 from shared.core.demand import Gang, PodDemand
 from shared.core.explain.survey import Survey
-from shared.core.feasibility import Filter
+from shared.core.feasibility import Filter, version
+from shared.core.kind import KindKey
+from shared.core.model import GpuChoice
 from shared.core.wording import count, listing, pod_needs
 
 _WORDS = {
@@ -46,7 +50,10 @@ def no_node(found: Survey, gang: Gang, demand: PodDemand) -> Refusal | None:
 
 
 def _none_matches(found: Survey, gang: Gang, demand: PodDemand) -> Refusal:
-    parts = [f"{many} {_WORDS[each]}" for each, many in found.excluded.items()]
+    parts = [
+        f"{many} {_WORDS[each]}{_nearest(each, found.out[each], gang.choice)}"
+        for each, many in found.excluded.items()
+    ]
     why = f": {listing(parts)}" if parts else ""
     last = max(found.excluded, key=list(Filter).index, default=None)
     return Refusal(
@@ -55,6 +62,20 @@ def _none_matches(found: Survey, gang: Gang, demand: PodDemand) -> Refusal:
         next_step=f"{_HELP[last]}." if last else "Wait for nodes to register.",
         evidence=found.evidence(),
     )
+
+
+def _nearest(out: Filter, kinds: Iterable[KindKey], choice: GpuChoice) -> str:
+    """What is asked for and the best there is, of that which nodes have more or less of."""
+    if out is Filter.GPU_MEMORY:
+        most = max(key.gpu_memory_mib for key in kinds)
+        return f" (needs {choice.min_memory_mib} MiB, the most is {most})"
+    if out is Filter.DRIVER:
+        newest = max((key.driver for key in kinds), key=version)
+        return f" (needs {choice.min_driver}, the newest is {newest or 'not known'})"
+    if out is Filter.CUDA:
+        newest = max((key.cuda for key in kinds), key=version)
+        return f" (needs {choice.cuda}, the newest is {newest or 'not known'})"
+    return ""
 
 
 def _reason(found: Survey) -> Reason:

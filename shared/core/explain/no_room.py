@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from shared.core.cluster import Cluster
 from shared.core.decision import Reason, Refusal
 from shared.core.demand import Gang, PodDemand
 from shared.core.explain.free import (
+    FreeByNuma,
     FreeGpus,
-    FreeShares,
     FreeSlices,
+    best_beside,
     free_by_numa,
     free_gpus,
-    free_shares,
     free_slices,
 )
+from shared.core.explain.miss import evidence_of, gpus_together, short_of
+from shared.core.explain.no_share import no_share
 from shared.core.explain.survey import Survey, room_for
-from shared.core.wording import count, pod_needs
+from shared.core.node_state import NodeState
+from shared.core.wording import count, has, pod_needs
 
 
 def no_room(cluster: Cluster, found: Survey, gang: Gang, demand: PodDemand) -> Refusal | None:
@@ -27,10 +32,10 @@ def no_room(cluster: Cluster, found: Survey, gang: Gang, demand: PodDemand) -> R
         return _no_slices(found, needs, free_slices(found.kinds, demand))
     whole = free_gpus(found.kinds, demand)
     if demand.milli:
-        return _no_share(found, gang.team, demand, needs, whole)
+        return no_share(found, gang.team, demand, needs, whole)
     head = f"One node must have {needs}"
-    if demand.aligned and whole.with_cpu:
-        return _not_aligned(found, demand, head, whole)
+    if demand.aligned and whole.with_gpus:
+        return _not_aligned(found, demand, head, whole, free_by_numa(cluster, found.kinds, demand))
     return _no_whole(found, demand, head, whole)
 
 
@@ -38,6 +43,7 @@ def no_room(cluster: Cluster, found: Survey, gang: Gang, demand: PodDemand) -> R
 
 
 def _no_whole(found: Survey, demand: PodDemand, head: str, free: FreeGpus) -> Refusal:
+    evidence = _whole_evidence(found, free)
     if demand.gpus and not free.with_gpus:
         message = (
             f"{head}; the best of {found.open}, {free.best_node}, has {free.best_free} free "
@@ -45,22 +51,48 @@ def _no_whole(found: Survey, demand: PodDemand, head: str, free: FreeGpus) -> Re
         )
         help_ = "Wait for GPUs to come free, or ask for fewer on one node."
     else:
-        of = f"of {count(found.open, 'node')}"
-        have = f"{of} {free.with_gpus} have the GPUs, but" if demand.gpus else of
-        short_cpu = free.with_gpus - free.with_cpu
-        message = f"{head}; {have} {short_cpu} lack CPU and {free.with_cpu} memory."
+        best = best_beside(found.kinds, demand, demand.gpus)
+        assert best is not None, "there are nodes with the GPUs"
+        message = f"{head}; {_lacking(found, demand, free, best)}."
+        evidence |= evidence_of(best, replace(demand, gpus=0), "best_node")
         help_ = "Ask for less CPU or memory, or wait for pods to end."
-    return _refusal(message, help_, _whole_evidence(found, free))
+    return _refusal(message, help_, evidence)
 
 
-def _not_aligned(found: Survey, demand: PodDemand, head: str, free: FreeGpus) -> Refusal:
-    best = free_by_numa(found.kinds, demand)
+def _lacking(found: Survey, demand: PodDemand, free: FreeGpus, best: NodeState) -> str:
+    """Nodes with the GPUs lack CPU or memory: how many, and what the best of them has."""
+    nodes = f"of {count(found.open, 'node')}"
+    if demand.gpus:
+        nodes += f" {free.with_gpus} {has(free.with_gpus)} the GPUs,"
+    if not free.with_cpu:
+        none = f"{nodes} but none has the CPU" if demand.gpus else f"{nodes} none has the CPU"
+        return f"{none}: the best, {best.name}, has {short_of(best, demand)}"
+    also = " the CPU too," if demand.gpus else " the CPU,"
+    return (
+        f"{nodes} {free.with_cpu} {has(free.with_cpu)}{also} but none of these the memory: the "
+        f"best, {best.name}, has {short_of(best, demand)}"
+    )
+
+
+def _not_aligned(
+    found: Survey, demand: PodDemand, head: str, free: FreeGpus, by_numa: FreeByNuma
+) -> Refusal:
+    best, gpus = by_numa.best, gpus_together(by_numa.best, demand)
+    many = by_numa.nodes or free.with_gpus
+    of = "them" if many <= by_numa.looked_at else f"{by_numa.looked_at} looked at"
+    if by_numa.nodes:
+        near = f", {by_numa.nodes} in one NUMA domain, but the nearest of {of}, {best.name}, has "
+        near += short_of(best, demand)
+        help_ = "Ask for less CPU or memory, or wait for pods to end."
+    else:
+        near = f", but the best of {of}, {best.name}, has {gpus} in one NUMA domain"
+        help_ = "Wait for GPUs to come free, or leave topology.numa_aligned out."
     return _refusal(
-        f"{head}; {count(free.with_gpus, 'node')} of {found.open} have "
-        f"{demand.gpus} GPUs free, but the best of them, {best.best_node}, "
-        f"has {best.best_gpus} in one NUMA domain.",
-        "Wait for GPUs to come free, or leave topology.numa_aligned out.",
-        _whole_evidence(found, free) | {"best_numa_domain_gpus_free": best.best_gpus},
+        f"{head}; {count(free.with_gpus, 'node')} of {found.open} {has(free.with_gpus)} "
+        f"{demand.gpus} GPUs free{near}.",
+        help_,
+        _whole_evidence(found, free)
+        | {"best_numa_domain_gpus_free": gpus, "nodes_with_numa_domain_free": by_numa.nodes},
     )
 
 
@@ -74,53 +106,35 @@ def _whole_evidence(found: Survey, free: FreeGpus) -> dict[str, int]:
     }
 
 
-# ── shares ───────────────────────────────────────────────────────────────────
-
-
-def _no_share(found: Survey, team: str, demand: PodDemand, needs: str, whole: FreeGpus) -> Refusal:
-    shares = free_shares(found.kinds, team)
-    return _refusal(
-        f"One GPU must have {needs}; team {team} shares "
-        f"{count(shares.team_gpus, 'GPU')} with at most {shares.best_milli} milli-GPU free, "
-        f"{count(whole.free, 'GPU')} are free, and "
-        f"{_why_no_share(demand, whole, shares)}{whole.more}.",
-        "Wait for shares to end, or ask for less of a GPU, CPU or memory.",
-        found.evidence()
-        | whole.evidence
-        | {
-            "gpus_shared_by_team": shares.team_gpus,
-            "best_shared_milli_free": shares.best_milli,
-        },
-    )
-
-
-def _why_no_share(demand: PodDemand, whole: FreeGpus, shares: FreeShares) -> str:
-    if whole.free or shares.best_milli >= demand.milli:
-        return "those with enough milli-GPU lack GPU memory, or their nodes lack CPU or memory"
-    return "no GPU is free to be opened"
-
-
 # ── MIG ──────────────────────────────────────────────────────────────────────
 
 
 def _no_slices(found: Survey, needs: str, slices: FreeSlices) -> Refusal:
-    have = (
-        f"{count(slices.gpus, 'GPU')} in MIG mode have {slices.free_slices} free eighths, "
-        f"at most {slices.best_free_slices} on one"
+    room = (
+        f"{count(slices.gpus, 'GPU')} in MIG mode {has(slices.gpus)} "
+        f"{count(slices.free_slices, 'free eighth')}, at most {slices.best_free_slices} on one"
     )
     reason = Reason.NO_CAPACITY
     help_ = "Wait for instances to end, or choose a smaller profile."
-    message = f"A pod needs {needs} ({slices.size} eighths of a GPU); {have}."
+    message = f"A pod needs {needs} ({count(slices.size, 'eighth')} of a GPU); {room}."
     if not slices.gpus:
         reason = Reason.NO_MIG_POSITION
         message = f"A pod needs {needs}, but no healthy GPU that matches is in MIG mode."
         help_ = "Ask for a whole GPU or a share, or ask an operator to switch GPUs to MIG."
     elif slices.positions:
         message = (
-            f"One node must have {needs}; {have}, with {slices.positions} legal positions, "
-            "but on no node enough of them together with the CPU and memory."
+            f"One node must have {needs}; {room}, "
+            f"with {count(slices.positions, 'legal position')}, but on no node enough of them "
+            "together with the CPU and memory."
         )
         help_ = "Ask for fewer instances, less CPU or memory, or wait for pods to end."
+    elif slices.media_taken:
+        reason = Reason.NO_MIG_POSITION
+        message = (
+            f"{message[:-1]}, but no GPU has more than one instance with media engines, and "
+            f"{slices.media_taken} with room for it {has(slices.media_taken)} one."
+        )
+        help_ = "Wait for one of those to end, or choose the profile without +me."
     elif slices.best_free_slices >= slices.size:
         reason = Reason.NO_MIG_POSITION
         message = f"{message[:-1]}, but at no legal start."
@@ -128,7 +142,8 @@ def _no_slices(found: Survey, needs: str, slices: FreeSlices) -> Refusal:
 
 
 def _mig_evidence(slices: FreeSlices) -> dict[str, int]:
-    return {
+    media = {"mig_gpus_with_media_taken": slices.media_taken} if slices.media_taken else {}
+    return media | {
         "mig_gpus": slices.gpus,
         "mig_slices_free": slices.free_slices,
         "mig_best_slices_free": slices.best_free_slices,

@@ -13,7 +13,7 @@ from shared.core.cluster import Cluster
 from shared.core.demand import Gang, PodDemand
 from shared.core.devices import node_room
 from shared.core.feasibility import Filter, kind_obstacle
-from shared.core.kind import Kind
+from shared.core.kind import Kind, KindKey
 from shared.core.room import room_index
 from shared.core.search import candidates
 
@@ -28,6 +28,8 @@ class Survey:
     nodes: int
     excluded: dict[Filter, int]
     """Each node once, at the first filter that it fails, in the order of `Filter`."""
+    out: dict[Filter, tuple[KindKey, ...]]
+    """Their kinds."""
     kinds: tuple[Kind, ...]
     matching: int
     """Nodes that pass all filters ..."""
@@ -53,6 +55,7 @@ class Survey:
 def survey(cluster: Cluster, gang: Gang, demand: PodDemand, flavors: tuple[str, ...]) -> Survey:
     """Count the fleet for one pod of `demand` in any of `flavors`. O(kinds)."""
     excluded: Counter[Filter] = Counter()
+    out: dict[Filter, tuple[KindKey, ...]] = {}
     kinds: list[Kind] = []
     for key in sorted(cluster.kinds):
         kind = cluster.kinds[key]
@@ -62,9 +65,11 @@ def survey(cluster: Cluster, gang: Gang, demand: PodDemand, flavors: tuple[str, 
             kinds.append(kind)
         else:
             excluded[found] += kind.nodes
+            out[found] = (*out.get(found, ()), key)
     return Survey(
         nodes=sum(kind.nodes for kind in cluster.kinds.values()),
         excluded={each: excluded[each] for each in Filter if excluded[each]},
+        out=out,
         kinds=tuple(kinds),
         matching=sum(kind.nodes for kind in kinds),
         open=sum(_open(kind) for kind in kinds),

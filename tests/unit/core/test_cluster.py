@@ -227,6 +227,12 @@ def test_a_shelf_finds_the_smallest_entry_that_suffices(size: int) -> None:
         fitting = [entry[0] for entry in shelf.fitting(need, 0, 60)]
         assert fitting == sorted(fitting)
         assert all(amount >= need for amount in fitting)
+        below = [entry[:2] for entry in shelf.below(need)]
+        assert below == [entry[:2] for entry in reversed(list(shelf)) if entry[0] < need]
+        most = shelf.most_memory(need)
+        memory = [(10 * (at % 7), amount, at) for at, amount in enumerate(amounts)]
+        best = max((each for each in memory if each[1] >= need), default=None)
+        assert (most and (most[3].free_memory_mib, *most[:2])) == best
     assert [entry[0] for entry in shelf] == sorted(amounts)
 
 
@@ -238,4 +244,6 @@ def test_a_shelf_forgets_what_is_taken_off() -> None:
 
     assert shelf.size == 0
     assert shelf.first(0, 0, 0) is None
+    assert shelf.most_memory(0) is None
+    assert not list(shelf.below(9))
     assert shelf.count_from(0) == 0

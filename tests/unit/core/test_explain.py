@@ -18,7 +18,7 @@ from shared.core.model import (
 )
 from shared.core.placement import PlacementRequest, place
 from shared.core.units import UNBOUNDED, Resources
-from shared.core.wording import amount, count, listing
+from shared.core.wording import amount, count, has, listing
 from tests.support.placing import cluster, mig, node, pods, request, share, whole, workload
 
 
@@ -74,7 +74,7 @@ def test_filters_are_counted_each_node_once() -> None:
     assert refusal.reason is Reason.NO_MATCHING_NODE
     assert refusal.message == (
         "None of 5 nodes matches 1 free GPU: 1 of another flavor, 1 tainted, 1 without a GPU "
-        "and 2 with too old a driver."
+        "and 2 with too old a driver (needs 560, the newest is 550)."
     )
     assert refusal.next_step == "Accept an older driver, or ask an operator to upgrade."
     assert refusal.evidence["nodes_excluded_driver"] == 2
@@ -85,8 +85,13 @@ def test_filters_are_counted_each_node_once() -> None:
     [
         (GpuChoice(node_pool="p"), whole(1), "in another pool"),
         (GpuChoice(products=("X",)), whole(1), "of another product"),
-        (GpuChoice(min_memory_mib=99_999), whole(1), "with too little GPU memory"),
-        (GpuChoice(cuda="13"), whole(1), "too old for the CUDA version"),
+        (
+            GpuChoice(min_memory_mib=99_999),
+            whole(1),
+            "(needs 99999 MiB, the most is 81920)",
+        ),
+        (GpuChoice(cuda="13"), whole(1), "the CUDA version (needs 13, the newest is not known)"),
+        (GpuChoice(min_driver="1"), whole(1), "a driver (needs 1, the newest is not known)"),
         (GpuChoice(), mig("1g.5gb"), "without the MIG profile"),
     ],
 )
@@ -138,7 +143,7 @@ def test_empty_gpus_in_mig_mode_are_told_of_to_those_who_cannot_use_them() -> No
     more = "; 2 more with nothing on them, but in MIG mode"
     assert wide.message.endswith(f"has 3 free (3 in all{more}).")
     assert f"(3 whole GPUs free in all{more})" in gang.message
-    assert shares.message.endswith(f"lack CPU or memory{more}.")
+    assert shares.message.endswith(f"has 81920 of 200000 MiB of GPU memory{more}.")
     assert {2} == {one.evidence["gpus_empty_in_mig_mode"] for one in (wide, gang, shares)}
 
 
@@ -147,16 +152,55 @@ def test_gpus_without_the_cpu_or_memory_beside_them() -> None:
 
     refusal = why(fleet, workload(pods(whole(2), cpu_milli=1000, memory_mib=1000)))
 
-    assert refusal.message.endswith("of 3 nodes 2 have the GPUs, but 1 lack CPU and 1 memory.")
+    assert refusal.message.endswith(
+        "of 3 nodes 2 have the GPUs, 1 has the CPU too, but none of these the memory: the best, "
+        "b, has 100 of 1000 MiB of memory."
+    )
     assert refusal.evidence["nodes_short_of_cpu"] == 1
+    assert refusal.evidence["best_node_memory_mib_free"] == 100
+
+
+def test_of_nodes_with_too_little_cpu_the_best_is_told() -> None:
+    fleet = cluster(node("a", cpu_milli=31_000), node("b", cpu_milli=20_000))
+
+    refusal = why(fleet, workload(pods(whole(8), cpu_milli=32_000)))
+
+    assert refusal.message == (
+        "One node must have 8 free GPUs and 32000 milli-CPU; of 2 nodes 2 have the GPUs, but none "
+        "has the CPU: the best, a, has 31000 of 32000 milli-CPU."
+    )
+    assert refusal.evidence["best_node_cpu_milli_free"] == 31_000
 
 
 def test_pods_without_a_gpu_lack_cpu_or_memory() -> None:
     refusal = why(cluster(node("a")), workload(pods(cpu_milli=97_000)))
 
     assert refusal.message == (
-        "One node must have 97000 milli-CPU; of 1 node 1 lack CPU and 0 memory."
+        "One node must have 97000 milli-CPU; of 1 node none has the CPU: the best, a, has 96000 "
+        "of 97000 milli-CPU."
     )
+
+
+def test_pods_without_a_gpu_that_find_the_cpu_lack_memory() -> None:
+    fleet = cluster(node("a", memory_mib=10), node("b", memory_mib=20, cpu_milli=1000))
+
+    refusal = why(fleet, workload(pods(memory_mib=30, cpu_milli=500)))
+
+    assert refusal.message.endswith(
+        "of 2 nodes 2 have the CPU, but none of these the memory: the best, b, has 20 of 30 MiB "
+        "of memory."
+    )
+
+
+def test_nodes_that_are_out_are_told_beside_the_room_on_the_others() -> None:
+    fleet = cluster(node("a"), node("b", cordoned=True), node("c", ready=False))
+
+    gang = why(fleet, workload(pods(whole(8), 2)))
+    single = why(cluster(node("a"), node("b", ready=False)), workload(pods(whole(9))))
+
+    assert gang.message.endswith(". 2 nodes more are cordoned, not ready or unhealthy.")
+    assert single.message.endswith(". 1 node more is cordoned, not ready or unhealthy.")
+    assert gang.evidence["nodes_open"] == 1
 
 
 def test_a_share_without_a_gpu_left_to_open() -> None:
@@ -174,20 +218,79 @@ def test_a_share_without_a_gpu_left_to_open() -> None:
 def test_a_share_that_lacks_memory_rather_than_gpus() -> None:
     refusal = why(cluster(node("a", gpus=1)), workload(pods(share(400, 99_999))))
 
-    assert "lack GPU memory" in refusal.message
+    assert refusal.message.endswith(
+        "1 GPU is free, and the largest free one has 81920 of 99999 MiB of GPU memory."
+    )
+
+
+def test_a_shared_gpu_that_comes_near_says_what_it_lacks() -> None:
+    fleet = cluster(node("a", gpus=1), node("b", gpus=1, cpu_milli=900), node("c", gpus=9))
+    for _ in range(2):
+        place(fleet, request(workload(pods(share(500, 50_000)))))
+    place(fleet, request(workload(pods(whole(9)))))
+
+    refusal = why(fleet, workload(pods(share(400, 32_000), cpu_milli=1000)))
+
+    assert refusal.message.endswith(
+        "0 GPUs are free, and the nearest shared one, on a, has 31920 of 32000 MiB of GPU memory."
+    )
+
+
+def test_the_cause_is_told_of_shared_gpus_and_of_free_ones() -> None:
+    fleet = cluster(node("a", gpus=1, memory_mib=7), node("b", gpus=1, cpu_milli=900))
+    place(fleet, request(workload(pods(share(500, 50_000), cpu_milli=0, memory_mib=1))))
+    asked = pods(share(400, 10), cpu_milli=97_000, memory_mib=9)
+
+    refusal = why(fleet, workload(asked))
+
+    assert " and the nearest shared one, on " in refusal.message
+    assert " and the best node with a free one, " in refusal.message
+    assert " of 97000 milli-CPU" in refusal.message
+
+
+def test_of_many_shared_gpus_it_is_said_how_many_were_looked_at() -> None:
+    fleet = cluster(*(node(f"n{at}", gpus=8) for at in range(9)))
+    for _ in range(72):
+        place(fleet, request(workload(pods(share(501, 10)))))
+
+    refusal = why(fleet, workload(pods(share(400, 90_000))))
+
+    assert "the nearest shared one of 64 looked at, on n" in refusal.message
 
 
 def test_no_legal_start_is_told_apart_from_no_slices() -> None:
     fleet = cluster(node("a", gpus=1, mig=(0,)))
-    for profile in ("1g.10gb+me", "3g.40gb"):
+    for profile in ("1g.10gb", "1g.10gb", "2g.20gb"):
         place(fleet, request(workload(pods(mig(profile)))))
 
-    position = why(fleet, workload(pods(mig("1g.10gb+me"))))
+    position = why(fleet, workload(pods(mig("4g.40gb"))))
     assert position.reason is Reason.NO_MIG_POSITION
-    assert "but at no legal start" in position.message
+    assert position.message == (
+        "A pod needs 1 x 4g.40gb of a GPU (4 eighths of a GPU); 1 GPU in MIG mode has 4 free "
+        "eighths, at most 4 on one, but at no legal start."
+    )
     capacity = why(fleet, workload(pods(mig("7g.80gb"))))
     assert capacity.reason is Reason.NO_CAPACITY
     assert capacity.message.startswith("A pod needs 1 x 7g.80gb of a GPU (8 eighths of a GPU)")
+
+
+def test_a_second_instance_with_media_engines_is_told_that_a_gpu_has_but_one() -> None:
+    fleet = cluster(node("a", gpus=3, mig=(0, 1, 2)))
+    place(fleet, request(workload(pods(mig("7g.80gb")))))
+    for _ in range(2):
+        place(fleet, request(workload(pods(mig("1g.10gb+me")))))
+
+    refusal = why(fleet, workload(pods(mig("1g.10gb+me"))))
+
+    assert refusal.reason is Reason.NO_MIG_POSITION
+    assert refusal.message == (
+        "A pod needs 1 x 1g.10gb+me of a GPU (1 eighth of a GPU); 3 GPUs in MIG mode have 14 free "
+        "eighths, at most 7 on one, but no GPU has more than one instance with media engines, and "
+        "2 with room for it have one."
+    )
+    assert refusal.next_step == "Wait for one of those to end, or choose the profile without +me."
+    assert refusal.evidence["mig_gpus_with_media_taken"] == 2
+    assert "mig_gpus_with_media_taken" not in why(fleet, workload(pods(mig("7g.80gb")))).evidence
 
 
 def test_legal_positions_that_are_not_together_on_one_node() -> None:
@@ -248,7 +351,9 @@ def test_pod_sets_that_fit_alone_but_not_together(topology: TopologyRequest) -> 
     )
 
     assert refusal.reason is Reason.GANG_SHORT
-    assert refusal.message.startswith("Each pod set finds room by itself, but not all together")
+    assert refusal.message.endswith(
+        "flavor a100, filled in this order, has room for 1 of 1 x, 1 of 1 y and 0 of 1 z."
+    )
 
 
 def test_a_preferred_level_is_never_the_reason() -> None:
@@ -280,6 +385,7 @@ def test_a_topology_request_without_gpus_is_explained_without_gpus() -> None:
 
 def test_numbers_read_well() -> None:
     assert [count(1, "node"), count(2, "node")] == ["1 node", "2 nodes"]
+    assert [has(1), has(0), has(2)] == ["has", "have", "have"]
     assert listing(["a", "b", "c"]) == "a, b and c"
     assert amount("memory_mib", 5) == "5 MiB of memory"
 

@@ -240,7 +240,7 @@ def test_a_refusal_for_numa_names_the_best_domain() -> None:
 
     assert not isinstance(answer, Placement)
     assert answer.message == (
-        "One node must have 3 free GPUs in one NUMA domain; 1 node of 2 have 3 GPUs free, "
+        "One node must have 3 free GPUs in one NUMA domain; 1 node of 2 has 3 GPUs free, "
         "but the best of them, n1, has 2 in one NUMA domain."
     )
 
