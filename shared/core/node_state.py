@@ -175,6 +175,7 @@ def copy_of(node: NodeState) -> NodeState:
     """A node of its own to try things on, on no shelf and in no domain."""
     twin = NodeState(node.name, node.rank)
     twin.inventory, twin.healthy, twin.kind = node.inventory, node.healthy, node.kind
+    twin.links, twin.numa_masks = node.links, node.numa_masks
     twin.uses = {index: copy(use) for index, use in node.uses.items()}
     twin.cpu_used_milli, twin.memory_used_mib = node.cpu_used_milli, node.memory_used_mib
     twin.count()

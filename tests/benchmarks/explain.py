@@ -58,11 +58,6 @@ ASKED: dict[str, Workload] = {
         placing.pods(placing.whole(1), 20, name="loader", cpu_milli=1_000),
         topology=TopologyRequest(required=Level.RACK),
     ),
-    "each set fits a rack, not both": placing.workload(
-        placing.pods(placing.whole(2), 6, name="worker", cpu_milli=1_000),
-        placing.pods(placing.whole(1), 12, name="loader", cpu_milli=1_000),
-        topology=TopologyRequest(required=Level.RACK),
-    ),
     "8 MIG GPUs on one node": placing.workload(placing.pods(placing.mig("7g.80gb", 8), 2000)),
     "60 instances on one node": placing.workload(placing.pods(placing.mig("1g.10gb", 60))),
     "4,096 shares": placing.workload(

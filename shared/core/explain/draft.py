@@ -118,7 +118,6 @@ class _Left:
         self._node = node
         if exact:
             self._node = copy_of(node)
-            self._node.links, self._node.numa_masks = node.links, node.numa_masks
         self._team = team
         self._exact = exact
         self._distinct = distinct

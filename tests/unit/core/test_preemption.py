@@ -205,3 +205,21 @@ def test_a_loss_budget_of_a_team_that_runs_nothing_stops_nobody() -> None:
     found = full.choose(waiting("p", 1, priority=5), Rules(loss_left_gpu_ms={"unknown": 0}))
 
     assert victims(found) == ["a"]
+
+
+def test_who_wants_his_gpus_in_one_numa_domain_has_those_evicted_that_hold_one() -> None:
+    full = Scene(placing.node("n0", gpus=8))
+    full.queue("q", nominal=8)
+    for number in range(8):
+        full.put(f"v{number}", ran_ms=1000 * (number + 1))
+    work = waiting("p", 4, priority=5)
+    topology = replace(work.spec.topology, numa_aligned=True)
+
+    found = full.choose(replace(work, spec=replace(work.spec, topology=topology)))
+
+    domains = {
+        full.occupants.tenants.running[one].placement.pods[0].shares[0].index // 4
+        for one in victims(found)
+    }
+    assert len(victims(found)) == 4
+    assert len(domains) == 1
