@@ -112,6 +112,9 @@ class Fill:
         return sorted(racks)
 
     def _into_node(self, node: NodeState, pods: int) -> int:
+        # Not every node comes from an index: where others of the gang lie it need not be allowed.
+        if node.kind not in self._kinds:
+            return 0
         room = min(node_room(node, self._demand, self._team), pods)
         if self._used is not None:
             room = min(room, int(node not in self._used))
