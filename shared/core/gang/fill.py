@@ -133,6 +133,7 @@ class Fill:
                 self._counted,
                 self._team,
                 distinct=self._used is not None,
+                shut=frozenset(self._used or ()),
             )
         return self._index
 
