@@ -96,6 +96,10 @@ class RoomIndex:
         ranked = self._by_level[level]
         return ranked[-1] if ranked else None
 
+    def roomiest(self, level: Level, places_max: int) -> list[Ranked]:
+        """The places of `level` with most room, the one with most first."""
+        return self._by_level[level][: -places_max - 1 : -1]
+
     def children(self, domain: Domain) -> list[Ranked]:
         """Parts of `domain` with any room, in order of room."""
         ranked = [

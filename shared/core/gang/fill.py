@@ -46,6 +46,10 @@ class Layout:
         """The demand whose room is counted for `demand`."""
         return replace(demand, cpu_milli=0, memory_mib=0) if self.by_devices else demand
 
+    def nodes(self) -> list[NodeState]:
+        """The node of each pod that was charged."""
+        return [node for _, node, _ in self.statement.pods]
+
     def kinds(self, demand: PodDemand) -> tuple[Kind, ...]:
         """All kinds on which a pod of `demand` may run."""
         return sum(self.tiers[self.gang.demands.index(demand)], ())
@@ -61,6 +65,7 @@ class Fill:
         kinds: tuple[Kind, ...],
         used: set[NodeState] | None,
     ) -> None:
+        self._layout = layout
         self._demand = demand
         self._team = layout.gang.team
         self._statement = layout.statement
@@ -70,6 +75,12 @@ class Fill:
         self._counted = layout.counted(demand)
         self._index: RoomIndex | None = None
         self._blocks_matter = any(each.level in _WIDE for each in demand.slices)
+
+    def put(self, pods: int, place: Part | None) -> int:
+        """Charge up to `pods` pods in `place` or anywhere, a leader beside the others."""
+        if self._demand.leader:
+            return self.beside(self._layout.nodes(), place)
+        return self.anywhere(pods) if place is None else self.into(place, pods)
 
     def into(self, place: Domain | NodeState, pods: int) -> int:
         """Charge up to `pods` pods in `place`; how many found room."""

@@ -2,8 +2,9 @@
 
 Where the fabric matters, spans are tried from one node upwards (span.py) in the places of each
 level that come in question (places.py), and filled part by part (fill.py). Where it does not, or
-is only preferred, each pod goes to its best place (anywhere.py). Pods of different shapes, which
-may get in each other's way, are tried in other orders in the end (exact.py).
+is only preferred, each pod goes to its best place (anywhere.py). Pods that would rather be apart
+lie on as many nodes as can be (apart.py). Pods of different shapes, which may get in each other's
+way, are tried in other orders in the end (exact.py).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import Final
 from shared.core.demand import Gang, PodDemand
 from shared.core.gang.fill import Layout
 from shared.core.kind import Kind
-from shared.core.model import Level
+from shared.core.model import Level, Spread
 from shared.core.room import Place, RoomIndex, room_index
 from shared.core.topology import Domain
 
@@ -33,8 +33,13 @@ class Trial:
     layout: Layout
     kinds: tuple[tuple[Kind, ...], ...]
     """On which each pod set may run."""
-    distinct: bool
-    """Whether each pod has a node of its own."""
+    spread: Spread
+    """How far apart the pods are, whatever the gang would take."""
+
+    @property
+    def distinct(self) -> bool:
+        """Whether each pod has a node of its own."""
+        return self.spread is Spread.REQUIRED
 
     @property
     def common_kinds(self) -> tuple[Kind, ...]:
@@ -45,7 +50,7 @@ class Trial:
 def places(trial: Trial, level: Level) -> list[Place]:
     """Places of `level` where each shape of pod finds room if it were alone, tightest first."""
     layout = trial.layout
-    needs = [(_index(trial, demand, kinds), pods) for demand, pods, kinds in _shapes(trial, level)]
+    needs = needed(trial, level)
     scarcest, pods = min(needs, key=lambda need: need[0].count_at_least(level, need[1]))
     places_max = PLACES_BY_DEVICES_MAX if layout.by_devices else PLACES_MAX
     found = [
@@ -58,6 +63,13 @@ def places(trial: Trial, level: Level) -> list[Place]:
             found[:COMPARED_MAX], key=lambda place: _parts(scarcest, place, pods)
         )
     return found
+
+
+def needed(trial: Trial, level: Level) -> list[tuple[RoomIndex, int]]:
+    """By shape of pod, the index of its room and how many pods there are of it."""
+    return [
+        (index_of(trial, demand, kinds), pods) for demand, pods, kinds in _shapes(trial, level)
+    ]
 
 
 def together(gang: Gang) -> PodDemand:
@@ -88,7 +100,8 @@ def _shapes(trial: Trial, level: Level) -> Iterator[tuple[PodDemand, int, tuple[
         yield together(gang), 1, trial.common_kinds
 
 
-def _index(trial: Trial, demand: PodDemand, kinds: tuple[Kind, ...]) -> RoomIndex:
+def index_of(trial: Trial, demand: PodDemand, kinds: tuple[Kind, ...]) -> RoomIndex:
+    """Where there is room for pods like `demand`, alone."""
     layout, counted = trial.layout, trial.layout.counted(demand)
     return room_index(layout.cluster, kinds, counted, layout.gang.team, distinct=trial.distinct)
 

@@ -2,6 +2,8 @@
 
 At each level the places that come in question (places.py) are filled one after the other until
 one holds the gang; inside, as few parts as can be are touched (fill.py).
+Pods that would rather be apart are tried on nodes of their own at every level first, then on as
+many nodes as any place that is allowed has for them (apart.py), then as if they had said nothing.
 Room is first counted by devices alone, for which few indexes serve all shapes; only when CPU or
 memory got in the way is it counted exactly for the shape.
 """
@@ -13,6 +15,7 @@ from dataclasses import replace
 from typing import Final
 
 from shared.core.devices import node_room
+from shared.core.gang.apart import most_apart, taken
 from shared.core.gang.exact import unlike
 from shared.core.gang.fill import Fill, Layout
 from shared.core.gang.places import Trial, places, together
@@ -23,32 +26,45 @@ from shared.core.room import Place
 from shared.core.search import find
 from shared.core.topology import levels_to_try
 
-_DISTINCT: Final[Mapping[Spread, tuple[bool, ...]]] = {
-    Spread.NONE: (False,),
-    Spread.PREFERRED: (True, False),
-    Spread.REQUIRED: (True,),
+_SPREADS: Final[Mapping[Spread, tuple[Spread, ...]]] = {
+    Spread.NONE: (Spread.NONE,),
+    Spread.PREFERRED: (Spread.REQUIRED, Spread.PREFERRED, Spread.NONE),
+    Spread.REQUIRED: (Spread.REQUIRED,),
 }
-"""Whether each pod has a node of its own, in the order in which it is tried."""
+"""How far apart the pods are, in the order in which it is tried."""
 
 
 def in_smallest_span(layout: Layout) -> bool:
     """Charge the whole gang in one place, the preferred products alone first; or nothing."""
-    for distinct in _DISTINCT[layout.gang.spread]:
-        for tier_count in range(1, max(map(len, layout.tiers)) + 1):
-            kinds = tuple(sum(tiers[:tier_count], ()) for tiers in layout.tiers)
-            trial = Trial(layout, kinds, distinct)
-            for level in levels_to_try(layout.gang.topology.required):
-                if _at_level(trial, level):
-                    return True
-    return False
+    return any(
+        _on_most_nodes(layout) if spread is Spread.PREFERRED else _nearest(layout, spread)
+        for spread in _SPREADS[layout.gang.spread]
+    )
 
 
 def in_fleet(layout: Layout) -> bool:
     """Pods that ask for places near each other, in no domain that holds them all."""
-    kinds = tuple(sum(tiers, ()) for tiers in layout.tiers)
+    return any(_holds(_trial(layout, spread), None) for spread in _SPREADS[layout.gang.spread])
+
+
+def _nearest(layout: Layout, spread: Spread) -> bool:
     return any(
-        _holds(Trial(layout, kinds, distinct), None) for distinct in _DISTINCT[layout.gang.spread]
+        _at_level(_trial(layout, spread, tier_count), level)
+        for tier_count in range(1, max(map(len, layout.tiers)) + 1)
+        for level in levels_to_try(layout.gang.topology.required)
     )
+
+
+def _on_most_nodes(layout: Layout) -> bool:
+    """Other products are no reason to share a node: all tiers at once."""
+    trial = _trial(layout, Spread.PREFERRED)
+    return any(_holds(trial, place) for place in most_apart(trial))
+
+
+def _trial(layout: Layout, spread: Spread, tier_count: int | None = None) -> Trial:
+    """With the first tiers of kinds, or all of them."""
+    kinds = tuple(sum(tiers[:tier_count], ()) for tiers in layout.tiers)
+    return Trial(layout, kinds, spread)
 
 
 def _at_level(trial: Trial, level: Level) -> bool:
@@ -60,7 +76,7 @@ def _at_level(trial: Trial, level: Level) -> bool:
             return _on_one_node(trial)
     # Slices are whole only where room is exact.
     if all(demand.wants_gpu and not demand.slices for demand in demands):
-        by_devices = Trial(replace(trial.layout, by_devices=True), trial.kinds, trial.distinct)
+        by_devices = replace(trial, layout=replace(trial.layout, by_devices=True))
         found = places(by_devices, level)
         if not found:
             return False
@@ -91,14 +107,13 @@ def _fill(trial: Trial, place: Place | None) -> bool:
     layout = trial.layout
     used: set[NodeState] | None = set() if trial.distinct else None
     for demand, allowed in zip(layout.gang.demands, trial.kinds, strict=True):
-        fill = Fill(layout, demand, allowed, used)
-        if demand.leader:
-            placed = fill.beside([node for _, node, _ in layout.statement.pods], place)
-        elif place is None:
-            placed = fill.anywhere(demand.count)
-        else:
-            placed = fill.into(place, demand.count)
-        if placed < demand.count:
+        left = demand.count
+        passed = taken(layout.nodes) if trial.spread is Spread.PREFERRED else (used,)
+        for nodes in passed:
+            left -= Fill(layout, demand, allowed, nodes).put(left, place)
+            if not left:
+                break
+        if left:
             return False
     return not layout.gang.shaped or slices_hold(layout.statement.pods)
 
