@@ -17,6 +17,7 @@ from shared.core.demand import Gang, PodDemand
 from shared.core.devices import node_room, shares_on
 from shared.core.feasibility import Tiers
 from shared.core.gang.exact import Exhaustive
+from shared.core.gang.orders import OtherOrders
 from shared.core.kind import Kind
 from shared.core.model import Level
 from shared.core.node_state import NodeState
@@ -39,8 +40,22 @@ class Layout:
     statement: Statement
     exhaustive: Exhaustive
     flavor: str
+    orders: OtherOrders
     by_devices: bool = False
     """Whether room is counted by devices alone: never less than the exact room."""
+
+    @classmethod
+    def of(
+        cls,
+        cluster: Cluster,
+        gang: Gang,
+        tiers: tuple[Tiers, ...],
+        statement: Statement,
+        flavor: str,
+    ) -> Layout:
+        """One with which nothing was tried yet."""
+        exhaustive, orders = Exhaustive(gang, statement), OtherOrders(gang)
+        return cls(cluster, gang, tiers, statement, exhaustive, flavor, orders)
 
     def counted(self, demand: PodDemand) -> PodDemand:
         """The demand whose room is counted for `demand`."""

@@ -10,7 +10,6 @@ from shared.core.cluster import Cluster
 from shared.core.demand import PodDemand, gang_of
 from shared.core.feasibility import permitted
 from shared.core.gang.apart import taken
-from shared.core.gang.exact import Exhaustive
 from shared.core.gang.fill import Fill, Layout, is_in, outward
 from shared.core.gang.ranks import domain_at, ranked
 from shared.core.kind import Kind
@@ -39,7 +38,7 @@ def grow(cluster: Cluster, request: PlacementRequest, placement: Placement) -> P
         missing = min(demand.count - have[demand.pod_set], _affordable(demand, left))
         if missing >= demand.unit:
             kinds = sum(permitted(cluster, gang, demand, flavor), ())
-            layout = Layout(cluster, gang, (), statement, Exhaustive(gang, statement), flavor)
+            layout = Layout.of(cluster, gang, (), statement, flavor)
             nodes = [cluster.nodes[pod.node] for pod in placement.pods]
             _Growth(layout, demand, kinds, nodes).add(missing // demand.unit * demand.unit)
     charge = statement.charge_sum()

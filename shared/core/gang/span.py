@@ -10,20 +10,22 @@ memory got in the way is it counted exactly for the shape.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
+from shared.core.demand import PodDemand
 from shared.core.devices import node_room
 from shared.core.gang.apart import most_apart, taken
 from shared.core.gang.exact import unlike
 from shared.core.gang.fill import Fill, Layout
-from shared.core.gang.places import Trial, places, together
+from shared.core.gang.orders import Order
+from shared.core.gang.places import Trial, needed, places, together
 from shared.core.gang.ranks import slices_hold
 from shared.core.model import Level, Spread
 from shared.core.node_state import NodeState
 from shared.core.room import Place
-from shared.core.search import find
+from shared.core.search import candidates, find
 from shared.core.topology import levels_to_try
 
 _SPREADS: Final[Mapping[Spread, tuple[Spread, ...]]] = {
@@ -44,7 +46,17 @@ def in_smallest_span(layout: Layout) -> bool:
 
 def in_fleet(layout: Layout) -> bool:
     """Pods that ask for places near each other, in no domain that holds them all."""
-    return any(_holds(_trial(layout, spread), None) for spread in _SPREADS[layout.gang.spread])
+    apart = layout.gang.spread is Spread.REQUIRED
+    trial = _trial(layout, Spread.REQUIRED if apart else Spread.NONE)
+    return _holds(trial, None) or (_each_set_fits(trial) and _holds_in_other_order(trial, None))
+
+
+def _each_set_fits(trial: Trial) -> bool:
+    """Whether every set would find room without the others; else no order can help."""
+    return unlike(trial.layout.gang) and all(
+        sum(room for room, _, _ in index.tops()) >= pods
+        for index, pods in needed(trial, Level.ZONE)
+    )
 
 
 def _nearest(layout: Layout, spread: Spread) -> bool:
@@ -97,20 +109,21 @@ def _on_one_node(trial: Trial) -> bool:
 
 def _holds(trial: Trial, place: Place | None) -> bool:
     """Charge the whole gang in `place`, or anywhere in the fleet; or nothing, and False."""
-    if _fill(trial, place):
+    if _fill(trial, place, range(len(trial.kinds))):
         return True
     trial.layout.statement.rollback()
     return False
 
 
-def _fill(trial: Trial, place: Place | None) -> bool:
+def _fill(trial: Trial, place: Place | None, order: Iterable[int]) -> bool:
     layout = trial.layout
     used: set[NodeState] | None = set() if trial.distinct else None
-    for demand, allowed in zip(layout.gang.demands, trial.kinds, strict=True):
+    for at in order:
+        demand = layout.gang.demands[at]
         left = demand.count
-        passed = taken(layout.nodes) if trial.spread is Spread.PREFERRED else (used,)
-        for nodes in passed:
-            left -= Fill(layout, demand, allowed, nodes).put(left, place)
+        passed_over = taken(layout.nodes) if trial.spread is Spread.PREFERRED else (used,)
+        for nodes in passed_over:
+            left -= Fill(layout, demand, trial.kinds[at], nodes).put(left, place)
             if not left:
                 break
         if left:
@@ -118,20 +131,41 @@ def _fill(trial: Trial, place: Place | None) -> bool:
     return not layout.gang.shaped or slices_hold(layout.statement.pods)
 
 
-def _holds_in_other_order(trial: Trial, place: Place) -> bool:
-    gang = trial.layout.gang
-    if gang.shaped or not unlike(gang):
-        return False
-    nodes = [place] if isinstance(place, NodeState) else sorted(place.nodes(), key=_rank)
-    return trial.layout.exhaustive.place(
-        lambda demand: (
-            node
-            for node in nodes
-            if node.kind in trial.kinds[gang.demands.index(demand)]
-            and node_room(node, demand, gang.team)
-        ),
-        distinct=trial.distinct,
+def _holds_in_other_order(trial: Trial, place: Place | None) -> bool:
+    return unlike(trial.layout.gang) and (
+        _holds_in_orders(trial, place) or _holds_exactly(trial, place)
     )
+
+
+def _holds_in_orders(trial: Trial, place: Place | None) -> bool:
+    """Whole sets in turn: for those with a shape, which a search finds harder to keep."""
+    layout = trial.layout
+    return layout.gang.shaped and any(_holds_in(trial, place, order) for order in layout.orders)
+
+
+def _holds_exactly(trial: Trial, place: Place | None) -> bool:
+    return trial.layout.exhaustive.place(
+        lambda demand: _nodes(trial, demand, place), distinct=trial.distinct
+    )
+
+
+def _holds_in(trial: Trial, place: Place | None, order: Order) -> bool:
+    statement = trial.layout.statement
+    if _fill(trial, place, order):
+        return True
+    trial.layout.orders.spend(len(statement.pods))
+    statement.rollback()
+    return False
+
+
+def _nodes(trial: Trial, demand: PodDemand, place: Place | None) -> Iterator[NodeState]:
+    """Those in `place` that have room for a pod; do not change the cluster meanwhile."""
+    gang = trial.layout.gang
+    kinds = trial.kinds[gang.demands.index(demand)]
+    if place is None:
+        return candidates(kinds, demand, gang.team)
+    inside = [place] if isinstance(place, NodeState) else sorted(place.nodes(), key=_rank)
+    return (node for node in inside if node.kind in kinds and node_room(node, demand, gang.team))
 
 
 def _rank(node: NodeState) -> int:
