@@ -53,6 +53,7 @@ def places(trial: Trial, level: Level) -> list[Place]:
     needs = needed(trial, level)
     scarcest, pods = min(needs, key=lambda need: need[0].count_at_least(level, need[1]))
     places_max = PLACES_BY_DEVICES_MAX if layout.by_devices else PLACES_MAX
+    needs += gpus_together(trial)
     found = [
         place
         for _, _, place in scarcest.at_least(level, pods, places_max)
@@ -70,6 +71,18 @@ def needed(trial: Trial, level: Level) -> list[tuple[RoomIndex, int]]:
     return [
         (index_of(trial, demand, kinds), pods) for demand, pods, kinds in _shapes(trial, level)
     ]
+
+
+def gpus_together(trial: Trial) -> list[tuple[RoomIndex, int]]:
+    """The whole GPUs of unlike pods, as so many pods with one: where fewer are no order helps."""
+    demands = trial.layout.gang.demands
+    wholes = [at for at, demand in enumerate(demands) if demand.gpus]
+    alike = len({demands[at].shape for at in wholes}) <= 1
+    if trial.distinct or alike:
+        return []
+    each = replace(demands[wholes[0]], gpus=1, cpu_milli=0, memory_mib=0, aligned=False, slices=())
+    gpus = sum(demands[at].gpus * demands[at].count for at in wholes)
+    return [(index_of(trial, each, trial.kinds[wholes[0]]), gpus)]
 
 
 def together(gang: Gang) -> PodDemand:

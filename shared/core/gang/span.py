@@ -20,7 +20,7 @@ from shared.core.gang.apart import most_apart, taken
 from shared.core.gang.exact import unlike
 from shared.core.gang.fill import Fill, Layout
 from shared.core.gang.orders import Order
-from shared.core.gang.places import Trial, needed, places, together
+from shared.core.gang.places import Trial, gpus_together, needed, places, together
 from shared.core.gang.ranks import slices_hold
 from shared.core.model import Level, Spread
 from shared.core.node_state import NodeState
@@ -52,10 +52,10 @@ def in_fleet(layout: Layout) -> bool:
 
 
 def _each_set_fits(trial: Trial) -> bool:
-    """Whether every set would find room without the others; else no order can help."""
+    """Whether every set would find room alone, and all their GPUs; else no order can help."""
     return unlike(trial.layout.gang) and all(
         sum(room for room, _, _ in index.tops()) >= pods
-        for index, pods in needed(trial, Level.ZONE)
+        for index, pods in (*needed(trial, Level.ZONE), *gpus_together(trial))
     )
 
 

@@ -80,11 +80,12 @@ def test_slices_of_one_set_leave_the_rack_that_those_of_another_need(spread: Spr
 
 
 def test_slices_that_fit_in_no_way_leave_nothing() -> None:
-    two, three = sliced(pods(whole(8), 2, name="a")), sliced(pods(whole(8), 3, name="b"))
+    two = sliced(pods(whole(8), 2, name="a", cpu_milli=20_000))
+    three = sliced(pods(whole(8), 3, name="b", cpu_milli=20_000))
     fleet = cluster(*racks(3, 2))
     before = fleet.digest()
 
-    refused(fleet, workload(two, three, pods(whole(1), name="c")))
+    refused(fleet, workload(two, three, pods(name="c", cpu_milli=90_000)))
 
     assert fleet.digest() == before
 
@@ -165,3 +166,14 @@ def test_a_leader_that_is_searched_for_takes_the_nearest_node_that_is_left() -> 
     answer = placed(fleet, workload(sliced(small), large, leader))
 
     assert where(answer) == ["more", "more", "less", "less", "more", "beside"]
+
+
+@pytest.mark.parametrize("topology", [TopologyRequest(), IN_RACK])
+def test_no_order_is_tried_where_there_are_not_gpus_enough_for_all_sets(
+    topology: TopologyRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(OtherOrders, "__iter__", lambda _: pytest.fail("another was tried"))
+    monkeypatch.setattr(Exhaustive, "place", lambda *_, **__: pytest.fail("a search was begun"))
+    leader, workers = leading(pods(whole(1), name="leader")), pods(whole(8), 2, name="w")
+
+    refused(cluster(*racks(2)), workload(leader, workers, topology=topology))
