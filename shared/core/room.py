@@ -45,6 +45,8 @@ class RoomIndex:
         self._team = team
         self._distinct = distinct
         self._seen: int | None = None
+        self._shut: frozenset[NodeState] = frozenset()
+        """Nodes that count as full."""
         self._units = _Units(demand.slices)
         self._raw: dict[Domain, int]
         """Room of the parts of a domain; what it can hold itself is a multiple of its slices."""
@@ -56,14 +58,15 @@ class RoomIndex:
         self._by_level: dict[Level, list[Ranked]]
         self._forget()
 
-    def follow(self, cluster: Cluster) -> None:
-        """Take in what changed since the last call."""
+    def follow(self, cluster: Cluster, shut: frozenset[NodeState] = frozenset()) -> None:
+        """Take in what changed since the last call; now nodes in `shut` count as full."""
         behind = self._behind(cluster)
+        changed, self._shut = self._shut ^ shut, shut
         if behind is None:
             self._forget()
             self._build(cluster)
         else:
-            for node in behind:
+            for node in behind | dict.fromkeys(changed):
                 self._update(node)
         self._seen = cluster.changes_before + len(cluster.changes)
 
@@ -92,6 +95,10 @@ class RoomIndex:
         """The place of `level` with most room."""
         ranked = self._by_level[level]
         return ranked[-1] if ranked else None
+
+    def roomiest(self, level: Level, places_max: int) -> list[Ranked]:
+        """The places of `level` with most room, the one with most first."""
+        return self._by_level[level][: -places_max - 1 : -1]
 
     def children(self, domain: Domain) -> list[Ranked]:
         """Parts of `domain` with any room, in order of room."""
@@ -181,7 +188,7 @@ class RoomIndex:
             insort(ranked, (after, place.rank, place))
 
     def _node_room(self, node: NodeState) -> int:
-        if node.kind not in self._kinds:
+        if node.kind not in self._kinds or node in self._shut:
             return 0
         room = min(node_room(node, self._demand, self._team), 1 if self._distinct else ROOM_MAX)
         return self._units.rounded(node, room) if self._demand.slices else room
@@ -210,9 +217,18 @@ class _Units:
 
 
 def room_index(
-    cluster: Cluster, kinds: tuple[Kind, ...], demand: PodDemand, team: str, *, distinct: bool
+    cluster: Cluster,
+    kinds: tuple[Kind, ...],
+    demand: PodDemand,
+    team: str,
+    *,
+    distinct: bool,
+    shut: frozenset[NodeState] = frozenset(),
 ) -> RoomIndex:
-    """The index for pods like `demand` on `kinds`, up to date."""
+    """The index for pods like `demand` on `kinds`, up to date, nodes in `shut` taken for full.
+
+    It is the caller's until the next call for the same shape.
+    """
     owner = team if demand.milli else ""
     key: Hashable = (frozenset(kinds), demand.shape, owner, distinct)
     index = cluster.rooms.pop(key, None)
@@ -221,5 +237,5 @@ def room_index(
         if len(cluster.rooms) >= INDEXES_MAX:
             del cluster.rooms[next(iter(cluster.rooms))]
     cluster.rooms[key] = index
-    index.follow(cluster)
+    index.follow(cluster, shut)
     return index

@@ -2,11 +2,13 @@
 
 Pods of one shape never get in each other's way: whatever order they are placed in, as many find
 room. Unlike pods may (a small one on the only node where the large one fits), and then the
-greedy order can fail where another would not. Nothing is tried twice: of nodes in the same
+greedy order can fail where another would not. That holds for leaders and for slices as well: a
+slice goes on in its domain or not at all, and a leader takes the nearest node that is left to it,
+so what is found keeps to the rules of ADR 17. Nothing is tried twice: of nodes in the same
 condition one stands for all, and so of sets of positions that leave the same behind; and nothing
 is tried after which a set that is still to come lacks room. So the search is complete while its
-budget and its list of nodes last, which is always on small clusters and rarely matters on large
-ones.
+budget and its list of nodes last: nearly always on small clusters, and on large ones it rarely
+matters.
 """
 
 from __future__ import annotations
@@ -18,15 +20,19 @@ from typing import Final
 
 from shared.core.demand import Gang, PodDemand
 from shared.core.devices import instance_share, node_room, share_of, shares_on, takes_share
+from shared.core.gang.ranks import domain_at
 from shared.core.mig.table import Profile
 from shared.core.model import GpuShare
 from shared.core.node_state import NodeState
 from shared.core.statement import Statement
+from shared.core.topology import LEVELS, span_of
 
 CHARGES_MAX: Final = 200
 """Pods charged in all before giving up: a few milliseconds."""
 NODES_MAX: Final = 12
-"""Nodes tried for each pod set."""
+"""Nodes tried for each pod set ..."""
+SORTED_MAX: Final = 64
+"""... which for slices are the first of so many in the order of the fabric."""
 OPTIONS_MAX: Final = 64
 """Sets of positions tried for one pod with several MIG instances."""
 
@@ -49,13 +55,22 @@ class Exhaustive:
         self._charges = CHARGES_MAX
         profiles = {demand.profile for demand in gang.demands if demand.profile}
         self._positions_matter = len(profiles) > 1
+        self._sliced = any(demand.slices for demand in gang.demands)
         self._nodes: list[list[NodeState]] = []
 
     def place(self, nodes_for: NodesFor, *, distinct: bool) -> bool:
         """Charge the whole gang on the nodes given; or nothing, and False."""
-        self._nodes = [list(islice(nodes_for(demand), NODES_MAX)) for demand in self._gang.demands]
+        if not self._charges:
+            return False
+        self._nodes = [self._listed(nodes_for(demand)) for demand in self._gang.demands]
         pods = [at for at, demand in enumerate(self._gang.demands) for _ in range(demand.count)]
         return self._next(pods, 0, 0, set() if distinct else None)
+
+    def _listed(self, nodes: Iterable[NodeState]) -> list[NodeState]:
+        """Those that are tried; domain by domain if slices must lie whole in domains."""
+        if not self._sliced:
+            return list(islice(nodes, NODES_MAX))
+        return sorted(islice(nodes, SORTED_MAX), key=_in_fabric)[:NODES_MAX]
 
     def _next(self, pods: list[int], pod: int, first: int, used: set[str] | None) -> bool:
         """Place pods from `pod` on; equal pods go to nodes in order, from `first`."""
@@ -64,10 +79,12 @@ class Exhaustive:
         demand = self._gang.demands[pods[pod]]
         last_of_set = pod + 1 == len(pods) or pods[pod + 1] != pods[pod]
         tried: set[Hashable] = set()
-        for at, node in enumerate(self._nodes[pods[pod]]):
+        for at, node in self._in_turn(pods[pod]):
             if at < first or (used is not None and node.name in used):
                 continue
-            condition = _condition(node)
+            if self._breaks_a_slice(demand, pod - pods.index(pods[pod]), node):
+                continue
+            condition = (_condition(node), node.domain if self._sliced else None)
             if condition in tried:
                 continue
             tried.add(condition)
@@ -84,6 +101,31 @@ class Exhaustive:
                     return True
                 self._statement.rollback(checkpoint)
         return False
+
+    def _in_turn(self, each: int) -> Iterable[tuple[int, NodeState]]:
+        """The nodes of a set with their numbers; for a leader those near the others first."""
+        numbered = enumerate(self._nodes[each])
+        if not self._gang.demands[each].leader:
+            return numbered
+        placed = dict.fromkeys(node for _, node, _ in self._statement.pods)
+
+        def distance(numbered: tuple[int, NodeState]) -> int:
+            spans = (span_of((numbered[1], other)) for other in placed)
+            return min(LEVELS.index(span) if span else len(LEVELS) for span in spans)
+
+        return sorted(numbered, key=distance)
+
+    def _breaks_a_slice(self, demand: PodDemand, before: int, node: NodeState) -> bool:
+        """Whether a slice that pods of the set have begun would go on outside its domain.
+
+        Pods of a set go to nodes in the order of the fabric, and so do their ranks.
+        """
+        return any(
+            before % each.pods
+            and domain_at(node, each.level)
+            is not domain_at(self._statement.pods[-1][1], each.level)
+            for each in demand.slices
+        )
 
     def _others_have_room(self, pods: list[int], pod: int, used: set[str] | None) -> bool:
         """Whether each set with pods from `pod` on has room for them, if it were alone."""
@@ -159,6 +201,11 @@ def _unlike_states(choices: Iterable[tuple[States, States]]) -> Iterator[tuple[S
         if left not in seen:
             seen.add(left)
             yield choice
+
+
+def _in_fabric(node: NodeState) -> tuple[tuple[str, ...], int]:
+    """Sort key: what lies in one domain comes together."""
+    return (node.domain.path if node.domain else (), node.rank)
 
 
 def _condition(node: NodeState) -> Hashable:

@@ -17,6 +17,7 @@ from shared.core.demand import Gang, PodDemand
 from shared.core.devices import node_room, shares_on
 from shared.core.feasibility import Tiers
 from shared.core.gang.exact import Exhaustive
+from shared.core.gang.orders import OtherOrders
 from shared.core.kind import Kind
 from shared.core.model import Level
 from shared.core.node_state import NodeState
@@ -39,12 +40,30 @@ class Layout:
     statement: Statement
     exhaustive: Exhaustive
     flavor: str
+    orders: OtherOrders
     by_devices: bool = False
     """Whether room is counted by devices alone: never less than the exact room."""
+
+    @classmethod
+    def of(
+        cls,
+        cluster: Cluster,
+        gang: Gang,
+        tiers: tuple[Tiers, ...],
+        statement: Statement,
+        flavor: str,
+    ) -> Layout:
+        """One with which nothing was tried yet."""
+        exhaustive, orders = Exhaustive(gang, statement), OtherOrders(gang)
+        return cls(cluster, gang, tiers, statement, exhaustive, flavor, orders)
 
     def counted(self, demand: PodDemand) -> PodDemand:
         """The demand whose room is counted for `demand`."""
         return replace(demand, cpu_milli=0, memory_mib=0) if self.by_devices else demand
+
+    def nodes(self) -> list[NodeState]:
+        """The node of each pod that was charged."""
+        return [node for _, node, _ in self.statement.pods]
 
     def kinds(self, demand: PodDemand) -> tuple[Kind, ...]:
         """All kinds on which a pod of `demand` may run."""
@@ -61,6 +80,7 @@ class Fill:
         kinds: tuple[Kind, ...],
         used: set[NodeState] | None,
     ) -> None:
+        self._layout = layout
         self._demand = demand
         self._team = layout.gang.team
         self._statement = layout.statement
@@ -70,6 +90,12 @@ class Fill:
         self._counted = layout.counted(demand)
         self._index: RoomIndex | None = None
         self._blocks_matter = any(each.level in _WIDE for each in demand.slices)
+
+    def put(self, pods: int, place: Part | None) -> int:
+        """Charge up to `pods` pods in `place` or anywhere, a leader beside the others."""
+        if self._demand.leader:
+            return self.beside(self._layout.nodes(), place)
+        return self.anywhere(pods) if place is None else self.into(place, pods)
 
     def into(self, place: Domain | NodeState, pods: int) -> int:
         """Charge up to `pods` pods in `place`; how many found room."""
@@ -112,6 +138,9 @@ class Fill:
         return sorted(racks)
 
     def _into_node(self, node: NodeState, pods: int) -> int:
+        # Not every node comes from an index: where others of the gang lie it need not be allowed.
+        if node.kind not in self._kinds:
+            return 0
         room = min(node_room(node, self._demand, self._team), pods)
         if self._used is not None:
             room = min(room, int(node not in self._used))
@@ -130,6 +159,7 @@ class Fill:
                 self._counted,
                 self._team,
                 distinct=self._used is not None,
+                shut=frozenset(self._used or ()),
             )
         return self._index
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from shared.core.cluster import Cluster
 from shared.core.demand import PodDemand, gang_of
 from shared.core.feasibility import permitted
-from shared.core.gang.exact import Exhaustive
+from shared.core.gang.apart import taken
 from shared.core.gang.fill import Fill, Layout, is_in, outward
 from shared.core.gang.ranks import domain_at, ranked
 from shared.core.kind import Kind
@@ -36,9 +38,9 @@ def grow(cluster: Cluster, request: PlacementRequest, placement: Placement) -> P
         missing = min(demand.count - have[demand.pod_set], _affordable(demand, left))
         if missing >= demand.unit:
             kinds = sum(permitted(cluster, gang, demand, flavor), ())
-            layout = Layout(cluster, gang, (), statement, Exhaustive(gang, statement), flavor)
+            layout = Layout.of(cluster, gang, (), statement, flavor)
             nodes = [cluster.nodes[pod.node] for pod in placement.pods]
-            _add(layout, demand, kinds, nodes, missing // demand.unit * demand.unit)
+            _Growth(layout, demand, kinds, nodes).add(missing // demand.unit * demand.unit)
     charge = statement.charge_sum()
     if not statement.pods or not charge.fits_in(headroom):
         statement.rollback()
@@ -53,24 +55,47 @@ def grow(cluster: Cluster, request: PlacementRequest, placement: Placement) -> P
     )
 
 
-def _add(
-    layout: Layout,
-    demand: PodDemand,
-    kinds: tuple[Kind, ...],
-    nodes: list[NodeState],
-    missing: int,
-) -> None:
-    apart = layout.gang.spread is Spread.REQUIRED
-    used = {*nodes, *(node for _, node, _ in layout.statement.pods)} if apart else None
-    required = layout.gang.topology.required
-    within = None if required is None else domain_at(nodes[0], required)
-    for part in outward(nodes):
-        if not missing or (within is not None and not is_in(part, within)):
-            break
-        if _holds_slices(part, demand):
-            missing -= Fill(layout, demand, kinds, used).into(part, missing)
-    if missing and within is None:
-        Fill(layout, demand, kinds, used).anywhere(missing)
+@dataclass(frozen=True, slots=True)
+class _Growth:
+    """Pods of one set that join those on `nodes`."""
+
+    layout: Layout
+    demand: PodDemand
+    kinds: tuple[Kind, ...]
+    nodes: list[NodeState]
+
+    def add(self, missing: int) -> None:
+        """As many of those missing as there is room for."""
+        for passed_over in self._passed_over():
+            missing -= self._outward(missing, passed_over)
+            if not missing:
+                return
+
+    def _passed_over(self) -> Iterable[set[NodeState] | None]:
+        spread = self.layout.gang.spread
+        if spread is Spread.PREFERRED:
+            return taken(self._held)
+        return ({*self._held()} if spread is Spread.REQUIRED else None,)
+
+    def _held(self) -> list[NodeState]:
+        return [*self.nodes, *self.layout.nodes()]
+
+    def _outward(self, missing: int, passed_over: set[NodeState] | None) -> int:
+        """From the nodes of the gang outwards; how many found room."""
+        required, added = self.layout.gang.topology.required, 0
+        within = None if required is None else domain_at(self.nodes[0], required)
+        for part in outward(self.nodes):
+            if added == missing or (within is not None and not is_in(part, within)):
+                break
+            if _holds_slices(part, self.demand):
+                added += self._fill(passed_over).into(part, missing - added)
+        if added < missing and within is None:
+            added += self._fill(passed_over).anywhere(missing - added)
+        return added
+
+    def _fill(self, passed_over: set[NodeState] | None) -> Fill:
+        """A new one for each part: what went before is counted."""
+        return Fill(self.layout, self.demand, self.kinds, passed_over)
 
 
 def _holds_slices(part: Place, demand: PodDemand) -> bool:

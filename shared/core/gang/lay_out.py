@@ -2,8 +2,10 @@
 
 Where the fabric matters, spans are tried from one node upwards (span.py) in the places of each
 level that come in question (places.py), and filled part by part (fill.py). Where it does not, or
-is only preferred, each pod goes to its best place (anywhere.py). Pods of different shapes, which
-may get in each other's way, are tried in other orders in the end (exact.py).
+is only preferred, each pod goes to its best place (anywhere.py). Pods that would rather be apart
+lie on as many nodes as can be (apart.py). Pods of different shapes, which may get in each other's
+way, are tried in other orders in the end: whole sets where there are slices or a leader
+(orders.py), then pod by pod (exact.py).
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ from shared.core.cluster import Cluster
 from shared.core.demand import Gang
 from shared.core.feasibility import Tiers
 from shared.core.gang.anywhere import anywhere
-from shared.core.gang.exact import Exhaustive
 from shared.core.gang.fill import Layout
 from shared.core.gang.span import in_fleet, in_smallest_span
 from shared.core.statement import Statement
@@ -22,7 +23,7 @@ def lay_out(
     cluster: Cluster, gang: Gang, tiers: tuple[Tiers, ...], statement: Statement, flavor: str
 ) -> bool:
     """Charge the whole gang through `statement`; or nothing, and False."""
-    layout = Layout(cluster, gang, tiers, statement, Exhaustive(gang, statement), flavor)
+    layout = Layout.of(cluster, gang, tiers, statement, flavor)
     if not gang.constrained:
         return anywhere(layout)
     if in_smallest_span(layout):

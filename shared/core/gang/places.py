@@ -14,7 +14,7 @@ from typing import Final
 from shared.core.demand import Gang, PodDemand
 from shared.core.gang.fill import Layout
 from shared.core.kind import Kind
-from shared.core.model import Level
+from shared.core.model import Level, Spread
 from shared.core.room import Place, RoomIndex, room_index
 from shared.core.topology import Domain
 
@@ -33,8 +33,13 @@ class Trial:
     layout: Layout
     kinds: tuple[tuple[Kind, ...], ...]
     """On which each pod set may run."""
-    distinct: bool
-    """Whether each pod has a node of its own."""
+    spread: Spread
+    """How far apart the pods are, whatever the gang would take."""
+
+    @property
+    def distinct(self) -> bool:
+        """Whether each pod has a node of its own."""
+        return self.spread is Spread.REQUIRED
 
     @property
     def common_kinds(self) -> tuple[Kind, ...]:
@@ -45,9 +50,10 @@ class Trial:
 def places(trial: Trial, level: Level) -> list[Place]:
     """Places of `level` where each shape of pod finds room if it were alone, tightest first."""
     layout = trial.layout
-    needs = [(_index(trial, demand, kinds), pods) for demand, pods, kinds in _shapes(trial, level)]
+    needs = needed(trial, level)
     scarcest, pods = min(needs, key=lambda need: need[0].count_at_least(level, need[1]))
     places_max = PLACES_BY_DEVICES_MAX if layout.by_devices else PLACES_MAX
+    needs += gpus_together(trial)
     found = [
         place
         for _, _, place in scarcest.at_least(level, pods, places_max)
@@ -58,6 +64,25 @@ def places(trial: Trial, level: Level) -> list[Place]:
             found[:COMPARED_MAX], key=lambda place: _parts(scarcest, place, pods)
         )
     return found
+
+
+def needed(trial: Trial, level: Level) -> list[tuple[RoomIndex, int]]:
+    """By shape of pod, the index of its room and how many pods there are of it."""
+    return [
+        (index_of(trial, demand, kinds), pods) for demand, pods, kinds in _shapes(trial, level)
+    ]
+
+
+def gpus_together(trial: Trial) -> list[tuple[RoomIndex, int]]:
+    """The whole GPUs of unlike pods, as so many pods with one: where fewer are no order helps."""
+    demands = trial.layout.gang.demands
+    wholes = [at for at, demand in enumerate(demands) if demand.gpus]
+    alike = len({demands[at].shape for at in wholes}) <= 1
+    if trial.distinct or alike:
+        return []
+    each = replace(demands[wholes[0]], gpus=1, cpu_milli=0, memory_mib=0, aligned=False, slices=())
+    gpus = sum(demands[at].gpus * demands[at].count for at in wholes)
+    return [(index_of(trial, each, trial.kinds[wholes[0]]), gpus)]
 
 
 def together(gang: Gang) -> PodDemand:
@@ -88,7 +113,8 @@ def _shapes(trial: Trial, level: Level) -> Iterator[tuple[PodDemand, int, tuple[
         yield together(gang), 1, trial.common_kinds
 
 
-def _index(trial: Trial, demand: PodDemand, kinds: tuple[Kind, ...]) -> RoomIndex:
+def index_of(trial: Trial, demand: PodDemand, kinds: tuple[Kind, ...]) -> RoomIndex:
+    """Where there is room for pods like `demand`, alone."""
     layout, counted = trial.layout, trial.layout.counted(demand)
     return room_index(layout.cluster, kinds, counted, layout.gang.team, distinct=trial.distinct)
 

@@ -2,53 +2,81 @@
 
 At each level the places that come in question (places.py) are filled one after the other until
 one holds the gang; inside, as few parts as can be are touched (fill.py).
+Pods that would rather be apart are tried on nodes of their own at every level first, then on as
+many nodes as any place that is allowed has for them (apart.py), then as if they had said nothing.
 Room is first counted by devices alone, for which few indexes serve all shapes; only when CPU or
 memory got in the way is it counted exactly for the shape.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
+from shared.core.demand import PodDemand
 from shared.core.devices import node_room
+from shared.core.gang.apart import most_apart, taken
 from shared.core.gang.exact import unlike
 from shared.core.gang.fill import Fill, Layout
-from shared.core.gang.places import Trial, places, together
+from shared.core.gang.orders import Order
+from shared.core.gang.places import Trial, gpus_together, needed, places, together
 from shared.core.gang.ranks import slices_hold
 from shared.core.model import Level, Spread
 from shared.core.node_state import NodeState
 from shared.core.room import Place
-from shared.core.search import find
+from shared.core.search import candidates, find
 from shared.core.topology import levels_to_try
 
-_DISTINCT: Final[Mapping[Spread, tuple[bool, ...]]] = {
-    Spread.NONE: (False,),
-    Spread.PREFERRED: (True, False),
-    Spread.REQUIRED: (True,),
+_SPREADS: Final[Mapping[Spread, tuple[Spread, ...]]] = {
+    Spread.NONE: (Spread.NONE,),
+    Spread.PREFERRED: (Spread.REQUIRED, Spread.PREFERRED, Spread.NONE),
+    Spread.REQUIRED: (Spread.REQUIRED,),
 }
-"""Whether each pod has a node of its own, in the order in which it is tried."""
+"""How far apart the pods are, in the order in which it is tried."""
 
 
 def in_smallest_span(layout: Layout) -> bool:
     """Charge the whole gang in one place, the preferred products alone first; or nothing."""
-    for distinct in _DISTINCT[layout.gang.spread]:
-        for tier_count in range(1, max(map(len, layout.tiers)) + 1):
-            kinds = tuple(sum(tiers[:tier_count], ()) for tiers in layout.tiers)
-            trial = Trial(layout, kinds, distinct)
-            for level in levels_to_try(layout.gang.topology.required):
-                if _at_level(trial, level):
-                    return True
-    return False
+    return any(
+        _on_most_nodes(layout) if spread is Spread.PREFERRED else _nearest(layout, spread)
+        for spread in _SPREADS[layout.gang.spread]
+    )
 
 
 def in_fleet(layout: Layout) -> bool:
     """Pods that ask for places near each other, in no domain that holds them all."""
-    kinds = tuple(sum(tiers, ()) for tiers in layout.tiers)
-    return any(
-        _holds(Trial(layout, kinds, distinct), None) for distinct in _DISTINCT[layout.gang.spread]
+    apart = layout.gang.spread is Spread.REQUIRED
+    trial = _trial(layout, Spread.REQUIRED if apart else Spread.NONE)
+    return _holds(trial, None) or (_each_set_fits(trial) and _holds_in_other_order(trial, None))
+
+
+def _each_set_fits(trial: Trial) -> bool:
+    """Whether every set would find room alone, and all their GPUs; else no order can help."""
+    return unlike(trial.layout.gang) and all(
+        sum(room for room, _, _ in index.tops()) >= pods
+        for index, pods in (*needed(trial, Level.ZONE), *gpus_together(trial))
     )
+
+
+def _nearest(layout: Layout, spread: Spread) -> bool:
+    return any(
+        _at_level(_trial(layout, spread, tier_count), level)
+        for tier_count in range(1, max(map(len, layout.tiers)) + 1)
+        for level in levels_to_try(layout.gang.topology.required)
+    )
+
+
+def _on_most_nodes(layout: Layout) -> bool:
+    """Other products are no reason to share a node: all tiers at once."""
+    trial = _trial(layout, Spread.PREFERRED)
+    return any(_holds(trial, place) for place in most_apart(trial))
+
+
+def _trial(layout: Layout, spread: Spread, tier_count: int | None = None) -> Trial:
+    """With the first tiers of kinds, or all of them."""
+    kinds = tuple(sum(tiers[:tier_count], ()) for tiers in layout.tiers)
+    return Trial(layout, kinds, spread)
 
 
 def _at_level(trial: Trial, level: Level) -> bool:
@@ -60,7 +88,7 @@ def _at_level(trial: Trial, level: Level) -> bool:
             return _on_one_node(trial)
     # Slices are whole only where room is exact.
     if all(demand.wants_gpu and not demand.slices for demand in demands):
-        by_devices = Trial(replace(trial.layout, by_devices=True), trial.kinds, trial.distinct)
+        by_devices = replace(trial, layout=replace(trial.layout, by_devices=True))
         found = places(by_devices, level)
         if not found:
             return False
@@ -81,42 +109,63 @@ def _on_one_node(trial: Trial) -> bool:
 
 def _holds(trial: Trial, place: Place | None) -> bool:
     """Charge the whole gang in `place`, or anywhere in the fleet; or nothing, and False."""
-    if _fill(trial, place):
+    if _fill(trial, place, range(len(trial.kinds))):
         return True
     trial.layout.statement.rollback()
     return False
 
 
-def _fill(trial: Trial, place: Place | None) -> bool:
+def _fill(trial: Trial, place: Place | None, order: Iterable[int]) -> bool:
     layout = trial.layout
     used: set[NodeState] | None = set() if trial.distinct else None
-    for demand, allowed in zip(layout.gang.demands, trial.kinds, strict=True):
-        fill = Fill(layout, demand, allowed, used)
-        if demand.leader:
-            placed = fill.beside([node for _, node, _ in layout.statement.pods], place)
-        elif place is None:
-            placed = fill.anywhere(demand.count)
-        else:
-            placed = fill.into(place, demand.count)
-        if placed < demand.count:
+    for at in order:
+        demand = layout.gang.demands[at]
+        left = demand.count
+        passed_over = taken(layout.nodes) if trial.spread is Spread.PREFERRED else (used,)
+        for nodes in passed_over:
+            left -= Fill(layout, demand, trial.kinds[at], nodes).put(left, place)
+            if not left:
+                break
+        if left:
             return False
     return not layout.gang.shaped or slices_hold(layout.statement.pods)
 
 
-def _holds_in_other_order(trial: Trial, place: Place) -> bool:
-    gang = trial.layout.gang
-    if gang.shaped or not unlike(gang):
-        return False
-    nodes = [place] if isinstance(place, NodeState) else sorted(place.nodes(), key=_rank)
-    return trial.layout.exhaustive.place(
-        lambda demand: (
-            node
-            for node in nodes
-            if node.kind in trial.kinds[gang.demands.index(demand)]
-            and node_room(node, demand, gang.team)
-        ),
-        distinct=trial.distinct,
+def _holds_in_other_order(trial: Trial, place: Place | None) -> bool:
+    return unlike(trial.layout.gang) and (
+        _holds_in_orders(trial, place) or _holds_exactly(trial, place)
     )
+
+
+def _holds_in_orders(trial: Trial, place: Place | None) -> bool:
+    """Whole sets in turn: for those with a shape, which a search finds harder to keep."""
+    layout = trial.layout
+    return layout.gang.shaped and any(_holds_in(trial, place, order) for order in layout.orders)
+
+
+def _holds_exactly(trial: Trial, place: Place | None) -> bool:
+    return trial.layout.exhaustive.place(
+        lambda demand: _nodes(trial, demand, place), distinct=trial.distinct
+    )
+
+
+def _holds_in(trial: Trial, place: Place | None, order: Order) -> bool:
+    statement = trial.layout.statement
+    if _fill(trial, place, order):
+        return True
+    trial.layout.orders.spend(len(statement.pods))
+    statement.rollback()
+    return False
+
+
+def _nodes(trial: Trial, demand: PodDemand, place: Place | None) -> Iterator[NodeState]:
+    """Those in `place` that have room for a pod; do not change the cluster meanwhile."""
+    gang = trial.layout.gang
+    kinds = trial.kinds[gang.demands.index(demand)]
+    if place is None:
+        return candidates(kinds, demand, gang.team)
+    inside = [place] if isinstance(place, NodeState) else sorted(place.nodes(), key=_rank)
+    return (node for node in inside if node.kind in kinds and node_room(node, demand, gang.team))
 
 
 def _rank(node: NodeState) -> int:

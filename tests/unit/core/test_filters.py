@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from shared.core.feasibility import PLANS_MAX, version
-from shared.core.model import GpuChoice, GpuRequest, Placement
-from shared.core.placement import place
+from shared.core.model import GpuChoice, GpuRequest, Node, Placement, PodRole
+from shared.core.placement import grow, place
+from shared.core.shunning import SHUNNED
+from shared.core.value import replace
 from tests.support.placing import (
     cluster,
     node,
@@ -88,3 +90,67 @@ def test_answers_of_filters_are_kept_within_a_bound() -> None:
         refused(fleet, workload(pods(), choice=GpuChoice(node_pool=f"p{number}")))
 
     assert len(fleet.plans) <= PLANS_MAX
+
+
+@pytest.mark.parametrize(
+    ("near", "choice"),
+    [
+        (node("near", gpus=4, product="A100"), GpuChoice(products=("H100",))),
+        (node("near", gpus=4, cuda="12.2"), GpuChoice(cuda="12.4")),
+        (node("near", gpus=4, driver="535.1"), GpuChoice(min_driver="540")),
+    ],
+)
+def test_a_leader_leaves_its_workers_where_their_node_is_forbidden_to_it(
+    near: Node, choice: GpuChoice
+) -> None:
+    far = node("far", gpus=1, product="H100", cuda="12.4", driver="550.2", cpu_milli=1000)
+    leader = replace(pods(whole(1), name="leader"), role=PodRole.LEADER)
+    workers = pods(count=2, name="w", cpu_milli=8000)
+
+    answer = placed(cluster(near, far), workload(leader, workers, choice=choice))
+
+    assert where(answer) == ["far", "near", "near"]
+
+
+def test_a_leader_without_gpus_keeps_off_nodes_that_are_for_gpus_alone() -> None:
+    tainted = node("g", taints=("nvidia.com/gpu=present:NoSchedule",))
+    leader = replace(pods(name="leader", cpu_milli=1000), role=PodRole.LEADER)
+    asked = workload(leader, pods(whole(4), 2, name="w"))
+
+    answer = placed(cluster(tainted, node("c", gpus=0, product="")), asked)
+
+    assert where(answer) == ["c", "g", "g"]
+
+
+def test_a_set_does_not_grow_where_only_other_sets_of_its_gang_may_lie() -> None:
+    fleet = cluster(
+        node("old", gpus=4, product="V100"),
+        node("new", gpus=1, product="H100", cpu_milli=1000),
+    )
+    elastic = replace(pods(whole(1), 3, name="g"), min_count=1)
+    asked = workload(pods(name="c", cpu_milli=8000), elastic, choice=GpuChoice(products=("H100",)))
+    running = placed(fleet, asked)
+    assert where(running) == ["old", "new"]
+
+    assert grow(fleet, request(asked), running) is None
+
+    fleet.put_node(node("later", gpus=1, product="H100"))
+    added = grow(fleet, request(asked), running)
+    assert added is not None
+    assert where(added) == ["later"]
+
+
+@pytest.mark.parametrize("reason", ["taint", "shunned", "promised"])
+def test_a_gang_does_not_grow_on_its_own_node_once_that_is_closed_to_it(reason: str) -> None:
+    fleet = cluster(node("n", gpus=1))
+    asked = workload(replace(pods(whole(1), 4), min_count=1))
+    running = placed(fleet, asked)
+    closed = {"taint": ("away:NoSchedule",), "shunned": (SHUNNED,), "promised": ()}
+    fleet.put_node(node("n", gpus=4, taints=closed[reason]))
+    fleet.pin("n", 7 if reason == "promised" else 0)
+
+    assert grow(fleet, request(asked), running) is None
+
+    fleet.pin("n", 0)
+    fleet.put_node(node("n", gpus=4))
+    assert grow(fleet, request(asked), running) is not None

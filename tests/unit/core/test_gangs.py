@@ -8,9 +8,11 @@ from shared.core.decision import Reason
 from shared.core.model import (
     Level,
     PodRole,
+    PodSet,
     Slice,
     Spread,
     TopologyRequest,
+    Workload,
 )
 from shared.core.placement import request_class
 from shared.core.value import replace
@@ -27,6 +29,10 @@ from tests.support.placing import (
 )
 
 IN_RACKS = (Slice(pods=4, level=Level.RACK),)
+
+
+def replace_sets(asked: Workload, *sets: PodSet) -> Workload:
+    return replace(asked, spec=replace(asked.spec, pod_sets=sets))
 
 
 def sliced(count: int, slices: tuple[Slice, ...] = IN_RACKS, min_count: int | None = None):
@@ -76,6 +82,32 @@ def test_slices_that_need_a_node_each_to_themselves_respect_spread() -> None:
 
     assert len({pod.node for pod in placed(cluster(*racks(3, 4)), asked).pods}) == 4
     assert refused(cluster(*racks(3, 3)), asked).reason is Reason.TOPOLOGY
+
+
+def test_equal_sets_apart_find_the_blocks_that_the_others_left() -> None:
+    one_in_each_block = [node(f"n{at}", zone="z", block=f"b{at}", rack="r") for at in range(3)]
+    in_zone = TopologyRequest(required=Level.ZONE)
+    sets = [pods(whole(1), name=name) for name in ("x", "y")]
+    leader = replace(pods(whole(1), name="leader"), role=PodRole.LEADER)
+    asked = workload(leader, *sets, topology=in_zone, spread=Spread.REQUIRED)
+
+    fleet = cluster(*one_in_each_block)
+    assert len({pod.node for pod in placed(fleet, asked).pods}) == 3
+    fleet = cluster(*one_in_each_block[:2])
+    assert len({pod.node for pod in placed(fleet, replace_sets(asked, *sets)).pods}) == 2
+    refused(cluster(*one_in_each_block[:2]), asked)
+
+
+def test_slices_apart_lie_whole_in_racks_that_others_of_the_gang_use_too() -> None:
+    in_rack = (Slice(pods=2, level=Level.RACK),)
+    sets = [replace(pods(whole(1), 2, name=name), slices=in_rack) for name in ("x", "y")]
+    asked = workload(*sets, spread=Spread.REQUIRED)
+
+    held = racks_of(placed(cluster(*racks(3, 3)), asked))
+
+    assert held[0] == held[1]
+    assert held[2] == held[3]
+    assert held[0] != held[2]
 
 
 def test_the_leader_shares_a_node_with_the_first_worker() -> None:

@@ -143,8 +143,9 @@ def test_preferred_spread_inside_a_level_gives_way_to_the_level() -> None:
     apart = placed(fleet, pods(whole(1), 2), topology=IN_RACK, spread=Spread.PREFERRED)
     assert len(nodes_of(apart)) == 2
 
-    together = placed(fleet, pods(whole(1), 3), topology=IN_RACK, spread=Spread.PREFERRED)
-    assert together.span is Level.NODE
+    too_many = placed(fleet, pods(whole(1), 3), topology=IN_RACK, spread=Spread.PREFERRED)
+    assert too_many.span is Level.RACK
+    assert len(nodes_of(too_many)) == 2
 
 
 def test_unlike_pod_sets_share_one_rack() -> None:
