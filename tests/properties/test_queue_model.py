@@ -12,15 +12,15 @@ from random import Random
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.support.queue_history import any_history
+from tests.support.queue_history import any_history, some_stay
 from tests.support.queue_model import System
 
 seeds = st.integers(0, 2**40)
 
 
-def play(seed, **options):
-    system = System(**options)
-    for step in any_history(Random(seed)):
+def play(seed, *, staying=False, **options):
+    system, history = System(**options), any_history(Random(seed))
+    for step in some_stay(history, Random(seed)) if staying else history:
         system.play(step)
 
 
@@ -42,9 +42,16 @@ def test_the_same_when_all_that_came_is_one_batch(seed, placement_first):
 
 
 @settings(max_examples=60)
+@example(seed=200_322, single=False).via("a spent budget, and lower priorities of the own queue")
 @example(seed=1_333_864, single=False).via(
     "hope that a level above kept from him, when that was freed"
 )
 @given(seeds, st.booleans())
 def test_the_same_in_a_narrow_window(seed, single):
     play(seed, single=single, window=(4, 1))
+
+
+@settings(max_examples=60)
+@given(seeds, st.booleans())
+def test_the_same_where_nobody_may_evict_some(seed, single):
+    play(seed, single=single, staying=True)

@@ -7,7 +7,6 @@ from services.quota.handler import QuotaHandler
 from shared.core.charges import least_amount
 from shared.core.nomination.flavor_choice import FlavorKind, choice_of
 from shared.core.quota.budget import THRESHOLDS
-from shared.core.team_policy import AtLimit
 from shared.events import organisation, quotas, workloads
 from shared.events.deadlines import DeadlinePassed
 from shared.events.quota_documents import document_of
@@ -301,7 +300,7 @@ class Asked:
 
     def rules(self, work):
         document = self.reference.document(work)
-        only_nominal = self.reference.at_limit(work) is AtLimit.NOMINAL
+        only_nominal = self.reference.owned_only(work)
         strict = document is not None and document.strict
         return self.reference.permitted(work), strict, only_nominal
 

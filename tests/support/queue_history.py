@@ -10,6 +10,7 @@ from shared.core.nomination.flavor_choice import FlavorKind
 from shared.core.quota.queue_policy import QueuePolicy, Reclaim, WithinQueue
 from shared.core.team_policy import AtLimit, Budget
 from shared.core.units import UNLIMITED, Resources
+from shared.core.value import replace
 from shared.events.quotas import FlavorQuota
 
 HALF_LIFE_MS = 3_600_000
@@ -58,6 +59,18 @@ def any_history(draw):
     return [
         (kind, *ARGUMENTS.get(kind, lambda draw: (draw.randrange(30),))(draw)) for kind in kinds
     ]
+
+
+def some_stay(history, draw):
+    """The same history, but nobody may evict some of its work; some queues lend to it even so."""
+    for step in history:
+        match step:
+            case ("submit", *more, _) if draw.random() < 0.5:
+                yield "submit", *more, {"preemptible": False}
+            case ("document", *more, policy) if draw.random() < 0.3:
+                yield "document", *more, replace(policy, unevictable_may_borrow=True)
+            case _:
+                yield step
 
 
 def any_submission(draw):

@@ -68,6 +68,16 @@ class ReferenceQueue(ReferenceTree):
         budget = self.budgets.get(team)
         return budget.at_limit if budget is not None and self.percent(team) >= 100 else None
 
+    def owned_only(self, work):
+        """Whether its queue may borrow nothing for it."""
+        return self.at_limit(work) is AtLimit.NOMINAL or self.stays(work)
+
+    def stays(self, work):
+        """Nobody may evict it, and its queue lends only to those who can be."""
+        document = self.document(work)
+        lends = document is not None and document.policy.unevictable_may_borrow
+        return not (work.choice.evictable or lends)
+
     # ── whose turn ──
 
     def within_nominal(self, queue, flavor, request):
@@ -122,12 +132,18 @@ class ReferenceQueue(ReferenceTree):
             and (limit is not AtLimit.SPOT or kind.spot)
             and limit is not AtLimit.STOP
             and self.fits_empty(work.queue, one, work.request)
+            and not (self.stays(work) and self.exceeds_own(work, one))
         ]
         weight = dict(choice.preferred)
         found.sort(key=lambda one: -max([0, *(weight.get(p, 0) for p in kinds[one].products)]))
         if document and document.policy.spot_first:
             found.sort(key=lambda one: not kinds[one].spot)
         return tuple(found)
+
+    def exceeds_own(self, work, flavor):
+        """Whether its queue owns less of what it asks for."""
+        asked = [unit for unit in UNITS if work.request[unit]]
+        return any(work.request[unit] > self.owned(work.queue, flavor, unit) for unit in asked)
 
     def to_try(self, work, flavors, *, only_nominal):
         """What it owns before what it borrows; no borrowing where the rules forbid it."""
@@ -138,7 +154,7 @@ class ReferenceQueue(ReferenceTree):
 
     def room(self, work):
         """The flavor in which it may be tried now; "" for none."""
-        only_nominal = self.at_limit(work) is AtLimit.NOMINAL
+        only_nominal = self.owned_only(work)
         flavors = self.to_try(work, self.permitted(work), only_nominal=only_nominal)
         return next((one for one in flavors if self.fits_all(work.queue, one, work.request)), "")
 
@@ -147,7 +163,7 @@ class ReferenceQueue(ReferenceTree):
         queue, policy = work.queue, self.document(work).policy
         for flavor in self.permitted(work):
             owed = self.within_nominal(queue, flavor, work.request)
-            if self.at_limit(work) is AtLimit.NOMINAL and not owed:
+            if self.owned_only(work) and not self.would_own(work, flavor, policy):
                 continue
             same = [one for one in self.works.values() if one.queue == queue]
             hopes = [one for one in same if one.phase in OPEN and one.hopes_in == flavor]
@@ -204,8 +220,7 @@ class ReferenceQueue(ReferenceTree):
             usable = [
                 one
                 for one in self.permitted(head)
-                if self.at_limit(head) is not AtLimit.NOMINAL
-                or self.within_nominal(queue, one, head.request)
+                if not self.owned_only(head) or self.within_nominal(queue, one, head.request)
             ]
             found += [head.id] if set(usable) - hoped else []
         for work in waiting if not document.strict else ():
@@ -227,7 +242,7 @@ class ReferenceQueue(ReferenceTree):
                 for one in self.works.values()
                 if (one.queue, one.hopes_in) == (work.queue, flavor) and one.phase in OPEN
             ]
-            if hopes or (self.at_limit(work) is AtLimit.NOMINAL and not within):
+            if hopes or (self.owned_only(work) and not within):
                 continue
             beside = sums.get(flavor, (0, 0, 0))
             asked = [unit for unit in UNITS if work.request[unit]]
@@ -239,12 +254,26 @@ class ReferenceQueue(ReferenceTree):
                 return flavor
         return ""
 
-    def inside(self, work, flavor, wanted, policy):
-        """Whether it fits once all work of lower priority of its queue is gone."""
+    def would_own(self, work, flavor, policy):
+        """Whether its queue owns enough once all its work of lower priority is gone."""
+        lower = self.lower(work, flavor) if policy.within_queue is not WithinQueue.NEVER else []
+        for one in lower:
+            self.charge(work.queue, flavor, one.charge, -1)
+        found = self.within_nominal(work.queue, flavor, work.request)
+        for one in lower:
+            self.charge(work.queue, flavor, one.charge)
+        return found
+
+    def lower(self, work, flavor):
+        """What its queue holds there of a lower priority."""
         held = [
             one for one in self.works.values() if (one.queue, one.flavor) == (work.queue, flavor)
         ]
-        lower = [one for one in held if one.phase == "placed" and one.priority < work.priority]
+        return [one for one in held if one.phase == "placed" and one.priority < work.priority]
+
+    def inside(self, work, flavor, wanted, policy):
+        """Whether it fits once all work of lower priority of its queue is gone."""
+        lower = self.lower(work, flavor)
         for one in lower:
             self.charge(work.queue, flavor, one.charge, -1)
         fits = any(any(one.charge) for one in lower) and self.fits_all(work.queue, flavor, wanted)
