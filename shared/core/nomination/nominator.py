@@ -115,10 +115,10 @@ class Nominator:
         may_borrow = line is not None and unevictable_may_borrow(line)
         node, problem = self.tree.apply(document)
         if node is not None:
-            if line is not None and (
-                line.strict != strict or unevictable_may_borrow(line) != may_borrow
-            ):
+            if line is not None and line.strict != strict:
                 give_anew(line)
+            elif line is not None and unevictable_may_borrow(line) != may_borrow:
+                give_anew(line, evictable=False)
             self._permissions.changed()
             self._agenda.tree_changed(before, node.root.name)
         return node, problem

@@ -176,7 +176,8 @@ class Window:
         pending.flavor = ""
 
 
-def give_anew(line: Line) -> None:
-    """What is open in a line was given under rules that hold no more."""
+def give_anew(line: Line, *, evictable: bool = True) -> None:
+    """What is open in a line was given under rules that hold no more; or but for the evictable."""
     for pending in line.open.values():
-        pending.offered = _OTHER_RULES
+        if evictable or not pending.choice.evictable:
+            pending.offered = _OTHER_RULES
