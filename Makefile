@@ -21,7 +21,7 @@ SEED ?= 1
 # Modules that write a committed file from the code; each takes --write and --check.
 GENERATORS := "deploy.local compose" "operations.documents" "services.gateway.openapi" \
 	"tests.benchmarks.readme"
-COMPILE := $(BIN)/pip-compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-header \
+COMPILE := $(BIN)/pip-compile --quiet --no-strip-extras --generate-hashes --allow-unsafe --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
 .PHONY: help
