@@ -15,7 +15,7 @@ from typing import Final
 
 from shared.core.mig_reported import Reported, reported_by, table_of
 from shared.core.model import Level, Node
-from shared.core.taints import GPU_TAINT, SOFT_EFFECT
+from shared.core.taints import SOFT_EFFECT, is_for_gpu_work
 
 SHAPES_MAX: Final = 4096
 LEVELS: Final = (Level.NVLINK_DOMAIN, Level.RACK, Level.BLOCK, Level.ZONE)
@@ -90,7 +90,7 @@ def summary_of(node: Node) -> NodeSummary:
         all_by_numa=tuple(sorted(all_by_numa.values())),
         mig=reported_by(node),
         dedicated=bool(node.pool) and any(_keeps_for(taint, node.pool) for taint in node.taints),
-        gpu_work_only=any(map(_keeps_off_cpu_work, node.taints)),
+        gpu_work_only=any(map(is_for_gpu_work, node.taints)),
     )
     return NodeSummary(shape=shape, domains=(node.nvlink_domain, node.rack, node.block, node.zone))
 
@@ -109,11 +109,6 @@ def _keeps_for(taint: str, pool: str) -> bool:
     """Whether a taint such as `dedicated=research:NoSchedule` keeps a node for `pool`."""
     body, _, effect = taint.partition(":")
     return effect != SOFT_EFFECT and body.partition("=")[2] == pool
-
-
-def _keeps_off_cpu_work(taint: str) -> bool:
-    body, _, effect = taint.partition(":")
-    return effect != SOFT_EFFECT and body.partition("=")[0] == GPU_TAINT
 
 
 class FleetShape:

@@ -10,6 +10,7 @@ from shared.core.explain.survey import Survey
 from shared.core.feasibility import Filter, version
 from shared.core.kind import KindKey
 from shared.core.model import GpuChoice
+from shared.core.taints import is_for_gpu_work
 from shared.core.wording import count, listing, pod_needs
 
 _WORDS = {
@@ -59,9 +60,20 @@ def _none_matches(found: Survey, gang: Gang, demand: PodDemand) -> Refusal:
     return Refusal(
         reason=_reason(found),
         message=f"None of {count(found.nodes, 'node')} matches {pod_needs(demand, gang)}{why}.",
-        next_step=f"{_HELP[last]}." if last else "Wait for nodes to register.",
+        next_step=f"{_help(last, found, demand)}." if last else "Wait for nodes to register.",
         evidence=found.evidence(),
     )
+
+
+def _help(last: Filter, found: Survey, demand: PodDemand) -> str:
+    """No pool has work without a GPU on nodes that are for GPU work."""
+    if (
+        last is Filter.TAINT
+        and not demand.wants_gpu
+        and all(any(map(is_for_gpu_work, key.taints)) for key in found.out[last])
+    ):
+        return "Ask for a GPU, or an operator for nodes that take other work"
+    return _HELP[last]
 
 
 def _nearest(out: Filter, kinds: Iterable[KindKey], choice: GpuChoice) -> str:
@@ -87,9 +99,11 @@ def _reason(found: Survey) -> Reason:
 
 
 def _all_out(found: Survey) -> Refusal:
+    alone = found.matching == 1
+    who = "The only matching node is" if alone else f"All {found.matching} matching nodes are"
     return Refusal(
         reason=Reason.NODES_UNHEALTHY,
-        message=f"All {count(found.matching, 'matching node')} are out: "
+        message=f"{who} out: "
         f"{found.matching - found.open} cordoned, not ready or unhealthy, "
         f"{count(found.unhealthy_gpus, 'GPU')} unhealthy on the others.",
         next_step="It is tried again when a node returns; `muster nodes` shows their state.",

@@ -101,6 +101,24 @@ def test_each_filter_has_its_words(choice: GpuChoice, gpu: object, words: str) -
     assert words in why(cluster(node("a")), asked).message
 
 
+@pytest.mark.parametrize(
+    ("taint", "step"),
+    [("nvidia.com/gpu=present:NoSchedule", "Ask for a GPU"), ("x=y:NoSchedule", "Name the pool")],
+)
+def test_work_without_a_gpu_is_not_sent_to_a_pool_of_nodes_for_gpu_work(
+    taint: str, step: str
+) -> None:
+    fleet = cluster(node("a", taints=(taint,)))
+
+    assert why(fleet, workload(pods(cpu_milli=1000))).next_step.startswith(step)
+
+
+def test_the_only_matching_node_is_spoken_of_as_one() -> None:
+    fleet = cluster(node("a", ready=False))
+
+    assert why(fleet, workload(pods(whole(1)))).message.startswith("The only matching node is out")
+
+
 def test_an_empty_fleet_is_told_as_such() -> None:
     refusal = why(Cluster(), workload(pods()))
 
