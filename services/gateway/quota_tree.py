@@ -11,7 +11,8 @@ from typing import Final
 
 from services.gateway.door import Door
 from services.gateway.queue_use import use_by_queue
-from shared.core.amounts import Amount
+from shared.core.amounts import Amount, fits
+from shared.core.charges import least_amount
 from shared.core.decision import Refusal
 from shared.core.lifecycle import HOLDING
 from shared.core.model import WorkloadSpec
@@ -19,7 +20,7 @@ from shared.core.nomination.flavor_choice import Choice, FlavorKind, choice_of, 
 from shared.core.quota import reasons
 from shared.core.quota.attainable import Attainable
 from shared.core.quota.document import QuotaDocument
-from shared.core.quota.tree import QuotaNode, QuotaTree
+from shared.core.quota.tree import NOTHING, QuotaNode, QuotaTree
 from shared.events.quota_documents import document_of
 
 FRESH_SECONDS: Final = 1.0
@@ -52,11 +53,16 @@ async def quota_tree(door: Door) -> QuotaTree:
 
 
 async def flavors_for(door: Door, queue: QuotaNode, spec: WorkloadSpec | None) -> list[str]:
-    """Flavors of `queue` in which such a workload may be tried; all where it says nothing."""
+    """Flavors of `queue` in which such a workload may be tried; all where it says nothing.
+
+    One that has less in all than it asks for is left out, unless that holds for each of them.
+    """
     document = queue.document
     if spec is None:
         return list(document.flavors) if document is not None else []
-    return await _permitted(door, document, choice_of(spec))
+    found = await _permitted(door, document, choice_of(spec))
+    request = least_amount(spec)
+    return [one for one in found if fits(request, NOTHING, queue.potential(one))] or found
 
 
 async def spot_left_out(door: Door, queue: QuotaNode, spec: WorkloadSpec | None) -> list[str]:

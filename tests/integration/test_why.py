@@ -98,7 +98,9 @@ async def test_who_wants_one_product_hears_nothing_of_flavors_without_it(gateway
     plenty = {"gpu_milli": 64_000, "cpu_milli": 64_000, "memory_mib": 65_536}
     few = plenty | {"gpu_milli": 8000}
     await gateway.call("PUT", "/v1/flavors/cheap", {"products": ["A100"], "spot": True})
-    owned = (("a100", plenty), ("h100", few), ("cheap", plenty))
+    await gateway.call("PUT", "/v1/flavors/bare", {})
+    bare = plenty | {"gpu_milli": 0}
+    owned = (("a100", plenty), ("h100", few), ("cheap", plenty), ("bare", bare))
     flavors = [{"flavor": name, "nominal": own} for name, own in owned]
     body = {"team": "red", "cohort": "all", "flavors": flavors}
     reply = await gateway.call("PUT", "/v1/queues/red", body, headers={"If-Match": '"3"'})
@@ -119,7 +121,9 @@ async def test_who_wants_one_product_hears_nothing_of_flavors_without_it(gateway
     assert {"h100"} == {each["flavor"] for each in one["limits"]}
     assert ("WaitingForQuota", "") == (one["reason"], one["owed"])
     assert "h100" in one["message"], "of now: the other flavor, which has room, is not meant"
-    assert {"a100", "h100"} == {each["flavor"] for each in any_product["limits"]}
+    assert {"a100", "h100"} == {each["flavor"] for each in any_product["limits"]}, (
+        "no GPUs in bare"
+    )
     assert "Pending" == any_product["reason"]
     assert ([], ["cheap"]) == (one["spot_left_out"], any_product["spot_left_out"])
 
