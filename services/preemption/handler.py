@@ -8,7 +8,7 @@ that facts are never kept waiting for long.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final
 
 from msgspec.structs import replace as changed
@@ -34,6 +34,7 @@ from shared.core.value import replace
 from shared.events import idleness, nodes, organisation, plans, quotas, topics, workloads
 from shared.events.deadlines import DeadlinePassed, deadline_message
 from shared.events.envelope import Received
+from shared.events.topics import Topic
 from shared.events.workloads import Wire
 from shared.ports.clock import Clock
 from shared.ports.reader import Reader
@@ -187,26 +188,25 @@ class PreemptionHandler:
         def has_time() -> bool:
             return self._clock.monotonic_seconds() < started + TURN_SECONDS
 
-        for plan in (*proposed, *self.planner.turn(name, self._now_ms, has_time)):
-            emit = Emit(
-                payload=plan,
-                topic=topics.PLAN_COMMANDS,
-                subject=plan.workload_id,
-                cause=message,
-                partition=self._cell,
-            )
-            outcome.emits.append(emit)
-        for refusal in self.planner.refusals.end():
-            emit = Emit(
-                payload=refusal,
-                topic=topics.PREEMPTION_FACTS,
-                subject=refusal.workload_id,
-                cause=message,
-                partition=self._cell,
-            )
-            outcome.emits.append(emit)
+        plans_made = (*proposed, *self.planner.turn(name, self._now_ms, has_time))
+        self._tell(topics.PLAN_COMMANDS, plans_made, message, outcome)
+        refusals = self.planner.refusals.end()
+        self._tell(topics.PREEMPTION_FACTS, refusals, message, outcome)
         took_ms = (self._clock.monotonic_seconds() - started) * 1000
         self._pause_until_ms = self._now_ms + round(took_ms * (1 + PAUSE_FACTOR))
+
+    def _tell(
+        self, topic: Topic, payloads: Iterable[Any], cause: Received, outcome: Outcome
+    ) -> None:
+        for one in payloads:
+            emit = Emit(
+                payload=one,
+                topic=topic,
+                subject=one.workload_id,
+                cause=cause,
+                partition=self._cell,
+            )
+            outcome.emits.append(emit)
 
     # ── facts ──
 
