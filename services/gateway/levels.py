@@ -8,7 +8,7 @@ from services.gateway.why_views import LimitLevel
 from shared.core.amounts import FIELDS, Amount, short_units
 from shared.core.model import WorkloadSpec
 from shared.core.quota.budget import FULL_PERCENT
-from shared.core.quota.queue_policy import DEFAULT_POLICY
+from shared.core.quota.fair_share import may_borrow
 from shared.core.quota.totals import Totals
 from shared.core.quota.tree import QuotaNode
 from shared.core.team_policy import AtLimit
@@ -46,8 +46,7 @@ def level_of(
 
 def owned_only(budget: BudgetSpent | None, queue: QuotaNode, spec: WorkloadSpec | None) -> bool:
     """Whether the queue may not borrow for it: a spent budget, or nobody may evict it."""
-    policy = queue.document.policy if queue.document is not None else DEFAULT_POLICY
-    if spec is not None and not spec.preemptible and not policy.unevictable_may_borrow:
+    if spec is not None and not may_borrow(queue, evictable=spec.preemptible):
         return True
     if budget is None or budget.percent < FULL_PERCENT:
         return False

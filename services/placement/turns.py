@@ -23,6 +23,7 @@ from shared.core.quota.fair_share import (
     arrears,
     borrowers,
     borrows,
+    may_borrow,
     rank,
     within_nominal,
 )
@@ -235,9 +236,8 @@ class Turns:
 
     def _keeps_all(self, record: Record) -> bool:
         """Of one that runs: whether nobody could take back what its queue borrows for it."""
-        document = self._usage.tree.node(record.workload.queue).document
-        may_borrow = document is not None and document.policy.unevictable_may_borrow
-        return not (may_borrow or record.workload.spec.preemptible)
+        node = self._usage.tree.node(record.workload.queue)
+        return not may_borrow(node, evictable=record.workload.spec.preemptible)
 
     def owned_of(self, record: Record, flavors: Iterable[str]) -> tuple[str, ...]:
         """Of these flavors those in which its queue owns enough for it."""

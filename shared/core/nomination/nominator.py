@@ -24,13 +24,14 @@ from shared.core.nomination.flavor_choice import FlavorKind
 from shared.core.nomination.line import Line
 from shared.core.nomination.next_of_own import could_be_next
 from shared.core.nomination.pending import Pending, Phase
-from shared.core.nomination.permission import NO_ROOM, Permissions, unevictable_may_borrow
+from shared.core.nomination.permission import NO_ROOM, Permissions
 from shared.core.nomination.settling import Settling
 from shared.core.nomination.telling import Teller
 from shared.core.nomination.turns import Use
 from shared.core.nomination.window import OPEN, Window, give_anew
 from shared.core.ordering import order_key
 from shared.core.quota.budget import Restriction
+from shared.core.quota.fair_share import may_borrow
 from shared.core.quota.tree import NOTHING, QuotaDocument, QuotaNode, QuotaTree
 
 OPEN_MAX: Final = 20_000
@@ -112,12 +113,12 @@ class Nominator:
         before = known.root.name if known is not None else document.name
         line = self.lines.get(document.name)
         strict = line is not None and line.strict
-        may_borrow = line is not None and unevictable_may_borrow(line)
+        lent = line is not None and may_borrow(line.node, evictable=False)
         node, problem = self.tree.apply(document)
         if node is not None:
             if line is not None and line.strict != strict:
                 give_anew(line)
-            elif line is not None and unevictable_may_borrow(line) != may_borrow:
+            elif line is not None and may_borrow(line.node, evictable=False) != lent:
                 give_anew(line, evictable=False)
             self._permissions.changed()
             self._agenda.tree_changed(before, node.root.name)

@@ -23,7 +23,7 @@ from shared.core.nomination.line import Line, RequestClass
 from shared.core.nomination.pending import Pending
 from shared.core.nomination.room_by_eviction import Hope
 from shared.core.quota.budget import Restriction
-from shared.core.quota.fair_share import within_nominal
+from shared.core.quota.fair_share import may_borrow, within_nominal
 from shared.core.quota.limits import least
 from shared.core.quota.tree import NOTHING, QuotaTree
 from shared.core.team_policy import AtLimit
@@ -75,7 +75,7 @@ class Permissions:
 
     def owned_only(self, line: Line, choice: Choice) -> bool:
         """Whether the queue may not borrow for such work now."""
-        return self.within_nominal(line) or not _may_borrow(line, choice)
+        return self.within_nominal(line) or not may_borrow(line.node, evictable=choice.evictable)
 
     def by_budget(self, line: Line, members: RequestClass) -> Refusal | None:
         """Why the budget keeps a request from going; None if it does not."""
@@ -224,20 +224,9 @@ class Permissions:
 
 def most_of(line: Line, choice: Choice, flavor: str) -> Amount:
     """What such work may ever have there, all together."""
-    if _may_borrow(line, choice):
+    if may_borrow(line.node, evictable=choice.evictable):
         return line.node.potential(flavor)
     return least(line.node.owned(flavor), line.node.potential(flavor))
-
-
-def _may_borrow(line: Line, choice: Choice) -> bool:
-    """Whether what it borrows could be taken back, or the queue's policy does not ask for that."""
-    return choice.evictable or unevictable_may_borrow(line)
-
-
-def unevictable_may_borrow(line: Line) -> bool:
-    """Whether the policy of its queue lends also to work that nobody may evict."""
-    document = line.node.document
-    return document is not None and document.policy.unevictable_may_borrow
 
 
 def _may_use(

@@ -72,6 +72,12 @@ def within_nominal(queue: QuotaNode, flavor: str, request: Amount) -> bool:
     )
 
 
+def may_borrow(queue: QuotaNode, *, evictable: bool) -> bool:
+    """Whether such work could give back what the queue borrows, or its policy lends even so."""
+    document = queue.document
+    return evictable or (document is not None and document.policy.unevictable_may_borrow)
+
+
 def borrowers(starts: Iterable[Start]) -> set[str]:
     """Which of these would borrow, if those before them have started."""
     found: set[str] = set()
