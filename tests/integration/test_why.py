@@ -168,8 +168,12 @@ async def test_who_wants_what_others_own_and_use_hears_so_and_not_of_nodes(gatew
             body = (await gateway.call("GET", "/v1/workloads/w3/why", key=red)).body
             return body if body.get("reason") == "InsufficientCapacity" else None
 
+        async def counted():
+            body = (await gateway.call("GET", "/v1/workloads/w2/why", key=red)).body
+            return body if body.get("reason") == "WaitingForQuota" else None
+
         owed = await until(told)
-        beyond = (await gateway.call("GET", "/v1/workloads/w2/why", key=red)).body
+        beyond = await until(counted)  # the tree is remembered for a second
         behind = (await gateway.call("GET", "/v1/workloads/w3/eta", key=red)).body
         never = (await gateway.call("GET", "/v1/workloads/w2/eta", key=red)).body
 
