@@ -240,8 +240,8 @@ class Planner:
     ) -> EvictionPlan | NoEviction:
         """Evictions alone make no room: others go on elsewhere besides. Or nobody has to go."""
         if may_move:
-            plan = self._moving.choose(request, self._losses.rules(now_ms), now_ms)
-            return plan or answer
+            wider = self._searching.wider(request)
+            return self._moving.choose(wider, self._losses.rules(now_ms), now_ms) or answer
         workload_id, place = request.workload.id, answer.placement
         if place is None or not answer.may_evict or not self.lines.has_rested(workload_id):
             return answer

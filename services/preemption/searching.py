@@ -45,11 +45,16 @@ class Searching:
         answer = self.choose(request, now_ms)
         if isinstance(answer, NoEviction) and answer.placement is not None:
             return answer
-        yielding = self._yielding(request)
-        if not yielding:
+        wider = self.wider(request)
+        if wider is request:
             return answer
-        other = self.choose(replaced(request, pins=(*request.pins, *yielding)), now_ms)
+        other = self.choose(wider, now_ms)
         return other if isinstance(answer, NoEviction) or _better(other, answer) else answer
+
+    def wider(self, request: PlacementRequest) -> PlacementRequest:
+        """On nodes kept for those who give way as well; the same if nobody does."""
+        yielding = self._yielding(request)
+        return replaced(request, pins=(*request.pins, *yielding)) if yielding else request
 
     def _yielding(self, request: PlacementRequest) -> Sequence[int]:
         """Pins of those who give way: they borrow, and the request does not."""

@@ -9,6 +9,7 @@ import pytest
 from services.preemption.handler import PreemptionHandler
 from shared.core.lifecycle import State
 from shared.core.quota.queue_policy import QueuePolicy
+from shared.events.nodes import KeptFor, NodesKept
 from shared.events.organisation import CohortApplied, TeamApplied
 from shared.events.plans import EvictionPlanRefused, ProposeEvictionPlan
 from shared.events.pods import PodsFinished
@@ -47,6 +48,27 @@ def test_small_work_goes_on_elsewhere_for_who_needs_a_whole_node():
     assert [State.PLACED] * 2 == [cell.driver.state(one) for one in ("p", moved.workload_id)]
     assert {} == cell.handler.memory.flights
     assert [] == cell.turn(1)
+
+
+@pytest.mark.parametrize(
+    ("queue", "moved"),
+    [
+        pytest.param("owner", ["a"], id="what is owed"),
+        pytest.param("third", [], id="who borrows too leaves it alone"),
+    ],
+)
+def test_somebody_is_moved_from_a_node_that_is_kept_for_who_borrows(queue: str, moved: list[str]):
+    cell = broken_up()
+    cell.queue("borrower", 0)
+    cell.queue("third", 0)
+    cell.ask("guest", "borrower", gpus=8, order=1)
+    cell.ask("p", queue, gpus=8)
+    node = cell.driver.placement("a").pods[0].node
+    cell.hear(NodesKept(kept=(KeptFor(workload_id="guest", pin=1, nodes=(node,)),)))
+
+    plans = cell.decide(list(cell.handler.due(cell.driver.now_ms)))
+
+    assert moved == [one.workload_id for plan in plans for one in plan.victims]
 
 
 async def test_what_is_in_flight_and_what_was_moved_outlives_a_restart():
