@@ -100,6 +100,7 @@ class Cell:
         outcome.writes.extend(self.drains.writes())
         outcome.writes.extend(self.shunning.writes(changed))
         outcome.writes.extend(desk.turns.writes())
+        outcome.writes.extend(desk.spent_budgets.writes())
         outcome.writes.extend(ledger_writes(self.fleet, self.quotas, desk))
         return outcome
 

@@ -18,6 +18,7 @@ from services.placement.promises import Promises
 from services.placement.quota_heads import QuotaHeads
 from services.placement.records import Nomination, Record, Records
 from services.placement.reservations import Reservations
+from services.placement.spent_budgets import SpentBudgets
 from services.placement.turns import Turns
 from services.placement.usage import Usage
 from shared.core.cluster import Cluster
@@ -48,6 +49,7 @@ class Desk:
     start_seconds: int = START_SECONDS
     records: Records = field(default_factory=Records)
     usage: Usage = field(default_factory=Usage)
+    spent_budgets: SpentBudgets = field(default_factory=SpentBudgets)
     waiting: WaitingIndex = field(default_factory=WaitingIndex)
     reservations: Reservations = field(init=False)
     turns: Turns = field(init=False)
@@ -75,7 +77,7 @@ class Desk:
     def __post_init__(self) -> None:
         """Reservations are held in this cluster and this quota."""
         self.reservations = Reservations(self.cluster, self.usage, self.records)
-        self.turns = Turns(self.usage, self.records)
+        self.turns = Turns(self.usage, self.records, self.spent_budgets)
         self.waiting.rank, self.waiting.rank_at_least = self.turns.rank, self.turns.rank_at_least
         self.promises = Promises(self.cluster, self.records, self.head_after_hours)
         head_after_ms = self.head_after_hours * 3_600_000

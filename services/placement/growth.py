@@ -124,7 +124,12 @@ class Growth:
             return
         queue, flavor = record.workload.queue, placement.flavor
         added = None
-        if wanted is not None and flavor not in wanted and desk.usage.names(queue, flavor):
+        if (
+            wanted is not None
+            and flavor not in wanted
+            and desk.usage.names(queue, flavor)
+            and desk.spent_budgets.may_grow(record.workload.team, flavor)
+        ):
             room = desk.turns.room(record, flavor)
             headroom = {flavor: desk.kept_quota.limit(record, flavor, room)}
             request = PlacementRequest(workload=record.sized, flavors=(flavor,), headroom=headroom)

@@ -66,6 +66,11 @@ def debts_told(cell: Cell, _: Received, fact: quotas.DebtsTold) -> None:
     cell.desk.turns.debts_told(fact)
 
 
+def budget_told(cell: Cell, _: Received, fact: quotas.BudgetTold) -> None:
+    """What a team has spent, which decides whether its gangs may grow."""
+    cell.desk.spent_budgets.told(fact)
+
+
 def _know(cell: Cell, workload: Workload, version: int) -> Record | None:
     """Its record, made on first sight; None when it is over."""
     records = cell.desk.records
@@ -85,4 +90,5 @@ ACTIONS: Final[dict[type, Action]] = {
     quotas.QuotaChanged: quota_changed,
     quotas.QueueUsageTold: usage_told,
     quotas.DebtsTold: debts_told,
+    quotas.BudgetTold: budget_told,
 }

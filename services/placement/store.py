@@ -36,6 +36,7 @@ async def load(desk: Desk, fleet: Fleet, reader: Reader, shard: str) -> None:
     await desk.reservations.load(reader)
     await desk.promises.load(reader)
     await desk.turns.load(reader)
+    await desk.spent_budgets.load(reader)
 
 
 async def _load_nodes(desk: Desk, fleet: Fleet, reader: Reader) -> None:

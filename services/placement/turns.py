@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from services.placement.records import Record, Records
+from services.placement.spent_budgets import SpentBudgets
 from services.placement.usage import Usage
 from shared.core.amounts import Amount, amount, resources
 from shared.core.backfill.promise import Promise
@@ -67,8 +68,9 @@ def _no_limit(record: Record, flavor: str, room: Resources) -> Resources:  # noq
 class Turns:
     """The order across queues in one cell."""
 
-    def __init__(self, usage: Usage, records: Records) -> None:
+    def __init__(self, usage: Usage, records: Records, spent_budgets: SpentBudgets) -> None:
         self._usage = usage
+        self._spent_budgets = spent_budgets
         self._records = records
         self.limit: Limit = _no_limit
         """What of its quota in a flavor is not kept for another."""
@@ -231,13 +233,16 @@ class Turns:
     def room(self, record: Record, flavor: str) -> Resources:
         """What it may be charged in one flavor: of its queue's own, where that may not borrow."""
         queue, nomination = record.workload.queue, record.nomination
-        own = nomination.within_nominal if nomination else self._keeps_all(record)
+        own = nomination.within_nominal if nomination else self._owned_only(record)
         return self._own(queue, flavor) if own else self._usage.headroom(queue, flavor)
 
-    def _keeps_all(self, record: Record) -> bool:
-        """Of one that runs: whether nobody could take back what its queue borrows for it."""
-        node = self._usage.tree.node(record.workload.queue)
-        return not may_borrow(node, evictable=record.workload.spec.preemptible)
+    def _owned_only(self, record: Record) -> bool:
+        """Of one that runs: its budget is spent, or nobody could take back what is borrowed."""
+        workload = record.workload
+        node = self._usage.tree.node(workload.queue)
+        return self._spent_budgets.owned_only(workload.team) or not may_borrow(
+            node, evictable=workload.spec.preemptible
+        )
 
     def owned_of(self, record: Record, flavors: Iterable[str]) -> tuple[str, ...]:
         """Of these flavors those in which its queue owns enough for it."""

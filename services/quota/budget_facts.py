@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypedDict
 
 from shared.core.cost import GPU_HOUR_MILLI_MS, rounded
 from shared.core.quota.budget import Spending, gpu_limit, money_limit, month_name
-from shared.core.team_policy import Budget
+from shared.core.team_policy import AtLimit, Budget
 from shared.events.quotas import BudgetTold, BudgetWarned
 
 NO_BUDGET = Budget()
@@ -33,14 +34,20 @@ def warned(  # noqa: PLR0917  # the fact's fields
     )
 
 
-def told(
-    team: str, spending: Spending, budget: Budget | None, now_ms: int, cell: int
+def told(  # noqa: PLR0917  # the fact's fields
+    team: str,
+    spending: Spending,
+    budget: Budget | None,
+    spot_flavors: Iterable[str],
+    now_ms: int,
+    cell: int,
 ) -> BudgetTold:
     """What the team has spent; without a budget no limit is named."""
     budget = NO_BUDGET if budget is None else budget
     return BudgetTold(
         percent=spending.percent(budget, now_ms),
         at_limit=budget.at_limit,
+        spot_flavors=tuple(spot_flavors) if budget.at_limit is AtLimit.SPOT else (),
         at_ms=now_ms,
         cell=cell,
         **_figures(team, spending, budget, now_ms),

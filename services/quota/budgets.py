@@ -237,7 +237,8 @@ class Budgets:
 
     def _told(self, team: str, now_ms: int, cell: int) -> BudgetTold:
         spending = self._current(team, now_ms)
-        return budget_facts.told(team, spending, self._budget_of(team), now_ms, cell)
+        budget, spot = self._budget_of(team), self._core.spot_flavors()
+        return budget_facts.told(team, spending, budget, spot, now_ms, cell)
 
     def _restrict(self, team: str, spending: Spending, percent: int) -> None:
         found: Restriction | None = restriction(team, self._budget_of(team), spending, percent)

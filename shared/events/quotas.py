@@ -88,6 +88,8 @@ class BudgetTold(Wire, frozen=True, kw_only=True):
     percent: int
     """Rounded down, of two limits the fuller; above 100 where work went on."""
     at_limit: AtLimit
+    spot_flavors: tuple[str, ...] = ()
+    """All that there are, where `at_limit` leaves a team only these."""
     spent_gpu_milli_hours: int
     limit_gpu_milli_hours: int | None
     spent_microdollars: int

@@ -22,6 +22,8 @@ from shared.adapters.postgres.pool import Database as Pool
 from shared.adapters.postgres.store import PostgresStore
 from shared.core.lifecycle import State
 from shared.core.shunning import ShunPolicy
+from shared.core.team_policy import AtLimit
+from shared.core.value import replace
 from shared.events.nodes import NodeUnshunned
 from shared.events.pods import PodsFinished, PodsGone, PodsRunning, PodsUnstarted
 from shared.events.workloads import HoldWorkload
@@ -40,6 +42,7 @@ from tests.support.placement_driver import (
 )
 from tests.support.placement_ledger import sums_agree
 from tests.support.placement_story import Story
+from tests.support.two_teams import budget_told
 
 BATCHES = 60
 RELOAD_EVERY = 6
@@ -146,6 +149,27 @@ async def test_a_promised_start_and_its_nodes_outlive_a_reload(pool: Pool) -> No
     driver.send(pod_fact(PodsFinished, "w1", succeeded=True))
     driver.send(pod_fact(PodsFinished, "early", succeeded=True))
     assert State.PLACED is driver.state("w2")
+
+
+async def test_what_a_spent_budget_leaves_outlives_a_reload(pool: Pool) -> None:
+    store, driver = await _store(pool), Driver()
+    spent = budget_told("red", 100)
+    driver.send(
+        spent,
+        replace(spent, team="blue", at_limit=AtLimit.SPOT, spot_flavors=("cheap", "old")),
+        replace(spent, team="green", at_limit=AtLimit.NOMINAL),
+    )
+    driver.send(replace(spent, team="green", at_ms=spent.at_ms + 1, percent=3))
+    for unit in driver.units:
+        await store.commit(unit)
+
+    driver.handler = PlacementHandler(cell=0, seed=0)
+    await driver.handler.load(pool)
+
+    after = driver.handler.desk.spent_budgets
+    assert not after.may_grow("red", "cheap")
+    assert [after.may_grow("blue", one) for one in ("cheap", "old", "h100")] == [True, True, False]
+    assert (after.may_grow("green", "h100"), after.owned_only("green")) == (True, False)
 
 
 async def test_a_shunned_node_and_who_goes_round_it_outlive_a_reload(pool: Pool) -> None:

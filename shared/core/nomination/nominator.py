@@ -133,6 +133,11 @@ class Nominator:
         for line in self.lines.values():
             self._agenda.reconsider(line)
 
+    def spot_flavors(self) -> tuple[str, ...]:
+        """Those that are known to be spot, by name."""
+        kinds = self._permissions.kinds
+        return tuple(sorted(name for name, kind in kinds.items() if kind.spot))
+
     def restrict(self, team: str, restriction: Restriction | None) -> None:
         """What the budget of a team permits from now on; what differs then is given anew."""
         lines = [one for one in self.lines.values() if one.team == team]

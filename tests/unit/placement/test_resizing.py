@@ -9,6 +9,8 @@ from services.placement import growth, resizing
 from services.placement.records import Resize
 from shared.core.lifecycle import State
 from shared.core.resize import REST_SECONDS
+from shared.core.team_policy import AtLimit
+from shared.core.value import replace
 from shared.events.pods import (
     EvictPods,
     PodsFinished,
@@ -35,6 +37,7 @@ from tests.support.placement_driver import (
     pod_fact,
     reported,
 )
+from tests.support.two_teams import budget_told
 from tests.unit.placement.world import a_gang_below_its_size
 
 END_FULL = pod_fact(PodsFinished, "full", succeeded=True)
@@ -227,6 +230,44 @@ def test_a_gang_that_nobody_may_evict_grows_within_what_its_queue_owns(preemptib
     )
 
     assert pods == len(only(WorkloadResized, told).placement.pods)
+
+
+@pytest.mark.parametrize(
+    ("percent", "at_limit", "spot_flavors", "pods"),
+    [
+        pytest.param(99, AtLimit.STOP, (), 8, id="not spent yet"),
+        pytest.param(100, AtLimit.WARN, (), 8, id="only told"),
+        pytest.param(100, AtLimit.STOP, (), 0, id="nothing starts"),
+        pytest.param(100, AtLimit.NOMINAL, (), 6, id="what its queue owns"),
+        pytest.param(100, AtLimit.SPOT, ("a100",), 0, id="not a spot flavor"),
+        pytest.param(100, AtLimit.SPOT, ("a100", "h100"), 8, id="a spot flavor"),
+    ],
+)
+def test_a_gang_grows_as_a_spent_budget_allows(percent, at_limit, spot_flavors, pods):
+    driver = a_gang_below_its_size(quota=9)
+    spent = replace(budget_told("red", percent), at_limit=at_limit, spot_flavors=spot_flavors)
+
+    told = driver.send(
+        spent,
+        replace(spent, percent=0, at_ms=spent.at_ms - 1),
+        a_quota("all", gpus=0, kind="cohort", version=2),
+        a_quota("lender", gpus=10, parent="all", version=2),
+        a_quota(gpus=6, parent="all", version=2),
+        END_FULL,
+    )
+
+    grown = [len(one.placement.pods) for one in told if isinstance(one, WorkloadResized)]
+    assert grown == ([pods] if pods else [])
+
+
+def test_a_gang_grows_again_in_the_next_month():
+    driver = a_gang_below_its_size(quota=9)
+    spent = budget_told("red", 100)
+    driver.send(spent, END_FULL)
+
+    driver.send(replace(spent, month="2026-12", percent=0, at_ms=spent.at_ms + 1))
+
+    assert 8 == len(only(WorkloadResized, driver.wait(growth.AGAIN_MS / 1000)).placement.pods)
 
 
 def test_a_unit_tries_a_few_gangs_and_goes_on_after_a_pause(monkeypatch):

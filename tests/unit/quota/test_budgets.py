@@ -174,13 +174,14 @@ def test_what_is_left_may_be_spot_only():
     flavors = tuple(FlavorQuota(flavor=one, nominal=gpu_quota(8)) for one in ("h100", "spot"))
     spot = FlavorApplied(name="spot", version=1, spot=True)
     ledger = a_ledger(AtLimit.SPOT, spot, queue_document(flavors=flavors))
-    spend_all(ledger)
+    told = spend_all(ledger)
 
     outcome = ledger.queue(a_workload("w2", checkpoint_interval_seconds=60), a_workload("w3"))
 
     assert short(outcome) == ["WorkloadNominated:w2", "QuotaRefused:w3"]
     nominated = outcome.emits[0].payload
     assert [one.flavor for one in nominated.flavors] == ["spot"]
+    assert {("spot",)} == {one.spot_flavors for one in spent(told)}
     assert outcome.emits[1].payload.reason == "BudgetSpent"
 
 
