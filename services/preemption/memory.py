@@ -315,14 +315,15 @@ def _lean(workload: Workload) -> Workload:
     if not spec.labels and not any(map(_is_rich, spec.pod_sets)):
         return workload
     pod_sets = tuple(
-        replace(one, image="", command=(), environment={}, secrets=(), volumes=())
+        replace(one, image="", weights="", command=(), environment={}, secrets=(), volumes=())
         for one in spec.pod_sets
     )
     return replace(workload, spec=replace(spec, pod_sets=pod_sets, labels={}))
 
 
 def _is_rich(one: PodSet) -> bool:
-    return bool(one.image or one.command or one.environment or one.secrets or one.volumes)
+    told = (one.image, one.weights, one.command, one.environment, one.secrets, one.volumes)
+    return any(told)
 
 
 def _decoders() -> dict[str, msgspec.json.Decoder[Any]]:

@@ -39,8 +39,8 @@ class PodDemand:
     """From the outermost to the innermost."""
     min_count: int = 0
     """How many of `count` there must be at least."""
-    image: str = ""
-    """A wish, no part of the shape: a node that has it is preferred to its equals."""
+    artifacts: tuple[str, ...] = ()
+    """Weights and image: a wish, no part of the shape (core/images.py)."""
 
     @property
     def unit(self) -> int:
@@ -144,7 +144,7 @@ def choice_key(choice: GpuChoice) -> ChoiceKey:
 
 
 def pod_set_shape(pod_set: PodSet) -> Hashable:
-    """What of a pod set matters to placement; its image and command do not."""
+    """What of a pod set matters to placement; its image, weights and command do not."""
     return (
         pod_set.count,
         pod_set.min_count,
@@ -173,7 +173,7 @@ def _demand(pod_set: PodSet, first_rank: int, topology: TopologyRequest) -> PodD
         leader=pod_set.role is PodRole.LEADER,
         slices=pod_set.slices,
         min_count=least_count(pod_set),
-        image=pod_set.image,
+        artifacts=tuple(filter(None, (pod_set.weights, pod_set.image))),
     )
 
 

@@ -1,15 +1,16 @@
-"""Which nodes have an image already: of equally good places a pod takes one that need not pull.
+"""Which nodes have image and weights already: of equal places a pod takes one that need not pull.
 
 Agents report a bounded list of references for each node. What was found best stays the measure:
 only places of the same score are looked at, a wholly free node is not broken for an image, and at
 most `LOOKED_MAX` holders are asked, so the cost does not grow with the fleet. Without reports it
-is one look-up. Source: kube-scheduler's plugin ImageLocality, here below packing, not beside it.
+is one look-up. Weights, which are larger, go before the image. Source: kube-scheduler's plugin
+ImageLocality, here below packing, not beside it.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
@@ -24,9 +25,9 @@ class ImageIndex:
     def __init__(self) -> None:
         self._nodes: dict[str, list[tuple[int, str, NodeState]]] = {}
 
-    def __contains__(self, image: str) -> bool:
-        """Whether any node has it."""
-        return image in self._nodes
+    def has_any(self, artifacts: Iterable[str]) -> bool:
+        """Whether any node has any of them."""
+        return any(one in self._nodes for one in artifacts)
 
     def put(self, node: NodeState, images: tuple[str, ...]) -> None:
         """`node` has these images. O(nodes with the image) for each."""
@@ -46,6 +47,7 @@ class ImageIndex:
         return (node for _, _, node in islice(self._nodes.get(image, ()), LOOKED_MAX))
 
 
-def has_image(node: NodeState, image: str) -> bool:
-    """Whether the node's agent has reported it."""
-    return node.inventory is not None and image in node.inventory.images
+def missing(node: NodeState, artifacts: tuple[str, ...]) -> tuple[bool, ...]:
+    """Of each whether it would have to be pulled: the least is the best."""
+    here = node.inventory.images if node.inventory is not None else ()
+    return tuple(one not in here for one in artifacts)

@@ -7,7 +7,7 @@ Of all conditions that nodes (or shared GPUs of the team) are in, the best is
    other shares (core/share_values.py), in bins of 100 milli;
 3. the one whose CPU deficit grows least, in bins of 2 cores: no GPU is left without CPU;
 4. for a share: a GPU whose rest is still worth something, so that many sizes find their partner;
-5. a node that has the image already (core/images.py), if one is asked for and any has it;
+5. a node that has weights and image already (core/images.py), if any has them;
 6. the node of the least seeded rank.
 Bins and keys: placement.md 3.2 (rule X); values, prices and the choice of the CPU mean make it
 adapt (core/waste.py). Until the mix is known (`learned`, core/mix.py) nobody asks here: the
@@ -22,7 +22,7 @@ from itertools import islice
 from shared.core.cells import Cells, Ints, Member
 from shared.core.demand import PodDemand
 from shared.core.devices import takes_share
-from shared.core.images import LOOKED_MAX, ImageIndex, has_image
+from shared.core.images import LOOKED_MAX, ImageIndex, missing
 from shared.core.kind import Kind
 from shared.core.learned_scores import LearnedScores
 from shared.core.market_index import MarketIndex
@@ -93,9 +93,9 @@ class Market:
         cells = self.index.nodes
         scores = self.scores.of_nodes(kinds, demand)
         best = cells.best(scores, demand.cpu_milli, demand.memory_mib, exclude)
-        if best is None or demand.image not in self.images:
+        if best is None or not self.images.has_any(demand.artifacts):
             return best
-        return self._having_image((cells, scores), best, demand, team, exclude)
+        return self._at_hand((cells, scores), best, demand, team, exclude)
 
     def _best_gpu(
         self,
@@ -114,11 +114,11 @@ class Market:
 
         scores = self.scores.of_gpus(kinds, demand)
         best = cells.best(scores, demand.cpu_milli, demand.memory_mib, exclude, accepts)
-        if best is None or demand.image not in self.images:
+        if best is None or not self.images.has_any(demand.artifacts):
             return best
-        return self._having_image((cells, scores), best, demand, team, exclude)
+        return self._at_hand((cells, scores), best, demand, team, exclude)
 
-    def _having_image(
+    def _at_hand(
         self,
         where: tuple[Cells, Ints],
         best: Best,
@@ -126,14 +126,13 @@ class Market:
         team: str,
         exclude: Container[NodeState],
     ) -> Best:
-        """A member as good as the best whose node has the image, or the best itself."""
+        """The member as good as the best whose node has most of the artifacts at hand."""
         (cells, scores), (score, first) = where, best
 
         def suits(member: Member) -> bool:
             _, gpu, node = member
             return (
-                has_image(node, demand.image)
-                and node.whole == first[2].whole
+                node.whole == first[2].whole
                 and node.free_cpu_milli >= demand.cpu_milli
                 and node.free_memory_mib >= demand.memory_mib
                 and node not in exclude
@@ -141,12 +140,16 @@ class Market:
             )
 
         looked = list(islice(cells.of_score(scores, score), LOOKED_MAX))
-        looked += self._holders(cells, scores, score, demand.image)
-        return score, min(filter(suits, looked), default=first)
+        for one in demand.artifacts:
+            looked += self._holders(cells, scores, score, one)
+        return score, min(
+            (first, *filter(suits, looked)),
+            key=lambda member: (missing(member[2], demand.artifacts), member),
+        )
 
-    def _holders(self, cells: Cells, scores: Ints, score: int, image: str) -> Iterator[Member]:
-        """Members of `cells` with that score, of nodes that have the image."""
-        for node in self.images.holders(image):
+    def _holders(self, cells: Cells, scores: Ints, score: int, artifact: str) -> Iterator[Member]:
+        """Members of `cells` with that score, of nodes that have it."""
+        for node in self.images.holders(artifact):
             for at, number, member in self.index.places.get(node, {}).values():
                 if at is cells and scores[number] == score:
                     yield member

@@ -73,7 +73,9 @@ class PodSet(Value, frozen=True, kw_only=True):
 
     `slices` from the outermost to the innermost, at most three; a set of several slices is as
     large as a whole number of the outermost, and shrinks by whole ones. The pod of a `leader` set
-    lies beside the first workers. Source: Kueue KEP-2724 (slices), LeaderWorkerSet.
+    lies beside the first workers. `weights` names what the pods load, as nodes report what they
+    keep: a node that has it already is preferred to its equals, as one that has the image is.
+    Source: Kueue KEP-2724 (slices), LeaderWorkerSet.
     """
 
     name: str = "main"
@@ -86,6 +88,7 @@ class PodSet(Value, frozen=True, kw_only=True):
     memory_mib: int | None = None
     shm_mib: int | None = None
     image: str = ""
+    weights: str = ""
     command: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()

@@ -7,10 +7,12 @@ a handful of entries however large the fleet is.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
+from itertools import chain
 
 from shared.core.demand import PodDemand
 from shared.core.devices import node_room, share_of, whole_shares
 from shared.core.feasibility import Tiers
+from shared.core.images import missing
 from shared.core.kind import Kind
 from shared.core.market import Market
 from shared.core.mig_search import find_instances
@@ -73,9 +75,28 @@ def _find_free(
         if occupied >> left & 1:
             best = _tightest(kinds, demand, gpus + left, left, exclude)
             if best is not None:
-                return best
+                return _at_hand(kinds, demand, best, exclude)
         left += 1
     return None
+
+
+def _at_hand(kinds: tuple[Kind, ...], demand: PodDemand, best: Entry, exclude: Nodes) -> Entry:
+    """The entry of an equal node that has weights or image already, or the best itself."""
+    images, artifacts = kinds[0].images, demand.artifacts
+    if not images.has_any(artifacts):
+        return best
+    free, amount, whole = best[3].free_count, best[0], best[3].whole
+    alike = [best]
+    for node in chain.from_iterable(map(images.holders, artifacts)):
+        if (
+            node.kind in kinds
+            and node.entry is not None
+            and node.free_memory_mib >= demand.memory_mib
+        ):
+            on_shelf, entry = node.entry
+            if (on_shelf, entry[0], node.whole) == (free, amount, whole) and node not in exclude:
+                alike.append(entry)
+    return min(alike, key=lambda entry: (missing(entry[3], artifacts), entry))
 
 
 def _tightest(

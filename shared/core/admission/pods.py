@@ -28,9 +28,13 @@ LONG_TEXT_MAX: Final = 4096
 is_name = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?").fullmatch
 _reference = re.compile(r"[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?").fullmatch
 _variable = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,252}").fullmatch
-_image = re.compile(r"[A-Za-z0-9][-_.:/@A-Za-z0-9]{0,1023}").fullmatch
+_artifact = re.compile(r"[A-Za-z0-9][-_.:/@A-Za-z0-9]{0,1023}").fullmatch
 _long_text_unsafe = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]").search
 NAME_RULE: Final = "must be a DNS-1123 label: a-z, 0-9 and '-', at most 63 characters"
+_ARTIFACT_RULES: Final = {
+    "image": "must be an image reference of at most 1,024 characters, without spaces",
+    "weights": "must be a reference as nodes report it: at most 1,024 characters, without spaces",
+}
 _REFERENCE_RULE: Final = "must be the name of an object: a-z, 0-9, '-' and '.', at most 253"
 _VARIABLE_RULE: Final = "must be letters, digits and '_', not beginning with a digit"
 _FORBIDDEN_RULE: Final = "is set by the scheduler alone; remove it"
@@ -63,9 +67,7 @@ def check_pod_set(path: str, pod_set: PodSet, errors: Errors) -> None:
     check_range(f"{path}.cpu_milli", pod_set.cpu_milli, 0, CPU_MILLI_MAX, errors)
     check_range(f"{path}.memory_mib", pod_set.memory_mib, 0, MEMORY_MIB_MAX, errors)
     check_range(f"{path}.shm_mib", pod_set.shm_mib, 0, MEMORY_MIB_MAX, errors)
-    if pod_set.image and not _image(pod_set.image):
-        rule = "must be an image reference of at most 1,024 characters, without spaces"
-        errors.add(f"{path}.image", pod_set.image, rule)
+    _check_artifacts(path, pod_set, errors)
     if pod_set.command:
         _check_command(f"{path}.command", pod_set.command, errors)
     if pod_set.environment:
@@ -113,6 +115,12 @@ def _check_mig(path: str, gpu: GpuRequest, errors: Errors) -> None:
         errors.add(f"{path}.mig_profile", gpu.mig_profile, rule)
     if not 0 <= gpu.mig_count <= GPUS_PER_POD_MAX:
         errors.add(f"{path}.mig_count", gpu.mig_count, f"must be 1 to {GPUS_PER_POD_MAX}")
+
+
+def _check_artifacts(path: str, pod_set: PodSet, errors: Errors) -> None:
+    for name, reference in (("image", pod_set.image), ("weights", pod_set.weights)):
+        if reference and not _artifact(reference):
+            errors.add(f"{path}.{name}", reference, _ARTIFACT_RULES[name])
 
 
 def _check_command(path: str, command: tuple[str, ...], errors: Errors) -> None:

@@ -18,6 +18,7 @@ from shared.core.devices import node_room, shares_on
 from shared.core.feasibility import Tiers
 from shared.core.gang.exact import Exhaustive
 from shared.core.gang.orders import OtherOrders
+from shared.core.images import LOOKED_MAX, missing
 from shared.core.kind import Kind
 from shared.core.model import Level
 from shared.core.node_state import NodeState
@@ -122,14 +123,14 @@ class Fill:
     def _into_parts(self, parts: list[Ranked], pods: int) -> int:
         placed = 0
         while placed < pods and parts:
-            placed += self.into(_next_part(parts, pods - placed), pods - placed)
+            placed += self.into(self._next_part(parts, pods - placed), pods - placed)
         return placed
 
     def _parts_of_blocks(self, blocks: list[Ranked], pods: int) -> list[Ranked]:
         """The racks of the fewest blocks that hold `pods`: across them, few racks count most."""
         racks: list[Ranked] = []
         while pods > 0 and blocks:
-            block = _next_part(blocks, pods)
+            block = self._next_part(blocks, pods)
             pods -= self._room().room(block)
             if isinstance(block, Domain) and block.is_block:
                 racks += self._room().children(block)
@@ -150,6 +151,26 @@ class Fill:
             self._statement.charge(self._demand, node, shares_on(node, self._demand, self._team))
         return room
 
+    def _next_part(self, parts: list[Ranked], pods: int) -> Part:
+        """Take out the tightest part that holds all `pods`, else the largest."""
+        at = min(bisect_left(parts, (pods,)), len(parts) - 1)
+        artifacts = self._demand.artifacts
+        if artifacts and any(kind.images.has_any(artifacts) for kind in self._kinds):
+            at = self._at_hand(parts, at)
+        return parts.pop(at)[2]
+
+    def _at_hand(self, parts: list[Ranked], at: int) -> int:
+        """Of the first nodes as tight and as whole as that one the one with most artifacts."""
+        room, _, chosen = parts[at]
+        first = bisect_left(parts, (room,))
+        equal = range(first, min(bisect_left(parts, (room + 1,)), first + LOOKED_MAX))
+        ways = [
+            (missing(part, self._demand.artifacts), other != at, other)
+            for other, (_, _, part) in ((one, parts[one]) for one in (*equal, at))
+            if isinstance(part, NodeState) and part.whole == chosen.whole
+        ]
+        return min(ways)[2] if ways else at
+
     def _room(self) -> RoomIndex:
         """Brought up to date once for each fill: pods of earlier sets are in it."""
         if self._index is None:
@@ -162,11 +183,6 @@ class Fill:
                 shut=frozenset(self._used or ()),
             )
         return self._index
-
-
-def _next_part(parts: list[Ranked], pods: int) -> Part:
-    """Take out the tightest part that holds all `pods`, else the largest."""
-    return parts.pop(min(bisect_left(parts, (pods,)), len(parts) - 1))[2]
 
 
 def outward(nodes: Iterable[NodeState]) -> Iterator[Part]:

@@ -12,13 +12,13 @@ def decides(gang: Gang, tiers: Tiers) -> bool:
 
     One pod of any form without MIG, or several equal pods with whole GPUs and any topology; of
     one tier of kinds (`core.feasibility.permitted`), and without spread, slices, leader, least
-    size or alignment to a NUMA domain, and of an image that no node has. The mix must be known
-    (`Fleet.learn`).
+    size or alignment to a NUMA domain, and of an image and weights that no node has. The mix must
+    be known (`Fleet.learn`).
     """
     if len(gang.demands) != 1 or len(tiers) != 1 or gang.spread is not Spread.NONE:
         return False
     (demand,) = gang.demands
-    if any(demand.image in kind.images for kind in tiers[0]):
+    if any(kind.images.has_any(demand.artifacts) for kind in tiers[0]):
         return False
     return is_plain(demand) and (gang.pods == 1 or bool(demand.gpus))
 

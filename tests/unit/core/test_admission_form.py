@@ -67,6 +67,7 @@ BROKEN = [
     (in_pod(shm_mib=-1), "pod_sets[0].shm_mib"),
     (in_pod(image="a b"), "pod_sets[0].image"),
     (in_pod(image="a" * 1025), "pod_sets[0].image"),
+    (in_pod(weights="hf://a b"), "pod_sets[0].weights"),
     (in_pod(command=("a",) * 257), "pod_sets[0].command"),
     (in_pod(command=("sh", "\x1b[2J")), "pod_sets[0].command[1]"),
     (in_pod(command=("x" * 4097,)), "pod_sets[0].command[0]"),
