@@ -18,7 +18,7 @@ from shared.core.estimates import UNKNOWN_SECONDS
 
 SMALL_AFTER_MS: Final = 6 * 3_600_000
 """Work that fills no node is promised a start once it has waited longer."""
-HEAD_AFTER_HOURS: Final = 60
+HEAD_AFTER_HOURS: Final = 72
 """Who waits longer is at the head, whatever its priority, share and width (mission Q8)."""
 BRIEFEST_MS: Final = 900_000
 """Added to lengths in the order of heads, so that very short work is not first for ever."""
