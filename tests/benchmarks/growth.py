@@ -7,8 +7,13 @@ seeds; `slope` is that of a straight line through cost against ln(nodes), in mic
 sizes of one seed are measured one after another, and what counts is the median of their ratios: a
 machine that changes its speed from minute to minute changes all of them. "No faster than log"
 means that cost over cost at the smallest fleet stays below the ratio of the logarithms, which is
-printed beside it, and so is what memory alone grows by: `read` is the time of one read that waits
-for the one before, at random in as much memory as the fleet's arrays take.
+printed beside it.
+
+Time grows by two things: what a decision does, and how far away its memory is. So the smallest
+fleets are measured once more, as many of them in turns as take the memory of the large one (`in
+turns`, 16 decisions each): what is looked at is that of a small fleet, and it lies where that of
+the large one does. What a decision in the large fleet costs over that is what the algorithm grows
+by. `read` is the time of one read that waits for the one before, at random in so much memory.
 """
 
 from __future__ import annotations
@@ -19,46 +24,77 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from shared.core.kernels import BackEnd, back_end
-from shared.core.kernels.compiled import Compiled
+from shared.core.kernels import back_end
 from shared.core.kernels.fleet import Fleet
+from tests.benchmarks.growth_in_turns import bytes_of, in_turns_us
 from tests.benchmarks.memory_latency import read_ns
 from tests.benchmarks.openb import load_nodes, load_pods
 from tests.benchmarks.options import data_folder, machine, numbers
 from tests.benchmarks.throughput import STREAMS, filled, measure
-from tests.support.kernel_churn import FLAVOR, fleet_of
+from tests.support.kernel_churn import FLAVOR, Churn, fleet_of
+
+OTHER_SEEDS: Final = 10_000
+"""Between the seeds of small fleets that take turns."""
 
 
-def cost_us(
-    options: argparse.Namespace, name: str, nodes: int, seed: int
-) -> tuple[float, float, int]:
-    """(mean cost in batches, p99 of single calls) in microseconds, and bytes of the arrays."""
-    pods = load_pods(options.pods)
-    fleet = Fleet(fleet_of(load_nodes(options.machines), nodes, seed), FLAVOR)
-    kernel = back_end(fleet)
-    churn = filled(fleet, kernel, pods, name, seed)
-    row = measure(churn, pods, name, options.decisions, 256)
-    return 1e6 / row["per_second"], row["p99_us"], bytes_of(fleet, kernel)
+class Cost(NamedTuple):
+    """Of a decision in one fleet, in microseconds."""
+
+    mean: float
+    """In batches."""
+    p99: float
+    """Of single calls."""
+    in_turns: float
+    """In batches of `TURN`, without the call itself."""
+    small_in_turns: float
+    """The same in the smallest fleets, as many in turns as take its memory."""
+    size_bytes: int
+
+    @property
+    def over_small(self) -> float:
+        """What is not memory's."""
+        return self.in_turns / self.small_in_turns
 
 
-def bytes_of(fleet: Fleet, kernel: BackEnd) -> int:
-    """Of the arrays that are as long as the fleet: its state, and the trees of the index."""
-    arrays = [fleet.state.nodes, fleet.state.gpus, fleet.state.held]
-    if isinstance(kernel, Compiled):
-        arrays += [kernel.index.tree, kernel.index.behind]  # type: ignore[list-item]  # 32 bits
-    return sum(array.nbytes for array in arrays)
+def costs_of(options: argparse.Namespace, name: str, seed: int) -> dict[int, Cost]:
+    """By size of the fleet; the smallest fleets of other seeds are filled as they are needed."""
+    pods, machines = load_pods(options.pods), load_nodes(options.machines)
+
+    def churn_of(nodes: int, seed: int) -> Churn:
+        fleet = Fleet(fleet_of(machines, nodes, seed), FLAVOR)
+        return filled(fleet, back_end(fleet), pods, name, seed)
+
+    found: dict[int, Cost] = {}
+    small: list[Churn] = []
+    for nodes in sorted(options.nodes):
+        churn = churn_of(nodes, seed)
+        row = measure(churn, pods, name, options.decisions, 256)
+        size_bytes = bytes_of(churn)
+        while not small or sum(map(bytes_of, small)) < size_bytes:
+            small.append(churn_of(min(options.nodes), seed + OTHER_SEEDS * len(small)))
+        found[nodes] = Cost(
+            1e6 / row["per_second"],
+            row["p99_us"],
+            in_turns_us([churn], pods, name, options.decisions),
+            in_turns_us(small, pods, name, options.decisions),
+            size_bytes,
+        )
+    return found
 
 
 def measure_stream(options: argparse.Namespace, name: str) -> dict[str, object]:
     """All sizes of fleet for one stream."""
     sizes, seeds = options.nodes, options.seeds
-    found = {(n, seed): cost_us(options, name, n, seed) for seed in seeds for n in sizes}
-    costs = {n: [found[n, seed][0] for seed in seeds] for n in sizes}
-    p99 = {n: max(found[n, seed][1] for seed in seeds) for n in sizes}
-    size_bytes = {n: max(found[n, seed][2] for seed in seeds) for n in sizes}
+    found = {seed: costs_of(options, name, seed) for seed in seeds}
+    costs = {n: [found[seed][n].mean for seed in seeds] for n in sizes}
+    p99 = {n: max(found[seed][n].p99 for seed in seeds) for n in sizes}
+    size_bytes = {n: max(found[seed][n].size_bytes for seed in seeds) for n in sizes}
+    over_small = {n: statistics.median(found[seed][n].over_small for seed in seeds) for n in sizes}
+    small = {n: statistics.fmean(found[seed][n].small_in_turns for seed in seeds) for n in sizes}
     means = {nodes: statistics.fmean(each) for nodes, each in costs.items()}
     reads = {nodes: read_ns(each) for nodes, each in size_bytes.items()}
     ratios, read_ratios = ratio_by_seed(costs), ratio(reads)
@@ -67,6 +103,7 @@ def measure_stream(options: argparse.Namespace, name: str) -> dict[str, object]:
         print(
             f"{name:<8} {nodes:>6} nodes  {mean:6.2f} us  p99 {p99[nodes]:7.1f} us  "
             f"{ratios[nodes]:.2f} x the smallest, log would be {allowed[nodes]:.2f} x;  "
+            f"{over_small[nodes]:.2f} x the smallest in as much memory ({small[nodes]:.2f} us);  "
             f"read {reads[nodes]:5.1f} ns in {size_bytes[nodes] >> 20} MiB, "
             f"{read_ratios[nodes]:.2f} x",
             flush=True,
@@ -79,6 +116,8 @@ def measure_stream(options: argparse.Namespace, name: str) -> dict[str, object]:
         "p99_us": rounded(p99, 1),
         "ratio": rounded(ratios, 3),
         "ratio_of_logs": rounded(allowed, 3),
+        "ratio_in_equal_memory": rounded(over_small, 3),
+        "small_in_turns_us": rounded(small, 2),
         "slope_us": round(slope_us, 3),
         "arrays_bytes": {str(n): each for n, each in size_bytes.items()},
         "read_ns": rounded(reads, 2),
