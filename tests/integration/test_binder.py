@@ -237,7 +237,7 @@ async def test_kills_of_binder_and_cluster_leave_every_gang_whole_and_once(stack
 
     await stack.settled("running", WORKLOADS)
     pods = await stack.pods()
-    facts = await stack.told()
+    facts = await stack.told_of("running", WORKLOADS)
 
     for pod in pods:
         seen.setdefault(pod.name, set()).add(pod.uid)
