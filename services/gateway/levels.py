@@ -7,7 +7,7 @@ from services.gateway.queue_views import BudgetSpent
 from services.gateway.why_views import LimitLevel
 from shared.core.amounts import FIELDS, Amount, short_units
 from shared.core.model import WorkloadSpec
-from shared.core.quota.budget import FULL_PERCENT
+from shared.core.quota.budget import in_force
 from shared.core.quota.fair_share import may_borrow
 from shared.core.quota.totals import Totals
 from shared.core.quota.tree import QuotaNode
@@ -48,9 +48,9 @@ def owned_only(budget: BudgetSpent | None, queue: QuotaNode, spec: WorkloadSpec 
     """Whether the queue may not borrow for it: a spent budget, or nobody may evict it."""
     if spec is not None and not may_borrow(queue, evictable=spec.preemptible):
         return True
-    if budget is None or budget.percent < FULL_PERCENT:
+    if budget is None:
         return False
-    return budget.at_limit == AtLimit.NOMINAL
+    return in_force(AtLimit(budget.at_limit), budget.percent) is AtLimit.NOMINAL
 
 
 def _available(node: QuotaNode, flavor: str, *, owned_only: bool) -> Amount:

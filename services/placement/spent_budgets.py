@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from shared.core.quota.budget import FULL_PERCENT
+from shared.core.quota.budget import in_force
 from shared.core.team_policy import AtLimit
 from shared.events.quotas import BudgetTold
 from shared.ports.reader import Reader
@@ -51,7 +51,7 @@ class SpentBudgets:
     def told(self, fact: BudgetTold) -> None:
         """What a team has spent; old news changes nothing, and few facts change what holds."""
         known = self._rules.get(fact.team, _FREE)
-        limit = fact.at_limit if fact.percent >= FULL_PERCENT else AtLimit.WARN
+        limit = in_force(fact.at_limit, fact.percent)
         flavors = fact.spot_flavors if limit is AtLimit.SPOT else ()
         if fact.at_ms > known.at_ms and (limit, flavors) != known[1:]:
             self._rules[fact.team] = _Rule(fact.at_ms, limit, flavors)

@@ -154,8 +154,7 @@ class Fill:
     def _next_part(self, parts: list[Ranked], pods: int) -> Part:
         """Take out the tightest part that holds all `pods`, else the largest."""
         at = min(bisect_left(parts, (pods,)), len(parts) - 1)
-        artifacts = self._demand.artifacts
-        if artifacts and any(kind.images.has_any(artifacts) for kind in self._kinds):
+        if self._kinds[0].images.has_any(self._demand.artifacts):
             at = self._at_hand(parts, at)
         return parts.pop(at)[2]
 
@@ -166,8 +165,8 @@ class Fill:
         equal = range(first, min(bisect_left(parts, (room + 1,)), first + LOOKED_MAX))
         ways = [
             (missing(part, self._demand.artifacts), other != at, other)
-            for other, (_, _, part) in ((one, parts[one]) for one in (*equal, at))
-            if isinstance(part, NodeState) and part.whole == chosen.whole
+            for other in (at, *equal)
+            if isinstance(part := parts[other][2], NodeState) and part.whole == chosen.whole
         ]
         return min(ways)[2] if ways else at
 

@@ -146,11 +146,16 @@ class Restriction(NamedTuple):
     refusal: Refusal
 
 
+def in_force(at_limit: AtLimit, percent: int) -> AtLimit:
+    """What holds for new work at `percent` of a budget: anything goes until all is spent."""
+    return at_limit if percent >= FULL_PERCENT else AtLimit.WARN
+
+
 def restriction(
     team: str, budget: Budget | None, spending: Spending, percent: int
 ) -> Restriction | None:
     """What holds for new work at `percent` of the budget; None while it may use anything."""
-    if budget is None or percent < FULL_PERCENT or budget.at_limit is AtLimit.WARN:
+    if budget is None or in_force(budget.at_limit, percent) is AtLimit.WARN:
         return None
     hours, money = budget.gpu_hours_per_month, budget.microdollars_per_month
     limits = [f"{hours} GPU-hours"] if hours is not None else []

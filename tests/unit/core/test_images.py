@@ -26,6 +26,7 @@ from shared.core.value import replace
 from tests.support.placing import cluster, node, pods, request, share, whole, workload
 
 IMAGE = "registry/train:1"
+WEIGHTS = "hf://meta/llama-70b"
 
 
 def asking(pod_set: PodSet, image: str = IMAGE, **rest: object) -> Workload:
@@ -34,6 +35,18 @@ def asking(pod_set: PodSet, image: str = IMAGE, **rest: object) -> Workload:
 
 def one_gpu(image: str = IMAGE) -> Workload:
     return asking(pods(whole(1), cpu_milli=8000), image)
+
+
+def replica(gpus: int = 4, count: int = 1) -> Workload:
+    asked = pods(whole(gpus), count, cpu_milli=8000, memory_mib=1024)
+    pod_set = replace(asked, image=IMAGE, weights=WEIGHTS)
+    return workload(pod_set)
+
+
+def in_rack(gpus: int, count: int) -> Workload:
+    return workload(
+        *replica(gpus, count).spec.pod_sets, topology=TopologyRequest(required=Level.RACK)
+    )
 
 
 def taught(*nodes: object) -> Cluster:
@@ -70,15 +83,6 @@ def test_an_image_is_worth_less_than_packing() -> None:
     rich = [node(f"rich-{number}", gpus=2, cpu_milli=96_000) for number in range(3)]
 
     assert where(taught(lean, *rich), asking(pods(whole(1), cpu_milli=15_000))) != "lean"
-
-
-WEIGHTS = "hf://meta/llama-70b"
-
-
-def replica(gpus: int = 4, count: int = 1) -> Workload:
-    asked = pods(whole(gpus), count, cpu_milli=8000, memory_mib=1024)
-    pod_set = replace(asked, image=IMAGE, weights=WEIGHTS)
-    return workload(pod_set)
 
 
 @pytest.mark.parametrize(
@@ -177,12 +181,6 @@ def test_the_cpu_of_a_gang_fits_tightly_before_its_weights_are_looked_for() -> N
 
     assert isinstance(answer, Placement)
     assert {pod.node for pod in answer.pods} == {"tight"}
-
-
-def in_rack(gpus: int, count: int) -> Workload:
-    return workload(
-        *replica(gpus, count).spec.pod_sets, topology=TopologyRequest(required=Level.RACK)
-    )
 
 
 def test_in_a_rack_the_rest_of_a_gang_fits_tightly_before_its_weights_are_looked_for() -> None:
