@@ -51,10 +51,12 @@ class SpentBudgets:
     def told(self, fact: BudgetTold) -> None:
         """What a team has spent; old news changes nothing, and few facts change what holds."""
         known = self._rules.get(fact.team, _FREE)
+        if fact.at_ms <= known.at_ms:
+            return
         limit = in_force(fact.at_limit, fact.percent)
         flavors = fact.spot_flavors if limit is AtLimit.SPOT else ()
-        if fact.at_ms > known.at_ms and (limit, flavors) != known[1:]:
-            self._rules[fact.team] = _Rule(fact.at_ms, limit, flavors)
+        self._rules[fact.team] = _Rule(fact.at_ms, limit, flavors)
+        if (limit, flavors) != known[1:]:
             self._fresh[fact.team] = None
 
     def may_grow(self, team: str, flavor: str) -> bool:

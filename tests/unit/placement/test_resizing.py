@@ -260,6 +260,17 @@ def test_a_gang_grows_as_a_spent_budget_allows(percent, at_limit, spot_flavors, 
     assert grown == ([pods] if pods else [])
 
 
+def test_what_was_told_before_the_newest_fact_changes_nothing():
+    driver = a_gang_below_its_size(quota=9)
+    spent = budget_told("red", 100)
+    later = [replace(spent, at_ms=spent.at_ms + after) for after in (0, 2)]
+    driver.send(*later, replace(spent, percent=0, at_ms=spent.at_ms + 1))
+
+    told = driver.send(END_FULL)
+
+    assert [] == [one for one in told if isinstance(one, WorkloadResized)]
+
+
 def test_a_gang_grows_again_in_the_next_month():
     driver = a_gang_below_its_size(quota=9)
     spent = budget_told("red", 100)
