@@ -89,7 +89,8 @@ class Trials:
         kind: tuple[Hashable, ...] = ("strict", record.workload.queue)
         if not nomination.strict:
             waiting = self._desk.promises.waiting_class(record)
-            kind = (record.workload.queue, nomination.flavors, record.request_class, waiting)
+            asked = (nomination.flavors, nomination.within_nominal, record.request_class)
+            kind = (record.workload.queue, *asked, waiting)
         return (*kind, "next") if nomination.next_of_own else kind
 
     def run(self) -> None:

@@ -53,6 +53,7 @@ def test_the_same_in_a_narrow_window(seed, single):
 
 @settings(max_examples=60)
 @example(seed=5_053, single=True).via("who can be evicted goes on when that policy changes")
+@example(seed=711, single=False).via("who may borrow behind an equal one who may not")
 @given(seeds, st.booleans())
 def test_the_same_where_nobody_may_evict_some(seed, single):
     play(seed, single=single, staying=True)

@@ -119,7 +119,7 @@ class Nominator:
             if line is not None and line.strict != strict:
                 give_anew(line)
             elif line is not None and may_borrow(line.node, evictable=False) != lent:
-                give_anew(line, evictable=False)
+                give_anew(line, lambda choice: not choice.evictable)
             self._permissions.changed()
             self._agenda.tree_changed(before, node.root.name)
         return node, problem
@@ -146,8 +146,12 @@ class Nominator:
             return
         for line, within_nominal in zip(lines, before, strict=True):
             if self._permissions.within_nominal(line) != within_nominal:
-                give_anew(line)
+                self._give_borrowers_anew(line)
             self._agenda.reconsider(line)
+
+    def _give_borrowers_anew(self, line: Line) -> None:
+        """Its budget changed what it may borrow; nothing for who may borrow nothing anyway."""
+        give_anew(line, lambda choice: may_borrow(line.node, evictable=choice.evictable))
 
     def gpu_milli_waiting(self) -> dict[str, dict[str, int]]:
         """By flavor and queue, what is asked for beside what is used (see `asked`)."""

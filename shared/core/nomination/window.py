@@ -7,12 +7,13 @@ comes before an open and refused one of its queue takes its turn.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from shared.core.nomination.agenda import Agenda
 from shared.core.nomination.decision import Decision, Expect, Nominate, Withdraw
+from shared.core.nomination.flavor_choice import Choice
 from shared.core.nomination.line import Line, RequestClass
 from shared.core.nomination.pending import Pending, Phase
 from shared.core.nomination.permission import Permissions, Room
@@ -176,8 +177,8 @@ class Window:
         pending.flavor = ""
 
 
-def give_anew(line: Line, *, evictable: bool = True) -> None:
-    """What is open in a line was given under rules that hold no more; or but for the evictable."""
+def give_anew(line: Line, whom: Callable[[Choice], bool] = lambda _: True) -> None:
+    """What is open in a line, of those whom that concerns, was given under other rules."""
     for pending in line.open.values():
-        if evictable or not pending.choice.evictable:
+        if whom(pending.choice):
             pending.offered = _OTHER_RULES

@@ -180,6 +180,16 @@ def test_a_budget_takes_back_only_what_differs_by_it() -> None:
     assert desk.settle() == ["-w", "+w"]
 
 
+def test_a_budget_takes_nothing_back_from_who_could_borrow_nothing_before() -> None:
+    desk = Desk(a_queue("q", team="red"))
+    desk.queue(a_pending("w", choice=Choice(evictable=False)))
+    spent = Refusal(reason=Reason.BUDGET_SPENT, message="spent", next_step="wait")
+
+    desk.core.restrict("red", Restriction(AtLimit.NOMINAL, spent))
+
+    assert desk.settle() == []
+
+
 def test_a_thousand_queues_that_open_at_once_do_not_open_more_than_the_window() -> None:
     names = [f"q{number}" for number in range(TURN_MAX + 1)]
     desk = Desk(*(a_queue(name, held=True) for name in names), open_max=TURN_MAX, open_each=0)

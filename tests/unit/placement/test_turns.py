@@ -123,6 +123,14 @@ def test_a_nomination_within_nominal_borrows_nothing():
     assert placed(driver.send(replace(nominated(two), within_nominal=True))) == ["a2"]
 
 
+def test_who_may_borrow_is_not_held_up_by_an_equal_one_who_may_not():
+    driver = Driver()
+    driver.send(reported(a_node()), *a_cohort_of("a", "b", gpus=0))
+
+    assert placed(driver.send(replace(wants("stays", "a"), within_nominal=True))) == []
+    assert placed(driver.send(wants("leaves", "a", order=1))) == ["leaves"]
+
+
 @pytest.mark.parametrize(("before", "flavor"), [(True, "other"), (False, "")])
 def test_flavors_are_tried_where_the_queue_owns_first(before, flavor):
     driver = Driver()
