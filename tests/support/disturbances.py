@@ -2,7 +2,8 @@
 
 Each disturbance is undone a few seconds later, all of them at the end. Quotas change by the
 version that was read (ETag), as operators change them. What is counted has happened: a quota
-counts as lowered only if more was used than the new one allows.
+counts as lowered only if more was used than the new one allows, and a node as drained, announced
+or failed only if work was evicted for it.
 """
 
 from __future__ import annotations
@@ -26,10 +27,15 @@ KINDS: Final = ("raise", "lower", "hold", "drain-queue", "drain-node", "notice",
 PAUSE_SECONDS: Final = (0.8, 2.0)
 LASTS_SECONDS: Final = (2.0, 5.0)
 NOTICE_SECONDS: Final = 3
+EVICTS_SECONDS_MAX: Final = 4.0
+"""So long it takes until those on a node are evicted, or nobody was."""
 ANSWER_SECONDS_MAX: Final = 60.0
 LATE_MAX: Final = 10
 """Disturbances after the end, of kinds that have not happened."""
-_EVICTED_WITH: Final = "SELECT count(*) FROM gateway.event WHERE message = $1"
+_EVICTED_WITH: Final = (
+    "SELECT count(*) FROM gateway.event WHERE type = 'muster.workload.evicted.v1'"
+    " AND starts_with(message, $1)"
+)
 
 
 class Disturbances:
@@ -131,16 +137,17 @@ class Disturbances:
         """
         running = await self._running()
         name = max(running, key=lambda one: (running[one], one))
-        before = await self._drained(name)
+        message = f"queue {name} is drained"
+        before = await self._evicted(message)
         await self._change(name, {**self._queues[name], "draining": True})
         deadline = time.monotonic() + ANSWER_SECONDS_MAX
         while (await self._running(name))[name] and time.monotonic() < deadline:
             await asyncio.sleep(0.2)
-        return await self._drained(name) > before
+        return await self._evicted(message) > before
 
-    async def _drained(self, queue: str) -> int:
-        """How many workloads were evicted as their queue was drained."""
-        query, message = _EVICTED_WITH, f"queue {queue} is drained"
+    async def _evicted(self, message: str) -> int:
+        """How many workloads were evicted with a message that begins like this."""
+        query = _EVICTED_WITH
         count: int = await patient(lambda: self._stage.rows.fetchval(query, message))
         return count
 
@@ -170,13 +177,16 @@ class Disturbances:
     # ── nodes ────────────────────────────────────────────────────────────────
 
     async def _command_node(self, verb: str) -> bool:
-        name = self._node("h100")
+        name = await self._node("h100")
+        before = await self._evicted(f"node {name} is drained")
         await self._order(name, verb)
-        return self._later(name, lambda: self._order(name, "uncordon"))
+        self._later(name, lambda: self._order(name, "uncordon"))
+        return verb != "drain" or await self._evicts(f"node {name} is drained", before)
 
     async def _notice(self) -> bool:
         """The market wants a node back, takes it in time, and gives another of its name later."""
-        name = self._node("spot")
+        name = await self._node("spot")
+        before = await self._evicted(f"node {name} will be gone")
         await self._fleet(f"{name}/notice?seconds={NOTICE_SECONDS}")
 
         async def back() -> None:
@@ -185,16 +195,31 @@ class Disturbances:
             await self._order(name, "uncordon")
 
         self._later(name, back)
-        return True
+        return await self._evicts(f"node {name} will be gone", before)
 
     async def _down(self) -> bool:
         """A machine fails without a word, and comes back."""
-        name = self._node("h100")
+        name = await self._node("h100")
+        before = await self._evicted(f"node {name} is lost")
         await self._fleet(f"{name}/down")
-        return self._later(name, lambda: self._fleet(f"{name}/up"))
+        self._later(name, lambda: self._fleet(f"{name}/up"))
+        return await self._evicts(f"node {name} is lost", before)
 
-    def _node(self, flavor: str) -> str:
-        return self._random.choice([one for one in self._nodes[flavor] if one not in self._undo])
+    async def _evicts(self, message: str, before: int) -> bool:
+        """Whether more were evicted with this message than before."""
+        deadline = time.monotonic() + EVICTS_SECONDS_MAX
+        while (more := await self._evicted(message) - before) == 0:
+            if time.monotonic() > deadline:
+                break
+            await asyncio.sleep(0.2)
+        return more > 0
+
+    async def _node(self, flavor: str) -> str:
+        """One that is as it was; the more of it is used, the likelier it is this one."""
+        found = await self._client.listing("nodes")
+        used = {one["name"]: one["used_gpu_milli"] for one in found if one["flavor"] == flavor}
+        free = [one for one in self._nodes[flavor] if one not in self._undo]
+        return max(free, key=lambda one: (used.get(one, 0) + 1) * self._random.random())
 
     async def _order(self, node: str, verb: str) -> None:
         body = {"reason": "test"} if verb != "uncordon" else {}
