@@ -83,8 +83,15 @@ class Fleet:
         return True
 
     def noticed(self, name: str, generation: int) -> bool:
-        """Whether news of a node that is there is newer than all before."""
-        return name in self.present and self._newer(name, generation)
+        """Whether a notice is of the machine that is there; no inventory tells what it does.
+
+        One that came before its agent had told the inventory bears the inventory's generation.
+        """
+        if name not in self.present or generation < self.generations[name]:
+            return False
+        self.generations[name] = generation
+        self.changed[name] = None
+        return True
 
     def _newer(self, name: str, generation: int) -> bool:
         if generation <= self.generations.get(name, -1):

@@ -6,7 +6,7 @@ Every policy sees the same work (tests/benchmarks/queueing_world.py) and what it
 it: the truth times a factor between 1 and each of `--over-estimates`. `muster` is the placement
 service's own handler, driven in virtual time (tests/benchmarks/baselines/muster_queue.py).
 Figures are means over seeds; ratios are of those means, to greedy skip of the same run. No rule
-was chosen by seeds from 1000 on. A seed takes two minutes of one core for each kind of estimates.
+in force was chosen by seeds from 1000 on. A seed takes two minutes for each kind of estimates.
 """
 
 from __future__ import annotations

@@ -172,6 +172,7 @@ async def _verdict(
         "resizes": story.resizes,
         "reservations_refunded": story.refunds,
         "disturbances": dict(disturbances.done),
+        "in_vain": dict(disturbances.in_vain),
         "kills": {name: len(each) for name, each in kills.items()},
         "slowest_recovery_seconds": max(
             ((max(each), name) for name, each in kills.items()), default=(0.0, "")

@@ -51,6 +51,8 @@ class Disturbances:
         seed: int,
     ) -> None:
         self.done: Counter[str] = Counter()
+        self.in_vain: Counter[str] = Counter()
+        """Without effect: nobody was there to evict, or a killed fleet forgot the notice."""
         self._stage = stage
         self._client = client
         self._queues = queues
@@ -95,8 +97,8 @@ class Disturbances:
             "notice": self._notice,
             "down": self._down,
         }
-        if await acts[kind]():
-            self.done[kind] += 1
+        happened = await acts[kind]()
+        (self.done if happened else self.in_vain)[kind] += 1
 
     def _later(self, name: str, undo: Undo) -> bool:
         self._undo[name] = (time.monotonic() + self._random.uniform(*LASTS_SECONDS), undo)

@@ -80,10 +80,18 @@ def test_after_a_spot_notice_no_grace_is_longer_than_the_node_stays(seconds: int
     assert (stop.reason, stop.grace_seconds) == ("spot-notice", grace)
 
 
+def test_a_notice_that_came_before_the_inventory_was_told_is_not_old():
+    driver = busy()
+
+    out = driver.send(a_notice(driver, 60, generation=1))
+
+    assert ["NodeCordoned", "WorkloadEvicted", "EvictPods"] == kinds(out)
+
+
 def test_old_news_of_a_node_changes_nothing():
     driver = busy()
 
-    assert [] == driver.send(a_notice(driver, 60, generation=1))
+    assert [] == driver.send(a_notice(driver, 60, generation=0))
     assert [] == driver.send(CordonNode(node="n7", drain=True))
     assert [] == driver.send(UncordonNode(node="n1"))
 

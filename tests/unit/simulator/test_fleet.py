@@ -75,6 +75,18 @@ def a_reporter(machines, **pace):
     return reporter, log, clock
 
 
+async def test_a_notice_before_the_first_report_follows_it_with_the_same_generation():
+    (machine,) = a_fleet(count=1)
+    reporter, log, _ = a_reporter([machine])
+    machine.notice(NOW + 5, seconds=60, reason="spot")
+
+    await reporter.announce()
+    await reporter.tell_changes()
+
+    told = [(type(one).__name__, one.generation) for one in log.payloads()]
+    assert told == [("NodeInventoryReported", NOW + 5), ("NodeNoticeReported", NOW + 5)]
+
+
 def test_the_default_fleet_has_1200_nodes_of_every_kind():
     nodes = nodes_of(FleetFile(groups=DEFAULT_GROUPS), 0)
 
