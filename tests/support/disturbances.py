@@ -30,6 +30,8 @@ NOTICE_SECONDS: Final = 3
 EVICTS_SECONDS_MAX: Final = 4.0
 """So long it takes until those on a node are evicted, or nobody was."""
 ANSWER_SECONDS_MAX: Final = 60.0
+QUIET_SECONDS: Final = 4.0
+"""After the end no node is cordoned for so long."""
 LATE_MAX: Final = 10
 """Disturbances after the end, of kinds that have not happened."""
 _EVICTED_WITH: Final = (
@@ -74,6 +76,18 @@ class Disturbances:
             await asyncio.sleep(self._random.uniform(*PAUSE_SECONDS))
             await self._undo_due(time.monotonic())
         await self._undo_due(float("inf"))
+        await self._open_again()
+
+    async def _open_again(self) -> None:
+        """A notice that a slow fleet told after its node was given back has cordoned it anew."""
+        now = time.monotonic()
+        deadline, quiet = now + ANSWER_SECONDS_MAX, now + QUIET_SECONDS
+        while time.monotonic() < min(deadline, quiet):
+            for one in await self._client.listing("nodes"):
+                if one["cordoned"]:
+                    await self._order(one["name"], "uncordon")
+                    quiet = time.monotonic() + QUIET_SECONDS
+            await asyncio.sleep(0.5)
 
     @property
     def missing(self) -> list[str]:
