@@ -87,11 +87,9 @@ class Fleet:
 
         One that came before its agent had told the inventory bears the inventory's generation.
         """
-        if name not in self.present or generation < self.generations[name]:
-            return False
-        self.generations[name] = generation
-        self.changed[name] = None
-        return True
+        return name in self.present and (
+            self._newer(name, generation) or generation == self.generations[name]
+        )
 
     def _newer(self, name: str, generation: int) -> bool:
         if generation <= self.generations.get(name, -1):
