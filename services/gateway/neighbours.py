@@ -6,7 +6,7 @@ who is first in a queue, and who ends next at all, is remembered for `FRESH_SECO
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from services.gateway.authorisation import Action, Verdict, authorise
@@ -31,8 +31,9 @@ _AHEAD: Final = (
 )
 _PLACE: Final = (
     "SELECT count(*) AS waiting, count(*) FILTER (WHERE a.ahead) AS ahead,"  # noqa: S608  # constants
+    " count(*) FILTER (WHERE a.id = ANY ($6)) AS first,"
     " coalesce(sum(a.gpu_milli) FILTER (WHERE a.ahead), 0)::bigint AS gpu_milli"
-    f" FROM (SELECT w.gpu_milli, ({_AHEAD}) AS ahead{_WAITING}) a"
+    f" FROM (SELECT w.id, w.gpu_milli, ({_AHEAD}) AS ahead{_WAITING}) a"
 )
 _FIRST: Final = (
     f"SELECT w.id, w.name, w.team, w.priority, w.gpu_milli{_WAITING}"  # constants
@@ -67,9 +68,12 @@ _ENDS: Final = (
 
 async def place_in_queue(door: Door, row: Mapping[str, Any]) -> QueuePlace:
     """The place of a queued workload: priority, then age, then identity. O(live of the team)."""
-    me = (row["team"], row["queue"], row["priority"], row["submitted_at_ms"], row["id"])
-    counted = (await door.reader.fetch(_PLACE, *me))[0]
-    first = (await _first(door, row["team"], row["queue"]))[: counted["ahead"]]
+    first = await _first(door, row["team"], row["queue"])
+    counted = await _counted(door, row, first)
+    if counted["first"] < len(first):  # one of them waits no more
+        door.cache.pop(("first", row["queue"]), None)
+        first = await _first(door, row["team"], row["queue"])
+        counted = await _counted(door, row, first)
     return QueuePlace(
         queue=row["queue"],
         place=counted["ahead"] + 1,
@@ -79,6 +83,14 @@ async def place_in_queue(door: Door, row: Mapping[str, Any]) -> QueuePlace:
             _neighbour(one) for one in first[: counted["ahead"]] if one["id"] != row["id"]
         ),
     )
+
+
+async def _counted(
+    door: Door, row: Mapping[str, Any], first: Sequence[Mapping[str, Any]]
+) -> Mapping[str, Any]:
+    """How many wait, how many of them ahead, and how many of `first`."""
+    me = (row["team"], row["queue"], row["priority"], row["submitted_at_ms"], row["id"])
+    return (await door.reader.fetch(_PLACE, *me, [one["id"] for one in first]))[0]
 
 
 async def _first(door: Door, team: str, queue: str) -> list[Mapping[str, Any]]:

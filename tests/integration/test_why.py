@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from services.gateway import neighbours
 from shared.core.lifecycle import State
 from shared.core.model import GpuRequest, GpuShare, Placement, PodPlacement, PodSet
 from shared.core.preemption.plan import Obstacle
@@ -211,6 +212,28 @@ async def test_behind_the_head_of_a_strict_queue_it_is_told_who_that_is_now(gate
     assert ("BehindStrictHead", "BehindStrictHead") == (second["reason"], last["reason"])
     assert "queue red is strict: n-w2 is ahead and must start first" == last["message"]
     assert "BehindStrictHead" != head["reason"]
+
+
+async def test_who_began_to_run_is_no_longer_named_ahead_however_long_names_are_remembered(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(neighbours, "FRESH_SECONDS", 60)
+    red = await gateway.key("red", "viewer")
+
+    async def place(number: int) -> list[str] | None:
+        body = (await gateway.call("GET", "/v1/workloads/w3/why", key=red)).body
+        found = body.get("place") or {"place": 0}
+        return [one["name"] for one in found["first"]] if found["place"] == number else None
+
+    async with running_projection(gateway.settings):
+        waiting = [queued("w1"), queued("w2", after=1), queued("w3", after=2)]
+        await publish_facts(gateway.settings, waiting, source="a", at_ms=START)
+        before = await until(partial(place, 3))
+        begun = running("w1", "red", START)
+        await publish_facts(gateway.settings, begun, source="b", at_ms=START)
+        after = await until(partial(place, 2))
+
+    assert (["n-w1", "n-w2"], ["n-w2"]) == (before, after)
 
 
 async def test_who_must_borrow_is_told_for_whose_debt_others_of_his_priority_go_first(
