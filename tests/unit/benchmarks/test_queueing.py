@@ -6,6 +6,7 @@ import pytest
 
 from tests.benchmarks.baselines.muster_queue import MusterQueue
 from tests.benchmarks.baselines.queueing import Easy, Fifo, GreedySkip
+from tests.benchmarks.queueing import compare
 from tests.benchmarks.queueing_world import Job, World, run
 
 
@@ -34,3 +35,20 @@ def test_who_passes_a_gang_that_waits(policy, waits):
     tally = run(world, policy(world))
 
     assert waits == tally.waits
+
+
+def a_row(*waits):
+    """What the benchmark keeps of a policy whose longest waits were so by seed."""
+    return {
+        "mean": {"big_wait_p99_s": sum(waits) / len(waits), "utilisation_percent": 80.0},
+        "by_seed": [{"big_wait_p99_s": wait} for wait in waits],
+    }
+
+
+def test_a_ratio_is_told_with_what_other_seeds_might_have_made_of_it():
+    sure = compare(a_row(100, 200), a_row(200, 400))
+    unsure = compare(a_row(100, 400), a_row(400, 400))
+
+    names = ("big_wait_p99_ratio", "big_wait_p99_ratio_low", "big_wait_p99_ratio_high")
+    assert (0.5, 0.5, 0.5) == tuple(sure[one] for one in names), "seeds are drawn in pairs"
+    assert (0.625, 0.25, 1.0) == tuple(unsure[one] for one in names)
