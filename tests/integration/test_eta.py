@@ -64,10 +64,10 @@ async def test_a_start_is_told_by_what_like_work_waited_and_an_end_by_the_users_
     key = await gateway.key("red", "viewer")
     now_ms = int(time.time() * 1000)
     facts = [
+        promise("w2", now_ms + 45 * MINUTE_MS),  # before what is waited for, in one topic
         *history(range(10, 20)),
         queued("w1", now_ms, seconds=600),
         queued("w2", now_ms),
-        promise("w2", now_ms + 45 * MINUTE_MS),
         queued("w3", LONG_AGO),
     ]
     async with running_projection(gateway.settings):

@@ -47,12 +47,12 @@ async def _listed(gateway: Gateway, query: str = "") -> list[str]:
 
 async def test_nodes_come_by_name_in_pages_of_a_flavor_or_of_a_pool(gateway: Gateway):
     told = [
+        _report("gone"),
+        (topics.NODE_FACTS, nodes.NodeRemoved(node="gone", generation=2)),
         _report("n3", pool="a"),
         _report("n1", pool="a", flavor="a100"),
         _report("n2", pool="b"),
         _report("n4", pool="b"),
-        _report("gone"),
-        (topics.NODE_FACTS, nodes.NodeRemoved(node="gone", generation=2)),
     ]
 
     async def four() -> bool:
@@ -85,7 +85,8 @@ async def test_a_node_tells_where_it_stands_what_it_has_and_what_of_it_is_held(g
 
     async def used() -> Any:
         items = (await gateway.call("GET", "/v1/nodes")).body["items"]
-        return items if len(items) == 2 and items[0]["used_gpu_milli"] else None
+        whole = len(items) == 2 and items[0]["used_gpu_milli"] and not items[1]["ready"]
+        return items if whole else None
 
     async with running_projection(gateway.settings):
         await publish_facts(gateway.settings, told, source="t1", at_ms=1_000)

@@ -57,13 +57,16 @@ async def test_one_who_waits_is_told_his_place_his_limits_and_who_ends_next(gate
         await publish_facts(gateway.settings, facts, source="a", at_ms=START)
 
         async def told():  # the facts are of three topics
-            reply = await gateway.call("GET", "/v1/workloads/w6/why", key=red)
-            whole = reply.body.get("reason") == "WaitingForQuota" and (
-                (4, 2) == (reply.body["place"]["waiting"], len(reply.body["frees_next"]))
-            )
-            return reply if whole else None
+            body = (await gateway.call("GET", "/v1/workloads/w6/why", key=red)).body
+            if body.get("reason") != "WaitingForQuota":
+                return None
+            used = max(
+                one["used"]["gpu_milli"] for one in body["limits"]
+            )  # the tree is remembered for a second
+            seen = (body["place"]["waiting"], len(body["frees_next"]), used)
+            return body if seen == (4, 2, 16_000) else None
 
-        why = (await until(told)).body
+        why = await until(told)
         first = (await gateway.call("GET", "/v1/workloads/w3/why", key=red)).body
         untold = (await gateway.call("GET", "/v1/workloads/w4/why", key=red)).body
         promised = (await gateway.call("GET", "/v1/workloads/w5/why", key=red)).body
@@ -106,8 +109,8 @@ async def test_who_wants_one_product_hears_nothing_of_flavors_without_it(gateway
     body = {"team": "red", "cohort": "all", "flavors": flavors}
     reply = await gateway.call("PUT", "/v1/queues/red", body, headers={"If-Match": '"3"'})
     assert reply.status == 200, reply.body
-    facts = [queued("w1"), *running("w1", "red", START), queued("w2", products=("H100",))]
-    facts += [queued("w4", "blue"), *running("w4", "blue", START), queued("w3")]
+    facts = [queued("w1"), queued("w3"), queued("w4", "blue"), *running("w4", "blue", START)]
+    facts += [*running("w1", "red", START), queued("w2", products=("H100",))]
 
     async with running_projection(gateway.settings):
         await publish_facts(gateway.settings, facts, source="a", at_ms=START)
@@ -353,17 +356,14 @@ async def test_what_is_being_stopped_frees_next_unless_it_is_kept_for_another(ga
         both = [(topics.WORKLOAD_FACTS, one) for one in stopping]
         await publish_facts(gateway.settings, both, source="b", at_ms=now_ms)
 
-        async def told(workload: str, many: int):
+        async def told(workload: str, *states: str):
             path = f"/v1/workloads/{workload}/why"
             frees = (await gateway.call("GET", path, key=operator)).body.get("frees_next") or []
-            found = [(one["workload"]["id"], one["state"]) for one in frees]
-            return frees if len(found) == many else None
+            return frees if [one["state"] for one in frees] == list(states) else None
 
-        mine = await until(lambda: told("w4", 3))
-        others = await until(lambda: told("w5", 2))
+        mine = await until(lambda: told("w4", "evicting", "cancelling", "running"))
+        await until(lambda: told("w5", "cancelling", "running"))
 
-    assert ["evicting", "cancelling", "running"] == [one["state"] for one in mine]
-    assert ["cancelling", "running"] == [one["state"] for one in others]
     assert now_ms + 30_000 < mine[0]["ends_at_ms"] < now_ms + 31_000
     assert 8000 == mine[0]["charge"]["gpu_milli"]
 
