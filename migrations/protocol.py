@@ -120,46 +120,70 @@ BEGIN
     RETURN got;
 END $$;
 
-CREATE FUNCTION {schema}.maintain() RETURNS void
+"""
+
+MAINTAIN_SQL = """
+CREATE OR REPLACE FUNCTION {schema}.maintain() RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = {schema}, pg_temp AS $$
 DECLARE
+    kept_inbox_days constant integer := 5;
+    kept_outbox_days constant integer := 4;
     day date;
     part record;
-    low text;
-    high text;
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtext('{schema}.maintain'));
-    FOR day IN SELECT generate_series(CURRENT_DATE, CURRENT_DATE + 2, '1 day')::date LOOP
-        low := lpad(to_hex((extract(epoch FROM day) * 1000)::bigint), 12, '0')
-            || repeat('0', 20);
-        high := lpad(to_hex((extract(epoch FROM day + 1) * 1000)::bigint), 12, '0')
-            || repeat('0', 20);
-        IF to_regclass(format('{schema}.inbox_%s', to_char(day, 'YYYYMMDD'))) IS NULL THEN
-            EXECUTE format('CREATE TABLE {schema}.inbox_%s PARTITION OF {schema}.inbox '
-                'FOR VALUES FROM (%L) TO (%L)', to_char(day, 'YYYYMMDD'), low, high);
-        END IF;
-        IF to_regclass(format('{schema}.outbox_%s', to_char(day, 'YYYYMMDD'))) IS NULL THEN
-            EXECUTE format('CREATE TABLE {schema}.outbox_%s PARTITION OF {schema}.outbox '
-                'FOR VALUES FROM (%L) TO (%L)', to_char(day, 'YYYYMMDD'), day, day + 1);
-        END IF;
-    END LOOP;
+    -- Units lock inbox, then outbox; so does this, and whole tables before their parts.
     FOR part IN
         SELECT c.relname AS name, to_date(right(c.relname, 8), 'YYYYMMDD') AS part_day
         FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
         WHERE i.inhparent IN ('{schema}.inbox'::regclass, '{schema}.outbox'::regclass)
           AND c.relname ~ '_[0-9]{{8}}$'
+        ORDER BY c.relname
     LOOP
-        IF part.name LIKE 'inbox%' AND part.part_day < CURRENT_DATE - 5 THEN
+        IF part.name LIKE 'inbox%' AND part.part_day < CURRENT_DATE - kept_inbox_days THEN
             EXECUTE format('DROP TABLE {schema}.%I', part.name);
-        ELSIF part.name LIKE 'outbox%' AND part.part_day < CURRENT_DATE - 4 THEN
+        ELSIF part.name LIKE 'outbox%' AND part.part_day < CURRENT_DATE - kept_outbox_days THEN
             EXECUTE format(
                 'DO $do$ BEGIN IF NOT EXISTS (SELECT 1 FROM {schema}.%I o '
                 'JOIN {schema}.watermark w ON w.shard = o.shard AND o.seq > w.acked_seq) '
                 'THEN DROP TABLE {schema}.%I; END IF; END $do$', part.name, part.name);
         END IF;
     END LOOP;
+    -- What came before there was a part for it, or with an id of a day that gets none.
+    DELETE FROM {schema}.inbox_other
+    WHERE at_ms < 1000 * extract(epoch FROM now() - make_interval(days => kept_inbox_days));
+    DELETE FROM {schema}.outbox_other o USING {schema}.watermark w
+    WHERE o.written_on < CURRENT_DATE - kept_outbox_days
+      AND w.shard = o.shard AND o.seq <= w.acked_seq;
+    FOR day IN SELECT generate_series(CURRENT_DATE, CURRENT_DATE + 2, '1 day')::date LOOP
+        PERFORM {schema}.make_part('inbox', day, 'event_id',
+            {schema}.first_id(day), {schema}.first_id(day + 1));
+        PERFORM {schema}.make_part('outbox', day, 'written_on', day::text, (day + 1)::text);
+    END LOOP;
 END $$;
-SELECT {schema}.maintain();
+
+CREATE OR REPLACE FUNCTION {schema}.first_id(day date) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT lpad(to_hex((extract(epoch FROM day) * 1000)::bigint), 12, '0') || repeat('0', 20)
+$$;
+
+CREATE OR REPLACE FUNCTION {schema}.make_part(
+    whole text, day date, place text, low text, high text
+) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE name text := whole || '_' || to_char(day, 'YYYYMMDD');
+BEGIN
+    IF to_regclass(format('{schema}.%I', name)) IS NOT NULL THEN
+        RETURN;
+    END IF;
+    -- A part is refused while rows that belong into it lie in the part for all others.
+    EXECUTE format('LOCK TABLE {schema}.%I IN ACCESS EXCLUSIVE MODE', whole || '_other');
+    EXECUTE format('CREATE TABLE {schema}.%I (LIKE {schema}.%I INCLUDING ALL)', name, whole);
+    EXECUTE format('WITH moved AS (DELETE FROM {schema}.%I WHERE %I >= %L AND %I < %L RETURNING *)'
+        ' INSERT INTO {schema}.%I SELECT * FROM moved',
+        whole || '_other', place, low, place, high, name);
+    EXECUTE format('ALTER TABLE {schema}.%I ATTACH PARTITION {schema}.%I'
+        ' FOR VALUES FROM (%L) TO (%L)', whole, name, low, high);
+END $$;
+REVOKE EXECUTE ON FUNCTION {schema}.make_part FROM PUBLIC;
 """
 
 GRANT_SQL = """
@@ -179,7 +203,12 @@ END $$;
 
 def protocol_sql(schema: str) -> str:
     """Statements that make the protocol tables in `schema`."""
-    return PROTOCOL_SQL.format(schema=schema)
+    return PROTOCOL_SQL.format(schema=schema) + maintain_sql(schema)
+
+
+def maintain_sql(schema: str) -> str:
+    """Statements that make `<schema>.maintain()`, or replace it, and call it."""
+    return MAINTAIN_SQL.format(schema=schema) + f"SELECT {schema}.maintain();\n"
 
 
 def grant_sql(schema: str, role: str) -> str:

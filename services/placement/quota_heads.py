@@ -167,7 +167,8 @@ class QuotaHeads:
         due_ms = self.next_due_ms()
         if due_ms is None or due_ms > now_ms:
             return []
-        return [deadline_message(DUE, "heads", 0, due_ms)]
+        # By the time of now: what is due at once after a start was due so after the last one.
+        return [deadline_message(DUE, "heads", 0, now_ms)]
 
 
 def _is_looser(old: Kept, new: Kept | None) -> bool:

@@ -124,7 +124,9 @@ class KafkaSubscription:
         self._failure: Exception | None = None
         self._delivered = 0
 
-    async def assign(self, offsets: Mapping[tuple[str, int], int]) -> None:
+    async def assign(
+        self, offsets: Mapping[tuple[str, int], int]
+    ) -> Mapping[tuple[str, int], int]:
         """Start a consumer for each topic named; one that existed is replaced."""
         by_topic: dict[str, dict[int, int]] = {}
         for (topic, partition), offset in offsets.items():
@@ -133,9 +135,13 @@ class KafkaSubscription:
         for topic in by_topic:
             self._buffers.drop(topic)
         self._failure = None
-        await asyncio.gather(*(self._begin(topic, parts) for topic, parts in by_topic.items()))
+        begun = (self._begin(topic, parts) for topic, parts in by_topic.items())
+        ends: dict[tuple[str, int], int] = {}
+        for topic, found in zip(by_topic, await asyncio.gather(*begun), strict=True):
+            ends |= {(topic, partition): end for partition, end in found.items()}
+        return ends
 
-    async def _begin(self, topic: str, offsets: Mapping[int, int]) -> None:
+    async def _begin(self, topic: str, offsets: Mapping[int, int]) -> dict[int, int]:
         consumer = AIOKafkaConsumer(
             **options(self._access),
             enable_auto_commit=False,
@@ -151,7 +157,7 @@ class KafkaSubscription:
         try:
             await start(consumer, self._access)
             consumer.assign(list(places.values()))
-            await self._require_access(consumer, places.values())
+            ends = await self._ends(consumer, places.values())
         except BaseException:
             await stop(consumer)
             raise
@@ -159,10 +165,11 @@ class KafkaSubscription:
             consumer.seek(places[partition], offset)
         self._consumers[topic] = consumer
         self._pumps[topic] = asyncio.create_task(self._pump(topic, consumer, offsets))
+        return {place.partition: end for place, end in ends.items()}
 
-    async def _require_access(
+    async def _ends(
         self, consumer: AIOKafkaConsumer, places: Collection[TopicPartition]
-    ) -> None:
+    ) -> dict[TopicPartition, int]:
         """Whoever may not know of a topic would wait for its records for ever, and silently.
 
         Raises:
@@ -170,7 +177,7 @@ class KafkaSubscription:
         """
         try:
             async with asyncio.timeout(ACCESS_SECONDS):
-                await consumer.end_offsets(places)
+                ends: dict[TopicPartition, int] = await consumer.end_offsets(places)
         except (KafkaError, TimeoutError) as error:
             (name,) = {place.topic for place in places}
             who = self._access.user or "nobody"
@@ -178,6 +185,7 @@ class KafkaSubscription:
                 f"consumer: nothing is told of {name}: there is no such topic, or {who} may not"
                 f" read it ({type(error).__name__})"
             ) from error
+        return ends
 
     async def _pump(
         self, topic: str, consumer: AIOKafkaConsumer, offsets: Mapping[int, int]

@@ -145,6 +145,9 @@ class MemoryStore:
             recent_ids=sorted(row.inbox),
         )
 
+    async def maintain(self) -> None:
+        """Nothing is ever forgotten."""
+
     async def commit(self, unit: Unit) -> None:
         """All or nothing; see `ports.Store.commit` for the errors."""
         row = self._row()

@@ -80,8 +80,8 @@ class MemorySubscription:
         self._buffers = TopicBuffers()
         self._arrived = asyncio.Event()
 
-    async def assign(self, offsets: Mapping[Place, int]) -> None:
-        """Read the topics named from these offsets on; other topics are left as they are."""
+    async def assign(self, offsets: Mapping[Place, int]) -> Mapping[Place, int]:
+        """Read the topics named from these offsets on; the ends of now."""
         topics = {topic for topic, _ in offsets}
         kept = {place: at for place, at in self._positions.items() if place[0] not in topics}
         self._positions = kept | dict(offsets)
@@ -89,6 +89,7 @@ class MemorySubscription:
             self._buffers.drop(topic)
         if self._arrived not in self._log.listeners:
             self._log.listeners.append(self._arrived)
+        return {place: len(self._log.records.get(place, [])) for place in offsets}
 
     async def poll(self, max_messages: int, wait_seconds: float) -> list[RawMessage]:
         """What is there; waits for the first record if there is none."""

@@ -42,8 +42,12 @@ class Publisher(Protocol):
 class Subscription(Protocol):
     """Reads assigned partitions, from the offsets in the database."""
 
-    async def assign(self, offsets: Mapping[tuple[str, int], int]) -> None:
+    async def assign(
+        self, offsets: Mapping[tuple[str, int], int]
+    ) -> Mapping[tuple[str, int], int]:
         """Read these (topic, partition) from these offsets on; other topics are left as they are.
+
+        The offsets behind their last records of now.
 
         The partitions of a topic come together: a topic that is assigned again is read anew, in
         the partitions named only, and what was buffered of it is dropped.

@@ -101,6 +101,14 @@ class Store(Protocol):
         """Everything the holder of the lease needs to go on."""
         ...
 
+    async def maintain(self) -> None:
+        """Forget protocol rows that are old, and make room for those of the coming days.
+
+        Raises:
+            Transient: the database cannot be reached; ask again.
+        """
+        ...
+
     async def commit(self, unit: Unit) -> None:
         """Make the unit true, all or nothing.
 

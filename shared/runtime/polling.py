@@ -6,9 +6,11 @@ import asyncio
 from typing import Final
 
 from shared.events.codec import type_of
+from shared.events.envelope import Received
 from shared.events.registry import TYPE_BY_NAME
 from shared.ports.clock import Clock
 from shared.ports.publisher import RawMessage, Subscription
+from shared.runtime.catching_up import CatchingUp
 from shared.runtime.dedupe import RecentIds
 from shared.runtime.handler import Handler, Patient, Selective, Versioned
 from shared.runtime.intake import Batch, Seen, payloads_of, sort_out
@@ -40,6 +42,7 @@ class Polling:
         self._batch_messages_max = batch_messages_max
         self._assigned: set[tuple[str, int]] = set()
         self._offsets: dict[tuple[str, int], int] = {}
+        self._catching_up = CatchingUp(clock)
         self._passed_over = _passed_over(handler)
         self._linger_seconds = handler.linger_seconds if isinstance(handler, Patient) else 0.0
         self._last_count = 0
@@ -52,6 +55,7 @@ class Polling:
         self._assigned = set()
         self._skipped = []
         self._offsets = dict(offsets)
+        self._catching_up.forget()
 
     async def assign(self) -> None:
         """Read what the handler wants and does not read yet."""
@@ -62,7 +66,8 @@ class Polling:
         }
         fresh = wanted - self._assigned
         if fresh:
-            await self._subscription.assign({one: self._offsets.get(one, 0) for one in fresh})
+            offsets = {one: self._offsets.get(one, 0) for one in fresh}
+            self._catching_up.expect(offsets, await self._subscription.assign(offsets))
             self._assigned |= fresh
 
     async def close(self) -> None:
@@ -77,7 +82,10 @@ class Polling:
         if raw and linger and len(raw) < self._batch_messages_max:
             await asyncio.sleep(linger)
             raw += await self._subscription.poll(self._batch_messages_max - len(raw), 0)
-        return await self._in_place_of_passed_over(raw) if self._passed_over else raw
+        if self._passed_over:
+            raw = await self._in_place_of_passed_over(raw)
+        self._catching_up.read(raw)
+        return raw
 
     async def _in_place_of_passed_over(self, raw: list[RawMessage]) -> list[RawMessage]:
         """A full unit goes on until nine parts in ten of it are read, within bounds."""
@@ -96,9 +104,18 @@ class Polling:
             batch = payloads_of(raw, self._passed_over)
         else:
             batch = await sort_out(raw, recent, self._seen, self._passed_over)
-        due = self._handler.due(self._clock.now_ms())
-        batch.fresh.extend(one for one in due if one.event.id not in recent)
+        if self._catching_up.over:
+            batch.fresh += await self._due(recent)
         return batch
+
+    async def _due(self, recent: RecentIds) -> list[Received]:
+        """Deadlines that have passed; a handler may ask again for one that was handled."""
+        due = [
+            one for one in self._handler.due(self._clock.now_ms()) if one.event.id not in recent
+        ]
+        doubtful = [one.event.id for one in due if recent.uncertain(one.event.id)]
+        known = await self._seen(doubtful) if doubtful else set()
+        return [one for one in due if one.event.id not in known]
 
     def worth_a_unit(self, batch: Batch) -> bool:
         """Offsets alone are noted once a second; anything else at once, with those before it."""
@@ -117,7 +134,7 @@ class Polling:
 
     def _wait_seconds(self) -> float:
         due_ms = self._handler.next_due_ms()
-        if due_ms is None:
+        if due_ms is None or not self._catching_up.over:
             return POLL_SECONDS
         return max(0.0, min(POLL_SECONDS, (due_ms - self._clock.now_ms()) / 1000))
 

@@ -31,6 +31,8 @@ SILENCE_SECONDS: Final = 3.3
 """A holder that could not renew for so long stops by itself."""
 RETRIES_MAX: Final = 5
 DRAIN_SECONDS: Final = 5.0
+MAINTAIN_SECONDS: Final = 3_600.0
+"""Parts of tables are made for the two days to come; a service lives longer than that."""
 
 
 class Session:
@@ -81,6 +83,7 @@ class Session:
             asyncio.create_task(self.relay.run()),
             asyncio.create_task(self._keep_lease()),
             asyncio.create_task(self._keep_watermark()),
+            asyncio.create_task(self._keep_tables()),
         ]
         self._log.info("opened", epoch=restored.epoch, unacked=len(restored.unacked))
         return restored
@@ -167,6 +170,15 @@ class Session:
             if self.relay.acked_seq > self._marked_seq and not self._committing.locked():
                 with contextlib.suppress(MusterError):
                     await self.commit(Outcome())
+
+    async def _keep_tables(self) -> None:
+        """Every hour, also while it idles; a failure is told, and tried again after another."""
+        while True:
+            await asyncio.sleep(MAINTAIN_SECONDS)
+            try:
+                await self._store.maintain()
+            except MusterError as error:
+                self._log.warning("tables not maintained", error=str(error))
 
     async def close(self, *, graceful: bool) -> None:
         """Stop the tasks; gracefully: publish all, write the watermark, give up the lease."""

@@ -124,6 +124,14 @@ async def test_the_placement_of_the_largest_gang_passes(world):
     assert len(messages[1].value) > 4_000_000
 
 
+async def test_who_begins_to_read_is_told_where_the_records_of_now_end(world):
+    await world.publisher.publish([a_row(1), a_row(2), a_row(3, partition=1)])
+
+    places = {(TOPIC, 0): 1, (TOPIC, 1): 0, (TOPIC, 2): 0}
+
+    assert {(TOPIC, 0): 2, (TOPIC, 1): 1, (TOPIC, 2): 0} == await world.subscription.assign(places)
+
+
 async def test_reading_begins_at_the_offset_given(world):
     await world.publisher.publish([a_row(number) for number in range(1, 11)])
     await world.subscription.assign({(TOPIC, 0): 7})

@@ -191,6 +191,15 @@ async def test_the_inbox_knows_what_was_consumed(world, store):
     assert {an_event(2).id} == seen
 
 
+async def test_nothing_of_now_is_forgotten_by_maintenance(world, store):
+    await store.commit(full_unit())
+
+    await store.maintain()
+
+    assert {an_event(1).id} == await store.seen([an_event(1).id])
+    assert [a_row(1), a_row(2)] == (await (await opened(world)).restore()).unacked
+
+
 async def test_a_unit_without_rows_still_checks_the_lease(world, store):
     await opened(world)
 

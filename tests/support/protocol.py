@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from shared.core.model import WorkloadKind, WorkloadSpec
@@ -91,5 +92,5 @@ def an_audit(seq: int, digest: bytes = b"digest") -> AuditRow:
 
 
 def a_unit(number: int = 1, **parts: Any) -> Unit:
-    """A unit of work with nothing in it but `parts`."""
-    return Unit(**({"number": number, "at_ms": FIRST_MS} | parts))
+    """A unit of work of now with nothing in it but `parts`."""
+    return Unit(**({"number": number, "at_ms": int(time.time() * 1000)} | parts))

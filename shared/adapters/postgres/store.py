@@ -27,7 +27,7 @@ class PostgresStore:
     async def restore(self) -> Restored:
         """Everything the new holder of the lease needs; also makes the coming partitions."""
         fetch, schema, shard = self._database.fetch, self._schema, self._shard
-        await fetch(f"SELECT {schema}.maintain()")
+        await self.maintain()
         mark = (await fetch(f"SELECT * FROM {schema}.watermark WHERE shard = $1", shard))[0]
         self._next_seq = mark["next_seq"]
         ids = await fetch(
@@ -51,6 +51,10 @@ class PostgresStore:
             recent_ids=[row["event_id"] for row in reversed(ids)],
             recent_complete=len(ids) < RECENT_IDS_MAX,
         )
+
+    async def maintain(self) -> None:
+        """Make the partitions of the coming days, drop those that are old."""
+        await self._database.fetch(f"SELECT {self._schema}.maintain()")
 
     async def _offsets(self) -> dict[tuple[str, int], int]:
         rows = await self._database.fetch(

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from services.placement import trials
 from shared.core.value import replace
 from shared.events.pods import PodsFinished, PodsRunning
 from shared.events.workloads import CancelWorkload, PlacementRefused
@@ -257,3 +258,24 @@ def test_quota_is_kept_for_the_next_of_a_queue_before_lower_priority():
 
     assert [] == ends(driver, "a0", "a1", "a2")
     assert ["next"] == ends(driver, "a3")
+
+
+def test_what_is_due_at_once_after_a_start_is_another_message_than_after_the_last_start(
+    monkeypatch,
+):
+    monkeypatch.setattr(trials, "PLACED_MAX", 1)
+
+    def ids_after_a_start(seconds):
+        driver = Driver()
+        driver.now_ms += 1000 * seconds
+        driver.send(reported(a_node()), a_quota("q", gpus=8), a_quota("none", gpus=0))
+        lacks = wants("lacks", "none", gpus=2)
+        driver.send(lacks, *(wants(name, "q", order=1) for name in ("w1", "w2", "w3")))
+        assert driver.handler.cell.trials.unfinished, (
+            "the unit was cut short before they were made"
+        )
+        return {one.event.id for one in driver.handler.due(driver.now_ms) if "heads" in one.topic}
+
+    first, second = ids_after_a_start(0), ids_after_a_start(60)
+
+    assert (1, 1, set()) == (len(first), len(second), first & second)

@@ -71,3 +71,21 @@ async def test_who_goes_by_versions_reads_on_beyond_what_memory_remembers(world,
     await world.read_to(50)
 
     assert {"": 50} == world.passed()
+
+
+async def test_a_deadline_that_was_handled_before_what_is_remembered_is_looked_up(world):
+    deadline = deadline_message("time-to-live", "late", 0, 1)
+    world.handler.deadlines = [deadline]
+    world.begin()
+    await world.until(lambda: deadline.event.id in world.shard.inbox)
+    world.feed_numbers(*range(20))
+    await world.read_to(20)
+    await world.end()
+
+    world.restored_ids_max = 5
+    world.begin()
+    world.feed_numbers(21)
+    await world.read_to(21)
+
+    assert 1 == world.passed()["late"]
+    assert (2, 2) == (world.handler.loads, world.shard.epoch), "no life was void"

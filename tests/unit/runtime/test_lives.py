@@ -73,3 +73,13 @@ async def test_a_graceful_stop_publishes_all_writes_the_watermark_and_frees_the_
     assert names(1, 2, 3) == world.out()
     assert 3 == world.shard.acked_seq
     assert await MemoryLease(world.database, SHARD, "b").try_acquire()
+
+
+async def test_tables_are_maintained_again_and_again_whatever_fails(world, monkeypatch):
+    monkeypatch.setattr(session_module, "MAINTAIN_SECONDS", 0.01)
+    world.begin()
+
+    await world.until(lambda: world.store.maintained > 2)
+
+    assert world.loop.ready
+    assert 1 == world.handler.loads

@@ -17,9 +17,9 @@ from shared.events.quotas import NominationWithdrawn
 from shared.events.registry import TYPE_BY_NAME
 from shared.events.topics import QUOTA_FACTS, SUBMISSION_COMMANDS, Topic
 from shared.events.workloads import Wire
-from shared.ports.errors import MusterError, Rejected
+from shared.ports.errors import MusterError, Rejected, Transient
 from shared.ports.publisher import RawMessage
-from shared.ports.store import OutboxRow, Unit, Write
+from shared.ports.store import OutboxRow, Restored, Unit, Write
 from shared.runtime import loop as loop_module
 from shared.runtime import polling
 from shared.runtime.failpoints import Failpoints
@@ -101,11 +101,24 @@ class FaultyStore:
     def __init__(
         self, inner: MemoryStore, faults: list[MusterError | None], late: list[MusterError | None]
     ) -> None:
-        self.restore = inner.restore
         self.seen = inner.seen
+        self.maintained = 0
         self._inner = inner
         self._faults = faults
         self._late = late
+        self.restored_ids_max: int | None = None
+
+    async def restore(self) -> Restored:
+        restored = await self._inner.restore()
+        if self.restored_ids_max is not None:  # as many as PostgreSQL gives, the newest
+            restored.recent_ids = restored.recent_ids[-self.restored_ids_max :]
+            restored.recent_complete = False
+        return restored
+
+    async def maintain(self) -> None:
+        self.maintained += 1
+        if self.maintained == 1:
+            raise Transient("the database is away")
 
     async def commit(self, unit: Unit) -> None:
         if self._faults and (fault := self._faults.pop(0)) is not None:
@@ -130,6 +143,7 @@ class World:
         self.failpoints = Failpoints()
         self.faults: list[MusterError | None] = []
         self.late_faults: list[MusterError | None] = []
+        self.restored_ids_max: int | None = None
         self.task: asyncio.Task[None] | None = None
 
     @property
@@ -139,6 +153,7 @@ class World:
     def session(self, slot: str = "a") -> Session:
         lease = MemoryLease(self.database, SHARD, slot)
         store = FaultyStore(MemoryStore(self.database, lease), self.faults, self.late_faults)
+        store.restored_ids_max = self.restored_ids_max
         self.store = store
         return Session(
             source=self.handler.name,
