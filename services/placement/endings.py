@@ -19,10 +19,14 @@ BACKOFF_SECONDS_MAX: Final = 64
 
 
 def finished(desk: Desk, record: Record, fact: pods.PodsFinished, cause: Received) -> None:
-    """All pods are terminal: over, or queued again while retries are left."""
-    if record.state is State.CANCELLING or record.state is State.EVICTING:
+    """All pods are terminal: over, or queued again while retries are left.
+
+    Who is being evicted had succeeded before: the binder answers an eviction by `PodsGone` alone.
+    """
+    evicting = record.state is State.EVICTING
+    if record.state is State.CANCELLING or (evicting and not fact.succeeded):
         gone(desk, record, cause, succeeded=fact.succeeded)
-    elif record.state in HAS_PODS and fact.succeeded:
+    elif fact.succeeded and (evicting or record.state in HAS_PODS):
         end(desk, record, State.SUCCEEDED, workloads.WorkloadSucceeded, cause)
     elif record.state in HAS_PODS and fact.lost:
         lost(desk, record, fact.message, cause)

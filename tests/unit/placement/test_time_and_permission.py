@@ -107,6 +107,15 @@ def test_the_time_limit_of_what_runs_ends_in_failed():
     assert ("WorkloadFailed", "duration") == (type(fact).__name__, fact.reason)
 
 
+def test_who_had_succeeded_before_his_limit_passed_has_succeeded():
+    driver = at(State.RUNNING, max_duration_seconds=100)
+    driver.wait(100)
+
+    (fact,) = driver.send(succeeded)
+
+    assert "WorkloadSucceeded" == type(fact).__name__
+
+
 def lived(driver, seconds):
     """Seconds from now to so many after the submission of w1."""
     submitted_ms = driver.record("w1").workload.submitted_at_ms
