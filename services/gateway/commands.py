@@ -16,6 +16,7 @@ from services.gateway.classes import check_class
 from services.gateway.command_views import BulkCommanded, Commanded
 from services.gateway.committer import Order
 from services.gateway.door import Call, Door, answer, href_of
+from services.gateway.other_gateways import published_elsewhere
 from services.gateway.problems import Problem, invalid, not_found
 from services.gateway.sizes import check_sizes
 from services.gateway.submission_rows import cause_of
@@ -55,6 +56,7 @@ async def command(door: Door, call: Call) -> web.Response:
     if row["state"] in _ENDED:
         raise Problem(409, "has-ended", f"workload {identifier} is already {row['state']}")
     await _check(door, verb, call.body, rows)
+    await published_elsewhere(door, [identifier])
     await door.commit(_order(door, call, verb, rows))
     view = Commanded(id=identifier, command=verb, state=row["state"], href=href_of(identifier))
     return answer(view, 202, {"Location": view.href})
@@ -84,6 +86,7 @@ async def bulk(door: Door, call: Call) -> web.Response:
     rows = rows[:BULK_MAX]
     await _check(door, verb, selection, rows)
     if rows:
+        await published_elsewhere(door, [row["id"] for row in rows])
         await door.commit(_order(door, call, verb, rows))
     view = BulkCommanded(command=verb, ids=tuple(row["id"] for row in rows), more=more)
     return answer(view, 202)
