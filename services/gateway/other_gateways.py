@@ -30,12 +30,13 @@ async def published_elsewhere(door: Door, workload_ids: Sequence[str]) -> None:
         Problem: 503 when that takes too long; the same request again is safe.
     """
     own = f"http-{door.settings.gateway_shard}"
-    for _ in range(TRIES):
-        rows = await door.reader.fetch(_UNPUBLISHED, own, list(workload_ids))
-        if not rows:
-            return
+    ids, tries = list(workload_ids), 0
+    while rows := await door.reader.fetch(_UNPUBLISHED, own, ids):
+        tries += 1
+        if tries == TRIES:
+            raise unavailable(
+                f"gateway {rows[0]['shard']} has accepted something about workload"
+                f" {rows[0]['key']} and has not published it yet; nothing was accepted now, ask"
+                " again"
+            )
         await asyncio.sleep(PAUSE_SECONDS)
-    raise unavailable(
-        f"gateway {rows[0]['shard']} has accepted something about workload {rows[0]['key']} and"
-        " has not published it yet; nothing was accepted now, ask again"
-    )
