@@ -2,7 +2,7 @@
 
 core/mig_switch.py says which; here is the pace. A GPU takes no work from the command on, until an
 inventory shows the other mode or `EXPIRES_SECONDS` have passed; that stands in the node's row, so
-a restart knows it. Off unless an interval is set.
+a restart knows it. Off unless an interval is set; what is open by then ends in its time.
 """
 
 from __future__ import annotations
@@ -51,17 +51,16 @@ class Switching:
         return [deadline_message(KIND, name, self._desk.epoch, now_ms)]
 
     def next_due_ms(self) -> int | None:
-        """When to look again; None for never."""
-        return self._looked_at_ms + self._seconds * 1000 if self._seconds else None
+        """When to look again; None for never. O(switches that are open)."""
+        if not self._seconds:
+            return min(self._fleet.switches.values(), default=None)
+        return self._looked_at_ms + self._seconds * 1000
 
     def look(self, cause: Received) -> None:
         """Give up what takes too long; if nothing is open, ask for one switch."""
         self._looked_at_ms = self._desk.now_ms
-        for (node, gpu), until_ms in list(self._fleet.switches.items()):
-            if until_ms <= self._desk.now_ms:
-                self._mark(node, gpu, 0, cause)
-                self._rests_until_ms = self._desk.now_ms + REST_SECONDS * 1000
-        if self._fleet.switches or self._desk.now_ms < self._rests_until_ms:
+        self._give_up(cause)
+        if not self._seconds or self._fleet.switches or self._desk.now_ms < self._rests_until_ms:
             return
         waiting = self._waiting()
         kept = {node for one in self._desk.promises.kept() for node in one.nodes}
@@ -70,6 +69,12 @@ class Switching:
             if switch is not None:
                 self._ask(switch, cause)
                 return
+
+    def _give_up(self, cause: Received) -> None:
+        for (node, gpu), until_ms in list(self._fleet.switches.items()):
+            if until_ms <= self._desk.now_ms:
+                self._mark(node, gpu, 0, cause)
+                self._rests_until_ms = self._desk.now_ms + REST_SECONDS * 1000
 
     def _waiting(self) -> dict[str, Waiting]:
         """By flavor; of so many classes that nobody looks at them all, it counts as both."""

@@ -164,3 +164,22 @@ def test_without_an_interval_nothing_ever_switches():
     driver.send(a_quota(), reported(a_node("n1", gpus=4, mig=2)))
 
     assert driver.handler.next_due_ms() is None
+
+
+def test_a_switch_that_is_open_when_switching_is_turned_off_ends_in_its_time(driver):
+    driver.due()
+    off = Driver()
+    off.now_ms = driver.now_ms
+    off.send(a_quota(), reported(driver.handler.fleet.present["n1"]))
+    off.send(*(nominated(a_workload(f"w{number}")) for number in range(4)))
+    off.send(nominated(a_workload("gang", gpu=ALL_OF_A_GPU, pod_count=6)))
+    assert State.QUEUED is off.state("w3")
+
+    told = off.wait(EXPIRES_SECONDS)
+
+    assert State.PLACED is off.state("w3")
+    assert [] == asked(told), "nothing is asked of anybody"
+    assert off.handler.fleet.switches == {}
+    (row,) = [row for write in off.outcome.writes for row in write.arguments[0] if "n1-0" in row]
+    assert "switch_until_ms" not in row
+    assert off.handler.cell.switching.next_due_ms() is None
