@@ -4,7 +4,8 @@ And smaller, at once, those whose owners asked for fewer than they have.
 
 Looked at after the trials of a unit, so what is left then fits nobody that waits. A gang grows in
 its flavor only while no refused class waits there for room: those have permission and a place in
-the order, the gang runs already. Who waits for quota wants no room.
+the order, the gang runs already. Who waits for quota wants no room. Who makes room for another
+does not grow before that one is placed, which waits for whatever its victims have beyond the plan.
 
 The oldest of the highest priority goes first, a few in each unit. Who finds no room is asked again
 when something is given back, or after a while, because who stood in its way may have left.
@@ -127,6 +128,7 @@ class Growth:
         if (
             wanted is not None
             and flavor not in wanted
+            and not desk.reservations.name_victim(record)
             and desk.usage.names(queue, flavor)
             and desk.spent_budgets.may_grow(record.workload.team, flavor)
         ):

@@ -8,6 +8,7 @@ either.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -92,6 +93,8 @@ class Reservations:
         self._held: dict[str, _Held] = {}
         self._of_victim: dict[str, dict[str, None]] = {}
         """By who leaves: for whom."""
+        self._attempts: Counter[tuple[str, int]] = Counter()
+        """How many name this attempt of a victim, also after it was released."""
         self._touched: dict[str, None] = {}
         self.ready: dict[str, None] = {}
         """Preemptors whose last victim is gone."""
@@ -105,6 +108,10 @@ class Reservations:
         """The reservation for a workload."""
         held = self._held.get(workload_id)
         return held.reservation if held is not None else None
+
+    def name_victim(self, record: Record) -> bool:
+        """Whether this attempt makes, or has made, room for one that is not placed yet."""
+        return (record.workload.id, record.attempt) in self._attempts
 
     def on(self, node: str) -> list[Reservation]:
         """Those with a pod on `node`. O(reservations)."""
@@ -122,6 +129,10 @@ class Reservations:
         self._let_go(held)
         for name in held.reservation.leaving:
             self._forget(name, workload_id)
+        for name, attempt, _ in held.reservation.victims:
+            self._attempts[name, attempt] -= 1
+            if not self._attempts[name, attempt]:
+                del self._attempts[name, attempt]
         self.ready.pop(workload_id, None)
         self.left.pop(workload_id, None)
         self._touched[workload_id] = None
@@ -161,6 +172,7 @@ class Reservations:
         held = self._held[reservation.workload_id] = _Held(reservation)
         for name in reservation.leaving:
             self._of_victim.setdefault(name, {})[reservation.workload_id] = None
+        self._attempts.update((name, attempt) for name, attempt, _ in reservation.victims)
         self._hold(held)
 
     def _forget(self, victim: str, workload_id: str) -> None:

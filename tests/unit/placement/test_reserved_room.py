@@ -18,16 +18,18 @@ from shared.events.plans import (
     PlannedVictim,
     ProposeEvictionPlan,
 )
-from shared.events.pods import PodsFinished, PodsResized, PodsRunning
+from shared.events.pods import PodsFinished, PodsResized, PodsRunning, ResizePods
 from shared.events.workloads import (
     WorkloadPlaced,
 )
 from tests.support.placement_driver import (
     Driver,
+    a_node,
     a_workload,
     kinds,
     nominated,
     pod_fact,
+    reported,
 )
 from tests.unit.placement.evicting import a_plan, a_world, ask, full_world, gone, run
 
@@ -181,3 +183,49 @@ def test_a_gang_gives_up_enough_and_what_it_can(kept: int, reason: str):
 
     assert refused.reason == reason
     assert driver.state("a") is State.RUNNING
+
+
+def two_that_make_room(kept: int) -> Driver:
+    """Of gang `a`, one GPU for each of four pods, `kept` stay; `b` stops; there is a second node.
+
+    `p` waits for all of what they leave, `b` takes 300 s.
+    """
+    driver = a_world(quota=16)
+    run(driver, "a", team="blue", gpus=1, pod_count=4, min_count=2)
+    run(driver, "b", gpus=4, team="blue", grace_seconds=300)
+    ask(driver, gpus=8 - kept)
+    victims = (
+        PlannedVictim(
+            workload_id=name, version=driver.record(name).version, attempt=1, pods_kept=pods_kept
+        )
+        for name, pods_kept in (("a", kept), ("b", 0))
+    )
+    driver.send(a_plan(driver, victims=tuple(victims)))
+    driver.send(reported(a_node("n2", gpus=2)))
+    return driver
+
+
+def test_who_made_room_does_not_grow_elsewhere_while_that_room_is_waited_for():
+    driver = two_that_make_room(kept=2)
+    driver.send(pod_fact(PodsResized, "a", number=1, pods=2))
+    assert [] == [*driver.wait(61), *driver.wait(1)]
+
+    out = driver.send(gone("b"))
+
+    assert driver.state("p") is State.PLACED
+    assert ["a"] == [one.workload_id for one in out if isinstance(one, ResizePods)]
+
+
+def test_who_made_room_as_a_whole_and_came_back_elsewhere_grows_as_any_other():
+    driver = two_that_make_room(kept=0)
+    gang = a_workload("a", queue="borrower", team="blue", gpus=1, pod_count=4, min_count=2)
+    driver.send(gone("a"))
+    driver.send(nominated(gang, number=2))
+    driver.send(pod_fact(PodsRunning, "a", attempt=2))
+    assert 2 == len(driver.placement("a").pods)
+
+    out = driver.send(reported(a_node("n2", gpus=3), 2))
+
+    assert [3] == [len(one.placement.pods) for one in out if isinstance(one, ResizePods)]
+    driver.send(gone("b"))
+    assert driver.state("p") is State.PLACED
