@@ -85,7 +85,7 @@ class Drains:
         )
         self._cordons[node] = fact
         self._touched[node] = None
-        desk.cluster.put_node(self.seen(self._fleet.present[node]))
+        self.put(node)
         desk.tell_about(fact, node, message)
         self._evictions.lost(node, message)
         for victim in victims:
@@ -93,9 +93,8 @@ class Drains:
 
     def uncordon(self, message: Received, command: nodes.UncordonNode) -> None:
         """An operator gives the node back."""
-        node = self._fleet.present.get(command.node)
-        if self._lift(command.node, message) and node is not None:
-            self._desk.cluster.put_node(self.seen(node))
+        if self._lift(command.node, message) and command.node in self._fleet.present:
+            self.put(command.node)
             self._desk.freed_nodes[command.node] = message
 
     def removed(self, node: str, message: Received) -> None:

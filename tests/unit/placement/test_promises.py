@@ -7,16 +7,17 @@ import pytest
 from shared.core.lifecycle import State
 from shared.core.model import WorkloadKind
 from shared.core.value import replace
-from shared.events.nodes import KeptFor, NodeRemoved
+from shared.events.nodes import CordonNode, KeptFor, NodeNoticeReported, NodeRemoved, UncordonNode
 from shared.events.pods import PodsFinished, PodsGone, PodsRunning
 from shared.events.quotas import DebtsTold, FlavorQuota
-from shared.events.workloads import PlacementRefused, WorkloadPlaced
+from shared.events.workloads import CancelWorkload, PlacementRefused, WorkloadPlaced
 from tests.support.placement_driver import (
     FLAVOR,
     Driver,
     a_node,
     a_quota,
     a_workload,
+    command,
     gpu_limit,
     nominated,
     pod_fact,
@@ -361,3 +362,38 @@ def test_heads_of_one_flavor_leave_other_flavors_their_promises():
     assert 3 == len(in_first)
     assert ["l40s", "l40s"] == [promises[name].flavor for name in ("other", "either")]
     assert len(promises) == len({one.number for one in promises.values()})
+
+
+def two_that_end(driver):
+    """Work on n1 ends in 900 s, on n2 in 600 s; `next` is promised n2."""
+    for name, seconds in (("n1", 900), ("n2", 600)):
+        driver.send(reported(a_node(name)), nominated(of("q", f"on-{name}", seconds=seconds)))
+        driver.send(pod_fact(PodsRunning, f"on-{name}"))
+    driver.send(nominated(of("q", "next")))
+    assert ("n2",) == driver.handler.desk.promises.of("next").nodes
+    return driver
+
+
+@pytest.mark.parametrize(
+    "news",
+    [CordonNode(node="n2"), NodeNoticeReported(node="n2", gone_at_ms=0, generation=2)],
+    ids=["cordon", "notice"],
+)
+def test_a_start_is_promised_elsewhere_as_soon_as_its_node_takes_no_work(news):
+    driver = two_that_end(driver_with())
+
+    driver.send(news)
+
+    promise = driver.handler.desk.promises.of("next")
+    assert (("n1",), 900_000) == (promise.nodes, promise.promised_ms - driver.now_ms)
+
+
+def test_a_start_is_promised_and_told_as_soon_as_its_node_is_given_back():
+    driver = two_that_end(driver_with())
+    driver.send(command(CancelWorkload, "next"), CordonNode(node="n2"))
+    driver.send(nominated(of("q", "gang", pods=2)))
+    assert driver.handler.desk.promises.of("gang") is None
+
+    told = driver.send(UncordonNode(node="n2"))
+
+    assert told_last(told).evidence["promised_start_ms"] == driver.now_ms + 900_000
