@@ -3,6 +3,10 @@
 Placement's word beside what the agent reports, so it outlives every new inventory. What runs on a
 node that is drained or announced to go is evicted at once, with its own grace but no longer than
 the node stays; it is queued again with its place kept as soon as its pods are gone (mission P10).
+
+Commands and inventories are of two topics, which are read in any order: a cordon of a node that
+was never heard of is kept for it. Nothing can run there before it is known, so even a drain finds
+nothing to evict by then.
 """
 
 from __future__ import annotations
@@ -27,6 +31,8 @@ from shared.ports.store import Write
 
 ROWS: Final = Bodies("placement.cordon", "node")
 CORDONED: Final = "cordoned"
+UNMET_MAX: Final = 10_000
+"""Cordons of nodes that were never heard of; the first is lifted for one more."""
 _encode: Final = msgspec.json.Encoder().encode
 _decoder: Final = msgspec.json.Decoder(nodes.NodeCordoned)
 
@@ -70,7 +76,7 @@ class Drains:
 
     def _stop(self, message: Received, node: str, reason: str, text: str, gone_at_ms: int) -> None:
         desk = self._desk
-        if node not in self._fleet.present:
+        if self._fleet.removed(node):
             return
         victims = []
         if reason != CORDONED:
@@ -85,11 +91,20 @@ class Drains:
         )
         self._cordons[node] = fact
         self._touched[node] = None
-        self.put(node)
         desk.tell_about(fact, node, message)
+        if node not in self._fleet.present:
+            self._trim(message)
+            return
+        self.put(node)
         self._evictions.lost(node, message)
         for victim in victims:
             transitions.evict(desk, victim, reason, text, message, gone_at_ms=gone_at_ms)
+
+    def _trim(self, message: Received) -> None:
+        """Bound those that wait for their node. O(cordons), only with a command for one."""
+        unmet = [one for one in self._cordons if one not in self._fleet.present]
+        if len(unmet) > UNMET_MAX:
+            self._lift(unmet[0], message)
 
     def uncordon(self, message: Received, command: nodes.UncordonNode) -> None:
         """An operator gives the node back."""

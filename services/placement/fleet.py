@@ -82,6 +82,10 @@ class Fleet:
             self.switches.pop((name, gpu.index), None)
         return True
 
+    def removed(self, name: str) -> bool:
+        """Whether the machine was there and is not any more; the next of its name is another."""
+        return name in self.generations and name not in self.present
+
     def noticed(self, name: str, generation: int) -> bool:
         """Whether a notice is of the machine that is there; no inventory tells what it does.
 

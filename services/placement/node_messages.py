@@ -39,6 +39,8 @@ def removed(cell: Cell, message: Received, fact: nodes.NodeRemoved) -> None:
         cell.shunning.forgive(fact.node, "removed", message)
         cell.desk.promises.changed()
         _lost(cell, fact.node, message)
+    elif fact.node not in cell.fleet.present:
+        cell.drains.removed(fact.node, message)
 
 
 def notice(cell: Cell, message: Received, fact: nodes.NodeNoticeReported) -> None:
