@@ -25,6 +25,7 @@ from shared.events.quotas import WorkloadNominated
 from shared.events.workloads import (
     WorkloadFact,
     WorkloadPlaced,
+    WorkloadReprioritised,
     WorkloadResized,
     WorkloadRunning,
 )
@@ -207,6 +208,8 @@ class Memory:
             return True
         stand = Stand(fact.state, fact.version, fact.attempt, fact.priority)
         stand.priority_class = fact.priority_class
+        if known is not None and isinstance(fact, WorkloadReprioritised):
+            stand.refused = known.refused  # as it waits on, placement may not tell it again
         if isinstance(fact, WorkloadRunning):
             stand.running_at_ms = fact.running_at_ms
         elif known is not None and fact.state is State.RUNNING:

@@ -79,7 +79,11 @@ class Planner:
             self.refused(workload_id)
 
     def changed(self, workload_id: str, state: State) -> None:
-        """Whoever waits no more is not looked for; what was planned for it is at its end."""
+        """Whoever waits no more is not looked for; what was planned for it is at its end.
+
+        Who has another class only is looked for as before.
+        """
+        waited = workload_id in self.lines or workload_id in self._memory.followers
         self.withdrawn(workload_id)
         flight = self._flight_of(workload_id)
         if flight is not None and state not in (STOPPING if flight.moves else (State.QUEUED,)):
@@ -88,6 +92,16 @@ class Planner:
                 self._started(flight)
         if state is State.PLACED:
             self._memory.starts_again(workload_id)
+        if waited and self._waits_on(workload_id):
+            self.refused(workload_id)
+
+    def _waits_on(self, workload_id: str) -> bool:
+        """Refused still, and nominated by the priority that it has; by another it will be anew."""
+        stand = self._memory.stands.get(workload_id)
+        offer = self._memory.offers.get(workload_id)
+        if stand is None or offer is None or not stand.refused:
+            return False
+        return offer.order_key[:1] == (-stand.priority,)
 
     def _started(self, flight: Flight) -> None:
         """The next of its class is due, and all are if a gang may be asked for pods again."""

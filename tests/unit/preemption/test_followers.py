@@ -14,7 +14,12 @@ from shared.core.value import replace as changed
 from shared.events.plans import EvictionPlanAccepted
 from shared.events.pods import PodsGone, PodsResized, PodsRunning
 from shared.events.quotas import NominationWithdrawn
-from shared.events.workloads import CancelWorkload, PlacementRefused, WorkloadResized
+from shared.events.workloads import (
+    CancelWorkload,
+    PlacementRefused,
+    ReprioritiseWorkload,
+    WorkloadResized,
+)
 from tests.support.placement_driver import a_workload, command, kinds, nominated, pod_fact
 from tests.unit.preemption.world import Cell
 
@@ -375,3 +380,19 @@ def go(cell: Cell, name: str) -> None:
     else:
         number, pods = record.resize.number, record.resize.pods
         cell.send(pod_fact(PodsResized, name, number=number, pods=pods))
+
+
+def test_a_follower_of_another_class_is_looked_at_again_and_follows():
+    cell = a_cell()
+    cell.run("a", "borrower", gpus=8, team="blue")
+    cell.run("b", "borrower", gpus=8, team="blue")
+    for priority, name in ((2, "p"), (1, "q")):
+        cell.ask(name, "owner", gpus=2, priority=priority, order=-priority)
+    cell.turn(1)
+    assert ["q"] == list(cell.handler.memory.followers)
+
+    cell.send(command(ReprioritiseWorkload, "q", priority_class="other", priority=1))
+    assert "q" in cell.handler.planner.lines
+    cell.turn(1)
+
+    assert ["q"] == list(cell.handler.memory.followers)
