@@ -280,14 +280,13 @@ class PreemptionHandler:
             self._machine(fact.node, changed(known, generation=fact.generation))
 
     def _cordon(self, name: str, *, cordoned: bool) -> None:
-        known = self.memory.machines.get(name)
-        if known is not None:
-            self._put(name, changed(known, cordoned=cordoned))
+        """What placement tells of a node may be read before its inventory: another topic."""
+        known = self.memory.machines.get(name, UNKNOWN)
+        self._put(name, changed(known, cordoned=cordoned))
 
     def _shun(self, name: str, *, shunned: bool) -> None:
-        known = self.memory.machines.get(name)
-        if known is not None:
-            self._put(name, changed(known, shunned=shunned))
+        known = self.memory.machines.get(name, UNKNOWN)
+        self._put(name, changed(known, shunned=shunned))
 
     def _debts(self, fact: quotas.DebtsTold) -> None:
         memory = self.memory
@@ -301,9 +300,10 @@ class PreemptionHandler:
         self.world.keep()
 
     def _removed(self, fact: nodes.NodeRemoved) -> None:
+        """Placement takes back what it told of it; what it told since is of the next machine."""
         known = self.memory.machines.get(fact.node)
         if known is not None and known.node is not None:  # as placement does
-            self._machine(fact.node, Machine(fact.generation, None))
+            self._machine(fact.node, changed(known, generation=fact.generation, node=None))
 
     def _machine(self, name: str, machine: Machine) -> None:
         known = self.memory.machines.get(name)

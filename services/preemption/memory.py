@@ -92,7 +92,7 @@ class Stand(msgspec.Struct, array_like=True):
 
 
 class Machine(msgspec.Struct, array_like=True, frozen=True):
-    """A node; None once it is gone, so that old news stays old."""
+    """A node; None before it is reported, and once it is gone, so that old news stays old."""
 
     generation: int
     node: Node | None

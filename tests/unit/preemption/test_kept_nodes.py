@@ -8,8 +8,11 @@ from shared.core.lifecycle import State
 from shared.core.preemption.plan import NoEviction, Obstacle
 from shared.events.nodes import (
     KeptFor,
+    NodeCordoned,
+    NodeRemoved,
     NodeShunned,
     NodesKept,
+    NodeUncordoned,
     NodeUnshunned,
     SwitchingGpu,
 )
@@ -154,6 +157,62 @@ def test_after_that_it_may_be():
     assert [State.RUNNING] == cell.states("a")
 
     cell.hear(NodeUnshunned(node="n0", reason="expired"))
+    cell.turn(1)
+
+    assert [State.EVICTING] == cell.states("a")
+
+
+CORDONED = NodeCordoned(node="n9", reason="cordoned", message="by ops")
+SHUNNED = NodeShunned(node="n9", until_ms=9, workloads=2, start_seconds=120)
+
+
+def a_cell_that_is_full() -> Cell:
+    """One node; somebody has to go unless there is another."""
+    cell = Cell(nodes=1)
+    cell.queue("q", 16)
+    cell.run("a", "q", gpus=8, priority=1)
+    return cell
+
+
+@pytest.mark.parametrize("fact", [CORDONED, SHUNNED])
+@pytest.mark.parametrize("reloaded", [False, True])
+async def test_what_is_told_of_a_node_before_its_inventory_holds_when_that_comes(fact, reloaded):
+    cell = a_cell_that_is_full()
+    cell.hear(fact)
+    if reloaded:
+        await cell.reload()
+    cell.hear(reported(a_node("n9")))
+    cell.ask("p", "q", gpus=8, priority=7)
+
+    cell.turn(1)
+
+    assert [State.EVICTING] == cell.states("a")
+
+
+@pytest.mark.parametrize(
+    ("fact", "taken_back"),
+    [
+        (CORDONED, NodeUncordoned(node="n9")),
+        (SHUNNED, NodeUnshunned(node="n9", reason="expired")),
+    ],
+)
+def test_what_is_taken_back_before_its_inventory_does_not_hold(fact, taken_back):
+    cell = a_cell_that_is_full()
+    cell.hear(fact, taken_back, reported(a_node("n9")))
+    cell.ask("p", "q", gpus=8, priority=7)
+
+    cell.turn(1)
+
+    assert [State.RUNNING] == cell.states("a")
+
+
+@pytest.mark.parametrize("fact", [CORDONED, SHUNNED])
+def test_what_is_told_of_a_machine_holds_though_that_the_one_before_it_is_gone_is_read_later(fact):
+    cell = a_cell_that_is_full()
+    cell.hear(reported(a_node("n9")), fact)
+    cell.hear(NodeRemoved(node="n9", generation=2), reported(a_node("n9"), generation=3))
+    cell.ask("p", "q", gpus=8, priority=7)
+
     cell.turn(1)
 
     assert [State.EVICTING] == cell.states("a")
