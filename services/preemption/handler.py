@@ -217,7 +217,8 @@ class PreemptionHandler:
 
     def _refused(self, fact: workloads.PlacementRefused) -> None:
         solvable = fact.reason in SOLVABLE
-        self.memory.refused(fact.workload_id, solvable=solvable)
+        if not self.memory.refused(fact.workload_id, solvable=solvable):
+            return
         if solvable:
             self.planner.refused(fact.workload_id)
         else:

@@ -48,11 +48,14 @@ IDLE: Final = "w"
 KEPT: Final = "r"
 DEBT: Final = "b"
 MOVES: Final = "m"
+ENDED: Final = "e"
 KEPT_NODES: Final = "nodes"
 """The only key of its kind: all are told at once."""
 ALL: Final = "all"
 """The same of the times of moves."""
 OVER_MAX: Final = 100_000
+ENDED_MAX: Final = 10_000
+"""Plans; what placement's relay may tell again has far fewer."""
 _BUILT_IN: Final = built_in()
 
 
@@ -138,6 +141,8 @@ class Memory:
         self.flights: dict[str, Flight] = {}
         self.followers: dict[str, Placement] = {}
         """Who will find room when the plan of another is at its end: where (followers.py)."""
+        self.ended: OrderedDict[str, bool] = OrderedDict()
+        """Plans that were accepted and are over, the last of them: told again, they are old."""
         self.losses: dict[str, list[tuple[int, int]]] = {}
         self.cooldowns: dict[str, int] = {}
         self.policies: dict[str, IdlePolicy] = {}
@@ -160,6 +165,7 @@ class Memory:
         self.documents = {**of_kind(QUEUE), **of_kind(COHORT)}
         self.protected, self.loss_limits = of_kind(CLASS), of_kind(TEAM)
         self.flights, self.losses = of_kind(FLIGHT), of_kind(LOSS)
+        self.ended = OrderedDict(of_kind(ENDED))
         self.cooldowns = of_kind(COOLDOWN)
         self.policies, self.idle = of_kind(POLICY), of_kind(IDLE)
         self.kept, self.debts, self._moves = of_kind(KEPT), of_kind(DEBT), of_kind(MOVES)
@@ -223,14 +229,20 @@ class Memory:
         self.journal.put(STAND, name, stand)
         return True
 
-    def refused(self, workload_id: str, *, solvable: bool) -> None:
-        """Placement has no room for it; `solvable` if evictions could make some."""
+    def refused(self, workload_id: str, *, solvable: bool) -> bool:
+        """Placement has no room for it; `solvable` if evictions could make some.
+
+        False when it is told again of one that waits no more: a refusal has no version.
+        """
         stand = self.stands.get(workload_id)
-        if stand is None:
+        if stand is None and workload_id not in self._over:
             stand = self.stands[workload_id] = Stand(State.QUEUED, 0, 0, 0)
+        if stand is None or stand.state is not State.QUEUED:
+            return False
         if stand.refused != solvable:
             stand.refused = solvable
             self.journal.put(STAND, workload_id, stand)
+        return True
 
     def tell(self, workload_id: str, told: Told | None) -> None:
         """Why nobody is evicted for it was told, or holds no more."""
@@ -287,8 +299,22 @@ class Memory:
         flight = self.flights.pop(plan_id, None)
         if flight is not None:
             self.journal.drop(FLIGHT, plan_id)
+            if not flight.losses:
+                self._end(plan_id)
             self.dirty.update(dict.fromkeys((flight.workload_id, *flight.victims)))
         return flight
+
+    def was_accepted(self, plan_id: str) -> bool:
+        """Whether that was heard; a plan without an answer may still be accepted, however late."""
+        flight = self.flights.get(plan_id)
+        return plan_id in self.ended or (flight is not None and not flight.losses)
+
+    def _end(self, plan_id: str) -> None:
+        self.ended[plan_id] = True
+        self.journal.put(ENDED, plan_id, value=True)
+        if len(self.ended) > ENDED_MAX:
+            oldest, _ = self.ended.popitem(last=False)
+            self.journal.drop(ENDED, oldest)
 
     def starts_again(self, workload_id: str) -> None:
         """A victim of plans in flight holds devices again, others than it left."""
@@ -347,5 +373,6 @@ def _decoders() -> dict[str, msgspec.json.Decoder[Any]]:
         KEPT: NodesKept,
         DEBT: tuple[int, int],
         MOVES: list[int],
+        ENDED: bool,
     }
     return {kind: msgspec.json.Decoder(of) for kind, of in kinds.items()}

@@ -134,8 +134,7 @@ class Planner:
 
         Where the preemptor will be is placement's word.
         """
-        known = self._memory.flights.get(fact.plan_id)
-        if fact.placement is None or (known is not None and not known.losses):
+        if fact.placement is None or self._memory.was_accepted(fact.plan_id):
             return
         victims = {one.workload_id: one.pods_kept for one in fact.victims}
         flight = Flight(fact.plan_id, fact.workload_id, victims, fact.placement, now_ms)

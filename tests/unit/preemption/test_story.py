@@ -156,6 +156,8 @@ class Game:
             if reservations.of(record.workload.id) and random.random() < 0.3:
                 cell.send(command(CancelWorkload, record.workload.id))
         cell.turn(1)
+        if random.random() < 0.3:
+            cell.hear_again(random.randrange(40))
         agree(cell)
 
     def some(self, *states: State) -> list[Record]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -100,9 +101,13 @@ class Cell:
 
     def _told(self, out: list[Any]) -> list[Any]:
         self.said += out
-        facts = [one for one in out if not isinstance(one, COMMANDS)]
-        self.hear(*facts, *self.driver.kept_nodes())
+        self.hear(*filter(_is_fact, out), *self.driver.kept_nodes())
         return out
+
+    def hear_again(self, most: int = sys.maxsize) -> None:
+        """Preemption reads the last that placement told once more: its relay began anew."""
+        last = self.said[max(0, len(self.said) - most) :]
+        self.hear(*filter(_is_fact, last))
 
     def turn(self, seconds: float = 0) -> list[Any]:
         """Let preemption look for victims, and placement carry out what it proposes."""
@@ -152,3 +157,7 @@ class Cell:
         self._number += 1
         event = an_event(self._number, payload)
         return Received(event=event, topic=WORKLOAD_FACTS.name, partition=0, offset=self._number)
+
+
+def _is_fact(told: object) -> bool:
+    return not isinstance(told, COMMANDS)
