@@ -7,6 +7,7 @@ Both are idempotent. The key is `MUSTER_BOOTSTRAP_KEY`, or the content of
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from pathlib import Path
 
@@ -68,11 +69,10 @@ def _file(door: Door) -> str:
 
 
 async def _ensure_documents(door: Door) -> None:
-    organisation = await door.organisation.refresh()
-    if organisation.priority_classes:
-        return
+    kind = BY_KIND["priority_class"]
     for document in default_documents():
-        try:
-            await apply_document(door, BY_KIND["priority_class"], document, None, ACTOR)
-        except Stale:
-            continue  # another gateway was faster
+        organisation = await door.organisation.refresh()
+        while document.name not in organisation.priority_classes:
+            with contextlib.suppress(Stale):  # another gateway was faster
+                await apply_document(door, kind, document, organisation, ACTOR)
+            organisation = await door.organisation.refresh()

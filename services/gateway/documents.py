@@ -105,6 +105,8 @@ class Organisation:
     cohorts: dict[str, CohortApplied] = field(default_factory=dict)
     flavors: dict[str, FlavorApplied] = field(default_factory=dict)
     priority_classes: dict[str, PriorityClassApplied] = field(default_factory=dict)
+    version: int = -1
+    """Of the whole; -1 before it was read."""
 
     def of(self, kind: str) -> dict[str, Any]:
         """The documents of one kind by name."""
@@ -112,10 +114,12 @@ class Organisation:
         return documents
 
 
-def organisation_of(rows: Sequence[Mapping[str, Any]]) -> Organisation:
-    """The organisation in the rows of `gateway.document`."""
-    organisation = Organisation()
+def organisation_of(rows: Sequence[Mapping[str, Any]], version: int) -> Organisation:
+    """The organisation in the rows of `gateway.document`; a row without a kind is none."""
+    organisation = Organisation(version=version)
     for row in rows:
+        if row["kind"] is None:
+            continue
         payload = msgspec.json.decode(row["body"], type=BY_KIND[row["kind"]].payload)
         document = msgspec.structs.replace(payload, version=row["version"])
         organisation.of(row["kind"])[row["name"]] = document
@@ -259,8 +263,15 @@ def _cohort_errors(cohort: CohortApplied, organisation: Organisation) -> list[Fi
 
 def _height(cohort: str, organisation: Organisation) -> int:
     """Levels below a cohort; a level of queues counts, whether there are any or not."""
-    members = [one.name for one in organisation.cohorts.values() if one.parent == cohort]
-    return 1 + max((_height(one, organisation) for one in members), default=0)
+    level, seen, height = [cohort], {cohort}, 1
+    while level := [
+        one.name
+        for one in organisation.cohorts.values()
+        if one.parent in level and one.name not in seen
+    ]:
+        seen.update(level)
+        height += 1
+    return height
 
 
 def _quota_errors(

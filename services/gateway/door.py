@@ -56,6 +56,8 @@ class Door:
     clock: Clock
     random_bytes: Callable[[int], bytes]
     team_access: TeamAccess
+    organising: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """One document at a time: a commit that is stale costs the session."""
     log: structlog.stdlib.BoundLogger
     prepared: bool = False
     """The operator's key and the default documents are there."""

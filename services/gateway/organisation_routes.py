@@ -41,7 +41,7 @@ from shared.ports.errors import Stale, Transient
 from shared.ports.store import Write
 from shared.runtime.handler import Change, Emit
 
-RACES_MAX: Final = 3
+RACES_MAX: Final = 20
 FIRST_KEY_LABEL: Final = "first"
 APPLY: Final = (
     "INSERT INTO gateway.document AS d (kind, name, version, body, actor, at_ms, epoch)"
@@ -50,6 +50,11 @@ APPLY: Final = (
     " actor = excluded.actor, at_ms = excluded.at_ms, epoch = excluded.epoch"
     " WHERE d.version = excluded.version - 1 RETURNING 1"
 )
+WHOLE: Final = (
+    "UPDATE gateway.organisation SET version = version + 1, epoch = {epoch}"
+    " WHERE version = {0}::bigint RETURNING 1"
+)
+"""Documents were checked against each other: of two writers at once one looks again."""
 
 PRODUCTS: Final = (
     "SELECT DISTINCT body::jsonb ->> 'product' AS product FROM gateway.node"
@@ -116,6 +121,11 @@ async def put_document(door: Door, call: Call) -> web.Response:
     collection = collection_of(call)
     call.require(None, action=Action.APPLY_ORGANISATION)
     wanted = applied_of(collection, call.part("name"), call.body)
+    async with door.organising:
+        return await _put(door, call, collection, wanted)
+
+
+async def _put(door: Door, call: Call, collection: Collection, wanted: Any) -> web.Response:  # noqa: ANN401  # one of Applied
     for _ in range(RACES_MAX):
         organisation = await door.organisation.refresh()
         before = organisation.of(collection.kind).get(wanted.name)
@@ -134,7 +144,7 @@ async def put_document(door: Door, call: Call) -> web.Response:
         has_kafka = collection.kind == "team" and after.kafka
         user = await first_password(door, after.name) if has_kafka else None
         return _created(collection, after, key, user)
-    raise unavailable("others change the same document all the time")
+    raise unavailable("others change documents all the time")
 
 
 async def _products(door: Door, collection: Collection) -> Names[str]:
@@ -182,18 +192,17 @@ async def _apply(
     actor: str,
 ) -> tuple[Any, NewKey | None]:
     """Commit the next version; a team gets what it needs to begin with in the same unit."""
-    before = organisation.of(collection.kind).get(wanted.name)
     if collection.kind != "team":
-        return await apply_document(door, collection, wanted, before, actor), None
+        return await apply_document(door, collection, wanted, organisation, actor), None
     others: list[Order] = []
     key = None
     if wanted.default_queue not in organisation.queues:
         queue = QueueApplied(name=wanted.default_queue, version=0, team=wanted.name)
         others.append(_order(door, BY_KIND["queue"], queue, None, actor)[0])
-    if before is None:
+    if wanted.name not in organisation.teams:
         key = mint(door.random_bytes)
         others.append(insert_order(door, key, wanted.name, Role.MEMBER, FIRST_KEY_LABEL, actor))
-    after = await apply_document(door, collection, wanted, before, actor, others)
+    after = await apply_document(door, collection, wanted, organisation, actor, others)
     if key is not None:
         door.keys.forget(key.prefix)
     return after, key
@@ -203,15 +212,16 @@ async def apply_document(  # noqa: PLR0917  # a document, and what goes with it
     door: Door,
     collection: Collection,
     wanted: Any,  # noqa: ANN401  # one of Applied
-    before: Any,  # noqa: ANN401  # the same or None
+    organisation: Organisation,
     actor: str,
     others: Sequence[Order] = (),
 ) -> Any:  # noqa: ANN401  # the same
     """Commit the next version with its fact and `others`; a team's topics exist before it does.
 
     Raises:
-        Stale: somebody else has changed it.
+        Stale: somebody else has changed it, or any other document.
     """
+    before = organisation.of(collection.kind).get(wanted.name)
     if collection.kind == "team":
         await _prepare_broker(door, wanted, before)
     order, after = _order(door, collection, wanted, before, actor)
@@ -219,7 +229,10 @@ async def apply_document(  # noqa: PLR0917  # a document, and what goes with it
     await door.commit(
         Order(
             emits=[emit for one in orders for emit in one.emits],
-            writes=[write for one in orders for write in one.writes],
+            writes=[
+                Write(WHOLE, (organisation.version,), 1),
+                *(write for one in orders for write in one.writes),
+            ],
             changes=[change for one in orders for change in one.changes],
             alone=True,
         )

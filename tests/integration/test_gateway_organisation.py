@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
+import pytest
 from aiokafka import AIOKafkaConsumer
 
 from shared.events import topics
@@ -11,9 +13,20 @@ from tests.fixtures.servers import Database
 from tests.support.gateway import (
     SPEC,
     Gateway,
+    running_gateway,
     until,
 )
 from tests.support.records import first_records
+
+
+@pytest.fixture
+async def other_gateway(
+    gateway: Gateway, kafka: str, database: Database, topic_prefix: str
+) -> AsyncIterator[Gateway]:
+    """A second process on the same database."""
+    url = database.url("gateway")
+    async with running_gateway(kafka, url, topic_prefix, gateway_shard=1) as running:
+        yield running
 
 
 async def test_documents_are_versioned_idempotent_and_on_the_log(gateway: Gateway):
@@ -54,6 +67,31 @@ async def test_parallel_writers_of_one_document_lose_no_version(gateway: Gateway
     accepted = [reply for reply in replies if reply.status in (200, 201)]
     assert {200, 201, 503} >= {reply.status for reply in replies}
     assert len(accepted) == read.body["version"]
+
+
+async def test_of_two_writers_at_once_none_makes_a_tree_that_the_other_would_not_have(
+    gateway: Gateway, other_gateway: Gateway
+):
+    for name in ("a", "b"):
+        await gateway.call("PUT", f"/v1/cohorts/{name}", {})
+    names, statuses = [], []
+    for number in range(5):
+        a, b = await asyncio.gather(
+            gateway.call("PUT", "/v1/cohorts/a", {"parent": "b"}),
+            other_gateway.call("PUT", "/v1/cohorts/b", {"parent": "a"}),
+        )
+        queue = {"team": "red"}
+        queued, grouped = await asyncio.gather(
+            other_gateway.call("PUT", f"/v1/queues/x{number}", queue),
+            gateway.call("PUT", f"/v1/cohorts/x{number}", {}),
+        )
+        statuses.append(sorted((a.status, b.status)))
+        names.append(sorted((queued.status, grouped.status)))
+        for name in ("a", "b"):
+            assert 200 == (await gateway.call("PUT", f"/v1/cohorts/{name}", {})).status
+
+    assert [[200, 400]] * 5 == statuses
+    assert [[201, 400]] * 5 == names
 
 
 async def test_a_team_that_submits_by_kafka_gets_its_topics_before_it_exists(gateway: Gateway):

@@ -205,7 +205,7 @@ def test_a_stored_document_is_read_back():
             "body": content(document).decode(),
         }
 
-        read = organisation_of([row]).of(collection.kind)[name]
+        read = organisation_of([row], 1).of(collection.kind)[name]
 
         assert read == msgspec.structs.replace(document, version=7)
 
