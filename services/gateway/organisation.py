@@ -11,21 +11,25 @@ from shared.ports.errors import MusterError
 from shared.ports.reader import Reader
 
 FRESH_SECONDS: Final = 1.0
+_TOTAL: Final = "SELECT coalesce(sum(version), 0)::bigint AS total FROM gateway.document"
 _DOCUMENTS: Final = (
     "SELECT o.version AS whole, d.kind, d.name, d.version, d.body"
     " FROM gateway.organisation o LEFT JOIN gateway.document d ON true"
 )
+"""Of one moment with the version of the whole."""
 
 
 class OrganisationCache:
     """All documents; asked for again in the background when they are old.
 
-    Each change of any of them makes the version of the whole one higher.
+    Versions only grow and documents stay, so the sum of the versions tells whether anything
+    has changed.
     """
 
     def __init__(self, reader: Reader, clock: Clock) -> None:
         self._reader = reader
         self._clock = clock
+        self._total = -1
         self._read_at_seconds = float("-inf")
         self._known = Organisation()
         self._task: asyncio.Task[None] | None = None
@@ -33,7 +37,7 @@ class OrganisationCache:
     async def current(self) -> Organisation:
         """What is known now; waits only when nothing was read yet."""
         if self._clock.monotonic_seconds() - self._read_at_seconds > FRESH_SECONDS:
-            if self._known.version < 0:
+            if self._total < 0:
                 await self.refresh()
             elif self._task is None or self._task.done():
                 self._task = asyncio.create_task(self._refresh_quietly())
@@ -42,10 +46,11 @@ class OrganisationCache:
     async def refresh(self) -> Organisation:
         """Read what has changed; raises Transient."""
         asked_at = self._clock.monotonic_seconds()
-        rows = await self._reader.fetch("SELECT version FROM gateway.organisation")
-        if rows[0]["version"] != self._known.version:
-            documents = await self._reader.fetch(_DOCUMENTS)  # of one moment with their version
+        rows = await self._reader.fetch(_TOTAL)
+        if rows[0]["total"] != self._total:
+            documents = await self._reader.fetch(_DOCUMENTS)
             self._known = organisation_of(documents, documents[0]["whole"])
+            self._total = sum(row["version"] or 0 for row in documents)
         self._read_at_seconds = asked_at
         return self._known
 
