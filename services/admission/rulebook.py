@@ -13,7 +13,7 @@ import msgspec
 from shared.core.admission.pods import CPU_MILLI_MAX, MEMORY_MIB_MAX
 from shared.core.admission.rules import Rules, TeamPolicy
 from shared.core.fleet_shape import FleetShape, NodeSummary, summary_of
-from shared.core.priority_classes import PriorityClass
+from shared.core.priority_classes import PRIORITY_MAX, PriorityClass
 from shared.core.units import Resources
 from shared.events.nodes import NodeInventoryReported, NodeRemoved
 from shared.events.organisation import (
@@ -34,7 +34,6 @@ KINDS: Final[dict[str, type[Document]]] = {
     "priority_class": PriorityClassApplied,
 }
 _KIND_OF: Final = {payload: kind for kind, payload in KINDS.items()}
-PRIORITY_MAX: Final = 1_000_000_000
 """As in Kubernetes; a key of the order must fit 64 bits."""
 _UPSERT_DOCUMENTS: Final = (
     "INSERT INTO admission.document (kind, name, version, body, epoch)"

@@ -16,10 +16,11 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from services.gateway.key_views import KafkaUserView
+from shared.core.admission.pods import CPU_MILLI_MAX, MEMORY_MIB_MAX
 from shared.core.admission.products import meant
 from shared.core.decision import FieldError
 from shared.core.model import WorkloadKind
-from shared.core.priority_classes import BUILT_IN
+from shared.core.priority_classes import BUILT_IN, PRIORITY_MAX
 from shared.core.quota.tree import DEPTH_MAX, FLAVORS_MAX, WEIGHT_MAX
 from shared.core.static_fit.wishes import named
 from shared.core.team_policy import budget_problems, idle_problems
@@ -161,11 +162,7 @@ def problems_of(
         case CohortApplied():
             errors += _cohort_errors(document, organisation)
         case PriorityClassApplied():
-            errors += [
-                _error(f"kinds[{index}]", kind, "must be a kind of workload")
-                for index, kind in enumerate(document.kinds)
-                if kind not in set(WorkloadKind)
-            ]
+            errors += _class_errors(document)
         case FlavorApplied():
             errors += _flavor_errors(document, products)
         case _:
@@ -192,6 +189,18 @@ def _team_errors(team: TeamApplied, organisation: Organisation) -> list[FieldErr
     return errors + _pod_errors(team) + _policy_errors(team)
 
 
+def _class_errors(document: PriorityClassApplied) -> list[FieldError]:
+    errors = [
+        _error(f"kinds[{index}]", kind, "must be a kind of workload")
+        for index, kind in enumerate(document.kinds)
+        if kind not in set(WorkloadKind)
+    ]
+    if abs(document.value) > PRIORITY_MAX:
+        rule = f"must be -{PRIORITY_MAX} to {PRIORITY_MAX}"
+        errors.append(_error("value", str(document.value), rule))
+    return errors
+
+
 def _flavor_errors(flavor: FlavorApplied, products: Names[str]) -> list[FieldError]:
     """Short names of products are for submissions: quota compares what nodes report."""
     errors = []
@@ -209,11 +218,17 @@ def _flavor_errors(flavor: FlavorApplied, products: Names[str]) -> list[FieldErr
 def _pod_errors(team: TeamApplied) -> list[FieldError]:
     """A pod that names nothing must be one that the team may have."""
     errors = []
-    for name in ("cpu_milli", "memory_mib"):
+    for name, bound in (("cpu_milli", CPU_MILLI_MAX), ("memory_mib", MEMORY_MIB_MAX)):
         default, most = getattr(team.default_pod, name), getattr(team.max_pod, name)
         if default > most:
             rule = f"must be at most max_pod.{name} ({most})"
             errors.append(_error(f"default_pod.{name}", str(default), rule))
+        elif not 0 <= default <= bound:
+            errors.append(_error(f"default_pod.{name}", str(default), f"must be 0 to {bound}"))
+    gpu = team.default_pod.gpu_milli
+    if gpu:
+        rule = "must be 0: GPUs are what a submission asks for"
+        errors.append(_error("default_pod.gpu_milli", str(gpu), rule))
     return errors
 
 

@@ -12,6 +12,9 @@ from typing import Final
 
 from shared.core.model import WorkloadKind, WorkloadSpec
 
+PRIORITY_MAX: Final = 1_000_000_000
+"""Of a class, to both sides of 0; as in Kubernetes for classes of users."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriorityClass:

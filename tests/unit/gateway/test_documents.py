@@ -127,6 +127,15 @@ def test_the_same_content_in_other_words_is_the_same():
             "default_pod.cpu_milli",
         ),
         ("teams", "blue", b'{"default_pod":{"memory_mib":8388609}}', "default_pod.memory_mib"),
+        ("teams", "blue", b'{"default_pod":{"gpu_milli":1000}}', "default_pod.gpu_milli"),
+        (
+            "teams",
+            "blue",
+            b'{"default_pod":{"cpu_milli":4096001},"max_pod":{"cpu_milli":9000000}}',
+            "default_pod.cpu_milli",
+        ),
+        ("priority-classes", "p", b'{"value":1000000001}', "value"),
+        ("priority-classes", "p", b'{"value":-1000000001}', "value"),
         (
             "flavors",
             "f",
