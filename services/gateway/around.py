@@ -15,7 +15,6 @@ from services.gateway.door import Call, Door
 from services.gateway.levels import level_of, owned_only
 from services.gateway.neighbours import frees_next, place_in_queue
 from services.gateway.no_eviction import no_eviction
-from services.gateway.queue_standing import budgets
 from services.gateway.queue_use import use_by_queue
 from services.gateway.queue_views import BudgetSpent
 from services.gateway.quota_tree import (
@@ -25,6 +24,7 @@ from services.gateway.quota_tree import (
     quota_tree,
     spot_left_out,
 )
+from services.gateway.standstill import nearly_spent, standstill
 from services.gateway.turn import Shares, owed, owing, owned_flavor, turn_view
 from services.gateway.why_views import (
     Freeing,
@@ -38,7 +38,6 @@ from shared.core.decision import Reason, Refusal
 from shared.core.lifecycle import State
 from shared.core.model import WorkloadSpec
 from shared.core.quota import reasons as quota_reasons
-from shared.core.quota.budget import WARN_PERCENT
 from shared.core.quota.totals import Totals
 from shared.core.quota.tree import NOTHING, QuotaNode, QuotaTree
 
@@ -69,6 +68,8 @@ _specs: Final = msgspec.json.Decoder(WorkloadSpec)
 class Around:
     """What stands around a workload that waits."""
 
+    stopped: Refusal | None = None
+    """Why nothing of its queue is started now, whatever else is so."""
     place: QueuePlace | None = None
     limits: tuple[LimitLevel, ...] = ()
     frees_next: tuple[Freeing, ...] = ()
@@ -103,7 +104,9 @@ async def around(door: Door, call: Call, row: Mapping[str, Any], reason: str) ->
     blocked = {flavor: found for flavor, found in blockers.items() if found is not None}
     totals = _of_tree(door, tree, Totals)
     strict = queue.document is not None and queue.document.strict
-    budget = await _nearly_spent(door, queue)
+    budget = await nearly_spent(door, queue)
+    stopped = standstill(queue, budget)
+    reason = stopped.reason.value if stopped is not None else reason
     own = owned_only(budget, queue, spec)
     levels = tuple(
         level_of(totals, node, flavor, blocked.get(flavor), owned_only=own)
@@ -118,11 +121,12 @@ async def around(door: Door, call: Call, row: Mapping[str, Any], reason: str) ->
     if strict and place.place > 1 and place.first:
         head = place.first[0]
         refusal = quota_reasons.behind_head(queue.name, head.name or head.id)
-    waits_for_ends = reason not in UNFREED
+    waits_for_ends = stopped is None and reason not in UNFREED
     frees = await frees_next(door, call, row["id"], flavors, below) if waits_for_ends else ()
     spot = tuple(await spot_left_out(door, queue, spec))
     beyond = out_of_reach(queue, flavors, request)
     shared = Around(
+        stopped,
         place,
         levels,
         frees,
@@ -160,12 +164,6 @@ def _of_tree(door: Door, tree: QuotaTree, worked: type[_Worked]) -> _Worked:
         known = door.cache[worked.__name__] = (door.clock.monotonic_seconds(), worked(tree))
     remembered: _Worked = known[1]
     return remembered
-
-
-async def _nearly_spent(door: Door, queue: QuotaNode) -> BudgetSpent | None:
-    team = queue.document.team if queue.document is not None else ""
-    found = (await budgets(door)).get(team)
-    return found if found is not None and found.percent >= WARN_PERCENT else None
 
 
 def _waits(rows: Sequence[Mapping[str, Any]], priority: int) -> bool:

@@ -18,6 +18,7 @@ from services.gateway.door import Call, Door, answer
 from services.gateway.eta_views import Eta, RangeView
 from services.gateway.neighbours import expected_ends, place_in_queue
 from services.gateway.quota_tree import flavors_for, out_of_reach, quota_tree
+from services.gateway.standstill import nearly_spent, standstill
 from services.gateway.workload_reads import REFUSAL, row_of
 from shared.core.charges import least_amount
 from shared.core.eta import (
@@ -54,11 +55,9 @@ async def eta(door: Door, call: Call) -> web.Response:
     lately = await door.reader.fetch(_LATELY, row["team"])
     now_ms = door.clock.now_ms()
     state = State(row["state"] or State.RECEIVED.value)
-    start = _start(row, lately, now_ms) if state in STARTS else None
-    unknown = await _out_of_reach(door, row) if state is State.QUEUED else ""
-    if unknown:
-        start = None
-    elif start is None and state is State.QUEUED and row["gpu_milli"]:
+    unknown = await _unknown(door, row, state) if state in STARTS else ""
+    start = _start(row, lately, now_ms) if state in STARTS and not unknown else None
+    if start is None and not unknown and state is State.QUEUED and row["gpu_milli"]:
         start = await _by_ends(door, row, now_ms)
     length = _length(row, lately, now_ms) if state in STARTS | RUNS else None
     end = after(start, length) if start is not None and length is not None else None
@@ -93,11 +92,18 @@ def _promised_ms(row: Row) -> int:
     return int(detail.get("evidence", {}).get("promised_start_ms", 0))
 
 
-async def _out_of_reach(door: Door, row: Row) -> str:
-    """Why nobody can say when it starts; "" where others leave enough of what they own."""
-    if _promised_ms(row) or not row["spec"]:
+async def _unknown(door: Door, row: Row, state: State) -> str:
+    """Why nobody can say when it starts: nothing of its queue is, or others own and use too much.
+
+    "" where there is no such reason.
+    """
+    queue = (await quota_tree(door)).node(row["queue"])
+    stopped = standstill(queue, await nearly_spent(door, queue))
+    if stopped is not None:
+        return stopped.message
+    if state is not State.QUEUED or _promised_ms(row) or not row["spec"]:
         return ""
-    queue, spec = (await quota_tree(door)).node(row["queue"]), _specs.decode(row["spec"])
+    spec = _specs.decode(row["spec"])
     found = out_of_reach(queue, await flavors_for(door, queue, spec), least_amount(spec))
     return found.message if found is not None else ""
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from services.gateway.around import NOTHING_AROUND, around
+from services.gateway.around import NOTHING_AROUND, Around, around
 from services.gateway.door import Call, Door, answer, bad_parameter
 from services.gateway.projection_idle import IDLE
 from services.gateway.why_views import Preemptor, Why, WhyEntry
@@ -83,10 +83,8 @@ async def why(door: Door, call: Call) -> web.Response:
     state = State(stood["state"] or State.RECEIVED.value)
     waits = at_ms is None and state is State.QUEUED and row["priority"] is not None
     beside = await around(door, call, row, current.reason) if waits else NOTHING_AROUND
-    better = beside.refusal if current.reason in _BY_NUMBERS else None
-    if current.reason in _BY_QUOTA:
-        better = beside.beyond or better
-    if better is not None and PROMISED not in current.evidence:
+    better = _better(beside, current)
+    if better is not None:
         current = _said(better, current.at_ms)
     view = Why(
         id=row["id"],
@@ -111,6 +109,20 @@ async def why(door: Door, call: Call) -> web.Response:
         preempted_by=_preemptor(told),
     )
     return answer(view)
+
+
+def _better(beside: Around, current: WhyEntry) -> Refusal | None:
+    """What the documents and numbers of now say instead of what was recorded.
+
+    That nothing of the queue is started goes before all, a promise of before it included.
+    """
+    if beside.stopped is not None:
+        return beside.stopped
+    if PROMISED in current.evidence:
+        return None
+    if current.reason in _BY_QUOTA and beside.beyond is not None:
+        return beside.beyond
+    return beside.refusal if current.reason in _BY_NUMBERS else None
 
 
 async def _stood(door: Door, row: Mapping[str, Any], at_ms: int) -> dict[str, Any]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 from shared.core.model import GpuRequest, Placement, PodSet
 from shared.core.units import Resources
+from shared.events import topics
 from tests.support import facts as telling
 from tests.support.facts import Fact
 from tests.support.gateway import (
@@ -15,6 +17,7 @@ from tests.support.gateway import (
     running_projection,
     until,
 )
+from tests.support.two_teams import budget_told
 
 MINUTE_MS = 60_000
 LONG_AGO = int(time.time() * 1000) - 600 * MINUTE_MS
@@ -108,6 +111,47 @@ async def test_without_history_the_expected_ends_of_what_runs_speak(gateway: Gat
     ends = [(one["start"]["basis"], one["start"]["p50_ms"]) for one in (first, second)]
     assert [("expected ends", now_ms + 600_000), ("expected ends", now_ms + 1_200_000)] == ends
     assert second["start"]["p90_ms"] > second["start"]["p50_ms"]
+
+
+async def test_where_nothing_is_started_no_start_is_told_and_that_instead(gateway: Gateway):
+    now_ms = int(time.time() * 1000)
+    facts = [*history(range(10, 20)), promise("w2", now_ms + 45 * MINUTE_MS)]
+    facts += [queued("w1", now_ms, seconds=600), queued("w2", now_ms)]
+
+    async def change(version: int, **changed: Any) -> None:
+        body = {"team": "red", "flavors": [{"flavor": "h100"}], **changed}
+        match = {"If-Match": f'"{version}"'}
+        reply = await gateway.call("PUT", "/v1/queues/red", body, headers=match)
+        assert reply.status == 200, reply.body
+
+    async def told(name: str, words: str) -> dict[str, Any] | None:
+        """Once it says so: documents and the tree are remembered for a second."""
+        found = await asked(gateway, name, gateway.operator_key)
+        return found if words in found["message"] else None
+
+    async with running_projection(gateway.settings):
+        await publish_facts(gateway.settings, facts, source="d", at_ms=now_ms)
+        await asked(gateway, "h9", gateway.operator_key, 3)
+        free = await asked(gateway, "w1", gateway.operator_key)
+        version = (await gateway.call("GET", "/v1/queues/red")).body["version"]
+        await change(version, held=True)
+        held = await until(partial(told, "w1", "queue red is held: nothing of it is started"))
+        promised = await until(partial(told, "w2", "queue red is held: nothing of it is started"))
+        await change(version + 1, draining=True)
+        drained = await until(partial(told, "w1", "queue red is drained"))
+        await change(version + 2)
+        spent = [(topics.QUOTA_FACTS, budget_told("red", 100))]
+        await publish_facts(gateway.settings, spent, source="e", at_ms=now_ms)
+        stopped = await until(partial(told, "w1", "nothing is started"))
+
+    assert free["start"] is not None
+    assert [(None, None)] * 4 == [
+        (one["start"], one["end"]) for one in (held, promised, drained, stopped)
+    ]
+    assert (
+        "budget of team red for 2026-11 is spent (100 GPU-hours): until 2026-12-01 00:00 UTC"
+        " nothing is started" == stopped["message"]
+    )
 
 
 async def test_another_team_learns_nothing(gateway: Gateway):

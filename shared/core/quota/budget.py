@@ -39,6 +39,12 @@ def month_name(month: int) -> str:
     return f"{month // 12:04}-{month % 12 + 1:02}"
 
 
+def month_named(name: str) -> int:
+    """Inverse of `month_name`."""
+    year, _, month = name.partition("-")
+    return int(year) * 12 + int(month) - 1
+
+
 @dataclass(slots=True, kw_only=True)
 class Integral:
     """An amount that grows by `rate` each millisecond: `rate x now - base`."""

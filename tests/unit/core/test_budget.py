@@ -14,6 +14,7 @@ from shared.core.quota.budget import (
     gpu_limit,
     money_limit,
     month_name,
+    month_named,
     month_of,
     month_start_ms,
     restriction,
@@ -32,6 +33,10 @@ def test_months_are_those_of_the_calendar():
     assert month_of(START_MS - 1) == NOVEMBER - 1
     assert month_of(START_MS + 30 * DAY_MS) == NOVEMBER + 1
     assert month_name(NOVEMBER + 2) == "2027-01"
+    assert [month_named(month_name(one)) for one in (NOVEMBER, NOVEMBER + 1)] == [
+        NOVEMBER,
+        NOVEMBER + 1,
+    ]
 
 
 def test_eight_gpus_spend_eight_gpu_hours_in_an_hour():
