@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from shared.core.decision import FieldError
+from shared.events.strict_reader import fit_for_utf8
 
 CONTENT_TYPE: Final = "application/problem+json"
 PENDING_RETRY_SECONDS: Final = 5
@@ -63,13 +64,19 @@ class Problem(Exception):  # noqa: N818  # RFC 9457 calls it a problem
             type=f"urn:muster:problem:{slug}",
             title=_TITLES.get(status, "The request failed"),
             status=status,
-            detail=detail,
-            errors=tuple(errors),
+            detail=fit_for_utf8(detail),
+            errors=tuple(_fit_to_send(one) for one in errors),
         )
 
     def body(self) -> bytes:
         """The JSON of the problem."""
         return msgspec.json.encode(self.document)
+
+
+def _fit_to_send(error: FieldError) -> FieldError:
+    """A caller's bytes that were no UTF-8, as a header may hold, come in as lone surrogates."""
+    field, value, rule = map(fit_for_utf8, (error.field, error.value, error.rule))
+    return FieldError(field=field, value=value, rule=rule)
 
 
 def not_found(what: str) -> Problem:

@@ -96,11 +96,9 @@ async def _problems(
 ) -> web.StreamResponse:
     """Answer every failure as a problem document."""
     try:
-        return await handler(request)
+        return await _routed(request, handler)
     except Problem as problem:
         return problem_answer(problem)
-    except web.HTTPException as error:
-        return await _unrouted(request, error)
     except (MusterError, TimeoutError) as error:
         request.app[DOOR].log.warning("unavailable", path=request.path, error=str(error))
         return problem_answer(unavailable("try the same again in a moment"))
@@ -112,12 +110,18 @@ async def _problems(
         return problem_answer(Problem(500, "failed", "see the log of the gateway"))
 
 
+async def _routed(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except web.HTTPException as error:
+        return await _unrouted(request, error)
+
+
 async def _unrouted(request: web.Request, error: web.HTTPException) -> web.StreamResponse:
     """404 and 405 only for callers with a key: nobody else learns what exists."""
-    try:
-        await authenticated(request.app[DOOR], request, None)
-    except Problem as problem:
-        return problem_answer(problem)
+    await authenticated(request.app[DOOR], request, None)
     if isinstance(error, web.HTTPMethodNotAllowed):
         headers = {"Allow": ", ".join(sorted(error.allowed_methods))}
         detail = f"{request.method} is not one of {headers['Allow']}"

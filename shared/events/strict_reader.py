@@ -106,6 +106,11 @@ def parse(body: bytes) -> Any:  # noqa: ANN401  # any JSON value
         raise _malformed(f"must be JSON: {error}") from error
 
 
+def fit_for_utf8(text: str) -> str:
+    r"""`text` as it can be sent: a lone surrogate, which no UTF-8 has, is written as `\udcff`."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def _malformed(rule: str) -> BadInput:
     return BadInput(_of_the_whole(rule), f"the body {rule}")
 
@@ -269,5 +274,5 @@ def _homes(info: inspect.Type) -> dict[str, str]:
 
 
 def _printable(text: str) -> str:
-    """`text`, shortened, fit for UTF-8: a lone surrogate could not be sent back."""
-    return text[:VALUE_LENGTH_MAX].encode("utf-8", "backslashreplace").decode()
+    """`text`, shortened, fit to be sent back."""
+    return fit_for_utf8(text[:VALUE_LENGTH_MAX])
