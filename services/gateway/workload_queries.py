@@ -37,7 +37,7 @@ def place_of(cursor: str) -> tuple[int, str]:
         submitted_at_ms = int(time_text)
     except (binascii.Error, ValueError) as error:
         raise _bad_cursor(cursor) from error
-    if not identifier or not 0 <= submitted_at_ms < 1 << 62:
+    if not identifier or not identifier.isprintable() or not 0 <= submitted_at_ms < 1 << 62:
         raise _bad_cursor(cursor)
     return submitted_at_ms, identifier
 

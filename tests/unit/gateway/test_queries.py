@@ -6,7 +6,14 @@ from hypothesis import strategies as st
 
 from services.gateway.problems import Problem
 from services.gateway.rate import Rate
-from services.gateway.workload_queries import cursor_of, labels_of, page_query, place_of
+from services.gateway.workload_queries import (
+    cursor_at,
+    cursor_of,
+    labels_of,
+    page_query,
+    place_of,
+)
+from shared.core.decision import FieldError
 
 
 @given(st.integers(0, 2**53), st.from_regex(r"[a-z0-9:]{1,40}", fullmatch=True))
@@ -22,6 +29,20 @@ def test_what_is_no_cursor_is_refused_and_never_an_error_of_ours(text):
         place_of(text)
 
     assert raised.value.status == 400
+
+
+@pytest.mark.parametrize("identifier", ["", "\0abc", "a\n", "\x7f"])
+def test_a_cursor_with_what_no_database_could_be_asked_for_is_refused(identifier):
+    cursor = cursor_at(5, identifier)
+
+    with pytest.raises(Problem) as raised:
+        place_of(cursor)
+
+    rule = "must be the next_cursor of the page before"
+    assert (400, (FieldError(field="cursor", value=cursor, rule=rule),)) == (
+        raised.value.status,
+        raised.value.document.errors,
+    )
 
 
 def test_values_are_bound_and_never_part_of_the_statement():
