@@ -63,13 +63,14 @@ async def eta(door: Door, call: Call) -> web.Response:
     end = after(start, length) if start is not None and length is not None else None
     if state in RUNS:
         end = length
+    no_end = _no_end(row, now_ms) if end is None else ""
     view = Eta(
         id=row["id"],
         state=state,
         at_ms=now_ms,
         start=_at(start, now_ms),
         end=_at(end, now_ms),
-        message=unknown or _message(state, start, end),
+        message=unknown or _message(state, start) or no_end,
     )
     return answer(view)
 
@@ -119,8 +120,7 @@ async def _by_ends(door: Door, row: Row, now_ms: int) -> Range | None:
 
 def _length(row: Row, lately: Sequence[Row], now_ms: int) -> Range | None:
     """How long it will run, or go on to run."""
-    runs = row["state"] == State.RUNNING.value
-    ran_ms = max(now_ms - (row["running_at_ms"] or now_ms), 0) if runs else 0
+    ran_ms = _ran_ms(row, now_ms)
     spec = _specs.decode(row["spec"]) if row["spec"] else None
     ended = [
         one
@@ -133,6 +133,11 @@ def _length(row: Row, lately: Sequence[Row], now_ms: int) -> Range | None:
     if found is None and spec is not None:
         found = stated((spec.expected_duration_seconds or 0) * 1000, _limit_ms(row, spec), ran_ms)
     return found or left_of(_lengths(alike), ran_ms, "kind and size")
+
+
+def _ran_ms(row: Row, now_ms: int) -> int:
+    runs = row["state"] == State.RUNNING.value
+    return max(now_ms - (row["running_at_ms"] or now_ms), 0) if runs else 0
 
 
 def _limit_ms(row: Row, spec: WorkloadSpec) -> int:
@@ -164,8 +169,8 @@ def _at(found: Range | None, now_ms: int) -> RangeView | None:
     )
 
 
-def _message(state: State, start: Range | None, end: Range | None) -> str:
-    """What is missing, in words."""
+def _message(state: State, start: Range | None) -> str:
+    """Why it has no start to come, in words; "" where it has one or runs."""
     if state is State.HELD:
         return "it is held, and starts when somebody releases it"
     if state in TERMINAL:
@@ -174,6 +179,17 @@ def _message(state: State, start: Range | None, end: Range | None) -> str:
         return f"it is {state.value}"
     if state in STARTS and start is None:
         return "too little like it has started lately to say when it will"
-    if end is None:
-        return "nothing says how long it will run: set expected_duration_seconds"
     return ""
+
+
+def _no_end(row: Row, now_ms: int) -> str:
+    """Why nothing says when it ends: it has outlasted what its owner said, or he said nothing."""
+    spec = _specs.decode(row["spec"]) if row["spec"] else None
+    ran_seconds = _ran_ms(row, now_ms) // 1000
+    limit_seconds = _limit_ms(row, spec) // 1000 if spec is not None else 0
+    if 0 < limit_seconds <= ran_seconds:
+        return f"it has run for the {limit_seconds} s that it may at most, and is stopped"
+    expected = spec.expected_duration_seconds if spec is not None else None
+    if expected and expected <= ran_seconds:
+        return f"it has run longer than the {expected} s that were expected"
+    return "nothing says how long it will run: set expected_duration_seconds"

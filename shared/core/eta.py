@@ -61,12 +61,16 @@ def left_of(samples_ms: Iterable[int], passed_ms: int, basis: str) -> Range | No
 
 
 def stated(expected_ms: int | None, limit_ms: int | None, passed_ms: int) -> Range | None:
-    """The range that the user's own words give, or None when they are over or were never said."""
-    expected = expected_ms or limit_ms
-    if not expected or expected <= passed_ms:
+    """The range that the user's own words give, or None when they are over or were never said.
+
+    Of what has lasted longer than expected, only the limit is known.
+    """
+    expected = expected_ms or 0
+    latest = max(limit_ms or 0, expected)
+    if latest <= passed_ms:
         return None
-    latest = max(limit_ms or expected, expected)
-    return Range(p50_ms=expected - passed_ms, p90_ms=latest - passed_ms, basis="stated")
+    likely = expected if expected > passed_ms else latest
+    return Range(p50_ms=likely - passed_ms, p90_ms=latest - passed_ms, basis="stated")
 
 
 def promised(left_ms: int, history: Range | None) -> Range:

@@ -6,9 +6,11 @@ import time
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from shared.core.model import GpuRequest, Placement, PodSet
 from shared.core.units import Resources
-from shared.events import topics
+from shared.events import topics, workloads
 from tests.support import facts as telling
 from tests.support.facts import Fact
 from tests.support.gateway import (
@@ -152,6 +154,52 @@ async def test_where_nothing_is_started_no_start_is_told_and_that_instead(gatewa
         "budget of team red for 2026-11 is spent (100 GPU-hours): until 2026-12-01 00:00 UTC"
         " nothing is started" == stopped["message"]
     )
+
+
+async def test_past_its_estimate_the_limit_is_told_or_that_it_runs_longer(gateway: Gateway):
+    now_ms = int(time.time() * 1000)
+    said: dict[str, tuple[int | None, int | None]] = {
+        "expected": (3_600, None),
+        "limited": (3_600, 72_000),
+        "over": (3_600, 7_200),
+        "unsaid": (None, None),
+    }
+    facts: list[Fact] = []
+    for name, (seconds, most) in said.items():
+        facts += [with_limit(queued(name, LONG_AGO, seconds=seconds), most)]
+        facts += started(name, LONG_AGO, 0)
+
+    async def answer(name: str) -> dict[str, Any] | None:
+        """Once what was asked for is known as well; it comes on another topic."""
+        found = await asked(gateway, name, gateway.operator_key, 3)
+        whole = (await gateway.call("GET", f"/v1/workloads/{name}")).body["pods"] is not None
+        return found if whole else None
+
+    async with running_projection(gateway.settings):
+        await publish_facts(gateway.settings, facts, source="f", at_ms=now_ms)
+        told = {name: await until(partial(answer, name)) for name in said}
+
+    assert "it has run longer than the 3600 s that were expected" == told["expected"]["message"]
+    end, last_ms = told["limited"]["end"], LONG_AGO + 72_000_000
+    assert (last_ms, last_ms, "stated", "") == (
+        end["p50_ms"],
+        end["p90_ms"],
+        end["basis"],
+        told["limited"]["message"],
+    )
+    assert (
+        "it has run for the 7200 s that it may at most, and is stopped"
+        == (told["over"]["message"])
+    )
+    assert "nothing says how long it will run" in told["unsaid"]["message"]
+
+
+def with_limit(fact: Fact, seconds: int | None) -> Fact:
+    """The same workload, which may run no longer."""
+    topic, told = fact
+    assert isinstance(told, workloads.WorkloadQueued)
+    spec = replace(told.workload.spec, max_duration_seconds=seconds)
+    return topic, replace(told, workload=replace(told.workload, spec=spec))
 
 
 async def test_another_team_learns_nothing(gateway: Gateway):

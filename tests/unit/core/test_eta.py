@@ -44,6 +44,8 @@ def test_a_range_says_on_what_it_rests():
         (None, 300, 0, (300, 300)),
         (100, None, 0, (100, 100)),
         (100, 50, 0, (100, 100)),
+        (100, 300, 100, (200, 200)),
+        (100, 300, 250, (50, 50)),
     ],
 )
 def test_a_user_says_what_is_likely_and_what_is_the_latest(expected, limit, passed, found):
@@ -52,9 +54,12 @@ def test_a_user_says_what_is_likely_and_what_is_the_latest(expected, limit, pass
     assert range_ == Range(p50_ms=found[0], p90_ms=found[1], basis="stated")
 
 
-@pytest.mark.parametrize(("expected", "passed"), [(None, 0), (0, 0), (100, 100)])
-def test_words_that_are_over_or_never_said_say_nothing(expected, passed):
-    assert stated(expected, None, passed) is None
+@pytest.mark.parametrize(
+    ("expected", "limit", "passed"),
+    [(None, None, 0), (0, None, 0), (100, None, 100), (100, 300, 300), (None, 300, 400)],
+)
+def test_words_that_are_over_or_never_said_say_nothing(expected, limit, passed):
+    assert stated(expected, limit, passed) is None
 
 
 def test_a_promise_is_the_middle_and_what_others_waited_the_end():
