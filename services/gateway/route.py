@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from services.gateway.authorisation import Action
 from services.gateway.bodies import BODY_BYTES_MAX
+from shared.core.model import WorkloadKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,11 +74,11 @@ FILTERS: Final = (
     TEAM,
     Parameter(name="queue", text="Only in this queue."),
     Parameter(name="state", text="Only in these states, comma-separated."),
-    Parameter(name="kind", text="Only of this kind."),
+    Parameter(name="kind", text=f"Only of this kind: {', '.join(WorkloadKind)}."),
     Parameter(name="name", text="Only with exactly this name."),
     Parameter(
         name="label",
-        text="`key=value` or `key`; comma-separated ones must all hold.",
+        text="`key=value` or `key`; up to 20, comma-separated, must all hold.",
         length_max=2048,
     ),
     LIMIT,

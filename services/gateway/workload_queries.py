@@ -98,13 +98,28 @@ def _add_labels(where: _Where, text: str) -> None:
 
 
 def labels_of(text: str) -> tuple[dict[str, str], list[str]]:
-    """Labels that must be equal and labels that must be there, of "a=b,c"."""
+    """Labels that must be equal and labels that must be there, of "a=b,c".
+
+    Raises:
+        Problem: 400 for more than `LABELS_MAX`, for none before "=", and for two values of one.
+    """
     equal: dict[str, str] = {}
     present: list[str] = []
-    for one in text.split(",")[:LABELS_MAX]:
-        key, sign, value = one.strip().partition("=")
+    asked = [one.strip() for one in text.split(",") if one.strip()]
+    if len(asked) > LABELS_MAX:
+        raise _bad_label(text, f"must be at most {LABELS_MAX} labels")
+    for one in asked:
+        key, sign, value = one.partition("=")
+        if not key:
+            raise _bad_label(one, "must be key=value or key")
+        if equal.get(key, value) != value and sign:
+            raise _bad_label(text, f"must not ask for two values of {key}")
         if sign:
             equal[key] = value
-        elif key:
+        else:
             present.append(key)
     return equal, present
+
+
+def _bad_label(value: str, rule: str) -> Exception:
+    return invalid([FieldError(field="label", value=value[:100], rule=rule[:200])])

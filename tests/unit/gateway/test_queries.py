@@ -1,11 +1,18 @@
 """Pages and filters of lists; the bucket of requests."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
+from aiohttp.test_utils import make_mocked_request
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.gateway.authorisation import Role, Subject
+from services.gateway.door import Call
 from services.gateway.problems import Problem
 from services.gateway.rate import Rate
+from services.gateway.routes import ROUTES
 from services.gateway.workload_queries import (
     cursor_at,
     cursor_of,
@@ -13,7 +20,9 @@ from services.gateway.workload_queries import (
     page_query,
     place_of,
 )
+from services.gateway.workload_reads import list_workloads
 from shared.core.decision import FieldError
+from shared.core.lifecycle import State
 
 
 @given(st.integers(0, 2**53), st.from_regex(r"[a-z0-9:]{1,40}", fullmatch=True))
@@ -64,6 +73,84 @@ def test_states_that_are_not_final_are_looked_up_among_the_live_ones():
 
 def test_labels_must_be_equal_or_there():
     assert labels_of("a=b, c ,d=") == ({"a": "b", "d": ""}, ["c"])
+
+
+def test_each_label_that_is_asked_for_counts():
+    twenty = [f"k{number}=v" for number in range(20)]
+
+    assert len(labels_of(",".join(twenty))[0]) == 20
+    assert labels_of("a=b,a=b,a") == ({"a": "b"}, ["a"])
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "rule"),
+    [
+        (",".join(["k=v"] * 21), ",".join(["k=v"] * 21), "must be at most 20 labels"),
+        ("a=1,b=2,a=2", "a=1,b=2,a=2", "must not ask for two values of a"),
+        ("a=,a=2", "a=,a=2", "must not ask for two values of a"),
+        ("a=1,=2", "=2", "must be key=value or key"),
+    ],
+)
+def test_labels_that_could_not_all_count_are_refused(text, value, rule):
+    with pytest.raises(Problem) as raised:
+        labels_of(text)
+
+    error = FieldError(field="label", value=value, rule=rule)
+    assert (400, (error,)) == (raised.value.status, raised.value.document.errors)
+
+
+@pytest.mark.parametrize(
+    ("query", "field", "value", "rule"),
+    [
+        (
+            "kind=trainig",
+            "kind",
+            "trainig",
+            "must be one of training, inference, batch-inference, notebook",
+        ),
+        ("label=a=1&label=a=2", "label", "a=1, a=2", "must not be given twice"),
+        ("queue=red&queue=blue", "queue", "red, blue", "must not be given twice"),
+        ("kind=training&kind=notebook", "kind", "training, notebook", "must not be given twice"),
+        ("state=queud", "state", "queud", f"must be of {', '.join(State)}"),
+    ],
+)
+async def test_a_filter_that_says_nothing_or_two_things_is_refused(query, field, value, rule):
+    with pytest.raises(Problem) as raised:
+        await list_workloads(a_door(), a_call(query))
+
+    error = FieldError(field=field, value=value, rule=rule)
+    assert (400, (error,)) == (raised.value.status, raised.value.document.errors)
+
+
+async def test_filters_that_are_known_are_asked_for():
+    door = a_door()
+
+    answered = await list_workloads(door, a_call("kind=notebook&label=&name=n&team="))
+
+    assert (200, ["notebook", "n"]) == (answered.status, door.reader.asked)
+
+
+class Reader:
+    """Knows nothing, and what it was asked with."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+
+    async def fetch(self, statement: str, *arguments: Any) -> list[Any]:
+        self.asked += arguments
+        return []
+
+
+def a_door() -> Any:
+    return SimpleNamespace(reader=Reader())
+
+
+def a_call(query: str) -> Call:
+    """An operator's."""
+    request = make_mocked_request("GET", f"/v1/workloads?{query}")
+    route = next(one for one in ROUTES if one.name == "list_workloads")
+    subject = Subject(name="o", team="", role=Role.OPERATOR)
+    return Call(request=request, route=route, subject=subject)
 
 
 def test_a_team_that_sends_too_much_is_stopped_and_the_others_are_not():
