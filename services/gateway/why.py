@@ -191,15 +191,19 @@ def _entry(row: Mapping[str, Any]) -> WhyEntry:
 
 
 def _current(row: Mapping[str, Any], rows: Any, history: tuple[WhyEntry, ...]) -> WhyEntry:  # noqa: ANN401  # rows
-    """The refusal of this wait, the reason of the last change, or what the state itself says."""
+    """The refusal of this wait, the reason of the last change, or what the state itself says.
+
+    What was told without a state is of another submission with its key, and says nothing of it.
+    """
     state = State(row["state"] or State.RECEIVED.value)
     reason, message, next_step = _ANSWERS[state]
+    pairs = [(one, entry) for one, entry in zip(rows, history, strict=True) if one["state"]]
     if state is State.RUNNING:
-        warning = _warning(rows, history)
+        warning = _warning(pairs)
         if warning is not None:
             return warning
         message = _size(row) or message
-    for one, entry in zip(rows, history, strict=True):
+    for one, entry in pairs:
         refusal = one["version"] == 0 and one["state"] == State.QUEUED.value
         if state is State.QUEUED and refusal:
             if entry.at_ms >= (row["queued_at_ms"] or 0) - REFUSAL_SLACK_MS:
@@ -230,9 +234,9 @@ def _size(row: Mapping[str, Any]) -> str:
     return f"{placed} of its {pods} pods run, as it is elastic"
 
 
-def _warning(rows: Any, history: tuple[WhyEntry, ...]) -> WhyEntry | None:  # noqa: ANN401  # rows
+def _warning(pairs: Sequence[tuple[Any, WhyEntry]]) -> WhyEntry | None:
     """What was told last of a running workload's use of its GPUs, if that was a warning."""
-    for one, entry in zip(rows, history, strict=True):
+    for one, entry in pairs:
         if one["state"] != State.RUNNING.value:
             break
         if one["version"] == 0:

@@ -14,11 +14,11 @@ from shared.core.lifecycle import State
 from shared.core.model import GpuRequest, GpuShare, Placement, PodPlacement, PodSet
 from shared.core.preemption.plan import Obstacle
 from shared.core.units import Resources
-from shared.events import plans, quotas, topics, workloads
+from shared.events import idleness, plans, quotas, topics, workloads
 from tests.fixtures.servers import Database
 from tests.support import facts as telling
 from tests.support.facts import Fact, common
-from tests.support.gateway import Gateway, publish_facts, running_projection, until
+from tests.support.gateway import SPEC, Gateway, publish_facts, running_projection, until
 from tests.support.two_teams import (
     HOUR,
     START,
@@ -395,6 +395,36 @@ async def test_of_an_elastic_gang_it_is_told_how_much_of_it_runs(gateway: Gatewa
 
     assert (4, 16_000, "2 of its 4 pods run, as it is elastic") == smaller
     assert (4, 32_000, "its pods run") == larger
+
+
+async def test_that_its_key_came_again_with_another_body_hides_nothing(gateway: Gateway):
+    made = await gateway.call("POST", "/v1/workloads?team=red", SPEC)
+    received = made.body["id"]
+    idle = idleness.IdlenessNoticed(
+        workload_id="w1", team="red", queue="red", attempt=1, since_ms=START, until_ms=START,
+        utilization_percent=1, percent_below=5,
+    )  # fmt: skip
+
+    def conflict(identifier: str) -> Fact:
+        told = workloads.SubmissionConflicted(workload_id=identifier, team="red", message="used")
+        return topics.QUEUE_FACTS, told
+
+    async def told(workload: str, count: int, state: str):
+        body = (await gateway.call("GET", f"/v1/workloads/{workload}/why")).body
+        known = (state, count) == (body.get("state"), len(body.get("history", ())))
+        return body if known else None
+
+    async with running_projection(gateway.settings):
+        facts = [queued("w1"), *running("w1", "red", START), (topics.IDLENESS_FACTS, idle)]
+        await publish_facts(gateway.settings, facts, source="a", at_ms=START)
+        warned = await until(partial(told, "w1", 1, "running"))
+        again = [conflict("w1"), conflict(received)]
+        await publish_facts(gateway.settings, again, source="b", at_ms=START + 1000)
+        still = await until(partial(told, "w1", 2, "running"))
+        waits = await until(partial(told, received, 1, "received"))
+
+    assert ("idle", "idle") == (warned["reason"], still["reason"])
+    assert ("Received", "Conflicted") == (waits["reason"], waits["history"][0]["reason"])
 
 
 def _on_nodes(count: int) -> Placement:
