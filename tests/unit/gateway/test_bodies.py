@@ -181,5 +181,26 @@ def test_a_batch_of_more_than_a_thousand_is_refused():
     assert (field, "1000" in rule) == ("items", True)
 
 
+@pytest.mark.parametrize("key", ["abc\n", "\n", "a\nb", "", "é", "a" * 201])
+def test_a_key_of_a_batch_is_printable_to_its_end(key):
+    decoder = msgspec.json.Decoder(BatchRequest)
+    items = [{"spec": VALID, "idempotency_key": key}]
+
+    ((field, value, rule),) = refused(json.dumps({"items": items}).encode(), decoder)
+
+    assert (field, value) == ("items[0].idempotency_key", json.dumps(key)[:120])
+    assert rule
+
+
+@pytest.mark.parametrize("key", ["a", " a ~", "a" * 200])
+def test_a_printable_key_of_a_batch_is_taken(key):
+    decoder = msgspec.json.Decoder(BatchRequest)
+    items = [{"spec": VALID, "idempotency_key": key}]
+
+    read = decode(json.dumps({"items": items}).encode(), decoder)
+
+    assert [key] == [one.idempotency_key for one in read.items]
+
+
 def test_the_limit_of_a_body_is_64_kib():
     assert BODY_BYTES_MAX == 65_536
