@@ -102,11 +102,18 @@ def _show(node: Json, form: Format) -> None:
         Column("HEALTHY", lambda one: "yes" if one["healthy"] else "no"),
         Column("MEMORY MIB", field("memory_mib"), right=True),
         Column("USED", lambda one: gpus(one["used_milli"]), right=True),
-        Column("WORKLOADS", lambda one: ",".join(one["workloads"]) or "-"),
+        Column("WORKLOADS", _holders),
         Column("UUID", field("uuid"), wide=True),
     )
     print()
     show_items(devices, form, columns, empty="It has no GPU.")
+
+
+def _holders(device: Json) -> str:
+    """Workloads on a device by id, and how many of other teams there are beside them."""
+    others = device.get("workloads_of_others", 0)
+    words = [",".join(device["workloads"]), f"{others} of others" if others else ""]
+    return " and ".join(one for one in words if one) or "-"
 
 
 def _ready(node: Json) -> str:

@@ -8,11 +8,12 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
+from services.gateway.authorisation import Action, Verdict, authorise
 from services.gateway.door import Call, Door, answer
 from services.gateway.fleet_views import GpuView, NodePage, NodeSummary, NodeView
 from services.gateway.problems import not_found
 from shared.core.lifecycle import HOLDING
-from shared.core.model import Node, Placement
+from shared.core.model import Gpu, Node, Placement
 
 USE_SECONDS: Final = 1.0
 DRAINING: Final = frozenset(("drained", "spot-notice"))
@@ -55,7 +56,7 @@ async def get_node(door: Door, call: Call) -> web.Response:
     if not rows:
         raise not_found(f"node {name}")
     holders = await door.reader.fetch(
-        "SELECT id, placement FROM gateway.workload WHERE live AND state = ANY($1::text[])"
+        "SELECT id, team, placement FROM gateway.workload WHERE live AND state = ANY($1::text[])"
         " AND nodes @> ARRAY[$2::text]",
         _HOLDING,
         name,
@@ -64,21 +65,35 @@ async def get_node(door: Door, call: Call) -> web.Response:
     milli = sum(one[1] for devices in shares.values() for one in devices)
     node = _nodes.decode(rows[0]["body"])
     unhealthy = _unhealthy(rows[0], node)
+    readable = {row["id"] for row in holders if _may_read(call, row["team"])}
     devices = tuple(
-        GpuView(
-            index=gpu.index,
-            uuid=gpu.uuid,
-            memory_mib=gpu.memory_mib,
-            mig=gpu.mig,
-            healthy=gpu.index not in unhealthy,
-            used_milli=sum(one[1] for one in shares.get(gpu.index, ())),
-            used_mask=_union(one[2] for one in shares.get(gpu.index, ())),
-            workloads=tuple(sorted({one[0] for one in shares.get(gpu.index, ())})),
-        )
+        _device(gpu, shares.get(gpu.index, ()), readable, healthy=gpu.index not in unhealthy)
         for gpu in node.gpus
     )
     view = NodeView(**_fields(rows[0], {name: milli}), devices=devices)
     return answer(view)
+
+
+def _may_read(call: Call, team: str) -> bool:
+    return authorise(call.subject, Action.READ_WORKLOAD, team) is Verdict.ALLOWED
+
+
+def _device(
+    gpu: Gpu, shares: Sequence[tuple[str, int, int]], readable: set[str], *, healthy: bool
+) -> GpuView:
+    """Its use in all, and by whom as far as the caller may read them."""
+    holders = {one[0] for one in shares}
+    return GpuView(
+        index=gpu.index,
+        uuid=gpu.uuid,
+        memory_mib=gpu.memory_mib,
+        mig=gpu.mig,
+        healthy=healthy,
+        used_milli=sum(one[1] for one in shares),
+        used_mask=_union(one[2] for one in shares),
+        workloads=tuple(sorted(holders & readable)),
+        workloads_of_others=len(holders - readable),
+    )
 
 
 def _union(masks: Any) -> int:  # noqa: ANN401  # a generator of int

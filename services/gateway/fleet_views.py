@@ -6,7 +6,7 @@ from services.gateway.views import View
 
 
 class GpuView(View, frozen=True, kw_only=True):
-    """One device of a node with who holds how much of it."""
+    """One device of a node with who holds how much of it, as far as the caller may know them."""
 
     index: int
     uuid: str
@@ -16,6 +16,9 @@ class GpuView(View, frozen=True, kw_only=True):
     used_milli: int
     used_mask: int
     workloads: tuple[str, ...]
+    """Those that hold some of it and that the caller may read."""
+    workloads_of_others: int
+    """How many more hold some of it: they are other teams'."""
 
 
 class NodeSummary(View, frozen=True, kw_only=True):

@@ -205,7 +205,7 @@ def _fleet_routes() -> Iterator[Route]:
         method="GET",
         path="/v1/nodes/{name}",
         name="get_node",
-        summary="Read one node with its devices.",
+        summary="Read one node with its devices, and which of the caller's workloads hold them.",
         action=Action.READ_FLEET,
         answers=((200, fleet_views.NodeView),),
     )

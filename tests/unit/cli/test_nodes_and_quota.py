@@ -64,6 +64,20 @@ def test_a_node_shows_its_gpus_and_who_runs_on_each(muster, gateway):
     assert muster("nodes", "n9").code == 3
 
 
+def test_of_workloads_of_other_teams_a_node_shows_how_many_there_are(muster, gateway):
+    devices = [
+        a_device(0, used_milli=750, workloads=["w1"], workloads_of_others=2),
+        a_device(1, used_milli=1000, workloads_of_others=1),
+        a_device(2, workloads_of_others=0),
+    ]
+    gateway.on("GET /v1/nodes/n1", {"name": "n1", "flavor": "h100", "devices": devices})
+
+    lines = muster("nodes", "n1").out.splitlines()[-3:]
+
+    told = [" ".join(line.split()[5:]) for line in lines]
+    assert told == ["w1 and 2 of others", "1 of others", "-"]
+
+
 def test_operators_cordon_and_drain_nodes_and_hear_of_each_that_cannot(muster, gateway):
     for verb in ("cordon", "uncordon", "drain"):
         gateway.on(f"POST /v1/nodes/n2/{verb}", Answer({"name": "n2", "command": verb}, 202))
