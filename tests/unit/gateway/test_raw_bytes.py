@@ -50,7 +50,7 @@ async def served(parts: Parts) -> AsyncIterator[int]:
     """The port of the real application."""
     door = SimpleNamespace(
         clock=ManualClock(), log=parts, keys=parts, reader=parts, organisation=parts,
-        settings=SimpleNamespace(cell=0), cache={},
+        settings=SimpleNamespace(cell=0), cache={}, organising=asyncio.Lock(),
     )  # fmt: skip
     runner = web.AppRunner(application(door), access_log=None)  # type: ignore[arg-type]  # parts
     await runner.setup()
