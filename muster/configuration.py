@@ -44,8 +44,8 @@ def find(
     """
     environment = os.environ if environment is None else environment
     sources = _Sources(environment, folder or Path.cwd())
-    found_address = address or sources.first("address")
-    found_key = key or sources.first("key")
+    found_address = (address or "").strip() or sources.first("address")
+    found_key = (key or "").strip() or sources.first("key")
     if not found_address:
         raise NotConfigured(
             "No address of Muster is known. Give --address, set MUSTER_ADDRESS, write "
@@ -56,6 +56,10 @@ def find(
         raise NotConfigured(
             "No API key is known. Give --key, set MUSTER_KEY, or write `key: ...` to "
             "~/.config/muster/config.yaml; a team admin makes one with `muster admin keys create`."
+        )
+    if not found_key.isascii() or not found_key.isprintable() or " " in found_key:
+        raise NotConfigured(
+            "The API key holds a blank, or what is not printable ASCII: is it one?"
         )
     return Configuration(address=found_address.rstrip("/"), key=found_key)
 
@@ -69,7 +73,7 @@ class _Sources:
 
     def first(self, name: str) -> str:
         for source in (self._from_environment, self._from_user, self._from_local):
-            value = source(name)
+            value = source(name).strip()  # what a file or `$(...)` gave ends in a line break
             if value:
                 return value
         return ""
