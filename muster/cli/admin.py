@@ -7,30 +7,16 @@ whether it was created, changed or already so.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
+from muster.cli.applying import Applied, apply_all, in_order
 from muster.cli.documents import read_documents
-from muster.cli.failures import Exit, UsageError, exit_code_of, show
 from muster.cli.output import Column, Format, age, field, note, show_items, show_value
 from muster.cli.session import call, now_ms
-from muster.errors import MusterError, Unreachable
-
-if TYPE_CHECKING:
-    from muster.client import AsyncClient
 
 Json = dict[str, Any]
-COLLECTIONS: Final = {
-    "Flavor": "flavors",
-    "PriorityClass": "priority-classes",
-    "Cohort": "cohorts",
-    "Team": "teams",
-    "Queue": "queues",
-}
-ORDER: Final = (*COLLECTIONS, "ApiKey")
-"""Documents are applied in this order, whatever their order in the file."""
-
 KEEP_HINT: Final = (
     "Keep each KEY; it is not shown again. Another one: muster admin keys create -t TEAM --label L"
 )
@@ -55,19 +41,33 @@ def apply(
     """Apply documents of kind Team, Queue, Cohort, Flavor, PriorityClass, ApiKey.
 
     A new team comes with a queue of its name, a member's key and a Kafka user; key and password
-    are shown this once.
+    are shown this once, whatever becomes of the documents after it. All documents are checked
+    before the first is sent.
 
     Example: muster admin apply -f organisation.yaml
     """
-    documents = sorted(read_documents(file), key=_rank)
-    results, worst = call(lambda client: _apply_all(client, documents))
+    documents = in_order(read_documents(file))
+    applied = Applied()
+    try:
+        call(lambda client: apply_all(client, documents, applied))
+    finally:  # whatever ends it: what was made tells its secret this once
+        _show(applied.results, output)
+    sys.exit(applied.worst)
+
+
+def _show(results: list[Json], output: Format) -> None:
+    if not results:
+        return
     show_items(results, output, _RESULT_COLUMNS, name="document")
-    if any(one.get("key") for one in results):
+    made = [one for one in results if one.get("key")]
+    if output is Format.NAME:
+        for one in made:
+            note(f"{one['document']}: {one['key']}")
+    if made:
         note(KEEP_HINT)
     for one in results:
         if one.get("kafka_user"):
             note(_connecting(one["document"], one["kafka_user"]))
-    sys.exit(worst)
 
 
 _RESULT_COLUMNS: Final = (
@@ -75,64 +75,6 @@ _RESULT_COLUMNS: Final = (
     Column("RESULT", field("result")),
     Column("KEY", field("key")),
 )
-
-
-def _rank(document: Json) -> int:
-    kind = document.get("kind")
-    if kind not in ORDER:
-        raise UsageError(f"kind: must be one of {', '.join(ORDER)} (given: {kind!r})")
-    if not isinstance(document.get("name"), str):
-        raise UsageError(f"a document of kind {kind} needs a `name`")
-    return ORDER.index(str(kind))
-
-
-async def _apply_all(client: AsyncClient, documents: list[Json]) -> tuple[list[Json], Exit]:
-    results, worst = [], Exit.OK
-    for document in documents:
-        name = f"{document['kind']}/{document['name']}"
-        try:
-            result = await apply_document(client, document)
-        except MusterError as error:
-            note(f"{name}:")
-            show(error)
-            worst = exit_code_of(error)
-            if isinstance(error, Unreachable):
-                break
-            result = {"result": "refused"}
-        results.append({"document": name, **result})
-    return results, worst
-
-
-async def apply_document(client: AsyncClient, document: Json) -> Json:
-    """Make one document so: {"result": created | changed | unchanged, "key" for a new key}."""
-    body = {name: value for name, value in document.items() if name not in ("kind", "name")}
-    name = document["name"]
-    if document["kind"] == "ApiKey":
-        return await _apply_key(client, name, body)
-    collection = COLLECTIONS[document["kind"]]
-    before = await client.document(collection, name)
-    after = await client.apply(collection, name, body, etag=before[1] if before else None)
-    if before is None:
-        return {"result": "created", **_first_key(after)}
-    same = after.get("version") == before[0].get("version")
-    return {"result": "unchanged" if same else "changed"}
-
-
-def _first_key(created: Json) -> Json:
-    """A new team comes with a member's key, and with a user on the broker."""
-    return {name: created[name] for name in ("key", "kafka_user") if created.get(name)}
-
-
-async def _apply_key(client: AsyncClient, label: str, body: Json) -> Json:
-    """A key is told apart by its label within its team."""
-    team, role = body.get("team"), body.get("role", "member")
-    if not isinstance(team, str):
-        raise UsageError(f"ApiKey {label} needs a `team`")
-    existing = await client.keys(team)
-    if any(one.get("label") == label and not one.get("revoked_at_ms") for one in existing):
-        return {"result": "unchanged"}
-    created = await client.create_key(team, role, label)
-    return {"result": "created", "key": created["key"]}
 
 
 Team = Annotated[str, typer.Option("--team", "-t", help="Team of the key.")]

@@ -2,7 +2,12 @@
 
 import json
 from pathlib import Path
+from unittest import mock
 
+import pytest
+
+from muster.cli.application import run
+from muster.client import AsyncClient
 from tests.unit.cli.builders import write
 from tests.unit.cli.gateway import Answer, FakeGateway, problem
 
@@ -117,6 +122,81 @@ def test_apply_tells_when_somebody_was_faster(muster, gateway, tmp_path):
     assert done.code == 5
     assert "Apply again" in done.err
     assert "refused" in done.out
+
+
+TEAM = {"kind": "Team", "name": "vision"}
+QUEUE = {"kind": "Queue", "name": "vision", "team": "vision"}
+FIRST = {"version": 1, "key": "mk_first"}
+
+
+@pytest.mark.parametrize(
+    ("later", "told"),
+    [
+        ({"kind": "ApiKey", "name": "ci", "role": "member"}, "ApiKey ci needs a `team`"),
+        ({"kind": "ApiKey", "name": "ci", "team": ""}, "ApiKey ci needs a `team`"),
+        ({"kind": "Queue", "name": ""}, "a document of kind Queue needs a `name`"),
+        ({"kind": "Queue", "name": "q", "weight": float("inf")}, "document 2: weight: must be"),
+    ],
+)
+def test_apply_sends_nothing_before_all_documents_are_checked(
+    muster, gateway, tmp_path, later, told
+):
+    gateway.on("PUT /v1/teams/vision", Answer(FIRST, 201))
+
+    done = muster("admin", "apply", "-f", write(tmp_path, TEAM, later))
+
+    assert 2 == done.code
+    assert told in done.err
+    assert [] == gateway.seen
+
+
+@pytest.mark.parametrize("ending", [KeyboardInterrupt, RuntimeError("a fault of the program")])
+def test_whatever_ends_an_apply_the_secrets_of_what_was_made_are_shown(
+    muster, gateway, tmp_path, monkeypatch, *, capsys, ending
+):
+    gateway.on("PUT /v1/teams/vision", Answer(FIRST | {"kafka_user": KAFKA_USER}, 201))
+    gateway.on("GET /v1/queues/vision", {"version": 1})
+    ended = mock.AsyncMock(side_effect=ending)
+    of_teams = AsyncClient.apply
+
+    async def apply(client: AsyncClient, collection: str, name: str, *arguments, **more):
+        of = of_teams if collection == "teams" else ended
+        return await of(client, collection, name, *arguments, **more)
+
+    monkeypatch.setattr(AsyncClient, "apply", apply)
+    with pytest.raises((SystemExit, RuntimeError)):
+        run(["admin", "apply", "-f", write(tmp_path, TEAM, QUEUE)])
+
+    out, err = capsys.readouterr()
+    assert "mk_first" in out
+    assert 'password="once";' in err
+
+
+def test_apply_by_name_tells_new_keys_beside_the_names(muster, gateway, tmp_path):
+    gateway.on("PUT /v1/teams/vision", Answer(FIRST, 201))
+
+    done = muster("admin", "apply", "-f", write(tmp_path, TEAM), "-o", "name")
+
+    assert "Team/vision\n" == done.out
+    assert "Team/vision: mk_first\n" in done.err
+
+
+def test_apply_stops_where_nobody_answers_and_says_what_was_not_tried(muster, gateway, tmp_path):
+    gateway.on("PUT /v1/teams/vision", Answer(FIRST, 201))
+    gateway.on("GET /v1/queues/vision", problem(503, "away"))
+
+    done = muster("admin", "apply", "-f", write(tmp_path, TEAM, QUEUE, QUEUE | {"name": "other"}))
+
+    assert 6 == done.code
+    assert "mk_first" in done.out
+    assert "Not tried: 1 more." in done.err
+
+
+def test_the_highest_code_of_what_an_apply_refused_is_its_exit(muster, gateway, tmp_path):
+    gateway.on("PUT /v1/teams/vision", problem(412, "version 4 is in force"))
+    gateway.on("PUT /v1/queues/vision", problem(404, "no such team"))
+
+    assert 5 == muster("admin", "apply", "-f", write(tmp_path, TEAM, QUEUE)).code
 
 
 def test_apply_names_the_kinds_there_are(muster, tmp_path):

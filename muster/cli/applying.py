@@ -1,0 +1,111 @@
+"""What `muster admin apply` does: checks all documents, then makes them so, one by one.
+
+A key or password is told once. So all documents are checked before the first is sent, and what was
+done is noted as it is done: whatever ends the run, the caller has it to show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from muster.cli.failures import Exit, UsageError, exit_code_of, show
+from muster.cli.output import note
+from muster.errors import MusterError, Unreachable
+
+if TYPE_CHECKING:
+    from muster.client import AsyncClient
+
+Json = dict[str, Any]
+COLLECTIONS: Final = {
+    "Flavor": "flavors",
+    "PriorityClass": "priority-classes",
+    "Cohort": "cohorts",
+    "Team": "teams",
+    "Queue": "queues",
+}
+ORDER: Final = (*COLLECTIONS, "ApiKey")
+"""Documents are applied in this order, whatever their order in the file."""
+
+
+@dataclass(slots=True)
+class Applied:
+    """What was done so far: a result for each document, with secrets, and the exit code."""
+
+    results: list[Json] = field(default_factory=list)
+    worst: Exit = Exit.OK
+
+
+def in_order(documents: Sequence[Json]) -> list[Json]:
+    """The documents as they need each other.
+
+    Raises:
+        UsageError: one of them can be seen not to be what its kind needs.
+    """
+    for document in documents:
+        _check(document)
+    return sorted(documents, key=lambda one: ORDER.index(one["kind"]))
+
+
+def _check(document: Json) -> None:
+    kind, name = document.get("kind"), document.get("name")
+    if kind not in ORDER:
+        raise UsageError(f"kind: must be one of {', '.join(ORDER)} (given: {kind!r})")
+    if not isinstance(name, str) or not name:
+        raise UsageError(f"a document of kind {kind} needs a `name`")
+    if kind == "ApiKey":
+        _check_key(name, document)
+
+
+def _check_key(name: str, document: Json) -> None:
+    team = document.get("team")
+    if not isinstance(team, str) or not team:
+        raise UsageError(f"ApiKey {name} needs a `team`")
+
+
+async def apply_all(client: AsyncClient, documents: Sequence[Json], applied: Applied) -> None:
+    """Each in turn; one that is refused is told and does not keep the others back."""
+    for count, document in enumerate(documents, 1):
+        name = f"{document['kind']}/{document['name']}"
+        try:
+            result = await _apply(client, document)
+        except MusterError as error:
+            note(f"{name}:")
+            show(error)
+            applied.worst = max(applied.worst, exit_code_of(error))
+            if isinstance(error, Unreachable):
+                note(f"Not tried: {len(documents) - count} more. Apply again when it answers.")
+                return
+            result = {"result": "refused"}
+        applied.results.append({"document": name, **result})
+
+
+async def _apply(client: AsyncClient, document: Json) -> Json:
+    """Make one document so: {"result": created | changed | unchanged, "key" for a new key}."""
+    body = {name: value for name, value in document.items() if name not in ("kind", "name")}
+    name = document["name"]
+    if document["kind"] == "ApiKey":
+        return await _apply_key(client, name, body)
+    collection = COLLECTIONS[document["kind"]]
+    before = await client.document(collection, name)
+    after = await client.apply(collection, name, body, etag=before[1] if before else None)
+    if before is None:
+        return {"result": "created", **_secrets(after)}
+    same = after.get("version") == before[0].get("version")
+    return {"result": "unchanged" if same else "changed"}
+
+
+def _secrets(created: Json) -> Json:
+    """A new team comes with a member's key, and with a user on the broker."""
+    return {name: created[name] for name in ("key", "kafka_user") if created.get(name)}
+
+
+async def _apply_key(client: AsyncClient, label: str, body: Json) -> Json:
+    """A key is told apart by its label within its team."""
+    team, role = body["team"], body.get("role", "member")
+    existing = await client.keys(team)
+    if any(one.get("label") == label and not one.get("revoked_at_ms") for one in existing):
+        return {"result": "unchanged"}
+    created = await client.create_key(team, role, label)
+    return {"result": "created", "key": created["key"]}
