@@ -229,9 +229,15 @@ class AsyncClient(Transport):
         answer = await self._json("GET", f"/v1/teams/{_segment(team)}/keys")
         return list(answer["items"])
 
-    async def create_key(self, team: str, role: str, label: str) -> Json:
-        """A new API key; its secret is in the answer and nowhere else, ever."""
-        path, body = f"/v1/teams/{_segment(team)}/keys", {"role": role, "label": label}
+    async def create_key(
+        self, team: str, role: str, label: str, *, fields: Json | None = None
+    ) -> Json:
+        """A new API key; its secret is in the answer and nowhere else, ever.
+
+        `fields` are others of a key, such as `{"expires_in_seconds": 86400}`.
+        """
+        path = f"/v1/teams/{_segment(team)}/keys"
+        body = {**(fields or {}), "role": role, "label": label}
         _, answer, _ = await self._send("POST", path, body=body, tries_max=1)
         return dict(answer)
 

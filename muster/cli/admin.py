@@ -1,4 +1,4 @@
-"""`muster admin apply | keys | kafka-password`: documents of the organisation, and who gets in.
+"""`muster admin apply | kafka-password`: documents of the organisation, and who gets in.
 
 `apply` is idempotent: it reads each document with its ETag, writes only with If-Match, and says
 whether it was created, changed or already so.
@@ -11,10 +11,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from muster.cli import keys
 from muster.cli.applying import Applied, apply_all, in_order
 from muster.cli.documents import read_documents
-from muster.cli.output import Column, Format, age, field, note, show_items, show_value
-from muster.cli.session import call, now_ms
+from muster.cli.output import Column, Format, field, note, show_items, show_value
+from muster.cli.session import call
 
 Json = dict[str, Any]
 KEEP_HINT: Final = (
@@ -26,8 +27,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-keys_app = typer.Typer(help="API keys of a team.", no_args_is_help=True, rich_markup_mode=None)
-app.add_typer(keys_app, name="keys")
+app.add_typer(keys.app, name="keys")
 
 
 @app.command("apply")
@@ -36,7 +36,7 @@ def apply(
         list[str],
         typer.Option("--file", "-f", help="YAML or JSON, one or many documents; - is stdin."),
     ],
-    output: Annotated[Format, typer.Option("--output", "-o", help="Format.")] = Format.TABLE,
+    output: keys.Output = Format.TABLE,
 ) -> None:
     """Apply documents of kind Team, Queue, Cohort, Flavor, PriorityClass, ApiKey.
 
@@ -77,13 +77,10 @@ _RESULT_COLUMNS: Final = (
 )
 
 
-Team = Annotated[str, typer.Option("--team", "-t", help="Team of the key.")]
-
-
 @app.command("kafka-password")
 def kafka_password(
-    team: Team,
-    output: Annotated[Format, typer.Option("--output", "-o", help="Format.")] = Format.TABLE,
+    team: Annotated[str, typer.Option("--team", "-t", help="Team of the Kafka user.")],
+    output: keys.Output = Format.TABLE,
 ) -> None:
     """Give a team's Kafka user a new password, and show how it connects; shown once.
 
@@ -117,48 +114,3 @@ def _properties(user: Json) -> str:
             f"# writes to {user['submissions_topic']}, reads {user['results_topic']}",
         )
     )
-
-
-@keys_app.command("create")
-def create(
-    team: Team,
-    label: Annotated[str, typer.Option(help="What it is for.")],
-    role: Annotated[str, typer.Option(help="viewer, member, admin or operator.")] = "member",
-) -> None:
-    """Make an API key; it is shown once and stored nowhere.
-
-    Example: muster admin keys create -t vision --label ci --role member
-    """
-    created = call(lambda client: client.create_key(team, role, label))
-    note("Keep this key; it is not shown again:")
-    print(created["key"])
-
-
-@keys_app.command("list")
-def list_keys(
-    team: Team,
-    output: Annotated[Format, typer.Option("--output", "-o", help="Format.")] = Format.TABLE,
-) -> None:
-    """List the API keys of a team.
-
-    Example: muster admin keys list -t vision
-    """
-    now = now_ms()
-    columns = (
-        Column("PREFIX", field("prefix")),
-        Column("LABEL", field("label")),
-        Column("ROLE", field("role")),
-        Column("AGE", lambda one: age(one.get("created_at_ms"), now), right=True),
-        Column("STATE", lambda one: "revoked" if one.get("revoked_at_ms") else "valid"),
-    )
-    show_items(call(lambda client: client.keys(team)), output, columns, name="prefix")
-
-
-@keys_app.command("revoke")
-def revoke(team: Team, prefix: Annotated[str, typer.Argument(help="Prefix of the key.")]) -> None:
-    """Make an API key useless at once.
-
-    Example: muster admin keys revoke -t vision mk_ab12
-    """
-    call(lambda client: client.revoke_key(team, prefix))
-    print(f"{prefix}: revoked")

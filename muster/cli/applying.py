@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from muster.cli.failures import Exit, UsageError, exit_code_of, show
+from muster.cli.keys import apply_key
 from muster.cli.output import note
 from muster.errors import MusterError, Unreachable
 
@@ -62,6 +63,8 @@ def _check_key(name: str, document: Json) -> None:
     team = document.get("team")
     if not isinstance(team, str) or not team:
         raise UsageError(f"ApiKey {name} needs a `team`")
+    if document.get("label", name) != name:
+        raise UsageError(f"ApiKey {name}: its `name` is its label; leave `label` out")
 
 
 async def apply_all(client: AsyncClient, documents: Sequence[Json], applied: Applied) -> None:
@@ -86,7 +89,7 @@ async def _apply(client: AsyncClient, document: Json) -> Json:
     body = {name: value for name, value in document.items() if name not in ("kind", "name")}
     name = document["name"]
     if document["kind"] == "ApiKey":
-        return await _apply_key(client, name, body)
+        return await apply_key(client, name, body)
     collection = COLLECTIONS[document["kind"]]
     before = await client.document(collection, name)
     after = await client.apply(collection, name, body, etag=before[1] if before else None)
@@ -99,13 +102,3 @@ async def _apply(client: AsyncClient, document: Json) -> Json:
 def _secrets(created: Json) -> Json:
     """A new team comes with a member's key, and with a user on the broker."""
     return {name: created[name] for name in ("key", "kafka_user") if created.get(name)}
-
-
-async def _apply_key(client: AsyncClient, label: str, body: Json) -> Json:
-    """A key is told apart by its label within its team."""
-    team, role = body["team"], body.get("role", "member")
-    existing = await client.keys(team)
-    if any(one.get("label") == label and not one.get("revoked_at_ms") for one in existing):
-        return {"result": "unchanged"}
-    created = await client.create_key(team, role, label)
-    return {"result": "created", "key": created["key"]}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from muster.cli.documents import read_documents
-from muster.cli.failures import Exit, UsageError, exit_code_of_workload
+from muster.cli.durations import seconds_of
+from muster.cli.failures import Exit, exit_code_of_workload
 from muster.cli.output import Column, Format, field, note, show_items
 from muster.cli.sending import Sender, keys_of
 from muster.cli.session import call
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from muster.client import AsyncClient
 
 Json = dict[str, Any]
-UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 COLUMNS = (
     Column("ID", field("id")),
     Column("NAME", field("name")),
@@ -59,7 +58,7 @@ def submit(  # noqa: PLR0917  # typer's form
       cat jobs/*.json | muster submit -f - -o name --idempotency-key nightly-17
     """
     documents = read_documents(file)
-    seconds = seconds_of(timeout) if timeout else None
+    seconds = seconds_of(timeout, "--timeout") if timeout else None
     answers, worst = call(
         lambda client: _submit_all(client, documents, idempotency_key, dry_run=dry_run, team=team)
     )
@@ -69,14 +68,6 @@ def submit(  # noqa: PLR0917  # typer's form
     if answers:
         show_items(answers, output, COLUMNS, name="id")
     sys.exit(worst)
-
-
-def seconds_of(text: str) -> float:
-    """Seconds of "90", "90s", "10m", "2h" or "1d"; raises UsageError."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text)
-    if not match:
-        raise UsageError(f"--timeout {text!r}: write a number and s, m, h or d, such as 10m")
-    return float(match[1]) * UNITS[match[2]]
 
 
 async def _submit_all(

@@ -1,0 +1,22 @@
+"""Lengths of time as people write them in options."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from muster.cli.failures import UsageError
+
+UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def seconds_of(text: str, option: str) -> float:
+    """Seconds of "90", "90s", "10m", "2h" or "1d".
+
+    Raises:
+        UsageError: it is none of these; the text names `option`.
+    """
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smhd]?)", text, re.ASCII)
+    if not match:
+        raise UsageError(f"{option} {text!r}: write a number and s, m, h or d, such as 10m")
+    return float(match[1]) * UNITS[match[2]]
