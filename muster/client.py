@@ -40,9 +40,10 @@ class AsyncClient(Transport):
     ) -> Json:
         """Submit one workload: `{"id", ...}`; with `dry_run` only the verdict is given.
 
-        `team` is only for an operator, whose key belongs to none.
+        `team` is only for an operator, whose key belongs to none. An empty key is sent, and
+        refused: whoever names one must not get another.
         """
-        headers = {"Idempotency-Key": idempotency_key or new_key()}
+        headers = {"Idempotency-Key": new_key() if idempotency_key is None else idempotency_key}
         query = {"dryRun": "true"} if dry_run else {}
         query |= {"team": team} if team else {}
         return await self._json("POST", "/v1/workloads", body=spec, headers=headers, query=query)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from muster.cli.failures import Exit, exit_code_of, show
+from muster.cli.failures import Exit, UsageError, exit_code_of, show
 from muster.cli.output import note
 from muster.client import new_key
 from muster.errors import FieldError, MusterError, NotAuthorised, Rejected, Unreachable
@@ -19,6 +20,10 @@ BATCH_MAX: Final = 100
 """Documents of one request."""
 TOLD_MAX: Final = 3
 """Documents with the same error that are told one by one."""
+
+KEY_CHARACTERS_MAX: Final = 200
+_KEY: Final = re.compile(r"[!-~](?:[ -~]*[!-~])?")
+"""As the gateway takes it; blanks at the ends of a header are lost on the way."""
 
 
 class Sender:
@@ -98,7 +103,17 @@ def refusal_of(answer: Json) -> Rejected:
 
 
 def keys_of(documents: Sequence[Json], key: str | None) -> list[str]:
-    """One key for each document: that of the caller, numbered if they are several."""
-    if key and len(documents) > 1:
-        return [f"{key}-{number}" for number in range(1, len(documents) + 1)]
-    return [key or new_key() for _ in documents]
+    """One key for each document: that of the caller, numbered if they are several.
+
+    Raises:
+        UsageError: it cannot be a key; an empty one least of all, as nothing is the same by it.
+    """
+    if key is None:
+        return [new_key() for _ in documents]
+    several = len(documents) > 1
+    keys = [f"{key}-{number}" for number in range(1, len(documents) + 1)] if several else [key]
+    if not _KEY.fullmatch(key) or len(keys[-1]) > KEY_CHARACTERS_MAX:
+        rule = f"must be 1 to {KEY_CHARACTERS_MAX} printable ASCII characters, no blank at an end"
+        numbered = ", with its number" if several else ""
+        raise UsageError(f"--idempotency-key {rule}{numbered} (given: {key!r})")
+    return keys

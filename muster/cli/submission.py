@@ -59,8 +59,9 @@ def submit(  # noqa: PLR0917  # typer's form
     """
     documents = read_documents(file)
     seconds = seconds_of(timeout, "--timeout") if timeout else None
+    keys = keys_of(documents, idempotency_key)
     answers, worst = call(
-        lambda client: _submit_all(client, documents, idempotency_key, dry_run=dry_run, team=team)
+        lambda client: _submit_all(client, documents, keys, dry_run=dry_run, team=team)
     )
     if answers and (wait or watch) and not dry_run:
         answers, ended = call(lambda client: _follow(client, answers, seconds, watch=watch))
@@ -71,10 +72,10 @@ def submit(  # noqa: PLR0917  # typer's form
 
 
 async def _submit_all(
-    client: AsyncClient, documents: list[Json], key: str | None, *, dry_run: bool, team: str
+    client: AsyncClient, documents: list[Json], keys: list[str], *, dry_run: bool, team: str
 ) -> tuple[list[Json], Exit]:
     sender = Sender(client, dry_run=dry_run, team=team)
-    await sender.send(documents, keys_of(documents, key))
+    await sender.send(documents, keys)
     return sender.answers, sender.worst
 
 

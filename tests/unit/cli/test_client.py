@@ -32,6 +32,16 @@ async def test_a_submission_is_sent_again_with_the_same_key(gateway, client, sta
     assert first.headers["Idempotency-Key"] == second.headers["Idempotency-Key"]
 
 
+async def test_an_empty_key_is_sent_as_it_is_and_refused_by_the_gateway(gateway, client):
+    gateway.on("POST /v1/workloads", problem(400, "must be 1 to 200 printable ASCII characters"))
+
+    async with client:
+        with pytest.raises(Rejected):
+            await client.submit({"name": "x"}, idempotency_key="")
+
+    assert "" == gateway.seen[0].headers["Idempotency-Key"]
+
+
 async def test_retry_after_is_kept(gateway, client, monkeypatch):
     waits: list[float] = []
 

@@ -37,6 +37,29 @@ def test_submit_sends_many_documents_each_with_a_key_of_its_own(muster, gateway,
     }
 
 
+@pytest.mark.parametrize("key", ["", " ", "a\nb", "t\u00e4glich", "k ", "k" * 201])
+def test_what_cannot_be_an_idempotency_key_is_refused_and_never_made_another(
+    muster, gateway, tmp_path, key
+):
+    gateway.on("POST /v1/workloads", accepted())
+
+    done = muster("submit", "-f", write(tmp_path, JOB), "--idempotency-key", key)
+
+    assert 2 == done.code
+    assert "--idempotency-key must be 1 to 200 printable ASCII characters" in done.err
+    assert [] == gateway.seen
+
+
+def test_the_number_behind_an_idempotency_key_counts_with_it(muster, gateway, tmp_path):
+    gateway.on("POST /v1/workloads", accepted())
+
+    one = muster("submit", "-f", write(tmp_path, JOB), "--idempotency-key", "k" * 199)
+    two = muster("submit", "-f", write(tmp_path, JOB, JOB), "--idempotency-key", "k" * 199)
+
+    assert (0, 2) == (one.code, two.code)
+    assert "with its number" in two.err
+
+
 def test_hundreds_of_documents_are_sent_a_hundred_at_a_time_in_order(muster, gateway, tmp_path):
     names = [f"{number:026}" for number in range(250)]
     parts = [names[:100], names[100:200], names[200:]]
