@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from muster.cli.failures import Exit, UsageError, exit_code_of, show
 from muster.cli.output import note
-from muster.client import new_key
-from muster.errors import FieldError, MusterError, NotAuthorised, Rejected, Unreachable
+from muster.errors import FieldError, MusterError, NotAuthorised, Rejected
 
 if TYPE_CHECKING:
     from muster.client import AsyncClient
@@ -26,33 +27,62 @@ _KEY: Final = re.compile(r"[!-~](?:[ -~]*[!-~])?")
 """As the gateway takes it; blanks at the ends of a header are lost on the way."""
 
 
+@dataclass(slots=True)
+class Submitted:
+    """What was answered so far, and the exit code."""
+
+    answers: list[Json] = field(default_factory=list)
+    worst: Exit = Exit.OK
+
+
 class Sender:
     """Submits documents in order; a refused one is told, and the others go on."""
 
-    def __init__(self, client: AsyncClient, *, dry_run: bool, team: str) -> None:
+    def __init__(
+        self,
+        client: AsyncClient,
+        submitted: Submitted,
+        *,
+        dry_run: bool,
+        team: str,
+        telling: bool,
+    ) -> None:
         self._client = client
+        self._submitted = submitted
         self._dry_run = dry_run
         self._team = team
+        self._telling = telling
         self._refused: Counter[tuple[str, ...]] = Counter()
-        self.answers: list[Json] = []
-        self.worst = Exit.OK
+        self._in_doubt = False
 
-    async def send(self, documents: Sequence[Json], keys: Sequence[str]) -> None:
-        """All of them, each with its idempotency key."""
+    async def send(self, documents: Sequence[Json], keys: Sequence[str], key: str) -> None:
+        """All of them, each with its idempotency key, made of `key`.
+
+        Whatever ends it before its end, it is told how to send the rest and nothing twice.
+        """
         numbered = list(zip(range(1, len(documents) + 1), documents, keys, strict=True))
         size = 1 if self._dry_run or len(documents) == 1 else BATCH_MAX
-        for first in range(0, len(numbered), size):
-            part = numbered[first : first + size]
-            if not (size > 1 and await self._at_once(part)) and not await self._each(part):
-                break
-        self._tell_the_rest()
+        self._telling = not self._dry_run and (self._telling or len(documents) > BATCH_MAX)
+        self._in_doubt = not self._dry_run
+        try:
+            for first in range(0, len(numbered), size):
+                part = numbered[first : first + size]
+                if not (size > 1 and await self._at_once(part)) and not await self._each(part):
+                    break
+            else:
+                self._in_doubt = False
+        finally:
+            self._tell_the_rest()
+            if self._in_doubt:
+                again = f"--idempotency-key {shlex.quote(key)}"
+                note(f"Run again with {again}: nothing is submitted twice.")
 
     async def _at_once(self, part: Sequence[tuple[int, Json, str]]) -> bool:
         """In one request; false without an answer: each for itself, by its key, tells why."""
         items = [{"idempotency_key": key, "spec": document} for _, document, key in part]
         try:
             answers = await self._client.submit_batch(items, team=self._team)
-        except (Rejected, NotAuthorised, Unreachable):
+        except MusterError:
             return False
         for (number, document, _), answer in zip(part, answers, strict=True):
             if answer.get("state") == "conflicted":
@@ -69,21 +99,27 @@ class Sender:
                 answer = await self._client.submit(
                     document, idempotency_key=key, dry_run=self._dry_run, team=self._team
                 )
-            except (Rejected, NotAuthorised, Unreachable) as error:
+            except Rejected as error:
                 self._refuse(number, document, error)
-                if not isinstance(error, Rejected):
-                    return False
                 continue
+            except MusterError as error:
+                self._refuse(number, document, error)
+                denied = isinstance(error, NotAuthorised) and not self._submitted.answers
+                self._in_doubt = self._in_doubt and not denied
+                return False
             if answer.get("valid") is False:
                 self._refuse(number, document, refusal_of(answer))
             self._accept(document, answer)
         return True
 
     def _accept(self, document: Json, answer: Json) -> None:
-        self.answers.append({"id": "-", "name": document.get("name", ""), **answer})
+        accepted = {"id": "-", "name": document.get("name", ""), **answer}
+        self._submitted.answers.append(accepted)
+        if self._telling:
+            note(f"{accepted['id']}  {accepted['name']}  accepted")
 
     def _refuse(self, number: int, document: Json, error: MusterError) -> None:
-        self.worst = exit_code_of(error)
+        self._submitted.worst = exit_code_of(error)
         kind = (str(error), *(f"{one.field}: {one.rule}" for one in error.errors))
         self._refused[kind] += 1
         if self._refused[kind] <= TOLD_MAX:
@@ -102,14 +138,12 @@ def refusal_of(answer: Json) -> Rejected:
     return Rejected("it would be rejected", errors=errors)
 
 
-def keys_of(documents: Sequence[Json], key: str | None) -> list[str]:
-    """One key for each document: that of the caller, numbered if they are several.
+def keys_of(documents: Sequence[Json], key: str) -> list[str]:
+    """One key for each document: `key`, numbered if they are several.
 
     Raises:
         UsageError: it cannot be a key; an empty one least of all, as nothing is the same by it.
     """
-    if key is None:
-        return [new_key() for _ in documents]
     several = len(documents) > 1
     keys = [f"{key}-{number}" for number in range(1, len(documents) + 1)] if several else [key]
     if not _KEY.fullmatch(key) or len(keys[-1]) > KEY_CHARACTERS_MAX:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,9 +10,11 @@ import typer
 from muster.cli.documents import read_documents
 from muster.cli.durations import seconds_of
 from muster.cli.failures import Exit, exit_code_of_workload
-from muster.cli.output import Column, Format, field, note, show_items
-from muster.cli.sending import Sender, keys_of
+from muster.cli.output import Column, Format, field, show_items
+from muster.cli.sending import Sender, Submitted, keys_of
 from muster.cli.session import call
+from muster.cli.waiting import Waiter
+from muster.client import new_key
 
 if TYPE_CHECKING:
     from muster.client import AsyncClient
@@ -50,6 +51,9 @@ def submit(  # noqa: PLR0917  # typer's form
 ) -> None:
     """Submit workloads from files.
 
+    Waiting goes on while Muster is away. Ids are told on stderr as soon as they are accepted, and
+    shown at the end whatever ends it; the work goes on without the one who waits.
+
     Examples:
       muster submit -f train.yaml
 
@@ -59,55 +63,32 @@ def submit(  # noqa: PLR0917  # typer's form
     """
     documents = read_documents(file)
     seconds = seconds_of(timeout, "--timeout") if timeout else None
-    keys = keys_of(documents, idempotency_key)
-    answers, worst = call(
-        lambda client: _submit_all(client, documents, keys, dry_run=dry_run, team=team)
-    )
-    if answers and (wait or watch) and not dry_run:
-        answers, ended = call(lambda client: _follow(client, answers, seconds, watch=watch))
-        worst = worst or ended
-    if answers:
-        show_items(answers, output, COLUMNS, name="id")
-    sys.exit(worst)
+    key = new_key() if idempotency_key is None else idempotency_key
+    keys = keys_of(documents, key)
+    submitted = Submitted()
 
+    async def work(client: AsyncClient) -> None:
+        sender = Sender(client, submitted, dry_run=dry_run, team=team, telling=wait or watch)
+        await sender.send(documents, keys, key)
+        if submitted.answers and (wait or watch) and not dry_run:
+            await _follow(client, submitted, seconds, watch=watch)
 
-async def _submit_all(
-    client: AsyncClient, documents: list[Json], keys: list[str], *, dry_run: bool, team: str
-) -> tuple[list[Json], Exit]:
-    sender = Sender(client, dry_run=dry_run, team=team)
-    await sender.send(documents, keys)
-    return sender.answers, sender.worst
+    try:
+        call(work)
+    finally:  # whatever ends it: what was accepted is shown, or it would be submitted twice
+        if submitted.answers:
+            show_items(submitted.answers, output, COLUMNS, name="id")
+    sys.exit(submitted.worst)
 
 
 async def _follow(
-    client: AsyncClient, answers: list[Json], seconds: float | None, *, watch: bool
-) -> tuple[list[Json], Exit]:
+    client: AsyncClient, submitted: Submitted, seconds: float | None, *, watch: bool
+) -> None:
     """Stay until all have ended, or the time is up; the worst end gives the exit code."""
-    waits = [_follow_one(client, answer["id"], seconds, watch=watch) for answer in answers]
-    workloads = await asyncio.gather(*waits)
-    codes = [exit_code_of_workload(workload) for workload in workloads]
-    if Exit.NOT_FINISHED in codes:
-        note(f"{codes.count(Exit.NOT_FINISHED)} of {len(codes)} have not ended in time.")
-    return list(workloads), max(codes, key=lambda code: (code != Exit.OK, code))
-
-
-async def _follow_one(
-    client: AsyncClient, workload_id: str, seconds: float | None, *, watch: bool
-) -> Json:
-    teller = asyncio.create_task(_tell(client, workload_id)) if watch else None
+    waiter = Waiter(client, submitted.answers)
     try:
-        return await client.wait(workload_id, timeout_seconds=seconds)
-    except TimeoutError:
-        return await client.get(workload_id)
+        await waiter.until_ended(seconds, watch=watch)
     finally:
-        if teller is not None:
-            await asyncio.sleep(0.2)  # the last event may come just behind the last state
-            teller.cancel()
-            await asyncio.gather(teller, return_exceptions=True)
-
-
-async def _tell(client: AsyncClient, workload_id: str) -> None:
-    from muster.cli.workloads import event_line
-
-    async for event in client.watch(workload_id, after="0"):
-        note(event_line(event))
+        submitted.answers = [waiter.workloads[str(one["id"])] for one in submitted.answers]
+    codes = [exit_code_of_workload(workload) for workload in submitted.answers]
+    submitted.worst = submitted.worst or max(codes, key=lambda code: (code != Exit.OK, code))
