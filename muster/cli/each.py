@@ -26,7 +26,7 @@ def act_on_each(names: Sequence[str], done: str, act: Act) -> Exit:
                 called = await act(client, name)
             except (MusterError, UsageError) as error:
                 show(error)
-                worst = exit_code_of(error)
+                worst = max(worst, exit_code_of(error))
                 if isinstance(error, Unreachable):
                     return worst
                 continue

@@ -18,7 +18,7 @@ from muster.errors import (
 
 
 class Exit(IntEnum):
-    """What a script can rely on (docs/cli.md)."""
+    """What a script can rely on (docs/cli.md): of several, the highest."""
 
     OK = 0
     FAILURE = 1

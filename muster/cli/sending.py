@@ -119,7 +119,7 @@ class Sender:
             note(f"{accepted['id']}  {accepted['name']}  accepted")
 
     def _refuse(self, number: int, document: Json, error: MusterError) -> None:
-        self._submitted.worst = exit_code_of(error)
+        self._submitted.worst = max(self._submitted.worst, exit_code_of(error))
         kind = (str(error), *(f"{one.field}: {one.rule}" for one in error.errors))
         self._refused[kind] += 1
         if self._refused[kind] <= TOLD_MAX:

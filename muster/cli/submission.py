@@ -9,7 +9,7 @@ import typer
 
 from muster.cli.documents import read_documents
 from muster.cli.durations import seconds_of
-from muster.cli.failures import Exit, exit_code_of_workload
+from muster.cli.failures import exit_code_of_workload
 from muster.cli.output import Column, Format, field, show_items
 from muster.cli.sending import Sender, Submitted, keys_of
 from muster.cli.session import call
@@ -84,11 +84,11 @@ def submit(  # noqa: PLR0917  # typer's form
 async def _follow(
     client: AsyncClient, submitted: Submitted, seconds: float | None, *, watch: bool
 ) -> None:
-    """Stay until all have ended, or the time is up; the worst end gives the exit code."""
+    """Stay until all have ended, or the time is up; each end counts for the exit code."""
     waiter = Waiter(client, submitted.answers)
     try:
         await waiter.until_ended(seconds, watch=watch)
     finally:
         submitted.answers = [waiter.workloads[str(one["id"])] for one in submitted.answers]
     codes = [exit_code_of_workload(workload) for workload in submitted.answers]
-    submitted.worst = submitted.worst or max(codes, key=lambda code: (code != Exit.OK, code))
+    submitted.worst = max(submitted.worst, *codes)

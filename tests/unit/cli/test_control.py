@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.cli.builders import ID, OTHER
-from tests.unit.cli.gateway import Answer
+from tests.unit.cli.gateway import Answer, problem
 
 
 @pytest.mark.parametrize("verb", ["cancel", "hold", "release"])
@@ -14,6 +14,13 @@ def test_a_command_acts_on_each_and_goes_on_after_a_failure(muster, gateway, ver
 
     assert done.code == 3
     assert done.out == f"{OTHER}: {verb} requested\n"
+
+
+def test_the_highest_code_of_several_is_given_whatever_comes_last(muster, gateway):
+    gateway.on(f"POST /v1/workloads/{ID}/cancel", problem(409, "it has ended"))
+
+    assert 5 == muster("cancel", ID, OTHER).code
+    assert 5 == muster("cancel", OTHER, ID).code
 
 
 def test_reprioritise_sends_the_class(muster, gateway):

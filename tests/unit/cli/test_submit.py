@@ -199,6 +199,22 @@ def test_the_worst_end_of_many_gives_the_exit_code(muster, gateway, tmp_path):
     assert muster("submit", "-f", write(tmp_path, JOB, JOB), "--wait").code == 100
 
 
+def test_of_a_rejection_and_a_failure_the_higher_code_is_given(muster, gateway, tmp_path):
+    gateway.on("POST /v1/workloads:batch", problem(400, "not valid"))
+    gateway.on("POST /v1/workloads", problem(400, "not valid"), accepted())
+    gateway.on(f"GET /v1/workloads/{ID}", workload("failed"))
+
+    assert 100 == muster("submit", "-f", write(tmp_path, JOB, JOB), "--wait").code
+
+
+def test_a_rejection_counts_where_the_others_succeed(muster, gateway, tmp_path):
+    gateway.on("POST /v1/workloads:batch", problem(400, "not valid"))
+    gateway.on("POST /v1/workloads", problem(400, "not valid"), accepted())
+    gateway.on(f"GET /v1/workloads/{ID}", workload("succeeded"))
+
+    assert 5 == muster("submit", "-f", write(tmp_path, JOB, JOB), "--wait").code
+
+
 def test_watch_tells_each_event(muster, gateway, tmp_path):
     gateway.on("POST /v1/workloads", accepted())
     gateway.on(f"GET /v1/workloads/{ID}", workload("queued"), workload("succeeded"))
