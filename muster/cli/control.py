@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from muster.cli.each import act_on_each
+from muster.cli.each import Told, act_on_each
 from muster.cli.failures import UsageError
+from muster.cli.output import Format
 from muster.cli.session import call
-from muster.cli.workloads import resolve
+from muster.cli.workloads import OutputOption, resolve
 
 if TYPE_CHECKING:
     from muster.client import AsyncClient
@@ -39,6 +40,7 @@ def cancel(
     queue: Queue = "",
     state: State = "",
     team: Team = "",
+    output: OutputOption = Format.TABLE,
 ) -> None:
     """Stop workloads for good.
 
@@ -49,7 +51,8 @@ def cancel(
 
       muster cancel $(muster queue -t vision -s queued -o name)
     """
-    _act("cancel", "cancel requested", workload, _selection(label, queue, state, team))
+    told = Told("cancel requested", output, name="id")
+    _act("cancel", told, workload, _selection(label, queue, state, team))
 
 
 def hold(
@@ -59,6 +62,7 @@ def hold(
     queue: Queue = "",
     state: State = "",
     team: Team = "",
+    output: OutputOption = Format.TABLE,
 ) -> None:
     """Keep workloads from running until they are released.
 
@@ -67,7 +71,8 @@ def hold(
 
       muster hold -l sweep=42 -s queued
     """
-    _act("hold", "hold requested", workload, _selection(label, queue, state, team))
+    told = Told("hold requested", output, name="id")
+    _act("hold", told, workload, _selection(label, queue, state, team))
 
 
 def release(
@@ -77,6 +82,7 @@ def release(
     queue: Queue = "",
     state: State = "",
     team: Team = "",
+    output: OutputOption = Format.TABLE,
 ) -> None:
     """Let held workloads run again.
 
@@ -85,7 +91,8 @@ def release(
 
       muster release -s held -q vision
     """
-    _act("release", "release requested", workload, _selection(label, queue, state, team))
+    told = Told("release requested", output, name="id")
+    _act("release", told, workload, _selection(label, queue, state, team))
 
 
 def reprioritise(
@@ -96,6 +103,7 @@ def reprioritise(
     queue: Queue = "",
     state: State = "",
     team: Team = "",
+    output: OutputOption = Format.TABLE,
 ) -> None:
     """Change the priority class of workloads that wait or run.
 
@@ -105,8 +113,8 @@ def reprioritise(
       muster reprioritise -l sweep=42 --to training-interactive
     """
     body = {"priority_class": priority_class}
-    done = f"change to {priority_class} requested"
-    _act("reprioritise", done, workload, _selection(label, queue, state, team), body)
+    told = Told(f"change to {priority_class} requested", output, name="id")
+    _act("reprioritise", told, workload, _selection(label, queue, state, team), body)
 
 
 def resize(
@@ -118,6 +126,7 @@ def resize(
     queue: Queue = "",
     state: State = "",
     team: Team = "",
+    output: OutputOption = Format.TABLE,
 ) -> None:
     """Let elastic gangs have so many pods from now on, between their min_count and count.
 
@@ -132,7 +141,8 @@ def resize(
     if not last.isdecimal():
         raise UsageError(f"PODS must be a number (given: {last})")
     body = {"pods": int(last)}
-    _act("resize", f"{last} pods requested", workload, _selection(label, queue, state, team), body)
+    told = Told(f"{last} pods requested", output, name="id")
+    _act("resize", told, workload, _selection(label, queue, state, team), body)
 
 
 def evict(
@@ -143,6 +153,7 @@ def evict(
     queue: Queue = "",
     state: State = "",
     team: Team = "",
+    output: OutputOption = Format.TABLE,
 ) -> None:
     """Stop workloads with their grace; they keep their place and are placed again.
 
@@ -152,7 +163,8 @@ def evict(
       muster admin evict -q vision -s running
     """
     selection = _selection(label, queue, state, team)
-    _act("evict", "eviction requested", workload, selection, {"reason": reason})
+    told = Told("eviction requested", output, name="id")
+    _act("evict", told, workload, selection, {"reason": reason})
 
 
 def _selection(labels: list[str] | None, queue: str, state: str, team: str) -> Json:
@@ -169,19 +181,19 @@ def _selection(labels: list[str] | None, queue: str, state: str, team: str) -> J
 
 
 def _act(
-    verb: str, done: str, names: list[str] | None, selection: Json, body: Json | None = None
+    verb: str, told: Told, names: list[str] | None, selection: Json, body: Json | None = None
 ) -> None:
     if bool(names) == bool(selection):
         either = "name workloads, or select them with --label, --queue or --state"
         raise UsageError(f"{either}, not both" if names else either)
     if selection:
-        _all(verb, done, {**selection, **(body or {})})
+        _all(verb, told, {**selection, **(body or {})})
     else:
         arguments = (body or {}).values()
-        _each(names or [], done, lambda client, one: getattr(client, verb)(one, *arguments))
+        _each(names or [], told, lambda client, one: getattr(client, verb)(one, *arguments))
 
 
-def _all(verb: str, done: str, selection: Json) -> None:
+def _all(verb: str, told: Told, selection: Json) -> None:
     """Act on all that are selected, as many as the service takes in a request."""
 
     async def ask(client: AsyncClient) -> None:
@@ -190,18 +202,23 @@ def _all(verb: str, done: str, selection: Json) -> None:
             behind = {"after": last} if last else {}
             answer = await client.command_all(verb, {**selection, **behind})
             for last in answer["ids"]:
-                print(f"{last}: {done}", flush=True)
+                told.add(last)
             more = answer["more"]
         if not last:
             print("Nothing is selected.", file=sys.stderr)
 
-    call(ask)
+    try:
+        call(ask)
+    finally:
+        told.end()
 
 
-def _each(names: list[str], done: str, act: Callable[[AsyncClient, str], Awaitable[Json]]) -> None:
+def _each(
+    names: list[str], told: Told, act: Callable[[AsyncClient, str], Awaitable[Json]]
+) -> None:
     async def one(client: AsyncClient, name: str) -> str:
         identifier = await resolve(client, name)
         await act(client, identifier)
         return identifier
 
-    sys.exit(act_on_each(names, done, one))
+    sys.exit(act_on_each(names, told, one))

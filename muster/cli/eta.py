@@ -29,7 +29,9 @@ def eta(workload: WorkloadArgument, output: OutputOption = Format.TABLE) -> None
         return await client.eta(await resolve(client, workload))
 
     answer = call(get)
-    if output in (Format.JSON, Format.YAML):
+    if output is Format.NAME:
+        print(answer["id"])
+    elif output in (Format.JSON, Format.YAML):
         show_value(answer, output)
     else:
         print("\n".join(_lines(answer, now_ms())))

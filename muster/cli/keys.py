@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from muster.cli.durations import seconds_of
+from muster.cli.each import Told
 from muster.cli.output import Column, Format, age, field, local_time, note, show_items, show_value
 from muster.cli.session import call, now_ms
 from muster.errors import Rejected
@@ -92,13 +93,19 @@ def _expiry(key: Json) -> str:
 
 
 @app.command("revoke")
-def revoke(team: Team, prefix: Annotated[str, typer.Argument(help="Prefix of the key.")]) -> None:
+def revoke(
+    team: Team,
+    prefix: Annotated[str, typer.Argument(help="Prefix of the key.")],
+    output: Output = Format.TABLE,
+) -> None:
     """Make an API key useless at once.
 
     Example: muster admin keys revoke -t vision mk_ab12
     """
     call(lambda client: client.revoke_key(team, prefix))
-    print(f"{prefix}: revoked")
+    told = Told("revoked", output, name="prefix")
+    told.add(prefix)
+    told.end()
 
 
 async def apply_key(client: AsyncClient, label: str, document: Json) -> Json:

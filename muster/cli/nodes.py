@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from muster.cli.each import act_on_each
+from muster.cli.each import Told, act_on_each
 from muster.cli.output import Column, Format, field, gpus, local_time, show_items, show_value
 from muster.cli.session import call
 from muster.cli.workloads import OutputOption, show_fields
@@ -55,36 +55,36 @@ def nodes(
     show_items(found, output, columns, empty="No node has reported itself yet.")
 
 
-def cordon(node: Nodes, reason: Reason = "") -> None:
+def cordon(node: Nodes, reason: Reason = "", output: OutputOption = Format.TABLE) -> None:
     """Start nothing more on nodes; what runs there stays.
 
     Example: muster admin cordon h100-0017 --reason "fan 3 is loud"
     """
-    _act("cordon", node, reason)
+    _act("cordon", node, output, reason)
 
 
-def uncordon(node: Nodes) -> None:
+def uncordon(node: Nodes, output: OutputOption = Format.TABLE) -> None:
     """Let nodes take work again.
 
     Example: muster admin uncordon h100-0017
     """
-    _act("uncordon", node)
+    _act("uncordon", node, output)
 
 
-def drain(node: Nodes, reason: Reason = "") -> None:
+def drain(node: Nodes, reason: Reason = "", output: OutputOption = Format.TABLE) -> None:
     """Start nothing more on nodes, and evict what runs there; it is placed elsewhere.
 
     Example: muster admin drain h100-0017 h100-0018 --reason "new firmware"
     """
-    _act("drain", node, reason)
+    _act("drain", node, output, reason)
 
 
-def _act(verb: str, names: list[str], reason: str = "") -> None:
+def _act(verb: str, names: list[str], output: Format, reason: str = "") -> None:
     async def one(client: AsyncClient, name: str) -> str:
         await client.command_node(name, verb, reason)
         return name
 
-    sys.exit(act_on_each(names, f"{verb} requested", one))
+    sys.exit(act_on_each(names, Told(f"{verb} requested", output, name="name"), one))
 
 
 def _show(node: Json, form: Format) -> None:

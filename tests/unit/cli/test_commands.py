@@ -3,10 +3,33 @@
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+import typer
 
+from muster.cli.application import app
 from tests.unit.cli.gateway import problem
+
+
+def leaves(command: Any, name: str = "muster") -> Iterator[tuple[str, Any]]:
+    """Each command that does something, with its whole name."""
+    if not hasattr(command, "commands"):
+        yield name, command
+        return
+    for word, one in command.commands.items():
+        yield from leaves(one, f"{name} {word}")
+
+
+def test_every_command_has_a_format_as_the_help_says():
+    without = {
+        name
+        for name, command in leaves(typer.main.get_command(app))
+        if not any("-o" in parameter.opts for parameter in command.params)
+    }
+
+    assert set() == without
 
 
 def test_an_unknown_option_is_a_usage_error(muster):

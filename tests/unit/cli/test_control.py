@@ -1,6 +1,9 @@
 """Commands that act: on each that is named, or on all that are selected."""
 
+import json
+
 import pytest
+import yaml
 
 from tests.unit.cli.builders import ID, OTHER
 from tests.unit.cli.gateway import Answer, problem
@@ -21,6 +24,41 @@ def test_the_highest_code_of_several_is_given_whatever_comes_last(muster, gatewa
 
     assert 5 == muster("cancel", ID, OTHER).code
     assert 5 == muster("cancel", OTHER, ID).code
+
+
+def test_what_was_done_is_one_document_when_asked_for_also_after_a_failure(muster, gateway):
+    gateway.on(f"POST /v1/workloads/{OTHER}/cancel", Answer({"id": OTHER}, 202))
+    gateway.on("POST /v1/workloads:cancel", Answer({"ids": [OTHER], "more": True}, 202))
+    gateway.on("POST /v1/workloads:cancel", problem(403, "not any more"))
+
+    named = muster("cancel", ID, OTHER, "-o", "json")
+    selected = muster("cancel", "-q", "vision", "-o", "yaml")
+    name = muster("cancel", OTHER, "-o", "name")
+
+    items = [{"id": OTHER, "result": "cancel requested"}]
+    assert (3, {"items": items}) == (named.code, json.loads(named.out))
+    assert (4, {"items": items}) == (selected.code, yaml.safe_load(selected.out))
+    assert f"{OTHER}\n" == name.out
+
+
+@pytest.mark.parametrize(
+    ("route", "words", "item"),
+    [
+        (f"{ID}/hold", ["hold", ID], {"id": ID, "result": "hold requested"}),
+        (f"{ID}/release", ["release", ID], {"id": ID, "result": "release requested"}),
+        (f"{ID}/resize", ["resize", ID, "4"], {"id": ID, "result": "4 pods requested"}),
+        (f"{ID}/evict", ["admin", "evict", ID], {"id": ID, "result": "eviction requested"}),
+        (
+            f"{ID}/reprioritise",
+            ["reprioritise", ID, "--to", "a"],
+            {"id": ID, "result": "change to a requested"},
+        ),
+    ],
+)
+def test_each_command_that_acts_has_a_format(muster, gateway, route, words, item):
+    gateway.on(f"POST /v1/workloads/{route}", Answer({"id": ID}, 202))
+
+    assert {"items": [item]} == json.loads(muster(*words, "-o", "json").out)
 
 
 def test_reprioritise_sends_the_class(muster, gateway):

@@ -185,3 +185,11 @@ def test_a_key_is_revoked_by_its_prefix(muster, gateway):
     gateway.on("DELETE /v1/teams/vision/keys/ab12", Answer(None, 200))
 
     assert muster("admin", "keys", "revoke", "-t", "vision", "ab12").out == "ab12: revoked\n"
+
+
+def test_what_was_revoked_is_a_document_when_asked_for(muster, gateway):
+    gateway.on("DELETE /v1/teams/vision/keys/ab12", Answer(None, 200))
+
+    done = muster("admin", "keys", "revoke", "-t", "vision", "ab12", "-o", "json")
+
+    assert {"items": [{"prefix": "ab12", "result": "revoked"}]} == json.loads(done.out)

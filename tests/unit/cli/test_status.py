@@ -56,3 +56,10 @@ def test_a_workload_that_does_not_exist_exits_with_three_and_says_what_to_do(mus
 
     assert done.code == 3
     assert "muster queue" in done.err
+
+
+def test_eta_by_name_is_the_id_alone(muster, gateway):
+    eta = {"id": ID, "state": "queued", "at_ms": 1, "start": None, "end": None, "message": "x"}
+    gateway.on(f"GET /v1/workloads/{ID}/eta", eta)
+
+    assert f"{ID}\n" == muster("eta", ID, "-o", "name").out
