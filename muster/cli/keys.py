@@ -95,17 +95,25 @@ def _expiry(key: Json) -> str:
 @app.command("revoke")
 def revoke(
     team: Team,
-    prefix: Annotated[str, typer.Argument(help="Prefix of the key.")],
+    prefix: Annotated[
+        str, typer.Argument(help="Prefix of the key, as `keys list` shows it; or the whole key.")
+    ],
     output: Output = Format.TABLE,
 ) -> None:
     """Make an API key useless at once.
 
-    Example: muster admin keys revoke -t vision mk_ab12
+    Example: muster admin keys revoke -t vision ab12cd34
     """
+    prefix = _prefix_of(prefix)
     call(lambda client: client.revoke_key(team, prefix))
     told = Told("revoked", output, name="prefix")
     told.add(prefix)
     told.end()
+
+
+def _prefix_of(text: str) -> str:
+    """The public part of a key, however much of it was given; the secret is sent nowhere."""
+    return text.strip().removeprefix("mk_").partition("_")[0]
 
 
 async def apply_key(client: AsyncClient, label: str, document: Json) -> Json:

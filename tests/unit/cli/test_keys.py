@@ -187,6 +187,18 @@ def test_a_key_is_revoked_by_its_prefix(muster, gateway):
     assert muster("admin", "keys", "revoke", "-t", "vision", "ab12").out == "ab12: revoked\n"
 
 
+@pytest.mark.parametrize("given", ["ab12", "mk_ab12", "mk_ab12_s-e_cret", " mk_ab12\n"])
+def test_a_key_is_revoked_by_as_much_of_it_as_one_has_and_its_secret_stays_here(
+    muster, gateway, given
+):
+    gateway.on("DELETE /v1/teams/vision/keys/ab12", Answer(None, 200))
+
+    done = muster("admin", "keys", "revoke", "-t", "vision", given)
+
+    assert (0, "ab12: revoked\n") == (done.code, done.out)
+    assert ["/v1/teams/vision/keys/ab12"] == [one.path for one in gateway.seen]
+
+
 def test_what_was_revoked_is_a_document_when_asked_for(muster, gateway):
     gateway.on("DELETE /v1/teams/vision/keys/ab12", Answer(None, 200))
 
