@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from muster.cli.failures import UsageError
-from muster.cli.output import Column, Format, gpus, show_items
+from muster.cli.output import Column, Format, gpus, note, show_items
 from muster.cli.session import call
 from muster.cli.workloads import OutputOption
 from muster.errors import NotFound
@@ -16,6 +16,11 @@ Json = dict[str, Any]
 UNLIMITED = 2**62
 SECONDS_PER_HOUR = 3600
 FULL_PERCENT: Final = 100
+_NO_QUOTA: Final = {"flavor": "-"}
+_OTHER_KIND: Final = {
+    "queues": "cohorts are shown with --cohorts",
+    "cohorts": "queues are shown without --cohorts",
+}
 _AT_LIMIT: Final = {
     "spot": "only spot is used",
     "nominal": "nothing is borrowed",
@@ -24,7 +29,7 @@ _AT_LIMIT: Final = {
 
 
 def quota(
-    queue: Annotated[str, typer.Argument(help="Only this queue (or cohort).")] = "",
+    queue: Annotated[str, typer.Argument(help="Only this queue; with --cohorts: cohort.")] = "",
     team: Annotated[str, typer.Option("--team", "-t", help="Only this team.")] = "",
     cohorts: Annotated[bool, typer.Option("--cohorts", help="Cohorts instead.")] = False,  # noqa: FBT002  # typer's form
     output: OutputOption = Format.TABLE,
@@ -50,12 +55,18 @@ def quota(
     listed = call(lambda client: client.listing(kind, **filters))
     found = [one for one in listed if queue in ("", one["name"])]
     if queue and not found:
-        raise NotFound(f"There is no {kind[:-1]} {queue!r}.")
+        raise NotFound(f"There is no {kind[:-1]} {queue!r}; {_OTHER_KIND[kind]}.")
     if output in (Format.JSON, Format.YAML, Format.NAME):
         show_items(found, output, ())
         return
-    rows = [{"queue": one, "quota": quota_} for one in found for quota_ in one.get("flavors", ())]
-    show_items(rows, output, QUOTA_COLUMNS, empty="No queue has a quota yet.")
+    rows = [
+        {"queue": one, "quota": quota_}
+        for one in found
+        for quota_ in one.get("flavors") or (_NO_QUOTA,)
+    ]
+    show_items(rows, output, QUOTA_COLUMNS, empty=f"There is no {kind[:-1]} yet.")
+    if any(row["quota"] is _NO_QUOTA for row in rows):
+        note(f"FLAVOR -: no quota yet; `flavors` of the {kind[:-1]}'s document give one.")
 
 
 def _cohort(row: Json) -> str:

@@ -228,3 +228,39 @@ def test_quota_shows_cohorts_with_all_their_members_and_what_they_owe_when_asked
     assert "no cohort 'ml'" in muster("quota", "ml", "--cohorts").err
     assert wrong.code == 2
     assert "--cohorts" in wrong.err
+
+
+def test_a_queue_without_quota_has_a_row_and_says_what_gives_it_one(muster, gateway):
+    vision: dict = {"name": "vision", "team": "vision", "flavors": []}
+    queues = [vision, {"name": "fraud", "team": "fraud", "flavors": [FLAVOR]}]
+    gateway.on("GET /v1/queues", {"items": queues, "next_cursor": ""})
+
+    one, both = muster("quota", "vision"), muster("quota")
+
+    assert ["vision", "vision", "-"] == one.out.splitlines()[1].split()[:3]
+    assert "`flavors` of the queue's document give one" in one.err
+    assert ["vision", "fraud"] == [line.split()[0] for line in both.out.splitlines()[1:]]
+    assert "" == muster("quota", "fraud").err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["everybody"], "There is no queue 'everybody'; cohorts are shown with --cohorts."),
+        (["vision", "--cohorts"], "no cohort 'vision'; queues are shown without --cohorts."),
+    ],
+)
+def test_who_asks_for_the_other_kind_hears_how(muster, gateway, words, told):
+    gateway.on("GET /v1/queues", {"items": [{"name": "vision"}], "next_cursor": ""})
+    gateway.on("GET /v1/cohorts", {"items": [{"name": "everybody"}], "next_cursor": ""})
+
+    done = muster("quota", *words)
+
+    assert 3 == done.code
+    assert told in done.err
+
+
+def test_without_any_queue_it_says_so(muster, gateway):
+    gateway.on("GET /v1/queues", {"items": [], "next_cursor": ""})
+
+    assert "There is no queue yet.\n" == muster("quota").err
