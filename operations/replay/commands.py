@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from operations.options import OutputOption
+
 SpeedOption = Annotated[float, typer.Option(min=0.001, help="Times faster than it was.")]
 LimitOption = Annotated[int, typer.Option(min=0, help="So many workloads in a row; 0: all.")]
 SeedOption = Annotated[int, typer.Option(help="Where those begin in the trace; 0: at its begin.")]
@@ -22,7 +24,6 @@ DataOption = Annotated[
 JsonOption = Annotated[Path | None, typer.Option("--json", help="Write the report here, too.")]
 AddressOption = Annotated[str | None, typer.Option(help="Address of Muster.")]
 KeyOption = Annotated[str | None, typer.Option(help="An operator's API key.")]
-OutputOption = Annotated[str, typer.Option("--output", "-o", help="table or json.")]
 
 
 def philly(  # noqa: PLR0917  # typer's form
