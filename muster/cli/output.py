@@ -57,8 +57,12 @@ def show_items(
     *,
     name: str = "name",
     empty: str = "Nothing.",
+    whole: bool = False,
 ) -> None:
-    """A list in the format asked for; `name` is the field that names an item."""
+    """A list in the format asked for; `name` is the field that names an item.
+
+    `whole` is for what must not be cut off at the edge of a terminal, as what is shown once.
+    """
     if form is Format.NAME:
         for item in items:
             print(item[name])
@@ -67,7 +71,8 @@ def show_items(
     elif not items:
         note(empty)
     else:
-        _table(items, [one for one in columns if form is Format.WIDE or not one.wide])
+        shown = [one for one in columns if form is Format.WIDE or not one.wide]
+        _table(items, shown, whole=whole)
 
 
 def show_value(value: Any, form: Format) -> None:  # noqa: ANN401  # any JSON
@@ -85,7 +90,7 @@ def note(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def _table(items: Sequence[Json], columns: Sequence[Column]) -> None:
+def _table(items: Sequence[Json], columns: Sequence[Column], *, whole: bool) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -101,7 +106,7 @@ def _table(items: Sequence[Json], columns: Sequence[Column]) -> None:
     for item in items:
         table.add_row(*(_styled(Text, column.text(item)) for column in columns))
     console = Console(highlight=False)
-    if not console.is_terminal:
+    if whole or not console.is_terminal:
         console.width = 1000  # pipes get whole lines
     console.print(table)
 

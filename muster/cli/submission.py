@@ -77,7 +77,7 @@ def submit(  # noqa: PLR0917  # typer's form
         call(work)
     finally:  # whatever ends it: what was accepted is shown, or it would be submitted twice
         if submitted.answers:
-            show_items(submitted.answers, output, COLUMNS, name="id")
+            show_items(submitted.answers, output, COLUMNS, name="id", whole=True)
     sys.exit(submitted.worst)
 
 

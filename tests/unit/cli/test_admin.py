@@ -181,6 +181,17 @@ def test_apply_by_name_tells_new_keys_beside_the_names(muster, gateway, tmp_path
     assert "Team/vision: mk_first\n" in done.err
 
 
+def test_a_key_is_not_cut_off_at_the_edge_of_a_terminal(muster, gateway, tmp_path, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "60")
+    key = f"mk_abcdefgh_{'s' * 43}"
+    gateway.on("PUT /v1/teams/vision", Answer(FIRST | {"key": key}, 201))
+
+    done = muster("admin", "apply", "-f", write(tmp_path, TEAM))
+
+    assert key in done.out
+
+
 def test_apply_stops_where_nobody_answers_and_says_what_was_not_tried(muster, gateway, tmp_path):
     gateway.on("PUT /v1/teams/vision", Answer(FIRST, 201))
     gateway.on("GET /v1/queues/vision", problem(503, "away"))
