@@ -179,7 +179,8 @@ class AsyncClient(Transport):
             try:
                 async for identifier, event in self._stream(path, after, query):
                     after, failures = identifier or after, 0
-                    yield event
+                    if event is not None:
+                        yield event
             except Unreachable:
                 failures += 1
                 if failures >= self._tries_max:

@@ -57,7 +57,7 @@ class Transport:
 
     async def _stream(
         self, path: str, after: str, query: Mapping[str, str]
-    ) -> AsyncIterator[tuple[str, Json]]:
+    ) -> AsyncIterator[tuple[str, Json | None]]:
         import aiohttp
 
         headers = {"Accept": "text/event-stream", **({"Last-Event-ID": after} if after else {})}

@@ -122,12 +122,56 @@ async def test_a_broken_stream_goes_on_behind_the_last_event(gateway, client):
     assert [one.query["team"] for one in gateway.seen] == ["vision", "vision"]
 
 
+async def test_what_a_stream_passed_over_is_asked_for_again(gateway, client):
+    passed_over = stream((5, {"n": 5}))
+    passed_over.text += 'event: resync\ndata: {"after":5}\n\nid: 6000\ndata: {"n": 6000}\n\n'
+    gateway.on("GET /v1/events", passed_over, stream((6, {"n": 6}), (6000, {"n": 6000})))
+
+    async with client:
+        numbers = await numbers_until(client, 6000)
+
+    assert numbers == [5, 6, 6000]
+    assert [one.headers.get("Last-Event-ID") for one in gateway.seen] == [None, "5"]
+
+
+async def test_a_stream_that_breaks_before_its_first_event_goes_on_where_it_began(gateway, client):
+    begun = Answer(kind="text/event-stream", text=": muster\nid: 41\n\n: ping\n\n")
+    gateway.on("GET /v1/events", begun, begun, stream((42, {"n": 42})))
+
+    async with client:
+        numbers = await numbers_until(client, 42)
+
+    assert numbers == [42]
+    assert [one.headers.get("Last-Event-ID") for one in gateway.seen] == [None, "41", "41"]
+
+
+async def numbers_until(client: AsyncClient, last: int) -> list[int]:
+    numbers = []
+    async for event in client.watch():
+        numbers.append(event.get("n"))
+        if event.get("n") == last:
+            break
+    return numbers
+
+
 async def test_an_event_of_many_lines_is_one_event():
-    async def lines():
-        for line in (b": ping\n", b"\n", b"id: 5\n", b'data: {"a":\n', b"data: 1}\n", b"\n"):
+    lines = (b": ping\n", b"\n", b"id: 5\n", b'data: {"a":\n', b"data: 1}\n", b"\n")
+
+    assert await told(*lines) == [("5", {"a": 1})]
+
+
+async def test_an_id_without_data_is_told_once_and_a_named_event_is_no_event():
+    lines = (b"id:5\n", b"\n", b": ping\n", b"\n", b"event: x\n", b"data: {}\n", b"\n")
+
+    assert await told(*lines, b"data: {}\n", b"\n") == [("5", None), ("5", {})]
+
+
+async def told(*lines: bytes) -> list[tuple[str, dict | None]]:
+    async def source():
+        for line in lines:
             yield line
 
-    assert [one async for one in events_of(lines())] == [("5", {"a": 1})]
+    return [one async for one in events_of(source())]
 
 
 async def test_all_events_are_read_page_by_page(gateway, client, monkeypatch):
