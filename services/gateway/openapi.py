@@ -36,6 +36,13 @@ _PROBLEMS: Final = {
     "503": "Nothing can be accepted now; the same again is safe. See Retry-After.",
 }
 
+_STREAM: Final = (
+    "Server-sent events: `id` is that of the event, `data` the event as an item of the page. It "
+    "begins with the `id` that it goes on from, without data. At `event: resync` it ends, because "
+    "it was read too slowly; connected again with the last id (`after` in its data) as "
+    "`Last-Event-ID`, it tells what was passed over."
+)
+
 
 def document() -> dict[str, Any]:
     """The whole document as JSON values."""
@@ -112,7 +119,8 @@ def _responses(route: Route, by_type: dict[Any, Any]) -> dict[str, Any]:
         if view:
             answer["content"] = {"application/json": {"schema": by_type[view]}}
             if route.name in ("events", "workload_events"):
-                answer["content"]["text/event-stream"] = {"schema": {"type": "string"}}
+                schema = {"type": "string", "description": _STREAM}
+                answer["content"]["text/event-stream"] = {"schema": schema}
         responses[str(status)] = answer
     if route.action is not None:
         for problem in _problem_statuses(route):

@@ -1,7 +1,9 @@
 """Events: a page of recorded ones, or a stream (server-sent events) that goes on from any id.
 
-A stream first catches up from the database, then follows the hub. Its key is looked at again
-every few seconds, so that a revoked one is cut (reliability.md S3, S26).
+A stream tells the id that it goes on from, catches up from the database, then follows the hub. A
+reader who was too slow for the hub is told to `resync`, and the stream ends: whoever comes again
+with the last id catches up. Its key is looked at again every few seconds, so that a revoked one
+is cut (reliability.md S3, S26).
 """
 
 from __future__ import annotations
@@ -109,6 +111,10 @@ def _start(call: Call, newest: int) -> int:
     return call.whole_number("after", newest, 0, SEQ_MAX)
 
 
+class _Over(Exception):  # noqa: N818  # says what happened
+    """The stream ends from this side."""
+
+
 class Stream:
     """One open stream."""
 
@@ -133,7 +139,7 @@ class Stream:
         """Catch up to `newest`, then follow, until one side ends it."""
         await self._response.prepare(self._call.request)
         try:
-            await self._response.write(b": muster\n\n")
+            await self._send(b": muster\nid: %d\n\n" % self._last_seq)
             while self._last_seq < newest:
                 rows = await _read(self._door, self._last_seq, team, workload_id, CATCH_UP_ROWS)
                 await self._write(rows)
@@ -141,6 +147,8 @@ class Stream:
                     break
             while not self._door.closing and await self._still_allowed():
                 await self._follow()
+        except _Over:
+            pass
         except (ClientConnectionResetError, ConnectionResetError):
             pass  # the client has left
         return self._response
@@ -148,8 +156,8 @@ class Stream:
     async def _follow(self) -> None:
         rows = await self._listener.take(CHECK_SECONDS)
         if self._listener.overflowed:
-            self._listener.overflowed = False
             await self._send(b'event: resync\ndata: {"after":%d}\n\n' % self._last_seq)
+            raise _Over
         await self._write(rows)
         if self._door.clock.monotonic_seconds() - self._written_at > PING_SECONDS:
             await self._send(b": ping\n\n")

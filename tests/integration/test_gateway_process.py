@@ -189,7 +189,7 @@ async def test_a_stream_ends_when_the_process_is_asked_to(process: Process):
             code = await asyncio.to_thread(process.end, signal.SIGTERM)
             rest = await stream.content.read()
 
-    assert (first, rest, code) == (b": muster\n", b"\n", 0)
+    assert (first, rest, code) == (b": muster\n", b"id: 0\n\n", 0)
 
 
 def _story() -> list[workloads.Wire]:

@@ -1,0 +1,150 @@
+"""An event stream: where it begins, that nothing is left out, and who is cut off."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import structlog
+from aiohttp.test_utils import make_mocked_request
+
+from services.gateway import streams
+from services.gateway.authorisation import Role, Subject
+from services.gateway.door import Call
+from services.gateway.hub import QUEUE_EVENTS_MAX, Hub, Listener
+from shared.adapters.memory import ManualClock
+
+VIEWER = Subject(name="k1", team="red", role=Role.VIEWER)
+
+
+def row(seq: int) -> dict[str, Any]:
+    text = dict.fromkeys(("type", "state", "reason", "message"), "")
+    return {"seq": seq, "workload_id": "w1", "team": "red", "version": 1, "at_ms": 1, **text} | {
+        "detail": "{}"
+    }
+
+
+class Reader:
+    """Events of a table; `before_answer` happens between a look at the newest and its answer."""
+
+    def __init__(self, newest: int) -> None:
+        self.rows = [row(seq) for seq in range(1, newest + 1)]
+        self.before_answer: Callable[[], Any] | None = None
+
+    def append(self, count: int) -> None:
+        newest = len(self.rows)
+        self.rows += [row(seq) for seq in range(newest + 1, newest + count + 1)]
+
+    async def fetch(self, sql: str, *arguments: Any) -> list[dict[str, Any]]:
+        if "max(seq)" not in sql:
+            return self.rows[arguments[0] : arguments[0] + arguments[1]]
+        newest, told = len(self.rows), self.before_answer
+        if told is not None:
+            await told()
+        return [{"seq": newest}]
+
+
+class Response:
+    """What was written; `hold` keeps a write until it is set."""
+
+    def __init__(self, **_: Any) -> None:
+        self.text = ""
+        self.hold: asyncio.Event | None = None
+
+    async def prepare(self, _: Any) -> None:
+        """Nothing is sent."""
+
+    async def write(self, data: bytes) -> None:
+        if self.hold is not None:
+            await self.hold.wait()
+        self.text += data.decode()
+
+    async def write_eof(self) -> None:
+        """The end is no text."""
+
+    @property
+    def events(self) -> list[int]:
+        return [json.loads(one[6:])["id"] for one in self._lines('data: {"id"')]
+
+    def _lines(self, begin: str) -> list[str]:
+        return [one for one in self.text.splitlines() if one.startswith(begin)]
+
+
+class World:
+    """A door with its hub polling, and streams through it."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+        self.clock = ManualClock()
+        self.subject: Subject | None = VIEWER
+        self.hub = Hub(reader, structlog.get_logger())
+        self.door: Any = SimpleNamespace(
+            hub=self.hub,
+            reader=reader,
+            clock=self.clock,
+            keys=self,
+            streams=0,
+            settings=SimpleNamespace(streams_max=9),
+            closing=False,
+        )
+        self.responses: list[Response] = []
+
+    async def authenticate(self, _: str) -> Subject | None:
+        return self.subject
+
+    def response(self, **_: Any) -> Response:
+        self.responses.append(Response())
+        return self.responses[-1]
+
+    @asynccontextmanager
+    async def stream(self, last_event_id: str = "") -> AsyncIterator[asyncio.Task[Any]]:
+        headers = {"Accept": "text/event-stream"}
+        headers |= {"Last-Event-ID": last_event_id} if last_event_id else {}
+        request = make_mocked_request("GET", "/v1/events", headers=headers)
+        call = Call(request=request, route=None, subject=VIEWER)  # type: ignore[arg-type]
+        task = asyncio.create_task(streams.events(self.door, call))
+        await self.until(lambda: task.done() or (self.responses and self.responses[-1].text))
+        yield task
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    async def until(self, is_so: Callable[[], Any]) -> None:
+        async with asyncio.timeout(5):
+            while not is_so():
+                await asyncio.sleep(0.001)
+
+
+@pytest.fixture
+async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
+    monkeypatch.setattr("services.gateway.hub.POLL_SECONDS", 0.001)
+    world = World(Reader(newest=3))
+    monkeypatch.setattr(streams.web, "StreamResponse", world.response)
+    task = asyncio.create_task(world.hub.run())
+    yield world
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.parametrize(("last", "begin"), [("", 3), ("1", 1)])
+async def test_a_stream_begins_with_the_id_that_it_goes_on_from(world, last, begin):
+    async with world.stream(last):
+        assert world.responses[0].text.startswith(f": muster\nid: {begin}\n\n")
+
+
+async def test_a_reader_who_fell_behind_is_told_and_the_stream_ends(world, monkeypatch):
+    monkeypatch.setattr(Listener, "take", took_nothing_for_long)
+
+    async with world.stream() as task:
+        await asyncio.wait_for(task, 5)
+
+    assert world.responses[0].text.endswith('event: resync\ndata: {"after":3}\n\n')
+
+
+async def took_nothing_for_long(self: Listener, wait_seconds: float) -> list[dict[str, Any]]:
+    await asyncio.sleep(0)
+    for seq in range(4, QUEUE_EVENTS_MAX + 5):
+        self.offer(row(seq))
+    return [row(QUEUE_EVENTS_MAX + 4)]
