@@ -75,12 +75,15 @@ class Hub:
         self._last_seq = 0
 
     @contextlib.contextmanager
-    def listening(self, listener: Listener) -> Iterator[None]:
-        """Feed `listener` while the block runs."""
+    def listening(self, listener: Listener) -> Iterator[int]:
+        """Feed `listener` while the block runs with all behind the event whose number it gives.
+
+        That may be newer than `newest()` was: others have been fed since.
+        """
         self._listeners.add(listener)
         self._wanted.set()
         try:
-            yield
+            yield self._last_seq
         finally:
             self._listeners.discard(listener)
 

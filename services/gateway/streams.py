@@ -93,10 +93,10 @@ async def _stream(
     door.streams += 1
     try:
         listener = Listener(team, workload_id)
-        newest = await door.hub.newest()
-        with door.hub.listening(listener):
-            stream = Stream(door, call, listener, _start(call, newest))
-            return await stream.run(team, workload_id, newest)
+        start = _start(call, await door.hub.newest())
+        with door.hub.listening(listener) as fed_after:
+            stream = Stream(door, call, listener, start)
+            return await stream.run(team, workload_id, fed_after)
     finally:
         door.streams -= 1
 
@@ -134,13 +134,13 @@ class Stream:
         self._written_at = self._checked_at = now
 
     async def run(
-        self, team: str | None, workload_id: str | None, newest: int
+        self, team: str | None, workload_id: str | None, fed_after: int
     ) -> web.StreamResponse:
-        """Catch up to `newest`, then follow, until one side ends it."""
+        """Catch up to where the listener is fed from, then follow, until one side ends it."""
         await self._response.prepare(self._call.request)
         try:
             await self._send(b": muster\nid: %d\n\n" % self._last_seq)
-            while self._last_seq < newest:
+            while self._last_seq < fed_after:
                 rows = await _read(self._door, self._last_seq, team, workload_id, CATCH_UP_ROWS)
                 await self._write(rows)
                 if len(rows) < CATCH_UP_ROWS:

@@ -105,11 +105,16 @@ class World:
         headers |= {"Last-Event-ID": last_event_id} if last_event_id else {}
         request = make_mocked_request("GET", "/v1/events", headers=headers)
         call = Call(request=request, route=None, subject=VIEWER)  # type: ignore[arg-type]
+        open_ones = len(self.responses)
         task = asyncio.create_task(streams.events(self.door, call))
-        await self.until(lambda: task.done() or (self.responses and self.responses[-1].text))
-        yield task
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        try:
+            await self.until(
+                lambda: task.done() or (self.responses[open_ones:] and self.responses[-1].text)
+            )
+            yield task
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     async def until(self, is_so: Callable[[], Any]) -> None:
         async with asyncio.timeout(5):
@@ -121,7 +126,7 @@ class World:
 async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
     monkeypatch.setattr("services.gateway.hub.POLL_SECONDS", 0.001)
     world = World(Reader(newest=3))
-    monkeypatch.setattr(streams.web, "StreamResponse", world.response)
+    monkeypatch.setattr("aiohttp.web.StreamResponse", world.response)
     task = asyncio.create_task(world.hub.run())
     yield world
     task.cancel()
@@ -148,3 +153,18 @@ async def took_nothing_for_long(self: Listener, wait_seconds: float) -> list[dic
     for seq in range(4, QUEUE_EVENTS_MAX + 5):
         self.offer(row(seq))
     return [row(QUEUE_EVENTS_MAX + 4)]
+
+
+async def test_what_others_were_given_before_a_stream_was_listening_is_not_left_out(world):
+    async with world.stream():  # keeps the hub polling
+
+        async def others_are_told() -> None:
+            world.reader.append(5)
+            await world.until(lambda: world.responses[0].events[-1:] == [8])
+
+        world.reader.before_answer = others_are_told
+        async with world.stream("3"):
+            world.reader.append(1)
+            await world.until(lambda: 9 in world.responses[1].events)
+
+    assert world.responses[1].events == [4, 5, 6, 7, 8, 9]
