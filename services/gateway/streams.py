@@ -3,12 +3,14 @@
 A stream tells the id that it goes on from, catches up from the database, then follows the hub. A
 reader who was too slow for the hub is told to `resync`, and the stream ends: whoever comes again
 with the last id catches up. Its key is looked at again every few seconds, so that a revoked one
-is cut (reliability.md S3, S26).
+is cut (reliability.md S3, S26), and so is who takes nothing of what is sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -23,7 +25,10 @@ from shared.ports.errors import MusterError
 
 PING_SECONDS: Final = 15.0
 CHECK_SECONDS: Final = 2.0
+SEND_SECONDS: Final = 10.0
+"""In which a reader must have taken a piece."""
 CATCH_UP_ROWS: Final = 1_000
+PIECE_ROWS: Final = 200
 SEQ_MAX: Final = (1 << 63) - 1
 _json: Final = msgspec.json.Encoder()
 Row = Mapping[str, Any]
@@ -138,20 +143,22 @@ class Stream:
     ) -> web.StreamResponse:
         """Catch up to where the listener is fed from, then follow, until one side ends it."""
         await self._response.prepare(self._call.request)
-        try:
+        with contextlib.suppress(_Over, ClientConnectionResetError, ConnectionResetError):
             await self._send(b": muster\nid: %d\n\n" % self._last_seq)
-            while self._last_seq < fed_after:
-                rows = await _read(self._door, self._last_seq, team, workload_id, CATCH_UP_ROWS)
-                await self._write(rows)
-                if len(rows) < CATCH_UP_ROWS:
-                    break
-            while not self._door.closing and await self._still_allowed():
+            await self._catch_up(team, workload_id, fed_after)
+            while True:
+                await self._check()
                 await self._follow()
-        except _Over:
-            pass
-        except (ClientConnectionResetError, ConnectionResetError):
-            pass  # the client has left
+        with contextlib.suppress(_Over, ClientConnectionResetError, ConnectionResetError):
+            await self._in_time(self._response.write_eof())
         return self._response
+
+    async def _catch_up(self, team: str | None, workload_id: str | None, fed_after: int) -> None:
+        while self._last_seq < fed_after:
+            rows = await _read(self._door, self._last_seq, team, workload_id, CATCH_UP_ROWS)
+            await self._write(rows)
+            if len(rows) < CATCH_UP_ROWS:
+                break
 
     async def _follow(self) -> None:
         rows = await self._listener.take(CHECK_SECONDS)
@@ -163,14 +170,32 @@ class Stream:
             await self._send(b": ping\n\n")
 
     async def _write(self, rows: Sequence[Row]) -> None:
+        """In pieces, so that neither a revoked key nor the end of the process waits for all."""
         fresh = [row for row in rows if row["seq"] > self._last_seq]
-        if fresh:
-            await self._send(b"".join(frame(row) for row in fresh))
-            self._last_seq = fresh[-1]["seq"]
+        for first in range(0, len(fresh), PIECE_ROWS):
+            await self._check()
+            piece = fresh[first : first + PIECE_ROWS]
+            await self._send(b"".join(frame(row) for row in piece))
+            self._last_seq = piece[-1]["seq"]
 
     async def _send(self, data: bytes) -> None:
-        await self._response.write(data)
+        await self._in_time(self._response.write(data))
         self._written_at = self._door.clock.monotonic_seconds()
+
+    async def _in_time(self, writing: Awaitable[None]) -> None:
+        """Cut the connection of a reader who takes nothing for `SEND_SECONDS`."""
+        try:
+            async with asyncio.timeout(SEND_SECONDS):
+                await writing
+        except TimeoutError as error:
+            if self._call.request.transport is not None:
+                self._call.request.transport.abort()
+            raise _Over from error
+
+    async def _check(self) -> None:
+        """Raises _Over when the process ends or the key is no longer good."""
+        if self._door.closing or not await self._still_allowed():
+            raise _Over
 
     async def _still_allowed(self) -> bool:
         """Whether the key is still good; asked every `CHECK_SECONDS`."""

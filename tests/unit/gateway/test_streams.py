@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import structlog
@@ -48,22 +49,23 @@ class Reader:
 
 
 class Response:
-    """What was written; `hold` keeps a write until it is set."""
+    """What was written; `on_write` happens after each write."""
 
-    def __init__(self, **_: Any) -> None:
+    def __init__(self, on_write: Callable[[], Any]) -> None:
         self.text = ""
-        self.hold: asyncio.Event | None = None
+        self.ended = False
+        self._on_write = on_write
 
     async def prepare(self, _: Any) -> None:
         """Nothing is sent."""
 
     async def write(self, data: bytes) -> None:
-        if self.hold is not None:
-            await self.hold.wait()
         self.text += data.decode()
+        await self._on_write()
 
     async def write_eof(self) -> None:
-        """The end is no text."""
+        await self._on_write()
+        self.ended = True
 
     @property
     def events(self) -> list[int]:
@@ -91,19 +93,33 @@ class World:
             closing=False,
         )
         self.responses: list[Response] = []
+        self.on_write: Callable[[], Any] = self.time_passes
+        self.transport = Mock()
+
+    async def time_passes(self) -> None:
+        self.clock.advance(streams.CHECK_SECONDS)
+
+    async def revoke(self) -> None:
+        self.subject = None
+        await self.time_passes()
+
+    async def take_nothing_more(self) -> None:
+        await asyncio.Event().wait()
 
     async def authenticate(self, _: str) -> Subject | None:
         return self.subject
 
     def response(self, **_: Any) -> Response:
-        self.responses.append(Response())
+        self.responses.append(Response(self.on_write))
         return self.responses[-1]
 
     @asynccontextmanager
     async def stream(self, last_event_id: str = "") -> AsyncIterator[asyncio.Task[Any]]:
         headers = {"Accept": "text/event-stream"}
         headers |= {"Last-Event-ID": last_event_id} if last_event_id else {}
-        request = make_mocked_request("GET", "/v1/events", headers=headers)
+        request = make_mocked_request(
+            "GET", "/v1/events", headers=headers, transport=self.transport
+        )
         call = Call(request=request, route=None, subject=VIEWER)  # type: ignore[arg-type]
         open_ones = len(self.responses)
         task = asyncio.create_task(streams.events(self.door, call))
@@ -168,3 +184,27 @@ async def test_what_others_were_given_before_a_stream_was_listening_is_not_left_
             await world.until(lambda: 9 in world.responses[1].events)
 
     assert world.responses[1].events == [4, 5, 6, 7, 8, 9]
+
+
+async def test_a_revoked_key_is_cut_while_it_catches_up(world):
+    world.reader.append(streams.CATCH_UP_ROWS * 3)
+    world.on_write = world.revoke
+
+    async with world.stream("1") as task:
+        await asyncio.wait_for(task, 5)
+
+    (response,) = world.responses
+    assert len(response.events) < streams.CATCH_UP_ROWS
+    assert response.ended
+
+
+async def test_a_reader_who_takes_nothing_is_cut(world, monkeypatch):
+    monkeypatch.setattr(streams, "SEND_SECONDS", 0.01, raising=False)
+    world.reader.append(streams.CATCH_UP_ROWS * 3)
+    world.on_write = world.take_nothing_more
+
+    async with world.stream("1") as task:
+        await asyncio.wait_for(task, 5)
+
+    world.transport.abort.assert_called()
+    assert world.door.streams == 0
