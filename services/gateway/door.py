@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
@@ -64,7 +65,8 @@ class Door:
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     """The committer first; whatever else runs beside the requests."""
     closing: bool = False
-    streams: int = 0
+    streams: Counter[str] = field(default_factory=Counter)
+    """Open event streams by the team of their key; "" is the operators'."""
     cache: dict[Any, tuple[float, Any]] = field(default_factory=dict)
 
     async def commit(self, order: Order) -> list[Known]:

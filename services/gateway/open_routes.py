@@ -27,7 +27,7 @@ async def readyz(door: Door, call: Call) -> web.Response:  # noqa: ARG001
 async def metrics(door: Door, call: Call) -> web.Response:  # noqa: ARG001
     """Prometheus' text format; made in a thread, because it may take 50 ms."""
     WAITING.set(door.committer.waiting)
-    STREAMS.set(door.streams)
+    STREAMS.set(door.streams.total())
     body = await asyncio.to_thread(generate_latest)
     return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 

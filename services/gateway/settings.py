@@ -43,6 +43,11 @@ class GatewaySettings(Settings):
         description="events, and requests whose workload has ended, are kept so long",
     )
     streams_max: int = Field(default=1_000, ge=0, description="open event streams")
+    team_streams_max: int = Field(
+        default=200,
+        ge=0,
+        description="open event streams of one team's keys; those of operators count as one team",
+    )
     kafka_admin_user: str = Field(
         default="",
         description="Kafka principal that makes topics, users and rules for teams; empty: topics "

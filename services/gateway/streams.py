@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -93,17 +93,30 @@ def _view(row: Row) -> EventView:
 async def _stream(
     door: Door, call: Call, team: str | None, workload_id: str | None
 ) -> web.StreamResponse:
-    if door.streams >= door.settings.streams_max:
-        raise too_many("too many open streams", 10)
-    door.streams += 1
-    try:
+    with _place(door, call.subject.team):
         listener = Listener(team, workload_id)
         start = _start(call, await door.hub.newest())
         with door.hub.listening(listener) as fed_after:
             stream = Stream(door, call, listener, start)
             return await stream.run(team, workload_id, fed_after)
+
+
+@contextlib.contextmanager
+def _place(door: Door, team: str) -> Iterator[None]:
+    """One of the open streams while the block runs; no team can take those of the others."""
+    if door.streams.total() >= door.settings.streams_max:
+        raise too_many("too many open streams", 10)
+    most = door.settings.team_streams_max
+    if door.streams[team] >= most:
+        whose = f"team {team} has" if team else "operators have"
+        raise too_many(f"too many open streams: {whose} {most}, which is the most", 10)
+    door.streams[team] += 1
+    try:
+        yield
     finally:
-        door.streams -= 1
+        door.streams[team] -= 1
+        if not door.streams[team]:
+            del door.streams[team]
 
 
 def _start(call: Call, newest: int) -> int:

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -16,6 +17,7 @@ from services.gateway import streams
 from services.gateway.authorisation import Role, Subject
 from services.gateway.door import Call
 from services.gateway.hub import QUEUE_EVENTS_MAX, Hub, Listener
+from services.gateway.problems import Problem
 from shared.adapters.memory import ManualClock
 
 VIEWER = Subject(name="k1", team="red", role=Role.VIEWER)
@@ -81,15 +83,16 @@ class World:
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
         self.clock = ManualClock()
-        self.subject: Subject | None = VIEWER
+        self.revoked = False
+        self.keys: dict[str, Subject] = {}
         self.hub = Hub(reader, structlog.get_logger())
         self.door: Any = SimpleNamespace(
             hub=self.hub,
             reader=reader,
             clock=self.clock,
             keys=self,
-            streams=0,
-            settings=SimpleNamespace(streams_max=9),
+            streams=Counter(),
+            settings=SimpleNamespace(streams_max=9, team_streams_max=5),
             closing=False,
         )
         self.responses: list[Response] = []
@@ -100,27 +103,30 @@ class World:
         self.clock.advance(streams.CHECK_SECONDS)
 
     async def revoke(self) -> None:
-        self.subject = None
+        self.revoked = True
         await self.time_passes()
 
     async def take_nothing_more(self) -> None:
         await asyncio.Event().wait()
 
-    async def authenticate(self, _: str) -> Subject | None:
-        return self.subject
+    async def authenticate(self, text: str) -> Subject | None:
+        return None if self.revoked else self.keys[text]
 
     def response(self, **_: Any) -> Response:
         self.responses.append(Response(self.on_write))
         return self.responses[-1]
 
     @asynccontextmanager
-    async def stream(self, last_event_id: str = "") -> AsyncIterator[asyncio.Task[Any]]:
+    async def stream(
+        self, last_event_id: str = "", subject: Subject = VIEWER
+    ) -> AsyncIterator[asyncio.Task[Any]]:
         headers = {"Accept": "text/event-stream"}
         headers |= {"Last-Event-ID": last_event_id} if last_event_id else {}
         request = make_mocked_request(
             "GET", "/v1/events", headers=headers, transport=self.transport
         )
-        call = Call(request=request, route=None, subject=VIEWER)  # type: ignore[arg-type]
+        self.keys[subject.name] = subject
+        call = Call(request=request, route=None, subject=subject, text=subject.name)  # type: ignore[arg-type]
         open_ones = len(self.responses)
         task = asyncio.create_task(streams.events(self.door, call))
         try:
@@ -207,4 +213,30 @@ async def test_a_reader_who_takes_nothing_is_cut(world, monkeypatch):
         await asyncio.wait_for(task, 5)
 
     world.transport.abort.assert_called()
-    assert world.door.streams == 0
+    assert not world.door.streams
+
+
+async def test_no_team_takes_the_streams_of_the_others(world):
+    other = Subject(name="k2", team="blue", role=Role.VIEWER)
+    operator = Subject(name="k3", team="", role=Role.OPERATOR)
+
+    async with AsyncExitStack() as opened:
+        for _ in range(5):
+            await opened.enter_async_context(world.stream())
+        async with world.stream() as refused:
+            with pytest.raises(Problem, match="team red has 5, which is the most") as raised:
+                await asyncio.wait_for(refused, 5)
+        for subject in (other, operator):
+            assert not (await opened.enter_async_context(world.stream(subject=subject))).done()
+        assert world.door.streams == {"red": 5, "blue": 1, "": 1}
+
+    assert raised.value.status == 429
+    assert not world.door.streams
+
+
+async def test_all_streams_together_are_bounded(world):
+    world.door.settings.streams_max = 1
+
+    async with world.stream(), world.stream() as refused:
+        with pytest.raises(Problem, match=r"too many open streams$"):
+            await asyncio.wait_for(refused, 5)
