@@ -7,16 +7,16 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
-from muster.errors import MusterError
 from operations import configuration
 from operations.dlq.commands import app as dlq_app
+from operations.failures import Failure, known, text_of
 from operations.options import DatabaseOption, KafkaOption, OutputOption, PrefixOption
 from operations.replay import commands as replay_commands
-from shared.ports.errors import Transient
+from shared.ports.errors import Rejected
 
 app = typer.Typer(
     name="muster-ops",
@@ -68,7 +68,7 @@ def check(  # noqa: PLR0917  # typer's form
         try:
             results = judge(asyncio.run(gather(found.database, reader, ledger)))
         except CannotCheck as error:
-            raise _Failure(str(error)) from error
+            raise Failure(str(error)) from error
         show = as_json if output == "json" else print_table
         text = show(results, len(reader.records))
         if text:
@@ -93,7 +93,8 @@ def defragment(  # noqa: PLR0917  # typer's form
 ) -> None:
     """Plan the fewest moves of running work that would let a waiting workload start.
 
-    Reads placement's ledger and changes nothing. Exit 0 with a plan, 1 when there is none.
+    Reads placement's ledger and changes nothing. Exit 0 with a plan, 1 when there is none, 2 when
+    it cannot say.
 
     Example: muster-ops defragment train-7 -o json
     """
@@ -106,7 +107,10 @@ def defragment(  # noqa: PLR0917  # typer's form
     try:
         answer = asyncio.run(report(url, workload, cell=cell, seed=seed, moves=moves))
     except NotWaiting as error:
-        raise _Failure(str(error)) from error
+        raise Failure(str(error)) from error
+    except Rejected as error:
+        hint = "is its address right, and may its role read placement's tables?"
+        raise Failure(f"database: {error}; {hint}") from error
     print(json.dumps(answer, indent=2) if output == "json" else "\n".join(lines_of(answer)))
     if answer["plan"] is None:
         raise typer.Exit(1)
@@ -154,7 +158,7 @@ def replay_openb(  # noqa: PLR0917  # typer's form
     from shared.events.grants import OPERATOR
 
     if submit not in ("kafka", "http"):
-        raise _Failure("--submit must be kafka or http")
+        raise Failure("--submit must be kafka or http")
     trace = read_trace(nodes, pods)
     trace = replace(trace, specs=trace.specs[:limit] if limit else trace.specs)
     plan = Plan(team=team, door=submit, per_second=_per_second(rate), run=run)
@@ -182,25 +186,20 @@ def _per_second(text: str) -> float | None:
     except ValueError:
         number = 0.0
     if number <= 0:
-        raise _Failure(f"--rate must be max or a number above 0 (given: {text})")
+        raise Failure(f"--rate must be max or a number above 0 (given: {text})")
     return number
-
-
-class _Failure(Exception):  # noqa: N818  # not an error of the program
-    """Ends the command with a message and code 2."""
 
 
 def main() -> None:
     """Run the command line; exit 2 when nothing can be said."""
     try:
         app(prog_name="muster-ops")
-    except (
-        _Failure,
-        configuration.NotConfigured,
-        MusterError,
-        Transient,
-        OSError,
-        ValueError,
-    ) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(CANNOT)
+    except known() as error:
+        _end(str(error))
+    except ExceptionGroup as group:  # of tasks that ran together
+        _end(text_of(group))
+
+
+def _end(text: str) -> NoReturn:
+    print(f"error: {text}", file=sys.stderr)
+    sys.exit(CANNOT)
