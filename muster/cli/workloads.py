@@ -33,6 +33,8 @@ ID: Final = re.compile(r"w[a-z2-7]{26}")
 LIVE: Final = "received,queued,held,placed,bound,running,evicting,cancelling"
 WATCH_SECONDS: Final = 2.0
 LIMIT: Final = 1000
+NAMED: Final = 20
+"""So many of one name are looked at: they are listed when it is not clear which is meant."""
 LONG: Final = frozenset({"spec", "placement"})
 PODS_SHOWN: Final = 8
 
@@ -48,20 +50,18 @@ async def resolve(client: AsyncClient, text: str) -> str:
 
     Raises:
         NotFound: no workload has this name.
-        UsageError: it is empty, or several have it of whom not one lives; the text lists them.
+        UsageError: it is empty, or several have it, of whom none or several live; the text lists
+            them.
     """
-    from muster.client import ENDED
-
     if not text:
         raise UsageError("WORKLOAD must be a name or an id (given: '')")
     if ID.fullmatch(text):
         return text
-    found = [one async for one in client.workloads(name=text, limit=20)]
+    found = [one async for one in client.workloads(name=text, state=LIVE, limit=NAMED)]
+    if not found:
+        found = [one async for one in client.workloads(name=text, limit=NAMED)]
     if not found:
         raise NotFound(f"No workload is named {text!r}.")
-    alive = [one for one in found if one["state"] not in ENDED]
-    if len(alive) == 1:
-        return str(alive[0]["id"])
     if len(found) > 1:
         ids = "\n".join(f"  {one['id']}  {one['state']}" for one in found)
         raise UsageError(f"several workloads are named {text!r}; give an id:\n{ids}")

@@ -2,6 +2,7 @@
 
 import json
 
+from muster.client import ENDED
 from tests.unit.cli.builders import ID, OTHER, workload
 
 
@@ -30,11 +31,17 @@ def test_status_shows_times_and_devices_for_people(muster, gateway):
     assert "long" not in out
 
 
-def test_a_name_that_several_have_lists_their_ids(muster, gateway):
-    for state in ("queued", "failed"):
-        items = [workload(state), workload(state, OTHER)]
-        gateway.on("GET /v1/workloads", {"items": items, "next_cursor": ""})
+NOBODY = {"items": [], "next_cursor": ""}
 
+
+def test_a_name_that_several_have_lists_their_ids(muster, gateway):
+    alive, ended = (
+        {"items": [workload(state), workload(state, OTHER)], "next_cursor": ""}
+        for state in ("queued", "failed")
+    )
+    gateway.on("GET /v1/workloads", alive, NOBODY, ended)
+
+    for _ in ("alive", "ended"):
         done = muster("why", "train")
 
         assert done.code == 2
@@ -42,12 +49,26 @@ def test_a_name_that_several_have_lists_their_ids(muster, gateway):
         assert OTHER in done.err
 
 
-def test_a_name_means_the_only_one_that_has_not_ended(muster, gateway):
-    items = [workload("rejected"), workload("queued", OTHER), workload("failed")]
-    gateway.on("GET /v1/workloads", {"items": items, "next_cursor": ""})
+def test_a_name_means_the_only_one_that_has_not_ended_however_many_have(muster, gateway):
+    alive = {"items": [workload("queued", OTHER)], "next_cursor": ""}
+    ended = [workload("failed", "w" + letter * 26) for letter in "abcdefghijklmnopqrst"]
+    gateway.on("GET /v1/workloads", alive, {"items": ended, "next_cursor": "x"})
     gateway.on(f"GET /v1/workloads/{OTHER}/why", {"state": "queued"})
 
     assert muster("why", "train", "-o", "json").code == 0
+    asked = gateway.seen[0].query["state"].split(",")
+    assert not ENDED.intersection(asked)
+    assert {"received", "queued", "running", "cancelling"} <= set(asked)
+
+
+def test_a_name_of_one_that_has_ended_means_that_one(muster, gateway):
+    gateway.on("GET /v1/workloads", NOBODY, {"items": [workload("failed")], "next_cursor": ""})
+    gateway.on(f"GET /v1/workloads/{ID}/why", {"state": "failed"})
+
+    assert muster("why", "train", "-o", "json").code == 0
+
+
+def test_an_empty_name_names_nothing(muster):
     assert muster("why", "").code == 2
 
 
