@@ -37,7 +37,8 @@ def list_letters(
         print(json.dumps({"items": [_summary(one) for one in letters]}, indent=2))
         return
     for one in letters:
-        print(f"{_time(one)}  {one.place}  {one.type or '-'}  {one.consumer}: {one.error}")
+        text = f"{_time(one)}  {one.place}  {one.type or '-'}  {one.consumer}: {one.error}"
+        print(_printable(text))
     if not letters:
         print("No dead letters.")
 
@@ -83,7 +84,7 @@ def replay(  # noqa: PLR0917  # typer's form
     chosen = letters if everything else pick(letters, place or [])
     asyncio.run(send_back(found.kafka, found.prefix, chosen))
     for one in chosen:
-        print(f"{one.place} -> {one.source_topic}[{one.source_partition}]")
+        print(_printable(f"{one.place} -> {one.source_topic}[{one.source_partition}]"))
     print(f"{len(chosen)} sent back.")
 
 
@@ -103,3 +104,8 @@ def _summary(letter: Letter) -> dict[str, Any]:
 
 def _time(letter: Letter) -> str:
     return datetime.fromtimestamp(letter.at_ms / 1000, UTC).isoformat(timespec="seconds")
+
+
+def _printable(text: str) -> str:
+    """A team writes headers as it likes: none may move the cursor of who reads them."""
+    return "".join(one if one.isprintable() else f"\\u{ord(one):04x}" for one in text)
