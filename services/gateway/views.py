@@ -7,10 +7,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from shared.events.strict import NAME_LENGTH_MAX, TEXT_LENGTH_MAX
+from shared.events.strict import NAME_LENGTH_MAX, PRINTABLE, TEXT_LENGTH_MAX
 
-Name = Annotated[str, Meta(max_length=NAME_LENGTH_MAX)]
-Text = Annotated[str, Meta(max_length=TEXT_LENGTH_MAX)]
+Name = Annotated[str, Meta(max_length=NAME_LENGTH_MAX, pattern=PRINTABLE)]
+Text = Annotated[str, Meta(max_length=TEXT_LENGTH_MAX, pattern=PRINTABLE)]
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -24,6 +24,9 @@ INTEGER_MAX: Final = 2**53
 TEXT_LENGTH_MAX: Final = 1024
 NAME_LENGTH_MAX: Final = 253
 ITEMS_MAX: Final = 1000
+PRINTABLE: Final = r"^[^\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]*$(?!\n)"
+"""Without control characters, line breaks and marks of direction: others read it on terminals.
+`$` alone would take a line break at the end."""
 
 Amount = Annotated[int, Meta(ge=0, le=UNLIMITED)]
 _Wait = Annotated[int, Meta(ge=0, le=POLICY_SECONDS_MAX)]

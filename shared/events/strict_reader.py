@@ -20,6 +20,7 @@ import msgspec
 from msgspec import inspect
 
 from shared.core.decision import FieldError
+from shared.events.strict import PRINTABLE
 
 BODY_BYTES_MAX: Final = 64 << 10
 """Of one submission."""
@@ -38,6 +39,7 @@ escaped quotes took 24 s."""
 _LEVELS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _NO_BRACKETS: Final = bytes(sign for sign in range(256) if sign not in _LEVELS)
 _UNKNOWN: Final = "Object contains unknown field"
+_NOT_PRINTABLE: Final = f"Expected `str` matching regex {PRINTABLE!r}"
 
 
 class BadInput(Exception):  # noqa: N818  # says what came in
@@ -149,6 +151,8 @@ def _errors(text: str, tree: Any, type_: Any) -> Sequence[FieldError]:  # noqa: 
     missing = re.match(r"Object missing required field `(.*)`", rule)
     if missing:
         return [FieldError(field=_join(_plain(path), missing[1]), value="", rule="is required")]
+    if rule == _NOT_PRINTABLE:
+        rule = "must be printable characters"
     if rule.startswith("Invalid enum value"):
         rule = f"must be one of {', '.join(_choices(inspect.type_info(type_), path))}"
     return [FieldError(field=_plain(path), value=_value_at(tree, path), rule=rule)]

@@ -7,6 +7,8 @@ import msgspec
 import pytest
 
 from services.gateway.bodies import BODY_BYTES_MAX, decode
+from services.gateway.command_views import EvictRequest, NodeRequest, Selection
+from services.gateway.key_views import KeyRequest
 from services.gateway.problems import Problem
 from services.gateway.submission_views import BatchRequest, SpecRequest
 from tests.support.untrusted import least_cpu_seconds
@@ -204,3 +206,42 @@ def test_a_printable_key_of_a_batch_is_taken(key):
 
 def test_the_limit_of_a_body_is_64_kib():
     assert BODY_BYTES_MAX == 65_536
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\x1b[2Jevil",
+        "two\nlines",
+        "at the end\n",
+        "bell\x07",
+        "\x7f",
+        "\x9b8m",
+        "\u2028",
+        "\u202elive",
+    ],
+)
+@pytest.mark.parametrize(
+    ("request_type", "field", "others"),
+    [
+        (KeyRequest, "label", {"role": "member"}),
+        (EvictRequest, "reason", {}),
+        (NodeRequest, "reason", {}),
+        (Selection, "reason", {}),
+        (Selection, "queue", {}),
+    ],
+)
+def test_what_others_read_on_a_terminal_has_no_control_characters(
+    request_type, field, others, text
+):
+    body = json.dumps({**others, field: text}).encode()
+
+    found = refused(body, msgspec.json.Decoder(request_type))
+
+    assert found == [(field, json.dumps(text), "must be printable characters")]
+
+
+def test_words_of_any_language_are_printable():
+    body = json.dumps({"reason": "Lüfter getauscht — ファン 🛠 €"}).encode()
+
+    assert decode(body, msgspec.json.Decoder(NodeRequest)).reason.endswith("🛠 €")
