@@ -161,13 +161,19 @@ class AsyncClient(Transport):
         self, workload_id: str | None = None, *, after: str = "0", team: str = ""
     ) -> list[Json]:
         """Recorded events behind `after`, the oldest first; all that one may see, or a team's."""
-        items: list[Json] = []
+        pages = self.event_pages(workload_id, after=after, team=team)
+        return [event async for page in pages for event in page]
+
+    async def event_pages(
+        self, workload_id: str | None = None, *, after: str = "0", team: str = ""
+    ) -> AsyncIterator[list[Json]]:
+        """The same page by page, as they are read."""
         query = {"after": after, "limit": str(PAGE_ITEMS), **_of_team(team)}
         while True:
             page = await self._json("GET", _events_path(workload_id), query=query)
-            items += page["items"]
+            yield page["items"]
             if len(page["items"]) < PAGE_ITEMS:
-                return items
+                return
             query["after"] = str(page["next_after"])
 
     async def watch(

@@ -26,6 +26,8 @@ from muster.cli.session import call, now_ms
 from muster.errors import NotFound
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from muster.client import AsyncClient
 
 Json = dict[str, Any]
@@ -227,21 +229,28 @@ def events(
             async for event in client.watch(identifier, after=start, team=team):
                 _show_event(event, output)
             return
-        found = await client.events(identifier, after=after, team=team)
-        if identifier:  # told by several services: what one says may be read before another's
-            found.sort(key=lambda event: event.get("at_ms", 0))
-        if output is Format.YAML:
-            show_value({"items": found}, output)
-            return
-        for event in found:
-            _show_event(event, output)
-        if not found:
-            note("Nothing has happened yet.")
+        pages = client.event_pages(identifier, after=after, team=team)
+        await _show_pages(pages, output, of_one=bool(identifier))
 
     try:
         call(tell)
     except (KeyboardInterrupt, asyncio.CancelledError):
         note("")
+
+
+async def _show_pages(pages: AsyncIterator[list[Json]], output: Format, *, of_one: bool) -> None:
+    """Each page as soon as it is read; YAML is one document of all."""
+    found: list[Json] = []
+    async for page in pages:
+        if of_one:  # told by several services: what one says may be read before another's
+            page.sort(key=lambda event: event.get("at_ms", 0))
+        found += page
+        for event in page if output is not Format.YAML else ():
+            _show_event(event, output)
+    if output is Format.YAML:
+        show_value({"items": found}, output)
+    elif not found:
+        note("Nothing has happened yet.")
 
 
 def _show_event(event: Json, output: Format) -> None:

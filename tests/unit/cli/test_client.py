@@ -124,6 +124,7 @@ async def test_a_broken_stream_goes_on_behind_the_last_event(gateway, client):
 
 async def test_what_a_stream_passed_over_is_asked_for_again(gateway, client):
     passed_over = stream((5, {"n": 5}))
+    assert passed_over.text is not None
     passed_over.text += 'event: resync\ndata: {"after":5}\n\nid: 6000\ndata: {"n": 6000}\n\n'
     gateway.on("GET /v1/events", passed_over, stream((6, {"n": 6}), (6000, {"n": 6000})))
 
@@ -145,8 +146,8 @@ async def test_a_stream_that_breaks_before_its_first_event_goes_on_where_it_bega
     assert [one.headers.get("Last-Event-ID") for one in gateway.seen] == [None, "41", "41"]
 
 
-async def numbers_until(client: AsyncClient, last: int) -> list[int]:
-    numbers = []
+async def numbers_until(client: AsyncClient, last: int) -> list[int | None]:
+    numbers: list[int | None] = []
     async for event in client.watch():
         numbers.append(event.get("n"))
         if event.get("n") == last:

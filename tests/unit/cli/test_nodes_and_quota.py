@@ -3,9 +3,10 @@
 import json
 
 import pytest
+import yaml
 
 from tests.unit.cli.builders import ID
-from tests.unit.cli.gateway import Answer
+from tests.unit.cli.gateway import Answer, problem
 
 
 def test_events_are_one_line_each_and_json_lines_for_programs(muster, gateway):
@@ -27,6 +28,26 @@ def test_events_of_one_workload_stand_in_the_order_in_which_they_happened(muster
     lines = muster("events", ID).out.splitlines()
 
     assert [line.split()[-1] for line in lines] == ["queued", "placed", "bound"]
+
+
+def test_events_are_shown_page_by_page(muster, gateway, monkeypatch):
+    monkeypatch.setattr("muster.client.PAGE_ITEMS", 1)
+    first, second = ({"id": n, "type": f"t{n}", "state": "queued"} for n in (1, 2))
+    pages = [{"items": [one], "next_after": one["id"]} for one in (first, second)]
+    gateway.on("GET /v1/events", *pages, problem(401, "revoked"))
+
+    done = muster("events", "-o", "name")
+
+    assert done.out.split() == ["t1", "t2"]
+    assert done.code == 4
+
+
+def test_events_in_yaml_are_one_document_of_all_pages(muster, gateway, monkeypatch):
+    monkeypatch.setattr("muster.client.PAGE_ITEMS", 1)
+    pages = [{"items": [{"id": n}], "next_after": n} for n in (1, 2)]
+    gateway.on("GET /v1/events", *pages, {"items": [], "next_after": 2})
+
+    assert yaml.safe_load(muster("events", "-o", "yaml").out) == {"items": [{"id": 1}, {"id": 2}]}
 
 
 def test_nodes_show_what_is_used(muster, gateway):
