@@ -169,7 +169,7 @@ def queue(  # noqa: PLR0917  # typer's form
     kind: Annotated[str, typer.Option("--kind", help="Only this kind.")] = "",
     label: Annotated[str, typer.Option("--label", "-l", help="Only this label: key=value.")] = "",
     everything: Annotated[bool, typer.Option("--all", "-a", help="Ended ones too.")] = False,  # noqa: FBT002  # typer's form
-    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = LIMIT,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many, the newest.")] = LIMIT,
     watch: WatchOption = False,  # noqa: FBT002  # typer's form
     output: OutputOption = Format.TABLE,
 ) -> None:
@@ -184,12 +184,16 @@ def queue(  # noqa: PLR0917  # typer's form
 
     async def get(client: AsyncClient) -> list[Json]:
         found = client.workloads(
-            team=team, queue=queue_name, state=states, kind=kind, label=label, limit=limit
+            team=team, queue=queue_name, state=states, kind=kind, label=label, limit=limit + 1
         )
         return [one async for one in found]
 
     def show_once() -> None:
-        show_items(call(get), output, _columns(), name="id", empty="Nothing runs or waits.")
+        found = call(get)
+        shown = found[:limit]
+        show_items(shown, output, _columns(), name="id", empty="Nothing runs or waits.")
+        if len(found) > limit:
+            note(f"Only the newest {limit} are shown; --limit N shows more.")
 
     show_once()
     with contextlib.suppress(KeyboardInterrupt):

@@ -32,6 +32,19 @@ def test_queue_follows_the_pages_to_the_end(muster, gateway):
     assert [one.query.get("cursor") for one in gateway.seen] == [None, "c2"]
 
 
+@pytest.mark.parametrize(
+    ("limit", "said"), [("1", "Only the newest 1 are shown; --limit N shows more.\n"), ("2", "")]
+)
+def test_queue_says_where_its_limit_cut(muster, gateway, limit, said):
+    items = [workload(), workload(identifier=OTHER)]
+    gateway.on("GET /v1/workloads", {"items": items, "next_cursor": ""})
+
+    done = muster("queue", "-o", "name", "--limit", limit)
+
+    assert done.out.split() == [ID, OTHER][: int(limit)]
+    assert done.err == said
+
+
 @pytest.mark.parametrize("form", ["json", "yaml"])
 def test_json_and_yaml_give_the_same_items(muster, gateway, form: str):
     gateway.on("GET /v1/workloads", {"items": [workload()], "next_cursor": ""})
