@@ -51,9 +51,9 @@ class Client:
             self._client.submit(spec, idempotency_key=idempotency_key, dry_run=dry_run, team=team)
         )
 
-    def submit_batch(self, submissions: Sequence[Json]) -> list[Json]:
-        """Submit up to 1,000 workloads in one request."""
-        return self._runner.run(self._client.submit_batch(submissions))
+    def submit_batch(self, submissions: Sequence[Json], *, team: str = "") -> list[Json]:
+        """Submit up to 1,000 workloads in one request; `team` as of `submit`."""
+        return self._runner.run(self._client.submit_batch(submissions, team=team))
 
     def get(self, workload_id: str) -> Json:
         """One workload as it is now."""

@@ -1,5 +1,6 @@
 """The client: what it tries again, what it raises, where it finds address and key."""
 
+import inspect
 import json
 from pathlib import Path
 
@@ -206,6 +207,22 @@ def test_the_plain_client_does_the_same_without_async(gateway):
         assert client.wait(ID, timeout_seconds=10)["state"] == "succeeded"
         assert [one["id"] for one in client.workloads(team="a")] == [1, 2]
         assert next(iter(client.workloads())) == {"id": 1}
+
+
+def test_the_plain_client_submits_a_batch_for_a_team(gateway):
+    gateway.on("POST /v1/workloads:batch", Answer({"items": [{"id": ID}]}, 202))
+
+    with Client(gateway.address, "mk_operator") as client:
+        assert client.submit_batch([{"spec": {"name": "x"}}], team="vision") == [{"id": ID}]
+
+    assert gateway.seen[0].query == {"team": "vision"}
+
+
+@pytest.mark.parametrize("name", [one for one in vars(Client) if not one.startswith("_")])
+def test_the_plain_client_takes_what_the_other_takes(name: str):
+    plain, other = (inspect.signature(getattr(one, name)) for one in (Client, AsyncClient))
+
+    assert list(other.parameters) == list(plain.parameters)
 
 
 def test_the_environment_wins_over_files_and_options_over_it(tmp_path: Path):
