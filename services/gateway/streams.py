@@ -157,14 +157,21 @@ class Stream:
         """Catch up to where the listener is fed from, then follow, until one side ends it."""
         await self._response.prepare(self._call.request)
         with contextlib.suppress(_Over, ClientConnectionResetError, ConnectionResetError):
-            await self._send(b": muster\nid: %d\n\n" % self._last_seq)
-            await self._catch_up(team, workload_id, fed_after)
-            while True:
-                await self._check()
-                await self._follow()
+            await self._tell(team, workload_id, fed_after)
         with contextlib.suppress(_Over, ClientConnectionResetError, ConnectionResetError):
             await self._in_time(self._response.write_eof())
         return self._response
+
+    async def _tell(self, team: str | None, workload_id: str | None, fed_after: int) -> None:
+        await self._send(b": muster\nid: %d\n\n" % self._last_seq)
+        try:
+            await self._catch_up(team, workload_id, fed_after)
+        except MusterError as error:  # it has begun: no problem document can be its answer
+            self._door.log.warning("stream ended", error=str(error))
+            raise _Over from error
+        while True:
+            await self._check()
+            await self._follow()
 
     async def _catch_up(self, team: str | None, workload_id: str | None, fed_after: int) -> None:
         while self._last_seq < fed_after:

@@ -19,6 +19,7 @@ from services.gateway.door import Call
 from services.gateway.hub import QUEUE_EVENTS_MAX, Hub, Listener
 from services.gateway.problems import Problem
 from shared.adapters.memory import ManualClock
+from shared.ports.errors import Transient
 
 VIEWER = Subject(name="k1", team="red", role=Role.VIEWER)
 
@@ -36,12 +37,15 @@ class Reader:
     def __init__(self, newest: int) -> None:
         self.rows = [row(seq) for seq in range(1, newest + 1)]
         self.before_answer: Callable[[], Any] | None = None
+        self.is_away = False
 
     def append(self, count: int) -> None:
         newest = len(self.rows)
         self.rows += [row(seq) for seq in range(newest + 1, newest + count + 1)]
 
     async def fetch(self, sql: str, *arguments: Any) -> list[dict[str, Any]]:
+        if self.is_away:
+            raise Transient("the database is away")
         if "max(seq)" not in sql:
             return self.rows[arguments[0] : arguments[0] + arguments[1]]
         newest, told = len(self.rows), self.before_answer
@@ -94,6 +98,7 @@ class World:
             streams=Counter(),
             settings=SimpleNamespace(streams_max=9, team_streams_max=5),
             closing=False,
+            log=structlog.get_logger(),
         )
         self.responses: list[Response] = []
         self.on_write: Callable[[], Any] = self.time_passes
@@ -105,6 +110,9 @@ class World:
     async def revoke(self) -> None:
         self.revoked = True
         await self.time_passes()
+
+    async def lose_database(self) -> None:
+        self.reader.is_away = True
 
     async def take_nothing_more(self) -> None:
         await asyncio.Event().wait()
@@ -202,6 +210,16 @@ async def test_a_revoked_key_is_cut_while_it_catches_up(world):
     (response,) = world.responses
     assert len(response.events) < streams.CATCH_UP_ROWS
     assert response.ended
+
+
+async def test_a_stream_that_cannot_be_read_on_ends_in_good_order(world):
+    world.reader.append(streams.CATCH_UP_ROWS * 3)
+    world.on_write = world.lose_database
+
+    async with world.stream("1") as task:
+        await asyncio.wait_for(task, 5)
+
+    assert world.responses[0].ended
 
 
 async def test_a_reader_who_takes_nothing_is_cut(world, monkeypatch):
