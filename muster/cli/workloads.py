@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import re
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from muster.cli.failures import UsageError
+from muster.cli.outage import AWAY, Outage
 from muster.cli.output import (
     Column,
     Format,
@@ -188,19 +190,31 @@ def queue(  # noqa: PLR0917  # typer's form
         )
         return [one async for one in found]
 
-    def show_once() -> None:
-        found = call(get)
+    def show(found: list[Json]) -> None:
         shown = found[:limit]
         show_items(shown, output, _columns(), name="id", empty="Nothing runs or waits.")
         if len(found) > limit:
             note(f"Only the newest {limit} are shown; --limit N shows more.")
 
-    show_once()
-    with contextlib.suppress(KeyboardInterrupt):
-        while watch:
-            time.sleep(WATCH_SECONDS)
-            _clear()
-            show_once()
+    show(call(get))
+    if watch:
+        with contextlib.suppress(KeyboardInterrupt):
+            _draw_again(lambda: call(get), show)
+
+
+def _draw_again(get: Callable[[], list[Json]], show: Callable[[list[Json]], None]) -> None:
+    """Until interrupted; while Muster is away the last picture stays, and it is told once."""
+    outage = Outage()
+    while True:
+        time.sleep(WATCH_SECONDS)
+        try:
+            found = get()
+        except AWAY as error:
+            outage.begin(error)
+            continue
+        outage.end()
+        _clear()
+        show(found)
 
 
 def _clear() -> None:
@@ -230,8 +244,7 @@ def events(
         identifier = await resolve(client, workload) if workload else None
         if watch:
             start = after if after != "0" else ""
-            async for event in client.watch(identifier, after=start, team=team):
-                _show_event(event, output)
+            await _live(client, identifier, after=start, team=team, output=output)
             return
         pages = client.event_pages(identifier, after=after, team=team)
         await _show_pages(pages, output, of_one=bool(identifier))
@@ -255,6 +268,24 @@ async def _show_pages(pages: AsyncIterator[list[Json]], output: Format, *, of_on
         show_value({"items": found}, output)
     elif not found:
         note("Nothing has happened yet.")
+
+
+async def _live(
+    client: AsyncClient, identifier: str | None, *, after: str, team: str, output: Format
+) -> None:
+    """Without end; once an event came, an outage is told once and waited for."""
+    outage, heard = Outage(), False
+    while True:
+        try:
+            async for event in client.watch(identifier, after=after, team=team):
+                outage.end()
+                after, heard = str(event.get("id", after)), True
+                _show_event(event, output)
+        except AWAY as error:
+            if not heard:
+                raise
+            outage.begin(error)
+        await asyncio.sleep(WATCH_SECONDS)
 
 
 def _show_event(event: Json, output: Format) -> None:

@@ -4,6 +4,7 @@ import pytest
 import yaml
 
 from tests.unit.cli.builders import ID, OTHER, workload
+from tests.unit.cli.gateway import problem, stream
 
 
 def test_queue_shows_live_workloads_as_a_table_with_numbers_for_people(muster, gateway):
@@ -102,3 +103,42 @@ def test_queue_watch_draws_again_until_interrupted(muster, gateway, monkeypatch)
 
     assert done.code == 0
     assert done.out.index("queued") < done.out.index("running")
+
+
+def test_queue_watch_goes_on_through_an_outage_and_tells_it_once(muster, gateway, monkeypatch):
+    pages = [{"items": [workload(state)], "next_cursor": ""} for state in ("queued", "running")]
+    gateway.on("GET /v1/workloads", pages[0], *[problem(503, "away")] * 8, pages[1])
+    pauses = iter([None] * 3)
+
+    def pause(_seconds: float) -> None:
+        if next(pauses, "over") == "over":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("muster.cli.workloads.time.sleep", pause)
+
+    done = muster("queue", "-w")
+
+    assert done.code == 0
+    assert done.out.index("queued") < done.out.index("running")
+    assert 1 == done.err.count("Waiting goes on")
+    assert 1 == done.err.count("Muster answers again.")
+
+
+def test_events_watch_goes_on_behind_the_last_event_after_an_outage(muster, gateway, monkeypatch):
+    monkeypatch.setattr("muster.cli.workloads.WATCH_SECONDS", 0.01)
+    first, last = ({"id": one, "workload_id": ID, "state": f"state-{one}"} for one in (7, 8))
+    away = [problem(503, "away")] * 5
+    gateway.on("GET /v1/events", stream((7, first)), *away, stream((8, last)), problem(401, "end"))
+
+    done = muster("events", "-w")
+
+    assert 4 == done.code
+    assert ["state-7", "state-8"] == [line.split()[-1] for line in done.out.splitlines()]
+    assert 1 == done.err.count("Muster answers again.")
+    assert "7" == gateway.seen[6].headers["Last-Event-ID"]
+
+
+def test_events_watch_of_a_gateway_that_never_answered_exits_with_six(muster, gateway):
+    gateway.on("GET /v1/events", problem(503, "away"))
+
+    assert 6 == muster("events", "-w").code
