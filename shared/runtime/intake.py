@@ -67,16 +67,23 @@ async def sort_out(
                 batch.skipped.append((message.topic, message.partition, message.offset))
             else:
                 decoded.append(_malformed(message, error))
-    doubtful = [one.event.id for one in decoded if recent.uncertain(one.event.id)]
-    known = await seen(doubtful) if doubtful else set()
+    known = await handled_before(decoded, recent, seen)
     for one in decoded:
-        if one.event.id in known or one.event.id in recent:
+        if one.event.id in known:
             batch.skipped.append((one.topic, one.partition, one.offset))
             batch.duplicates += 1
         else:
             known.add(one.event.id)
             batch.fresh.append(one)
     return batch
+
+
+async def handled_before(messages: Sequence[Received], recent: RecentIds, seen: Seen) -> set[str]:
+    """Ids of those that were handled; the inbox is asked for what memory may have forgotten."""
+    ids = [one.event.id for one in messages]
+    doubtful = [one for one in ids if recent.uncertain(one)]
+    known = await seen(doubtful) if doubtful else set()
+    return known.union(one for one in ids if one in recent)
 
 
 def payloads_of(raw: Sequence[RawMessage], passed_over: Collection[bytes]) -> Batch:

@@ -13,7 +13,7 @@ from shared.ports.publisher import RawMessage, Subscription
 from shared.runtime.catching_up import CatchingUp
 from shared.runtime.dedupe import RecentIds
 from shared.runtime.handler import Handler, Patient, Selective, Versioned
-from shared.runtime.intake import Batch, Seen, payloads_of, sort_out
+from shared.runtime.intake import Batch, Seen, handled_before, payloads_of, sort_out
 
 POLL_SECONDS: Final = 0.2
 OFFSETS_SECONDS: Final = 1.0
@@ -110,11 +110,8 @@ class Polling:
 
     async def _due(self, recent: RecentIds) -> list[Received]:
         """Deadlines that have passed; a handler may ask again for one that was handled."""
-        due = [
-            one for one in self._handler.due(self._clock.now_ms()) if one.event.id not in recent
-        ]
-        doubtful = [one.event.id for one in due if recent.uncertain(one.event.id)]
-        known = await self._seen(doubtful) if doubtful else set()
+        due = self._handler.due(self._clock.now_ms())
+        known = await handled_before(due, recent, self._seen)
         return [one for one in due if one.event.id not in known]
 
     def worth_a_unit(self, batch: Batch) -> bool:
