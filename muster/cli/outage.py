@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, Final
 
 from muster.cli.output import note
 from muster.errors import MusterError, ServerError, Unreachable
+
+if TYPE_CHECKING:
+    from muster.client import AsyncClient
+
+Json = dict[str, Any]
 
 AWAY: Final = (Unreachable, ServerError)
 """What passes by waiting: nobody answers, or something between here and Muster fails (5xx)."""
@@ -28,3 +35,26 @@ class Outage:
         if self._away:
             note("Muster answers again.")
         self._away = False
+
+
+async def events_through(
+    outage: Outage,
+    client: AsyncClient,
+    workload_id: str | None,
+    *,
+    after: str,
+    heard: bool,
+    pause_seconds: float,
+    team: str = "",
+) -> AsyncIterator[Json]:
+    """Events as they come, without end; an outage is waited for once an event came, or `heard`."""
+    while True:
+        try:
+            async for event in client.watch(workload_id, after=after, team=team):
+                after, heard = str(event.get("id", after)), True
+                yield event
+        except AWAY as error:
+            if not heard:
+                raise
+            outage.begin(error)
+        await asyncio.sleep(pause_seconds)

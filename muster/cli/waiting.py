@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from muster.cli.outage import AWAY, Outage
+from muster.cli.outage import AWAY, Outage, events_through
 from muster.cli.output import note
 from muster.client import ENDED, POLL_SECONDS_MAX, POLL_SECONDS_MIN
 
@@ -72,15 +72,16 @@ class Waiter:
     async def _tell_events(self, identifier: str) -> None:
         from muster.cli.workloads import event_line
 
-        after = "0"
-        while True:
-            try:
-                async for event in self._client.watch(identifier, after=after):
-                    after = str(event.get("id", after))
-                    note(event_line(event))
-            except AWAY as error:
-                self._outage.begin(error)
-            await asyncio.sleep(POLL_SECONDS_MAX)
+        events = events_through(
+            self._outage,
+            self._client,
+            identifier,
+            after="0",
+            heard=True,  # it was accepted
+            pause_seconds=POLL_SECONDS_MAX,
+        )
+        async for event in events:
+            note(event_line(event))
 
     async def _tell(self) -> None:
         """The states, when they have changed, and now and then that they have not."""

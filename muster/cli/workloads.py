@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from muster.cli.failures import UsageError
-from muster.cli.outage import AWAY, Outage
+from muster.cli.outage import AWAY, Outage, events_through
 from muster.cli.output import (
     Column,
     Format,
@@ -274,18 +274,19 @@ async def _live(
     client: AsyncClient, identifier: str | None, *, after: str, team: str, output: Format
 ) -> None:
     """Without end; once an event came, an outage is told once and waited for."""
-    outage, heard = Outage(), False
-    while True:
-        try:
-            async for event in client.watch(identifier, after=after, team=team):
-                outage.end()
-                after, heard = str(event.get("id", after)), True
-                _show_event(event, output)
-        except AWAY as error:
-            if not heard:
-                raise
-            outage.begin(error)
-        await asyncio.sleep(WATCH_SECONDS)
+    outage = Outage()
+    events = events_through(
+        outage,
+        client,
+        identifier,
+        after=after,
+        heard=False,
+        pause_seconds=WATCH_SECONDS,
+        team=team,
+    )
+    async for event in events:
+        outage.end()
+        _show_event(event, output)
 
 
 def _show_event(event: Json, output: Format) -> None:

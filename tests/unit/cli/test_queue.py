@@ -88,16 +88,21 @@ def test_no_colour_reaches_a_pipe(muster, gateway):
     assert "\x1b" not in muster("queue").out
 
 
-def test_queue_watch_draws_again_until_interrupted(muster, gateway, monkeypatch):
-    pages = [{"items": [workload(state)], "next_cursor": ""} for state in ("queued", "running")]
-    gateway.on("GET /v1/workloads", *pages)
-    pauses = iter([None])
+def interrupted_after(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many pauses between two pictures are slept through, and in the next is Ctrl-C."""
+    pauses = iter([None] * count)
 
     def pause(_seconds: float) -> None:
         if next(pauses, "over") == "over":
             raise KeyboardInterrupt
 
     monkeypatch.setattr("muster.cli.workloads.time.sleep", pause)
+
+
+def test_queue_watch_draws_again_until_interrupted(muster, gateway, monkeypatch):
+    pages = [{"items": [workload(state)], "next_cursor": ""} for state in ("queued", "running")]
+    gateway.on("GET /v1/workloads", *pages)
+    interrupted_after(1, monkeypatch)
 
     done = muster("queue", "-w")
 
@@ -108,13 +113,7 @@ def test_queue_watch_draws_again_until_interrupted(muster, gateway, monkeypatch)
 def test_queue_watch_goes_on_through_an_outage_and_tells_it_once(muster, gateway, monkeypatch):
     pages = [{"items": [workload(state)], "next_cursor": ""} for state in ("queued", "running")]
     gateway.on("GET /v1/workloads", pages[0], *[problem(503, "away")] * 8, pages[1])
-    pauses = iter([None] * 3)
-
-    def pause(_seconds: float) -> None:
-        if next(pauses, "over") == "over":
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr("muster.cli.workloads.time.sleep", pause)
+    interrupted_after(3, monkeypatch)
 
     done = muster("queue", "-w")
 
