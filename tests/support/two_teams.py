@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import AsyncIterator
+from typing import Any
 
 from shared.core.decision import Reason
 from shared.core.model import GpuRequest, Placement, PodSet
@@ -27,14 +28,18 @@ async def two_teams(kafka: str, database: Database, prefix: str) -> AsyncIterato
         await running.organise("red", "blue")
         await running.call("PUT", "/v1/cohorts/all", {})
         for team in ("red", "blue"):
-            nominal = {"gpu_milli": 8000, "cpu_milli": 64_000, "memory_mib": 65_536}
-            body: dict = {"team": team, "cohort": "all"}
-            body["flavors"] = [{"flavor": "h100", "nominal": nominal}]
             reply = await running.call(
-                "PUT", f"/v1/queues/{team}", body, headers={"If-Match": '"2"'}
+                "PUT", f"/v1/queues/{team}", queue_of(team), headers={"If-Match": '"2"'}
             )
             assert reply.status in {200, 412}, reply.body
         yield running
+
+
+def queue_of(team: str, **more: Any) -> dict[str, Any]:
+    """The document of its queue: eight H100 of cohort `all`, and what else is said."""
+    nominal = {"gpu_milli": 8000, "cpu_milli": 64_000, "memory_mib": 65_536}
+    flavors = [{"flavor": "h100", "nominal": nominal}]
+    return {"team": team, "cohort": "all", "flavors": flavors, **more}
 
 
 def queued(

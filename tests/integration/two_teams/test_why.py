@@ -1,41 +1,25 @@
-"""`why` on a real database: place, limits, who ends next, who took the room; and the past."""
+"""`why` on a real database of who waits: place, limits, who ends next, whose turn it is."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import AsyncIterator
 from functools import partial
-from typing import Any
 
 import pytest
 
 from services.gateway import neighbours
-from shared.core.lifecycle import State
-from shared.core.model import GpuRequest, GpuShare, Placement, PodPlacement, PodSet
-from shared.core.preemption.plan import Obstacle
-from shared.core.units import Resources
-from shared.events import idleness, plans, quotas, topics, workloads
-from tests.fixtures.servers import Database
+from shared.core.model import GpuRequest, PodSet
+from shared.events import quotas, topics
 from tests.support import facts as telling
-from tests.support.facts import Fact, common
-from tests.support.gateway import SPEC, Gateway, publish_facts, running_projection, until
+from tests.support.gateway import Gateway, publish_facts, running_projection, until
 from tests.support.two_teams import (
     HOUR,
     START,
     budget_told,
+    queue_of,
     queued,
     refused,
     running,
-    two_teams,
 )
-
-LATER = START + 24 * HOUR * 1000
-
-
-@pytest.fixture
-async def gateway(kafka: str, database: Database, topic_prefix: str) -> AsyncIterator[Gateway]:
-    async with two_teams(kafka, database, topic_prefix) as running_one:
-        yield running_one
 
 
 async def test_one_who_waits_is_told_his_place_his_limits_and_who_ends_next(gateway: Gateway):
@@ -193,9 +177,7 @@ async def test_who_wants_what_others_own_and_use_hears_so_and_not_of_nodes(gatew
 
 async def test_behind_the_head_of_a_strict_queue_it_is_told_who_that_is_now(gateway: Gateway):
     red = await gateway.key("red", "viewer")
-    nominal = {"gpu_milli": 8000, "cpu_milli": 64_000, "memory_mib": 65_536}
-    body = {"team": "red", "cohort": "all", "strict": True}
-    body["flavors"] = [{"flavor": "h100", "nominal": nominal}]
+    body = queue_of("red", strict=True)
     reply = await gateway.call("PUT", "/v1/queues/red", body, headers={"If-Match": '"3"'})
     assert reply.status == 200, reply.body
     facts = [queued("w1"), *running("w1", "red", START), queued("w2", after=1)]
@@ -274,219 +256,3 @@ async def test_who_must_borrow_is_told_for_whose_debt_others_of_his_priority_go_
     assert ("queued", None) == (owed["state"], owed["turn"])
     assert "queue blue owns enough for it (it uses 0 of its 8 h100 GPUs)" in owed["owed"]
     assert "" == higher["owed"]
-
-
-async def test_who_waits_for_what_nobody_may_be_evicted_from_hears_so_and_so_do_his_equals(
-    gateway: Gateway,
-):
-    blue = await gateway.key("blue", "viewer")
-    small = PodSet(gpu=GpuRequest(count=1), cpu_milli=4000, memory_mib=1024)
-    facts = [
-        queued("w1"),
-        queued("w2"),
-        *running("w1", "red", START),
-        *running("w2", "red", START),
-    ]
-    facts += [queued(name, "blue", after=at) for at, name in enumerate(("w3", "w4"))]
-    facts += [queued("w5", "blue", products=("H100",))]
-    facts += [telling.queued("w6", "blue", pods=small, at_ms=START)]
-
-    async def answer(workload: str, obstacle: str | None):
-        """Once it is so; the facts are of several topics."""
-        body = (await gateway.call("GET", f"/v1/workloads/{workload}/why", key=blue)).body
-        if not body.get("place") or (body["no_eviction"] or {}).get("obstacle") != obstacle:
-            return None
-        evicts = "are evicted for it" in body["owed"]
-        return body if obstacle or evicts or workload == "w5" else None
-
-    async def tell(source: str, *facts: Fact) -> None:
-        await publish_facts(gateway.settings, facts, source=source, at_ms=int(time.time() * 1000))
-
-    async with running_projection(gateway.settings):
-        await tell("a", *facts, not_evicted("w3", retry_at_ms=LATER))
-        first = await until(lambda: answer("w3", "VictimsNotEvictable"))
-        equal = await until(lambda: answer("w4", "VictimsNotEvictable"))
-        for other in ("w5", "w6"):
-            assert await until(partial(answer, other, None))
-        await tell("b", not_evicted("w3", obstacle=Obstacle.FITS))
-        assert await until(lambda: answer("w3", None))
-        late = not_evicted("w4", version=7, obstacle=Obstacle.POLICY)
-        await tell("c", late, not_evicted("w3"))
-        assert await until(lambda: answer("w4", "VictimsNotEvictable"))
-        held = workloads.WorkloadHeld(**common("w3", 2, State.HELD, "blue"))
-        await tell("d", (topics.WORKLOAD_FACTS, held))
-        assert await until(lambda: answer("w4", None))
-
-    assert (LATER, {"spared_gpu_milli": 8000}) == tuple(
-        first["no_eviction"][one] for one in ("retry_at_ms", "evidence")
-    )
-    assert "8 GPUs are not preemptible, which may change at" in first["owed"]
-    assert first["owed"].endswith("; wait until they end")
-    assert "VictimsNotEvictable" != first["reason"], "it is no other reason to wait"
-    assert "VictimsNotEvictable" in [one["reason"] for one in first["history"]]
-    assert first["no_eviction"] == equal["no_eviction"]
-
-
-def not_evicted(identifier: str, **changed: Any) -> Fact:
-    """Nobody may go for a workload of blue."""
-    fields: dict[str, Any] = {"workload_id": identifier, "team": "blue", "queue": "blue"}
-    fields |= {"version": 1, "obstacle": Obstacle.NOT_EVICTABLE, "flavor": "h100"}
-    fields |= {"message": "h100: 8 GPUs are not preemptible.", "next_step": "wait until they end"}
-    fields |= {"evidence": {"spared_gpu_milli": 8000}} | changed
-    return topics.PREEMPTION_FACTS, plans.PreemptionRefused(**fields)
-
-
-async def test_what_is_being_stopped_frees_next_unless_it_is_kept_for_another(gateway: Gateway):
-    operator = gateway.operator_key
-    now_ms = int(time.time() * 1000)
-    names = ("w1", "w2", "w3")
-    facts = [queued(name) for name in names]
-    facts += [one for name in names for one in running(name, "red", START)]
-    facts += [queued("w4", "blue"), queued("w5", "blue")]
-    taken = workloads.Preemption(
-        plan_id="p", rule="reclaim", workload_id="w4", team="blue", queue="blue"
-    )
-    stopping = [
-        workloads.WorkloadEvicted(**common("w1", 4, State.EVICTING), preemption=taken),
-        workloads.WorkloadCancelling(**common("w2", 4, State.CANCELLING)),
-    ]
-
-    async with running_projection(gateway.settings):
-        await publish_facts(gateway.settings, facts, source="a", at_ms=START)
-        both = [(topics.WORKLOAD_FACTS, one) for one in stopping]
-        await publish_facts(gateway.settings, both, source="b", at_ms=now_ms)
-
-        async def told(workload: str, *states: str):
-            path = f"/v1/workloads/{workload}/why"
-            frees = (await gateway.call("GET", path, key=operator)).body.get("frees_next") or []
-            return frees if [one["state"] for one in frees] == list(states) else None
-
-        mine = await until(lambda: told("w4", "evicting", "cancelling", "running"))
-        await until(lambda: told("w5", "cancelling", "running"))
-
-    assert now_ms + 30_000 < mine[0]["ends_at_ms"] < now_ms + 31_000
-    assert 8000 == mine[0]["charge"]["gpu_milli"]
-
-
-async def test_of_an_elastic_gang_it_is_told_how_much_of_it_runs(gateway: Gateway):
-    asked = PodSet(count=4, min_count=1, gpu=GpuRequest(count=8), cpu_milli=4000)
-    few, all_of_it = (_on_nodes(count) for count in (2, 4))
-    resized = workloads.WorkloadResized(
-        **common("w1", 4, State.RUNNING), placement=all_of_it, resized_at_ms=START, resizes=1
-    )
-
-    async def told(placed_pods: int) -> tuple[int, int, str] | None:
-        one = (await gateway.call("GET", "/v1/workloads/w1")).body
-        if one.get("state") != "running" or one["placed_pods"] != placed_pods:
-            return None
-        if one["pods"] is None:
-            return None  # what was asked for comes on another topic, in its own time
-        message = (await gateway.call("GET", "/v1/workloads/w1/why")).body["message"]
-        return one["pods"], one["placed_gpu_milli"], message
-
-    async with running_projection(gateway.settings):
-        started = telling.started("w1", placement=few, at_ms=START, submitted_at_ms=START)
-        first = [telling.queued("w1", pods=asked, at_ms=START), *started]
-        await publish_facts(gateway.settings, first, source="t1", at_ms=START)
-        smaller = await until(lambda: told(2))
-        whole = [(topics.WORKLOAD_FACTS, resized)]
-        await publish_facts(gateway.settings, whole, source="t2", at_ms=START)
-        larger = await until(lambda: told(4))
-
-    assert (4, 16_000, "2 of its 4 pods run, as it is elastic") == smaller
-    assert (4, 32_000, "its pods run") == larger
-
-
-async def test_that_its_key_came_again_with_another_body_hides_nothing(gateway: Gateway):
-    made = await gateway.call("POST", "/v1/workloads?team=red", SPEC)
-    received = made.body["id"]
-    idle = idleness.IdlenessNoticed(
-        workload_id="w1", team="red", queue="red", attempt=1, since_ms=START, until_ms=START,
-        utilization_percent=1, percent_below=5,
-    )  # fmt: skip
-
-    def conflict(identifier: str) -> Fact:
-        told = workloads.SubmissionConflicted(workload_id=identifier, team="red", message="used")
-        return topics.QUEUE_FACTS, told
-
-    async def told(workload: str, count: int, state: str):
-        body = (await gateway.call("GET", f"/v1/workloads/{workload}/why")).body
-        known = (state, count) == (body.get("state"), len(body.get("history", ())))
-        return body if known else None
-
-    async with running_projection(gateway.settings):
-        facts = [queued("w1"), *running("w1", "red", START), (topics.IDLENESS_FACTS, idle)]
-        await publish_facts(gateway.settings, facts, source="a", at_ms=START)
-        warned = await until(partial(told, "w1", 1, "running"))
-        again = [conflict("w1"), conflict(received)]
-        await publish_facts(gateway.settings, again, source="b", at_ms=START + 1000)
-        still = await until(partial(told, "w1", 2, "running"))
-        waits = await until(partial(told, received, 1, "received"))
-
-    assert ("idle", "idle") == (warned["reason"], still["reason"])
-    assert ("Received", "Conflicted") == (waits["reason"], waits["history"][0]["reason"])
-
-
-def _on_nodes(count: int) -> Placement:
-    """Pods of eight GPUs, each on a node of its own."""
-    shares = tuple(GpuShare(index=at, mask=255, milli=1000, memory_mib=0) for at in range(8))
-    return Placement(
-        flavor="h100",
-        pods=tuple(
-            PodPlacement(pod_set="main", rank=rank, node=f"n{rank}", shares=shares)
-            for rank in range(count)
-        ),
-        charge=Resources(gpu_milli=8000 * count, cpu_milli=4000 * count),
-    )
-
-
-async def test_who_was_preempted_is_told_for_whom_and_the_past_is_told_as_it_was(
-    gateway: Gateway,
-):
-    red = await gateway.key("red", "viewer")
-    preemption = workloads.Preemption(
-        plan_id="p", rule="reclaim", workload_id="w9", team="blue", queue="blue"
-    )
-    evicted = workloads.WorkloadEvicted(
-        **common("w1", 4, State.EVICTING),
-        reason="Reclaimed",
-        message="blue takes back what it lent",
-        preemption=preemption,
-        back_at_ms=77,
-    )
-    requeued = workloads.WorkloadRequeued(
-        **common("w1", 5, State.QUEUED), reason="Reclaimed", message="queues again"
-    )
-    facts = [queued("w1"), refused("w1"), *running("w1", "red", START + 100)]
-    back = [(topics.WORKLOAD_FACTS, evicted), (topics.WORKLOAD_FACTS, requeued)]
-
-    async with running_projection(gateway.settings):
-        await publish_facts(gateway.settings, facts, source="a", at_ms=START)
-        await publish_facts(gateway.settings, back, source="b", at_ms=START + 5_000)
-
-        path = "/v1/workloads/w1/why?at="
-
-        async def again():
-            reply = await gateway.call("GET", "/v1/workloads/w1/why", key=red)
-            return reply if reply.body.get("preempted_by") else None
-
-        async def refusal():  # it and that it was queued come on topics of their own
-            reply = await gateway.call("GET", f"{path}{START + 2}", key=red)
-            whole = ("queued", "WaitingForQuota") == (reply.body["state"], reply.body["reason"])
-            return reply if whole else None
-
-        now, then = (await until(again)).body, (await until(refusal)).body
-        between = (await gateway.call("GET", f"{path}{START + 500}", key=red)).body
-        before = await gateway.call("GET", f"{path}{START - 1}", key=red)
-
-    assert ("queued", "Reclaimed") == (now["state"], now["reason"])
-    assert ("blue", "reclaim", 77) == tuple(
-        now["preempted_by"][name] for name in ("team", "rule", "back_at_ms")
-    )
-    assert ("queued", "WaitingForQuota", None) == (then["state"], then["reason"], then["place"])
-    assert ("running", "Running", None) == (
-        between["state"],
-        between["reason"],
-        between["preempted_by"],
-    )
-    assert 400 == before.status

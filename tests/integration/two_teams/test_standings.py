@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
 
 import msgspec
-import pytest
 
 from shared.events import quotas, topics
-from tests.fixtures.servers import Database
 from tests.support.facts import Fact
 from tests.support.gateway import Gateway, publish_facts, running_projection, until
-from tests.support.two_teams import START, budget_told, queued, running, two_teams
-
-
-@pytest.fixture
-async def gateway(kafka: str, database: Database, topic_prefix: str) -> AsyncIterator[Gateway]:
-    async with two_teams(kafka, database, topic_prefix) as running_one:
-        yield running_one
+from tests.support.two_teams import START, budget_told, queued, running
 
 
 def told_of_quota() -> tuple[list[Fact], list[Fact]]:

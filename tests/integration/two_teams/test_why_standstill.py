@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from functools import partial
 
-import pytest
-
 from shared.events import topics
-from tests.fixtures.servers import Database
 from tests.support import facts as telling
 from tests.support.gateway import Gateway, publish_facts, running_projection, until
-from tests.support.two_teams import START, budget_told, queued, refused, running, two_teams
-
-
-@pytest.fixture
-async def gateway(kafka: str, database: Database, topic_prefix: str) -> AsyncIterator[Gateway]:
-    async with two_teams(kafka, database, topic_prefix) as running_one:
-        yield running_one
+from tests.support.two_teams import START, budget_told, queue_of, queued, refused, running
 
 
 async def test_who_waits_in_a_held_queue_hears_so_whatever_was_recorded_of_him(gateway: Gateway):
     red, blue = await gateway.key("red", "viewer"), await gateway.key("blue", "viewer")
-    nominal = {"gpu_milli": 8000, "cpu_milli": 64_000, "memory_mib": 65_536}
-    body = {"team": "red", "cohort": "all", "held": True}
-    body["flavors"] = [{"flavor": "h100", "nominal": nominal}]
+    body = queue_of("red", held=True)
     reply = await gateway.call("PUT", "/v1/queues/red", body, headers={"If-Match": '"3"'})
     assert reply.status == 200, reply.body
     spent = (topics.QUOTA_FACTS, budget_told("blue", 100))

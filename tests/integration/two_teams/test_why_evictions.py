@@ -1,0 +1,168 @@
+"""`why` on a real database: who may not be evicted, who is being stopped, who took the room."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Any
+
+from shared.core.lifecycle import State
+from shared.core.model import GpuRequest, PodSet
+from shared.core.preemption.plan import Obstacle
+from shared.events import plans, topics, workloads
+from tests.support import facts as telling
+from tests.support.facts import Fact, common
+from tests.support.gateway import Gateway, publish_facts, running_projection, until
+from tests.support.two_teams import (
+    HOUR,
+    START,
+    queued,
+    refused,
+    running,
+)
+
+LATER = START + 24 * HOUR * 1000
+
+
+async def test_who_waits_for_what_nobody_may_be_evicted_from_hears_so_and_so_do_his_equals(
+    gateway: Gateway,
+):
+    blue = await gateway.key("blue", "viewer")
+    small = PodSet(gpu=GpuRequest(count=1), cpu_milli=4000, memory_mib=1024)
+    facts = [
+        queued("w1"),
+        queued("w2"),
+        *running("w1", "red", START),
+        *running("w2", "red", START),
+    ]
+    facts += [queued(name, "blue", after=at) for at, name in enumerate(("w3", "w4"))]
+    facts += [queued("w5", "blue", products=("H100",))]
+    facts += [telling.queued("w6", "blue", pods=small, at_ms=START)]
+
+    async def answer(workload: str, obstacle: str | None):
+        """Once it is so; the facts are of several topics."""
+        body = (await gateway.call("GET", f"/v1/workloads/{workload}/why", key=blue)).body
+        if not body.get("place") or (body["no_eviction"] or {}).get("obstacle") != obstacle:
+            return None
+        evicts = "are evicted for it" in body["owed"]
+        return body if obstacle or evicts or workload == "w5" else None
+
+    async def tell(source: str, *facts: Fact) -> None:
+        await publish_facts(gateway.settings, facts, source=source, at_ms=int(time.time() * 1000))
+
+    async with running_projection(gateway.settings):
+        await tell("a", *facts, not_evicted("w3", retry_at_ms=LATER))
+        first = await until(lambda: answer("w3", "VictimsNotEvictable"))
+        equal = await until(lambda: answer("w4", "VictimsNotEvictable"))
+        for other in ("w5", "w6"):
+            assert await until(partial(answer, other, None))
+        await tell("b", not_evicted("w3", obstacle=Obstacle.FITS))
+        assert await until(lambda: answer("w3", None))
+        late = not_evicted("w4", version=7, obstacle=Obstacle.POLICY)
+        await tell("c", late, not_evicted("w3"))
+        assert await until(lambda: answer("w4", "VictimsNotEvictable"))
+        held = workloads.WorkloadHeld(**common("w3", 2, State.HELD, "blue"))
+        await tell("d", (topics.WORKLOAD_FACTS, held))
+        assert await until(lambda: answer("w4", None))
+
+    assert (LATER, {"spared_gpu_milli": 8000}) == tuple(
+        first["no_eviction"][one] for one in ("retry_at_ms", "evidence")
+    )
+    assert "8 GPUs are not preemptible, which may change at" in first["owed"]
+    assert first["owed"].endswith("; wait until they end")
+    assert "VictimsNotEvictable" != first["reason"], "it is no other reason to wait"
+    assert "VictimsNotEvictable" in [one["reason"] for one in first["history"]]
+    assert first["no_eviction"] == equal["no_eviction"]
+
+
+def not_evicted(identifier: str, **changed: Any) -> Fact:
+    """Nobody may go for a workload of blue."""
+    fields: dict[str, Any] = {"workload_id": identifier, "team": "blue", "queue": "blue"}
+    fields |= {"version": 1, "obstacle": Obstacle.NOT_EVICTABLE, "flavor": "h100"}
+    fields |= {"message": "h100: 8 GPUs are not preemptible.", "next_step": "wait until they end"}
+    fields |= {"evidence": {"spared_gpu_milli": 8000}} | changed
+    return topics.PREEMPTION_FACTS, plans.PreemptionRefused(**fields)
+
+
+async def test_what_is_being_stopped_frees_next_unless_it_is_kept_for_another(gateway: Gateway):
+    operator = gateway.operator_key
+    now_ms = int(time.time() * 1000)
+    names = ("w1", "w2", "w3")
+    facts = [queued(name) for name in names]
+    facts += [one for name in names for one in running(name, "red", START)]
+    facts += [queued("w4", "blue"), queued("w5", "blue")]
+    taken = workloads.Preemption(
+        plan_id="p", rule="reclaim", workload_id="w4", team="blue", queue="blue"
+    )
+    stopping = [
+        workloads.WorkloadEvicted(**common("w1", 4, State.EVICTING), preemption=taken),
+        workloads.WorkloadCancelling(**common("w2", 4, State.CANCELLING)),
+    ]
+
+    async with running_projection(gateway.settings):
+        await publish_facts(gateway.settings, facts, source="a", at_ms=START)
+        both = [(topics.WORKLOAD_FACTS, one) for one in stopping]
+        await publish_facts(gateway.settings, both, source="b", at_ms=now_ms)
+
+        async def told(workload: str, *states: str):
+            path = f"/v1/workloads/{workload}/why"
+            frees = (await gateway.call("GET", path, key=operator)).body.get("frees_next") or []
+            return frees if [one["state"] for one in frees] == list(states) else None
+
+        mine = await until(lambda: told("w4", "evicting", "cancelling", "running"))
+        await until(lambda: told("w5", "cancelling", "running"))
+
+    assert now_ms + 30_000 < mine[0]["ends_at_ms"] < now_ms + 31_000
+    assert 8000 == mine[0]["charge"]["gpu_milli"]
+
+
+async def test_who_was_preempted_is_told_for_whom_and_the_past_is_told_as_it_was(
+    gateway: Gateway,
+):
+    red = await gateway.key("red", "viewer")
+    preemption = workloads.Preemption(
+        plan_id="p", rule="reclaim", workload_id="w9", team="blue", queue="blue"
+    )
+    evicted = workloads.WorkloadEvicted(
+        **common("w1", 4, State.EVICTING),
+        reason="Reclaimed",
+        message="blue takes back what it lent",
+        preemption=preemption,
+        back_at_ms=77,
+    )
+    requeued = workloads.WorkloadRequeued(
+        **common("w1", 5, State.QUEUED), reason="Reclaimed", message="queues again"
+    )
+    facts = [queued("w1"), refused("w1"), *running("w1", "red", START + 100)]
+    back = [(topics.WORKLOAD_FACTS, evicted), (topics.WORKLOAD_FACTS, requeued)]
+
+    async with running_projection(gateway.settings):
+        await publish_facts(gateway.settings, facts, source="a", at_ms=START)
+        await publish_facts(gateway.settings, back, source="b", at_ms=START + 5_000)
+
+        path = "/v1/workloads/w1/why?at="
+
+        async def again():
+            reply = await gateway.call("GET", "/v1/workloads/w1/why", key=red)
+            return reply if reply.body.get("preempted_by") else None
+
+        async def refusal():  # it and that it was queued come on topics of their own
+            reply = await gateway.call("GET", f"{path}{START + 2}", key=red)
+            whole = ("queued", "WaitingForQuota") == (reply.body["state"], reply.body["reason"])
+            return reply if whole else None
+
+        now, then = (await until(again)).body, (await until(refusal)).body
+        between = (await gateway.call("GET", f"{path}{START + 500}", key=red)).body
+        before = await gateway.call("GET", f"{path}{START - 1}", key=red)
+
+    assert ("queued", "Reclaimed") == (now["state"], now["reason"])
+    assert ("blue", "reclaim", 77) == tuple(
+        now["preempted_by"][name] for name in ("team", "rule", "back_at_ms")
+    )
+    assert ("queued", "WaitingForQuota", None) == (then["state"], then["reason"], then["place"])
+    assert ("running", "Running", None) == (
+        between["state"],
+        between["reason"],
+        between["preempted_by"],
+    )
+    assert 400 == before.status
