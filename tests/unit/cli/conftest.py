@@ -1,22 +1,13 @@
 """Fixtures of the command line: a gateway of canned answers, and a call of `muster`."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from muster.cli.application import run
+from tests.support.commands import Done, ended
 from tests.unit.cli.gateway import FakeGateway
-
-
-@dataclass
-class Done:
-    """What a call of `muster` left behind."""
-
-    code: int
-    out: str
-    err: str
 
 
 @pytest.fixture
@@ -39,10 +30,6 @@ def muster(
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments: str) -> Done:
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            run(list(arguments))
-        out, err = capsys.readouterr()
-        return Done(int(ended.value.code or 0), out, err)
+        return ended(capsys, lambda: run(list(arguments)))
 
     return call

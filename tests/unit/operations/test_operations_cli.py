@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import asyncpg
@@ -11,17 +10,9 @@ from aiokafka.errors import TopicAuthorizationFailedError
 
 from operations.cli import main
 from shared.ports.errors import Rejected, Transient
+from tests.support.commands import Done, ended
 
-Run = Callable[..., "Done"]
-
-
-@dataclass
-class Done:
-    """What a call left behind."""
-
-    code: int
-    out: str
-    err: str
+Run = Callable[..., Done]
 
 
 @pytest.fixture
@@ -32,10 +23,7 @@ def muster_ops(capsys, monkeypatch: pytest.MonkeyPatch) -> Run:
 
     def call(*arguments: str) -> Done:
         monkeypatch.setattr(sys, "argv", ["muster-ops", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return Done(int(ended.value.code or 0), out, err)
+        return ended(capsys, main)
 
     return call
 
