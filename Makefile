@@ -57,8 +57,8 @@ status: setup ## Show what runs, and where
 	@$(LOCAL) status
 logs: setup ## Follow a process: make logs s=placement
 	@$(LOCAL) logs $(s)
-demo: setup ## Start it, submit 2,000 workloads, watch them run
-	@$(LOCAL) demo
+demo: setup ## Start it and tell a story of three minutes; QUICK=1: 2,000 workloads and a report
+	@$(LOCAL) demo $(if $(QUICK),--quick)
 
 # ── measuring and breaking ────────────────────────────────────────────────────
 .PHONY: kill-test replay-kill-test bench

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -27,7 +26,7 @@ def main() -> int:
         "down": lambda: down(folder, purge=getattr(arguments, "purge", False)),
         "status": lambda: status(folder),
         "logs": lambda: logs(folder, getattr(arguments, "process", "")),
-        "demo": lambda: demo(folder),
+        "demo": lambda: demo(folder, quick=getattr(arguments, "quick", False)),
         "supervise": lambda: supervise(folder),
         "compose": lambda: compose.main(write=getattr(arguments, "write", False)),
     }
@@ -85,12 +84,10 @@ def logs(folder: Path, name: str) -> int:
     return 0
 
 
-def demo(folder: Path) -> int:
-    """Start the system and run the example load on it."""
+def demo(folder: Path, *, quick: bool) -> int:
+    """Start the system and run the demo on it."""
     up(folder)
-    if importlib.util.find_spec("operations.demo") is None:
-        raise LocalError("the example load, operations.demo, is not there yet")
-    command = [sys.executable, "-m", "operations.demo"]
+    command = [sys.executable, "-m", "operations.demo", *(["--quick"] if quick else [])]
     variables = {**os.environ, "MUSTER_HOME": str(folder)}
     return subprocess.run(command, cwd=CHECKOUT, env=variables, check=False).returncode
 
@@ -105,8 +102,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m deploy.local", description=__doc__)
     parser.add_argument("--folder", type=Path, default=CHECKOUT / ".muster")
     commands = parser.add_subparsers(dest="command", required=True)
-    for name in ("up", "status", "demo", "supervise"):
+    for name in ("up", "status", "supervise"):
         commands.add_parser(name)
+    commands.add_parser("demo").add_argument("--quick", action="store_true")
     commands.add_parser("down").add_argument("--purge", action="store_true")
     commands.add_parser("logs").add_argument("process", nargs="?", default="")
     choice = commands.add_parser("compose").add_mutually_exclusive_group(required=True)

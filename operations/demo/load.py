@@ -51,7 +51,9 @@ class Item:
     submission: Submission
 
 
-def _whole(count: int, gpus: int, kind: WorkloadKind = WorkloadKind.TRAINING) -> Make:
+def whole(count: int, gpus: int, kind: WorkloadKind = WorkloadKind.TRAINING) -> Make:
+    """`count` pods of `gpus` whole GPUs each: a gang when there are several."""
+
     def make(dice: random.Random) -> WorkloadSpec:
         pods = PodSet(
             count=count, gpu=GpuRequest(count=gpus), cpu_milli=8000 * gpus, memory_mib=32_768
@@ -66,12 +68,15 @@ def _whole(count: int, gpus: int, kind: WorkloadKind = WorkloadKind.TRAINING) ->
     return make
 
 
-def _gang(count: int, level: Level) -> Make:
-    base = _whole(count, 8)
+def gang(count: int, level: Level) -> Make:
+    """`count` whole nodes of eight GPUs, near together up to `level` if that is possible."""
+    base = whole(count, 8)
     return lambda dice: replace(base(dice), topology=TopologyRequest(preferred=level))
 
 
-def _share(kind: WorkloadKind, sizes: tuple[int, ...]) -> Make:
+def share(kind: WorkloadKind, sizes: tuple[int, ...]) -> Make:
+    """One pod with a share of one GPU, of one of these sizes in milli-GPU."""
+
     def make(dice: random.Random) -> WorkloadSpec:
         milli = dice.choice(sizes)
         gpu = GpuRequest(milli=milli, memory_mib=14_000 * milli // 1000)
@@ -86,7 +91,9 @@ def _share(kind: WorkloadKind, sizes: tuple[int, ...]) -> Make:
     return make
 
 
-def _slices(kind: WorkloadKind, profiles: tuple[str, ...]) -> Make:
+def slices(kind: WorkloadKind, profiles: tuple[str, ...]) -> Make:
+    """One pod with one MIG slice of one of these profiles."""
+
     def make(dice: random.Random) -> WorkloadSpec:
         gpu = GpuRequest(mig_profile=dice.choice(profiles), mig_count=1)
         pods = PodSet(gpu=gpu, cpu_milli=4000, memory_mib=16_384)
@@ -100,7 +107,7 @@ def _slices(kind: WorkloadKind, profiles: tuple[str, ...]) -> Make:
     return make
 
 
-def _replicas(dice: random.Random) -> WorkloadSpec:
+def replicas(dice: random.Random) -> WorkloadSpec:
     """A served model: replicas on nodes of their own, never preempted."""
     pods = PodSet(count=3, gpu=GpuRequest(count=1), cpu_milli=8000, memory_mib=65_536)
     return WorkloadSpec(
@@ -126,62 +133,62 @@ def _cpu_only(dice: random.Random) -> WorkloadSpec:
 
 
 def _unknown_product(dice: random.Random) -> WorkloadSpec:
-    return replace(_whole(1, 1)(dice), gpu_choice=GpuChoice(products=("NVIDIA-H9000",)))
+    return replace(whole(1, 1)(dice), gpu_choice=GpuChoice(products=("NVIDIA-H9000",)))
 
 
 def _model_too_large(dice: random.Random) -> WorkloadSpec:
     return replace(
-        _share(WorkloadKind.BATCH_INFERENCE, (500,))(dice), model_parameters_billions=70.0
+        share(WorkloadKind.BATCH_INFERENCE, (500,))(dice), model_parameters_billions=70.0
     )
 
 
-EVERYBODY: Final = ("language", "vision", "fraud", "platform")
+EVERY_TEAM: Final = ("language", "vision", "fraud", "platform")
 RECIPES: Final = (
-    Recipe(name="gang-16x8", count=15, teams=("language",), make=_gang(16, Level.BLOCK)),
-    Recipe(name="gang-8x8", count=30, teams=("language",), make=_gang(8, Level.BLOCK)),
-    Recipe(name="gang-4x8", count=45, teams=("vision", "language"), make=_gang(4, Level.RACK)),
-    Recipe(name="train-8", count=60, teams=("vision", "platform"), make=_whole(1, 8)),
-    Recipe(name="train-4", count=90, teams=EVERYBODY, make=_whole(1, 4)),
-    Recipe(name="train-1", count=400, teams=EVERYBODY, make=_whole(1, 1)),
-    Recipe(name="serve", count=60, teams=("fraud", "platform"), make=_replicas),
+    Recipe(name="gang-16x8", count=15, teams=("language",), make=gang(16, Level.BLOCK)),
+    Recipe(name="gang-8x8", count=30, teams=("language",), make=gang(8, Level.BLOCK)),
+    Recipe(name="gang-4x8", count=45, teams=("vision", "language"), make=gang(4, Level.RACK)),
+    Recipe(name="train-8", count=60, teams=("vision", "platform"), make=whole(1, 8)),
+    Recipe(name="train-4", count=90, teams=EVERY_TEAM, make=whole(1, 4)),
+    Recipe(name="train-1", count=400, teams=EVERY_TEAM, make=whole(1, 1)),
+    Recipe(name="serve", count=60, teams=("fraud", "platform"), make=replicas),
     Recipe(
         name="serve-mig",
         count=280,
-        teams=EVERYBODY,
-        make=_slices(WorkloadKind.INFERENCE, ("1g.10gb", "2g.20gb", "3g.40gb")),
+        teams=EVERY_TEAM,
+        make=slices(WorkloadKind.INFERENCE, ("1g.10gb", "2g.20gb", "3g.40gb")),
     ),
     Recipe(
         name="batch-share",
         count=520,
-        teams=EVERYBODY,
-        make=_share(WorkloadKind.BATCH_INFERENCE, (100, 250, 330, 500, 800)),
+        teams=EVERY_TEAM,
+        make=share(WorkloadKind.BATCH_INFERENCE, (100, 250, 330, 500, 800)),
     ),
     Recipe(
         name="notebook-mig",
         count=100,
-        teams=EVERYBODY,
-        make=_slices(WorkloadKind.NOTEBOOK, ("1g.10gb",)),
+        teams=EVERY_TEAM,
+        make=slices(WorkloadKind.NOTEBOOK, ("1g.10gb",)),
     ),
     Recipe(
         name="notebook",
         count=200,
-        teams=EVERYBODY,
-        make=_share(WorkloadKind.NOTEBOOK, (125, 250)),
+        teams=EVERY_TEAM,
+        make=share(WorkloadKind.NOTEBOOK, (125, 250)),
     ),
-    Recipe(name="cpu", count=140, teams=EVERYBODY, make=_cpu_only),
+    Recipe(name="cpu", count=140, teams=EVERY_TEAM, make=_cpu_only),
     Recipe(name="wrong-product", count=15, teams=("vision",), make=_unknown_product, wrong=True),
     Recipe(
         name="wrong-gang",
         count=15,
         teams=("language",),
-        make=_whole(2000, 8),
+        make=whole(2000, 8),
         wrong=True,
     ),
     Recipe(
         name="wrong-notebook",
         count=15,
         teams=("platform",),
-        make=_whole(1, 1, WorkloadKind.NOTEBOOK),
+        make=whole(1, 1, WorkloadKind.NOTEBOOK),
         wrong=True,
     ),
     Recipe(name="wrong-model", count=15, teams=("fraud",), make=_model_too_large, wrong=True),

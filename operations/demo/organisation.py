@@ -16,6 +16,10 @@ GRANTED: Final = {"fraud": PROTECTED, "platform": PROTECTED}
 """Teams that may use protected classes; all others get every class that is not."""
 
 
+MIN_RUNTIME_SECONDS: Final = 20
+"""Before borrowed GPUs are taken back; short, so that a person sees it happen."""
+
+
 def documents_of(fleet: Fleet) -> list[Document]:
     """Everything to apply, in the order in which it needs each other."""
     documents: list[Document] = [
@@ -37,6 +41,7 @@ def _queue(team: str, fleet: Fleet) -> Json:
         "team": team,
         "cohort": COHORT,
         "weight": SHARES_PERCENT[team],
+        "policy": {"min_runtime_seconds": MIN_RUNTIME_SECONDS},
         "flavors": [_quota(team, name, fleet) for name in fleet.flavors],
     }
 

@@ -60,6 +60,10 @@ class Tracker:
     def __init__(self, ids: Iterable[str]) -> None:
         self.fates: dict[str, Fate] = {one: Fate() for one in ids}
 
+    def expect(self, ids: Iterable[str]) -> None:
+        """Follow these too; they are not submitted yet."""
+        self.fates |= {one: Fate() for one in ids}
+
     def submitted(self, workload_id: str, at_ms: int) -> None:
         """The log took the submission at this time (a repeated one keeps the first)."""
         fate = self.fates[workload_id]

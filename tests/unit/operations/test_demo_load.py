@@ -5,7 +5,7 @@ from collections import Counter
 import msgspec
 import pytest
 
-from operations.demo.load import EVERYBODY, RECIPES, load
+from operations.demo.load import EVERY_TEAM, RECIPES, load
 from operations.demo.organisation import SHARES_PERCENT, documents_of
 from operations.replay.fleet import Fleet
 from shared.core.admission.admit import AdmittedWorkload, Refused, admit
@@ -70,7 +70,7 @@ def test_there_are_2000_of_every_kind_for_every_team():
 
     assert len(items) == 2000
     assert {item.submission.spec.kind for item in items} == set(WorkloadKind)
-    assert {item.team for item in items} == set(EVERYBODY) == set(SHARES_PERCENT)
+    assert {item.team for item in items} == set(EVERY_TEAM) == set(SHARES_PERCENT)
     assert len({item.submission.key for item in items}) == 2000
 
 
