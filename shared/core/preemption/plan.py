@@ -121,6 +121,8 @@ class Obstacle(StrEnum):
     NOT_EVICTABLE = "VictimsNotEvictable"
     PRIORITY = "NoLowerPriority"
     NOMINAL = "WithinNominalQuota"
+    COHORT_NOMINAL = "CohortWithinNominalQuota"
+    BELOW_NOMINAL = "WouldFallBelowNominalQuota"
     SHARE = "NoLargerShare"
     POLICY = "PolicyForbids"
     MIN_RUNTIME = "WithinMinimumRuntime"

@@ -110,8 +110,10 @@ class Judge:
             return Terms(Rule.PRIORITY, below_priority=True)
         standing = self.standing
         mine, theirs = standing.branches(queue)
-        if not all(any(standing.above(node)) for node in theirs):
-            return Terms(None, Obstacle.NOMINAL)
+        within = next((node for node in theirs if not any(standing.above(node))), None)
+        if within is not None:
+            of_queue = within.is_queue
+            return Terms(None, Obstacle.NOMINAL if of_queue else Obstacle.COHORT_NOMINAL)
         if standing.within_nominal(mine) and policy.reclaim is not Reclaim.NEVER:
             lower = policy.reclaim is Reclaim.LOWER_PRIORITY
             return Terms(Rule.RECLAIM, below_priority=lower, nodes=tuple(theirs))
@@ -138,7 +140,7 @@ class Judge:
             return Spared(Obstacle.PRIORITY)
         straddles = self.may_straddle(terms.rule)
         if not straddles and not all(self._stays(node, charge) for node in terms.nodes):
-            return Spared(Obstacle.NOMINAL)
+            return Spared(Obstacle.BELOW_NOMINAL)
         if terms.rule is Rule.FAIR_SHARE and not self.standing.keeps_order(occupant.queue, charge):
             return Spared(Obstacle.SHARE)
         return terms.rule

@@ -94,7 +94,7 @@ class Sparing:
         for obstacle, codes in refused.items():
             yield obstacle, np.isin(queue, codes)
         yield Obstacle.PRIORITY, rows["priority"] >= below[queue]
-        yield Obstacle.NOMINAL, np.minimum(rows["gpu"], rows["least"]) > most[queue]
+        yield Obstacle.BELOW_NOMINAL, np.minimum(rows["gpu"], rows["least"]) > most[queue]
 
     def _gpu_milli_max(self, node: QuotaNode) -> int:
         """The largest piece that leaves `node` its nominal quota, when GPUs decide."""

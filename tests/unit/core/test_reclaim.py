@@ -9,6 +9,7 @@ from shared.core.preemption.choose import (
     Rule,
     Rules,
 )
+from shared.core.quota.queue_policy import QueuePolicy, Reclaim
 from tests.support import placing
 from tests.support.evicting import NOW_MS, Scene, victims, waiting
 
@@ -38,6 +39,35 @@ def test_nobody_takes_from_a_queue_within_its_nominal() -> None:
 
     assert isinstance(found, NoEviction)
     assert found.obstacle is Obstacle.NOMINAL
+    assert "2 GPUs are of queues within their nominal quota" in found.message
+
+
+def test_of_a_queue_that_borrows_it_is_told_that_its_cohort_is_within_its_nominal() -> None:
+    full = Scene(placing.node("n0", gpus=2))
+    full.cohort("theirs", parent="all")
+    full.queue("q", nominal=1)
+    full.queue("lender", parent="theirs", nominal=2)
+    full.queue("borrower", parent="theirs")
+    full.put("a", 2, queue="borrower")
+
+    found = full.choose(waiting("p", 1, priority=1000))
+
+    assert isinstance(found, NoEviction)
+    assert found.obstacle is Obstacle.COHORT_NOMINAL
+    assert "2 GPUs are of cohorts within their nominal quota" in found.message
+
+
+def test_what_would_leave_its_queue_below_its_nominal_is_told_so() -> None:
+    full = Scene(placing.node("n0", gpus=8))
+    full.queue("q", nominal=4, policy=QueuePolicy(reclaim=Reclaim.NEVER))
+    full.queue("other", nominal=4)
+    full.put("wide", 6, queue="other")
+
+    found = full.choose(waiting("p", 4))
+
+    assert isinstance(found, NoEviction)
+    assert found.obstacle is Obstacle.BELOW_NOMINAL
+    assert "6 GPUs would leave their queue or cohort below its nominal quota" in found.message
 
 
 def test_where_quota_alone_is_short_one_of_the_queue_goes_although_devices_are_free() -> None:
