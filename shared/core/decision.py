@@ -43,3 +43,5 @@ class FieldError(Value, frozen=True, kw_only=True):
     field: str
     value: str
     rule: str
+    remedy: str = ""
+    """What to ask for instead, where the rule does not say it (core/admission/remedy.py)."""

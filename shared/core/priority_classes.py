@@ -98,8 +98,13 @@ def default_class(
 
 def rule_of_use(team: str, granted: tuple[str, ...], classes: Iterable[PriorityClass]) -> str:
     """What is told a team that names a class which there is not, or which it may not use."""
-    usable = names(one for one in classes if may_use(granted, one))
+    usable = usable_names(granted, classes)
     return f"is not a priority class that team {team} may use; it may use: {usable}"
+
+
+def usable_names(granted: tuple[str, ...], classes: Iterable[PriorityClass]) -> str:
+    """Names of the classes that a team may use, for a message."""
+    return names(one for one in classes if may_use(granted, one))
 
 
 def _rank(one: PriorityClass) -> tuple[int, str]:

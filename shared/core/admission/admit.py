@@ -34,10 +34,12 @@ from shared.core.model import (
     WorkloadSpec,
 )
 from shared.core.priority_classes import (
+    NO_SHARES,
     PriorityClass,
     default_class,
     on_shares,
     problem_of_class,
+    usable_names,
 )
 from shared.core.static_fit.model_size import model_error
 from shared.core.units import Resources
@@ -124,23 +126,26 @@ class _Standing:
 def _whose(spec: WorkloadSpec, team_name: str, rules: Rules) -> _Standing | Refused:
     team = rules.teams.get(team_name)
     if team is None:
-        return _unknown("team", team_name, "is not a team; an administrator must apply it first")
+        rule = "is not a team; an administrator must apply it first"
+        return _unknown("team", team_name, rule, f"ask an administrator to apply team {team_name}")
     name = spec.queue or team.default_queue
     queue = rules.queues.get(name)
     if queue is None or queue.team != team.name:
-        return _unknown("queue", name, f"is not a queue of team {team.name}")
+        rule = f"is not a queue of team {team.name}"
+        return _unknown("queue", name, rule, f"name a queue of team {team.name}")
     chosen = _priority_class(spec, team, rules.classes)
     if isinstance(chosen, Refused):
         return chosen
     return _Standing(team=team, queue=queue, priority_class=chosen)
 
 
-def _refused(path: str, value: str, rule: str) -> Refused:
-    return Refused(errors=(FieldError(field=path, value=shown(value), rule=rule),))
+def _refused(path: str, value: str, rule: str, remedy: str) -> Refused:
+    error = FieldError(field=path, value=shown(value), rule=rule, remedy=remedy)
+    return Refused(errors=(error,))
 
 
-def _unknown(path: str, value: str, rule: str) -> Refused:
-    return replace(_refused(path, value, rule), doubt=Doubt.NAMES)
+def _unknown(path: str, value: str, rule: str, remedy: str) -> Refused:
+    return replace(_refused(path, value, rule, remedy), doubt=Doubt.NAMES)
 
 
 _FORMS: Final[Mapping[WorkloadKind, tuple[frozenset[str], str]]] = {
@@ -169,7 +174,8 @@ def check_kind(spec: WorkloadSpec, errors: Errors) -> None:
         form = "count" if gpu.count else "milli" if gpu.milli else "mig_profile"
         value: int | str = gpu.count or gpu.milli or gpu.mig_profile
         if value and form not in allowed:
-            errors.add(f"pod_sets[{index}].gpu.{form}", value, rule)
+            path, remedy = f"pod_sets[{index}].gpu", rule.rpartition(": ")[2]
+            errors.add(f"{path}.{form}", value, rule, f"{remedy} ({path})")
 
 
 def _priority_class(
@@ -179,11 +185,16 @@ def _priority_class(
     if not name:
         default = default_class(spec.kind, granted, classes)
         if default is None:
-            return _unknown("priority_class", "", f"team {team.name} has no priority class to use")
+            rule = f"team {team.name} has no priority class to use"
+            remedy = f"ask an administrator for a priority class that team {team.name} may use"
+            return _unknown("priority_class", "", rule, remedy)
         name = default.name
     rule = problem_of_class(name, team.name, granted, classes, shares=on_shares(spec))
     if rule:
-        refused = _refused("priority_class", name, rule)
+        usable = usable_names(granted, classes.values())
+        other = f"choose another priority class ({usable}), or leave it out"
+        remedy = f"ask for whole GPUs or MIG, or {other}" if rule is NO_SHARES else other
+        refused = _refused("priority_class", name, rule, remedy)
         return replace(refused, doubt=Doubt.NONE if name in classes else Doubt.NAMES)
     return classes[name]
 

@@ -15,10 +15,11 @@ _unsafe = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]").search
 class Errors(list[FieldError]):
     """Broken rules, collected; silently bounded."""
 
-    def add(self, field: str, value: object, rule: str) -> None:
+    def add(self, field: str, value: object, rule: str, remedy: str = "") -> None:
         """One more, unless there are `ERRORS_MAX` already."""
         if len(self) < ERRORS_MAX:
-            self.append(FieldError(field=field, value=shown(value), rule=rule))
+            error = FieldError(field=field, value=shown(value), rule=rule, remedy=remedy)
+            self.append(error)
 
 
 def shown(value: object) -> str:

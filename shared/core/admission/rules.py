@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from shared.core.amounts import Amount, exceeded, fits
+from shared.core.amounts import Amount, exceeded, fits, short_units, told_units
 from shared.core.charges import least_amount, least_count
 from shared.core.decision import FieldError
 from shared.core.fleet_shape import FleetShape
@@ -124,7 +124,10 @@ def _fit_errors(
             f"fits only nodes of flavor {', '.join(sorted(flavors))}; queue {queue.name} has "
             f"quota for it only in {', '.join(room)}"
         )
-        return (FieldError(field="queue", value=queue.name, rule=rule),)
+        remedy = (
+            f"choose a queue with quota in {', '.join(sorted(flavors))}, or ask for such quota"
+        )
+        return (FieldError(field="queue", value=queue.name, rule=rule, remedy=remedy),)
     return ()
 
 
@@ -135,11 +138,14 @@ def _over_quota(queue: str, limits: Mapping[str, Amount], requested: Amount) -> 
     """A7's words for the flavor with the most GPU quota: even alone it would not fit."""
     if not limits:
         rule = "has no quota in any flavor; an administrator must give it one"
-        return FieldError(field="queue", value=queue, rule=rule)
+        remedy = f"ask an administrator for quota of queue {queue}, or choose another queue"
+        return FieldError(field="queue", value=queue, rule=rule, remedy=remedy)
     flavor, limit = max(limits.items(), key=lambda item: item[1])
     rule = exceeded(queue, requested, _NO_USE, limit)
     return FieldError(
         field="pod_sets",
         value="",
         rule=f"{rule} (flavor {flavor}, even when nothing else runs)",
+        remedy=f"ask for at most {told_units(limit, short_units(requested, _NO_USE, limit))}, or"
+        f" an administrator for more quota of queue {queue}",
     )

@@ -17,12 +17,14 @@ from shared.core.static_fit.refusals import (
     for_gpu_work,
     no_node,
     not_aligned,
+    slice_too_large,
     too_large,
     too_many_slices,
     too_wide,
+    unmet,
 )
 from shared.core.static_fit.sliced import sliced_capacity
-from shared.core.static_fit.wishes import named, takes_cpu_work, wishes
+from shared.core.static_fit.wishes import Wish, takes_cpu_work, wishes
 
 
 def fitting_flavors(
@@ -43,8 +45,12 @@ def fitting_flavors(
         here = {shape.flavor for shape in usable}
         flavors = here if flavors is None else flavors & here
     if not flavors:
-        rule = "all pod sets must fit one flavor of nodes; no flavor holds every one of them"
-        return frozenset(), FieldError(field="pod_sets", value="", rule=rule)
+        return frozenset(), FieldError(
+            field="pod_sets",
+            value="",
+            rule="all pod sets must fit one flavor of nodes; no flavor holds every one of them",
+            remedy="ask for pod sets that nodes of one flavor hold, or submit them apart",
+        )
     whole = {one for one in flavors if holds(spec, one, fleet.shapes)}
     if not whole:
         return frozenset(), too_large(spec, flavors, fleet.shapes)
@@ -71,9 +77,8 @@ def _with_slices(
             }
             flavors = {one for one in flavors if most[one] >= each.pods}
             if not flavors:
-                rule = f"no {each.level} holds a slice: at most {max(most.values())} such pods fit"
                 path = f"{path}.slices[{at}].pods"
-                return frozenset(), FieldError(field=path, value=str(each.pods), rule=rule)
+                return frozenset(), slice_too_large(path, each, max(most.values()))
         if pod_set.slices:
             whole = {one: sliced_capacity(pod_set, spec, one, fleet.alike()) for one in flavors}
             flavors = {one for one in flavors if whole[one] >= least_count(pod_set)}
@@ -85,14 +90,13 @@ def _with_slices(
 def _usable(
     path: str, pod_set: PodSet, spec: WorkloadSpec, shapes: Composition
 ) -> tuple[list[NodeShape], FieldError | None]:
-    left = list(shapes)
-    for field, wanted, accepts, names in wishes(pod_set, spec.gpu_choice):
-        kept = [shape for shape in left if accepts(shape)]
+    left, met = list(shapes), list[Wish]()
+    for wish in wishes(pod_set, spec.gpu_choice):
+        kept = [shape for shape in left if wish[2](shape)]
         if not kept:
-            have = named(names(shape) for shape in left)
-            rule = f"no node has it; this fleet has: {have}"
-            return [], FieldError(field=f"gpu_choice.{field}", value=wanted, rule=rule)
+            return [], unmet(wish, met, left, shapes)
         left = kept
+        met.append(wish)
     if not pod_gpu_milli(pod_set.gpu):
         left = [shape for shape in left if takes_cpu_work(shape)]
         if not left:

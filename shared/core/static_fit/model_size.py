@@ -38,7 +38,12 @@ def model_error(spec: WorkloadSpec, fleet: FleetShape) -> FieldError | None:
         f"{weights:g} GB of weights, plus {OVERHEAD_GIGABYTES[0]}-{OVERHEAD_GIGABYTES[1]} GB for "
         f"activations and KV cache: needs at least {needed:g} GB, the request holds {most:.1f} GB"
     )
-    return FieldError(field="model_parameters_billions", value=f"{billions:g}", rule=rule)
+    return FieldError(
+        field="model_parameters_billions",
+        value=f"{billions:g}",
+        rule=rule,
+        remedy=f"ask for GPUs with {needed:g} GB of memory or more together",
+    )
 
 
 def _held_gigabytes(pod_set: PodSet, spec: WorkloadSpec, shapes: Composition) -> float:

@@ -187,6 +187,7 @@ def test_a_protected_class_is_for_no_work_on_shares_whether_submitted_or_changed
     notebook = a_spec(WorkloadKind.NOTEBOOK, pod_sets=pods, priority_class="inference-production")
     (error,) = refused(notebook, by).errors
     assert (error.field, error.rule) == ("priority_class", NO_SHARES)
+    assert error.remedy.startswith("ask for whole GPUs or MIG, or choose another priority class")
 
 
 @pytest.mark.parametrize(

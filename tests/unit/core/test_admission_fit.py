@@ -8,6 +8,7 @@ from shared.core.model import (
     PodSet,
 )
 from shared.core.static_fit.fit import fitting_flavors
+from shared.core.value import replace
 from tests.unit.admission.builders import a_node, a_pod_set, a_spec
 from tests.unit.admission.fleets import a_fleet, flavors, ready, unfit
 
@@ -27,6 +28,7 @@ def test_a_gang_larger_than_the_empty_cluster_is_told_how_many_pods_fit():
 
     assert (error.field, error.value) == ("pod_sets[0].count", "3")
     assert "at most 2 such pods fit (h100)" in error.rule
+    assert error.remedy == "ask for at most 2 pods (pod_sets[0].count)"
 
 
 def test_a_gang_does_not_span_flavors():
@@ -60,6 +62,7 @@ def test_more_gpus_than_a_node_has_names_the_largest_node():
     assert error.field == "pod_sets[0].gpu.count"
     assert error.rule.startswith("must be at most 8:")
     assert "H200" in error.rule
+    assert error.remedy == "ask for at most 8 GPUs in a pod, and for more pods"
 
 
 def test_an_unknown_product_is_told_which_there_are():
@@ -67,6 +70,23 @@ def test_an_unknown_product_is_told_which_there_are():
 
     assert (error.field, error.value) == ("gpu_choice.products", "B200")
     assert error.rule == "no node has it; this fleet has: H100"
+    assert error.remedy == "set gpu_choice.products to what the fleet has: H100"
+
+
+def test_a_version_that_only_nodes_of_another_product_have_is_told_of_the_product_asked_for():
+    old, new = a_node("n1", cuda="12.2"), a_node("n2", product="H200", cuda="12.8")
+    asked = GpuChoice(products=("H100",), cuda="12.4")
+
+    error = unfit(a_spec(gpu_choice=asked), old, new)
+
+    assert (error.field, error.value) == ("gpu_choice.cuda", "12.4")
+    assert error.rule == "no node with H100 has it; these have: 12.2; nodes with H200 have it"
+    assert error.remedy == (
+        "set gpu_choice.cuda to what these nodes have: 12.2; or allow nodes with H200"
+    )
+    nowhere = unfit(a_spec(gpu_choice=replace(asked, min_driver="1", cuda="13.0")), old, new)
+    assert nowhere.field == "gpu_choice.min_driver"
+    assert nowhere.rule == "no node with H100 has it; these have: none"
 
 
 @pytest.mark.parametrize(

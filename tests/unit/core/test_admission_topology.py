@@ -59,6 +59,7 @@ def test_gpus_that_no_numa_domain_holds_are_refused_at_once_when_alignment_is_re
 
     assert error.field == "pod_sets[0].gpu.count"
     assert error.rule.startswith("must be at most 4 with topology.numa_aligned")
+    assert error.remedy.startswith("ask for at most 4 GPUs in a pod, or leave")
     assert flavors(a_spec(gpus=4, count=4, topology=aligned), *nodes) == {"h100"}
     assert "at most 4 such pods" in unfit(a_spec(gpus=4, count=5, topology=aligned), *nodes).rule
     assert flavors(a_spec(gpus=5), *nodes) == {"h100"}
@@ -75,6 +76,7 @@ def test_a_slice_that_no_domain_holds_is_refused_at_once():
     error = unfit(asked(4), *nodes)
     assert error.field == "pod_sets[0].slices[0].pods"
     assert error.rule == "no rack holds a slice: at most 3 such pods fit"
+    assert error.remedy == "ask for slices of at most 3 pods, or for a wider level than rack"
 
 
 def in_slices(pods, *slices, **rest):
@@ -92,6 +94,16 @@ def test_slices_that_fit_alone_but_not_together_are_refused_with_how_many_pods_d
         "the gang is larger than the empty cluster: at most 4 such pods fit in whole slices of 2 "
         "in one rack"
     )
+
+
+def test_slices_of_which_none_fits_get_the_advice_to_ask_for_smaller_ones():
+    zones = {"r0": "z0", "r1": "z1", "r2": "z1", "r3": "z1", "r4": "z1"}
+    nodes = [replace(one, zone=zones[one.rack]) for one in racks(2, 1, 1, 1, 1)]
+
+    error = unfit(in_slices(4, (4, Level.ZONE), (2, Level.RACK)), *nodes)
+
+    assert "at most 0 such pods fit in whole slices of 4 in one zone" in error.rule
+    assert error.remedy.startswith("ask for smaller pods or slices")
 
 
 def test_slices_are_counted_inside_the_slices_around_them():
@@ -199,6 +211,7 @@ def test_work_without_gpus_is_refused_where_all_nodes_are_kept_for_gpu_work():
 
     assert (error.field, error.value) == ("pod_sets[0].gpu", "")
     assert "all have the taint nvidia.com/gpu" in error.rule
+    assert error.remedy.startswith("ask for a GPU, or an operator for a node without the taint")
     assert flavors(a_spec(), kept) == {"h100"}
     assert flavors(spec, kept, a_node("n2", flavor="cpu", gpus=0)) == {"cpu"}
     assert flavors(spec, a_node(taints=(TAINT + "PreferNoSchedule",))) == {"h100"}
