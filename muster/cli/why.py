@@ -13,6 +13,7 @@ from muster.cli.output import Format, age, gpus, local_time, show_value
 from muster.cli.quota import budget_line
 from muster.cli.session import call, now_ms
 from muster.cli.workloads import OutputOption, WorkloadArgument, resolve
+from muster.client import ENDED
 
 if TYPE_CHECKING:
     from muster.client import AsyncClient
@@ -21,6 +22,10 @@ Json = dict[str, Any]
 UNLIMITED: Final = 2**62
 WORDS: Final = {"gpu_milli": "GPUs", "cpu_milli": "CPUs", "memory_mib": "MiB of memory"}
 AGO: Final = re.compile(r"(\d{1,6})([smhd])")
+BY_ITSELF: Final = frozenset({"succeeded", "failed"})
+"""Ends that are no passive verb."""
+EPOCH_MS_MIN: Final = 10**12
+"""A number of milliseconds from here on is a moment (after 2001), below it a length of time."""
 STOPS: Final = ", which is being stopped"
 UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -42,6 +47,8 @@ def why(
       muster why train-7 -o json | jq .place
     """
     at_ms = moment_of(at, now_ms()) if at else None
+    if at_ms is not None and at_ms > now_ms():
+        raise UsageError(f"--at must not be in the future (given: {at})")
 
     async def get(client: AsyncClient) -> tuple[str, Json]:
         identifier = await resolve(client, workload)
@@ -74,13 +81,12 @@ def moment_of(text: str, now: int, *, option: str = "--at") -> int:
 
 def lines_of(identifier: str, answer: Json, now: int) -> list[str]:
     """The answer for people; what is not known has no line."""
-    past = answer.get("at_ms") is not None
     since = _age(answer, "since", now)
     stood_for = _age(answer, "state_since", now) or since
-    stood = f"{'was' if past else 'is'} {answer.get('state', 'unknown')}"
-    lines = [f"{identifier} {stood}{f' for {stood_for}' if stood_for else ''}."]
+    lines = [f"{identifier} {_stood(answer, stood_for)}."]
     if answer.get("reason"):
-        lately = f" (for {since})" if since != stood_for else ""
+        still = since != stood_for and answer.get("state") not in ENDED
+        lately = f" (for {since})" if still else ""
         lines.append(f"{answer['reason']}{lately}: {answer.get('message', '')}")
     elif answer.get("message"):
         lines.append(answer["message"])
@@ -88,11 +94,27 @@ def lines_of(identifier: str, answer: Json, now: int) -> list[str]:
         lines.append(f"Next: {answer['next_step']}")
     evidence = answer.get("evidence") or {}
     if evidence and answer.get("state") != "rejected":  # there it is the message once more
-        told = (f"{name} {value}" for name, value in evidence.items())
+        told = (_evidence(name, value) for name, value in evidence.items())
         lines.append("Evidence: " + ", ".join(told))
     lines += _place(answer.get("place")) + _turn(answer)
     lines += _limits(answer) + _budget(answer) + _left_out(answer.get("spot_left_out"))
     return lines + _future(answer) + _past(answer)
+
+
+def _stood(answer: Json, age_text: str) -> str:
+    """Such as "is queued for 3m", "was queued for 3m", or "was rejected 3m ago"."""
+    state, past = answer.get("state", "unknown"), answer.get("at_ms") is not None
+    if state in ENDED:
+        ended = f"{'had ' if past else ''}{state}" if state in BY_ITSELF else f"was {state}"
+        return f"{ended} {age_text} {'before' if past else 'ago'}" if age_text else ended
+    return f"{'was' if past else 'is'} {state}{f' for {age_text}' if age_text else ''}"
+
+
+def _evidence(name: str, value: Any) -> str:  # noqa: ANN401  # any JSON
+    """A number with its name; a moment on the clock of whoever reads it."""
+    if name.endswith("_ms") and isinstance(value, int) and value >= EPOCH_MS_MIN:
+        return f"{name.removesuffix('_ms')} {local_time(value)}"
+    return f"{name} {value}"
 
 
 def _age(answer: Json, field: str, now: int) -> str:

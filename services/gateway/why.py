@@ -18,13 +18,17 @@ from services.gateway.door import Call, Door, answer, bad_parameter
 from services.gateway.projection_idle import IDLE
 from services.gateway.why_views import Preemptor, Why, WhyEntry
 from services.gateway.workload_reads import row_of
-from shared.core.decision import Reason, Refusal
+from shared.core.admission import remedy
+from shared.core.decision import FieldError, Reason, Refusal
 from shared.core.lifecycle import State
+from shared.core.wording import moment
 
 HISTORY_MAX: Final = 50
 REFUSAL_SLACK_MS: Final = 1_000
 """A refusal counts as of this wait even if clocks differ by so much (also in `REFUSAL`)."""
 TIME_MAX: Final = 1 << 53
+CLOCK_SLACK_MS: Final = 60_000
+"""So much may the clock of whoever asks be ahead."""
 UNTOLD: Final = "Pending"
 PROMISED: Final = "promised_start_ms"
 _BY_NUMBERS: Final = frozenset(
@@ -68,13 +72,20 @@ _ANSWERS: Final = {
     State.SUCCEEDED: ("Succeeded", "all of its pods ended well", ""),
     State.FAILED: ("Failed", "it failed", "look at its pods and submit it again"),
     State.CANCELLED: ("Cancelled", "it was cancelled", ""),
-    State.REJECTED: ("Rejected", "it can never run as it is", "mend it and submit it again"),
+    State.REJECTED: (
+        "Rejected",
+        "it can never run as it is",
+        "change what is named and submit it again",
+    ),
 }
 
 
 async def why(door: Door, call: Call) -> web.Response:
     """The recorded reason, in words with numbers, and what would unblock it."""
     at_ms = call.whole_number("at", 0, 1, TIME_MAX) or None
+    if at_ms is not None and at_ms > door.clock.now_ms() + CLOCK_SLACK_MS:
+        rule = f"must not be later than now, {moment(door.clock.now_ms())}"
+        bad_parameter("at", str(at_ms), rule)
     row = await row_of(door, call, f"w.*, s.spec, {_TOLD}", _SPEC, at_ms or TIME_MAX)
     told = msgspec.json.decode(row["told"] or "[]")
     stood = row if at_ms is None else await _stood(door, row, at_ms)
@@ -128,7 +139,7 @@ def _better(beside: Around, current: WhyEntry) -> Refusal | None:
 async def _stood(door: Door, row: Mapping[str, Any], at_ms: int) -> dict[str, Any]:
     """The columns that `_current` reads, as they were at `at_ms`."""
     if at_ms < row["submitted_at_ms"]:
-        rule = f"must not be before the submission, {row['submitted_at_ms']}"
+        rule = f"must not be before the submission, {moment(row['submitted_at_ms'])}"
         bad_parameter("at", str(at_ms), rule)
     changes = await door.reader.fetch(_CHANGES, row["id"], at_ms)
     received = {"state": State.RECEIVED.value, "version": 0, "reason": "", "message": ""}
@@ -184,10 +195,15 @@ def _entry(row: Mapping[str, Any]) -> WhyEntry:
     return WhyEntry(
         reason=row["reason"],
         message=row["message"],
-        next_step=detail.get("next_step", ""),
+        next_step=detail.get("next_step", "") or remedy.next_step(_errors(detail)),
         evidence=evidence,
         at_ms=row["at_ms"],
     )
+
+
+def _errors(detail: Mapping[str, Any]) -> tuple[FieldError, ...]:
+    """The broken rules of a submission that was rejected."""
+    return msgspec.convert(detail.get("errors", ()), tuple[FieldError, ...])
 
 
 def _current(row: Mapping[str, Any], rows: Any, history: tuple[WhyEntry, ...]) -> WhyEntry:  # noqa: ANN401  # rows

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
+import msgspec
+
+from shared.core.decision import FieldError
 from shared.core.lifecycle import State
 from shared.core.model import GpuRequest, GpuShare, Placement, PodPlacement, PodSet
 from shared.core.units import Resources
+from shared.core.wording import moment
 from shared.events import idleness, topics, workloads
 from tests.support import facts as telling
 from tests.support.facts import Fact, common
@@ -75,6 +79,32 @@ async def test_that_its_key_came_again_with_another_body_hides_nothing(gateway: 
 
     assert ("idle", "idle") == (warned["reason"], still["reason"])
     assert ("Received", "Conflicted") == (waits["reason"], waits["history"][0]["reason"])
+
+
+async def test_of_a_rejected_one_the_remedy_is_told_and_of_the_future_nothing(gateway: Gateway):
+    broken = FieldError(field="pod_sets[0].count", value="500", rule="larger than the cluster")
+    errors = (msgspec.structs.replace(broken, remedy="ask for at most 400 pods"),)
+    rejected = workloads.WorkloadRejected(
+        workload_id="w1", team="red", name="n", kind="training", body_hash="h", errors=errors,
+        message="pod_sets[0].count: larger than the cluster",
+    )  # fmt: skip
+
+    async def answer():
+        body = (await gateway.call("GET", "/v1/workloads/w1/why")).body
+        return body if body.get("state") == "rejected" else None
+
+    async with running_projection(gateway.settings):
+        facts: list[Fact] = [(topics.QUEUE_FACTS, rejected)]
+        await publish_facts(gateway.settings, facts, source="a", at_ms=START)
+        told = await until(answer)
+        path = f"/v1/workloads/w1/why?at={START + 1000 * 86_400_000}"
+        ahead = await gateway.call("GET", path)
+        early = await gateway.call("GET", f"/v1/workloads/w1/why?at={START - 1}")
+
+    assert "ask for at most 400 pods, then submit it again" == told["next_step"]
+    assert (400, 400) == (ahead.status, early.status)
+    assert "must not be later than now, 20" in ahead.body["errors"][0]["rule"]
+    assert f"before the submission, {moment(START)}" in early.body["errors"][0]["rule"]
 
 
 def _on_nodes(count: int) -> Placement:

@@ -187,6 +187,42 @@ def test_why_tells_how_long_it_waits_and_since_when_for_this_reason(muster, gate
     assert f"{ID} is queued for 10m.\nWaitingForQuota (for 5s): m\n" in out
 
 
+@pytest.mark.parametrize(
+    ("state", "at_ms", "told"),
+    [
+        ("rejected", None, "was rejected 5s ago."),
+        ("rejected", 1, "was rejected 5s before."),
+        ("succeeded", None, "succeeded 5s ago."),
+        ("failed", 1, "had failed 5s before."),
+        ("held", None, "is held for 5s."),
+        ("held", 1, "was held for 5s."),
+    ],
+)
+def test_an_end_is_told_by_when_it_was_and_a_state_that_lasts_by_how_long(
+    muster, gateway, state, at_ms, told
+):
+    now_ms = int(time.time() * 1000)
+    answer = {"state": state, "state_since": now_ms - 5_500, "since": now_ms - 2_500}
+    answer |= {"reason": "r", "message": "m", "at_ms": at_ms}
+    gateway.on(f"GET /v1/workloads/{ID}/why", answer)
+
+    lines = muster("why", ID).out.splitlines()
+
+    assert lines[0] == f"{ID} {told}"
+    assert lines[1] == ("r (for 2s): m" if state == "held" else "r: m")
+
+
+def test_moments_among_the_evidence_are_told_as_time_and_lengths_as_they_are(muster, gateway):
+    evidence = {"promised_start_ms": 1_763_733_909_000, "waited_ms": 90_000}
+    gateway.on(f"GET /v1/workloads/{ID}/why", {"state": "queued", "evidence": evidence})
+
+    out = muster("why", ID).out
+
+    assert "Evidence: promised_start 2025-11-21 " in out
+    assert "waited_ms 90000" in out
+    assert "1763733909000" not in out
+
+
 def test_preemptions_tell_for_whom_by_which_rule_and_what_was_refused_instead(muster, gateway):
     item = {
         "plan_id": "p1",
@@ -220,8 +256,11 @@ def test_why_asks_about_the_past(muster, gateway):
 
     out = muster("why", ID, "--at", "1970-01-02T00:00:05+00:00").out
     bad = muster("why", ID, "--at", "yesterday")
+    ahead = muster("why", ID, "--at", "2999-01-01T00:00")
 
     assert "was running" in out
+    assert ahead.code == 2
+    assert "--at must not be in the future (given: 2999-01-01T00:00)" in ahead.err
     assert gateway.requests(f"GET /v1/workloads/{ID}/why")[-1].query == {"at": "86405000"}
     assert bad.code == 2
     assert "--at" in bad.err
