@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from shared.events.described import described_components
 from shared.events.registry import TYPE_BY_NAME
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -18,9 +19,7 @@ def render() -> dict[str, str]:
 
 
 def _render(name: str, payload: type[msgspec.Struct]) -> str:
-    (reference,), components = msgspec.json.schema_components(
-        [payload], ref_template="#/$defs/{name}"
-    )
+    (reference,), components = described_components([payload], "#/$defs/{name}")
     own = components.pop(reference["$ref"].rpartition("/")[2])
     schema: dict[str, Any] = {"$schema": DIALECT, "$id": name, **own}
     if components:

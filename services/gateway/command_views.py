@@ -21,27 +21,34 @@ class ReprioritiseRequest(Request, frozen=True, kw_only=True):
     """The class that the workload shall have from now on."""
 
     priority_class: Name
+    """Name of the priority class; the team must be allowed to use it."""
 
 
 class ResizeRequest(Request, frozen=True, kw_only=True):
     """The number of pods that an elastic gang shall have; the same again changes nothing."""
 
     pods: Annotated[int, Meta(ge=1, le=PODS_MAX)]
+    """Pods of the gang from now on, between the sums of `min_count` and `count`."""
 
 
 class EvictRequest(Request, frozen=True, kw_only=True):
     """An operator's eviction: why, for the owner to read."""
 
     reason: Text = "operator"
+    """Why, in words that the owner reads."""
 
 
 class Selection(Request, frozen=True, kw_only=True):
     """Which live workloads of a team are meant; at least one of the fields is needed."""
 
     labels: Annotated[dict[Name, Name], Meta(max_length=20)] = {}  # noqa: RUF012  # copied for each
+    """Only workloads that have all of these labels."""
     ids: Annotated[tuple[Name, ...], Meta(max_length=ITEMS_MAX)] = ()
+    """Only these workloads."""
     queue: Name = ""
+    """Only workloads of this queue."""
     state: State | None = None
+    """Only workloads in this state."""
     team: Name = ""
     """Only for operators; others always mean their own team."""
     after: Name = ""
@@ -58,8 +65,11 @@ class Commanded(View, frozen=True, kw_only=True):
     """The command is durable; `state` is what the workload was when it was given."""
 
     id: str
+    """Id of the workload."""
     command: str
+    """The command that was given: cancel, hold, release, reprioritise, resize or evict."""
     state: str
+    """State of the workload when the command was given."""
     href: str
 
 
@@ -70,18 +80,24 @@ class BulkCommanded(View, frozen=True, kw_only=True):
     """
 
     command: str
+    """The command that was given: cancel, hold, release, reprioritise, resize or evict."""
     ids: tuple[str, ...]
+    """Ids of the workloads that got it, the oldest first."""
     more: bool
+    """Whether others are left: ask again with `after` = the last id."""
 
 
 class NodeRequest(Request, frozen=True, kw_only=True):
     """Why a node is cordoned or drained, for those whose work runs there."""
 
     reason: Text = ""
+    """Why, in words that the owners of what runs there read."""
 
 
 class NodeCommanded(View, frozen=True, kw_only=True):
     """The command is durable; placement carries it out."""
 
     name: str
+    """Name of the node."""
     command: str
+    """The command that was given: cordon, drain or uncordon."""

@@ -39,6 +39,12 @@ NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 NAME_RULE: Final = "must be a DNS-1123 label: a-z, 0-9 and '-', at most 63 characters"
 NameText = Annotated[str, msgspec.Meta(max_length=63)]
 NewKeyText = Annotated[str, msgspec.Meta(description="A member's API key, shown this once.")]
+NewKafkaUser = Annotated[
+    KafkaUserView | None,
+    msgspec.Meta(
+        description="How the team connects to Kafka, shown this once; null: not by Kafka."
+    ),
+]
 _IDENTITY: Final = frozenset(("name", "version"))
 
 
@@ -75,7 +81,7 @@ class Collection:
         """What the PUT that makes it shows: of a team its first key and Kafka user, too."""
         if self.payload is not TeamApplied:
             return self.view
-        shown_once = (("key", NewKeyText, ""), ("kafka_user", KafkaUserView | None, None))
+        shown_once = (("key", NewKeyText, ""), ("kafka_user", NewKafkaUser, None))
         return strict(self.payload, name="CreatedTeam", suffix="View", add=shown_once)
 
     def _left_out(self) -> frozenset[str]:

@@ -10,7 +10,9 @@ class RangeView(View, frozen=True, kw_only=True):
     """Half of the cases are over by `p50_ms`, nine of ten by `p90_ms`, Unix milliseconds."""
 
     p50_ms: int
+    """Half of the cases are over by then, Unix milliseconds."""
     p90_ms: int
+    """Nine of ten cases are over by then, Unix milliseconds."""
     basis: str
     """promise, queue and size, queue, expected ends; name, stated, kind and size."""
     samples: int
@@ -23,6 +25,9 @@ class Eta(View, frozen=True, kw_only=True):
     id: str
     state: State
     at_ms: int
+    """When it was reckoned, Unix milliseconds."""
     start: RangeView | None
+    """When it is likely to start; null: it has started, or nothing is known."""
     end: RangeView | None
+    """When it is likely to end; null: it has ended, or nothing is known."""
     message: str

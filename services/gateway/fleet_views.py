@@ -9,12 +9,19 @@ class GpuView(View, frozen=True, kw_only=True):
     """One device of a node with who holds how much of it, as far as the caller may know them."""
 
     index: int
+    """Index of the GPU on its node, from 0."""
     uuid: str
+    """UUID of the device, as its driver tells it."""
     memory_mib: int
+    """Memory of the device in MiB."""
     mig: bool
+    """Whether it is in MIG mode."""
     healthy: bool
+    """False keeps new work away."""
     used_milli: int
+    """What is taken of it, in thousandths of a GPU."""
     used_mask: int
+    """Memory slices that are taken: bit 0 is slice 0; 255 is a whole GPU."""
     workloads: tuple[str, ...]
     """Those that hold some of it and that the caller may read."""
     workloads_of_others: int
@@ -25,17 +32,25 @@ class NodeSummary(View, frozen=True, kw_only=True):
     """A node as a list shows it."""
 
     name: str
+    """Name of the node."""
     cell: int
     flavor: str
     product: str
+    """Product name of its GPUs, as its agent reports it."""
     pool: str
+    """Pool that the node is dedicated to; empty: none."""
     zone: str
+    """Zone of the fabric; empty: unknown."""
     block: str
+    """Block of the fabric; empty: unknown."""
     rack: str
+    """Rack; empty: unknown."""
     nvlink_domain: str
+    """NVLink domain that spans nodes; empty: none."""
     driver: str
     cuda: str
     ready: bool
+    """Whether the cluster reports it as ready."""
     cordoned: bool
     """Nothing more is started there, by its agent's or an operator's word."""
     draining: bool
@@ -46,21 +61,30 @@ class NodeSummary(View, frozen=True, kw_only=True):
     shunned_until_ms: int | None
     """Work did not start there, so nobody's is placed there before."""
     shun_message: str
+    """Why work is not placed there for now, in words; empty: it is."""
     taints: tuple[str, ...]
+    """Taints as Kubernetes writes them: key=value:effect."""
     cpu_milli: int
+    """CPU in thousandths of a core."""
     memory_mib: int
+    """Memory in MiB."""
     gpus: int
+    """Number of its GPUs."""
     mig_gpus: int
     """Those of them that are in MIG mode."""
     used_gpu_milli: int
+    """What is taken of its GPUs, in thousandths of a GPU."""
     unhealthy_gpus: tuple[int, ...]
+    """Indexes of GPUs that take no new work."""
     removed: bool
+    """Whether it has left the cluster."""
 
 
 class NodeView(NodeSummary, frozen=True, kw_only=True):
     """A node with its devices."""
 
     devices: tuple[GpuView, ...]
+    """Its GPUs by index."""
 
 
 class NodePage(View, frozen=True, kw_only=True):

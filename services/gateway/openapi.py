@@ -19,6 +19,7 @@ import msgspec
 from services.gateway.problems import CONTENT_TYPE, ProblemDocument
 from services.gateway.route import Parameter, Route
 from services.gateway.routes import ROUTES
+from shared.events.described import described_components
 
 PATH: Final = Path(__file__).parents[2] / "docs" / "openapi.json"
 _REF: Final = "#/components/schemas/{name}"
@@ -49,9 +50,7 @@ def document() -> dict[str, Any]:
     types = [route.request for route in ROUTES if route.request]
     types += [view for route in ROUTES for _, view in route.answers if view]
     types = list(dict.fromkeys([*types, ProblemDocument]))
-    schemas, components = msgspec.json.schema_components(
-        types, ref_template=_REF, schema_hook=_raw
-    )
+    schemas, components = described_components(types, _REF, _raw)
     by_type = dict(zip(types, schemas, strict=True))
     paths: dict[str, Any] = {}
     for route in ROUTES:

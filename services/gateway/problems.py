@@ -34,9 +34,13 @@ class ProblemDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """`application/problem+json`; `errors` names every broken rule with field and value."""
 
     type: str
+    """Stable name of the problem: urn:muster:problem:<name>."""
     title: str
+    """The kind of problem, the same for each with this status."""
     status: int
+    """The HTTP status."""
     detail: str = ""
+    """What is wrong with this request, in one sentence."""
     errors: tuple[FieldError, ...] = ()
 
 

@@ -12,8 +12,11 @@ class FlavorUse(View, frozen=True, kw_only=True):
 
     flavor: str
     nominal: Resources
+    """What it owns."""
     borrowing_limit: Resources | None
+    """What it may borrow above that at most; null: no limit."""
     lending_limit: Resources | None
+    """What it lends of its own at most; null: no limit."""
     used: Resources
     """By a cohort's members: above what each of them owns and never lends."""
     borrowed: Resources
@@ -32,20 +35,24 @@ class BudgetSpent(View, frozen=True, kw_only=True):
     """What the team has spent of its budget of the month; told once a minute."""
 
     month: str
+    """Calendar month (UTC), such as 2026-11."""
     percent: int
     """Of two limits the fuller; above 100 where work went on."""
     at_limit: str
+    """What new work may still use once the budget is spent."""
     spent_gpu_milli_hours: int
     limit_gpu_milli_hours: int | None
     spent_microdollars: int
     limit_microdollars: int | None
     told_at_ms: int
+    """When it was told, Unix milliseconds."""
 
 
 class QueueView(View, frozen=True, kw_only=True):
     """A queue: the applied document, what is in force, and what is in it now."""
 
     name: str
+    """Name of the queue."""
     version: int
     team: str
     cohort: str
@@ -54,12 +61,17 @@ class QueueView(View, frozen=True, kw_only=True):
     draining: bool
     weight: int
     policy: QueuePolicy
+    """What it may take from others, and others from it."""
     flavors: tuple[FlavorUse, ...]
+    """Quota and use in each flavor, in order of preference."""
     waiting: int
+    """Number of workloads that are queued."""
     waiting_gpu_milli: int
+    """What they ask for together, in thousandths of a GPU."""
     workloads: dict[str, int]
     """Live workloads by state."""
     waiting_reasons: dict[str, int]
+    """Number of queued workloads by the code of their reason; empty in a list."""
     limits_in_force: int
     """Version of the document by which quota decides now; 0 until it has taken one up."""
     share_millionths: int
@@ -75,6 +87,7 @@ class QueueView(View, frozen=True, kw_only=True):
     usage_half_life_ms: int
     """0: nothing was told yet."""
     budget: BudgetSpent | None
+    """What its team has spent of the month's budget; null: it has none."""
 
 
 class QueuePage(View, frozen=True, kw_only=True):
@@ -88,15 +101,18 @@ class CohortStanding(View, frozen=True, kw_only=True):
     """A cohort: the applied document, and what its members use of it now."""
 
     name: str
+    """Name of the cohort."""
     version: int
     parent: str
     weight: int
     flavors: tuple[FlavorUse, ...]
+    """Quota and use in each flavor."""
     share_millionths: int
     """As of a queue, among the members of its parent; 0 without one."""
     debt_millionths: int
     """As of a queue; a department owes for all that is below it."""
     debt_told_at_ms: int | None
+    """When the debt was told, Unix milliseconds; null: never."""
 
 
 class CohortPage(View, frozen=True, kw_only=True):

@@ -20,13 +20,16 @@ class BatchItem(Request, frozen=True, kw_only=True):
     """One submission of a batch; the same key gives the same workload."""
 
     spec: SpecRequest  # type: ignore[valid-type]  # built at run time
+    """The submission."""
     idempotency_key: IdempotencyKey | None = None
+    """The same key gives the same workload; null: each is a new one."""
 
 
 class BatchRequest(Request, frozen=True, kw_only=True):
     """Up to 1,000 submissions, accepted together or not at all."""
 
     items: Annotated[tuple[BatchItem, ...], Meta(min_length=1, max_length=ITEMS_MAX)]
+    """The submissions, in the order in which they are to be queued."""
 
 
 class Accepted(View, frozen=True, kw_only=True):
@@ -35,7 +38,9 @@ class Accepted(View, frozen=True, kw_only=True):
     id: str
     team: str
     queue: str
+    """Queue that was asked for; empty until the default is known."""
     name: str
+    """Name of the workload."""
     state: str
     href: str
 
@@ -46,8 +51,11 @@ class BatchAnswer(View, frozen=True, kw_only=True):
     id: str
     team: str
     queue: str
+    """Queue that was asked for; empty until the default is known."""
     name: str
+    """Name of the workload."""
     status: int
+    """202: accepted; 422: its key was used for another submission."""
     state: str
     href: str
 
@@ -56,17 +64,22 @@ class BatchAccepted(View, frozen=True, kw_only=True):
     """One answer for each item, in order."""
 
     items: tuple[BatchAnswer, ...]
+    """One answer for each submission, in their order."""
 
 
 class DryRun(View, frozen=True, kw_only=True):
     """What would become of the submission; nothing was changed."""
 
     dry_run: bool
+    """Always true: nothing was changed."""
     valid: bool
+    """Whether it would be queued."""
     state: str
+    """State that it would have: queued or rejected."""
     queue: str
     priority: int
     reason: str
     message: str
     errors: tuple[FieldError, ...]
     spec: WorkloadSpec | None
+    """The submission with all defaults filled; null where it is not valid."""

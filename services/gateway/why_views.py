@@ -18,16 +18,20 @@ class WhyEntry(View, frozen=True, kw_only=True):
     next_step: str
     evidence: dict[str, Any]
     at_ms: int
+    """When it was told, Unix milliseconds."""
 
 
 class Neighbour(View, frozen=True, kw_only=True):
     """Another workload; of another team's neither id nor name are told."""
 
     id: str
+    """Id of the workload; empty where it is another team's."""
     name: str
+    """Name of the workload; empty where it is another team's."""
     team: str
     priority: int
     gpu_milli: int
+    """What it asks for, in thousandths of a GPU."""
 
 
 class QueuePlace(View, frozen=True, kw_only=True):
@@ -35,25 +39,33 @@ class QueuePlace(View, frozen=True, kw_only=True):
 
     queue: str
     place: int
+    """Place in the order of the queue, from 1."""
     waiting: int
+    """Number of workloads that wait in the queue."""
     gpu_milli_ahead: int
     """What those ahead ask for."""
     first: tuple[Neighbour, ...]
+    """Those at the head of the queue."""
 
 
 class LimitLevel(View, frozen=True, kw_only=True):
     """The queue or a cohort above it in one flavor."""
 
     name: str
+    """Name of the queue or cohort."""
     kind: str
+    """queue or cohort."""
     flavor: str
     nominal: Resources
+    """What it owns."""
     used: Resources
     """By a cohort's members: above what each of them owns and never lends."""
     available: Resources
     """What may still be taken here; less than nothing where a quota was lowered."""
     borrowed: Resources
+    """Of what is used, the part above its own quota."""
     lent: Resources
+    """Of what it owns and does not use, the part that others use."""
     total_nominal: Resources
     """With all that is below it; of a queue its nominal quota."""
     total_used: Resources
@@ -68,8 +80,10 @@ class Freeing(View, frozen=True, kw_only=True):
     """A workload that is expected to end or is being stopped, and what it then gives back."""
 
     workload: Neighbour
+    """The workload that ends."""
     flavor: str
     charge: Resources
+    """What it gives back."""
     ends_at_ms: int
     """What is being stopped has gone by then at the latest: it is the end of its grace."""
     state: State
@@ -80,6 +94,7 @@ class NoEvictionView(View, frozen=True, kw_only=True):
     """Why nobody is evicted for it, told when that changed; of it or of one that asks the same."""
 
     obstacle: str
+    """Code of what stands in the way."""
     message: str
     next_step: str
     evidence: dict[str, int]
@@ -88,16 +103,21 @@ class NoEvictionView(View, frozen=True, kw_only=True):
     retry_at_ms: int | None
     """When time alone may change it."""
     at_ms: int
+    """When it was told, Unix milliseconds."""
 
 
 class OwedTurn(View, frozen=True, kw_only=True):
     """The queue, or the first cohort above it, for whose debt others go first by share."""
 
     name: str
+    """Name of the queue or cohort."""
     kind: str
+    """queue or cohort."""
     share_millionths: int
     debt_millionths: int
+    """What it had lately beyond its part, in millionths; it counts beside the share."""
     debt_told_at_ms: int
+    """When the debt was told, Unix milliseconds."""
     queues_ahead: int
     """Others with work of its priority that waits, and less of share and debt together."""
     message: str
@@ -110,10 +130,14 @@ class Preemptor(View, frozen=True, kw_only=True):
     plan_id: str
     rule: str
     workload_id: str
+    """Id of the workload that got the room."""
     team: str
+    """Its team."""
     queue: str
+    """Its queue."""
     message: str
     at_ms: int
+    """When the eviction began, Unix milliseconds."""
     back_at_ms: int | None
     """When its room is expected to be free again."""
 
@@ -124,6 +148,7 @@ class Why(View, frozen=True, kw_only=True):
     id: str
     state: State
     reason: str
+    """Code of the one reason that counts most."""
     message: str
     next_step: str
     evidence: dict[str, Any]
@@ -132,10 +157,12 @@ class Why(View, frozen=True, kw_only=True):
     state_since: int
     """When it came into its state."""
     history: tuple[WhyEntry, ...]
+    """Recorded reasons, the newest first."""
     at_ms: int | None
     """The moment in the past that was asked about; null for now. Then only what was recorded is
     told: place, limits and who ends next are those of now, or null and empty."""
     place: QueuePlace | None
+    """Its place in the queue; null where it does not wait there."""
     limits: tuple[LimitLevel, ...]
     """From the queue to the root of its tree, in each flavor of the queue that it may use."""
     spot_left_out: tuple[str, ...]
@@ -144,6 +171,7 @@ class Why(View, frozen=True, kw_only=True):
     budget: BudgetSpent | None
     """Of its team, from 80 % on. A full one holds beside the limits, as its `at_limit` says."""
     frees_next: tuple[Freeing, ...]
+    """Workloads that give back next what it can use."""
     owed: str
     """That its queue owns enough for it, and how it gets its room; empty where it must borrow."""
     no_eviction: NoEvictionView | None
@@ -151,7 +179,9 @@ class Why(View, frozen=True, kw_only=True):
     turn: OwedTurn | None
     """Null too where it need not borrow, or no debt lets others go first."""
     promised_start_ms: int | None
+    """When it starts at the latest, Unix milliseconds; null: nothing is promised."""
     preempted_by: Preemptor | None
+    """For whom it was evicted the last time; null: it was not."""
 
 
 class VictimView(View, frozen=True, kw_only=True):
@@ -161,17 +191,21 @@ class VictimView(View, frozen=True, kw_only=True):
     """
 
     workload_id: str
+    """Id of the workload that was evicted or moved."""
     team: str
     rule: str
     lost_gpu_ms: int
     moves_to: tuple[str, ...] = ()
+    """Nodes where it went on at once."""
 
 
 class AlternativeView(View, frozen=True, kw_only=True):
     """Another way to make room, and why it was not taken."""
 
     why: str
+    """Why it was not taken."""
     victims_count: int
+    """Number of workloads that it would have evicted."""
     lost_gpu_ms: int
 
 
@@ -183,9 +217,11 @@ class PreemptionView(View, frozen=True, kw_only=True):
 
     plan_id: str
     at_ms: int
+    """When it was accepted, Unix milliseconds."""
     rule: str
     flavor: str
     workload_id: str
+    """Id of the workload that got the room; empty for rule `idle`."""
     team: str
     queue: str
     inline: bool
@@ -193,10 +229,12 @@ class PreemptionView(View, frozen=True, kw_only=True):
     victims: tuple[VictimView, ...]
     """Those that the caller may see."""
     victims_count: int
+    """Number of all victims."""
     moved_count: int
     """Of them, those that went on elsewhere at once."""
     lost_gpu_ms: int
     alternatives: tuple[AlternativeView, ...]
+    """Other plans that were refused."""
     followers: int
     """Workloads of its queue behind `workload_id` for which there was room then too."""
     outcome: str

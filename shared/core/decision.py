@@ -41,7 +41,10 @@ class FieldError(Value, frozen=True, kw_only=True):
     """One broken rule of a submission: where, what was given, and what is allowed."""
 
     field: str
+    """Path of the field, such as pod_sets[0].gpu.count; empty: the whole body."""
     value: str
+    """What was given, shortened; empty: nothing."""
     rule: str
+    """What is allowed."""
     remedy: str = ""
     """What to ask for instead, where the rule does not say it (core/admission/remedy.py)."""

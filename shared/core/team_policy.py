@@ -33,6 +33,7 @@ class Budget(Value, frozen=True, kw_only=True):
     microdollars_per_month: int | None = None
     """By the price of the flavor that was used."""
     at_limit: AtLimit = AtLimit.WARN
+    """What new work may still use once the budget is spent."""
 
 
 class IdlePolicy(Value, frozen=True, kw_only=True):
@@ -41,6 +42,7 @@ class IdlePolicy(Value, frozen=True, kw_only=True):
     utilisation_percent_below: int = 5
     """Idle is a GPU below this, 1 to 100."""
     warn_after_seconds: int = 1800
+    """After how many seconds without use the owner is warned."""
     release_after_seconds: int = 0
     """0 is never."""
 

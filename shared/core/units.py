@@ -28,8 +28,11 @@ class Resources(Value, frozen=True, kw_only=True):
     """An amount of GPU, CPU and memory; each is >= 0 in a request, and may be `UNLIMITED`."""
 
     gpu_milli: int = 0
+    """GPUs in thousandths: 1000 is one whole GPU."""
     cpu_milli: int = 0
+    """CPU in thousandths of a core."""
     memory_mib: int = 0
+    """Memory in MiB."""
 
     def __add__(self, other: Resources) -> Resources:
         """Sum by unit, saturating at `UNLIMITED`."""

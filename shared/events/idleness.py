@@ -25,6 +25,7 @@ class IdlenessNoticed(Wire, frozen=True, kw_only=True):
     release_at_ms: int = 0
     """When it is released if this goes on; 0 is never."""
     reminder: bool = False
+    """Whether it was told before."""
     cell: int = 0
 
 
@@ -37,5 +38,7 @@ class IdlenessEnded(Wire, frozen=True, kw_only=True):
     attempt: int
     since_ms: int
     ended_at_ms: int
+    """When it ended, Unix milliseconds."""
     reason: str
+    """used, unseen (no reports) or exempt (no policy)."""
     cell: int = 0

@@ -11,6 +11,7 @@ class NodeInventoryReported(Wire, frozen=True, kw_only=True):
     """All of a node, on change and at start of its agent; replaces what was known before."""
 
     node: Node
+    """All that is known of the node."""
     generation: int
     """Counts up for each node; an older one is ignored."""
     cell: int = 0
@@ -27,7 +28,9 @@ class GpuHealthReported(Wire, frozen=True, kw_only=True):
 
     node: str
     gpu: int
+    """Index of the GPU on its node; -1: the whole node."""
     healthy: bool
+    """False keeps new work away."""
     generation: int
     reason: str = ""
     cell: int = 0
@@ -46,6 +49,7 @@ class NodeNoticeReported(Wire, frozen=True, kw_only=True):
 
     node: str
     gone_at_ms: int
+    """When the node will be taken away, Unix milliseconds."""
     generation: int
     reason: str = ""
     cell: int = 0
@@ -56,7 +60,9 @@ class CordonNode(Wire, frozen=True, kw_only=True):
 
     node: str
     drain: bool = False
+    """Whether what runs there is stopped with its grace."""
     reason: str = ""
+    """Why, in the operator's words."""
     actor: str = ""
     cell: int = 0
 
@@ -77,7 +83,9 @@ class NodeCordoned(Wire, frozen=True, kw_only=True):
     """cordoned | drained | spot-notice."""
     message: str = ""
     gone_at_ms: int = 0
+    """When the node will be taken away, Unix milliseconds; 0: unknown."""
     evicted: int = 0
+    """Number of workloads that are being stopped there."""
     cell: int = 0
 
 
@@ -93,6 +101,7 @@ class NodeShunned(Wire, frozen=True, kw_only=True):
 
     node: str
     until_ms: int
+    """Until when nothing is started there, Unix milliseconds."""
     workloads: int
     """That did not start there since the last that did; of one team and image they count once."""
     start_seconds: int
@@ -117,7 +126,9 @@ class KeptFor(Wire, frozen=True, kw_only=True):
 
     workload_id: str
     pin: int
+    """Number of its promise, from 1."""
     nodes: tuple[str, ...]
+    """Names of the nodes."""
 
 
 class SwitchingGpu(Wire, frozen=True, kw_only=True):
@@ -134,7 +145,9 @@ class NodesKept(Wire, frozen=True, kw_only=True):
     """
 
     kept: tuple[KeptFor, ...] = ()
+    """Nodes kept for workloads that wait."""
     switching: tuple[SwitchingGpu, ...] = ()
+    """GPUs that change their mode."""
     cell: int = 0
 
 
@@ -144,9 +157,13 @@ class GpuUsageReported(Wire, frozen=True, kw_only=True):
     node: str
     at_ms: int
     utilization_percent: tuple[int, ...]
+    """Use of each GPU in per cent, by index."""
     memory_used_mib: tuple[int, ...]
+    """Used memory of each GPU in MiB, by index."""
     temperature_celsius: tuple[int, ...]
+    """Temperature of each GPU in degrees Celsius, by index."""
     power_watts: tuple[int, ...]
+    """Power of each GPU in watts, by index."""
     unread: tuple[int, ...] = ()
     """GPUs of which the use could not be read; their 0 per cent says nothing."""
     cell: int = 0
@@ -161,7 +178,10 @@ class ReconfigureGpu(Wire, frozen=True, kw_only=True):
     node: str
     gpu: int
     mig: bool
+    """The mode that is wanted: true is MIG."""
     expires_at_ms: int
+    """When the command is worth nothing any more, Unix milliseconds."""
     epoch: int
     uuid: str = ""
+    """UUID of the device; another one in its place is left alone."""
     cell: int = 0

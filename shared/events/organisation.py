@@ -13,6 +13,7 @@ class TeamApplied(Wire, frozen=True, kw_only=True):
     """A team: its default queue, ceilings and budget, and the maxima and defaults of a pod."""
 
     name: str
+    """Name of the team, a DNS-1123 label."""
     version: int
     default_queue: str
     priority_classes: tuple[str, ...] = ()
@@ -20,7 +21,9 @@ class TeamApplied(Wire, frozen=True, kw_only=True):
     default_pod: Resources = Resources(cpu_milli=4000, memory_mib=16384)
     """CPU and memory of a pod that names none."""
     max_pod: Resources = Resources(gpu_milli=16_000, cpu_milli=512_000, memory_mib=8_388_608)
+    """The most that one pod may ask for."""
     max_pending: int = 1_000_000
+    """Workloads that have not ended at most."""
     kafka: bool = True
     """Whether the team has a submissions topic of its own."""
     budget: Budget | None = None
@@ -35,9 +38,12 @@ class PriorityClassApplied(Wire, frozen=True, kw_only=True):
     """A priority class: a larger value runs first; protected ones are never preempted."""
 
     name: str
+    """Name of the class, a DNS-1123 label."""
     version: int
     value: int
+    """Its priority; work of the larger goes first."""
     protected: bool = False
+    """Whether its work is never evicted for other work."""
     kinds: tuple[str, ...] = ()
     """Kinds for which this is the default class."""
 
@@ -46,18 +52,24 @@ class FlavorApplied(Wire, frozen=True, kw_only=True):
     """A kind of GPU node that quota is counted in; nodes name it in their `flavor`."""
 
     name: str
+    """Name of the flavor, a DNS-1123 label."""
     version: int
     products: tuple[str, ...] = ()
+    """Product names of its nodes, as nodes report them; empty: any."""
     spot: bool = False
+    """Whether its nodes may be taken away by their owner."""
     price_microdollars_per_gpu_hour: int = 0
+    """Price of a GPU-hour in millionths of a dollar."""
 
 
 class QueueApplied(Wire, frozen=True, kw_only=True):
     """A cluster queue of one team: its quota by flavor, in order of preference."""
 
     name: str
+    """Name of the queue, a DNS-1123 label."""
     version: int
     team: str
+    """Team whose work waits in it; it cannot be changed."""
     cohort: str = ""
     strict: bool = False
     held: bool = False
@@ -67,12 +79,14 @@ class QueueApplied(Wire, frozen=True, kw_only=True):
     draining: bool = False
     """Held, and what runs is evicted with reason `drained`; it waits until the queue is opened."""
     policy: QueuePolicy = QueuePolicy()
+    """What it may take from others, and others from it."""
 
 
 class CohortApplied(Wire, frozen=True, kw_only=True):
     """A node of the quota tree above queues."""
 
     name: str
+    """Name of the cohort, a DNS-1123 label."""
     version: int
     parent: str = ""
     weight: int = 1

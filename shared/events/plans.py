@@ -18,7 +18,9 @@ class PlannedVictim(Wire, frozen=True, kw_only=True):
     """One attempt that is to go; `lost_gpu_ms` is what it would have to compute again."""
 
     workload_id: str
+    """Id of the workload that goes."""
     version: int
+    """Version of the workload that the plan was made for."""
     attempt: int
     pods_kept: int = 0
     """An elastic gang that gives up its surplus goes on with its first so many ranks."""
@@ -36,7 +38,9 @@ class RefusedAlternative(Wire, frozen=True, kw_only=True):
     """Another way to make room, and why it was not taken."""
 
     why: str
+    """Why it was not taken."""
     victims: tuple[str, ...] = ()
+    """Ids of the workloads that it would have evicted."""
     lost_gpu_ms: int = 0
 
 
@@ -50,11 +54,14 @@ class ProposeEvictionPlan(Wire, frozen=True, kw_only=True):
     workload_id: str
     """The preemptor."""
     version: int
+    """Version of the preemptor that the plan was made for."""
     nomination: int
     flavor: str
     rule: str
     victims: tuple[PlannedVictim, ...]
+    """The workloads that go."""
     alternatives: tuple[RefusedAlternative, ...] = ()
+    """Other plans that were refused."""
     team: str = ""
     queue: str = ""
     cell: int = 0
@@ -100,19 +107,24 @@ class EvictionPlanAccepted(PlanFact, frozen=True, kw_only=True):
     flavor: str
     rule: str
     victims: tuple[PlannedVictim, ...]
+    """The workloads that go."""
     expires_at_ms: int
+    """Until when the room is reserved, Unix milliseconds."""
     alternatives: tuple[RefusedAlternative, ...] = ()
+    """Other plans that were refused."""
     placement: Placement | None = None
     """Where the preemptor will be."""
     inline: bool = False
     """Whether placement changed the plan itself, after too many refused ones."""
     followers: int = 0
+    """Others of its queue behind the preemptor for which there was room."""
 
 
 class EvictionPlanRefused(PlanFact, frozen=True, kw_only=True):
     """Nothing was done: `reason` is victim-changed, preemptor-changed or no-longer-fits."""
 
     reason: str
+    """victim-changed, preemptor-changed or no-longer-fits."""
     message: str
 
 
@@ -123,8 +135,10 @@ class ReservationExpired(PlanFact, frozen=True, kw_only=True):
     """
 
     reason: str
+    """timed-out, preemptor-left or no-longer-fits."""
     message: str
     expired_at_ms: int
+    """When it expired, Unix milliseconds."""
 
 
 class PreemptionRefused(Wire, frozen=True, kw_only=True):
@@ -138,6 +152,7 @@ class PreemptionRefused(Wire, frozen=True, kw_only=True):
     team: str
     queue: str
     version: int
+    """Version of the preemptor that it was told for."""
     obstacle: Obstacle
     """`FitsNow`: what was told before holds no more."""
     message: str
@@ -154,4 +169,5 @@ class IdleReleaseRefused(PlanFact, frozen=True, kw_only=True):
     """An idle workload was not released: `reason` is workload-changed."""
 
     reason: str
+    """workload-changed."""
     message: str

@@ -35,6 +35,7 @@ class EvictPods(Wire, frozen=True, kw_only=True):
     attempt: int
     epoch: int
     reason: str
+    """Code of why the attempt is stopped."""
     grace_seconds: int = 30
     cell: int = 0
 
@@ -80,6 +81,7 @@ class PodsFinished(PodFact, frozen=True, kw_only=True):
     """All pods of the attempt are terminal and their devices free."""
 
     succeeded: bool
+    """Whether all pods ended well."""
     reason: str = ""
     message: str = ""
     lost: bool = False
@@ -93,6 +95,7 @@ class PodsGone(PodFact, frozen=True, kw_only=True):
     """
 
     succeeded: bool = False
+    """Whether all pods had ended well before they were deleted."""
 
 
 class PodsUnstarted(PodFact, frozen=True, kw_only=True):
@@ -102,6 +105,7 @@ class PodsUnstarted(PodFact, frozen=True, kw_only=True):
     """
 
     ranks: tuple[int, ...]
+    """Numbers of the pods in the workload, from 0."""
 
 
 class BindRefused(PodFact, frozen=True, kw_only=True):
@@ -110,6 +114,7 @@ class BindRefused(PodFact, frozen=True, kw_only=True):
     reason: str
     message: str
     node: str = ""
+    """Node on which the pod was refused; empty: unknown."""
     unstarted: tuple[int, ...] = ()
     """For `BindTimeout`: ranks that were not bound."""
 
@@ -118,13 +123,17 @@ class PodsResized(PodFact, frozen=True, kw_only=True):
     """The attempt has the pods of resize `number`: all are bound, and none above is left."""
 
     number: int
+    """Number of the resize within the attempt."""
     pods: int
+    """Pods that it has from now on."""
 
 
 class ResizeRefused(PodFact, frozen=True, kw_only=True):
     """The cluster would not take a new pod; none of the new ones is left, the others run on."""
 
     number: int
+    """Number of the resize within the attempt."""
     reason: str
     message: str
     node: str = ""
+    """Node on which the pod was refused; empty: unknown."""

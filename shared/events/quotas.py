@@ -19,6 +19,7 @@ class PermittedFlavor(Wire, frozen=True, kw_only=True):
 
     flavor: str
     borrowable: Resources = Resources()
+    """What it may borrow there at most."""
     needs_eviction: bool = False
     """It fits only once others have made room, which the policy of its queue allows."""
 
@@ -27,11 +28,15 @@ class WorkloadNominated(Wire, frozen=True, kw_only=True):
     """Permission to try, with an order key: smaller is earlier (design.md 1)."""
 
     workload: Workload
+    """The workload that may be tried."""
     version: int
+    """Version of the workload that it was told for."""
     nomination: int
     """Counts up for each workload; a withdrawal names it."""
     order_key: tuple[int, ...]
+    """Place in the order of all: the smaller goes first, compared part by part."""
     flavors: tuple[PermittedFlavor, ...]
+    """Flavors in which it may be tried, in order of preference."""
     within_nominal: bool = False
     """It may not borrow: its team has spent its budget."""
     strict: bool = False
@@ -53,6 +58,7 @@ class EndedWorkloadsCounted(Wire, frozen=True, kw_only=True):
 
     team: str
     ended: int
+    """Workloads that have ended so far."""
     cell: int = 0
 
 
@@ -67,7 +73,9 @@ class BudgetWarned(Wire, frozen=True, kw_only=True):
     month: str
     """2026-11."""
     threshold_percent: int
+    """Threshold that was reached, in per cent."""
     at_limit: AtLimit
+    """What new work may still use once the budget is spent."""
     spent_gpu_milli_hours: int
     limit_gpu_milli_hours: int | None
     spent_microdollars: int
@@ -88,6 +96,7 @@ class BudgetTold(Wire, frozen=True, kw_only=True):
     percent: int
     """Rounded down, of two limits the fuller; above 100 where work went on."""
     at_limit: AtLimit
+    """What new work may still use once the budget is spent."""
     spot_flavors: tuple[str, ...] = ()
     """All that there are, where `at_limit` leaves a team only these."""
     spent_gpu_milli_hours: int
@@ -106,6 +115,7 @@ class QueueUsageTold(Wire, frozen=True, kw_only=True):
 
     queue: str
     gpu_seconds: int
+    """Use over time in GPU-seconds, older use counting less."""
     at_ms: int
     half_life_ms: int
     cell: int = 0
@@ -141,8 +151,11 @@ class FlavorQuota(Wire, frozen=True, kw_only=True):
 
     flavor: str
     nominal: Resources = UNBOUNDED
+    """What it owns; a unit that is not named is unlimited."""
     borrowing_limit: Resources | None = None
+    """What it may borrow above that at most; null: no limit."""
     lending_limit: Resources | None = None
+    """What it lends of its own at most; null: no limit."""
 
     def limits(self) -> FlavorLimits:
         """The core's noun for it."""
@@ -162,6 +175,7 @@ class QuotaChanged(Wire, frozen=True, kw_only=True):
     """
 
     name: str
+    """Name of the queue or cohort."""
     kind: str
     """queue | cohort."""
     parent: str = ""

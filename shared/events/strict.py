@@ -36,8 +36,11 @@ class ResourceLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """A limit by unit; a unit that is not named is unlimited."""
 
     gpu_milli: Amount = UNLIMITED
+    """GPUs in thousandths: 1000 is one whole GPU."""
     cpu_milli: Amount = UNLIMITED
+    """CPU in thousandths of a core."""
     memory_mib: Amount = UNLIMITED
+    """Memory in MiB."""
 
 
 _BOUNDS: Final[dict[tuple[str, str], Any]] = {
@@ -96,9 +99,15 @@ def strict(
         kw_only=True,
         frozen=True,
         forbid_unknown_fields=True,
-        namespace={"__doc__": source.__doc__},
+        namespace={"__doc__": source.__doc__, "mirror_of": source},
         module=__name__,
     )
+
+
+def source_of(mirror: type) -> type:
+    """The struct that `strict` mirrored; any other struct is its own source."""
+    source: type = getattr(mirror, "mirror_of", mirror)
+    return source
 
 
 def _defaults(source: type, suffix: str) -> list[tuple[str, tuple[Any, ...]]]:

@@ -25,7 +25,9 @@ class SubmitWorkload(Wire, frozen=True, kw_only=True):
 
     spec: WorkloadSpec
     workload_id: str = ""
+    """Id that the workload gets; on a team's own topic it is not read."""
     team: str = ""
+    """Team of the caller; on a team's own topic it is not read."""
     body_hash: str = ""
     door: str = "http"
 
@@ -70,6 +72,7 @@ class ResizeWorkload(Wire, frozen=True, kw_only=True):
     workload_id: str
     team: str
     pods: int
+    """Pods of the gang from now on."""
     actor: str = ""
 
 
@@ -79,6 +82,7 @@ class RequestEviction(Wire, frozen=True, kw_only=True):
     workload_id: str
     team: str
     reason: str = "operator"
+    """Why, in the operator's words."""
     actor: str = ""
 
 
@@ -86,6 +90,7 @@ class WorkloadQueued(Wire, frozen=True, kw_only=True):
     """Admission's yes: the workload with defaults filled. Version 1."""
 
     workload: Workload
+    """The workload with all defaults."""
     body_hash: str
     door: str = "http"
     version: int = 1
@@ -97,7 +102,9 @@ class WorkloadRejected(Wire, frozen=True, kw_only=True):
     workload_id: str
     team: str
     name: str
+    """Name that its owner gave it."""
     kind: str
+    """What it is for: a kind of workload."""
     body_hash: str
     errors: tuple[FieldError, ...]
     message: str
@@ -118,6 +125,7 @@ class SubmissionAnswered(Wire, frozen=True, kw_only=True):
 
     workload_id: str
     idempotency_key: str
+    """The `ce_id` of the submission."""
     outcome: str
     """accepted | rejected | conflicted."""
     message: str = ""
@@ -146,6 +154,7 @@ class WorkloadPlaced(WorkloadFact, frozen=True, kw_only=True):
 
     placement: Placement
     placed_at_ms: int
+    """When it got its devices, Unix milliseconds."""
     submitted_at_ms: int
 
 
@@ -157,6 +166,7 @@ class WorkloadRunning(WorkloadFact, frozen=True, kw_only=True):
     """All pods run."""
 
     running_at_ms: int
+    """When all of its pods ran, Unix milliseconds."""
 
 
 class WorkloadResized(WorkloadFact, frozen=True, kw_only=True):
@@ -168,6 +178,7 @@ class WorkloadResized(WorkloadFact, frozen=True, kw_only=True):
 
     placement: Placement
     resized_at_ms: int
+    """When its size changed, Unix milliseconds."""
     resizes: int
 
 
@@ -177,6 +188,7 @@ class WorkloadReleasedDevices(WorkloadFact, frozen=True, kw_only=True):
     released_at_ms: int = 0
     """When the devices of the attempt were given back; 0 when it held none."""
     released_attempt: int = 0
+    """The attempt that held them; 0: none."""
     released_resizes: int = 0
     """How often what it held had changed: the interval that ends here began with the last."""
 
@@ -211,8 +223,11 @@ class Preemption(Wire, frozen=True, kw_only=True):
     plan_id: str
     rule: str
     workload_id: str
+    """Id of the workload that got the room."""
     team: str
+    """Its team."""
     queue: str
+    """Its queue."""
 
 
 class IdleRelease(Wire, frozen=True, kw_only=True):
@@ -221,7 +236,9 @@ class IdleRelease(Wire, frozen=True, kw_only=True):
     plan_id: str
     since_ms: int
     until_ms: int
+    """Time of the last report that saw it idle, Unix milliseconds."""
     utilization_percent: int
+    """The most that one of its GPUs was used meanwhile, in per cent."""
 
 
 class WorkloadEvicted(WorkloadFact, frozen=True, kw_only=True):

@@ -35,6 +35,7 @@ class QueuePolicy(Value, frozen=True, kw_only=True):
     """Rules of one queue; all times in seconds, 0 to `POLICY_SECONDS_MAX`."""
 
     within_queue: WithinQueue = WithinQueue.LOWER_PRIORITY
+    """Whose work of the same queue is evicted for its own."""
     reclaim: Reclaim = Reclaim.ANY
     """How the queue gets its nominal quota back from borrowers."""
     fair_share: bool = True

@@ -1,0 +1,50 @@
+"""Reads the docstrings that follow the fields of a class: Python itself throws them away."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import sys
+from collections.abc import Mapping
+
+Docstrings = Mapping[str, str]
+
+
+def of_fields(one: type) -> dict[str, str]:
+    """Text by field of a class and its bases, the nearest first; on one line."""
+    texts: dict[str, str] = {}
+    for base in reversed(one.__mro__):
+        texts |= _of_module(base.__module__).get(base.__qualname__, {})
+    return texts
+
+
+@functools.cache
+def _of_module(name: str) -> Mapping[str, Docstrings]:
+    """By class and field; nothing where the module has no source, as built-in ones have none."""
+    try:
+        tree = ast.parse(inspect.getsource(sys.modules[name]))
+    except (OSError, TypeError):
+        return {}
+    return {node.name: _of_class(node) for node in tree.body if isinstance(node, ast.ClassDef)}
+
+
+def _of_class(node: ast.ClassDef) -> Docstrings:
+    texts: dict[str, str] = {}
+    field = ""
+    for statement in node.body:
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            field = statement.target.id
+            continue
+        text = _text(statement)
+        if field and text:
+            texts[field] = " ".join(text.split())
+        field = ""
+    return texts
+
+
+def _text(statement: ast.stmt) -> str:
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+        value = statement.value.value
+        return value if isinstance(value, str) else ""
+    return ""
