@@ -2,9 +2,10 @@
 
 Level-triggered. Whatever happens to a gang (a command, a result, an event, a list, a timer) only
 puts it on the list of those to look at (`gangs.py`); looking asks it for facts to tell and
-operations to do. Operations of many gangs go out as one request. A request without an answer
-means that nothing is known: its gangs wait for a full list (`watcher.py`), nothing is assumed and
-nothing repeated blindly. Pods that no attempt wants are deleted after a grace (`orphans.py`).
+operations to do. Operations of many gangs go out together. Of a gang with an operation whose
+answer was lost nothing is known: it waits for a full list (`watcher.py`), nothing is assumed and
+nothing repeated blindly; the other gangs go on. Pods that no attempt wants are deleted after a
+grace (`orphans.py`).
 """
 
 from __future__ import annotations
@@ -27,8 +28,7 @@ from services.binder.pulse import Pulse
 from services.binder.watcher import Watcher
 from shared.events.pods import PodFact
 from shared.ports.clock import Clock
-from shared.ports.cluster import Cluster, Operation, Pod, Result
-from shared.ports.errors import Transient
+from shared.ports.cluster import UNKNOWN, Cluster, Operation, Pod, Result
 
 OPERATIONS_PER_REQUEST: Final = 1_000
 
@@ -174,33 +174,36 @@ class Actuator:
         for gang, _, _ in attempted:
             gang.in_flight = False
             self.gangs.look_at(gang)
-        if results is None:
-            for gang, _, _ in attempted:
-                gang.unknown_round = self.watcher.wanted_round
-            return
         for (gang, rank, operation), result in zip(attempted, results, strict=True):
+            if result.status == UNKNOWN:
+                gang.unknown_round = self.watcher.wanted_round
+                continue
             gang.answered(rank, operation, result, now_ms)
             if operation.verb == "bind" and not gang.settle_at_ms and gang.bound():
                 self.gangs.settle(gang, now_ms)
             elif gang.not_before_ms > now_ms:
                 self.gangs.retry(gang)
 
-    async def _request(self, operations: Sequence[Operation]) -> list[Result] | None:
-        """The results, or None after asking for a full list because nothing is known."""
-        try:
-            results = await self._cluster.apply(operations)
-        except Transient as error:
-            log.warning("no answer", operations=len(operations), error=str(error))
-            metrics.LOST_REPLIES.inc()
-            self.watcher.relist()
-            return None
+    async def _request(self, operations: Sequence[Operation]) -> list[Result]:
+        """The results; a full list is asked for if one of them is not known."""
+        results = await self._cluster.apply(operations)
         _count(operations, results)
+        lost = [result for result in results if result.status == UNKNOWN]
+        if lost:
+            log.warning("no answer", operations=len(lost), error=lost[0].message)
+            metrics.LOST_REPLIES.inc(len(lost))
+            self.watcher.relist()
         return results
 
     async def _delete_orphans(self, pods: Sequence[Pod]) -> None:
         log.warning("orphans", names=[pod.name for pod in pods[:10]], count=len(pods))
         metrics.ORPHANS.inc(len(pods))
-        await self._request([Operation(verb="delete", name=pod.name, uid=pod.uid) for pod in pods])
+        await self._request(
+            [
+                Operation(verb="delete", namespace=pod.namespace, name=pod.name, uid=pod.uid)
+                for pod in pods
+            ]
+        )
 
 
 def _count(operations: Sequence[Operation], results: Sequence[Result]) -> None:

@@ -10,10 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
-
 from services.binder.gang import Gang
 from services.binder.gang_state import Key, Told
+from services.binder.stored_pods import read, written
 from shared.ports.cluster import Pod
 from shared.ports.reader import Reader
 from shared.ports.store import Write
@@ -68,9 +67,6 @@ SOME: Final = (
     " WHERE NOT x.active"
 )
 
-_encoder = msgspec.json.Encoder()
-_pods = msgspec.json.Decoder(tuple[Pod, ...])
-
 
 @dataclass(slots=True, kw_only=True)
 class Attempt:
@@ -119,7 +115,7 @@ def insert(rows: Sequence[tuple[Attempt, tuple[Pod, ...]]], now_ms: int) -> list
                 [one.attempt for one, _ in group],
                 [one.team for one, _ in group],
                 [one.size for one, _ in group],
-                [_encoder.encode(pods).decode() for _, pods in group],
+                [written(pods) for _, pods in group],
             ),
             expect=len(group),
         )
@@ -150,7 +146,7 @@ def update(attempts: Iterable[Attempt], now_ms: int) -> list[Write]:
 
 
 def _sizes(group: Sequence[Attempt]) -> tuple[list[object], ...]:
-    pods = [_encoder.encode(one.wanted).decode() for one in group]
+    pods = [written(one.wanted or ()) for one in group]
     for one in group:
         one.wanted = None
     return (
@@ -196,7 +192,7 @@ async def load(reader: Reader) -> Memory:
         pods = fields.pop("pods")
         attempt = Attempt(**fields)
         memory.attempts[attempt.key] = attempt
-        memory.gangs.append(gang_of(attempt, _pods.decode(pods) if pods else ()))
+        memory.gangs.append(gang_of(attempt, read(pods) if pods else ()))
     return memory
 
 

@@ -40,7 +40,7 @@ from shared.events.pods import (
     ResizeRefused,
 )
 from shared.events.topics import POD_FACTS
-from shared.ports.cluster import Pod
+from shared.ports.cluster import Pod, PodTemplate
 from shared.runtime.handler import Emit, Outcome
 
 _STATE_AFTER: Final[dict[type[PodFact], str]] = {
@@ -52,6 +52,7 @@ _STATE_AFTER: Final[dict[type[PodFact], str]] = {
 }
 _ORDER: Final = {state: place for place, state in enumerate(STATES)}
 _LAST: Final = len(STATES)
+NO_TEMPLATE: Final = PodTemplate()
 
 log = structlog.get_logger("binder")
 
@@ -266,7 +267,7 @@ class Batch:
 def pods_of(command: BindWorkload | ResizePods) -> tuple[Pod, ...]:
     """The pods to create, in order of rank; `rank` of a pod is dense from 0."""
     placed = sorted(command.placement.pods, key=lambda pod: pod.rank)
-    images = {pod_set.name: pod_set.image for pod_set in command.pod_sets}
+    templates = {pod_set.name: PodTemplate(pod_set=pod_set) for pod_set in command.pod_sets}
     prefix = f"{command.workload_id}-{command.attempt}-"
     return tuple(
         Pod(
@@ -279,7 +280,7 @@ def pods_of(command: BindWorkload | ResizePods) -> tuple[Pod, ...]:
             team=command.team,
             node=pod.node,
             shares=pod.shares,
-            image=images.get(pod.pod_set, ""),
+            template=templates.get(pod.pod_set, NO_TEMPLATE),
             duration_seconds=command.expected_duration_seconds,
         )
         for rank, pod in enumerate(placed)

@@ -32,6 +32,7 @@ from services.binder.gang_state import (
     Told,
     pod_name,
 )
+from shared.core.pod_failures import FailureCause, cause_of_failure
 from shared.events.pods import BindRefused, PodsFinished
 from shared.ports.cluster import Operation, Pod, Result
 
@@ -175,9 +176,9 @@ class Gang(GangState):
             self.marks[rank] = CREATED
             self.deleting.discard(rank)
         self.versions[rank] = pod.resource_version
-        self.uids[rank] = pod.uid
+        self.uids[rank], self.namespace = pod.uid, pod.namespace
         mark = _PHASES.get(pod.phase, BOUND if pod.node else CREATED)
-        if mark == SUCCEEDED:
+        if mark == SUCCEEDED and not pod.deleting:
             self.ended_well |= 1 << rank
         if kind == "DELETED":
             mark = GONE
@@ -192,8 +193,9 @@ class Gang(GangState):
             self._refuse(rank, "BoundElsewhere", message, pod.node, now_ms)
         elif mark == GONE:
             self._vanished(rank, pod.reason or "PodLost", pod.node, now_ms)
-        elif mark == FAILED:
-            self._lose(rank, pod.reason or "PodFailed", pod.node, now_ms, lost=False)
+        elif mark == FAILED or (mark == SUCCEEDED and pod.deleting):
+            lost = cause_of_failure(pod.reason, deleted=pod.deleting) is not FailureCause.WORK
+            self._lose(rank, pod.reason or "PodFailed", pod.node, now_ms, lost=lost)
 
     def _vanished(self, rank: int, reason: str, node: str, now_ms: int) -> None:
         """Before anything was told it is a bind that did not hold, later a run that was lost."""

@@ -38,7 +38,7 @@ def _fact_of_run(gang: GangState, now_ms: int) -> PodFact | None:
 
 
 def _fact_of_resize(gang: GangState, now_ms: int) -> PodFact | None:
-    if gang.in_flight or gang.unknown_round or gang.surplus() or not gang.bound():
+    if gang.in_flight or gang.unknown_round or gang.surplus_runs() or not gang.bound():
         return None
     number, gang.resizing = gang.resizing, 0
     if gang.setback is None:

@@ -19,7 +19,7 @@ from services.binder.gang_state import (
     pod_name,
 )
 from shared.events.pods import PodsFinished
-from shared.ports.cluster import Operation
+from shared.ports.cluster import GRACE_SECONDS_MIN, Operation
 
 
 def next_operations(gang: GangState, now_ms: int) -> list[tuple[int, Operation]]:
@@ -41,7 +41,7 @@ def over(gang: GangState) -> bool:
 
 def _creates(gang: GangState) -> list[tuple[int, Operation]]:
     return [
-        (rank, Operation(verb="create", name=pod.name, pod=pod))
+        (rank, Operation(verb="create", namespace=pod.namespace, name=pod.name, pod=pod))
         for rank, pod in enumerate(gang.pods)
         if gang.marks[rank] == ABSENT
     ]
@@ -49,7 +49,16 @@ def _creates(gang: GangState) -> list[tuple[int, Operation]]:
 
 def _binds(gang: GangState) -> list[tuple[int, Operation]]:
     return [
-        (rank, Operation(verb="bind", name=pod.name, uid=gang.uids[rank], node=pod.node))
+        (
+            rank,
+            Operation(
+                verb="bind",
+                namespace=pod.namespace,
+                name=pod.name,
+                uid=gang.uids[rank],
+                node=pod.node,
+            ),
+        )
         for rank, pod in enumerate(gang.pods)
         if gang.marks[rank] == CREATED
     ]
@@ -64,5 +73,13 @@ def _deletes(gang: GangState) -> Iterator[tuple[int, Operation]]:
     for rank, mark in enumerate(gang.marks[first:], first):
         if mark not in spared and gang.uids[rank] and rank not in gang.deleting:
             name = pod_name(gang.key, rank)
-            uid, grace = gang.uids[rank], gang.grace_seconds
-            yield rank, Operation(verb="delete", name=name, uid=uid, grace_seconds=grace)
+            yield (
+                rank,
+                Operation(
+                    verb="delete",
+                    namespace=gang.namespace,
+                    name=name,
+                    uid=gang.uids[rank],
+                    grace_seconds=max(gang.grace_seconds, GRACE_SECONDS_MIN),
+                ),
+            )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any, Final
 
-from shared.events.pods import PodFact, PodsFinished
+from shared.events.pods import PodFact
 from shared.ports.cluster import Pod
 
 ABSENT, CREATED, BOUND, RUNNING, SUCCEEDED, FAILED, GONE, FOREIGN = range(8)
@@ -52,9 +52,9 @@ class GangState:
 
     __slots__ = (
         "cell", "correlation_id", "deadline_ms", "deleting", "ended_well", "goal",
-        "grace_seconds", "in_flight", "key", "marks", "not_before_ms", "noted", "outcome", "pods",
-        "resizing", "setback", "settle_at_ms", "size", "size_before", "told", "uids",
-        "unknown_round", "unstarted", "versions",
+        "grace_seconds", "in_flight", "key", "marks", "namespace", "not_before_ms", "noted",
+        "outcome", "pods", "resizing", "setback", "settle_at_ms", "size", "size_before", "told",
+        "uids", "unknown_round", "unstarted", "versions",
     )  # fmt: skip
 
     def __init__(
@@ -72,6 +72,8 @@ class GangState:
         self.cell = cell
         self.pods = pods
         self.told = told
+        self.namespace = pods[0].namespace if pods else ""
+        """Where its pods are; of those that are already there, as the cluster shows them."""
         self.correlation_id = correlation_id
         self.goal = Goal.RUN
         self.outcome: PodFact | None = None
@@ -91,7 +93,7 @@ class GangState:
         self.deleting: set[int] = set()
         """Ranks whose deletion was accepted and not yet seen."""
         self.ended_well = 0
-        """A bit for each rank that was seen to succeed."""
+        """A bit for each rank that succeeded by itself: not one that ended as it was stopped."""
         self.noted = Noted.NO
         self.in_flight = False
         self.unknown_round = 0
@@ -104,6 +106,10 @@ class GangState:
         """Whether a pod that is to go is still there."""
         return any(mark not in NOT_THERE for mark in self.marks[self.size :])
 
+    def surplus_runs(self) -> bool:
+        """Whether a pod that is to go may still hold devices."""
+        return any(mark not in OVER for mark in self.marks[self.size :])
+
     def low(self) -> int:
         """The mark of that pod which is furthest behind."""
         return min(self.marks if len(self.marks) == self.size else self.marks[: self.size])
@@ -113,11 +119,10 @@ class GangState:
         return self.low() >= BOUND
 
     def cleared(self) -> bool:
-        """Whether all pods that are to be deleted are known to be gone."""
+        """Whether no container of it runs: pods are gone, or have ended and may be kept."""
         if self.in_flight or self.unknown_round:
             return False
-        done = OVER if isinstance(self.outcome, PodsFinished) else NOT_THERE
-        return all(mark in done for mark in self.marks)
+        return all(mark in OVER for mark in self.marks)
 
     def all_well(self) -> bool:
         """Whether every pod was seen to succeed."""

@@ -10,7 +10,7 @@ FACTS: Final = Counter("muster_binder_facts_total", "Facts told about pods", ["f
 OPERATIONS: Final = Counter(
     "muster_binder_operations_total", "Operations by verb and status", ["verb", "status"]
 )
-LOST_REPLIES: Final = Counter("muster_binder_lost_replies_total", "Requests without an answer")
+LOST_REPLIES: Final = Counter("muster_binder_lost_replies_total", "Operations without an answer")
 RELISTS: Final = Counter("muster_binder_lists_total", "Full lists of the cluster")
 ORPHANS: Final = Counter("muster_binder_orphans_total", "Pods deleted because nobody wants them")
 ATTEMPTS: Final = Gauge("muster_binder_attempts", "Attempts that are not over")

@@ -1,7 +1,9 @@
 """Pods that no attempt wants: left by a binder that died, or made by one already replaced.
 
 They are deleted only after a grace, by uid. The grace is longer than a lease lives, so that a
-binder which does not know yet that it was replaced cannot delete what its successor made.
+binder which does not know yet that it was replaced cannot delete what its successor made. What
+has ended and was deleted before holds no device; a finalizer of others keeps it, and only they
+can take that away.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ class Orphans:
 
     def seen(self, pod: Pod, now_ms: int, *, gone: bool) -> None:
         """A pod of no attempt was seen, or was seen to be gone. O(1)."""
-        if gone:
+        if gone or (pod.ended and pod.deleting):
             self._first_seen.pop(pod.uid, None)
         else:
             self._first_seen.setdefault(pod.uid, (now_ms, pod))

@@ -15,6 +15,7 @@ from shared.core.model import Placement
 from shared.events import pods, workloads
 from shared.events.envelope import Received
 from shared.events.pods import BIND_TIMEOUT
+from shared.ports.cluster import GRACE_SECONDS_MIN
 
 HELD: Final = "held"
 PREEMPTED: Final = "preempted"
@@ -113,9 +114,11 @@ def stop_pods(
     desk: Desk, record: Record, reason: str, cause: Received, gone_at_ms: int = 0
 ) -> None:
     """Tell the binder to delete the pods of this attempt."""
-    grace_seconds = 0 if reason == "node-lost" else record.workload.spec.grace_seconds
+    lost = reason == "node-lost"
+    grace_seconds = GRACE_SECONDS_MIN if lost else record.workload.spec.grace_seconds
     if gone_at_ms:
-        grace_seconds = min(grace_seconds, max(0, gone_at_ms - desk.now_ms) // 1000)
+        grace_seconds = min(grace_seconds, (gone_at_ms - desk.now_ms) // 1000)
+    grace_seconds = max(grace_seconds, GRACE_SECONDS_MIN)
     command = pods.EvictPods(
         workload_id=record.workload.id,
         attempt=record.attempt,

@@ -25,22 +25,22 @@ class MemoryCluster:
     def __init__(
         self, clock: Clock, timing: Timing, *, seed: int = 0, window_events: int = 10_000
     ) -> None:
-        self.pods = Pods(timing, seed)
         self.dice = Dice(Faults(), f"{seed}")
+        self.pods = Pods(timing, seed, kubelet=self.dice.kubelet)
         self._clock = clock
         self._window: Window[WatchEvent] = Window(0, window_events)
         self._news = asyncio.Event()
         self._breaks = 0
 
     async def apply(self, operations: Sequence[Operation]) -> list[Result]:
-        """Try all; raises Transient when the reply is lost, after the operations happened."""
-        now_ms = self._clock.now_ms()
+        """Try all; an answer that is lost is `UNKNOWN`, after the operation happened."""
+        now_ms, dice = self._clock.now_ms(), self.dice
         self.pods.tick(now_ms)
-        results = [self.dice.refusal() or self.pods.apply(one, now_ms) for one in operations]
+        results = [
+            dice.refusal() or dice.reply(self.pods.apply(one, now_ms)) for one in operations
+        ]
         self._publish()
         await asyncio.sleep(0)
-        if self.dice.reply_lost():
-            raise Transient("the reply was lost")
         return results
 
     async def list_pods(self) -> tuple[list[Pod], int]:

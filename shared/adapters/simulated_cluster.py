@@ -1,19 +1,20 @@
 """The cluster behind the HTTP API of `shared.simulator.cluster`.
 
-Every request has a time-out. A reply that did not come means that nothing is known: Transient. The
-watch is never trusted to be alive: heartbeats come every few seconds, and silence breaks it.
+Every request has a time-out. A reply that did not come means that nothing is known of the
+operations in it: `UNKNOWN`. The watch is never trusted to be alive: heartbeats come every few
+seconds, and silence breaks it.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import aiohttp
 import msgspec
 
-from shared.ports.cluster import Operation, Pod, Result, WatchEvent
+from shared.ports.cluster import UNKNOWN, Operation, Pod, Result, WatchEvent
 from shared.ports.errors import ResourceVersionExpired, Transient
 
 REQUEST_SECONDS_MAX: Final = 10.0
@@ -37,7 +38,7 @@ class SimulatedCluster:
         self._events = msgspec.json.Decoder(list[WatchEvent])
 
     async def apply(self, operations: Sequence[Operation]) -> list[Result]:
-        """Try all; results in the order of the operations. Raises Transient."""
+        """Try all; without an answer to the request, each operation is `UNKNOWN`."""
         body = self._encoder.encode(operations)
         try:
             async with asyncio.timeout(REQUEST_SECONDS_MAX):
@@ -45,10 +46,10 @@ class SimulatedCluster:
                     answer = await response.read()
                     _require_ok(response.status, answer)
             results = self._results.decode(answer)
-        except _FAILURES as error:
-            raise Transient(f"cluster: {type(error).__name__}: {error}") from error
+        except (*_FAILURES, Transient) as error:
+            return _unknown(operations, f"{type(error).__name__}: {error}")
         if len(results) != len(operations):
-            raise Transient(f"cluster: {len(results)} results for {len(operations)} operations")
+            return _unknown(operations, f"{len(results)} results came")
         return results
 
     async def list_pods(self) -> tuple[list[Pod], int]:
@@ -74,10 +75,10 @@ class SimulatedCluster:
         query = {"resource_version": str(resource_version)}
         try:
             async with self._opened().get("/v1/watch", params=query) as response:
-                if response.status == GONE:
-                    raise ResourceVersionExpired(f"version {resource_version} is no longer kept")
                 _require_ok(response.status, b"")
                 async for line in _lines(response):
+                    if line.startswith(_ERROR):
+                        _raise_error(line)
                     events = self._events.decode(line)
                     if events:
                         yield events
@@ -100,6 +101,28 @@ class SimulatedCluster:
                 self._url, timeout=time_out, read_bufsize=READ_BYTES
             )
         return self._session
+
+
+def _unknown(operations: Sequence[Operation], message: str) -> list[Result]:
+    return [Result(status=UNKNOWN, reason="ReplyLost", message=message)] * len(operations)
+
+
+class _Error(msgspec.Struct, frozen=True):
+    """An event that ends a watch whose answer was 200."""
+
+    code: int = 0
+    message: str = ""
+
+
+_ERROR: Final = b'[{"type":"ERROR"'
+_errors: Final = msgspec.json.Decoder(list[_Error])
+
+
+def _raise_error(line: bytes) -> NoReturn:
+    error = _errors.decode(line)[0]
+    if error.code == GONE:
+        raise ResourceVersionExpired(error.message)
+    raise Transient(f"watch: {error.code}: {error.message}")
 
 
 def _require_ok(status: int, body: bytes) -> None:

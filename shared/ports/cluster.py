@@ -1,24 +1,48 @@
 """The cluster that pods run in: Kubernetes, or the simulated cluster, behind one port.
 
-Semantics are those of the Kubernetes API: create answers 409 when the name exists, bind and
-delete take the uid as a precondition, a watch starts at a resource version and may answer 410.
+Semantics are those of the Kubernetes API (tests/contract/test_cluster.py holds every cluster to
+them): create answers 409 when the name exists; pin, bind and delete take the uid as a
+precondition; 403 and 422 say in `errors` which field breaks which rule; a pod that is not bound
+is deleted at once, a bound one when its kubelet says so; a watch starts at a resource version.
 Operations come in batches; each has its own result, and order between them is not promised.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 import msgspec
 
-from shared.core.model import GpuShare
+from shared.core.decision import FieldError
+from shared.core.model import GpuShare, PodSet
+
+UNKNOWN: Final = 0
+"""Status of an operation whose answer was lost: it may or may not have happened."""
+INVALID: Final = 422
+GRACE_SECONDS_MIN: Final = 1
+"""Grace 0 is a force delete: the object goes while its containers may still run."""
+ENDED: Final = frozenset({"Succeeded", "Failed"})
+"""Phases in which no container runs any more: the devices of the pod are free."""
+
+
+class PodTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the pods of a pod set are made from; a cluster need not show it again."""
+
+    pod_set: PodSet = PodSet()
+    service_account: str = ""
+    """Empty: the namespace's default, without a token."""
+    grace_seconds: int = 30
+    """Between the signal to stop and the stop itself, when nobody says otherwise."""
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    """Labels of the workload, beside those that Muster sets."""
 
 
 class Pod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A pod as the cluster knows it. `phase`: Pending | Running | Succeeded | Failed."""
 
     name: str
+    namespace: str = "default"
     uid: str = ""
     resource_version: int = 0
     workload_id: str
@@ -30,30 +54,58 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     team: str = ""
     node: str = ""
     shares: tuple[GpuShare, ...] = ()
-    image: str = ""
+    devices: tuple[str, ...] = ()
+    """UUIDs of the devices that it is known to have; empty: not known, or none."""
+    template: PodTemplate = PodTemplate()
+    """Of a pod to be created."""
     duration_seconds: float | None = None
     """Only read by the simulated cluster: how long the pod runs; None is for ever."""
     phase: str = "Pending"
     reason: str = ""
+    """Why it failed, as the kubelet or a controller names it; of a container if that says more."""
+    message: str = ""
+    """In their words: why it failed, or why it waits."""
+    waiting: str = ""
+    """Why a container of it does not start, as the kubelet names it, such as ErrImagePull."""
+    pulling: bool = False
+    """An image of it is being pulled now."""
+    ready: bool = False
+    """All containers run and say that they serve."""
     deleting: bool = False
+    finalizers: tuple[str, ...] = ()
+    """While there are any, the object stays, though it is deleted and no container runs."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether no container runs any more, whatever keeps the object."""
+        return self.phase in ENDED
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One request. `create` takes `pod`; `bind` name, uid, node; `delete` name, uid, grace."""
+    """One request about the pod `name` in `namespace`.
 
-    verb: Literal["create", "bind", "delete"]
+    `create` takes `pod`; `pin` uid, node, devices: these devices of the node are its own before
+    it is bound there; `bind` uid, node; `delete` uid, grace, which is at least 1.
+    """
+
+    verb: Literal["create", "pin", "bind", "delete"]
     name: str
+    namespace: str = "default"
     uid: str = ""
     node: str = ""
-    grace_seconds: int = 0
+    devices: tuple[str, ...] = ()
+    grace_seconds: int = GRACE_SECONDS_MIN
     pod: Pod | None = None
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The answer to one operation: an HTTP status and, where there is one, the pod."""
+    """The answer to one operation: an HTTP status or `UNKNOWN`, and the pod where there is one."""
 
     status: int
     reason: str = ""
+    message: str = ""
+    errors: tuple[FieldError, ...] = ()
+    """Of 403 and 422: which field, with which value, breaks which rule, where that is told."""
     pod: Pod | None = None
 
 
@@ -70,20 +122,36 @@ class Cluster(Protocol):
     async def apply(self, operations: Sequence[Operation]) -> list[Result]:
         """Try all; results in the order of the operations.
 
-        Raises:
-            Transient: the reply was lost; each operation may or may not have happened.
+        An operation whose answer was lost has the status `UNKNOWN`, all others their own.
         """
         ...
 
     async def list_pods(self) -> tuple[list[Pod], int]:
-        """All pods and the resource version to watch from."""
+        """All pods and the resource version to watch from.
+
+        Raises:
+            Transient: no whole list came.
+        """
         ...
 
     def watch(self, resource_version: int) -> AsyncIterator[list[WatchEvent]]:
-        """Events after `resource_version`, in batches.
+        """Events after `resource_version`, in batches; of a future version silence until then.
 
         Raises:
-            ResourceVersionExpired: 410; list again.
+            ResourceVersionExpired: the events are no longer kept; list again.
             Transient: the connection broke; watch again from the last version seen.
         """
         ...
+
+
+def refused_by_port(operation: Operation) -> Result | None:
+    """The answer to what no cluster is asked to do; None to all else."""
+    if operation.verb == "delete" and operation.grace_seconds < GRACE_SECONDS_MIN:
+        error = FieldError(
+            field="grace_seconds",
+            value=str(operation.grace_seconds),
+            rule=f"must be at least {GRACE_SECONDS_MIN}: 0 is a force delete, after which the"
+            " containers of the pod may still run",
+        )
+        return Result(status=INVALID, reason="Invalid", message=error.rule, errors=(error,))
+    return None

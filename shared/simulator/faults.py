@@ -1,7 +1,8 @@
 """What may go wrong in the simulated cluster, by probability, from one seed.
 
 Every probability is 0 by default and then costs nothing. `refusal` is asked once for each
-operation, before it is tried; `reply_lost` once for each request, after it was executed.
+operation, before it is tried; `reply_lost` once for each, after it was executed; `kubelet` once
+for each try of a kubelet to start a pod.
 """
 
 from __future__ import annotations
@@ -10,14 +11,15 @@ from random import Random
 
 import msgspec
 
-from shared.ports.cluster import Result
+from shared.ports.cluster import UNKNOWN, Result
+from shared.simulator.kubelet import Kubelet
 
 
 class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Probabilities between 0 and 1."""
 
     reply_lost: float = 0.0
-    """A request is executed, but its answer never arrives."""
+    """An operation is executed, but its answer never arrives."""
     conflict: float = 0.0
     """An operation is answered 409 Conflict and not tried."""
     throttled: float = 0.0
@@ -26,6 +28,12 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """An operation is answered 500 and not tried."""
     watch_dropped: float = 0.0
     """A watch breaks after a batch of events."""
+    kubelet_refuses: float = 0.0
+    """A kubelet fails a pod that was bound to its node."""
+    cannot_pull: float = 0.0
+    """A kubelet cannot pull the image now, and tries again later."""
+    cannot_create: float = 0.0
+    """A kubelet cannot make the container, as something that it names is missing."""
 
     def __post_init__(self) -> None:
         """Refuse what is no probability; ValueError."""
@@ -37,6 +45,7 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 CONFLICT = Result(status=409, reason="Conflict")
 THROTTLED = Result(status=429, reason="TooManyRequests")
 BROKEN = Result(status=500, reason="InternalError")
+LOST = Result(status=UNKNOWN, reason="ReplyLost")
 
 
 class Dice:
@@ -55,9 +64,18 @@ class Dice:
             or (BROKEN if self._falls(faults.broken) else None)
         )
 
-    def reply_lost(self) -> bool:
-        """Whether the answer to an executed request is to be lost."""
-        return self._falls(self.faults.reply_lost)
+    def reply(self, result: Result) -> Result:
+        """The answer to an executed operation as it arrives."""
+        return LOST if self._falls(self.faults.reply_lost) else result
+
+    def kubelet(self) -> Kubelet:
+        """What a kubelet does with a pod that is to start."""
+        faults = self.faults
+        if self._falls(faults.kubelet_refuses):
+            return Kubelet.REFUSES
+        if self._falls(faults.cannot_pull):
+            return Kubelet.CANNOT_PULL
+        return Kubelet.CANNOT_CREATE if self._falls(faults.cannot_create) else Kubelet.STARTS
 
     def watch_dropped(self) -> bool:
         """Whether a watch breaks now."""

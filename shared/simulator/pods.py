@@ -1,31 +1,41 @@
 """The pods of a cluster as a state machine: what the Kubernetes API would answer, time given.
 
-Create answers 409 when the name is taken, bind and delete take the uid as a precondition, every
-change has the next resource version. A bound pod runs after a start delay and ends after its
-duration; a deleted one stops within its grace. As in Kubernetes, nobody checks here whether a
-node exists or has room: that is the scheduler's business. Nodes only matter once they fail.
+Create answers 409 when the name is taken, 422 when the name is none, 403 when the namespace is
+full; pin, bind and delete take the uid as a precondition; every change has the next resource
+version. A bound pod runs after a start delay and ends after its duration, or its kubelet refuses
+it or cannot start it (`simulator.kubelet`). A deleted one that is not bound goes at once, a bound
+one within its grace, and not before its node is heard of. As in Kubernetes, nobody checks here
+whether a node exists or has room: that is the scheduler's business.
 
 The same machine stands behind `adapters.memory_cluster` and the process `simulator.cluster`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from shared.ports.cluster import Operation, Pod, Result
+from shared.ports.cluster import Operation, Pod, PodTemplate, Result, refused_by_port
+from shared.simulator import kubelet as kubelets
+from shared.simulator.admission import refused_by_admission
+from shared.simulator.kubelet import Kubelet
 
-TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 CREATED: Final = 201
 OK: Final = 200
 NOT_FOUND: Final = Result(status=404, reason="NotFound")
 DONE: Final = Result(status=OK)
 BOUND: Final = Result(status=CREATED)
 _MISMATCH: Final = "Precondition failed: UID in precondition"
+_NO_TEMPLATE: Final = PodTemplate()
+_COLLECTED: Final = "DeletionByPodGC"
+"""Why the pods of a fenced node are gone, as the garbage collector of Kubernetes says it."""
+
+Key = tuple[str, str]
+"""Namespace and name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +45,8 @@ class Timing:
     start_delay_ms: int = 500
     stop_delay_ms: int = 500
     """A running pod stops after this time or its grace, whichever is shorter."""
+    pull_ms: int = 0
+    """Within the start, an image is pulled for so long."""
     speed: float = 1.0
     """Durations pass so many times faster than they are told."""
 
@@ -69,43 +81,56 @@ class Snapshot:
 
 
 class Pods:
-    """All pods of one cluster. Not safe for use by several threads."""
+    """All pods of one cluster. Not safe for use by several threads.
 
-    def __init__(self, timing: Timing, seed: int, snapshot: Snapshot | None = None) -> None:
+    `kubelet` says what becomes of a pod that is to start now. `quotas` are the most pods that a
+    namespace may have; they are of the process, not of the snapshot.
+    """
+
+    def __init__(
+        self,
+        timing: Timing,
+        seed: int,
+        snapshot: Snapshot | None = None,
+        kubelet: Callable[[], Kubelet] = lambda: Kubelet.STARTS,
+    ) -> None:
         state = snapshot or Snapshot()
         self.version = state.version
         self.serial = state.serial
         self.nodes_down = state.nodes_down
+        self.quotas: dict[str, int] = {}
         self._timing = timing
         self._seed = seed
-        self._by_name: dict[str, Record] = {}
-        self._by_node: dict[str, set[str]] = {}
-        self._timers: list[tuple[int, int, str]] = []
+        self._kubelet = kubelet
+        self._by_key: dict[Key, Record] = {}
+        self._by_node: dict[str, set[Key]] = {}
+        self._timers: list[tuple[int, int, Key]] = []
         self._changes: list[Change] = []
         self._restore(state.records)
 
     def __len__(self) -> int:
-        return len(self._by_name)
+        return len(self._by_key)
 
     def apply(self, operation: Operation, now_ms: int) -> Result:
         """Try one operation and answer as the API server would. O(log pods)."""
+        refused = refused_by_port(operation)
+        if refused is not None:
+            return refused
         if operation.verb == "create":
-            return self._create(operation, now_ms)
-        record = self._by_name.get(operation.name)
+            return self._create(operation)
+        record = self._by_key.get((operation.namespace, operation.name))
         if record is None:
             return NOT_FOUND
         if operation.uid and operation.uid != record.pod.uid:
             return Result(status=409, reason=_MISMATCH, pod=record.pod)
-        if operation.verb == "bind":
-            return self._bind(record, operation.node, now_ms)
-        return self._delete(record, operation.grace_seconds, now_ms)
+        return self._change_pod(record, operation, now_ms)
 
     def tick(self, now_ms: int) -> None:
         """Let everything happen that is due; each at its own time, so a late tick is exact."""
         timers = self._timers
         while timers and timers[0][0] <= now_ms:
-            due_ms, serial, name = heappop(timers)
-            record = self._by_name.get(name)
+            due_ms, serial, key = heappop(timers)
+            record = self._by_key.get(key)
             if record is not None and record.serial == serial:
                 self._fire(record, due_ms)
 
@@ -115,64 +140,122 @@ class Pods:
 
     def all_pods(self) -> list[Pod]:
         """All pods, as of `version`."""
-        return [record.pod for record in self._by_name.values()]
+        return [record.pod for record in self._by_key.values()]
 
     def take_changes(self) -> list[Change]:
         """What changed since the last call, in the order of resource versions."""
         changes, self._changes = self._changes, []
         return changes
 
+    # ── what others do to pods and nodes ─────────────────────────────────────
+
     def fail_pod(self, name: str, reason: str) -> bool:
-        """End a pod badly; False when there is no such pod or it has ended already."""
-        record = self._by_name.get(name)
-        if record is None or record.pod.phase in TERMINAL:
+        """End a pod badly; False when there is no such pod or it has ended already. O(pods)."""
+        named = [one for one in self._by_key.values() if one.pod.name == name]
+        return sum(self._fail(one, reason) for one in named) > 0
+
+    def fail_node(self, node: str, reason: str) -> int:
+        """End every pod of a node badly; the number of them."""
+        return sum(self._fail(one, reason) for one in self._on(node))
+
+    def let_go(self, name: str) -> bool:
+        """Take away the finalizers of a pod, as their controllers would; False without any."""
+        for record in list(self._by_key.values()):
+            if record.pod.name == name and record.pod.finalizers:
+                self._change(record, "MODIFIED", finalizers=())
+                if record.pod.deleting and (record.pod.ended or not record.pod.node):
+                    self._remove(record)
+                return True
+        return False
+
+    def node_silent(self, node: str) -> None:
+        """Hear no more of a node: its pods stay as they are, deleted ones too."""
+        self.nodes_down.add(node)
+
+    def fence_node(self, node: str) -> int:
+        """Take it that no container runs on a node any more: its pods go; the number of them."""
+        records = self._on(node)
+        for record in records:
+            self._stopped(record, _COLLECTED)
+        return len(records)
+
+    def node_down(self, node: str) -> int:
+        """Lose a node for good: its pods vanish, and those bound to it later do not start."""
+        self.node_silent(node)
+        return self.fence_node(node)
+
+    def node_up(self, node: str, now_ms: int) -> None:
+        """Hear of a node again: its pods start, end and stop as they have meanwhile."""
+        self.nodes_down.discard(node)
+        for record in self._on(node):
+            if record.pod.deleting:
+                record.gone_at_ms = self._timer(record, now_ms + self._timing.stop_delay_ms)
+            elif record.pod.phase == "Pending":
+                self._schedule_start(record, now_ms)
+            elif record.end_at_ms:
+                record.end_at_ms = self._timer(record, max(record.end_at_ms, now_ms))
+
+    def _on(self, node: str) -> list[Record]:
+        return [self._by_key[key] for key in sorted(self._by_node.get(node, ()))]
+
+    def _fail(self, record: Record, reason: str) -> bool:
+        if record.pod.ended:
             return False
         self._end(record, "Failed", reason)
         return True
 
-    def fail_node(self, node: str, reason: str) -> int:
-        """End every pod of a node badly; the number of them."""
-        return sum(self.fail_pod(name, reason) for name in sorted(self._by_node.get(node, ())))
+    # ── operations ───────────────────────────────────────────────────────────
 
-    def node_down(self, node: str) -> int:
-        """Lose a node: its pods vanish, and those bound to it later do not start."""
-        self.nodes_down.add(node)
-        names = sorted(self._by_node.get(node, ()))
-        for name in names:
-            self._remove(self._by_name[name], reason="NodeLost")
-        return len(names)
-
-    def node_up(self, node: str, now_ms: int) -> None:
-        """Bring a node back; pods that waited on it start."""
-        self.nodes_down.discard(node)
-        for name in sorted(self._by_node.get(node, ())):
-            record = self._by_name[name]
-            if record.pod.phase == "Pending":
-                self._schedule_start(record, now_ms)
-
-    def _create(self, operation: Operation, now_ms: int) -> Result:
-        del now_ms  # creation sets no timer
-        existing = self._by_name.get(operation.name)
+    def _create(self, operation: Operation) -> Result:
+        key = (operation.namespace, operation.name)
+        existing = self._by_key.get(key)
         if existing is not None:
             return Result(status=409, reason="AlreadyExists", pod=existing.pod)
-        if operation.pod is None or operation.pod.name != operation.name:
-            return Result(status=422, reason="Invalid")
+        refused = refused_by_admission(operation, self._in(operation.namespace), self.quotas)
+        if refused is not None or operation.pod is None:
+            return refused or Result(status=422, reason="Invalid")
         self.serial += 1
         uid = f"{self._seed & 0xFFFFFFFF:08x}-0000-4000-8000-{self.serial:012x}"
         record = Record(serial=self.serial, pod=operation.pod)
-        self._by_name[operation.name] = record
+        self._by_key[key] = record
         pod = self._change(
-            record, "ADDED", uid=uid, phase="Pending", node="", reason="", deleting=False
-        )
+            record, "ADDED", uid=uid, namespace=operation.namespace, phase="Pending", node="",
+            reason="", message="", waiting="", pulling=False, ready=False, deleting=False,
+            devices=(), template=_NO_TEMPLATE,
+        )  # fmt: skip
         return Result(status=CREATED, pod=pod)
+
+    def _change_pod(self, record: Record, operation: Operation, now_ms: int) -> Result:
+        if operation.verb == "pin":
+            return self._pin(record, operation.devices)
+        if operation.verb == "bind":
+            return self._bind(record, operation.node, now_ms)
+        return self._delete(record, operation.grace_seconds, now_ms)
+
+    def _in(self, namespace: str) -> int:
+        """Pods that have not ended, of a namespace that has a quota. O(pods)."""
+        if namespace not in self.quotas:
+            return 0
+        records = self._by_key.values()
+        return sum(one.pod.namespace == namespace and not one.pod.ended for one in records)
+
+    def _pin(self, record: Record, devices: tuple[str, ...]) -> Result:
+        pod = record.pod
+        if pod.node or pod.deleting:
+            return Result(status=409, reason="AlreadyBound", pod=pod)
+        if pod.devices not in ((), devices):
+            return Result(status=409, reason="AlreadyPinned", pod=pod)
+        if pod.devices != devices:
+            pod = self._change(record, "MODIFIED", devices=devices)
+        return Result(status=OK, pod=pod)
 
     def _bind(self, record: Record, node: str, now_ms: int) -> Result:
         pod = record.pod
         if pod.node:
             return Result(status=409, reason="AlreadyBound", pod=pod)
-        if pod.deleting or pod.phase in TERMINAL or not node:
+        if pod.deleting or not node:
             return Result(status=409, reason="Unbindable", pod=pod)
-        self._by_node.setdefault(node, set()).add(pod.name)
+        self._by_node.setdefault(node, set()).add(_key(pod))
         if self._timing.start_delay_ms <= 0 and node not in self.nodes_down:
             self._start(record, now_ms, node=node)
         else:
@@ -181,54 +264,98 @@ class Pods:
         return BOUND
 
     def _delete(self, record: Record, grace_seconds: int, now_ms: int) -> Result:
-        stop_ms = min(grace_seconds * 1000, self._timing.stop_delay_ms)
-        if record.pod.phase != "Running" or stop_ms <= 0:
-            self._remove(record)
+        pod = record.pod
+        if pod.ended or not pod.node:
+            self._leave(record)
             return DONE
-        gone_at_ms = now_ms + stop_ms
-        if not record.pod.deleting:
-            record.gone_at_ms = gone_at_ms
+        stop_ms = min(grace_seconds * 1000, self._timing.stop_delay_ms)
+        silent = pod.node in self.nodes_down
+        if stop_ms <= 0 and not silent:
+            self._stopped(record, "")
+            return DONE
+        if not pod.deleting:
             self._change(record, "MODIFIED", deleting=True)
-            self._timer(record, gone_at_ms)
-        elif gone_at_ms < record.gone_at_ms:
-            record.gone_at_ms = gone_at_ms
-            self._timer(record, gone_at_ms)
+        if not silent and not 0 < record.gone_at_ms <= now_ms + stop_ms:
+            record.gone_at_ms = self._timer(record, now_ms + stop_ms)
         return DONE
 
+    # ── the kubelet ──────────────────────────────────────────────────────────
+
     def _fire(self, record: Record, due_ms: int) -> None:
+        if record.pod.node in self.nodes_down:
+            return
         if record.start_at_ms == due_ms:
             self._start(record, due_ms)
         if record.end_at_ms == due_ms:
             self._end(record, "Succeeded", "")
         if record.gone_at_ms == due_ms:
-            self._remove(record)
+            self._stopped(record, "")
 
     def _start(self, record: Record, now_ms: int, **fields: Any) -> None:  # noqa: ANN401  # pod fields
         record.start_at_ms = 0
-        if (record.pod.node or fields.get("node")) in self.nodes_down:
+        if record.pod.deleting:
             return
+        does = Kubelet.STARTS if record.pod.pulling else self._kubelet()
+        if does is Kubelet.REFUSES:
+            fields["message"] = kubelets.WORDS_OF_REFUSAL
+            self._end(record, "Failed", kubelets.REFUSED, **fields)
+        elif does is not Kubelet.STARTS:
+            self._wait(record, now_ms, does, fields)
+        elif self._timing.pull_ms and not record.pod.pulling:
+            fields |= {"waiting": "ContainerCreating", "message": "", "pulling": True}
+            self._change(record, "MODIFIED", **fields)
+            record.start_at_ms = self._timer(record, now_ms + self._timing.pull_ms)
+        else:
+            self._run(record, now_ms, fields)
+
+    def _run(self, record: Record, now_ms: int, fields: dict[str, Any]) -> None:
         duration = record.pod.duration_seconds
         if duration is not None:
-            record.end_at_ms = now_ms + max(int(duration * 1000 / self._timing.speed), 1)
-            self._timer(record, record.end_at_ms)
+            lasts_ms = max(int(duration * 1000 / self._timing.speed), 1)
+            record.end_at_ms = self._timer(record, now_ms + lasts_ms)
+        fields |= {"waiting": "", "message": "", "pulling": False, "ready": True}
         self._change(record, "MODIFIED", phase="Running", **fields)
 
-    def _end(self, record: Record, phase: str, reason: str) -> None:
+    def _wait(self, record: Record, now_ms: int, does: Kubelet, fields: dict[str, Any]) -> None:
+        """The kubelet tries again and again, and says why it cannot."""
+        waiting, message = kubelets.why_it_waits(does, record.pod.waiting)
+        if waiting != record.pod.waiting or fields:
+            self._change(record, "MODIFIED", waiting=waiting, message=message, **fields)
+        record.start_at_ms = self._timer(record, now_ms + kubelets.TRIES_AGAIN_MS)
+
+    def _end(self, record: Record, phase: str, reason: str, **fields: Any) -> None:  # noqa: ANN401  # pod fields
         record.start_at_ms = record.end_at_ms = 0
-        self._change(record, "MODIFIED", phase=phase, reason=reason)
+        fields |= {"waiting": "", "pulling": False, "ready": False}
+        self._change(record, "MODIFIED", phase=phase, reason=reason, **fields)
+
+    def _stopped(self, record: Record, reason: str) -> None:
+        """No container of it runs any more, and it goes if nothing keeps it."""
+        if record.pod.finalizers and not record.pod.ended:
+            self._end(record, "Failed", reason, deleting=True)
+        else:
+            self._leave(record, reason)
+
+    def _leave(self, record: Record, reason: str = "") -> None:
+        """Nothing of it runs: the object goes, unless a finalizer keeps it."""
+        if not record.pod.finalizers:
+            self._remove(record, reason)
+        elif not record.pod.deleting:
+            self._change(record, "MODIFIED", deleting=True)
 
     def _schedule_start(self, record: Record, now_ms: int) -> None:
         if record.pod.node not in self.nodes_down:
-            record.start_at_ms = now_ms + max(self._timing.start_delay_ms, 1)
-            self._timer(record, record.start_at_ms)
+            due_ms = now_ms + max(self._timing.start_delay_ms, 1)
+            record.start_at_ms = self._timer(record, due_ms)
+
+    # ── records ──────────────────────────────────────────────────────────────
 
     def _remove(self, record: Record, reason: str = "") -> None:
-        name, node = record.pod.name, record.pod.node
-        del self._by_name[name]
+        key, node = _key(record.pod), record.pod.node
+        del self._by_key[key]
         if node:
-            names = self._by_node[node]
-            names.discard(name)
-            if not names:
+            keys = self._by_node[node]
+            keys.discard(key)
+            if not keys:
                 del self._by_node[node]
         self._change(record, "DELETED", reason=reason or record.pod.reason)
 
@@ -239,18 +366,23 @@ class Pods:
         self._changes.append(Change(kind, pod, record))
         return pod
 
-    def _timer(self, record: Record, due_ms: int) -> None:
-        heappush(self._timers, (due_ms, record.serial, record.pod.name))
+    def _timer(self, record: Record, due_ms: int) -> int:
+        heappush(self._timers, (due_ms, record.serial, _key(record.pod)))
+        return due_ms
 
     def _restore(self, records: Iterable[Record]) -> None:
         for record in records:
             pod = record.pod
-            self._by_name[pod.name] = record
+            self._by_key[_key(pod)] = record
             if pod.node:
-                self._by_node.setdefault(pod.node, set()).add(pod.name)
+                self._by_node.setdefault(pod.node, set()).add(_key(pod))
             self._timers += [
-                (due_ms, record.serial, pod.name)
+                (due_ms, record.serial, _key(pod))
                 for due_ms in (record.start_at_ms, record.end_at_ms, record.gone_at_ms)
                 if due_ms
             ]
         heapify(self._timers)
+
+
+def _key(pod: Pod) -> Key:
+    return pod.namespace, pod.name

@@ -1,7 +1,8 @@
 """The events a watch can still start from: dense versions, the oldest ones dropped.
 
 Event number `version` is what `resource_version` counts, so a place in the window is found by
-subtraction. Whoever asks for events that are gone must list again (HTTP 410).
+subtraction. Whoever asks for events that are gone must list again (410); of a version that is not
+reached yet nothing is told.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ class Window(Generic[T]):
             del self._events[: -self._capacity]
 
     def since(self, version: int, count_max: int) -> list[T] | None:
-        """At most `count_max` events after `version`; None when they are gone or never were."""
+        """At most `count_max` events after `version`; None when they are gone."""
         first = self.version - len(self._events)
-        if not first <= version <= self.version:
+        if version < first:
             return None
         start = version - first
         return self._events[start : start + count_max]

@@ -1,118 +1,59 @@
 """What the binder relies on, of every cluster: the fake in memory and the process behind HTTP."""
 
 import asyncio
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any
 
 import pytest
 
-from shared.adapters.memory_cluster import MemoryCluster
-from shared.adapters.simulated_cluster import SimulatedCluster
-from shared.core.model import GpuShare
-from shared.ports.cluster import Cluster, Operation, Pod
-from shared.ports.errors import ResourceVersionExpired, Transient
-from shared.simulator.cluster.server import serving
-from shared.simulator.cluster.settings import ClusterSettings
-from shared.simulator.faults import Faults
-from shared.simulator.pods import Timing
+from shared.core.pod_failures import FailureCause, cause_of_failure, never_starts
+from shared.ports.cluster import INVALID
+from shared.ports.errors import ResourceVersionExpired
+from tests.contract.cluster_worlds import (
+    WORLDS,
+    a_pod,
+    bind,
+    bound,
+    create,
+    delete,
+    pin,
+    running,
+    watched,
+)
 
-WINDOW = 8
-
-
-class ManualClock:
-    def __init__(self):
-        self.ms = 1_700_000_000_000
-
-    def now_ms(self):
-        return self.ms
-
-    def monotonic_seconds(self):
-        return self.ms / 1000
+KEPT = ("example.org/job-tracking",)
 
 
-@dataclass
-class World:
-    """A cluster with its time and its faults in the test's hands."""
-
-    cluster: Cluster
-    clock: ManualClock
-    dice: Any
-    poke: Any
-
-    async def advance(self, seconds):
-        self.clock.ms += round(seconds * 1000)
-        self.poke()
-        await self.cluster.list_pods()
-
-    async def one(self, operation):
-        return (await self.cluster.apply([operation]))[0]
-
-
-@asynccontextmanager
-async def in_memory(folder):
-    clock = ManualClock()
-    timing = Timing(start_delay_ms=500, stop_delay_ms=500)
-    cluster = MemoryCluster(clock, timing, window_events=WINDOW)
-    yield World(cluster, clock, cluster.dice, cluster.tick)
-
-
-@asynccontextmanager
-async def over_http(folder):
-    clock = ManualClock()
-    settings = ClusterSettings(state=folder, port=0, window_events=WINDOW, heartbeat_seconds=0.05)
-    async with serving(settings, clock) as (engine, port):
-        cluster = SimulatedCluster(f"http://127.0.0.1:{port}")
-        yield World(cluster, clock, engine.dice, engine.poke)
-        await cluster.close()
-
-
-@pytest.fixture(params=[in_memory, over_http])
+@pytest.fixture(params=WORLDS)
 async def world(request, tmp_path):
     async with request.param(tmp_path / "state") as world:
         yield world
 
 
-def a_pod(name="w1-1-0", **fields):
-    share = GpuShare(index=3, mask=255, milli=1000, memory_mib=81_920)
-    defaults: dict[str, Any] = {
-        "workload_id": "w1",
-        "attempt": 1,
-        "rank": 0,
-        "size": 1,
-        "epoch": 4,
-    }
-    return Pod(name=name, team="red", shares=(share,), image="a/b:1", **(defaults | fields))
+def gone(pod):
+    return pod is None
 
 
-def create(pod):
-    return Operation(verb="create", name=pod.name, pod=pod)
+def ended(pod):
+    return pod.ended
 
 
-def bind(pod, node="n1"):
-    return Operation(verb="bind", name=pod.name, uid=pod.uid, node=node)
+# ── create ───────────────────────────────────────────────────────────────────
 
 
-def delete(pod, grace=0):
-    return Operation(verb="delete", name=pod.name, uid=pod.uid, grace_seconds=grace)
+async def test_a_created_pod_is_answered_and_listed_with_what_tells_whose_it_is(world):
+    wanted = a_pod(rank=2, size=3)
 
-
-async def bound(world, **fields):
-    pod = (await world.one(create(a_pod(**fields)))).pod
-    assert (await world.one(bind(pod))).status == 201
-    return pod
-
-
-async def test_a_created_pod_is_answered_and_listed_with_all_its_fields(world):
-    result = await world.one(create(a_pod()))
-
+    result = await world.one(create(wanted))
     pods, version = await world.cluster.list_pods()
 
+    (listed,) = pods
     assert result.status == 201
-    assert result.pod.uid
-    assert pods == [result.pod]
-    assert version == result.pod.resource_version
-    assert pods[0].shares == a_pod().shares
+    assert (listed.uid, listed.phase, listed.node) == (result.pod.uid, "Pending", "")
+    assert version >= result.pod.resource_version > 0
+    for pod in (listed, result.pod):
+        assert pod.uid
+        for field in ("name", "namespace", "workload_id", "attempt", "rank", "size", "epoch",
+                      "team", "shares"):  # fmt: skip
+            assert getattr(pod, field) == getattr(wanted, field), field
 
 
 async def test_creating_a_name_again_answers_409_with_the_pod_that_has_it(world):
@@ -121,25 +62,92 @@ async def test_creating_a_name_again_answers_409_with_the_pod_that_has_it(world)
     again = await world.one(create(a_pod(workload_id="other")))
 
     assert (again.status, again.reason) == (409, "AlreadyExists")
-    assert again.pod == first.pod
+    assert (again.pod.uid, again.pod.workload_id) == (first.pod.uid, "w1")
+
+
+async def test_a_name_is_taken_in_its_own_namespace_only(world):
+    red, blue = world.namespaces
+    first = await world.one(create(a_pod(namespace=red)))
+
+    second = await world.one(create(a_pod(namespace=blue)))
+    await world.one(delete(first.pod))
+    await world.until("w1-1-0", lambda pod: pod.namespace == blue)
+
+    assert second.status == 201
+    assert second.pod.uid != first.pod.uid
+
+
+async def test_a_name_that_is_none_is_422_with_field_and_rule(world):
+    result = await world.one(create(a_pod("Not_A_Name")))
+
+    (error,) = result.errors
+    assert (result.status, result.pod) == (422, None)
+    assert (error.field, error.value) == ("metadata.name", "Not_A_Name")
+    assert "RFC 1123" in error.rule
+    assert await world.pods() == {}
+
+
+async def test_a_full_namespace_is_403_in_words_that_name_the_quota_until_there_is_room(world):
+    red, blue = world.namespaces
+    await world.limit(red, 1)
+    first = await world.one(create(a_pod("w1-1-0", namespace=red)))
+
+    full = await world.one(create(a_pod("w2-1-0", namespace=red)))
+    elsewhere = await world.one(create(a_pod("w3-1-0", namespace=blue)))
+    await world.one(delete(first.pod))
+    await world.until("w1-1-0", gone)
+    later = await world.one(create(a_pod("w2-1-0", namespace=red)))
+
+    assert (full.status, full.pod, elsewhere.status, later.status) == (403, None, 201, 201)
+    assert "exceeded quota: " in full.message
+    assert "limited: " in full.message
+
+
+# ── pin, bind ────────────────────────────────────────────────────────────────
+
+
+async def test_a_pinned_pod_has_its_devices_before_and_after_it_is_bound(world):
+    pod = (await world.one(create(a_pod()))).pod
+
+    pinned = await world.one(pin(pod, "GPU-3", "GPU-5"))
+    again = await world.one(pin(pod, "GPU-3", "GPU-5"))
+    await world.one(bind(pod))
+
+    assert (pinned.status, again.status) == (200, 200)
+    assert (await world.pods())[pod.name].devices == ("GPU-3", "GPU-5")
+
+
+async def test_a_pod_that_has_other_devices_or_a_node_is_not_pinned(world):
+    pinned = (await world.one(create(a_pod("w1-1-0")))).pod
+    await world.one(pin(pinned, "GPU-3"))
+    on_a_node = await bound(world, "w2-1-0")
+
+    results = await world.cluster.apply([pin(pinned, "GPU-4"), pin(on_a_node, "GPU-4")])
+
+    assert [result.status for result in results] == [409, 409]
+    assert (await world.pods())["w1-1-0"].devices == ("GPU-3",)
+    assert (await world.pods())["w2-1-0"].devices == ()
 
 
 async def test_binding_twice_answers_409_with_the_node_it_has(world):
     pod = await bound(world)
 
-    again = await world.one(bind(pod, node="n2"))
+    again = await world.one(bind(pod, node=world.nodes[1]))
 
-    assert (again.status, again.pod.node) == (409, "n1")
+    assert (again.status, again.pod.node) == (409, world.nodes[0])
 
 
-async def test_bind_and_delete_want_the_uid_they_name(world):
+async def test_pin_bind_and_delete_want_the_uid_they_name(world):
     pod = (await world.one(create(a_pod()))).pod
-    wrong = a_pod(uid="someone-else")
+    wrong = a_pod(uid="00000000-0000-4000-8000-000000000000")
+    nobody = a_pod("none-1-0", uid=pod.uid)
 
-    results = await world.cluster.apply([bind(wrong), delete(wrong), bind(a_pod("none-1-0"))])
+    results = await world.cluster.apply(
+        [pin(wrong, "GPU-3"), bind(wrong), delete(wrong), bind(nobody), delete(nobody)]
+    )
 
-    assert [result.status for result in results] == [409, 409, 404]
-    assert (await world.cluster.list_pods())[0] == [pod]
+    assert [result.status for result in results] == [409, 409, 409, 404, 404]
+    assert [(one.uid, one.node) for one in (await world.pods()).values()] == [(pod.uid, "")]
 
 
 async def test_results_come_in_the_order_of_the_operations(world):
@@ -150,60 +158,175 @@ async def test_results_come_in_the_order_of_the_operations(world):
     assert [result.pod.name for result in results] == names
 
 
-async def test_a_bound_pod_runs_ends_and_can_be_deleted(world):
-    pod = await bound(world, duration_seconds=10)
+# ── what the kubelet makes of it ─────────────────────────────────────────────
 
-    await world.advance(0.5)
-    running = (await world.cluster.list_pods())[0][0]
-    await world.advance(10)
-    ended = (await world.cluster.list_pods())[0][0]
+
+async def test_a_bound_pod_runs_is_ready_ends_and_can_be_deleted(world):
+    pod = await bound(world, duration_seconds=2)
+
+    up = await world.until(pod.name, lambda one: one.phase == "Running")
+    over = await world.until(pod.name, ended)
     result = await world.one(delete(pod))
+    await world.until(pod.name, gone)
 
-    assert (running.phase, ended.phase, result.status) == ("Running", "Succeeded", 200)
-    assert (await world.cluster.list_pods())[0] == []
+    assert (up.ready, over.ready) == (True, False)
+    assert (over.phase, result.status) == ("Succeeded", 200)
+
+
+async def test_a_pod_that_the_kubelet_refuses_fails_with_a_reason_that_says_so(world):
+    await world.kubelet("refuses")
+
+    pod = await bound(world)
+    failed = await world.until(pod.name, ended)
+
+    assert failed.phase == "Failed"
+    assert cause_of_failure(failed.reason) is FailureCause.KUBELET_REFUSED
+    assert failed.message
+
+
+async def test_a_pod_whose_image_cannot_be_pulled_waits_and_says_why(world):
+    await world.kubelet("cannot-pull")
+
+    pod = await bound(world)
+    waiting = await world.until(pod.name, lambda one: one.waiting == "ImagePullBackOff")
+
+    assert (waiting.phase, waiting.ready) == ("Pending", False)
+    assert waiting.message
+    assert not never_starts(waiting.waiting)
+
+
+async def test_a_container_that_names_what_is_missing_waits_for_a_reason_that_never_heals(world):
+    await world.kubelet("cannot-create")
+
+    pod = await bound(world)
+    waiting = await world.until(pod.name, lambda one: one.waiting != "")
+
+    assert waiting.phase == "Pending"
+    assert never_starts(waiting.waiting)
+    assert "not found" in waiting.message
+
+
+# ── delete ───────────────────────────────────────────────────────────────────
+
+
+async def test_a_pod_that_is_not_bound_is_gone_with_the_answer_whatever_its_grace(world):
+    pod = (await world.one(create(a_pod()))).pod
+
+    result = await world.one(delete(pod, grace=30))
+
+    assert result.status == 200
+    assert await world.pods() == {}
 
 
 async def test_a_deleted_running_pod_stays_while_it_stops(world):
-    pod = await bound(world)
-    await world.advance(0.5)
+    pod = await running(world)
 
     await world.one(delete(pod, grace=30))
-    stopping = (await world.cluster.list_pods())[0]
-    await world.advance(0.5)
+    stopping = (await world.pods())[pod.name]
+    await world.until(pod.name, gone)
 
-    assert [pod.deleting for pod in stopping] == [True]
-    assert (await world.cluster.list_pods())[0] == []
+    assert (stopping.deleting, stopping.ended) == (True, False)
 
 
-async def watched(world, version, count):
-    events = []
-    async with asyncio.timeout(5):
-        async for batch in world.cluster.watch(version):
-            events += batch
-            if len(events) >= count:
-                return events
-    return events
+async def test_a_bound_pod_that_does_not_run_yet_stays_until_its_kubelet_says_so(world):
+    await world.node(world.nodes[0], "silent")
+    pod = await bound(world)
+
+    await world.one(delete(pod))
+    stopping = (await world.pods())[pod.name]
+    await world.node(world.nodes[0], "up")
+    await world.until(pod.name, gone)
+
+    assert (stopping.phase, stopping.deleting) == ("Pending", True)
+
+
+async def test_grace_0_is_refused_as_it_would_free_what_may_still_run(world):
+    pod = await running(world)
+
+    result = await world.one(delete(pod, grace=0))
+
+    assert (result.status, result.errors[0].field) == (INVALID, "grace_seconds")
+    assert "at least 1" in result.errors[0].rule
+    assert not (await world.pods())[pod.name].deleting
+
+
+async def test_a_pod_that_has_ended_gives_its_devices_back_though_a_finalizer_keeps_it(world):
+    pod = await bound(world, duration_seconds=1, finalizers=KEPT)
+    await world.until(pod.name, ended)
+
+    result = await world.one(delete(pod))
+    kept = (await world.pods())[pod.name]
+    await world.let_go(pod.name)
+    await world.until(pod.name, gone)
+
+    assert result.status == 200
+    assert (kept.deleting, kept.ended, kept.phase) == (True, True, "Succeeded")
+
+
+async def test_a_pod_that_is_stopped_and_kept_is_seen_to_have_ended(world):
+    pod = await running(world, finalizers=KEPT)
+
+    await world.one(delete(pod))
+    kept = await world.until(pod.name, ended)
+    await world.let_go(pod.name)
+    await world.until(pod.name, gone)
+
+    assert (kept.phase, kept.deleting) == ("Failed", True)
+
+
+async def test_pods_of_a_node_that_is_not_heard_of_are_deleted_only_when_it_is_fenced(world):
+    pod = await running(world)
+    await world.node(world.nodes[0], "silent")
+
+    await world.one(delete(pod))
+    await world.pass_time(5)
+    waiting = (await world.pods())[pod.name]
+    await world.node(world.nodes[0], "fence")
+    await world.until(pod.name, gone)
+
+    assert (waiting.deleting, waiting.ended) == (True, False)
+
+
+async def test_pods_of_a_node_that_is_heard_of_again_stop_as_they_were_told(world):
+    pod = await running(world)
+    await world.node(world.nodes[0], "silent")
+    await world.one(delete(pod))
+
+    await world.node(world.nodes[0], "up")
+
+    await world.until(pod.name, gone)
+
+
+# ── watch ────────────────────────────────────────────────────────────────────
 
 
 async def test_a_watch_tells_everything_after_its_version_and_nothing_before(world):
     await world.one(create(a_pod("early-1-0")))
     _, version = await world.cluster.list_pods()
-    pod = await bound(world)
-    await world.advance(0.5)
+    pod = await running(world)
     await world.one(delete(pod))
+    await world.until(pod.name, gone)
 
-    events = await watched(world, version, 4)
+    events = []
+    async with asyncio.timeout(5):
+        async for batch in world.cluster.watch(version):
+            events += batch
+            if events[-1].type == "DELETED":
+                break
 
-    assert [(event.type, event.pod.phase) for event in events] == [
-        ("ADDED", "Pending"), ("MODIFIED", "Pending"), ("MODIFIED", "Running"),
-        ("DELETED", "Running"),
-    ]  # fmt: skip
-    assert [event.pod.resource_version for event in events] == [version + n for n in (1, 2, 3, 4)]
-    assert events[1].pod.node == "n1"
+    versions = [event.pod.resource_version for event in events]
+    assert {event.pod.name for event in events} == {pod.name}
+    assert versions == sorted(set(versions))
+    assert versions[0] > version
+    kinds = [event.type for event in events]
+    assert kinds == ["ADDED", *["MODIFIED"] * (len(kinds) - 2), "DELETED"]
+    assert [event.pod.phase for event in events if event.pod.node][:1] == ["Pending"]
+    assert "Running" in [event.pod.phase for event in events]
 
 
 async def test_a_watch_that_is_waiting_is_told_of_what_comes(world):
-    waiting = asyncio.create_task(watched(world, 0, 1))
+    _, version = await world.cluster.list_pods()
+    waiting = asyncio.create_task(watched(world, version, 1))
     await asyncio.sleep(0)
 
     await world.one(create(a_pod()))
@@ -211,42 +334,21 @@ async def test_a_watch_that_is_waiting_is_told_of_what_comes(world):
     assert [event.pod.name for event in await waiting] == ["w1-1-0"]
 
 
-async def test_a_version_that_is_no_longer_kept_is_410(world):
-    await world.cluster.apply([create(a_pod(f"w{n}-1-0")) for n in range(2 * WINDOW + 1)])
-
-    with pytest.raises(ResourceVersionExpired):
-        await watched(world, 0, 1)
-
-
-async def test_a_version_from_the_future_is_410(world):
-    with pytest.raises(ResourceVersionExpired):
-        await watched(world, 99, 1)
-
-
-async def test_a_lost_reply_raises_transient_though_everything_happened(world):
-    world.dice.faults = Faults(reply_lost=1.0)
-
-    with pytest.raises(Transient):
-        await world.one(create(a_pod()))
-
-    assert [pod.name for pod in (await world.cluster.list_pods())[0]] == ["w1-1-0"]
-
-
-@pytest.mark.parametrize(
-    ("fault", "status"), [("conflict", 409), ("throttled", 429), ("broken", 500)]
-)
-async def test_a_refused_operation_did_not_happen(world, fault, status):
-    world.dice.faults = Faults(**{fault: 1.0})
-
-    result = await world.one(create(a_pod()))
-
-    assert (result.status, result.pod) == (status, None)
-    assert (await world.cluster.list_pods())[0] == []
-
-
-async def test_a_dropped_watch_raises_transient(world):
-    world.dice.faults = Faults(watch_dropped=1.0)
+async def test_a_version_that_is_no_longer_kept_says_to_list_again(world):
     await world.one(create(a_pod()))
+    _, version = await world.cluster.list_pods()
+    await world.forget_events()
 
-    with pytest.raises(Transient):
-        await watched(world, 0, 2)
+    with pytest.raises(ResourceVersionExpired):
+        await watched(world, version, 1)
+
+
+async def test_of_a_version_of_the_future_a_watch_is_silent(world):
+    _, version = await world.cluster.list_pods()
+    waiting = asyncio.create_task(watched(world, version + 1_000_000, 1))
+
+    await world.one(create(a_pod()))
+    done, _ = await asyncio.wait([waiting], timeout=0.3)
+    waiting.cancel()
+
+    assert not done

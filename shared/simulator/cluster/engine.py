@@ -66,7 +66,7 @@ class Engine:
         dice = self.dice
 
         def act(pods: Pods, now_ms: int) -> list[Result]:
-            return [dice.refusal() or pods.apply(one, now_ms) for one in operations]
+            return [dice.refusal() or dice.reply(pods.apply(one, now_ms)) for one in operations]
 
         return await self._submit(act, len(operations))  # type: ignore[return-value]  # act's own
 

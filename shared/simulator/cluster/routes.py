@@ -2,16 +2,21 @@
 
 POST /v1/operations                 a JSON list of operations -> a list of results, in order
 GET  /v1/pods                       lines: {"resource_version": N}, then lists of pods
-GET  /v1/watch?resource_version=N   lines: lists of events after N; [] is a heartbeat; or 410
+GET  /v1/watch?resource_version=N   lines: lists of events after N; [] is a heartbeat; as in
+                                    Kubernetes, an event ERROR with code 410 says: list again
 GET  /v1/faults, PUT /v1/faults     probabilities (simulator.faults)
+PUT  /v1/namespaces/{name}/quota    ?pods=N: no more than N pods that have not ended
 POST /v1/pods/{name}/fail           ?reason=
-POST /v1/nodes/{name}/{action}      fail (its pods end badly) | down (they vanish) | up
+POST /v1/pods/{name}/let-go         take its finalizers away
+POST /v1/nodes/{name}/{action}      fail (its pods end badly) | silent (nothing is heard of it;
+                                    deleted pods stay) | fence (its pods go) | down (both) | up
 GET  /healthz, /readyz
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -20,6 +25,7 @@ from aiohttp import web
 from shared.ports.cluster import Operation
 from shared.simulator.cluster.engine import Engine, Overloaded
 from shared.simulator.faults import Dice, Faults
+from shared.simulator.pods import Pods
 
 BODY_BYTES_MAX: Final = 32 << 20
 EVENTS_PER_LINE: Final = 1_000
@@ -27,6 +33,13 @@ PODS_PER_LINE: Final = 500
 SLOW_WATCHER_SECONDS: Final = 10.0
 JSON: Final = "application/json"
 LINES: Final = "application/x-ndjson"
+EXPIRED: Final = b'[{"type":"ERROR","code":410,"message":"too old resource version"}]\n'
+NODE_ACTIONS: Final[Mapping[str, Callable[[Pods, str, int], int | None]]] = {
+    "silent": lambda pods, node, _: pods.node_silent(node),
+    "fence": lambda pods, node, _: pods.fence_node(node),
+    "down": lambda pods, node, _: pods.node_down(node),
+    "up": lambda pods, node, now_ms: pods.node_up(node, now_ms),
+}
 
 
 class Routes:
@@ -49,7 +62,9 @@ class Routes:
                 web.get("/v1/faults", self.faults),
                 web.put("/v1/faults", self.set_faults),
                 web.post("/v1/pods/{name}/fail", self.fail_pod),
-                web.post("/v1/nodes/{name}/{action:fail|down|up}", self.change_node),
+                web.post("/v1/pods/{name}/let-go", self.let_go),
+                web.put("/v1/namespaces/{name}/quota", self.set_quota),
+                web.post("/v1/nodes/{name}/{action:[a-z]+}", self.change_node),
                 web.get("/healthz", self.health),
                 web.get("/readyz", self.health),
             ]
@@ -57,7 +72,7 @@ class Routes:
         return application
 
     async def operations(self, request: web.Request) -> web.Response:
-        """Try a batch; the reply may get lost on purpose after it was executed."""
+        """Try a batch."""
         try:
             operations = self._operations.decode(await request.read())
         except msgspec.DecodeError as error:
@@ -66,8 +81,6 @@ class Routes:
             results = await self._engine.apply(operations)
         except Overloaded:
             return web.Response(status=429, text="too many operations wait")
-        if self._engine.dice.reply_lost() and request.transport is not None:
-            request.transport.abort()
         return web.Response(body=self._encode(results), content_type=JSON)
 
     async def pods(self, request: web.Request) -> web.StreamResponse:
@@ -87,9 +100,6 @@ class Routes:
             version = int(request.query.get("resource_version", ""))
         except ValueError:
             return web.Response(status=400, text="resource_version: must be an integer")
-        events = self._engine.window.since(version, EVENTS_PER_LINE)
-        if events is None:
-            return web.Response(status=410, text="the version is no longer kept: list again")
         response = web.StreamResponse(headers={"Content-Type": LINES})
         await response.prepare(request)
         await self._stream(response, request, version)
@@ -101,15 +111,18 @@ class Routes:
         engine = self._engine
         while True:
             events = await engine.events(version, EVENTS_PER_LINE, self._heartbeat_seconds)
-            if events is None or request.transport is None:
+            if request.transport is None:
                 return
-            version += len(events)
+            line = b"[%b]\n" % b",".join(events) if events is not None else EXPIRED
             try:
                 async with asyncio.timeout(SLOW_WATCHER_SECONDS):
-                    await response.write(b"[%b]\n" % b",".join(events))
+                    await response.write(line)
             except (TimeoutError, ConnectionError):
                 _abort(request)
                 return
+            if events is None:
+                return
+            version += len(events)
             if engine.dice.watch_dropped():
                 _abort(request)
                 return
@@ -134,16 +147,34 @@ class Routes:
         failed = await self._engine.change(lambda pods, _: pods.fail_pod(name, reason))
         return web.json_response({"failed": int(bool(failed))}, status=200 if failed else 404)
 
+    async def let_go(self, request: web.Request) -> web.Response:
+        """Take away the finalizers of one pod; 404 when it has none."""
+        name = request.match_info["name"]
+        done = await self._engine.change(lambda pods, _: pods.let_go(name))
+        return web.json_response({"let_go": int(bool(done))}, status=200 if done else 404)
+
+    async def set_quota(self, request: web.Request) -> web.Response:
+        """The most pods of a namespace; it holds until the process ends."""
+        name = request.match_info["name"]
+        try:
+            most = int(request.query.get("pods", ""))
+        except ValueError:
+            return web.Response(status=400, text="pods: must be an integer")
+        await self._engine.change(lambda pods, _: pods.quotas.update({name: most}))
+        return web.json_response({"pods": most})
+
     async def change_node(self, request: web.Request) -> web.Response:
-        """Fail a node's pods, lose the node, or bring it back."""
+        """Fail a node's pods, or change what is heard of it."""
         name, action = request.match_info["name"], request.match_info["action"]
         reason = request.query.get("reason", "NodeFailed")
         if action == "fail":
             pods = await self._engine.change(lambda pods, _: pods.fail_node(name, reason))
-        elif action == "down":
-            pods = await self._engine.change(lambda pods, _: pods.node_down(name))
+        elif action in NODE_ACTIONS:
+            act = NODE_ACTIONS[action]
+            pods = await self._engine.change(lambda pods, now_ms: act(pods, name, now_ms))
         else:
-            pods = await self._engine.change(lambda pods, now_ms: pods.node_up(name, now_ms))
+            known = ", ".join(("fail", *NODE_ACTIONS))
+            return web.Response(status=404, text=f"{action}: must be one of {known}")
         return web.json_response({"pods": pods or 0})
 
     async def health(self, request: web.Request) -> web.Response:

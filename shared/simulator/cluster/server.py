@@ -27,10 +27,11 @@ async def serving(settings: ClusterSettings, clock: Clock) -> AsyncIterator[tupl
     store = PodStore(settings.state)
     try:
         snapshot, starts = store.load()
+        dice = seeded_dice(settings.faults(), settings.seed, starts)
         engine = Engine(
-            pods=Pods(settings.timing(), settings.seed, snapshot),
+            pods=Pods(settings.timing(), settings.seed, snapshot, dice.kubelet),
             store=store,
-            dice=seeded_dice(settings.faults(), settings.seed, starts),
+            dice=dice,
             clock=clock,
             window_events=settings.window_events,
         )

@@ -21,6 +21,7 @@ class ClusterSettings(BaseSettings):
     port: int = Field(default=8090, ge=0, description="port to listen on; 0: any free one")
     start_delay_seconds: float = Field(default=0.5, ge=0, description="from bound to running")
     stop_delay_seconds: float = Field(default=0.5, ge=0, description="from deleted to gone")
+    pull_seconds: float = Field(default=0.0, ge=0, description="an image is pulled for so long")
     speed: float = Field(default=1.0, gt=0, description="pods end so many times sooner")
     seed: int = Field(default=0, description="seed of uids and faults")
     window_events: int = Field(default=50_000, ge=1, description="events a watch can start from")
@@ -30,12 +31,16 @@ class ClusterSettings(BaseSettings):
     throttled: float = Field(default=0.0, description="probability: 429, not tried")
     broken: float = Field(default=0.0, description="probability: 500, not tried")
     watch_dropped: float = Field(default=0.0, description="probability: a watch breaks")
+    kubelet_refuses: float = Field(default=0.0, description="probability: a bound pod is refused")
+    cannot_pull: float = Field(default=0.0, description="probability: an image is not pulled yet")
+    cannot_create: float = Field(default=0.0, description="probability: a container never starts")
 
     def timing(self) -> Timing:
         """Delays of the simulated kubelet."""
         return Timing(
             start_delay_ms=round(self.start_delay_seconds * 1000),
             stop_delay_ms=round(self.stop_delay_seconds * 1000),
+            pull_ms=round(self.pull_seconds * 1000),
             speed=self.speed,
         )
 

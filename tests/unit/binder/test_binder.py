@@ -60,6 +60,6 @@ async def test_a_gang_that_lost_a_node_is_finished_only_when_the_rest_has_stoppe
 
     assert while_stopping == ("PodsRunning", 1)
     assert slow.told()[-1] == "PodsFinished"
-    assert slow.facts[-1].reason == "NodeLost"
+    assert slow.facts[-1].reason == "DeletionByPodGC"
     assert slow.facts[-1].lost
     assert slow.pods() == {}

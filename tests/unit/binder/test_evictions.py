@@ -74,7 +74,7 @@ async def test_an_eviction_overtaking_a_refusal_is_answered_by_pods_gone_alone(w
 
 
 async def test_facts_on_their_way_are_dropped_once_an_eviction_is_recorded(world):
-    world.cluster.pods.nodes_down.add("n1")
+    world.cluster.pods.node_silent("n1")
     await world.send(bind(), kill="after commit")
     late = PodsFinished(workload_id="w1", attempt=1, at_ms=world.clock.ms, succeeded=True)
 
@@ -126,12 +126,12 @@ async def test_that_all_ended_well_is_not_forgotten_when_killed_after_the_deleti
 
 
 async def test_what_did_not_run_in_time_tells_which_pods_kept_it_from_that(world):
-    world.cluster.pods.nodes_down.add("n2")
+    world.cluster.pods.node_silent("n2")
     await world.send(bind(nodes=("n1", "n2", "n3")))
     await world.advance(1)
 
     await world.send(evict(reason=BIND_TIMEOUT), evict(reason=BIND_TIMEOUT))
-    await world.advance(1)
+    await world.fence("n2")
 
     assert world.told() == ["PodsBound", "PodsUnstarted", "PodsGone"]
     assert world.facts[1].ranks == (1,)
@@ -140,25 +140,25 @@ async def test_what_did_not_run_in_time_tells_which_pods_kept_it_from_that(world
 @pytest.mark.parametrize("reason", [BIND_TIMEOUT, "preempted"])
 async def test_who_had_started_or_is_evicted_for_another_reason_tells_no_pods(world, reason):
     if reason != BIND_TIMEOUT:
-        world.cluster.pods.nodes_down.add("n2")
+        world.cluster.pods.node_silent("n2")
     await world.send(bind(nodes=("n1", "n2")))
     await world.advance(1)
 
     await world.send(evict(reason=reason))
-    await world.advance(1)
+    await world.fence("n2")
 
     assert "PodsUnstarted" not in world.told()
     assert world.told()[-1] == "PodsGone"
 
 
 async def test_what_did_not_start_is_told_once_across_a_kill(world):
-    world.cluster.pods.nodes_down.add("n2")
+    world.cluster.pods.node_silent("n2")
     await world.send(bind(nodes=("n1", "n2")))
     await world.advance(1)
 
     await world.unit([world.message(evict(reason=BIND_TIMEOUT))], kill="after commit")
     await world.start()
-    await world.advance(1)
+    await world.fence("n2")
 
     assert world.told() == ["PodsBound", "PodsUnstarted", "PodsGone"]
 

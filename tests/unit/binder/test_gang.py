@@ -1,5 +1,6 @@
 """What one gang makes of results, events and lists that come late, twice or not at all."""
 
+import pytest
 from msgspec.structs import replace
 
 from services.binder.gang import BIND_DEADLINE_MS, Gang
@@ -206,3 +207,23 @@ def test_an_eviction_gives_its_grace_even_to_a_pod_not_yet_seen_to_run():
     gang.evict(30)
 
     assert next_operations(gang, NOW)[0][1].grace_seconds == 30
+
+
+@pytest.mark.parametrize(
+    ("pod", "lost"),
+    [
+        (pod_of(phase="Failed", reason="OOMKilled"), False),
+        (pod_of(phase="Failed", reason="Evicted"), True),
+        (pod_of(phase="Failed", reason="UnexpectedAdmissionError"), True),
+        (pod_of(phase="Failed", reason="Error", deleting=True), True),
+        (pod_of(phase="Succeeded", deleting=True), True),
+    ],
+)
+def test_what_was_taken_away_or_refused_by_the_kubelet_is_no_failure_of_the_work(pod, lost):
+    gang = a_bound_gang()
+
+    gang.observed("MODIFIED", replace(pod, uid="u0", resource_version=20), NOW)
+    gang.observed("DELETED", replace(pod, uid="u0", resource_version=21), NOW)
+    fact = fact_of(gang)
+
+    assert (type(fact), fact.succeeded, fact.lost) == (PodsFinished, False, lost)

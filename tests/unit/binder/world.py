@@ -179,6 +179,12 @@ class World:
             self.cluster.tick()
             await self.settle()
 
+    async def fence(self, node):
+        """No container runs on the node any more, says an operator."""
+        self.cluster.pods.fence_node(node)
+        self.cluster.tick()
+        await self.settle()
+
     async def relist(self):
         """Have the binder list again, as it does every 15 seconds."""
         before = self.handler._actuator.watcher.round
@@ -232,4 +238,4 @@ def without_backoff(monkeypatch):
 
 
 def stored_pods(row):
-    return msgspec.json.decode(row["pods"])
+    return msgspec.json.decode(row["pods"])["pods"]

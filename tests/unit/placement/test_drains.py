@@ -78,7 +78,7 @@ def test_a_drained_node_is_emptied_and_its_work_goes_elsewhere_at_once():
     assert 0 == driver.record().failures
 
 
-@pytest.mark.parametrize(("seconds", "grace"), [(120, 30), (10, 10), (0, 0), (-5, 0)])
+@pytest.mark.parametrize(("seconds", "grace"), [(120, 30), (10, 10), (0, 1), (-5, 1)])
 def test_after_a_spot_notice_no_grace_is_longer_than_the_node_stays(seconds: int, grace: int):
     driver = busy()
 

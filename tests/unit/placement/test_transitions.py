@@ -431,7 +431,7 @@ def test_a_lost_node_evicts_what_has_pods_there_and_only_that():
     facts = driver.send(NodeRemoved(node=node, generation=2))
 
     assert ["WorkloadEvicted", "EvictPods"] == kinds(facts)
-    assert ("w1", "node-lost", 0) == (
+    assert ("w1", "node-lost", 1) == (
         facts[0].workload_id,
         facts[0].reason,
         facts[1].grace_seconds,

@@ -23,7 +23,7 @@ def bind(pods, pod, node="n1", now=START):
     return pods.apply(Operation(verb="bind", name=pod.name, uid=pod.uid, node=node), now)
 
 
-def delete(pods, pod, grace=0, now=START, uid=None):
+def delete(pods, pod, grace=1, now=START, uid=None):
     operation = Operation(
         verb="delete", name=pod.name, uid=pod.uid if uid is None else uid, grace_seconds=grace
     )
@@ -218,7 +218,7 @@ def test_failing_a_node_fails_its_pods_only():
 
 def restored(pods):
     snapshot = Snapshot(
-        records=list(pods._by_name.values()), version=pods.version, serial=pods.serial,
+        records=list(pods._by_key.values()), version=pods.version, serial=pods.serial,
         nodes_down=set(pods.nodes_down),
     )  # fmt: skip
     return Pods(pods._timing, 7, snapshot)
@@ -239,7 +239,9 @@ def test_a_machine_goes_on_where_another_stopped():
 
 actions = st.lists(
     st.tuples(
-        st.sampled_from(["create", "bind", "delete", "tick", "fail", "down", "up"]),
+        st.sampled_from(
+            ["create", "bind", "delete", "tick", "fail", "down", "silent", "up", "let-go"]
+        ),
         st.integers(0, 3),
         st.integers(0, 700),
     ),
@@ -250,15 +252,20 @@ actions = st.lists(
 def step(pods, action, number, now):
     name = f"w{number}-1-0"
     if action == "create":
-        create(pods, a_pod(name, duration_seconds=number or None), now)
+        kept = ("kept.example.org/by-a-job",) if number == 1 else ()
+        create(pods, a_pod(name, duration_seconds=number or None, finalizers=kept), now)
     elif action == "bind":
         bind(pods, a_pod(name), f"n{number % 2}", now)
     elif action == "delete":
-        delete(pods, a_pod(name), grace=number, now=now)
+        delete(pods, a_pod(name), grace=number + 1, now=now)
     elif action == "fail":
         pods.fail_pod(name, "x")
     elif action == "down":
         pods.node_down(f"n{number % 2}")
+    elif action == "silent":
+        pods.node_silent(f"n{number % 2}")
+    elif action == "let-go":
+        pods.let_go(name)
     elif action == "up":
         pods.node_up(f"n{number % 2}", now)
     pods.tick(now)
@@ -308,4 +315,35 @@ def test_a_window_forgets_the_oldest_and_says_so():
     assert window.since(13, 9) == ["d", "e"]
     assert window.since(15, 9) == []
     assert window.since(12, 9) is None
-    assert window.since(16, 9) is None
+    assert window.since(16, 9) == []
+
+
+def test_what_happens_on_a_node_that_is_not_heard_of_is_seen_when_it_is_heard_of_again():
+    pods = some_pods(start=0, stop=300)
+    for name, seconds in (("a-1-0", 1), ("b-1-0", None)):
+        bind(pods, create(pods, a_pod(name, duration_seconds=seconds)).pod)
+    delete(pods, a_pod("b-1-0"), grace=30)
+
+    pods.node_silent("n1")
+    pods.tick(START + 10_000)
+    unheard = {pod.name: pod.phase for pod in pods.all_pods()}
+    pods.node_up("n1", START + 10_000)
+    pods.tick(START + 10_300)
+
+    assert unheard == {"a-1-0": "Running", "b-1-0": "Running"}
+    assert {pod.name: pod.phase for pod in pods.all_pods()} == {"a-1-0": "Succeeded"}
+
+
+def test_an_image_is_pulled_before_a_pod_runs():
+    pods = Pods(Timing(start_delay_ms=500, stop_delay_ms=300, pull_ms=60_000), seed=7)
+    bind(pods, create(pods, a_pod()).pod)
+
+    pods.tick(START + 60_499)
+    before = pods.all_pods()[0]
+    pods.tick(START + 60_500)
+    after = pods.all_pods()[0]
+
+    assert (before.phase, before.waiting, before.pulling) == (
+        "Pending", "ContainerCreating", True,
+    )  # fmt: skip
+    assert (after.phase, after.waiting, after.pulling) == ("Running", "", False)

@@ -1,0 +1,36 @@
+"""What the end of a pod means, by the reason that the cluster gave."""
+
+import pytest
+
+from shared.core.pod_failures import FailureCause, cause_of_failure, never_starts
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause"),
+    [
+        ("UnexpectedAdmissionError", FailureCause.KUBELET_REFUSED),
+        ("OutOfcpu", FailureCause.KUBELET_REFUSED),
+        ("OutOfnvidia.com/gpu", FailureCause.KUBELET_REFUSED),
+        ("NodeAffinity", FailureCause.KUBELET_REFUSED),
+        ("Evicted", FailureCause.TAKEN_AWAY),
+        ("Terminated", FailureCause.TAKEN_AWAY),
+        ("DeletionByPodGC", FailureCause.TAKEN_AWAY),
+        ("OOMKilled", FailureCause.WORK),
+        ("Error", FailureCause.WORK),
+        ("DeadlineExceeded", FailureCause.WORK),
+        ("", FailureCause.WORK),
+    ],
+)
+def test_the_reason_tells_who_ended_a_pod(reason, cause):
+    assert cause_of_failure(reason) is cause
+
+
+def test_what_was_being_deleted_when_it_ended_was_taken_away_unless_the_kubelet_refused_it():
+    assert cause_of_failure("Error", deleted=True) is FailureCause.TAKEN_AWAY
+    assert cause_of_failure("OutOfpods", deleted=True) is FailureCause.KUBELET_REFUSED
+
+
+def test_an_image_that_is_not_pulled_yet_may_heal_and_a_missing_secret_does_not():
+    assert never_starts("CreateContainerConfigError")
+    assert not never_starts("ImagePullBackOff")
+    assert not never_starts("")
