@@ -225,12 +225,26 @@ class AsyncClient(Transport):
         return body, headers.get("ETag", "")
 
     async def apply(
-        self, collection: str, name: str, body: Json, *, etag: str | None = None
+        self,
+        collection: str,
+        name: str,
+        body: Json,
+        *,
+        etag: str | None = None,
+        force: bool = False,
     ) -> Json:
-        """Create (`etag` None) or replace a document; raises Changed when somebody was faster."""
+        """Create a document (`etag` None), or merge `body` into the one of this version.
+
+        What `body` does not name stays as it is; a field that is None gets its default again.
+        `force` takes the protection of a priority class away.
+
+        Raises:
+            Changed: it is at another version, or exists.
+        """
         headers = {"If-Match": etag} if etag else {"If-None-Match": "*"}
         path = f"/v1/{collection}/{_segment(name)}"
-        return await self._json("PUT", path, body=body, headers=headers)
+        query = {"force": "true"} if force else None
+        return await self._json("PATCH", path, body=body, query=query, headers=headers)
 
     async def keys(self, team: str) -> list[Json]:
         """API keys of a team, without their secrets."""

@@ -36,10 +36,14 @@ def apply(
         list[str],
         typer.Option("--file", "-f", help="YAML or JSON, one or many documents; - is stdin."),
     ],
+    force: Annotated[
+        bool, typer.Option("--force", help="Take the protection of a priority class away.")
+    ] = False,
     output: keys.Output = Format.TABLE,
 ) -> None:
     """Apply documents of kind Team, Queue, Cohort, Flavor, PriorityClass, ApiKey.
 
+    A field that a document does not name stays as it is; one that is null gets its default again.
     A new team comes with a queue of its name, a member's key and a Kafka user; key and password
     are shown this once, whatever becomes of the documents after it. All documents are checked
     before the first is sent.
@@ -49,7 +53,7 @@ def apply(
     documents = in_order(read_documents(file))
     applied = Applied()
     try:
-        call(lambda client: apply_all(client, documents, applied))
+        call(lambda client: apply_all(client, documents, applied, force=force))
     finally:  # whatever ends it: what was made tells its secret this once
         _show(applied.results, output)
     sys.exit(applied.worst)

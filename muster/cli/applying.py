@@ -67,12 +67,17 @@ def _check_key(name: str, document: Json) -> None:
         raise UsageError(f"ApiKey {name}: its `name` is its label; leave `label` out")
 
 
-async def apply_all(client: AsyncClient, documents: Sequence[Json], applied: Applied) -> None:
-    """Each in turn; one that is refused is told and does not keep the others back."""
+async def apply_all(
+    client: AsyncClient, documents: Sequence[Json], applied: Applied, *, force: bool = False
+) -> None:
+    """Each in turn; one that is refused is told and does not keep the others back.
+
+    `force`: the protection of a priority class may be taken away.
+    """
     for count, document in enumerate(documents, 1):
         name = f"{document['kind']}/{document['name']}"
         try:
-            result = await _apply(client, document)
+            result = await _apply(client, document, force=force)
         except MusterError as error:
             note(f"{name}:")
             show(error)
@@ -84,7 +89,7 @@ async def apply_all(client: AsyncClient, documents: Sequence[Json], applied: App
         applied.results.append({"document": name, **result})
 
 
-async def _apply(client: AsyncClient, document: Json) -> Json:
+async def _apply(client: AsyncClient, document: Json, *, force: bool) -> Json:
     """Make one document so: {"result": created | changed | unchanged, "key" for a new key}."""
     body = {name: value for name, value in document.items() if name not in ("kind", "name")}
     name = document["name"]
@@ -92,9 +97,12 @@ async def _apply(client: AsyncClient, document: Json) -> Json:
         return await apply_key(client, name, body)
     collection = COLLECTIONS[document["kind"]]
     before = await client.document(collection, name)
-    after = await client.apply(collection, name, body, etag=before[1] if before else None)
+    etag = before[1] if before else None
+    after = await client.apply(collection, name, body, etag=etag, force=force)
     if before is None:
         return {"result": "created", **_secrets(after)}
+    if before[0].get("protected") and not after.get("protected"):
+        note(f"Warning: work of priority class {name} can be evicted for others from now on.")
     same = after.get("version") == before[0].get("version")
     return {"result": "unchanged" if same else "changed"}
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final, TypeVar
+from collections.abc import Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
 from aiohttp import web
 
 from services.gateway.problems import Problem, invalid
-from shared.events.strict_reader import BODY_BYTES_MAX, BadInput, read_strictly
+from shared.core.decision import FieldError
+from shared.events.strict_reader import BODY_BYTES_MAX, BadInput, parse, read_strictly
 
-__all__ = ["BATCH_BYTES_MAX", "BODY_BYTES_MAX", "decode", "read"]
+__all__ = ["BATCH_BYTES_MAX", "BODY_BYTES_MAX", "decode", "decode_object", "read"]
 
 BATCH_BYTES_MAX: Final = 4 << 20
+JSON_ONLY: Final = ("application/json",)
 READ_SECONDS: Final = 10.0
 Decoded = TypeVar("Decoded")
 
@@ -30,8 +33,25 @@ def decode(body: bytes, decoder: msgspec.json.Decoder[Decoded]) -> Decoded:
         raise invalid(bad.errors, str(bad)) from bad
 
 
-async def read(request: web.Request, bytes_max: int) -> bytes:
-    """The body, at most `bytes_max` and at most `READ_SECONDS` long.
+def decode_object(body: bytes) -> dict[str, Any]:
+    """The members of `body`, whatever their values.
+
+    Raises:
+        Problem: 400 unless it is one JSON object.
+    """
+    try:
+        value = parse(body)
+    except BadInput as bad:
+        raise invalid(bad.errors, str(bad)) from bad
+    if not isinstance(value, dict):
+        raise invalid([FieldError(field="", value="", rule="must be a JSON object")])
+    return value
+
+
+async def read(
+    request: web.Request, bytes_max: int, content_types: Sequence[str] = JSON_ONLY
+) -> bytes:
+    """The body, at most `bytes_max` and at most `READ_SECONDS` long, of one of `content_types`.
 
     Raises:
         Problem: 413, 415 or 408.
@@ -49,8 +69,8 @@ async def read(request: web.Request, bytes_max: int) -> bytes:
         except TimeoutError as error:
             detail = f"the body took over {READ_SECONDS:.0f} s"
             raise Problem(408, "too-slow", detail, closes=True) from error
-    if body and request.content_type != "application/json":
-        raise Problem(415, "content-type", f"{request.content_type[:100]} is not JSON")
+    if body and request.content_type not in content_types:
+        raise _wrong_type(request.content_type[:100], content_types)
     return body
 
 
@@ -62,6 +82,13 @@ async def _read_bounded(request: web.Request, bytes_max: int) -> bytes:
             raise _too_large(bytes_max)
         chunks.append(chunk)
     return b"".join(chunks)
+
+
+def _wrong_type(given: str, content_types: Sequence[str]) -> Problem:
+    if len(content_types) == 1:
+        return Problem(415, "content-type", f"{given} is not JSON")
+    detail = f"{given} is not {' or '.join(content_types)}"
+    return Problem(415, "content-type", detail, headers={"Accept-Patch": content_types[0]})
 
 
 def _too_large(bytes_max: int) -> Problem:

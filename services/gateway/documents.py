@@ -63,10 +63,20 @@ class Collection:
 
     @property
     def request(self) -> type[msgspec.Struct]:
-        """What a PUT carries: everything but name and version."""
+        """What a PUT carries: everything but name and version, and nothing by default.
+
+        A field that could be left out would be wiped by whoever does not know of it.
+        """
+        return strict(
+            self.payload, name=f"{self.title}Request", leave_out=_IDENTITY, complete=True
+        )
+
+    @property
+    def patch(self) -> type[msgspec.Struct]:
+        """What a document is once a patch is merged into it; what is absent has its default."""
         return strict(
             self.payload,
-            name=f"{self.title}Request",
+            name=f"{self.title}Patch",
             leave_out=self._left_out(),
             add=self._optional(),
         )

@@ -131,6 +131,13 @@ class Call:
             bad_parameter(name, text, rule)
         return int(text)
 
+    def truth(self, name: str) -> bool:
+        """A query parameter that is true or false, false if it is not given; 400 for others."""
+        text = self.query.get(name, "false")
+        if text not in {"true", "false"}:
+            bad_parameter(name, text, "must be true or false")
+        return text == "true"
+
     def limit(self) -> int:
         """Items of a page."""
         return self.whole_number("limit", PAGE_ITEMS, 1, PAGE_ITEMS_MAX)

@@ -67,10 +67,13 @@ class Endpoint:
             call.subject, call.text = await authenticated(self._door, request, route.action)
             call.require(None)
         if self._decoder is not None:
-            body = await bodies.read(request, route.body_bytes_max)
+            body = await bodies.read(request, route.body_bytes_max, route.content_types)
             if not body and route.body_optional:
                 body = b"{}"
-            call.body = bodies.decode(body, self._decoder)
+            if route.method == "PATCH":  # its handler knows what it is merged into
+                call.body = bodies.decode_object(body)
+            else:
+                call.body = bodies.decode(body, self._decoder)
         return await self._handler(self._door, call)
 
 

@@ -37,6 +37,12 @@ _PROBLEMS: Final = {
     "503": "Nothing can be accepted now; the same again is safe. See Retry-After.",
 }
 
+_MERGED: Final = (
+    "JSON Merge Patch (RFC 7396): a field that is left out stays as it is, one that is null gets "
+    "its default again, an array is replaced as a whole. What does not exist is made of the "
+    "defaults, unless `If-Match` is given."
+)
+_PATCHED: Final = "Left out: as it is. Null: the default."
 _STREAM: Final = (
     "Server-sent events: `id` is that of the event, `data` the event as an item of the page. It "
     "begins with the `id` that it goes on from, without data. At `event: resync` it ends, because "
@@ -51,6 +57,9 @@ def document() -> dict[str, Any]:
     types += [view for route in ROUTES for _, view in route.answers if view]
     types = list(dict.fromkeys([*types, ProblemDocument]))
     schemas, components = described_components(types, _REF, _raw)
+    for route in ROUTES:
+        if route.method == "PATCH":
+            components[route.request.__name__] = _merge_patch(components[route.request.__name__])
     by_type = dict(zip(types, schemas, strict=True))
     paths: dict[str, Any] = {}
     for route in ROUTES:
@@ -77,6 +86,21 @@ def document() -> dict[str, Any]:
     return plain
 
 
+def _merge_patch(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of what may be merged into such an object: any field, or null for its default."""
+    properties = {name: _patched(one) for name, one in schema["properties"].items()}
+    plain = {name: value for name, value in schema.items() if name != "required"}
+    return {**plain, "description": _MERGED, "properties": properties}
+
+
+def _patched(schema: dict[str, Any]) -> dict[str, Any]:
+    rest = {
+        name: value for name, value in schema.items() if name not in {"default", "description"}
+    }
+    description = " ".join(filter(None, (schema.get("description"), _PATCHED)))
+    return {"anyOf": [rest, {"type": "null"}], "description": description}
+
+
 def _raw(kind: Any) -> dict[str, Any]:  # noqa: ANN401  # a type msgspec does not know
     if kind is msgspec.Raw:
         return {"description": "Any JSON."}
@@ -99,9 +123,10 @@ def _operation(route: Route, by_type: dict[Any, Any]) -> dict[str, Any]:
     else:
         operation["description"] = f"Action `{route.action}`."
     if route.request:
+        schema = by_type[route.request]
         operation["requestBody"] = {
             "required": not route.body_optional,
-            "content": {"application/json": {"schema": by_type[route.request]}},
+            "content": {one: {"schema": schema} for one in route.content_types},
         }
     return operation
 
@@ -146,8 +171,9 @@ def _problem_statuses(route: Route) -> list[str]:
         statuses.append("422")
     if route.name.startswith("command_") or route.name == "create_kafka_password":
         statuses.append("409")
-    if route.method == "PUT":
+    if route.method in {"PUT", "PATCH"}:
         statuses.append("412")
+        statuses += ["409"] if any(one.name == "force" for one in route.parameters) else []
     return sorted(statuses)
 
 

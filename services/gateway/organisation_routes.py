@@ -10,8 +10,8 @@ one, its topics and a user on the broker, and a first key (design.md 1). All is 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from collections.abc import Collection as Names
-from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -33,6 +33,8 @@ from services.gateway.kafka_routes import RETRY_SECONDS, first_password
 from services.gateway.key_routes import insert_order
 from services.gateway.key_views import KafkaUserView
 from services.gateway.keys import NewKey, mint
+from services.gateway.organising.merging import patched
+from services.gateway.organising.protection import check_protection
 from services.gateway.problems import Problem, invalid, not_found, unavailable
 from services.gateway.submission_rows import cause_of
 from shared.events.organisation import QueueApplied
@@ -41,6 +43,8 @@ from shared.ports.errors import Stale, Transient
 from shared.ports.store import Write
 from shared.runtime.handler import Change, Emit
 
+Revision = Callable[[Any], Any]
+"""What becomes of a document as it is, or of None: its next version; raises Problem."""
 RACES_MAX: Final = 20
 FIRST_KEY_LABEL: Final = "first"
 APPLY: Final = (
@@ -117,21 +121,40 @@ def etag(document: Any) -> dict[str, str]:  # noqa: ANN401  # one of Applied
 
 
 async def put_document(door: Door, call: Call) -> web.Response:
-    """Make one document so: 201 for a new one, 200 otherwise."""
-    collection = collection_of(call)
+    """Replace a document, or make it: 201 for a new one, 200 otherwise."""
+    collection, name = collection_of(call), call.part("name")
+    return await _make_so(
+        door, call, collection, lambda _: applied_of(collection, name, call.body)
+    )
+
+
+async def patch_document(door: Door, call: Call) -> web.Response:
+    """Merge fields into a document, or into the defaults: 201 for a new one, 200 otherwise."""
+    collection, name = collection_of(call), call.part("name")
+    return await _make_so(
+        door, call, collection, lambda before: patched(collection, name, before, call.body)
+    )
+
+
+async def _make_so(
+    door: Door, call: Call, collection: Collection, change: Revision
+) -> web.Response:
     call.require(None, action=Action.APPLY_ORGANISATION)
-    wanted = applied_of(collection, call.part("name"), call.body)
     async with door.organising:
-        return await _put(door, call, collection, wanted)
+        return await _apply_change(door, call, collection, change)
 
 
-async def _put(door: Door, call: Call, collection: Collection, wanted: Any) -> web.Response:  # noqa: ANN401  # one of Applied
+async def _apply_change(
+    door: Door, call: Call, collection: Collection, change: Revision
+) -> web.Response:
     for _ in range(RACES_MAX):
         organisation = await door.organisation.refresh()
-        before = organisation.of(collection.kind).get(wanted.name)
+        before = organisation.of(collection.kind).get(call.part("name"))
+        wanted = change(before)
         if before is not None and content(before) == content(wanted):
             return answer(view_of(collection, before), 200, etag(before))
         _check_conditions(call, before)
+        await check_protection(door, call, before, wanted)
         errors = problems_of(wanted, organisation, await _products(door, collection))
         if errors:
             raise invalid(errors)

@@ -35,8 +35,12 @@ class Route:
     parameters: tuple[Parameter, ...] = ()
     body_bytes_max: int = BODY_BYTES_MAX
     body_optional: bool = False
+    content_types: tuple[str, ...] = ("application/json",)
+    """Of the body, the usual one first."""
 
 
+MERGE_PATCH: Final = ("application/merge-patch+json", "application/json")
+"""Content types of a body that is merged into what there is (RFC 7396)."""
 LIMIT: Final = Parameter(
     name="limit", kind="integer", text="Items of a page, 1 to 1000; 100 if not said."
 )
@@ -69,6 +73,11 @@ IF_MATCH: Final = Parameter(
 )
 IF_NONE_MATCH: Final = Parameter(
     name="If-None-Match", place="header", text="`*`: only create, never replace."
+)
+FORCE: Final = Parameter(
+    name="force",
+    kind="boolean",
+    text="Take the protection of a priority class away, though its work can then be evicted.",
 )
 FILTERS: Final = (
     TEAM,

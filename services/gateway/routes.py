@@ -31,11 +31,13 @@ from services.gateway.route import (
     DRY_RUN,
     FILTERS,
     FOR_TEAM,
+    FORCE,
     IDEMPOTENCY_KEY,
     IF_MATCH,
     IF_NONE_MATCH,
     LAST_EVENT_ID,
     LIMIT,
+    MERGE_PATCH,
     SINCE,
     TEAM,
     Parameter,
@@ -235,6 +237,8 @@ def _organisation_routes() -> Iterator[Route]:
         read = Action.READ_TEAM if of_teams else Action.READ_CATALOGUE
         one, page = _READ.get(collection.path) or (collection.view, page_of(collection.view))
         names = collection.path.replace("-", "_")
+        guarded = collection.path == "priority-classes"
+        conditions = (IF_MATCH, IF_NONE_MATCH, *((FORCE,) if guarded else ()))
         yield Route(
             method="GET",
             path=f"/v1/{collection.path}",
@@ -256,11 +260,22 @@ def _organisation_routes() -> Iterator[Route]:
             method="PUT",
             path=f"/v1/{collection.path}/{{name}}",
             name=f"put_{names}",
-            summary=f"Make one of {collection.path} so; the same again changes nothing.",
+            summary=f"Replace one of {collection.path}, or make it; needs every field.",
             action=Action.APPLY_ORGANISATION,
             request=collection.request,
             answers=((200, collection.view), (201, collection.created)),
-            parameters=(IF_MATCH, IF_NONE_MATCH),
+            parameters=conditions,
+        )
+        yield Route(
+            method="PATCH",
+            path=f"/v1/{collection.path}/{{name}}",
+            name=f"patch_{names}",
+            summary=f"Change some fields of one of {collection.path}, or make it.",
+            action=Action.APPLY_ORGANISATION,
+            request=collection.patch,
+            answers=((200, collection.view), (201, collection.created)),
+            parameters=conditions,
+            content_types=MERGE_PATCH,
         )
 
 

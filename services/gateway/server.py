@@ -31,6 +31,7 @@ from services.gateway import (
     workload_reads,
 )
 from services.gateway.authentication import authenticated
+from services.gateway.documents import COLLECTIONS
 from services.gateway.door import Door, problem_answer
 from services.gateway.endpoint import Endpoint, Handler
 from services.gateway.problems import Problem, not_found, unavailable
@@ -66,13 +67,18 @@ HANDLERS: Final[dict[str, Handler]] = {
         for verb, handler in (
             ("list", organisation_routes.list_documents),
             ("get", organisation_routes.get_document),
-            ("put", organisation_routes.put_document),
         )
     },
-    "put_queues": organisation_routes.put_document,
     "list_cohorts": cohort_reads.list_cohorts,
     "get_cohorts": cohort_reads.get_cohort,
-    "put_cohorts": organisation_routes.put_document,
+    **{
+        f"{verb}_{collection.path.replace('-', '_')}": handler
+        for collection in COLLECTIONS
+        for verb, handler in (
+            ("put", organisation_routes.put_document),
+            ("patch", organisation_routes.patch_document),
+        )
+    },
     "list_keys": key_routes.list_keys,
     "create_key": key_routes.create_key,
     "revoke_key": key_routes.revoke_key,

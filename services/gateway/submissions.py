@@ -48,7 +48,7 @@ async def submit(door: Door, call: Call) -> web.Response:
     team = await _team(door, call)
     _limit(door, team.name, 1)
     spec = spec_of(call.body)
-    if _is_dry(call):
+    if call.truth("dryRun"):
         return answer(await verdict(door, team.name, spec))
     errors = _form_errors(spec, "")
     if errors:
@@ -99,13 +99,6 @@ async def _make_room(door: Door, team: TeamApplied, submissions: Sequence[Submis
     replayed = [one.workload_id for one in submissions if one.may_exist]
     if len(replayed) < count or not await door.backlog.all_known(replayed):
         raise too_many_pending(team.name, alive, count, team.max_pending)
-
-
-def _is_dry(call: Call) -> bool:
-    text = call.query.get("dryRun", "false")
-    if text not in ("true", "false"):
-        raise invalid([FieldError(field="dryRun", value=text[:20], rule="must be true or false")])
-    return text == "true"
 
 
 async def _team(door: Door, call: Call) -> TeamApplied:

@@ -80,11 +80,13 @@ def strict(
     name: str = "",
     leave_out: frozenset[str] = frozenset(),
     add: tuple[Any, ...] = (),
+    complete: bool = False,
 ) -> type[msgspec.Struct]:
     """The strict mirror of a struct without the fields `leave_out`.
 
     It is called `name`, or as its source with `suffix`, which also tells the nested ones apart;
-    `add` holds further or other fields in the form of `msgspec.defstruct`.
+    `add` holds further or other fields in the form of `msgspec.defstruct`. With `complete` its
+    own fields have no defaults; those of nested structs keep them.
     """
     hints = typing.get_type_hints(source)
     fields: list[Any] = []
@@ -92,7 +94,7 @@ def strict(
         if field in leave_out:
             continue
         annotation = _BOUNDS.get((source.__name__, field)) or _mirror(hints[field], suffix)
-        fields.append((field, annotation, *default))
+        fields.append((field, annotation, *(() if complete else default)))
     return msgspec.defstruct(
         name or f"{source.__name__}{suffix}",
         [*fields, *add],

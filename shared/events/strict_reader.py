@@ -39,11 +39,12 @@ escaped quotes took 24 s."""
 _LEVELS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _NO_BRACKETS: Final = bytes(sign for sign in range(256) if sign not in _LEVELS)
 _UNKNOWN: Final = "Object contains unknown field"
+_MISSING: Final = "Object missing required field"
 _NOT_PRINTABLE: Final = f"Expected `str` matching regex {PRINTABLE!r}"
 
 
 class BadInput(Exception):  # noqa: N818  # says what came in
-    """`errors` has every unknown field, or the first other broken rule."""
+    """`errors` has every unknown field, every missing one, or the first other broken rule."""
 
     def __init__(self, errors: Sequence[FieldError], detail: str = "") -> None:
         first = f"{errors[0].field}: {errors[0].rule}" if errors else ""
@@ -148,9 +149,10 @@ def _errors(text: str, tree: Any, type_: Any) -> Sequence[FieldError]:  # noqa: 
         return _with_hint(list(islice(found, ERRORS_MAX)), homes)
     match = _PATH.match(text)
     rule, path = (match["rule"], match["path"] or "") if match else (text, "")
-    missing = re.match(r"Object missing required field `(.*)`", rule)
-    if missing:
-        return [FieldError(field=_join(_plain(path), missing[1]), value="", rule="is required")]
+    if rule.startswith(_MISSING):
+        info, _ = _known_of(type_)
+        missing = islice(_missing_fields(tree, info, ""), ERRORS_MAX)
+        return [FieldError(field=name, value="", rule="is required") for name in missing]
     if rule == _NOT_PRINTABLE:
         rule = "must be printable characters"
     if rule.startswith("Invalid enum value"):
@@ -227,6 +229,21 @@ def _unknown_fields(tree: Any, info: inspect.Type, path: str) -> Iterator[_Unkno
         elif isinstance(kind, inspect.VarTupleType | inspect.ListType) and isinstance(tree, list):
             for index, item in enumerate(tree):
                 yield from _unknown_fields(item, kind.item_type, f"{path}[{index}]")
+
+
+def _missing_fields(tree: Any, info: inspect.Type, path: str) -> Iterator[str]:  # noqa: ANN401  # any JSON value
+    """Paths of the required fields that `tree` does not give, in the order of the type."""
+    for kind in _kinds(info):
+        if isinstance(kind, inspect.StructType) and isinstance(tree, dict):
+            for field in kind.fields:
+                below = _join(path, field.encode_name)
+                if field.encode_name in tree:
+                    yield from _missing_fields(tree[field.encode_name], field.type, below)
+                elif field.required:
+                    yield below
+        elif isinstance(kind, inspect.VarTupleType | inspect.ListType) and isinstance(tree, list):
+            for index, item in enumerate(tree):
+                yield from _missing_fields(item, kind.item_type, f"{path}[{index}]")
 
 
 def _with_hint(unknown: Sequence[_Unknown], homes: Mapping[str, str]) -> list[FieldError]:

@@ -53,7 +53,7 @@ async def test_a_new_team_submits_within_seconds(system: LocalSystem):
     await stage.organise()
 
     started = time.monotonic()
-    async with stage.api.put("/v1/teams/red", json={}) as reply:
+    async with stage.api.patch("/v1/teams/red", json={}) as reply:
         user = (await reply.json())["kafka_user"]
     answer = await submit(system, user, "first")
     seconds = time.monotonic() - started

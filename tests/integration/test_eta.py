@@ -123,7 +123,7 @@ async def test_where_nothing_is_started_no_start_is_told_and_that_instead(gatewa
     async def change(version: int, **changed: Any) -> None:
         body = {"team": "red", "flavors": [{"flavor": "h100"}], **changed}
         match = {"If-Match": f'"{version}"'}
-        reply = await gateway.call("PUT", "/v1/queues/red", body, headers=match)
+        reply = await gateway.call("PATCH", "/v1/queues/red", body, headers=match)
         assert reply.status == 200, reply.body
 
     async def told(name: str, words: str) -> dict[str, Any] | None:

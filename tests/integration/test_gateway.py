@@ -181,7 +181,7 @@ async def test_a_class_that_the_team_may_not_use_or_its_work_not_have_is_refused
     ]
     granted = ["inference-production", "training-batch"]
     team = {"kafka": False, "priority_classes": granted}
-    assert 200 == (await gateway.call("PUT", "/v1/teams/red", team)).status
+    assert 200 == (await gateway.call("PATCH", "/v1/teams/red", team)).status
     shared = [
         await gateway.call("POST", path, asked, key=key),
         await gateway.call("POST", "/v1/workloads:reprioritise", many, key=key),

@@ -118,9 +118,9 @@ async def test_cohorts_come_by_name_with_their_documents_and_everybody_sees_them
 ):
     viewer = await gateway.key("red", "viewer")
     pool = {"flavor": "h100", "nominal": {"gpu_milli": 16_000}, "lending_limit": {"gpu_milli": 1}}
-    await gateway.call("PUT", "/v1/cohorts/org", {"flavors": [pool]})
-    await gateway.call("PUT", "/v1/cohorts/lab", {"parent": "org", "weight": 3})
-    await gateway.call("PUT", "/v1/cohorts/lab", {"parent": "org", "weight": 4})
+    await gateway.call("PATCH", "/v1/cohorts/org", {"flavors": [pool]})
+    await gateway.call("PATCH", "/v1/cohorts/lab", {"parent": "org", "weight": 3})
+    await gateway.call("PATCH", "/v1/cohorts/lab", {"parent": "org", "weight": 4})
 
     listed = (await gateway.call("GET", "/v1/cohorts", key=viewer)).body
     lab, org = [await gateway.call("GET", f"/v1/cohorts/{one}") for one in ("lab", "org")]
@@ -151,8 +151,8 @@ async def test_a_flavor_with_a_short_name_of_a_product_hears_how_nodes_report_it
     async with running_projection(gateway.settings):
         await publish_facts(gateway.settings, told, source="t1", at_ms=1_000)
         await until(one)
-    short = await gateway.call("PUT", "/v1/flavors/f", {"products": ["H100"]})
-    full = await gateway.call("PUT", "/v1/flavors/f", {"products": ["NVIDIA-H100-NVL"]})
+    short = await gateway.call("PATCH", "/v1/flavors/f", {"products": ["H100"]})
+    full = await gateway.call("PATCH", "/v1/flavors/f", {"products": ["NVIDIA-H100-NVL"]})
 
     assert (400, 201) == (short.status, full.status)
     (error,) = short.body["errors"]

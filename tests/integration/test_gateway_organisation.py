@@ -32,16 +32,16 @@ async def other_gateway(
 async def test_documents_are_versioned_idempotent_and_on_the_log(gateway: Gateway):
     path = "/v1/cohorts/all"
 
-    created = await gateway.call("PUT", path, {}, headers={"If-None-Match": "*"})
-    again = await gateway.call("PUT", path, {}, headers={"If-None-Match": "*"})
+    created = await gateway.call("PATCH", path, {}, headers={"If-None-Match": "*"})
+    again = await gateway.call("PATCH", path, {}, headers={"If-None-Match": "*"})
     changed = await gateway.call(
-        "PUT", path, {"weight": 2}, headers={"If-Match": created.headers["ETag"]}
+        "PATCH", path, {"weight": 2}, headers={"If-Match": created.headers["ETag"]}
     )
     late = await gateway.call(
-        "PUT", path, {"weight": 3}, headers={"If-Match": created.headers["ETag"]}
+        "PATCH", path, {"weight": 3}, headers={"If-Match": created.headers["ETag"]}
     )
-    cycle = await gateway.call("PUT", path, {"parent": "all"})
-    unknown = await gateway.call("PUT", "/v1/queues/q", {"team": "nobody"})
+    cycle = await gateway.call("PATCH", path, {"parent": "all"})
+    unknown = await gateway.call("PATCH", "/v1/queues/q", {"team": "nobody"})
     read = await gateway.call("GET", path)
 
     assert [201, 200, 200, 412, 400, 400] == [
@@ -60,7 +60,7 @@ async def test_documents_are_versioned_idempotent_and_on_the_log(gateway: Gatewa
 
 async def test_parallel_writers_of_one_document_lose_no_version(gateway: Gateway):
     replies = await asyncio.gather(
-        *(gateway.call("PUT", "/v1/cohorts/c", {"weight": weight}) for weight in range(1, 6))
+        *(gateway.call("PATCH", "/v1/cohorts/c", {"weight": weight}) for weight in range(1, 6))
     )
     read = await gateway.call("GET", "/v1/cohorts/c")
 
@@ -73,29 +73,29 @@ async def test_of_two_writers_at_once_none_makes_a_tree_that_the_other_would_not
     gateway: Gateway, other_gateway: Gateway
 ):
     for name in ("a", "b"):
-        await gateway.call("PUT", f"/v1/cohorts/{name}", {})
-    names, statuses = [], []
+        await gateway.call("PATCH", f"/v1/cohorts/{name}", {})
+    names, statuses, root = [], [], {"parent": None}
     for number in range(5):
         a, b = await asyncio.gather(
-            gateway.call("PUT", "/v1/cohorts/a", {"parent": "b"}),
-            other_gateway.call("PUT", "/v1/cohorts/b", {"parent": "a"}),
+            gateway.call("PATCH", "/v1/cohorts/a", {"parent": "b"}),
+            other_gateway.call("PATCH", "/v1/cohorts/b", {"parent": "a"}),
         )
         queue = {"team": "red"}
         queued, grouped = await asyncio.gather(
-            other_gateway.call("PUT", f"/v1/queues/x{number}", queue),
-            gateway.call("PUT", f"/v1/cohorts/x{number}", {}),
+            other_gateway.call("PATCH", f"/v1/queues/x{number}", queue),
+            gateway.call("PATCH", f"/v1/cohorts/x{number}", {}),
         )
         statuses.append(sorted((a.status, b.status)))
         names.append(sorted((queued.status, grouped.status)))
         for name in ("a", "b"):
-            assert 200 == (await gateway.call("PUT", f"/v1/cohorts/{name}", {})).status
+            assert 200 == (await gateway.call("PATCH", f"/v1/cohorts/{name}", root)).status
 
     assert [[200, 400]] * 5 == statuses
     assert [[201, 400]] * 5 == names
 
 
 async def test_a_team_that_submits_by_kafka_gets_its_topics_before_it_exists(gateway: Gateway):
-    reply = await gateway.call("PUT", "/v1/teams/green", {})
+    reply = await gateway.call("PATCH", "/v1/teams/green", {})
     consumer = AIOKafkaConsumer(bootstrap_servers=gateway.settings.kafka_bootstrap)
     prefix = gateway.settings.topic_prefix
     wanted = {
@@ -115,9 +115,9 @@ async def test_a_team_that_submits_by_kafka_gets_its_topics_before_it_exists(gat
 
 
 async def test_a_new_team_can_begin_at_once(gateway: Gateway, database: Database):
-    made = await gateway.call("PUT", "/v1/teams/green", {"kafka": False})
-    again = await gateway.call("PUT", "/v1/teams/green", {"kafka": False})
-    changed = await gateway.call("PUT", "/v1/teams/green", {"kafka": False, "max_pending": 7})
+    made = await gateway.call("PATCH", "/v1/teams/green", {"kafka": False})
+    again = await gateway.call("PATCH", "/v1/teams/green", {"kafka": False})
+    changed = await gateway.call("PATCH", "/v1/teams/green", {"kafka": False, "max_pending": 7})
     key = made.body["key"]
     queue = await gateway.call("GET", "/v1/queues/green", key=key)
     submitted = await gateway.call("POST", "/v1/workloads", SPEC, key=key)
@@ -143,12 +143,14 @@ async def test_a_new_team_can_begin_at_once(gateway: Gateway, database: Database
 
 async def test_a_queue_that_exists_is_left_as_it_is(gateway: Gateway):
     body = {"kafka": False, "default_queue": "green"}
-    await gateway.call("PUT", "/v1/teams/green", body)
-    await gateway.call("PUT", "/v1/queues/green", {"team": "green", "weight": 3})
-    await gateway.call("PUT", "/v1/teams/green", {**body, "max_pending": 3})
+    await gateway.call("PATCH", "/v1/teams/green", body)
+    await gateway.call("PATCH", "/v1/queues/green", {"team": "green", "weight": 3})
+    await gateway.call("PATCH", "/v1/teams/green", {**body, "max_pending": 3})
 
-    taken = await gateway.call("PUT", "/v1/teams/grey", {"kafka": False, "default_queue": "green"})
-    moved = await gateway.call("PUT", "/v1/teams/green", {**body, "default_queue": "other"})
+    taken = await gateway.call(
+        "PATCH", "/v1/teams/grey", {"kafka": False, "default_queue": "green"}
+    )
+    moved = await gateway.call("PATCH", "/v1/teams/green", {**body, "default_queue": "other"})
     queues = await gateway.call("GET", "/v1/queues?team=green")
 
     assert (400, "default_queue") == (taken.status, taken.body["errors"][0]["field"])
@@ -159,7 +161,7 @@ async def test_a_queue_that_exists_is_left_as_it_is(gateway: Gateway):
 
 async def test_parallel_makers_of_one_team_get_one_key(gateway: Gateway):
     replies = await asyncio.gather(
-        *(gateway.call("PUT", "/v1/teams/green", {"kafka": False}) for _ in range(5))
+        *(gateway.call("PATCH", "/v1/teams/green", {"kafka": False}) for _ in range(5))
     )
     keys = await gateway.call("GET", "/v1/teams/green/keys")
 

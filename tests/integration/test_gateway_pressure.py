@@ -39,7 +39,7 @@ async def test_the_same_key_in_parallel_gives_one_workload(gateway: Gateway, dat
 
 async def test_a_team_gets_no_more_than_it_may_have_alive(gateway: Gateway):
     body = {"kafka": False, "max_pending": 3}
-    key = (await gateway.call("PUT", "/v1/teams/green", body)).body["key"]
+    key = (await gateway.call("PATCH", "/v1/teams/green", body)).body["key"]
     batch = {"items": [{"spec": SPEC}] * 2}
     again = {"headers": {"Idempotency-Key": "k"}}
 

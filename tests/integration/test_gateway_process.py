@@ -80,7 +80,7 @@ async def process(kafka: str, database: Database, topic_prefix: str) -> AsyncIte
 
 async def _organise(process: Process, http: aiohttp.ClientSession) -> None:
     await until(lambda: process.ready(http))
-    async with http.put(f"{process.address}/v1/teams/red", json={"kafka": False}) as response:
+    async with http.patch(f"{process.address}/v1/teams/red", json={"kafka": False}) as response:
         assert response.status == 201, await response.text()
 
 

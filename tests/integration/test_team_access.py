@@ -61,8 +61,8 @@ async def password(gateway: Gateway, **options: str) -> Reply:
 
 
 async def test_a_new_team_can_send_at_once(secured_kafka: LocalKafka, gateway: Gateway):
-    made = await gateway.call("PUT", "/v1/teams/red", {})
-    again = await gateway.call("PUT", "/v1/teams/red", {})
+    made = await gateway.call("PATCH", "/v1/teams/red", {})
+    again = await gateway.call("PATCH", "/v1/teams/red", {})
 
     assert (201, "no-store") == (made.status, made.headers["Cache-Control"])
     assert "kafka_user" not in again.body
@@ -73,7 +73,7 @@ async def test_a_new_team_can_send_at_once(secured_kafka: LocalKafka, gateway: G
 async def test_a_new_password_replaces_the_one_before(
     secured_kafka: LocalKafka, gateway: Gateway, database: Database
 ):
-    made = await gateway.call("PUT", "/v1/teams/red", {})
+    made = await gateway.call("PATCH", "/v1/teams/red", {})
     changed = await password(gateway)
 
     assert (201, "no-store") == (changed.status, changed.headers["Cache-Control"])
@@ -86,21 +86,21 @@ async def test_a_new_password_replaces_the_one_before(
 
 
 async def test_a_team_without_kafka_has_no_user(secured_kafka: LocalKafka, gateway: Gateway):
-    made = await gateway.call("PUT", "/v1/teams/red", {})
-    await gateway.call("PUT", "/v1/teams/red", {"kafka": False})
+    made = await gateway.call("PATCH", "/v1/teams/red", {})
+    await gateway.call("PATCH", "/v1/teams/red", {"kafka": False})
 
     refused = await password(gateway)
 
     assert (409, "no-kafka") == (refused.status, refused.body["type"].rpartition(":")[2])
     assert "Authentication failed" in await sends(secured_kafka, gateway, made)
-    await gateway.call("PUT", "/v1/teams/red", {"kafka": True})
+    await gateway.call("PATCH", "/v1/teams/red", {"kafka": True})
     assert "sent" == await sends(secured_kafka, gateway, await password(gateway))
 
 
 async def test_parallel_makers_of_one_team_get_one_password_that_works(
     secured_kafka: LocalKafka, gateway: Gateway
 ):
-    replies = await asyncio.gather(*(gateway.call("PUT", "/v1/teams/red", {}) for _ in range(5)))
+    replies = await asyncio.gather(*(gateway.call("PATCH", "/v1/teams/red", {}) for _ in range(5)))
 
     made = [reply for reply in replies if reply.status == 201]
     assert 1 == len([reply for reply in replies if "kafka_user" in reply.body])
@@ -108,8 +108,8 @@ async def test_parallel_makers_of_one_team_get_one_password_that_works(
 
 
 async def test_only_the_team_and_operators_get_a_password(gateway: Gateway):
-    await gateway.call("PUT", "/v1/teams/red", {})
-    await gateway.call("PUT", "/v1/teams/blue", {})
+    await gateway.call("PATCH", "/v1/teams/red", {})
+    await gateway.call("PATCH", "/v1/teams/blue", {})
     keys = {
         (team, role): await gateway.key(team, role)
         for team, role in (("red", "admin"), ("red", "member"), ("blue", "admin"))
@@ -124,7 +124,7 @@ async def test_where_no_users_are_kept_none_is_made(
     kafka: str, database: Database, topic_prefix: str
 ):
     async with running_gateway(kafka, database.url("gateway"), topic_prefix) as gateway:
-        made = await gateway.call("PUT", "/v1/teams/red", {})
+        made = await gateway.call("PATCH", "/v1/teams/red", {})
         asked = await password(gateway)
 
     assert (201, None) == (made.status, made.body["kafka_user"])

@@ -34,6 +34,7 @@ QUIET_SECONDS: Final = 4.0
 """After the end no node is cordoned for so long."""
 LATE_MAX: Final = 10
 """Disturbances after the end, of kinds that have not happened."""
+_OPEN: Final = {"held": None, "draining": None}
 _EVICTED_WITH: Final = (
     "SELECT count(*) FROM gateway.event WHERE type = 'muster.workload.evicted.v1'"
     " AND starts_with(message, $1)"
@@ -175,7 +176,7 @@ class Disturbances:
 
     async def _change(self, name: str, body: dict[str, Any]) -> bool:
         async def back() -> None:
-            await self._apply(name, self._queues[name])
+            await self._apply(name, {**_OPEN, **self._queues[name]})
 
         await self._apply(name, body)
         return self._later(name, back)

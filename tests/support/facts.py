@@ -21,6 +21,7 @@ def queued(
     priority: int = 0,
     seconds: int | None = None,
     products: tuple[str, ...] = (),
+    priority_class: str = "",
 ) -> Fact:
     """A training of its team, accepted at `at_ms`; `seconds` is what its owner expects."""
     spec = WorkloadSpec(
@@ -29,6 +30,7 @@ def queued(
         pod_sets=(pods,),
         expected_duration_seconds=seconds,
         gpu_choice=GpuChoice(products=products),
+        priority_class=priority_class,
     )
     workload = Workload(
         id=identifier,

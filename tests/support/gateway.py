@@ -76,12 +76,12 @@ class Gateway:
 
     async def organise(self, *teams: str) -> None:
         """A flavor, and for each team a queue of its name."""
-        await self.call("PUT", "/v1/flavors/h100", {})
+        await self.call("PATCH", "/v1/flavors/h100", {})
         for team in teams:
-            await self.call("PUT", f"/v1/teams/{team}", {"kafka": False})
+            await self.call("PATCH", f"/v1/teams/{team}", {"kafka": False})
             quota = [{"flavor": "h100", "nominal": {"gpu_milli": 8000}}]
             body = {"team": team, "flavors": quota}
-            reply = await self.call("PUT", f"/v1/queues/{team}", body)
+            reply = await self.call("PATCH", f"/v1/queues/{team}", body)
             assert reply.status == 200, reply.body
 
 

@@ -107,9 +107,9 @@ class Stage:
 
     async def put(self, path: str, body: Mapping[str, Any]) -> None:
         """Apply one document; a service that is not up yet is asked again."""
-        async with self.api.put(f"/v1/{path}", json=body) as reply:
+        async with self.api.patch(f"/v1/{path}", json=body) as reply:
             text = await reply.text()
-            assert reply.status < 300, f"PUT {path}: {reply.status} {text}"
+            assert reply.status < 300, f"PATCH {path}: {reply.status} {text}"
 
     async def organise(self) -> None:
         """One team with a queue whose quota is unlimited, in one flavor."""

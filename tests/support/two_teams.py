@@ -26,10 +26,10 @@ async def two_teams(kafka: str, database: Database, prefix: str) -> AsyncIterato
     """A gateway that knows red and blue, each with eight H100 of cohort `all`."""
     async with running_gateway(kafka, database.url("gateway"), prefix) as running:
         await running.organise("red", "blue")
-        await running.call("PUT", "/v1/cohorts/all", {})
+        await running.call("PATCH", "/v1/cohorts/all", {})
         for team in ("red", "blue"):
             reply = await running.call(
-                "PUT", f"/v1/queues/{team}", queue_of(team), headers={"If-Match": '"2"'}
+                "PATCH", f"/v1/queues/{team}", queue_of(team), headers={"If-Match": '"2"'}
             )
             assert reply.status in {200, 412}, reply.body
         yield running

@@ -80,18 +80,18 @@ async def test_one_who_waits_is_told_his_place_his_limits_and_who_ends_next(gate
 
 async def test_who_wants_one_product_hears_nothing_of_flavors_without_it(gateway: Gateway):
     red = await gateway.key("red", "viewer")
-    await gateway.call("PUT", "/v1/flavors/a100", {"products": ["A100"]})
+    await gateway.call("PATCH", "/v1/flavors/a100", {"products": ["A100"]})
     replaced = {"If-Match": '"1"'}
-    await gateway.call("PUT", "/v1/flavors/h100", {"products": ["H100"]}, headers=replaced)
+    await gateway.call("PATCH", "/v1/flavors/h100", {"products": ["H100"]}, headers=replaced)
     plenty = {"gpu_milli": 64_000, "cpu_milli": 64_000, "memory_mib": 65_536}
     few = plenty | {"gpu_milli": 8000}
-    await gateway.call("PUT", "/v1/flavors/cheap", {"products": ["A100"], "spot": True})
-    await gateway.call("PUT", "/v1/flavors/bare", {})
+    await gateway.call("PATCH", "/v1/flavors/cheap", {"products": ["A100"], "spot": True})
+    await gateway.call("PATCH", "/v1/flavors/bare", {})
     bare = plenty | {"gpu_milli": 0}
     owned = (("a100", plenty), ("h100", few), ("cheap", plenty), ("bare", bare))
     flavors = [{"flavor": name, "nominal": own} for name, own in owned]
     body = {"team": "red", "cohort": "all", "flavors": flavors}
-    reply = await gateway.call("PUT", "/v1/queues/red", body, headers={"If-Match": '"3"'})
+    reply = await gateway.call("PATCH", "/v1/queues/red", body, headers={"If-Match": '"3"'})
     assert reply.status == 200, reply.body
     facts = [queued("w1"), queued("w3"), queued("w4", "blue"), *running("w4", "blue", START)]
     facts += [*running("w1", "red", START), queued("w2", products=("H100",))]
@@ -178,7 +178,7 @@ async def test_who_wants_what_others_own_and_use_hears_so_and_not_of_nodes(gatew
 async def test_behind_the_head_of_a_strict_queue_it_is_told_who_that_is_now(gateway: Gateway):
     red = await gateway.key("red", "viewer")
     body = queue_of("red", strict=True)
-    reply = await gateway.call("PUT", "/v1/queues/red", body, headers={"If-Match": '"3"'})
+    reply = await gateway.call("PATCH", "/v1/queues/red", body, headers={"If-Match": '"3"'})
     assert reply.status == 200, reply.body
     facts = [queued("w1"), *running("w1", "red", START), queued("w2", after=1)]
     facts += [queued("w3", after=2), refused("w3"), queued("w4", after=3)]

@@ -13,7 +13,7 @@ from tests.support.two_teams import START, budget_told, queue_of, queued, refuse
 async def test_who_waits_in_a_held_queue_hears_so_whatever_was_recorded_of_him(gateway: Gateway):
     red, blue = await gateway.key("red", "viewer"), await gateway.key("blue", "viewer")
     body = queue_of("red", held=True)
-    reply = await gateway.call("PUT", "/v1/queues/red", body, headers={"If-Match": '"3"'})
+    reply = await gateway.call("PATCH", "/v1/queues/red", body, headers={"If-Match": '"3"'})
     assert reply.status == 200, reply.body
     spent = (topics.QUOTA_FACTS, budget_told("blue", 100))
     facts = [

@@ -24,8 +24,8 @@ def organisation(folder: Path) -> str:
 def test_apply_creates_in_the_order_in_which_documents_need_each_other(
     muster, gateway: FakeGateway, tmp_path
 ):
-    gateway.on("PUT /v1/teams/vision", Answer({"version": 1}, 201))
-    gateway.on("PUT /v1/queues/vision", Answer({"version": 1}, 201))
+    gateway.on("PATCH /v1/teams/vision", Answer({"version": 1}, 201))
+    gateway.on("PATCH /v1/queues/vision", Answer({"version": 1}, 201))
     gateway.on("GET /v1/teams/vision/keys", {"items": [], "next_cursor": ""})
     gateway.on("POST /v1/teams/vision/keys", Answer({"key": "mk_new", "prefix": "p"}, 201))
 
@@ -38,18 +38,18 @@ def test_apply_creates_in_the_order_in_which_documents_need_each_other(
         ("ApiKey/ci", "created"),
     ]
     assert results[-1]["key"] == "mk_new"
-    (put,) = gateway.requests("PUT /v1/teams/vision")
+    (put,) = gateway.requests("PATCH /v1/teams/vision")
     assert put.body == {"max_pending": 10}
     assert put.headers["If-None-Match"] == "*"
 
 
 def test_the_key_of_a_new_team_is_shown_once_with_what_to_do(muster, gateway, tmp_path):
     team = write(tmp_path, {"kind": "Team", "name": "vision"})
-    gateway.on("PUT /v1/teams/vision", Answer({"version": 1, "key": "mk_first"}, 201))
+    gateway.on("PATCH /v1/teams/vision", Answer({"version": 1, "key": "mk_first"}, 201))
 
     created = muster("admin", "apply", "-f", team)
     gateway.on("GET /v1/teams/vision", Answer({"version": 1}, 200, {"ETag": '"1"'}))
-    gateway.on("PUT /v1/teams/vision", Answer({"version": 1}))
+    gateway.on("PATCH /v1/teams/vision", Answer({"version": 1}))
     again = muster("admin", "apply", "-f", team)
 
     assert "mk_first" in created.out
@@ -74,7 +74,7 @@ KAFKA_USER = {
 def test_how_a_new_team_connects_to_kafka_is_shown_once(muster, gateway, tmp_path):
     team = write(tmp_path, {"kind": "Team", "name": "vision"})
     made = {"version": 1, "key": "mk_first", "kafka_user": KAFKA_USER}
-    gateway.on("PUT /v1/teams/vision", Answer(made, 201))
+    gateway.on("PATCH /v1/teams/vision", Answer(made, 201))
 
     table = muster("admin", "apply", "-f", team)
     document = muster("admin", "apply", "-f", team, "-o", "json")
@@ -101,7 +101,7 @@ def test_a_new_kafka_password_comes_as_properties_of_a_client(muster, gateway):
 def test_apply_again_changes_nothing_and_says_so(muster, gateway, tmp_path):
     for path in ("teams", "queues"):
         gateway.on(f"GET /v1/{path}/vision", Answer({"version": 3}, 200, {"ETag": '"3"'}))
-        gateway.on(f"PUT /v1/{path}/vision", Answer({"version": 3 + (path == "queues")}))
+        gateway.on(f"PATCH /v1/{path}/vision", Answer({"version": 3 + (path == "queues")}))
     key = {"label": "ci", "role": "member", "prefix": "p", "revoked_at_ms": None}
     gateway.on("GET /v1/teams/vision/keys", {"items": [key], "next_cursor": ""})
 
@@ -109,19 +109,38 @@ def test_apply_again_changes_nothing_and_says_so(muster, gateway, tmp_path):
 
     results = [one["result"] for one in json.loads(done.out)["items"]]
     assert results == ["unchanged", "changed", "unchanged"]
-    assert gateway.requests("PUT /v1/teams/vision")[0].headers["If-Match"] == '"3"'
+    assert gateway.requests("PATCH /v1/teams/vision")[0].headers["If-Match"] == '"3"'
     assert gateway.requests("POST /v1/teams/vision/keys") == []
 
 
 def test_apply_tells_when_somebody_was_faster(muster, gateway, tmp_path):
     gateway.on("GET /v1/teams/vision", Answer({"version": 3}, 200, {"ETag": '"3"'}))
-    gateway.on("PUT /v1/teams/vision", problem(412, "version 4 is in force"))
+    gateway.on("PATCH /v1/teams/vision", problem(412, "version 4 is in force"))
 
     done = muster("admin", "apply", "-f", write(tmp_path, {"kind": "Team", "name": "vision"}))
 
     assert done.code == 5
     assert "Apply again" in done.err
     assert "refused" in done.out
+
+
+def test_protection_is_taken_away_by_force_and_with_a_warning(muster, gateway, tmp_path):
+    path = "/v1/priority-classes/gold"
+    file = write(tmp_path, {"kind": "PriorityClass", "name": "gold", "protected": False})
+    before = {"version": 1, "protected": True}
+    gateway.on(f"GET {path}", Answer(before, 200, {"ETag": '"1"'}))
+    gateway.on(f"PATCH {path}", problem(409, "2 workloads can be evicted; say --force"))
+
+    refused = muster("admin", "apply", "-f", file)
+    gateway.on(f"PATCH {path}", Answer({"version": 2, "protected": False}))
+    forced = muster("admin", "apply", "-f", file, "--force")
+
+    asked = [request.query for request in gateway.requests(f"PATCH {path}")]
+    assert (5, 0) == (refused.code, forced.code)
+    assert "2 workloads can be evicted; say --force" in refused.err
+    assert [{}, {"force": "true"}] == asked
+    assert "Warning" not in refused.err
+    assert "Warning: work of priority class gold can be evicted" in forced.err
 
 
 TEAM = {"kind": "Team", "name": "vision"}
@@ -141,7 +160,7 @@ FIRST = {"version": 1, "key": "mk_first"}
 def test_apply_sends_nothing_before_all_documents_are_checked(
     muster, gateway, tmp_path, later, told
 ):
-    gateway.on("PUT /v1/teams/vision", Answer(FIRST, 201))
+    gateway.on("PATCH /v1/teams/vision", Answer(FIRST, 201))
 
     done = muster("admin", "apply", "-f", write(tmp_path, TEAM, later))
 
@@ -154,7 +173,7 @@ def test_apply_sends_nothing_before_all_documents_are_checked(
 def test_whatever_ends_an_apply_the_secrets_of_what_was_made_are_shown(
     muster, gateway, tmp_path, monkeypatch, *, capsys, ending
 ):
-    gateway.on("PUT /v1/teams/vision", Answer(FIRST | {"kafka_user": KAFKA_USER}, 201))
+    gateway.on("PATCH /v1/teams/vision", Answer(FIRST | {"kafka_user": KAFKA_USER}, 201))
     gateway.on("GET /v1/queues/vision", {"version": 1})
     ended = mock.AsyncMock(side_effect=ending)
     of_teams = AsyncClient.apply
@@ -173,7 +192,7 @@ def test_whatever_ends_an_apply_the_secrets_of_what_was_made_are_shown(
 
 
 def test_apply_by_name_tells_new_keys_beside_the_names(muster, gateway, tmp_path):
-    gateway.on("PUT /v1/teams/vision", Answer(FIRST, 201))
+    gateway.on("PATCH /v1/teams/vision", Answer(FIRST, 201))
 
     done = muster("admin", "apply", "-f", write(tmp_path, TEAM), "-o", "name")
 
@@ -185,7 +204,7 @@ def test_a_key_is_not_cut_off_at_the_edge_of_a_terminal(muster, gateway, tmp_pat
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "60")
     key = f"mk_abcdefgh_{'s' * 43}"
-    gateway.on("PUT /v1/teams/vision", Answer(FIRST | {"key": key}, 201))
+    gateway.on("PATCH /v1/teams/vision", Answer(FIRST | {"key": key}, 201))
 
     done = muster("admin", "apply", "-f", write(tmp_path, TEAM))
 
@@ -193,7 +212,7 @@ def test_a_key_is_not_cut_off_at_the_edge_of_a_terminal(muster, gateway, tmp_pat
 
 
 def test_apply_stops_where_nobody_answers_and_says_what_was_not_tried(muster, gateway, tmp_path):
-    gateway.on("PUT /v1/teams/vision", Answer(FIRST, 201))
+    gateway.on("PATCH /v1/teams/vision", Answer(FIRST, 201))
     gateway.on("GET /v1/queues/vision", problem(503, "away"))
 
     done = muster("admin", "apply", "-f", write(tmp_path, TEAM, QUEUE, QUEUE | {"name": "other"}))
@@ -204,8 +223,8 @@ def test_apply_stops_where_nobody_answers_and_says_what_was_not_tried(muster, ga
 
 
 def test_the_highest_code_of_what_an_apply_refused_is_its_exit(muster, gateway, tmp_path):
-    gateway.on("PUT /v1/teams/vision", problem(412, "version 4 is in force"))
-    gateway.on("PUT /v1/queues/vision", problem(404, "no such team"))
+    gateway.on("PATCH /v1/teams/vision", problem(412, "version 4 is in force"))
+    gateway.on("PATCH /v1/queues/vision", problem(404, "no such team"))
 
     assert 5 == muster("admin", "apply", "-f", write(tmp_path, TEAM, QUEUE)).code
 

@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from services.gateway.bodies import BODY_BYTES_MAX, decode
+from services.gateway.bodies import BODY_BYTES_MAX, decode, decode_object
 from services.gateway.command_views import EvictRequest, NodeRequest, Selection
+from services.gateway.documents import BY_PATH
 from services.gateway.key_views import KeyRequest
 from services.gateway.problems import Problem
 from services.gateway.submission_views import BatchRequest, SpecRequest
@@ -164,6 +165,45 @@ def test_a_wrong_choice_is_told_with_the_choices():
 
     assert field == "topology.required"
     assert rule == "must be one of node, nvlink-domain, rack, block, zone"
+
+
+def test_every_missing_field_of_a_document_is_named():
+    errors = refused(
+        b'{"team":"red","held":true}', msgspec.json.Decoder(BY_PATH["queues"].request)
+    )
+
+    assert [field for field, _, rule in errors if rule == "is required"] == [
+        "cohort",
+        "strict",
+        "weight",
+        "flavors",
+        "draining",
+        "policy",
+    ]
+
+
+def test_missing_fields_are_named_at_every_depth():
+    batch = msgspec.json.Decoder(BatchRequest)
+
+    errors = refused(b'{"items":[{"spec":{"name":"a","pod_sets":[{}]}},{}]}', batch)
+
+    assert ("items[0].spec.kind", "", "is required") in errors
+    assert ("items[1].spec", "", "is required") in errors
+
+
+@pytest.mark.parametrize("body", [b"[]", b"null", b"7", b'"a"'])
+def test_what_is_to_be_merged_must_be_an_object(body: bytes):
+    with pytest.raises(Problem) as raised:
+        decode_object(body)
+
+    assert (raised.value.status, str(raised.value)) == (400, ": must be a JSON object")
+
+
+def test_what_is_to_be_merged_has_no_key_twice():
+    with pytest.raises(Problem) as raised:
+        decode_object(b'{"held":true,"held":false}')
+
+    assert str(raised.value) == "held: must not be given twice"
 
 
 def test_a_missing_field_is_named_with_its_path():

@@ -30,7 +30,7 @@ from shared.events.strict_reader import BadInput, read_strictly
 
 def applied(path: str, name: str, body: bytes):
     collection = BY_PATH[path]
-    return applied_of(collection, name, msgspec.json.decode(body, type=collection.request))
+    return applied_of(collection, name, msgspec.json.decode(body, type=collection.patch))
 
 
 def an_organisation() -> Organisation:

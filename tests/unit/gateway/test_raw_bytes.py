@@ -87,7 +87,7 @@ async def test_a_value_of_such_bytes_is_told_back_in_escapes():
     parts, headers = Parts(), b"If-None-Match: \xff7\r\n" + JSON
 
     async with served(parts) as port:
-        status, problem = await sent(port, b"PUT /v1/flavors/h100", headers, b"{}")
+        status, problem = await sent(port, b"PATCH /v1/flavors/h100", headers, b"{}")
 
     error = {"field": "If-None-Match", "value": r"\udcff7", "rule": "must be *"}
     assert (400, [error], []) == (status, problem["errors"], parts.failed)

@@ -1,0 +1,1 @@
+"""How documents of the organisation change: merged, guarded, rehearsed, deleted."""
