@@ -246,6 +246,24 @@ class AsyncClient(Transport):
         query = {"force": "true"} if force else None
         return await self._json("PATCH", path, body=body, query=query, headers=headers)
 
+    async def organisation(self) -> Json:
+        """All documents of one moment as they were applied, by collection. For operators."""
+        return await self._json("GET", "/v1/organisation")
+
+    async def rehearse(self, documents: Sequence[Json], *, force: bool = False) -> list[Json]:
+        """What would become of documents if they were applied in this order. For operators.
+
+        Each has `kind`, `name` and `fields`; what comes back has `result`, `before`, `after` and
+        `errors`.
+        """
+        answer = await self._json(
+            "POST",
+            "/v1/organisation:dry-run",
+            body={"items": list(documents)},
+            query={"force": "true"} if force else None,
+        )
+        return list(answer["items"])
+
     async def keys(self, team: str) -> list[Json]:
         """API keys of a team, without their secrets."""
         answer = await self._json("GET", f"/v1/teams/{_segment(team)}/keys")

@@ -1,4 +1,4 @@
-"""`muster admin apply | kafka-password`: documents of the organisation, and who gets in.
+"""`muster admin apply | get | export | kafka-password`: the organisation, and who gets in.
 
 `apply` is idempotent: it reads each document with its ETag, writes only with If-Match, and says
 whether it was created, changed or already so.
@@ -14,6 +14,8 @@ import typer
 from muster.cli import keys
 from muster.cli.applying import Applied, apply_all, in_order
 from muster.cli.documents import read_documents
+from muster.cli.organisation import reading
+from muster.cli.organisation.rehearsing import rehearse_all, show_rehearsal
 from muster.cli.output import Column, Format, field, note, show_items, show_value
 from muster.cli.session import call
 
@@ -28,6 +30,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(keys.app, name="keys")
+app.command("get")(reading.get)
+app.command("export")(reading.export)
 
 
 @app.command("apply")
@@ -36,9 +40,8 @@ def apply(
         list[str],
         typer.Option("--file", "-f", help="YAML or JSON, one or many documents; - is stdin."),
     ],
-    force: Annotated[
-        bool, typer.Option("--force", help="Take the protection of a priority class away.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Unprotect a protected class.")] = False,  # noqa: FBT002  # typer's form
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change.")] = False,  # noqa: FBT002  # typer's form
     output: keys.Output = Format.TABLE,
 ) -> None:
     """Apply documents of kind Team, Queue, Cohort, Flavor, PriorityClass, ApiKey.
@@ -48,9 +51,15 @@ def apply(
     are shown this once, whatever becomes of the documents after it. All documents are checked
     before the first is sent.
 
-    Example: muster admin apply -f organisation.yaml
+    Examples:
+      muster admin apply -f organisation.yaml --dry-run
+
+      muster admin apply -f organisation.yaml
     """
     documents = in_order(read_documents(file))
+    if dry_run:
+        results = call(lambda client: rehearse_all(client, documents, force=force))
+        sys.exit(show_rehearsal(results, output))
     applied = Applied()
     try:
         call(lambda client: apply_all(client, documents, applied, force=force))

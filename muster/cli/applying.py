@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from muster.cli.failures import Exit, UsageError, exit_code_of, show
 from muster.cli.keys import apply_key
+from muster.cli.organisation.kinds import API_KEY, COLLECTIONS, ORDER
 from muster.cli.output import note
 from muster.errors import MusterError, Unreachable
 
@@ -19,15 +20,6 @@ if TYPE_CHECKING:
     from muster.client import AsyncClient
 
 Json = dict[str, Any]
-COLLECTIONS: Final = {
-    "Flavor": "flavors",
-    "PriorityClass": "priority-classes",
-    "Cohort": "cohorts",
-    "Team": "teams",
-    "Queue": "queues",
-}
-ORDER: Final = (*COLLECTIONS, "ApiKey")
-"""Documents are applied in this order, whatever their order in the file."""
 
 
 @dataclass(slots=True)
@@ -55,7 +47,7 @@ def _check(document: Json) -> None:
         raise UsageError(f"kind: must be one of {', '.join(ORDER)} (given: {kind!r})")
     if not isinstance(name, str) or not name:
         raise UsageError(f"a document of kind {kind} needs a `name`")
-    if kind == "ApiKey":
+    if kind == API_KEY:
         _check_key(name, document)
 
 
@@ -93,7 +85,7 @@ async def _apply(client: AsyncClient, document: Json, *, force: bool) -> Json:
     """Make one document so: {"result": created | changed | unchanged, "key" for a new key}."""
     body = {name: value for name, value in document.items() if name not in ("kind", "name")}
     name = document["name"]
-    if document["kind"] == "ApiKey":
+    if document["kind"] == API_KEY:
         return await apply_key(client, name, body)
     collection = COLLECTIONS[document["kind"]]
     before = await client.document(collection, name)

@@ -122,25 +122,45 @@ async def apply_key(client: AsyncClient, label: str, document: Json) -> Json:
     Raises:
         Rejected: a valid key of this label has another role or life.
     """
-    team = document["team"]
-    body = {"role": "member", **document}
-    fields = {name: body[name] for name in body if name not in ("team", "role", "label")}
-    now = now_ms()
+    if await has_key(client, label, document):
+        return {"result": "unchanged"}
+    role, fields = _role_and_fields(document)
+    created = await client.create_key(document["team"], role, label, fields=fields)
+    return {"result": "created", "key": created["key"]}
+
+
+async def has_key(client: AsyncClient, label: str, document: Json) -> bool:
+    """Whether the team has a valid key of this label, as the document says.
+
+    Raises:
+        Rejected: it has one of another role or life.
+    """
+    team, now = document["team"], now_ms()
+    role, fields = _role_and_fields(document)
     valid = [
         one
         for one in await client.keys(team)
         if one.get("label") == label and state_of(one, now) == "valid"
     ]
-    differences = [_difference(one, body["role"], fields) for one in valid]
-    if "" in differences:
-        return {"result": "unchanged"}
-    if differences:
-        prefix = valid[0]["prefix"]
-        revoke = f"muster admin keys revoke -t {team} {prefix}"
-        advice = f"Revoke it ({revoke}) and apply again, or give the document another name."
-        raise Rejected(f"the valid key {prefix} of this label {differences[0]}. {advice}")
-    created = await client.create_key(team, body["role"], label, fields=fields)
-    return {"result": "created", "key": created["key"]}
+    differences = [_difference(one, role, fields) for one in valid]
+    if "" in differences or not differences:
+        return bool(differences)
+    prefix = valid[0]["prefix"]
+    revoke = f"muster admin keys revoke -t {team} {prefix}"
+    advice = f"Revoke it ({revoke}) and apply again, or give the document another name."
+    raise Rejected(f"the valid key {prefix} of this label {differences[0]}. {advice}")
+
+
+def document_of_key(team: str, key: Json) -> Json:
+    """The document of kind ApiKey by which a key is as it is."""
+    document = {"kind": "ApiKey", "name": key["label"], "team": team, "role": key["role"]}
+    life_seconds = _life_seconds(key)
+    return document if life_seconds is None else {**document, "expires_in_seconds": life_seconds}
+
+
+def _role_and_fields(document: Json) -> tuple[Any, Json]:
+    fields = {name: document[name] for name in document if name not in ("team", "role", "label")}
+    return document.get("role", "member"), fields
 
 
 def _difference(key: Json, role: Any, fields: Json) -> str:  # noqa: ANN401  # any JSON

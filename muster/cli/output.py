@@ -75,12 +75,25 @@ def show_items(
         _table(items, shown, whole=whole)
 
 
+def show_documents(documents: Sequence[Json], form: Format) -> None:
+    """Documents as they can be read again: one after the other in YAML, a list in JSON."""
+    if form is Format.YAML:
+        print("---\n".join(yaml_of(one) for one in documents), end="")
+    else:
+        show_value(list(documents), form)
+
+
+def yaml_of(value: Any) -> str:  # noqa: ANN401  # any JSON
+    """One value as YAML, with fields in their order."""
+    import yaml
+
+    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
+
+
 def show_value(value: Any, form: Format) -> None:  # noqa: ANN401  # any JSON
     """One value as JSON, or YAML when asked for."""
     if form is Format.YAML:
-        import yaml
-
-        print(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), end="")
+        print(yaml_of(value), end="")
     else:
         print(json.dumps(value, indent=2, ensure_ascii=False))
 

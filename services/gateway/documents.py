@@ -86,6 +86,10 @@ class Collection:
         """What a GET shows: everything, defaults too."""
         return strict(self.payload, name=self.title, suffix="View")
 
+    def view_of(self, document: Any) -> Any:  # noqa: ANN401  # one of Applied
+        """A document with everything that it leaves to the defaults."""
+        return msgspec.convert(document, self.view, from_attributes=True)
+
     @property
     def created(self) -> type[msgspec.Struct]:
         """What the PUT that makes it shows: of a team its first key and Kafka user, too."""
@@ -111,6 +115,11 @@ COLLECTIONS: Final = (
 )
 BY_PATH: Final = {one.path: one for one in COLLECTIONS}
 BY_KIND: Final = {one.kind: one for one in COLLECTIONS}
+BY_TITLE: Final = {one.title: one for one in COLLECTIONS}
+IN_ORDER_OF_NEED: Final = tuple(
+    BY_TITLE[title] for title in ("Flavor", "PriorityClass", "Cohort", "Team", "Queue")
+)
+"""A document names only documents of collections before its own, or of its own."""
 
 
 @dataclass(slots=True)
@@ -129,6 +138,17 @@ class Organisation:
         """The documents of one kind by name."""
         documents: dict[str, Any] = getattr(self, f"{kind}es" if kind[-1] == "s" else f"{kind}s")
         return documents
+
+    def copy(self) -> Organisation:
+        """The same documents, to be changed by itself."""
+        return Organisation(
+            teams=dict(self.teams),
+            queues=dict(self.queues),
+            cohorts=dict(self.cohorts),
+            flavors=dict(self.flavors),
+            priority_classes=dict(self.priority_classes),
+            version=self.version,
+        )
 
 
 def organisation_of(rows: Sequence[Mapping[str, Any]], version: int) -> Organisation:
@@ -154,8 +174,16 @@ def applied_of(collection: Collection, name: str, request: msgspec.Struct) -> An
 
 
 def content(document: Wire) -> bytes:
-    """What two versions are compared by, and what is stored: everything but the version."""
+    """What is stored: everything but the version."""
     return msgspec.json.encode(msgspec.structs.replace(document, version=0))
+
+
+def says_the_same(one: Wire, other: Wire) -> bool:
+    """Whether two versions of a document differ in nothing but the version.
+
+    Their JSON may differ: a default is left out where it is that very object.
+    """
+    return msgspec.structs.replace(one, version=0) == msgspec.structs.replace(other, version=0)
 
 
 def problems_of(

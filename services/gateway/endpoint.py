@@ -70,7 +70,7 @@ class Endpoint:
             body = await bodies.read(request, route.body_bytes_max, route.content_types)
             if not body and route.body_optional:
                 body = b"{}"
-            if route.method == "PATCH":  # its handler knows what it is merged into
+            if route.free_form:
                 call.body = bodies.decode_object(body)
             else:
                 call.body = bodies.decode(body, self._decoder)

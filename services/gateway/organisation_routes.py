@@ -27,6 +27,7 @@ from services.gateway.documents import (
     applied_of,
     content,
     problems_of,
+    says_the_same,
 )
 from services.gateway.door import Call, Door, answer, bad_parameter
 from services.gateway.kafka_routes import RETRY_SECONDS, first_password
@@ -34,6 +35,7 @@ from services.gateway.key_routes import insert_order
 from services.gateway.key_views import KafkaUserView
 from services.gateway.keys import NewKey, mint
 from services.gateway.organising.merging import patched
+from services.gateway.organising.products import reported_products
 from services.gateway.organising.protection import check_protection
 from services.gateway.problems import Problem, invalid, not_found, unavailable
 from services.gateway.submission_rows import cause_of
@@ -60,11 +62,6 @@ WHOLE: Final = (
 )
 """Documents were checked against each other: of two writers at once one looks again."""
 
-PRODUCTS: Final = (
-    "SELECT DISTINCT body::jsonb ->> 'product' AS product FROM gateway.node"
-    " WHERE NOT removed AND body <> ''"
-)
-
 
 def collection_of(call: Call) -> Collection:
     """The collection that the route is about."""
@@ -79,18 +76,13 @@ def team_of(document: Any) -> str | None:  # noqa: ANN401  # one of Applied
     return str(document.team) if kind == "QueueApplied" else None
 
 
-def view_of(collection: Collection, document: Any) -> Any:  # noqa: ANN401  # any view
-    """A document with everything that it leaves to the defaults."""
-    return msgspec.convert(document, collection.view, from_attributes=True)
-
-
 async def list_documents(door: Door, call: Call) -> web.Response:
     """All documents of a collection that the caller may see, by name."""
     collection = collection_of(call)
     team = call.team_filter() if collection.path == "teams" else None
     documents = (await door.organisation.current()).of(collection.kind)
     items = [
-        view_of(collection, documents[name])
+        collection.view_of(documents[name])
         for name in sorted(documents)
         if team is None or team_of(documents[name]) == team
     ]
@@ -101,7 +93,7 @@ async def get_document(door: Door, call: Call) -> web.Response:
     """One document with its ETag."""
     collection = collection_of(call)
     document = await document_of(door, call, collection)
-    return answer(view_of(collection, document), 200, etag(document))
+    return answer(collection.view_of(document), 200, etag(document))
 
 
 async def document_of(door: Door, call: Call, collection: Collection) -> Any:  # noqa: ANN401  # one of Applied
@@ -151,8 +143,8 @@ async def _apply_change(
         organisation = await door.organisation.refresh()
         before = organisation.of(collection.kind).get(call.part("name"))
         wanted = change(before)
-        if before is not None and content(before) == content(wanted):
-            return answer(view_of(collection, before), 200, etag(before))
+        if before is not None and says_the_same(before, wanted):
+            return answer(collection.view_of(before), 200, etag(before))
         _check_conditions(call, before)
         await check_protection(door, call, before, wanted)
         errors = problems_of(wanted, organisation, await _products(door, collection))
@@ -163,7 +155,7 @@ async def _apply_change(
         except Stale:
             continue
         if before is not None:
-            return answer(view_of(collection, after), 200, etag(after))
+            return answer(collection.view_of(after), 200, etag(after))
         has_kafka = collection.kind == "team" and after.kafka
         user = await first_password(door, after.name) if has_kafka else None
         return _created(collection, after, key, user)
@@ -174,7 +166,7 @@ async def _products(door: Door, collection: Collection) -> Names[str]:
     """What nodes report, for those documents that name it."""
     if collection.kind != "flavor":
         return ()
-    return [row["product"] for row in await door.reader.fetch(PRODUCTS)]
+    return await reported_products(door)
 
 
 def _created(
@@ -184,7 +176,7 @@ def _created(
     user: KafkaUserView | None,
 ) -> web.Response:
     """201; a new team's first key and its Kafka password are shown this once."""
-    view = msgspec.to_builtins(view_of(collection, after))
+    view = msgspec.to_builtins(collection.view_of(after))
     headers = etag(after)
     if key is not None:
         view["key"] = key.text

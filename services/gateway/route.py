@@ -37,6 +37,8 @@ class Route:
     body_optional: bool = False
     content_types: tuple[str, ...] = ("application/json",)
     """Of the body, the usual one first."""
+    free_form: bool = False
+    """The body is handed on as an object: what it may hold, its handler knows."""
 
 
 MERGE_PATCH: Final = ("application/merge-patch+json", "application/json")

@@ -16,6 +16,7 @@ from services.gateway import (
     eta_views,
     fleet_views,
     key_views,
+    organisation_views,
     queue_views,
     submission_views,
     why_views,
@@ -66,6 +67,7 @@ def _routes() -> Iterator[Route]:
     yield from _command_routes()
     yield from _fleet_routes()
     yield from _organisation_routes()
+    yield from _whole_organisation_routes()
     yield from _key_routes()
 
 
@@ -276,7 +278,31 @@ def _organisation_routes() -> Iterator[Route]:
             answers=((200, collection.view), (201, collection.created)),
             parameters=conditions,
             content_types=MERGE_PATCH,
+            free_form=True,
         )
+
+
+def _whole_organisation_routes() -> Iterator[Route]:
+    yield Route(
+        method="GET",
+        path="/v1/organisation",
+        name="get_organisation",
+        summary="Read all documents of the organisation as they were applied, of one moment.",
+        action=Action.APPLY_ORGANISATION,
+        answers=((200, organisation_views.OrganisationView),),
+    )
+    yield Route(
+        method="POST",
+        path="/v1/organisation:dry-run",
+        name="rehearse_organisation",
+        summary="Say what would become of documents if they were applied; change nothing.",
+        action=Action.APPLY_ORGANISATION,
+        request=organisation_views.RehearsalRequest,
+        answers=((200, organisation_views.Rehearsal),),
+        parameters=(FORCE,),
+        body_bytes_max=BATCH_BYTES_MAX,
+        free_form=True,
+    )
 
 
 def page_of(view: type[msgspec.Struct]) -> type[msgspec.Struct]:

@@ -34,6 +34,7 @@ from services.gateway.authentication import authenticated
 from services.gateway.documents import COLLECTIONS
 from services.gateway.door import Door, problem_answer
 from services.gateway.endpoint import Endpoint, Handler
+from services.gateway.organising import whole
 from services.gateway.problems import Problem, not_found, unavailable
 from services.gateway.routes import COMMANDS, NODE_COMMANDS, ROUTES
 from shared.ports.errors import MusterError
@@ -79,6 +80,8 @@ HANDLERS: Final[dict[str, Handler]] = {
             ("patch", organisation_routes.patch_document),
         )
     },
+    "get_organisation": whole.get_organisation,
+    "rehearse_organisation": whole.dry_run,
     "list_keys": key_routes.list_keys,
     "create_key": key_routes.create_key,
     "revoke_key": key_routes.revoke_key,

@@ -121,7 +121,7 @@ async def test_where_nothing_is_started_no_start_is_told_and_that_instead(gatewa
     facts += [queued("w1", now_ms, seconds=600), queued("w2", now_ms)]
 
     async def change(version: int, **changed: Any) -> None:
-        body = {"team": "red", "flavors": [{"flavor": "h100"}], **changed}
+        body = {"flavors": [{"flavor": "h100"}], "held": None, "draining": None, **changed}
         match = {"If-Match": f'"{version}"'}
         reply = await gateway.call("PATCH", "/v1/queues/red", body, headers=match)
         assert reply.status == 200, reply.body

@@ -100,3 +100,43 @@ async def test_only_who_forces_it_takes_protection_away(gateway: Gateway):
     assert "1 workload of priority class inference-production" in refused.body["detail"]
     assert whole.body["protected"]
     assert not forced.body["protected"]
+
+
+async def test_a_document_that_was_made_with_its_team_is_not_changed_by_its_own_fields(
+    gateway: Gateway,
+):
+    await gateway.call("PATCH", "/v1/teams/green", {"kafka": False})
+    whole = await gateway.call("GET", "/v1/organisation")
+    (green,) = [one for one in whole.body["queues"] if one["name"] == "green"]
+    body = {name: value for name, value in green.items() if name not in {"name", "version"}}
+
+    again = await gateway.call("PUT", "/v1/queues/green", body)
+    after = await gateway.call("GET", "/v1/organisation")
+    member = await gateway.call("GET", "/v1/organisation", key=await gateway.key("red", "admin"))
+
+    assert (200, '"1"') == (again.status, again.headers["ETag"])
+    assert whole.headers["ETag"] == after.headers["ETag"] == f'"{whole.body["version"]}"'
+    assert 403 == member.status
+
+
+async def test_a_dry_run_changes_nothing(gateway: Gateway):
+    before = await gateway.call("GET", "/v1/organisation")
+    items = [
+        {"kind": "Team", "name": "green", "fields": {}},
+        {"kind": "Queue", "name": "green", "fields": {"weight": 2}},
+        {"kind": "Queue", "name": "red", "fields": {"held": True}},
+        {"kind": "Queue", "name": "blue", "fields": {"wait": 1}},
+    ]
+
+    rehearsed = await gateway.call("POST", "/v1/organisation:dry-run", {"items": items})
+    wrong = await gateway.call("POST", "/v1/organisation:dry-run", {"items": [{"kind": "Node"}]})
+    deep: dict[str, object] = {}
+    for _ in range(30):
+        deep = {"a": deep}
+    nested = await gateway.call("POST", "/v1/organisation:dry-run", deep)
+    after = await gateway.call("GET", "/v1/organisation")
+
+    results = [one["result"] for one in rehearsed.body["items"]]
+    assert ["created", "created", "changed", "refused"] == results
+    assert [400, 400] == [wrong.status, nested.status]
+    assert before.body == after.body

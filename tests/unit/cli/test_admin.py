@@ -129,10 +129,10 @@ def test_protection_is_taken_away_by_force_and_with_a_warning(muster, gateway, t
     file = write(tmp_path, {"kind": "PriorityClass", "name": "gold", "protected": False})
     before = {"version": 1, "protected": True}
     gateway.on(f"GET {path}", Answer(before, 200, {"ETag": '"1"'}))
-    gateway.on(f"PATCH {path}", problem(409, "2 workloads can be evicted; say --force"))
+    told = problem(409, "2 workloads can be evicted; say --force")
+    gateway.on(f"PATCH {path}", told, Answer({"version": 2, "protected": False}))
 
     refused = muster("admin", "apply", "-f", file)
-    gateway.on(f"PATCH {path}", Answer({"version": 2, "protected": False}))
     forced = muster("admin", "apply", "-f", file, "--force")
 
     asked = [request.query for request in gateway.requests(f"PATCH {path}")]
