@@ -35,7 +35,7 @@ def results(*wanted: tuple[str, str, dict[str, Any]], **options: Any) -> list[st
 
 
 def test_each_document_is_judged_as_if_those_before_it_were_applied():
-    documents = (
+    documents: tuple[tuple[str, str, dict[str, Any]], ...] = (
         ("Cohort", "all", {"weight": 2}),
         ("Team", "blue", {}),
         ("Queue", "blue", {"team": "blue", "cohort": "all"}),
