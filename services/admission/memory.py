@@ -55,5 +55,5 @@ def identify(message: Received) -> str:
     event = message.event
     team = team_of(message.topic)
     if team is not None:
-        return workload_id(team, event.correlation_id or event.id)
+        return workload_id(team, event.correlation_id)
     return getattr(event.payload, "workload_id", "")

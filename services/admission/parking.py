@@ -31,7 +31,10 @@ _DELETE: Final = "DELETE FROM admission.parked WHERE id = ANY({0}::text[]) RETUR
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One submission with what its door knows; `key` is the idempotency key on Kafka."""
+    """One submission with what its door knows.
+
+    `key` is the idempotency key on Kafka, `source_offset` the record's place on the team's topic.
+    """
 
     id: str
     team: str
@@ -40,6 +43,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     submitted_at_ms: int
     door: str
     key: str = ""
+    source_offset: int = -1
     doubt: Doubt = Doubt.NONE
     due_ms: int = 0
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from typing import Final
-
 from services.admission.judge import Judge
 from services.admission.memory import Memory, identify
 from services.admission.parking import Submission
@@ -13,10 +10,9 @@ from shared.core.admission.admit import Refused
 from shared.events import workloads
 from shared.events.envelope import Received, workload_id
 from shared.events.fingerprint import body_hash
+from shared.events.idempotency import KEY_LENGTH_MAX, is_key
 from shared.events.malformed import SubmissionMalformed
 from shared.events.topics import team_of
-
-_is_key: Final = re.compile(r"[ -~]{1,200}").fullmatch
 
 
 class Submissions:
@@ -28,18 +24,12 @@ class Submissions:
         self._judge = judge
 
     def submitted(self, message: Received, command: workloads.SubmitWorkload) -> None:
-        """One submission; who may not be believed on its topic is not."""
+        """One submission. On a team's own topic, the team and the door are the topic's."""
         team = team_of(message.topic)
         event = message.event
-        key = "" if team is None else event.correlation_id or event.id
         identifier = self._memory.ids.get(event.id) or identify(message)
-        problem = ""
-        if team is not None and not _is_key(key):
-            problem = "ce_id: must be 1 to 200 printable ASCII characters"
-        elif not identifier:
-            problem = "workload_id: is missing"
-        if problem:
-            self._teller.outcome.dead.append((message, problem))
+        if not identifier:
+            self._teller.outcome.dead.append((message, "workload_id: is missing"))
             return
         one = Submission(
             id=identifier,
@@ -48,7 +38,8 @@ class Submissions:
             body_hash=(command.body_hash if team is None else "") or body_hash(command.spec),
             submitted_at_ms=event.time_ms,
             door=command.door if team is None else "kafka",
-            key=key,
+            key="" if team is None else event.correlation_id,
+            source_offset=-1 if team is None else message.offset,
         )
         self._judge.first_or_again(one, message)
 
@@ -59,8 +50,9 @@ class Submissions:
             return
         key = message.event.correlation_id
         answer = workloads.SubmissionAnswered(
-            workload_id=workload_id(team, key) if _is_key(key) else "",
-            idempotency_key=key,
+            workload_id=workload_id(team, key) if is_key(key) else "",
+            idempotency_key=key[:KEY_LENGTH_MAX],
+            source_offset=message.offset,
             outcome="rejected",
             message=Refused(errors=submission.errors).message,
             errors=submission.errors,

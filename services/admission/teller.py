@@ -53,6 +53,7 @@ class Teller:
         answer = workloads.SubmissionAnswered(
             workload_id=one.id,
             idempotency_key=one.key,
+            source_offset=one.source_offset,
             outcome=outcome,
             message=message,
             errors=errors,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -33,18 +32,18 @@ from shared.core.priority_classes import may_use, rule_of_use
 from shared.core.value import replace
 from shared.events.envelope import workload_id
 from shared.events.fingerprint import body_hash
+from shared.events.idempotency import KEY_RULE, is_key
 from shared.events.organisation import TeamApplied
 
-_KEY: Final = re.compile(r"[ -~]{1,200}")
 RANDOM_KEY_BYTES: Final = 16
 
 
 async def submit(door: Door, call: Call) -> web.Response:
     """One workload: 202 with its id, however often the same key is sent."""
     key = call.request.headers.get("Idempotency-Key")
-    if key is not None and not _KEY.fullmatch(key):
-        rule = "must be 1 to 200 printable ASCII characters"
-        raise invalid([FieldError(field="Idempotency-Key", value=repr(key)[:100], rule=rule)])
+    if key is not None and not is_key(key):
+        value = repr(key)[:100]
+        raise invalid([FieldError(field="Idempotency-Key", value=value, rule=KEY_RULE)])
     team = await _team(door, call)
     _limit(door, team.name, 1)
     spec = spec_of(call.body)

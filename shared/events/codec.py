@@ -97,10 +97,12 @@ def decode(  # noqa: PLR0917  # a record of the log is just this wide
     headers: Iterable[tuple[str, bytes]],
     value: bytes | None,
     payload_of: Callable[[str, bytes | None], Wire] | None = None,
+    required: Sequence[str] = REQUIRED,
 ) -> Received:
     """The event at one place of the log; `topic` without its prefix.
 
-    `payload_of` reads the value by its type instead of `decode_payload`.
+    `payload_of` reads the value by its type instead of `decode_payload`. An event without a time,
+    where `required` does not name it, has time 0.
 
     Raises:
         Malformed: an attribute is missing, the type is unknown, or the payload breaks its schema.
@@ -109,15 +111,15 @@ def decode(  # noqa: PLR0917  # a record of the log is just this wide
         text = {name: each.decode() for name, each in headers if name in ATTRIBUTES}
     except (UnicodeDecodeError, AttributeError) as error:
         raise Malformed("headers: must be UTF-8 text") from error
-    if not all(map(text.get, REQUIRED)):
-        raise _incomplete(text)
+    if not all(map(text.get, required)):
+        raise _incomplete(text, required)
     type_name = text["ce_type"]
     event = Event(
         id=text["ce_id"],
         type=type_name,
         source=text["ce_source"],
         subject=text.get("ce_subject", ""),
-        time_ms=parse_time(text["ce_time"]),
+        time_ms=parse_time(text["ce_time"]) if "ce_time" in text else 0,
         key=text.get("ce_partitionkey", ""),
         payload=(payload_of or decode_payload)(type_name, value),
         sequence=_sequence(text.get("ce_sequence", "0")),
@@ -152,8 +154,8 @@ def decode_payload(type_name: str, value: bytes | None) -> Wire:
     return payload
 
 
-def _incomplete(fields: dict[str, str]) -> Malformed:
-    missing = [name for name in REQUIRED if not fields.get(name)]
+def _incomplete(fields: dict[str, str], required: Sequence[str]) -> Malformed:
+    missing = [name for name in required if not fields.get(name)]
     errors = [FieldError(field=name, value="", rule="header is missing") for name in missing]
     return Malformed(f"{', '.join(missing)}: header is missing", errors)
 

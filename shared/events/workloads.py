@@ -121,11 +121,17 @@ class SubmissionConflicted(Wire, frozen=True, kw_only=True):
 
 
 class SubmissionAnswered(Wire, frozen=True, kw_only=True):
-    """The answer on a team's own results topic, one for each submission by Kafka."""
+    """The answer on a team's own results topic, one for each submission by Kafka.
+
+    `idempotency_key` is the `ce_id` of the submission: of one that cannot be read its first 200
+    characters, with U+FFFD for each that cannot be printed, or the key of the record.
+    """
 
     workload_id: str
+    """"" where no id can be made of the key."""
     idempotency_key: str
-    """The `ce_id` of the submission."""
+    source_offset: int = -1
+    """Offset of the answered record on the submissions topic; -1: told by an earlier version."""
     outcome: str
     """accepted | rejected | conflicted."""
     message: str = ""

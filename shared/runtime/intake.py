@@ -1,7 +1,6 @@
 """From raw records to the messages of a batch: decode, set the malformed aside, drop duplicates.
 
-On a team's own topic the sender is not trusted: the inbox id comes from the place in the log, the
-time from the broker, and the sender's `ce_id` (his idempotency key) becomes `correlation_id`.
+What is on a team's own topic is read by `submission_intake.py`.
 """
 
 from __future__ import annotations
@@ -11,22 +10,16 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-import msgspec
-
-from shared.core.decision import FieldError
 from shared.events.codec import Malformed, decode, decode_payload, type_of
-from shared.events.envelope import Event, Received, event_id
-from shared.events.malformed import SubmissionMalformed
-from shared.events.submission_reader import decode_submission
+from shared.events.envelope import Event, Received
 from shared.events.topics import team_of
 from shared.ports.publisher import RawMessage
 from shared.runtime.assemble import DeadLetter
 from shared.runtime.dedupe import RecentIds
+from shared.runtime.submission_intake import malformed_submission, submission
 
 _UUID: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """Small letters only: as the database gives them back, or a duplicate would not be seen."""
-
-KEY_LENGTH_MAX: Final = 200
 
 Seen = Callable[[Sequence[str]], Awaitable[set[str]]]
 
@@ -60,13 +53,13 @@ async def sort_out(
             batch.skipped.append((message.topic, message.partition, message.offset))
             continue
         try:
-            decoded.append(_decode(message) if team is None else _submission(message))
+            decoded.append(_decode(message) if team is None else submission(message))
         except Malformed as error:
             batch.dead.append(dead_letter(message, str(error)))
             if team is None:
                 batch.skipped.append((message.topic, message.partition, message.offset))
             else:
-                decoded.append(_malformed(message, error))
+                decoded.append(malformed_submission(message, error))
     known = await handled_before(decoded, recent, seen)
     for one in decoded:
         if one.event.id in known:
@@ -142,54 +135,6 @@ def _decode(message: RawMessage) -> Received:
     )
     _check_id(received.event.id)
     return received
-
-
-def _submission(message: RawMessage) -> Received:
-    """What a team sent, which is not to be trusted."""
-    received = decode(
-        message.topic,
-        message.partition,
-        message.offset,
-        message.headers,
-        message.value,
-        decode_submission,
-    )
-    event = msgspec.structs.replace(
-        received.event,
-        id=_id_from_place(message),
-        time_ms=message.timestamp_ms,
-        correlation_id=received.event.id,
-    )
-    return msgspec.structs.replace(received, event=event)
-
-
-def _malformed(message: RawMessage, error: Malformed) -> Received:
-    """What admission answers to a record that it cannot be shown."""
-    key = dict(message.headers).get("ce_id") or message.key
-    event = Event(
-        id=_id_from_place(message),
-        type="muster.submission.malformed.v1",
-        source="runtime",
-        subject="",
-        time_ms=message.timestamp_ms,
-        key="",
-        payload=SubmissionMalformed(errors=error.errors or (_rule_of(str(error)),)),
-        correlation_id=key.decode(errors="replace")[:KEY_LENGTH_MAX],
-    )
-    return Received(
-        event=event, topic=message.topic, partition=message.partition, offset=message.offset
-    )
-
-
-def _rule_of(reason: str) -> FieldError:
-    """`ce_time: is missing` in parts."""
-    field, _, rule = reason.partition(": ")
-    return FieldError(field=field, value="", rule=rule)
-
-
-def _id_from_place(message: RawMessage) -> str:
-    place = f"{message.topic}/{message.partition}/{message.offset}"
-    return event_id(message.timestamp_ms, place, "broker", 0)
 
 
 def _check_id(identifier: str) -> None:

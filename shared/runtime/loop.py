@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 import structlog
 
+from shared.events.topics import team_of
 from shared.ports.clock import Clock
 from shared.ports.errors import MusterError
 from shared.ports.publisher import Subscription
@@ -126,7 +127,9 @@ class Loop:
 
     def _count(self, batch: Batch) -> None:
         telemetry.DUPLICATES.labels(self._name).inc(batch.duplicates)
-        telemetry.DEAD_LETTERS.labels(self._name).inc(len(batch.dead))
+        refused = sum(team_of(one.topic) is not None for one in batch.dead)
+        telemetry.REFUSED_SUBMISSIONS.labels(self._name).inc(refused)
+        telemetry.DEAD_LETTERS.labels(self._name).inc(len(batch.dead) - refused)
         telemetry.MESSAGES.labels(self._name, "all").inc(len(batch.fresh))
 
 

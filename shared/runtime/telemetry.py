@@ -12,7 +12,16 @@ MESSAGES = Counter("muster_messages_total", "Messages consumed.", ["service", "t
 DUPLICATES = Counter(
     "muster_duplicates_total", "Duplicates dropped before a decision.", ["service"]
 )
-DEAD_LETTERS = Counter("muster_dead_letters_total", "Messages sent to dead letters.", ["service"])
+DEAD_LETTERS = Counter(
+    "muster_dead_letters_total",
+    "Messages sent to dead letters, without those of teams' own topics.",
+    ["service"],
+)
+REFUSED_SUBMISSIONS = Counter(
+    "muster_refused_submissions_total",
+    "Records of teams' own topics that cannot be read: kept as dead letters, and answered.",
+    ["service"],
+)
 UNITS = Counter("muster_units_total", "Units of work committed.", ["service"])
 RELOADS = Counter("muster_reloads_total", "Times that memory was rebuilt.", ["service", "cause"])
 DECIDE_SECONDS = Histogram(

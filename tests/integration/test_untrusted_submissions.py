@@ -135,6 +135,36 @@ async def test_every_poisoned_record_is_answered_and_no_neighbour_waits(
     assert len(SENT) == len(letters)
 
 
+async def test_what_has_no_key_is_answered_by_its_offset_and_the_rest_goes_on(
+    settings: Settings,
+) -> None:
+    good, structured = encode_payload(a_submission()), b"application/cloudevents+json"
+    headers = dict(encode_headers(an_event(1, a_submission(), id="timeless")))
+    del headers["ce_time"]
+    async with AIOKafkaProducer(bootstrap_servers=settings.kafka_bootstrap) as producer:
+        red = Team(settings, "red", producer)
+        await red.send("\u043a\u043b\u044e\u0447", good)
+        await red.send("x" * 201, good)
+        for sent in ({"content-type": structured}, headers):
+            topic = red.name(team_submissions)
+            await producer.send_and_wait(topic, good, partition=0, headers=[*sent.items()])
+        await red.answers(4, 30)
+        records = await red.records(team_results)
+    payloads = [decode("", 0, 0, one.headers, one.value).event.payload for one in records]
+    told = {
+        one.source_offset: (one.outcome, [error.field for error in one.errors])
+        for one in payloads
+        if isinstance(one, SubmissionAnswered)
+    }
+
+    assert told == {
+        0: ("rejected", ["ce_id"]),
+        1: ("rejected", ["ce_id"]),
+        2: ("rejected", ["content-type"]),
+        3: ("accepted", []),
+    }
+
+
 async def test_two_megabytes_end_at_the_broker(settings: Settings) -> None:
     async with AIOKafkaProducer(
         bootstrap_servers=settings.kafka_bootstrap, max_request_size=8 << 20

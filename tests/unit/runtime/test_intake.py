@@ -180,28 +180,3 @@ async def test_nothing_on_a_team_s_topic_is_passed_over_in_silence():
     (error,) = payload.errors
     assert ("ce_type", "muster.cancel.workload.v1") == (error.field, error.value)
     assert 1 == len(batch.dead)
-
-
-async def test_a_header_that_is_missing_is_told_by_its_name():
-    record = a_record(an_event(1, a_submission()), 0, topic=team_submissions("red").name)
-    headers = tuple(one for one in record.headers if one[0] != "ce_time")
-
-    batch = await sort_out([replace(record, headers=headers)], RecentIds(), Inbox().seen)
-
-    payload = batch.fresh[0].event.payload
-    assert isinstance(payload, SubmissionMalformed)
-    (error,) = payload.errors
-    assert ("ce_time", "header is missing") == (error.field, error.rule)
-
-
-async def test_a_record_without_headers_is_answered_by_its_key_with_all_that_is_missing():
-    record = a_record(an_event(1, a_submission()), 0, topic=team_submissions("red").name)
-
-    batch = await sort_out([replace(record, headers=(), key=b"k1")], RecentIds(), Inbox().seen)
-
-    event = batch.fresh[0].event
-    assert isinstance(event.payload, SubmissionMalformed)
-    assert "k1" == event.correlation_id
-    assert ["ce_type", "ce_id", "ce_source", "ce_time"] == [
-        one.field for one in event.payload.errors
-    ]
