@@ -7,6 +7,7 @@ from services.admission.memory import Memory, identify
 from services.admission.parking import Submission
 from services.admission.teller import Teller
 from shared.core.admission.admit import Refused
+from shared.core.submission_times import SubmissionTimes
 from shared.events import workloads
 from shared.events.envelope import Received, workload_id
 from shared.events.fingerprint import body_hash
@@ -22,6 +23,7 @@ class Submissions:
         self._memory = memory
         self._teller = teller
         self._judge = judge
+        self._times = SubmissionTimes()
 
     def submitted(self, message: Received, command: workloads.SubmitWorkload) -> None:
         """One submission. On a team's own topic, the team and the door are the topic's."""
@@ -36,12 +38,19 @@ class Submissions:
             team=command.team if team is None else team,
             spec=command.spec,
             body_hash=(command.body_hash if team is None else "") or body_hash(command.spec),
-            submitted_at_ms=event.time_ms,
+            submitted_at_ms=self._time_of(message, command),
             door=command.door if team is None else "kafka",
             key="" if team is None else event.correlation_id,
             source_offset=-1 if team is None else message.offset,
         )
         self._judge.first_or_again(one, message)
+
+    def _time_of(self, message: Received, command: workloads.SubmitWorkload) -> int:
+        """The gateway gives times in order; a team's records have theirs from the broker."""
+        team, time_ms = team_of(message.topic), message.event.time_ms
+        if team is None:
+            return command.submitted_at_ms or time_ms
+        return self._times.next(team, time_ms)
 
     def malformed(self, message: Received, submission: SubmissionMalformed) -> None:
         """The record is a dead letter already; its team hears why."""

@@ -32,6 +32,7 @@ from services.gateway.settings import GatewaySettings
 from services.gateway.submission_rows import Known
 from services.gateway.team_access import TeamAccess
 from shared.core.decision import FieldError
+from shared.core.submission_times import SubmissionTimes
 from shared.events.written_out import written_out
 from shared.ports.clock import Clock
 from shared.ports.reader import Reader
@@ -57,6 +58,7 @@ class Door:
     clock: Clock
     random_bytes: Callable[[int], bytes]
     team_access: TeamAccess
+    times: SubmissionTimes = field(default_factory=SubmissionTimes)
     organising: asyncio.Lock = field(default_factory=asyncio.Lock)
     """One document at a time: a commit that is stale costs the session."""
     log: structlog.stdlib.BoundLogger

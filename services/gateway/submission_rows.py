@@ -95,7 +95,11 @@ def _effects(fresh: Sequence[Submission]) -> Outcome:
         return outcome
     for one in fresh:
         command = SubmitWorkload(
-            workload_id=one.workload_id, team=one.team, spec=one.spec, body_hash=one.body_hash
+            workload_id=one.workload_id,
+            team=one.team,
+            spec=one.spec,
+            body_hash=one.body_hash,
+            submitted_at_ms=one.at_ms,
         )
         cause = cause_of(command, one.workload_id, one.body_hash, one.at_ms)
         outcome.emits.append(

@@ -134,7 +134,7 @@ async def _submission(  # noqa: PLR0917  # everything that makes a submission
         body_hash=body_hash(spec),
         actor=call.subject.name,
         spec=spec,
-        at_ms=door.clock.now_ms(),
+        at_ms=door.times.next(team.name, door.clock.now_ms()),
         cell=door.settings.cell,
         may_exist=key is not None,
     )

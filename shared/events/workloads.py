@@ -30,6 +30,8 @@ class SubmitWorkload(Wire, frozen=True, kw_only=True):
     """Team of the caller; on a team's own topic it is not read."""
     body_hash: str = ""
     door: str = "http"
+    submitted_at_ms: int = 0
+    """Unix milliseconds, in the order of submission; 0: the time of the event."""
 
 
 class CancelWorkload(Wire, frozen=True, kw_only=True):
@@ -121,15 +123,15 @@ class SubmissionConflicted(Wire, frozen=True, kw_only=True):
 
 
 class SubmissionAnswered(Wire, frozen=True, kw_only=True):
-    """The answer on a team's own results topic, one for each submission by Kafka.
-
-    `idempotency_key` is the `ce_id` of the submission: of one that cannot be read its first 200
-    characters, with U+FFFD for each that cannot be printed, or the key of the record.
-    """
+    """The answer on a team's own results topic, one for each submission by Kafka."""
 
     workload_id: str
-    """"" where no id can be made of the key."""
+    """Empty where no id can be made of the key."""
     idempotency_key: str
+    """The `ce_id` of the submission, else the key of the record.
+
+    Of one that is not valid, the first 200 characters, with U+FFFD for what cannot be printed.
+    """
     source_offset: int = -1
     """Offset of the answered record on the submissions topic; -1: told by an earlier version."""
     outcome: str

@@ -33,6 +33,22 @@ async def test_a_member_submits_finds_and_commands_his_workloads(gateway: Gatewa
     assert (dry["valid"], dry["errors"][0]["field"]) == (False, "priority_class")
 
 
+async def test_documents_of_a_batch_stand_in_the_order_in_which_they_were_sent(
+    gateway: Gateway,
+):
+    key = await gateway.key("red", "member")
+    names = [f"jam-{n}" for n in range(40)]
+
+    async with AsyncClient(gateway.address, key) as client:
+        await client.submit_batch([{"spec": {**SPEC, "name": name}} for name in names])
+        await client.submit({**SPEC, "name": "behind"})
+        found = [item async for item in client.workloads()]
+
+    assert [*names, "behind"] == [one["name"] for one in reversed(found)]
+    times = [one["submitted_at_ms"] for one in reversed(found)]
+    assert times == sorted(set(times))
+
+
 async def test_the_clients_errors_are_those_of_the_gateway(gateway: Gateway):
     key = await gateway.key("red", "viewer")
 

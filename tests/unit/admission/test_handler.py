@@ -85,6 +85,24 @@ def test_a_claimed_team_is_ignored():
     assert only(outcome, WorkloadQueued).workload.team == TEAM
 
 
+def test_the_time_of_submission_is_what_the_gateway_says():
+    command = SubmitWorkload(workload_id=ID, team=TEAM, spec=a_spec(), submitted_at_ms=999)
+
+    outcome = Office().command(command)
+
+    assert only(outcome, WorkloadQueued).workload.submitted_at_ms == 999
+
+
+def test_records_of_a_team_in_one_millisecond_keep_their_order_whatever_they_claim():
+    office, topic = Office(), team_submissions(TEAM).name
+    command = SubmitWorkload(spec=a_spec(), submitted_at_ms=5)
+
+    outcome = office.decide(*(office.message(command, topic, key=f"k{n}") for n in range(5)))
+
+    queued = [one.payload for one in outcome.emits if isinstance(one.payload, WorkloadQueued)]
+    assert [1_000, 1_001, 1_002, 1_003, 1_004] == [one.workload.submitted_at_ms for one in queued]
+
+
 def test_both_doors_make_one_workload():
     office = Office()
     office.http()

@@ -27,6 +27,7 @@ def test_a_new_submission_makes_a_request_a_row_a_command_and_an_audit_entry():
     (emit,) = outcome.emits
     assert isinstance(emit.payload, SubmitWorkload)
     assert (emit.subject, emit.partition, emit.payload.team) == ("w1", 2, "red")
+    assert emit.payload.submitted_at_ms == 1_000
     assert [write.expect for write in outcome.writes] == [1, None]
     assert [(one.before, one.after, one.actor) for one in outcome.changes] == [
         ("", "received", "key")
