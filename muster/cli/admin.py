@@ -71,7 +71,7 @@ def apply(
 def _show(results: list[Json], output: Format) -> None:
     if not results:
         return
-    show_items(results, output, _RESULT_COLUMNS, name="document", whole=True)
+    show_items(results, output, _RESULT_COLUMNS, name="document")
     made = [one for one in results if one.get("key")]
     if output is Format.NAME:
         for one in made:

@@ -69,9 +69,9 @@ def list_keys(team: Team, output: Output = Format.TABLE) -> None:
     now = now_ms()
     columns = (
         Column("PREFIX", field("prefix")),
-        Column("LABEL", field("label")),
+        Column("LABEL", field("label"), free=True),
         Column("ROLE", field("role")),
-        Column("AGE", lambda one: age(one.get("created_at_ms"), now), right=True),
+        Column("AGE", lambda one: age(one.get("created_at_ms"), now), right=True, rank=1),
         Column("STATE", lambda one: state_of(one, now)),
         Column("EXPIRES", _expiry, wide=True),
         Column("BY", field("created_by"), wide=True),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from muster.client import AsyncClient
 
 Json = dict[str, Any]
+PAGE: Final = "1000"
+"""Nodes of one request: as many as the service gives."""
+
 Nodes = Annotated[list[str], typer.Argument(metavar="NODE...", help="Names of nodes.")]
 Reason = Annotated[str, typer.Option(help="Why, for those whose work runs there.")]
 
@@ -35,14 +38,14 @@ def nodes(
     if node:
         _show(call(lambda client: client.node(node)), output)
         return
-    found = call(lambda client: client.listing("nodes", flavor=flavor))
+    found = call(lambda client: client.listing("nodes", flavor=flavor, limit=PAGE))
     columns = (
         Column("NODE", field("name")),
-        Column("FLAVOR", field("flavor")),
-        Column("PRODUCT", field("product")),
+        Column("FLAVOR", field("flavor"), rank=1),
+        Column("PRODUCT", field("product"), rank=3),
         Column("READY", _ready),
         Column("GPUS", field("gpus"), right=True),
-        Column("MIG", field("mig_gpus"), right=True),
+        Column("MIG", field("mig_gpus"), right=True, rank=2),
         Column("USED", lambda one: gpus(one.get("used_gpu_milli")), right=True),
         Column("POOL", field("pool"), wide=True),
         Column("ZONE", field("zone"), wide=True),
@@ -100,7 +103,7 @@ def _show(node: Json, form: Format) -> None:
         Column("GPU", field("index"), right=True),
         Column("MODE", lambda one: "MIG" if one["mig"] else "whole"),
         Column("HEALTHY", lambda one: "yes" if one["healthy"] else "no"),
-        Column("MEMORY MIB", field("memory_mib"), right=True),
+        Column("MEMORY MIB", field("memory_mib"), right=True, rank=1),
         Column("USED", lambda one: gpus(one["used_milli"]), right=True),
         Column("WORKLOADS", _holders),
         Column("UUID", field("uuid"), wide=True),

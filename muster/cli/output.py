@@ -1,18 +1,31 @@
 """How answers are shown: tables for people, JSON, YAML or names for programs.
 
-Results go to stdout, messages to stderr. Colour only on a terminal and without NO_COLOR (rich
-sees to both).
+Results go to stdout, messages to stderr. Colour only on a terminal and without NO_COLOR.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
+
+from muster.cli.tables import Column, lines_of, terminal_width
+
+__all__ = [
+    "Column",
+    "Format",
+    "age",
+    "field",
+    "gpus",
+    "local_time",
+    "note",
+    "show_items",
+    "show_value",
+]
 
 Json = dict[str, Any]
 
@@ -25,16 +38,6 @@ class Format(StrEnum):
     JSON = "json"
     YAML = "yaml"
     NAME = "name"
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column of a table: its heading, its text for an item, and whether only `wide` has it."""
-
-    title: str
-    text: Callable[[Json], str]
-    wide: bool = False
-    right: bool = False
 
 
 def field(name: str, default: str = "") -> Callable[[Json], str]:
@@ -57,12 +60,8 @@ def show_items(
     *,
     name: str = "name",
     empty: str = "Nothing.",
-    whole: bool = False,
 ) -> None:
-    """A list in the format asked for; `name` is the field that names an item.
-
-    `whole` is for what must not be cut off at the edge of a terminal, as what is shown once.
-    """
+    """A list in the format asked for; `name` is the field that names an item."""
     if form is Format.NAME:
         for item in items:
             print(item[name])
@@ -72,7 +71,7 @@ def show_items(
         note(empty)
     else:
         shown = [one for one in columns if form is Format.WIDE or not one.wide]
-        _table(items, shown, whole=whole)
+        _table(items, shown, whole=form is Format.WIDE)
 
 
 def show_documents(documents: Sequence[Json], form: Format) -> None:
@@ -104,39 +103,34 @@ def note(text: str) -> None:
 
 
 def _table(items: Sequence[Json], columns: Sequence[Column], *, whole: bool) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(
-            column.title,
-            justify="right" if column.right else "left",
-            no_wrap=not column.wide,
-            overflow="fold",
-        )
-    for item in items:
-        table.add_row(*(_styled(Text, column.text(item)) for column in columns))
-    console = Console(highlight=False)
-    if whole or not console.is_terminal:
-        console.width = 1000  # pipes get whole lines
-    console.print(table)
+    width = terminal_width()
+    style = _styled if width is not None and not os.environ.get("NO_COLOR") else _plain_text
+    lines, left_out = lines_of(items, columns, width=None if whole else width, style=style)
+    print("\n".join(lines))
+    if left_out:
+        note(f"Left out at {width} columns: {', '.join(left_out)}; -o wide shows them.")
 
 
-_STYLES = {
-    "running": "green",
-    "succeeded": "green",
-    "queued": "yellow",
-    "held": "yellow",
-    "failed": "red",
-    "rejected": "red",
-    "evicting": "magenta",
+_STYLES: Final[dict[str | None, str]] = {
+    None: "1",  # a heading
+    "running": "32",
+    "succeeded": "32",
+    "queued": "33",
+    "held": "33",
+    "failed": "31",
+    "rejected": "31",
+    "evicting": "35",
 }
+"""How a terminal shows a word: bold, green, yellow, red, magenta (ECMA-48)."""
 
 
-def _styled(text: Any, value: str) -> Any:  # noqa: ANN401  # rich is imported late
-    return text(value, style=_STYLES.get(value, ""))
+def _plain_text(_word: str | None, text: str) -> str:
+    return text
+
+
+def _styled(word: str | None, text: str) -> str:
+    code = _STYLES.get(word)
+    return f"\x1b[{code}m{text}\x1b[0m" if code and text else text
 
 
 def age(milliseconds: int | None, now_ms: int) -> str:

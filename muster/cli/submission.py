@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 COLUMNS = (
     Column("ID", field("id")),
-    Column("NAME", field("name")),
+    Column("NAME", field("name"), rank=1, free=True),
     Column("STATE", field("state")),
-    Column("REASON", field("reason", "-")),
+    Column("REASON", field("reason", "-"), rank=2),
     Column("MESSAGE", field("message"), wide=True),
 )
 
@@ -77,7 +77,7 @@ def submit(  # noqa: PLR0917  # typer's form
         call(work)
     finally:  # whatever ends it: what was accepted is shown, or it would be submitted twice
         if submitted.answers:
-            show_items(submitted.answers, output, COLUMNS, name="id", whole=True)
+            show_items(submitted.answers, output, COLUMNS, name="id")
     sys.exit(submitted.worst)
 
 

@@ -23,14 +23,6 @@ def test_submit_sends_the_document_with_the_key_of_the_caller(muster, gateway, t
     assert seen.headers["Authorization"] == "Bearer mk_test"
 
 
-def test_an_id_is_not_cut_off_at_the_edge_of_a_terminal(muster, gateway, tmp_path, monkeypatch):
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "40")
-    gateway.on("POST /v1/workloads", accepted())
-
-    assert ID in muster("submit", "-f", write(tmp_path, JOB | {"name": "n" * 40})).out
-
-
 def test_submit_sends_many_documents_each_with_a_key_of_its_own(muster, gateway, tmp_path):
     gateway.on("POST /v1/workloads:batch", accepted_all(ID, OTHER))
 
