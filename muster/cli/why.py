@@ -96,9 +96,14 @@ def lines_of(identifier: str, answer: Json, now: int) -> list[str]:
     if evidence and answer.get("state") != "rejected":  # there it is the message once more
         told = (_evidence(name, value) for name, value in evidence.items())
         lines.append("Evidence: " + ", ".join(told))
+    lines += _recorded(answer.get("recorded"))
     lines += _place(answer.get("place")) + _turn(answer)
     lines += _limits(answer) + _budget(answer) + _left_out(answer.get("spot_left_out"))
     return lines + _future(answer) + _past(answer)
+
+
+def _recorded(one: Json | None) -> list[str]:
+    return [f"Recorded: {one['reason']}: {one['message']}"] if one else []
 
 
 def _stood(answer: Json, age_text: str) -> str:

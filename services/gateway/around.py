@@ -12,10 +12,11 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from services.gateway.door import Call, Door
+from services.gateway.headline import Need, Reclaiming, reclaiming
 from services.gateway.levels import level_of, owned_only
-from services.gateway.neighbours import frees_next, place_in_queue
+from services.gateway.neighbours import frees_next, place_in_queue, vacated_for
 from services.gateway.no_eviction import no_eviction
-from services.gateway.queue_use import use_by_queue
+from services.gateway.queue_use import free_gpu_milli, use_by_queue
 from services.gateway.queue_views import BudgetSpent
 from services.gateway.quota_tree import (
     flavors_for,
@@ -77,6 +78,8 @@ class Around:
     """Why quota would refuse it now."""
     beyond: Refusal | None = None
     """That others own and use so much that neither time nor evictions help."""
+    reclaiming: Reclaiming | None = None
+    """That others borrow what its queue owns, and when that is taken back."""
     owed: str = ""
     """That its queue owns enough for it."""
     no_eviction: NoEvictionView | None = None
@@ -140,7 +143,19 @@ async def around(door: Door, call: Call, row: Mapping[str, Any], reason: str) ->
         return shared
     flavor = owned_flavor(queue, flavors, request)
     if flavor is not None:
-        return replace(shared, owed=owed(queue, flavor, shared.no_eviction))
+        ahead_milli = place.gpu_milli_ahead
+        need = Need(
+            flavor=flavor,
+            gpu_milli=request[0],
+            ahead_gpu_milli=ahead_milli,
+            free_gpu_milli=await free_gpu_milli(door, flavor),
+        )
+        vacated = await vacated_for(door, row["id"])
+        return replace(
+            shared,
+            owed=owed(queue, flavor, shared.no_eviction),
+            reclaiming=reclaiming(queue, need, vacated, shared.no_eviction),
+        )
     may_borrow = [one for one in flavors if one not in blocked or blocked[one][0] is not queue]
     return replace(shared, turn=await _turn(door, tree, queue, may_borrow, row["priority"]))
 

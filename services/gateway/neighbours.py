@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from services.gateway.authorisation import Action, Verdict, authorise
 from services.gateway.door import Call, Door
+from services.gateway.headline import Vacated
 from services.gateway.why_views import Freeing, Neighbour, QueuePlace
 from shared.core.lifecycle import State
 from shared.core.model import WorkloadKind, WorkloadSpec
@@ -124,6 +125,20 @@ async def frees_next(
         if meant and its_own and one["ends_at_ms"] > now_ms:
             found.append(_freeing(one, call))
     return tuple(found)
+
+
+async def vacated_for(door: Door, workload_id: str) -> Vacated:
+    """What is being stopped for the workload."""
+    now_ms = door.clock.now_ms()
+    going = [
+        one
+        for one in await _ends(door)
+        if one["kept_for"] == workload_id and one["ends_at_ms"] > now_ms
+    ]
+    return Vacated(
+        gpu_milli=sum(one["charge_gpu_milli"] or 0 for one in going),
+        by_ms=max((one["ends_at_ms"] for one in going), default=0),
+    )
 
 
 async def expected_ends(door: Door, flavors: Collection[str]) -> list[tuple[int, int]]:

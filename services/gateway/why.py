@@ -13,13 +13,14 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from services.gateway.around import NOTHING_AROUND, Around, around
+from services.gateway.around import NOTHING_AROUND, around
 from services.gateway.door import Call, Door, answer, bad_parameter
+from services.gateway.headline import PROMISED, UNTOLD, better
 from services.gateway.projection_idle import IDLE
 from services.gateway.why_views import Preemptor, Why, WhyEntry
 from services.gateway.workload_reads import row_of
 from shared.core.admission import remedy
-from shared.core.decision import FieldError, Reason, Refusal
+from shared.core.decision import FieldError, Refusal
 from shared.core.lifecycle import State
 from shared.core.wording import moment
 
@@ -29,27 +30,6 @@ REFUSAL_SLACK_MS: Final = 1_000
 TIME_MAX: Final = 1 << 53
 CLOCK_SLACK_MS: Final = 60_000
 """So much may the clock of whoever asks be ahead."""
-UNTOLD: Final = "Pending"
-PROMISED: Final = "promised_start_ms"
-_BY_NUMBERS: Final = frozenset(
-    (
-        UNTOLD,
-        Reason.WAITING_FOR_QUOTA.value,
-        Reason.QUOTA_KEPT.value,
-        Reason.BEHIND_HEAD.value,
-    )
-)
-"""Reasons that the quota tree of now says better, unless placement has promised a start ..."""
-_BY_QUOTA: Final = frozenset(
-    (
-        UNTOLD,
-        Reason.WAITING_FOR_QUOTA.value,
-        Reason.NO_CAPACITY.value,
-        Reason.GANG_SHORT.value,
-        Reason.TOPOLOGY.value,
-    )
-)
-"""... and those that matter no more where others own and use too much."""
 _TOLD: Final = (
     "(SELECT json_agg(h) FROM (SELECT e.reason, e.message, e.detail, e.at_ms, e.version, e.state"  # noqa: S608  # constants
     " FROM gateway.event e WHERE e.workload_id = w.id AND e.reason <> '' AND e.at_ms <= $2"
@@ -94,9 +74,14 @@ async def why(door: Door, call: Call) -> web.Response:
     state = State(stood["state"] or State.RECEIVED.value)
     waits = at_ms is None and state is State.QUEUED and row["priority"] is not None
     beside = await around(door, call, row, current.reason) if waits else NOTHING_AROUND
-    better = _better(beside, current)
-    if better is not None:
-        current = _said(better, current.at_ms)
+    promised = waits and beside.stopped is None
+    promised_start_ms = current.evidence.get(PROMISED) if promised else None
+    said = better(beside, current.reason, current.evidence)
+    recorded = None
+    if said is not None:
+        other = current.reason not in {UNTOLD, said.reason.value}
+        recorded = current if other else None
+        current = _said(said, current.at_ms)
     view = Why(
         id=row["id"],
         state=state,
@@ -106,6 +91,7 @@ async def why(door: Door, call: Call) -> web.Response:
         evidence=current.evidence,
         since=current.at_ms,
         state_since=stood["changed_at_ms"],
+        recorded=recorded,
         history=history,
         at_ms=at_ms,
         place=beside.place,
@@ -116,24 +102,10 @@ async def why(door: Door, call: Call) -> web.Response:
         owed=beside.owed,
         no_eviction=beside.no_eviction,
         turn=beside.turn,
-        promised_start_ms=current.evidence.get(PROMISED) if waits else None,
+        promised_start_ms=promised_start_ms,
         preempted_by=_preemptor(told),
     )
     return answer(view)
-
-
-def _better(beside: Around, current: WhyEntry) -> Refusal | None:
-    """What the documents and numbers of now say instead of what was recorded.
-
-    That nothing of the queue is started goes before all, a promise of before it included.
-    """
-    if beside.stopped is not None:
-        return beside.stopped
-    if PROMISED in current.evidence:
-        return None
-    if current.reason in _BY_QUOTA and beside.beyond is not None:
-        return beside.beyond
-    return beside.refusal if current.reason in _BY_NUMBERS else None
 
 
 async def _stood(door: Door, row: Mapping[str, Any], at_ms: int) -> dict[str, Any]:

@@ -156,6 +156,8 @@ class Why(View, frozen=True, kw_only=True):
     """When the reason was told, in Unix milliseconds."""
     state_since: int
     """When it came into its state."""
+    recorded: WhyEntry | None
+    """What was recorded, where `reason` is what the numbers of now say instead of it."""
     history: tuple[WhyEntry, ...]
     """Recorded reasons, the newest first."""
     at_ms: int | None

@@ -16,6 +16,8 @@ class Reason(StrEnum):
 
     WAITING_FOR_QUOTA = "WaitingForQuota"
     QUOTA_KEPT = "QuotaKept"
+    RECLAIM = "WaitingForReclaim"
+    """Others borrow what its queue owns: told by those who look at the quota tree of now."""
     EXCEEDS_QUOTA = "ExceedsMaxQuota"
     BUDGET_SPENT = "BudgetSpent"
     QUEUE_HELD = "QueueHeld"

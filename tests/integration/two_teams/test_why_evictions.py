@@ -166,3 +166,38 @@ async def test_who_was_preempted_is_told_for_whom_and_the_past_is_told_as_it_was
         between["preempted_by"],
     )
     assert 400 == before.status
+
+
+async def test_the_owner_of_what_others_borrow_hears_so_first_and_when_it_is_taken_back(
+    gateway: Gateway,
+):
+    red = await gateway.key("red", "viewer")
+    facts = [queued(name, "blue") for name in ("w1", "w2")]
+    facts += [*running("w1", "blue", START), *running("w2", "blue", START), queued("w3")]
+    no_room = telling.refused("w3", "one node must have 8 GPUs", "ask for fewer on one node", {})
+    taken = workloads.Preemption(
+        plan_id="p", rule="reclaim", workload_id="w3", team="red", queue="red"
+    )
+    evicted = workloads.WorkloadEvicted(
+        **common("w2", 4, State.EVICTING, "blue"), preemption=taken
+    )
+
+    async def told(words: str):
+        body = (await gateway.call("GET", "/v1/workloads/w3/why", key=red)).body
+        return body if words in body.get("message", "") else None
+
+    async with running_projection(gateway.settings):
+        await publish_facts(gateway.settings, [*facts, no_room], source="a", at_ms=START)
+        waits = await until(lambda: told("queue blue borrows 8"))
+        now_ms = int(time.time() * 1000)
+        stops = [(topics.WORKLOAD_FACTS, evicted)]
+        await publish_facts(gateway.settings, stops, source="b", at_ms=now_ms)
+        taken_back = await until(lambda: told("8 GPUs are being taken back for it, by 20"))
+
+    assert [("WaitingForReclaim", "InsufficientCapacity")] * 2 == [
+        (one["reason"], one["recorded"]["reason"]) for one in (waits, taken_back)
+    ]
+    assert "queue red owns 8 h100 GPUs and uses 0, this needs 8" in waits["message"]
+    assert waits["next_step"].startswith("wait: borrowers that have run as long")
+    assert taken_back["next_step"].endswith("nothing has to be changed")
+    assert now_ms + 30_000 <= taken_back["evidence"]["vacated_by_ms"] < now_ms + 31_000

@@ -86,6 +86,7 @@ IN_FULL = {
         "limit_microdollars": None,
     },
     "promised_start_ms": 1,
+    "recorded": {"reason": "InsufficientCapacity", "message": "one node must have 8 GPUs"},
     "preempted_by": {
         "workload_id": OTHER,
         "team": "blue",
@@ -115,6 +116,7 @@ def test_why_names_the_place_the_limit_who_ends_next_and_who_took_the_room(muste
     assert "\nLeft out: a100, l4, as spot nodes may leave at any time; with" in out
     assert "\nBudget: 104% of 2026-11: 10.4/10 GPU-h, nothing is borrowed\n" in out
     assert "\nEvicted: preempted for blue" in out
+    assert "\nRecorded: InsufficientCapacity: one node must have 8 GPUs\n" in out
 
 
 NO_EVICTION = {
