@@ -5,7 +5,8 @@ from __future__ import annotations
 from aiohttp import web
 
 from services.gateway.door import Call, Door, answer
-from services.gateway.organisation_routes import collection_of, document_of, etag
+from services.gateway.organisation_routes import collection_of, document_of
+from services.gateway.protocol import live_tag
 from services.gateway.queue_standing import Standing, standing_of
 from services.gateway.queue_views import CohortPage, CohortStanding
 from shared.events.organisation import CohortApplied
@@ -22,7 +23,7 @@ async def list_cohorts(door: Door, call: Call) -> web.Response:  # noqa: ARG001 
 async def get_cohort(door: Door, call: Call) -> web.Response:
     """One cohort."""
     cohort = await document_of(door, call, collection_of(call))
-    return answer(_view(cohort, await standing_of(door)), 200, etag(cohort))
+    return answer(_view(cohort, await standing_of(door)), 200, live_tag(cohort.version))
 
 
 def _view(cohort: CohortApplied, standing: Standing) -> CohortStanding:

@@ -31,13 +31,13 @@ from shared.events.organisation import (
     QueueApplied,
     TeamApplied,
 )
-from shared.events.strict import strict
+from shared.events.strict import PRINTABLE, strict
 from shared.events.workloads import Wire
 
 Applied = TeamApplied | QueueApplied | CohortApplied | FlavorApplied | PriorityClassApplied
 NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 NAME_RULE: Final = "must be a DNS-1123 label: a-z, 0-9 and '-', at most 63 characters"
-NameText = Annotated[str, msgspec.Meta(max_length=63)]
+NameText = Annotated[str, msgspec.Meta(max_length=63, pattern=PRINTABLE)]
 NewKeyText = Annotated[str, msgspec.Meta(description="A member's API key, shown this once.")]
 NewKafkaUser = Annotated[
     KafkaUserView | None,
@@ -68,7 +68,11 @@ class Collection:
         A field that could be left out would be wiped by whoever does not know of it.
         """
         return strict(
-            self.payload, name=f"{self.title}Request", leave_out=_IDENTITY, complete=True
+            self.payload,
+            name=f"{self.title}Request",
+            printable=True,
+            leave_out=_IDENTITY,
+            complete=True,
         )
 
     @property
@@ -77,6 +81,7 @@ class Collection:
         return strict(
             self.payload,
             name=f"{self.title}Patch",
+            printable=True,
             leave_out=self._left_out(),
             add=self._optional(),
         )

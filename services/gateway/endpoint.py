@@ -13,9 +13,9 @@ from services.gateway.authentication import authenticated
 from services.gateway.authorisation import Role, Subject
 from services.gateway.door import Call, Door, problem_answer
 from services.gateway.metrics import REQUEST_SECONDS, REQUESTS
-from services.gateway.problems import Problem, invalid, too_many
+from services.gateway.problems import Problem, too_many
+from services.gateway.protocol.address import check_address
 from services.gateway.route import Route
-from shared.core.decision import FieldError
 
 Handler = Callable[[Door, Call], Awaitable[web.StreamResponse]]
 IN_FLIGHT_MAX: Final = 5_000
@@ -61,8 +61,7 @@ class Endpoint:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         route = self._route
         call = Call(request=request, route=route, subject=_ANYBODY)
-        if "%" in request.raw_path:
-            _check_address(request)
+        check_address(request, route)
         if route.action is not None:
             call.subject, call.text = await authenticated(self._door, request, route.action)
             call.require(None)
@@ -75,11 +74,3 @@ class Endpoint:
             else:
                 call.body = bodies.decode(body, self._decoder)
         return await self._handler(self._door, call)
-
-
-def _check_address(request: web.Request) -> None:
-    """400 for what no name can hold and no database could be asked for."""
-    for name, text in (*request.match_info.items(), *request.query.items()):
-        if not text.isprintable() or not name.isprintable():
-            rule = "must be printable characters"
-            raise invalid([FieldError(field=ascii(name)[1:-1], value=ascii(text), rule=rule)])

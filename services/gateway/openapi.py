@@ -17,7 +17,8 @@ from typing import Any, Final
 import msgspec
 
 from services.gateway.problems import CONTENT_TYPE, ProblemDocument
-from services.gateway.route import Parameter, Route
+from services.gateway.protocol.documented import NOT_MODIFIED, headers_of
+from services.gateway.route import NAME_LENGTH_MAX, Parameter, Route
 from services.gateway.routes import ROUTES
 from shared.events.described import described_components
 
@@ -43,6 +44,10 @@ _MERGED: Final = (
     "defaults, unless `If-Match` is given."
 )
 _PATCHED: Final = "Left out: as it is. Null: the default."
+_ABOUT: Final = (
+    "Submit GPU work, see what becomes of it, and why. What answers to GET answers to HEAD; "
+    "answers are gzipped for those who accept that. An address is at most 8,190 bytes (414)."
+)
 _STREAM: Final = (
     "Server-sent events: `id` is that of the event, `data` the event as an item of the page. It "
     "begins with the `id` that it goes on from, without data. At `event: resync` it ends, because "
@@ -69,7 +74,7 @@ def document() -> dict[str, Any]:
         "info": {
             "title": "Muster",
             "version": "1",
-            "description": "Submit GPU work, see what becomes of it, and why.",
+            "description": _ABOUT,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
@@ -146,6 +151,8 @@ def _responses(route: Route, by_type: dict[Any, Any]) -> dict[str, Any]:
                 schema = {"type": "string", "description": _STREAM}
                 answer["content"]["text/event-stream"] = {"schema": schema}
         responses[str(status)] = answer
+    if route.method == "GET" and route.answers:
+        responses["304"] = {"description": NOT_MODIFIED}
     if route.action is not None:
         for problem in _problem_statuses(route):
             responses[problem] = {
@@ -154,6 +161,9 @@ def _responses(route: Route, by_type: dict[Any, Any]) -> dict[str, Any]:
             }
     elif route.name == "readyz":
         responses["503"] = {"description": "Not now."}
+    for code, answer in responses.items():
+        headers = headers_of(route, int(code))
+        answer.update({"headers": headers} if headers else {})
     return responses
 
 
@@ -163,7 +173,7 @@ def _first_line(view: Any) -> str:  # noqa: ANN401  # a type
 
 def _problem_statuses(route: Route) -> list[str]:
     statuses = ["401", "403", "404", "429", "503"]
-    if route.parameters or route.request:
+    if route.parameters or route.request or "{" in route.path:
         statuses.append("400")
     if route.request:
         statuses += ["413", "415"]
@@ -178,7 +188,7 @@ def _problem_statuses(route: Route) -> list[str]:
 
 
 def _path_parameter(name: str) -> dict[str, Any]:
-    schema = {"type": "string", "minLength": 1}
+    schema = {"type": "string", "minLength": 1, "maxLength": NAME_LENGTH_MAX}
     return {"name": name, "in": "path", "required": True, "schema": schema}
 
 

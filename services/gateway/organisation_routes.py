@@ -38,6 +38,7 @@ from services.gateway.organising.merging import patched
 from services.gateway.organising.products import reported_products
 from services.gateway.organising.protection import check_protection
 from services.gateway.problems import Problem, invalid, not_found, unavailable
+from services.gateway.protocol import versions_named
 from services.gateway.submission_rows import cause_of
 from shared.events.organisation import QueueApplied
 from shared.events.topics import ORGANISATION_FACTS
@@ -188,7 +189,7 @@ def _created(
 def _check_conditions(call: Call, before: Any) -> None:  # noqa: ANN401  # one of Applied
     wanted = call.request.headers.get("If-Match")
     if wanted is not None:
-        tags = [one.strip() for one in wanted.split(",")]
+        tags = versions_named(wanted)
         current = f'"{before.version}"' if before else ""
         if before is None or (wanted.strip() != "*" and current not in tags):
             raise Problem(412, "changed", f"the document is at {current or 'no version'}")

@@ -24,6 +24,7 @@ from services.gateway.hub import Hub
 from services.gateway.keys import KeyRing
 from services.gateway.organisation import OrganisationCache
 from services.gateway.projection import Projection
+from services.gateway.protocol import Runner
 from services.gateway.rate import Rate
 from services.gateway.server import application, check_table
 from services.gateway.settings import GatewaySettings
@@ -79,7 +80,7 @@ async def http_server(settings: GatewaySettings) -> AsyncIterator[Door]:
         settings.database_url, max_size=READ_CONNECTIONS, name=f"muster-{SERVICE}-read"
     )
     door = make_door(settings, parts, reader)
-    runner = web.AppRunner(
+    runner = Runner(
         application(door),
         access_log=None,
         logger=_protocol_log(),

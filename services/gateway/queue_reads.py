@@ -8,7 +8,8 @@ from typing import Any, Final
 from aiohttp import web
 
 from services.gateway.door import Call, Door, answer
-from services.gateway.organisation_routes import collection_of, document_of, etag
+from services.gateway.organisation_routes import collection_of, document_of
+from services.gateway.protocol import live_tag
 from services.gateway.queue_standing import Standing, standing_of
 from services.gateway.queue_use import use_by_queue
 from services.gateway.queue_views import QueuePage, QueueView
@@ -45,7 +46,7 @@ async def get_queue(door: Door, call: Call) -> web.Response:
     )
     reasons = {row["reason"]: row["count"] for row in rows}
     view = _view(queue, use.get(queue.name, ()), standing, reasons)
-    return answer(view, 200, etag(queue))
+    return answer(view, 200, live_tag(queue.version))
 
 
 def _view(

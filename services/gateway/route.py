@@ -9,6 +9,9 @@ from services.gateway.authorisation import Action
 from services.gateway.bodies import BODY_BYTES_MAX
 from shared.core.model import WorkloadKind
 
+NAME_LENGTH_MAX: Final = 253
+"""Of a part of the path, and of a parameter that says nothing else."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
@@ -18,7 +21,7 @@ class Parameter:
     text: str
     place: str = "query"
     kind: str = "string"
-    length_max: int = 253
+    length_max: int = NAME_LENGTH_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

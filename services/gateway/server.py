@@ -36,6 +36,7 @@ from services.gateway.door import Door, problem_answer
 from services.gateway.endpoint import Endpoint, Handler
 from services.gateway.organising import whole
 from services.gateway.problems import Problem, not_found, unavailable
+from services.gateway.protocol import SERVER_NAME, compress, revalidated
 from services.gateway.routes import COMMANDS, NODE_COMMANDS, ROUTES
 from shared.ports.errors import MusterError
 
@@ -91,15 +92,31 @@ HANDLERS: Final[dict[str, Handler]] = {
 
 def application(door: Door) -> web.Application:
     """All routes of the table, behind the one middleware."""
-    app = web.Application(middlewares=[_problems], client_max_size=bodies.BATCH_BYTES_MAX)
+    app = web.Application(middlewares=[_finished], client_max_size=bodies.BATCH_BYTES_MAX)
     app[DOOR] = door
+    app.on_response_prepare.append(_without_version)
     for route in ROUTES:
         endpoint = Endpoint(door, route, HANDLERS[route.name])
         app.router.add_route(route.method, route.path, endpoint.serve)
+        if route.method == "GET":
+            app.router.add_route("HEAD", route.path, endpoint.serve)
     return app
 
 
+async def _without_version(_: web.Request, response: web.StreamResponse) -> None:
+    response.headers["Server"] = SERVER_NAME
+
+
 @web.middleware
+async def _finished(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """The answer of a route, or of its failure, as the rules of HTTP want it."""
+    response = revalidated(request, await _problems(request, handler))
+    compress(request, response)
+    return response
+
+
 async def _problems(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:

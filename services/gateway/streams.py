@@ -48,7 +48,8 @@ async def workload_events(door: Door, call: Call) -> web.StreamResponse:
 async def _answer(
     door: Door, call: Call, team: str | None, workload_id: str | None
 ) -> web.StreamResponse:
-    if "text/event-stream" in call.request.headers.get("Accept", ""):
+    wants_stream = "text/event-stream" in call.request.headers.get("Accept", "")
+    if wants_stream and call.request.method == "GET":
         return await _stream(door, call, team, workload_id)
     after = call.whole_number("after", 0, 0, SEQ_MAX)
     rows = await _read(door, after, team, workload_id, call.limit())

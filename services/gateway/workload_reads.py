@@ -11,6 +11,7 @@ from aiohttp import web
 from services.gateway.door import Call, Door, answer, bad_parameter
 from services.gateway.problems import not_found
 from services.gateway.projection_idle import IDLE
+from services.gateway.protocol import live_tag
 from services.gateway.workload_queries import cursor_of, page_query
 from services.gateway.workload_views import WorkloadPage, WorkloadSummary, WorkloadView
 from shared.core.lifecycle import State
@@ -111,7 +112,7 @@ async def get_workload(door: Door, call: Call) -> web.Response:
         spec=_spec(row["spec_queued"] or row["spec_sent"]),
         placement=raw(row["placement"]),
     )
-    return answer(view, 200, {"ETag": f'"{row["version"]}"'})
+    return answer(view, 200, live_tag(view.version))
 
 
 def _spec(text: str | None) -> WorkloadSpec | None:

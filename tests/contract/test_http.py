@@ -135,6 +135,8 @@ async def test_every_answer_has_the_form_that_the_description_says(gateway: Gate
         reply = await ask(gateway, route, gateway.operator_key, made.body["id"], "red")
         described = paths[route.path][route.method.lower()]["responses"]
         assert str(reply.status) in described, (route.name, reply.status, reply.body)
+        headers = described[str(reply.status)].get("headers", {})
+        assert set() == {name for name in headers if name not in reply.headers}, route.name
         content = described[str(reply.status)].get("content", {}).get("application/json")
         if content:
             schema = {**content["schema"], "components": components}

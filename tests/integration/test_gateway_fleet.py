@@ -130,7 +130,8 @@ async def test_cohorts_come_by_name_with_their_documents_and_everybody_sees_them
     assert ("org", 4, 2, []) == tuple(
         lab.body[name] for name in ("parent", "weight", "version", "flavors")
     )
-    assert ('"2"', '"1"') == (lab.headers["ETag"], org.headers["ETag"])
+    tags = [reply.headers["ETag"] for reply in (lab, org)]
+    assert ['W/"2', 'W/"1'] == [tag.partition(".")[0] for tag in tags]  # behind it, live numbers
     (flavor,) = org.body["flavors"]
     assert ("h100", 16_000, 1) == (
         flavor["flavor"],

@@ -286,3 +286,24 @@ def test_a_document_names_no_more_flavors_than_the_core_takes():
     errors = problems_of(CohortApplied(name="c", version=1, flavors=flavors), organisation)
 
     assert [("flavors", "257")] == [(one.field, one.value) for one in errors]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("flavors", b'{"products":["H100","\\u001b[2J"]}', "products[1]"),
+        ("queues", b'{"team":"red","flavors":[{"flavor":"a\\nb"}]}', "flavors[0].flavor"),
+        ("teams", b'{"default_queue":"\\u202ered"}', "default_queue"),
+        ("priority-classes", b'{"value":1,"kinds":["\\u0007"]}', "kinds[0]"),
+    ],
+)
+def test_what_could_write_to_a_terminal_is_no_name(path: str, body: bytes, field: str):
+    decoder = msgspec.json.Decoder(BY_PATH[path].request)
+
+    with pytest.raises(BadInput) as refused:
+        read_strictly(body, decoder)
+
+    assert [(field, "must be printable characters")] == [
+        (one.field, one.rule) for one in refused.value.errors
+    ]
+    assert refused.value.errors[0].value.isprintable()

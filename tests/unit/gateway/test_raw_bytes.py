@@ -3,62 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
-from aiohttp import web
 
-from services.gateway.authorisation import Role, Subject
-from services.gateway.documents import Organisation
 from services.gateway.door import bad_parameter
 from services.gateway.problems import Problem, invalid
-from services.gateway.server import application
-from shared.adapters.memory import ManualClock
 from shared.core.decision import FieldError
+from tests.support.bare_gateway import Parts, served
 
 KEY = b"Authorization: Bearer " + b"a" * 43 + b"\r\n"
 JSON = b"Content-Type: application/json\r\nContent-Length: 2\r\n" + KEY
-
-
-class Parts:
-    """What a door needs for these: whoever has a key is an operator, and nothing is applied."""
-
-    def __init__(self) -> None:
-        self.failed: list[str] = []
-
-    async def authenticate(self, text: str) -> Subject:
-        return Subject(name=text[:2], team="", role=Role.OPERATOR)
-
-    async def fetch(self, statement: str, *arguments: Any) -> list[Any]:
-        return []
-
-    async def current(self) -> Organisation:
-        return Organisation()
-
-    refresh = current
-
-    def exception(self, event: str, **fields: Any) -> None:
-        self.failed.append(f"{event}: {fields['error']}")
-
-
-@contextlib.asynccontextmanager
-async def served(parts: Parts) -> AsyncIterator[int]:
-    """The port of the real application."""
-    door = SimpleNamespace(
-        clock=ManualClock(), log=parts, keys=parts, reader=parts, organisation=parts,
-        settings=SimpleNamespace(cell=0), cache={}, organising=asyncio.Lock(),
-    )  # fmt: skip
-    runner = web.AppRunner(application(door), access_log=None)  # type: ignore[arg-type]  # parts
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield runner.addresses[0][1]
-    finally:
-        await runner.cleanup()
 
 
 async def sent(port: int, line: bytes, headers: bytes, body: bytes) -> tuple[int, Any]:

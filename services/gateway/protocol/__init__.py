@@ -1,0 +1,13 @@
+"""HTTP itself: what holds for every answer, whatever the route (RFC 9110).
+
+`Runner` serves an application and answers as problems what is no HTTP; `finished` gives an answer
+its entity tag, or replaces it by 304, and compresses it; `versions_named` reads `If-Match`.
+"""
+
+from __future__ import annotations
+
+from services.gateway.protocol.broken import SERVER_NAME, Runner
+from services.gateway.protocol.compression import compress
+from services.gateway.protocol.entity_tags import live_tag, revalidated, versions_named
+
+__all__ = ["SERVER_NAME", "Runner", "compress", "live_tag", "revalidated", "versions_named"]

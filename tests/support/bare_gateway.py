@@ -1,0 +1,55 @@
+"""The real application of the gateway on a port, without a broker and a database."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
+
+from aiohttp import web
+
+from services.gateway.authorisation import Role, Subject
+from services.gateway.documents import Organisation
+from services.gateway.protocol import Runner
+from services.gateway.server import application
+from shared.adapters.memory import ManualClock
+
+
+class Parts:
+    """What a door needs: whoever has a key is an operator, and `organisation` is applied."""
+
+    def __init__(self) -> None:
+        self.failed: list[str] = []
+        self.organisation = Organisation()
+
+    async def authenticate(self, text: str) -> Subject:
+        return Subject(name=text[:2], team="", role=Role.OPERATOR)
+
+    async def fetch(self, statement: str, *arguments: Any) -> list[Any]:
+        return []
+
+    async def current(self) -> Organisation:
+        return self.organisation
+
+    refresh = current
+
+    def exception(self, event: str, **fields: Any) -> None:
+        self.failed.append(f"{event}: {fields['error']}")
+
+
+@contextlib.asynccontextmanager
+async def served(parts: Parts) -> AsyncIterator[int]:
+    """The port of the real application."""
+    door = SimpleNamespace(
+        clock=ManualClock(), log=parts, keys=parts, reader=parts, organisation=parts,
+        settings=SimpleNamespace(cell=0), cache={}, organising=asyncio.Lock(),
+    )  # fmt: skip
+    runner = Runner(application(door), access_log=None)  # type: ignore[arg-type]  # parts
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
