@@ -23,6 +23,10 @@ ROUNDS_MAX: Final = 200
 """Of new patterns; each round finds the best one of each group."""
 
 
+class NoBound(Exception):  # noqa: N818  # says what is missing
+    """The solver ends without an optimum: nothing is known of what can be allocated at most."""
+
+
 class Group(NamedTuple):
     """Nodes of one shape."""
 
@@ -38,6 +42,9 @@ def allocation_bound_percent(
     """Percent of the GPUs of `nodes` that can be given to `pods` at the very most.
 
     All of `taken`, which are among them, must be placed.
+
+    Raises:
+        NoBound: the solver gives up, as GLOP does on some traces for want of precision.
     """
     groups = Counter(
         Group(node.model, node.cpu_milli, node.memory_mib, node.gpus) for node in nodes
@@ -72,10 +79,11 @@ class _Program:
                     self._place(pod, rows, arrived)
 
     def solve(self) -> float:
-        """Milli-GPU given away."""
+        """Milli-GPU given away; raises NoBound."""
         for _ in range(ROUNDS_MAX):
             status = self._solver.Solve()
-            assert status == pywraplp.Solver.OPTIMAL
+            if status != pywraplp.Solver.OPTIMAL:
+                raise NoBound(f"GLOP ends with status {status}")
             better = [(rows, self._better_pattern(rows)) for rows in self._groups]
             for rows, pattern in better:
                 self._cut(rows, pattern)

@@ -15,7 +15,7 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Protocol
@@ -33,7 +33,7 @@ from tests.benchmarks.baselines.kubernetes import (
     RandomFit,
 )
 from tests.benchmarks.baselines.muster import Muster
-from tests.benchmarks.bound import allocation_bound_percent
+from tests.benchmarks.bound import NoBound, allocation_bound_percent
 from tests.benchmarks.openb import (
     GPU_MILLI,
     TraceNode,
@@ -127,12 +127,27 @@ def measure(
 
 def bound(
     nodes: Sequence[TraceNode], pods: list[TracePod], seeds: Sequence[int]
-) -> dict[str, float]:
-    """What a scheduler that knew all arrivals could allocate at most, at each point."""
-    return {
-        str(point): round(statistics.fmean(_bound(nodes, pods, seed, point) for seed in seeds), 3)
-        for point in POINTS
-    }
+) -> dict[str, float | None]:
+    """What a scheduler that knew all arrivals could allocate at most, at each point.
+
+    None where the bound of one of the seeds cannot be had.
+    """
+    return {str(point): _mean_bound(nodes, pods, seeds, point) for point in POINTS}
+
+
+def _mean_bound(
+    nodes: Sequence[TraceNode], pods: list[TracePod], seeds: Sequence[int], point: int
+) -> float | None:
+    try:
+        return round(statistics.fmean(_bound(nodes, pods, seed, point) for seed in seeds), 3)
+    except NoBound:
+        return None
+
+
+def bound_line(bounds: Mapping[str, float | None]) -> str:
+    """A line of the table; the columns are those of the policies."""
+    texts = ("no bound" if each is None else f"{each:6.2f}" for each in bounds.values())
+    return f"bound       {'  '.join(f'{text:13}' for text in texts)}".rstrip()
 
 
 def _bound(nodes: Sequence[TraceNode], pods: list[TracePod], seed: int, point: int) -> float:
@@ -162,7 +177,7 @@ def main() -> None:
         _print(name, policies[name], _published(options.published, workload, name))
     bounds = bound(nodes, pods, seeds) if options.bound else None
     if bounds:
-        print(f"bound       {'  '.join(f'{bounds[str(x)]:6.2f}       ' for x in POINTS)}")
+        print(bound_line(bounds))
     result = {
         "workload": workload,
         "seeds": seeds,

@@ -10,10 +10,11 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from ortools.linear_solver import pywraplp
 
 from tests.benchmarks.bound import allocation_bound_percent, best_pattern
 from tests.benchmarks.openb import TraceNode, TracePod, load_nodes, load_pods
-from tests.benchmarks.packing import bound
+from tests.benchmarks.packing import POINTS, bound, bound_line
 
 DATA = Path(os.environ.get("MUSTER_DATA", "../shared/data")) / "openb"
 
@@ -94,6 +95,28 @@ def test_the_best_pattern_is_the_dearest_that_fits() -> None:
     assert best_pattern({470: 5.0, 320: 3.0, 810: 8.0}) == (10.0, {470: 2})
     assert best_pattern({470: 5.0, 320: 3.5, 810: 8.0}) == (10.5, {320: 3})
     assert best_pattern({810: 1.0}) == (1.0, {810: 1})
+
+
+def test_a_program_that_is_not_solved_leaves_its_point_without_a_bound_and_the_rest_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    solve, solved = pywraplp.Solver.Solve, 0
+
+    def fail_once(solver: pywraplp.Solver) -> int:
+        nonlocal solved
+        solved += 1
+        return int(pywraplp.Solver.ABNORMAL) if solved == 1 else int(solve(solver))
+
+    monkeypatch.setattr(pywraplp.Solver, "Solve", fail_once)
+    nodes, pods = [a_node(100)], [a_pod(500), a_pod(100)] * 10
+
+    bounds = bound(nodes, pods, [1, 2])
+
+    assert [str(point) for point in POINTS] == list(bounds)
+    assert [None] == [each for each in bounds.values() if not each]
+    assert bounds["80"] is None
+    assert bound_line(bounds).startswith("bound       no bound  ")
+    assert 1 == bound_line(bounds).count("no bound")
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="the traces are not shipped")
