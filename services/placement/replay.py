@@ -4,7 +4,8 @@
 from placement's inbox (unit, ordinal), their content from the Kafka log, runs the handler anew
 from nothing, and compares what it emits with the outbox rows. Deadlines are spelled out in the
 inbox. Holds for a history that one process wrote without a restart: a restart forgets which
-request classes rest, and may tell a reason again. Exit code 0 when all bytes agree.
+request classes rest, and may tell a reason again. Exit code 0 when all bytes agree, 1 when they
+differ, 2 when it cannot be said.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ import argparse
 import asyncio
 import itertools
 import json
+import logging
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NoReturn
+
+from pydantic import ValidationError
 
 from services.placement.handlers import PlacementHandler
 from shared.adapters.kafka import KafkaSubscription
@@ -23,10 +27,16 @@ from shared.adapters.postgres.pool import Database
 from shared.events.codec import decode, encode_payload
 from shared.events.deadlines import deadline_message
 from shared.events.envelope import Received, time_of_id
+from shared.ports.errors import MusterError
 from shared.ports.kafka_access import KafkaAccess, KafkaSettings
 
 IDLE_SECONDS: Final = 2.0
+CANNOT: Final = 2
 Place = tuple[str, int, int]
+
+
+class InputsMissing(Exception):  # noqa: N818  # says what happened
+    """The log does not reach back to the first input any more."""
 
 
 async def replay(
@@ -102,12 +112,34 @@ async def _read_log(
     await subscription.close()
     missing = len(wanted) - len(found)
     if missing:
-        sys.exit(f"{missing} inputs are no longer in the log (retention); cannot replay")
+        raise InputsMissing(f"{missing} inputs are no longer in the log (retention)")
     return found
 
 
 def main() -> None:
     """Parse options, replay, print the counts as JSON."""
+    given = _options()
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what fails is told once, below
+    try:
+        access = KafkaSettings(kafka_bootstrap=given.kafka).kafka
+        counts = asyncio.run(
+            replay(given.database, access, given.prefix, cell=given.cell, seed=given.seed)
+        )
+    except ValidationError as error:
+        problems = "; ".join(one["msg"] for one in error.errors())
+        _end(f"settings of Kafka: {problems} (MUSTER_KAFKA_*, docs/settings.md)")
+    except (MusterError, InputsMissing, OSError, ValueError) as error:
+        _end(f"{error}; --database and --kafka are those of a system that runs")
+    print(json.dumps(counts))  # noqa: T201  # the result of a command
+    sys.exit(1 if counts["different"] else 0)
+
+
+def _end(text: str) -> NoReturn:
+    print(f"error: {text}", file=sys.stderr)  # noqa: T201  # what a person reads
+    sys.exit(CANNOT)
+
+
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--database", required=True, help="PostgreSQL URL, read-only is enough")
     parser.add_argument(
@@ -118,13 +150,7 @@ def main() -> None:
     parser.add_argument("--prefix", default="muster", help="first part of the topic names")
     parser.add_argument("--cell", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0, help="MUSTER_SEED of the service")
-    given = parser.parse_args()
-    access = KafkaSettings(kafka_bootstrap=given.kafka).kafka
-    counts = asyncio.run(
-        replay(given.database, access, given.prefix, cell=given.cell, seed=given.seed)
-    )
-    print(json.dumps(counts))  # noqa: T201  # the result of a command
-    sys.exit(1 if counts["different"] else 0)
+    return parser.parse_args()
 
 
 if __name__ == "__main__":
