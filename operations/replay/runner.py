@@ -14,7 +14,12 @@ from operations.configuration import Addresses
 from operations.replay.openb import Trace
 from operations.replay.report import report_of
 from operations.replay.submitting import Submission, by_http, by_kafka, ids_of, paced
-from operations.replay.system import apply_organisation, report_nodes, wait_until_read
+from operations.replay.system import (
+    FLEET_READERS,
+    apply_organisation,
+    report_nodes,
+    wait_until_read,
+)
 from operations.replay.tracker import Tracker
 from operations.topic_tail import TopicTail
 from shared.events.topics import QUEUE_FACTS, QUOTA_FACTS, SUBMISSION_COMMANDS, WORKLOAD_FACTS
@@ -40,11 +45,13 @@ async def replay(
     addresses: Addresses, client: AsyncClient, trace: Trace, plan: Plan
 ) -> dict[str, Any]:
     """The report; `client` is an operator's."""
-    _tell(f"applying the organisation and reporting {len(trace.nodes)} nodes")
-    await apply_organisation(client, plan.team, trace)
+    _tell(f"reporting {len(trace.nodes)} nodes and applying the organisation")
+    place = (addresses.kafka, addresses.prefix)
     now_ms = int(time.time() * 1000)  # noqa: TID251  # the time of a report from outside
-    await report_nodes(addresses.kafka, addresses.prefix, trace.nodes, now_ms)
-    await wait_until_read(addresses.kafka, addresses.prefix, addresses.database)
+    await report_nodes(*place, trace.nodes, now_ms)
+    await wait_until_read(*place, addresses.database, FLEET_READERS)
+    await apply_organisation(client, plan.team, trace)
+    await wait_until_read(*place, addresses.database)
     submissions = [Submission(key=f"{plan.run}-{one.name}", spec=one) for one in trace.specs]
     tracker = Tracker(ids_of(plan.team, submissions))
     _tell(f"submitting {len(submissions)} workloads by {plan.door}")

@@ -1,8 +1,10 @@
 """What a replay makes of a running Muster: an organisation for one team, and a reported fleet.
 
 The organisation is applied through `/v1` like any other; the nodes report themselves by the
-telemetry events of their agents. Work is sent only when every service has read both: what it
-does not know yet it could judge wrongly.
+telemetry events of their agents, before the organisation: the gateway takes a product that no
+node reports for the short name of another (T4 for Tesla-T4), and refuses a flavor that names it.
+Work is sent only when every service has read both: what it does not know yet it could judge
+wrongly.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ Document = tuple[str, str, dict[str, Any]]
 """(collection, name, body) of a PUT."""
 SOURCE: Final = "replay"
 READ_SECONDS_MAX: Final = 120.0
+FLEET_READERS: Final = (("gateway", NODE_FACTS.name),)
+"""Who must know the nodes before the organisation is applied."""
 READERS: Final = (
     ("admission", NODE_FACTS.name),
     ("admission", ORGANISATION_FACTS.name),
@@ -100,8 +104,10 @@ async def report_nodes(
         await producer.stop()
 
 
-async def wait_until_read(access: KafkaAccess, prefix: str, database: str) -> None:
-    """Return when every reader stands at the end of fleet and organisation.
+async def wait_until_read(
+    access: KafkaAccess, prefix: str, database: str, readers: Sequence[tuple[str, str]] = READERS
+) -> None:
+    """Return when each of `readers`, (service, topic), stands at the end of its topic.
 
     Raises:
         NotReady: one does not get there in `READ_SECONDS_MAX`.
@@ -112,7 +118,7 @@ async def wait_until_read(access: KafkaAccess, prefix: str, database: str) -> No
     consumer = AIOKafkaConsumer(**options(access))
     try:
         await start(consumer, access)
-        topics = sorted({topic for _, topic in READERS})
+        topics = sorted({topic for _, topic in readers})
         places = [TopicPartition(f"{prefix}.{topic}", 0) for topic in topics]
         consumer.assign(places)
         ends = await consumer.end_offsets(places)
@@ -121,15 +127,19 @@ async def wait_until_read(access: KafkaAccess, prefix: str, database: str) -> No
     wanted = {topic: ends[place] for topic, place in zip(topics, places, strict=True)}
     connection = await asyncpg.connect(database)
     try:
-        await _wait(connection, wanted)
+        await _wait(connection, readers, wanted)
     finally:
         await connection.close()
 
 
-async def _wait(connection: Any, wanted: dict[str, int]) -> None:  # noqa: ANN401  # untyped
+async def _wait(
+    connection: Any,  # noqa: ANN401  # untyped
+    readers: Sequence[tuple[str, str]],
+    wanted: dict[str, int],
+) -> None:
     deadline = time.monotonic() + READ_SECONDS_MAX
     while True:
-        behind = [one for one in READERS if await _offset(connection, one) < wanted[one[1]]]
+        behind = [one for one in readers if await _offset(connection, one) < wanted[one[1]]]
         if not behind:
             return
         if time.monotonic() > deadline:
