@@ -16,6 +16,9 @@ PYTEST := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadscope
 # branch hangs on a seed, and because counting branches makes all of them take thrice as long.
 MEASURED := HYPOTHESIS_PROFILE=written $(PYTEST) tests/unit tests/properties --ignore=tests/unit/benchmarks
 COVERAGE := --cov=shared/core --cov-branch --cov-fail-under=100 --cov-report=term-missing:skip-covered
+CONTAINERS := $(BIN)/python -m deploy.containers
+# Of the store and of the log: what each server must do for us.
+CONTRACTS := tests/contract/test_store.py tests/contract/test_lease.py tests/contract/test_log.py
 N ?= 10
 SEED ?= 1
 # Modules that write a committed file from the code; each takes --write and --check.
@@ -43,6 +46,7 @@ $(READY): requirements-dev.txt pyproject.toml
 .PHONY: lock
 lock: setup ## Pin the newest allowed dependencies, with hashes
 	$(COMPILE) --upgrade --output-file requirements.txt requirements.in
+	$(COMPILE) --upgrade --output-file requirements-build.txt requirements-build.in
 	$(COMPILE) --upgrade --output-file requirements-dev.txt requirements-dev.in
 
 # ── the system on this machine ────────────────────────────────────────────────
@@ -72,10 +76,14 @@ replay-kill-test: setup ## The same under Philly and Kalos, with preemption, dra
 	$(BIN)/python -m tests.e2e.replay_kill_test --rounds $(N) --seed $(SEED)
 
 # ── quality ───────────────────────────────────────────────────────────────────
-.PHONY: test coverage check fmt lint types layers tidy generated generated-check wheel-check
+.PHONY: test compose-test container-test coverage check fmt lint types layers tidy generated generated-check wheel-check
 test: setup $(if $(strip $(TEST_ARGUMENTS)),,coverage) ## Run every test, on a real broker and database
-	$(PYTEST) $(or $(TEST_ARGUMENTS),-m "not alone")
+	$(PYTEST) $(or $(TEST_ARGUMENTS),-m "not alone and not compose")
 	$(if $(strip $(TEST_ARGUMENTS)),,$(BIN)/python -m pytest -m alone tests/e2e)
+compose-test: setup ## Run docker-compose.yml as it is on a container engine, and break it
+	$(CONTAINERS) $(BIN)/python -m pytest -m compose -x -s --timeout 900 tests/compose
+container-test: setup ## Run the contract tests of both adapters on servers in containers
+	$(CONTAINERS) env MUSTER_TEST_SERVERS=containers $(BIN)/python -m pytest $(CONTRACTS)
 coverage: setup ## Run the tests without a server or a random example; they must take every branch of shared/core
 	$(MEASURED) $(COVERAGE)
 check: setup lint types layers tidy generated-check wheel-check ## All that CI checks before the tests

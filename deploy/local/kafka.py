@@ -18,7 +18,7 @@ from pydantic import SecretStr
 
 from deploy.local.cache import locked
 from deploy.local.kafka_jars import fetched_jars
-from deploy.local.kafka_properties import ADMIN, broker_properties, first_user
+from deploy.local.kafka_properties import ADMIN, Listener, broker_properties, first_user
 from deploy.local.processes import LocalError, Program, free_ports, wait_ready
 from deploy.local.server import Server
 from shared.adapters.kafka_administration import broker_count
@@ -118,9 +118,7 @@ class LocalKafka(Server):
         if self._secured:
             self._make_secret()
         text = broker_properties(
-            host="127.0.0.1",
-            listen="127.0.0.1",
-            port=self.port,
+            listeners=[Listener(listen="127.0.0.1", port=self.port, advertised=self.bootstrap)],
             controller=self._controller_port,
             data=str(self.folder / "data"),
             password=self._password(ADMIN).get_secret_value() if self._secured else "",

@@ -5,6 +5,9 @@ a rule allows it; `admin` may do everything. A controller cannot ask itself for 
 before it runs, so between broker and controller the same password goes by PLAIN.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from shared.adapters.kafka_client import MECHANISM
 from shared.ports.kafka_access import SecurityProtocol
 
@@ -14,9 +17,9 @@ process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
 controller.listener.names=CONTROLLER
-listeners=CLIENTS://{listen}:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=CLIENTS://{host}:{port}
-listener.security.protocol.map=CLIENTS:{protocol},CONTROLLER:{protocol}
+listeners={listeners},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners={advertised}
+listener.security.protocol.map={protocols},CONTROLLER:{protocol}
 inter.broker.listener.name=CLIENTS
 log.dirs={data}
 auto.create.topics.enable=false
@@ -43,7 +46,6 @@ authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 allow.everyone.if.no.acl.found=false
 sasl.enabled.mechanisms={mechanism}
 sasl.mechanism.inter.broker.protocol={mechanism}
-listener.name.clients.{mechanism_lower}.sasl.jaas.config={scram} {login};
 sasl.mechanism.controller.protocol=PLAIN
 listener.name.controller.sasl.enabled.mechanisms=PLAIN
 listener.name.controller.plain.sasl.jaas.config={plain} {login} user_{admin}="{password}";
@@ -52,38 +54,53 @@ _SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule require
 _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """Where a broker listens for clients, and the address that it tells them.
+
+    A broker that clients reach by two addresses, inside and outside a network of containers, has
+    one listener for each: a client that is told the wrong one cannot go on.
+    """
+
+    name: str = "CLIENTS"
+    listen: str
+    port: int
+    advertised: str
+
+
 def broker_properties(
-    *, host: str, listen: str, port: int, controller: int, data: str, password: str
+    *, listeners: Sequence[Listener], controller: int, data: str, password: str
 ) -> str:
-    """The text of `server.properties`; without a password everybody may do everything."""
+    """The text of `server.properties`; without a password everybody may do everything.
+
+    The first listener, which is named CLIENTS, is that of brokers between themselves.
+    """
     protocol = SecurityProtocol.SASL_PLAINTEXT if password else SecurityProtocol.PLAINTEXT
     text = _COMMON.format(
-        host=host,
-        listen=listen,
-        port=port,
+        listeners=",".join(f"{one.name}://{one.listen}:{one.port}" for one in listeners),
+        advertised=",".join(f"{one.name}://{one.advertised}" for one in listeners),
+        protocols=",".join(f"{one.name}:{protocol.value}" for one in listeners),
         controller=controller,
         data=data,
         protocol=protocol.value,
     )
     if not password:
         return text
-    return text + _SECURED.format(
+    return text + _logins(listeners, password)
+
+
+def _logins(listeners: Sequence[Listener], password: str) -> str:
+    own = "".join(
+        f"listener.name.{one.name.lower()}.{MECHANISM.lower()}.sasl.jaas.config="
+        f"{_SCRAM_MODULE} {_login(password)};\n"
+        for one in listeners
+    )
+    return own + _SECURED.format(
         admin=ADMIN,
         mechanism=MECHANISM,
-        mechanism_lower=MECHANISM.lower(),
-        scram=_SCRAM_MODULE,
         plain=_PLAIN_MODULE,
         login=_login(password),
         password=password,
-    )
-
-
-def client_properties(password: str) -> str:
-    """What Kafka's own tools need to be `admin`."""
-    return (
-        f"security.protocol={SecurityProtocol.SASL_PLAINTEXT.value}\n"
-        f"sasl.mechanism={MECHANISM}\n"
-        f"sasl.jaas.config={_SCRAM_MODULE} {_login(password)};\n"
     )
 
 
