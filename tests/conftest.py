@@ -5,6 +5,7 @@ import os
 from hypothesis import HealthCheck, Phase, settings
 
 pytest_plugins = [
+    "tests.fixtures.server_choice",
     "tests.fixtures.shared_folder",
     "tests.fixtures.servers",
     "tests.fixtures.ledger",

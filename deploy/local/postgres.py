@@ -4,16 +4,18 @@ The superuser is `muster`, over TCP of 127.0.0.1 and over a Unix socket, with a 
 `initdb`. Every service gets a role of its own with the time-outs of docs/adr (unit of work).
 """
 
-import hashlib
 import os
 import secrets
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
+from typing_extensions import override
+
+from deploy.local.database_server import OPTIONS, DatabaseServer
 from deploy.local.postgres_binaries import (
     fallback_folder,
     find_binaries,
@@ -21,7 +23,7 @@ from deploy.local.postgres_binaries import (
     server_user,
 )
 from deploy.local.processes import LocalError, Program, free_port, run_as, running, wait_ready
-from deploy.local.roles import OWNER, role_name, role_sql
+from deploy.local.roles import OWNER
 from deploy.local.server import Server
 
 START_SECONDS = 60
@@ -51,7 +53,7 @@ log_checkpoints = off
 """
 
 
-class LocalPostgres(Server):
+class LocalPostgres(Server, DatabaseServer):
     """One database server; every method returns when it is done."""
 
     name = "postgres"
@@ -103,48 +105,11 @@ class LocalPostgres(Server):
         shutil.rmtree(self.folder, ignore_errors=True)
         self._remove_far_socket()
 
-    def url(self, role: str = OWNER, database: str = "muster") -> str:
-        """The address for a service's role, or for the owner of everything."""
-        name = role if role == OWNER else role_name(role)
-        return f"postgresql://{name}:{self._password(name)}@127.0.0.1:{self.port}/{database}"
-
-    def create_roles(self, services: Iterable[str]) -> None:
-        """Make `muster_<service>` for each, with its password and time-outs; again is harmless."""
-        names = map(role_name, services)
-        self.execute(*(line for name in names for line in role_sql(name, self._password(name))))
-
-    def has_database(self, name: str) -> bool:
-        """Whether a database is there."""
-        return bool(self.execute(f"SELECT 1 FROM pg_database WHERE datname = '{name}'"))  # noqa: S608  # ours
-
-    def create_database(self, name: str, template: str = "template1") -> None:
-        """Make a database, as a copy of another."""
-        self.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"', database="postgres")
-
-    def drop_database(self, name: str) -> None:
-        """Remove a database, whoever is connected."""
-        self.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)', database="postgres")
-
-    def execute(self, *statements: str, database: str = "postgres") -> str:
-        """Run statements as the superuser, each on its own; returns the rows as text.
-
-        Raises:
-            LocalError: one failed.
-        """
-        done = self._psql(*statements, database=database)
-        if done.returncode != 0:
-            raise LocalError(f"psql: {done.stderr.strip()}")
-        return done.stdout.strip()
-
-    def answers(self) -> bool:
-        """Whether it takes connections."""
-        return self._psql("SELECT 1", database="postgres").returncode == 0
-
+    @override
     def _psql(self, *statements: str, database: str) -> subprocess.CompletedProcess[str]:
-        options = ["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1"]
         target = ["-p", str(self.port), "-U", OWNER, "-d", database]
         return subprocess.run(
-            [str(self._binaries / "psql"), *options, *target],
+            [str(self._binaries / "psql"), *OPTIONS, *target],
             input=";\n".join([*statements, ""]),
             env={**os.environ, "PGPASSWORD": self._password(OWNER), "PGCONNECT_TIMEOUT": "5"},
             capture_output=True,
@@ -191,12 +156,6 @@ class LocalPostgres(Server):
             shutil.chown(self._socket, self._user)
         settings = SETTINGS.format(port=self.port, socket=self._socket)
         (self.folder / "data" / "postgresql.auto.conf").write_text(settings)
-
-    def _password(self, role: str) -> str:
-        secret = (self.folder / "password").read_text()
-        if role == OWNER:
-            return secret
-        return hashlib.sha256(f"{secret}:{role}".encode()).hexdigest()[:32]
 
 
 def _place(folder: Path, user: str | None) -> Path:
