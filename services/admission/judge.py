@@ -92,6 +92,8 @@ class Judge:
             priority=admitted.priority,
             spec=admitted.spec,
             submitted_at_ms=one.submitted_at_ms,
+            namespace=admitted.namespace,
+            service_account=admitted.service_account,
         )
         self._memory.alive.accept(one.team)
         fact = workloads.WorkloadQueued(workload=workload, body_hash=one.body_hash, door=one.door)

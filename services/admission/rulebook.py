@@ -99,6 +99,8 @@ class Rulebook:
                     default_pod=_bounded(document.default_pod),
                     max_pod=document.max_pod,
                     max_pending=document.max_pending,
+                    namespace=document.namespace,
+                    service_account=document.service_account,
                 )
                 if document.kafka:
                     self.kafka_teams[document.name] = None

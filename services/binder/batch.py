@@ -40,7 +40,7 @@ from shared.events.pods import (
     ResizeRefused,
 )
 from shared.events.topics import POD_FACTS
-from shared.ports.cluster import Pod, PodTemplate
+from shared.ports.cluster import GRACE_SECONDS_MIN, Pod, PodTemplate
 from shared.runtime.handler import Emit, Outcome
 
 _STATE_AFTER: Final[dict[type[PodFact], str]] = {
@@ -267,11 +267,20 @@ class Batch:
 def pods_of(command: BindWorkload | ResizePods) -> tuple[Pod, ...]:
     """The pods to create, in order of rank; `rank` of a pod is dense from 0."""
     placed = sorted(command.placement.pods, key=lambda pod: pod.rank)
-    templates = {pod_set.name: PodTemplate(pod_set=pod_set) for pod_set in command.pod_sets}
+    templates = {
+        pod_set.name: PodTemplate(
+            pod_set=pod_set,
+            service_account=command.service_account,
+            grace_seconds=max(command.grace_seconds, GRACE_SECONDS_MIN),
+            labels=command.labels,
+        )
+        for pod_set in command.pod_sets
+    }
     prefix = f"{command.workload_id}-{command.attempt}-"
     return tuple(
         Pod(
             name=f"{prefix}{rank}",
+            namespace=command.namespace or command.team,
             workload_id=command.workload_id,
             attempt=command.attempt,
             rank=rank,

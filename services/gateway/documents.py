@@ -37,6 +37,9 @@ from shared.events.workloads import Wire
 Applied = TeamApplied | QueueApplied | CohortApplied | FlavorApplied | PriorityClassApplied
 NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 NAME_RULE: Final = "must be a DNS-1123 label: a-z, 0-9 and '-', at most 63 characters"
+OBJECT: Final = re.compile(r"[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?")
+OBJECT_RULE: Final = "must be the name of an object: a-z, 0-9, '-' and '.', at most 253 characters"
+SYSTEM_NAMESPACES: Final = "kube-"
 NameText = Annotated[str, msgspec.Meta(max_length=63, pattern=PRINTABLE)]
 NewKeyText = Annotated[str, msgspec.Meta(description="A member's API key, shown this once.")]
 NewKafkaUser = Annotated[
@@ -233,6 +236,13 @@ def _team_errors(team: TeamApplied, organisation: Organisation) -> list[FieldErr
         errors.append(_error("default_queue", team.default_queue, rule))
     if not NAME.fullmatch(team.default_queue):
         errors.append(_error("default_queue", team.default_queue, NAME_RULE))
+    if team.namespace and not NAME.fullmatch(team.namespace):
+        errors.append(_error("namespace", team.namespace, NAME_RULE))
+    elif team.namespace.startswith(SYSTEM_NAMESPACES):
+        rule = f"must not begin with {SYSTEM_NAMESPACES}: these are the cluster's own"
+        errors.append(_error("namespace", team.namespace, rule))
+    if team.service_account and not OBJECT.fullmatch(team.service_account):
+        errors.append(_error("service_account", team.service_account, OBJECT_RULE))
     if team.max_pending < 0:
         errors.append(_error("max_pending", str(team.max_pending), "must be at least 0"))
     return errors + _pod_errors(team) + _policy_errors(team)

@@ -61,6 +61,8 @@ def rules_of(organisation: Organisation, fleet: FleetShape) -> Rules:
             default_pod=team.default_pod,
             max_pod=team.max_pod,
             max_pending=team.max_pending,
+            namespace=team.namespace,
+            service_account=team.service_account,
         )
     for cohort in organisation.cohorts.values():
         rules.apply_quota(document_of(cohort))

@@ -139,6 +139,9 @@ def _ask(
         grace_seconds=workload.spec.grace_seconds,
         expected_duration_seconds=_seconds_left(desk, record),
         cell=workload.cell,
+        namespace=workload.namespace,
+        service_account=workload.service_account,
+        labels=workload.spec.labels,
     )
     desk.command(record, command, cause)
 

@@ -65,6 +65,10 @@ def place(desk: Desk, record: Record, placement: Placement, cause: Received) -> 
             pod_sets=spec.pod_sets,
             expected_duration_seconds=spec.expected_duration_seconds,
             cell=record.workload.cell,
+            namespace=record.workload.namespace,
+            service_account=record.workload.service_account,
+            labels=spec.labels,
+            grace_seconds=max(spec.grace_seconds, GRACE_SECONDS_MIN),
         ),
         cause,
     )

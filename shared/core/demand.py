@@ -39,6 +39,8 @@ class PodDemand:
     """From the outermost to the innermost."""
     min_count: int = 0
     """How many of `count` there must be at least."""
+    tolerations: tuple[str, ...] = ()
+    """Taints that its pods may ignore."""
     artifacts: tuple[str, ...] = ()
     """Weights and image: a wish, no part of the shape (core/images.py)."""
 
@@ -80,6 +82,7 @@ class PodDemand:
             self.memory_mib,
             self.aligned,
             self.slices,
+            self.tolerations,
         )
 
 
@@ -153,6 +156,7 @@ def pod_set_shape(pod_set: PodSet) -> Hashable:
         pod_set.gpu,
         pod_set.cpu_milli,
         pod_set.memory_mib,
+        pod_set.tolerations,
     )
 
 
@@ -173,6 +177,7 @@ def _demand(pod_set: PodSet, first_rank: int, topology: TopologyRequest) -> PodD
         leader=pod_set.role is PodRole.LEADER,
         slices=pod_set.slices,
         min_count=least_count(pod_set),
+        tolerations=pod_set.tolerations,
         artifacts=tuple(filter(None, (pod_set.weights, pod_set.image))),
     )
 

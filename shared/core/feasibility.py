@@ -8,6 +8,7 @@ Taints. A node with taints takes only pods that may ignore all of them:
 - `nvidia.com/gpu` keeps CPU work off GPU nodes: pods that hold any part of a GPU ignore it;
 - a taint whose value is a pool (`dedicated=research:NoSchedule`) is ignored by workloads that name
   this pool in `gpu_choice.node_pool`;
+- a taint that the pod set names in its `tolerations` is ignored by its pods;
 - `PreferNoSchedule` keeps nobody away: such nodes are merely tried last;
 - the taint of a node on which nothing starts (core/shunning.py) is a filter of its own.
 """
@@ -23,7 +24,7 @@ from shared.core.demand import Gang, PodDemand
 from shared.core.kind import Kind, KindKey
 from shared.core.model import GpuChoice
 from shared.core.shunning import SHUNNED
-from shared.core.taints import GPU_TAINT, SOFT_EFFECT
+from shared.core.taints import GPU_TAINT, SOFT_EFFECT, tolerates
 
 PLANS_MAX: Final = 4096
 """Answers kept; more different choices than that are worked out again."""
@@ -51,7 +52,9 @@ Tiers = tuple[tuple[Kind, ...], ...]
 
 def permitted(cluster: Cluster, gang: Gang, demand: PodDemand, flavor: str) -> Tiers:
     """Kinds of `flavor` on which a pod of `demand` may run, by preference. O(1) when known."""
-    key = (flavor, gang.choice_key, demand.wants_gpu, demand.profile, gang.pins)
+    key = (
+        flavor, gang.choice_key, demand.wants_gpu, demand.profile, demand.tolerations, gang.pins,
+    )  # fmt: skip
     tiers = cluster.plans.get(key)
     if tiers is None:
         if len(cluster.plans) >= PLANS_MAX:
@@ -119,9 +122,11 @@ def _tolerated(taint: str, choice: GpuChoice, demand: PodDemand) -> bool:
     name, _, value = body.partition("=")
     if effect == SOFT_EFFECT or taint == SHUNNED:
         return True
-    if name == GPU_TAINT:
-        return demand.wants_gpu
-    return bool(choice.node_pool) and value == choice.node_pool
+    if name == GPU_TAINT and demand.wants_gpu:
+        return True
+    if choice.node_pool and value == choice.node_pool:
+        return True
+    return any(tolerates(one, taint) for one in demand.tolerations)
 
 
 def _tiers(cluster: Cluster, gang: Gang, demand: PodDemand, flavor: str) -> Tiers:

@@ -109,12 +109,24 @@ class PodSet(Value, frozen=True, kw_only=True):
     """Reference of what the pods load, such as hf://mistralai/mixtral-8x7b."""
     command: tuple[str, ...] = ()
     """Program and arguments, a word each; empty: the image's own. At most 256 words."""
+    arguments: tuple[str, ...] = ()
+    """Arguments alone, for the program of `command` or of the image. At most 256 words."""
     environment: dict[str, str] = field(default_factory=dict)
     """Variables by name, at most 100. NVIDIA_*, MUSTER_* and CUDA_VISIBLE_DEVICES are reserved."""
     secrets: tuple[str, ...] = ()
-    """Names of Secrets of the cluster whose values the pods get; never the values."""
+    """Names of Secrets of the team's namespace whose keys become variables; never the values."""
     volumes: tuple[str, ...] = ()
-    """Names of volume claims of the cluster that the pods mount."""
+    """Volume claims of the team's namespace: CLAIM, CLAIM:PATH or CLAIM:PATH:ro.
+
+    Without a path a claim is mounted at /mnt/CLAIM.
+    """
+    tolerations: tuple[str, ...] = ()
+    """Taints of nodes that the pods may ignore: KEY, KEY=VALUE, with or without :EFFECT."""
+    kubernetes_priority_class: str = ""
+    """PriorityClass object of the cluster, for its kubelets and quotas.
+
+    Who goes first in Muster is decided by the workload's `priority_class`.
+    """
 
 
 class GpuChoice(Value, frozen=True, kw_only=True):
@@ -217,6 +229,10 @@ class Workload(Value, frozen=True, kw_only=True):
     spec: WorkloadSpec
     submitted_at_ms: int
     """Time of the submission: the age in the order of a queue."""
+    namespace: str = ""
+    """Namespace of its pods; empty: the one that is named as its team."""
+    service_account: str = ""
+    """As whom its pods speak to the cluster; empty: the namespace's default, without a token."""
 
     @property
     def pods(self) -> int:

@@ -10,6 +10,18 @@ SOFT_EFFECT: Final = "PreferNoSchedule"
 """Keeps nobody away."""
 
 
+def tolerates(toleration: str, taint: str) -> bool:
+    """Whether `key`, `key=value`, `key:Effect` or `key=value:Effect` covers a taint.
+
+    What a toleration leaves out, it leaves open.
+    """
+    wanted, _, effect = toleration.partition(":")
+    body, _, has_effect = taint.partition(":")
+    if effect and effect != has_effect:
+        return False
+    return body == wanted if "=" in wanted else body.partition("=")[0] == wanted
+
+
 def is_for_gpu_work(taint: str) -> bool:
     """Whether it keeps pods without a GPU away."""
     body, _, effect = taint.partition(":")

@@ -32,6 +32,10 @@ class TeamApplied(Wire, frozen=True, kw_only=True):
     """Work that preemption may destroy in an hour at most; None is no limit."""
     idle: IdlePolicy | None = None
     """What becomes of its idle work; None leaves it alone."""
+    namespace: str = ""
+    """Where the pods of its work are; empty: the namespace that is named as the team."""
+    service_account: str = ""
+    """As whom its pods speak to the cluster; empty: the namespace's default, without a token."""
 
 
 class PriorityClassApplied(Wire, frozen=True, kw_only=True):

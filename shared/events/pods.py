@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from shared.core.model import Placement, PodSet
 from shared.events.workloads import Wire
 
@@ -26,10 +28,18 @@ class BindWorkload(Wire, frozen=True, kw_only=True):
     pod_sets: tuple[PodSet, ...]
     expected_duration_seconds: int | None = None
     cell: int = 0
+    namespace: str = ""
+    """Where the pods are; empty: the namespace that is named as the team."""
+    service_account: str = ""
+    """As whom the pods speak to the cluster; empty: the namespace's default, without a token."""
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    """Labels of the workload, for its pods."""
+    grace_seconds: int = 30
+    """What a pod is given to stop when somebody else stops it."""
 
 
 class EvictPods(Wire, frozen=True, kw_only=True):
-    """Stop and delete all pods of one attempt; answered by `PodsGone` when none is left."""
+    """Stop and delete all pods of one attempt; answered by `PodsGone` when none of them runs."""
 
     workload_id: str
     attempt: int
@@ -58,6 +68,12 @@ class ResizePods(Wire, frozen=True, kw_only=True):
     grace_seconds: int = 30
     expected_duration_seconds: int | None = None
     cell: int = 0
+    namespace: str = ""
+    """Where the pods are; empty: the namespace that is named as the team."""
+    service_account: str = ""
+    """As whom the pods speak to the cluster; empty: the namespace's default, without a token."""
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    """Labels of the workload, for its pods."""
 
 
 class PodFact(Wire, frozen=True, kw_only=True):
@@ -89,7 +105,7 @@ class PodsFinished(PodFact, frozen=True, kw_only=True):
 
 
 class PodsGone(PodFact, frozen=True, kw_only=True):
-    """No pod of the attempt exists any more; answers an eviction.
+    """No pod of the attempt runs any more: they are gone, or ended; answers an eviction.
 
     `succeeded` is true when all of them had ended well before they were deleted.
     """

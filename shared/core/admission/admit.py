@@ -58,6 +58,8 @@ class AdmittedWorkload(Value, frozen=True, kw_only=True):
     spec: WorkloadSpec
     queue: str
     priority: int
+    namespace: str = ""
+    service_account: str = ""
 
 
 class Doubt(StrEnum):
@@ -110,8 +112,13 @@ def admit(spec: WorkloadSpec, team_name: str, rules: Rules) -> AdmittedWorkload 
     unfit = rules.fit_errors(filled, standing.queue)
     if unfit:
         return Refused(errors=unfit, doubt=Doubt.FIT)
-    chosen = standing.priority_class
-    return AdmittedWorkload(spec=filled, queue=standing.queue.name, priority=chosen.value)
+    return AdmittedWorkload(
+        spec=filled,
+        queue=standing.queue.name,
+        priority=standing.priority_class.value,
+        namespace=standing.team.namespace,
+        service_account=standing.team.service_account,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

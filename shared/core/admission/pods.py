@@ -1,4 +1,4 @@
-"""Is one set of pods well formed: its counts, GPUs, image, command, environment and volumes?"""
+"""Is one set of pods well formed: its counts, its GPUs, and what its pods are made from?"""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Final
 
 from shared.core.admission.errors import Errors, check_range
 from shared.core.admission.gang import check_slices
+from shared.core.admission.volumes import check_volumes
 from shared.core.mig.profiles import is_profile_name
 from shared.core.model import GpuRequest, PodSet
 from shared.core.units import GPU_MILLI
@@ -36,6 +37,15 @@ _ARTIFACT_RULES: Final = {
     "weights": "must be a reference as nodes report it: at most 1,024 characters, without spaces",
 }
 _REFERENCE_RULE: Final = "must be the name of an object: a-z, 0-9, '-' and '.', at most 253"
+_toleration = re.compile(
+    r"(?:[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?"
+    r"(?:=(?:[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?)?)?"
+    r"(?::(?:NoSchedule|PreferNoSchedule|NoExecute))?"
+).fullmatch
+_TOLERATION_RULE: Final = (
+    "must be a taint such as dedicated=research:NoSchedule; value and effect may be left out"
+)
+_SYSTEM_CLASSES: Final = "system-"
 _VARIABLE_RULE: Final = "must be letters, digits and '_', not beginning with a digit"
 _FORBIDDEN_RULE: Final = "is set by the scheduler alone; remove it"
 _FORBIDDEN_PREFIXES: Final = ("NVIDIA_", "MUSTER_")
@@ -45,8 +55,9 @@ _FORBIDDEN_VARIABLES: Final = frozenset(
 
 
 def text_length(pod_set: PodSet) -> int:
-    """Characters of its command and environment."""
+    """Characters of its command, arguments and environment."""
     length = sum(map(len, pod_set.command)) if pod_set.command else 0
+    length += sum(map(len, pod_set.arguments)) if pod_set.arguments else 0
     for name, value in pod_set.environment.items():
         length += len(name) + len(value)
     return length
@@ -67,15 +78,25 @@ def check_pod_set(path: str, pod_set: PodSet, errors: Errors) -> None:
     check_range(f"{path}.cpu_milli", pod_set.cpu_milli, 0, CPU_MILLI_MAX, errors)
     check_range(f"{path}.memory_mib", pod_set.memory_mib, 0, MEMORY_MIB_MAX, errors)
     check_range(f"{path}.shm_mib", pod_set.shm_mib, 0, MEMORY_MIB_MAX, errors)
+    _check_template(path, pod_set, errors)
+
+
+def _check_template(path: str, pod_set: PodSet, errors: Errors) -> None:
+    """What its pods are made from, and which objects of the cluster they name."""
     _check_artifacts(path, pod_set, errors)
     if pod_set.command:
-        _check_command(f"{path}.command", pod_set.command, errors)
+        _check_words(f"{path}.command", pod_set.command, errors)
+    if pod_set.arguments:
+        _check_words(f"{path}.arguments", pod_set.arguments, errors)
     if pod_set.environment:
         _check_environment(f"{path}.environment", pod_set.environment, errors)
     if pod_set.secrets:
         _check_references(f"{path}.secrets", pod_set.secrets, errors)
-    if pod_set.volumes:
-        _check_references(f"{path}.volumes", pod_set.volumes, errors)
+    if pod_set.volumes and _is_short(f"{path}.volumes", pod_set.volumes, errors):
+        check_volumes(f"{path}.volumes", pod_set.volumes, errors)
+    if pod_set.tolerations and _is_short(f"{path}.tolerations", pod_set.tolerations, errors):
+        _check_tolerations(f"{path}.tolerations", pod_set.tolerations, errors)
+    _check_kubernetes_class(path, pod_set.kubernetes_priority_class, errors)
 
 
 def _check_gpu(path: str, gpu: GpuRequest, errors: Errors) -> None:
@@ -123,11 +144,11 @@ def _check_artifacts(path: str, pod_set: PodSet, errors: Errors) -> None:
             errors.add(f"{path}.{name}", reference, _ARTIFACT_RULES[name])
 
 
-def _check_command(path: str, command: tuple[str, ...], errors: Errors) -> None:
-    if len(command) > COMMAND_MAX:
-        errors.add(path, len(command), f"must have at most {COMMAND_MAX} words")
+def _check_words(path: str, words: tuple[str, ...], errors: Errors) -> None:
+    if len(words) > COMMAND_MAX:
+        errors.add(path, len(words), f"must have at most {COMMAND_MAX} words")
         return
-    for index, word in enumerate(command):
+    for index, word in enumerate(words):
         if len(word) > LONG_TEXT_MAX or _long_text_unsafe(word):
             errors.add(f"{path}[{index}]", word, _LONG_TEXT_RULE)
 
@@ -150,11 +171,30 @@ def _check_environment(path: str, environment: dict[str, str], errors: Errors) -
 
 
 def _check_references(path: str, names: tuple[str, ...], errors: Errors) -> None:
-    if len(names) > LIST_MAX:
-        errors.add(path, len(names), f"must have at most {LIST_MAX} names")
+    if not _is_short(path, names, errors):
         return
     for index, name in enumerate(names):
         if not _reference(name):
             errors.add(f"{path}[{index}]", name, _REFERENCE_RULE)
     if len(set(names)) < len(names):
         errors.add(path, len(names), "must not name one object twice")
+
+
+def _is_short(path: str, names: tuple[str, ...], errors: Errors) -> bool:
+    if len(names) > LIST_MAX:
+        errors.add(path, len(names), f"must have at most {LIST_MAX} names")
+    return len(names) <= LIST_MAX
+
+
+def _check_tolerations(path: str, tolerations: tuple[str, ...], errors: Errors) -> None:
+    for index, toleration in enumerate(tolerations):
+        if not _toleration(toleration):
+            errors.add(f"{path}[{index}]", toleration, _TOLERATION_RULE)
+
+
+def _check_kubernetes_class(path: str, name: str, errors: Errors) -> None:
+    path = f"{path}.kubernetes_priority_class"
+    if name and not _reference(name):
+        errors.add(path, name, _REFERENCE_RULE)
+    elif name.startswith(_SYSTEM_CLASSES):
+        errors.add(path, name, "is for the system of the cluster; choose another")

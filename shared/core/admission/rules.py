@@ -34,6 +34,10 @@ class TeamPolicy:
     max_pod: Resources
     max_pending: int = 1_000_000
     """Workloads that were accepted and have not ended."""
+    namespace: str = ""
+    """Where its pods are; empty: the namespace that is named as the team."""
+    service_account: str = ""
+    """As whom its pods speak to the cluster; empty: as nobody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,9 +100,13 @@ class Story:
         if sizes:
             name = self.dice.choice(list(sizes))
             pod = f"{name}-1-{sizes[name]}"
-            other = Pod(name=pod, workload_id="other", attempt=1, rank=0, size=1, epoch=1)
+            other = Pod(
+                name=pod, namespace="red", workload_id="other", attempt=1, rank=0, size=1, epoch=1
+            )
             with suppress(Transient):
-                await self.world.cluster.apply([Operation(verb="create", name=pod, pod=other)])
+                await self.world.cluster.apply(
+                    [Operation(verb="create", namespace="red", name=pod, pod=other)]
+                )
 
     def asked_of(self, name):
         """(number asked for last, number of the size that holds)."""

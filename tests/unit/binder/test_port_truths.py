@@ -153,26 +153,44 @@ async def test_pods_of_a_silent_node_are_gone_only_once_it_is_fenced(slow):
     assert slow.told()[-1] == "PodsGone"
 
 
-async def test_pods_are_found_again_in_the_namespace_that_they_are_in(world):
+async def test_pods_are_made_from_the_whole_template_in_the_namespace_of_the_command(world):
+    made: list[Pod] = []
     apply = world.cluster.apply
 
-    async def in_red(operations):
-        moved = [replace(one, namespace="red") for one in operations]
-        return await apply(
-            [
-                replace(one, pod=replace(one.pod, namespace="red")) if one.pod else one
-                for one in moved
-            ]
-        )
+    async def noting(operations):
+        made.extend(one.pod for one in operations if one.verb == "create")
+        return await apply(operations)
 
-    world.cluster.apply = in_red
-    await world.send(bind())
-    world.cluster.apply = apply
+    world.cluster.apply = noting
+    pod_set = PodSet(
+        image="a/b:1", command=("python",), arguments=("train.py",), secrets=("token",),
+        environment={"A": "1"}, volumes=("data:/data:ro",), shm_mib=64, tolerations=("spot",),
+        kubernetes_priority_class="batch",
+    )  # fmt: skip
+    command = replace(
+        bind(nodes=("n1", "n2")), pod_sets=(pod_set,), namespace="red-prod",
+        service_account="trainer", labels={"run": "7"}, grace_seconds=0,
+    )  # fmt: skip
+
+    await world.send(command, kill="after commit")
     await world.start()
 
-    await world.send(evict())
+    template = PodTemplate(
+        pod_set=pod_set, service_account="trainer", grace_seconds=1, labels={"run": "7"}
+    )
+    assert [(pod.namespace, pod.template) for pod in made] == [("red-prod", template)] * 2
+    assert world.told() == ["PodsRunning"]
 
-    assert world.told()[-1] == "PodsGone"
+
+async def test_pods_are_found_again_in_the_namespace_that_they_are_in(world):
+    await world.send(replace(bind("w1"), namespace="red-prod"), bind("w2"))
+    places = {pod.workload_id: pod.namespace for pod in world.pods().values()}
+    await world.start()
+
+    await world.send(evict("w1"), evict("w2"))
+
+    assert places == {"w1": "red-prod", "w2": "red"}
+    assert (world.told("w1")[-1], world.told("w2")[-1]) == ("PodsGone", "PodsGone")
     assert world.pods() == {}
 
 

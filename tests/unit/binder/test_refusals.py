@@ -24,8 +24,11 @@ async def test_a_bind_without_pods_is_a_dead_letter(world):
 
 
 async def test_a_name_taken_by_somebody_else_refuses_the_gang_and_leaves_him_alone(world):
-    other = Pod(name="w1-1-1", workload_id="other", attempt=1, rank=0, size=1, epoch=1)
-    await world.cluster.apply([Operation(verb="create", name=other.name, pod=other)])
+    other = Pod(name="w1-1-1", workload_id="other", attempt=1, rank=0, size=1, epoch=1,
+               namespace="red")  # fmt: skip
+    await world.cluster.apply(
+        [Operation(verb="create", namespace="red", name=other.name, pod=other)]
+    )
 
     await world.send(bind(nodes=("n1", "n2")))
 
@@ -35,9 +38,16 @@ async def test_a_name_taken_by_somebody_else_refuses_the_gang_and_leaves_him_alo
 
 
 async def test_pods_bound_elsewhere_refuse_the_gang(world):
-    row = Pod(name="w1-1-0", workload_id="w1", attempt=1, rank=0, size=1, epoch=1)
-    made = (await world.cluster.apply([Operation(verb="create", name=row.name, pod=row)]))[0].pod
-    await world.cluster.apply([Operation(verb="bind", name=row.name, uid=made.uid, node="n9")])
+    row = Pod(name="w1-1-0", workload_id="w1", attempt=1, rank=0, size=1, epoch=1,
+               namespace="red")  # fmt: skip
+    made = (
+        await world.cluster.apply(
+            [Operation(verb="create", namespace="red", name=row.name, pod=row)]
+        )
+    )[0].pod
+    await world.cluster.apply(
+        [Operation(verb="bind", namespace="red", name=row.name, uid=made.uid, node="n9")]
+    )
 
     await world.send(bind(nodes=("n1",)))
 

@@ -66,9 +66,11 @@ async def test_a_rank_that_was_given_up_comes_back_as_another_pod(world):
 async def test_a_growth_that_the_cluster_refuses_leaves_the_pods_that_ran(world):
     before = world.pods()
     foreign = before["w1-1-0"].__class__(
-        name="w1-1-3", workload_id="other", attempt=9, rank=0, size=1, epoch=0
+        name="w1-1-3", namespace="red", workload_id="other", attempt=9, rank=0, size=1, epoch=0
     )
-    await world.cluster.apply([Operation(verb="create", name="w1-1-3", pod=foreign)])
+    await world.cluster.apply(
+        [Operation(verb="create", namespace="red", name="w1-1-3", pod=foreign)]
+    )
 
     await world.send(resize(FOUR))
     await world.advance(1)

@@ -347,3 +347,10 @@ def test_a_team_whose_classes_are_all_unknown_is_refused_provisionally():
 
     assert answer.doubt is Doubt.NAMES
     assert "team fraud has no priority class to use" in answer.message
+
+
+def test_where_its_pods_are_and_as_whom_comes_from_the_document_of_its_team():
+    answer = admitted(a_spec(), rules(namespace="vision-prod", service_account="trainer"))
+
+    assert (answer.namespace, answer.service_account) == ("vision-prod", "trainer")
+    assert (admitted(a_spec()).namespace, admitted(a_spec()).service_account) == ("", "")

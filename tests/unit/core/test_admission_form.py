@@ -4,6 +4,7 @@ import pytest
 
 from shared.core.admission.errors import ERRORS_MAX, Errors, shown
 from shared.core.admission.form import check_form
+from shared.core.admission.volumes import Mount, mount_of
 from shared.core.model import (
     GpuChoice,
     GpuRequest,
@@ -79,6 +80,27 @@ BROKEN = [
     (in_pod(secrets=("../x",)), "pod_sets[0].secrets[0]"),
     (in_pod(secrets=("a", "a")), "pod_sets[0].secrets"),
     (in_pod(volumes=("/etc",)), "pod_sets[0].volumes[0]"),
+    (in_pod(volumes=("",)), "pod_sets[0].volumes[0]"),
+    (in_pod(volumes=("data:data",)), "pod_sets[0].volumes[0]"),
+    (in_pod(volumes=("data:/a/../etc",)), "pod_sets[0].volumes[0]"),
+    (in_pod(volumes=("data:/" + "a" * 255,)), "pod_sets[0].volumes[0]"),
+    (in_pod(volumes=("data:/data:rw",)), "pod_sets[0].volumes[0]"),
+    (in_pod(volumes=("data:/data:ro:ro",)), "pod_sets[0].volumes[0]"),
+    (in_pod(volumes=("data:/proc",)), "pod_sets[0].volumes[0]"),
+    (in_pod(volumes=("data:/etc/ssl",)), "pod_sets[0].volumes[0]"),
+    (in_pod(volumes=("a:/data", "b:/data")), "pod_sets[0].volumes"),
+    (in_pod(volumes=("a:/mnt/b", "b")), "pod_sets[0].volumes"),
+    (in_pod(arguments=("x" * 4097,)), "pod_sets[0].arguments[0]"),
+    (in_pod(arguments=("x",) * 257), "pod_sets[0].arguments"),
+    (in_pod(arguments=("x" * 4096,) * 17), "pod_sets"),
+    (in_pod(tolerations=("a b",)), "pod_sets[0].tolerations[0]"),
+    (in_pod(tolerations=("a:Never",)), "pod_sets[0].tolerations[0]"),
+    (in_pod(tolerations=("a",) * 65), "pod_sets[0].tolerations"),
+    (in_pod(kubernetes_priority_class="No/Name"), "pod_sets[0].kubernetes_priority_class"),
+    (
+        in_pod(kubernetes_priority_class="system-node-critical"),
+        "pod_sets[0].kubernetes_priority_class",
+    ),
     (in_pod(volumes=tuple(f"v{i}" for i in range(65))), "pod_sets[0].volumes"),
     (a_spec(gpu_choice=GpuChoice(products=("",))), "gpu_choice.products"),
     (a_spec(gpu_choice=GpuChoice(products=("a",) * 65)), "gpu_choice.products"),
@@ -156,7 +178,10 @@ def test_a_full_and_proper_submission_has_no_error():
         command=("sh", "-c", "for i in 1 2\ndo\techo $i\ndone"),
         environment={"_A1": "ä 語", "CUDA_LAUNCH_BLOCKING": "1"},
         secrets=("token.v1",),
-        volumes=("data",),
+        volumes=("data", "scratch:/scratch", "models.v1:/models/llama-3_8b:ro", "data:/again"),
+        arguments=("--epochs", "3"),
+        tolerations=("nvidia.com/gpu", "dedicated=research:NoSchedule", "spot=:NoExecute"),
+        kubernetes_priority_class="batch-low",
     )
     spec = a_spec(
         name="a" * 63,
@@ -293,3 +318,9 @@ def test_a_leader_is_one_pod_beside_others():
     }
     two = (leader, replace(leader, name="other"), workers)
     assert gang_errors(*two) == {("pod_sets", "must have at most one set with role leader")}
+
+
+def test_a_volume_is_mounted_where_it_says_or_below_mnt():
+    assert mount_of("data") == Mount(claim="data", path="/mnt/data")
+    assert mount_of("data:/in") == Mount(claim="data", path="/in")
+    assert mount_of("data:/in:ro") == Mount(claim="data", path="/in", read_only=True)

@@ -74,6 +74,28 @@ def test_taints_keep_away_all_but_those_meant(
     assert isinstance(place(fleet, request(asked)), Placement) == allowed
 
 
+@pytest.mark.parametrize(
+    ("taint", "toleration", "allowed"),
+    [
+        ("maintenance:NoExecute", "maintenance", True),
+        ("maintenance:NoExecute", "maintenance:NoExecute", True),
+        ("maintenance:NoExecute", "maintenance:NoSchedule", False),
+        ("dedicated=research:NoSchedule", "dedicated", True),
+        ("dedicated=research:NoSchedule", "dedicated=research", True),
+        ("dedicated=research:NoSchedule", "dedicated=vision:NoSchedule", False),
+        ("dedicated=research:NoSchedule", "other", False),
+    ],
+)
+def test_pods_ignore_the_taints_that_their_set_tolerates(
+    taint: str, toleration: str, *, allowed: bool
+) -> None:
+    fleet = cluster(node("a", taints=(taint,)))
+    asked = workload(replace(pods(whole(1)), tolerations=(toleration,)))
+
+    assert isinstance(place(fleet, request(workload(pods(whole(1))))), Placement) is False
+    assert isinstance(place(fleet, request(asked)), Placement) == allowed
+
+
 def test_a_soft_taint_only_makes_a_node_the_last_choice() -> None:
     fleet = cluster(node("soft", gpus=1, taints=("busy:PreferNoSchedule",)), node("plain"))
 

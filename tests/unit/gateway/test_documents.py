@@ -87,6 +87,9 @@ def test_the_same_content_in_other_words_is_the_same():
         ("teams", "blue", b'{"default_queue":"red"}', "default_queue"),
         ("teams", "blue", b'{"priority_classes":["none"]}', "priority_classes[0]"),
         ("teams", "blue", b'{"max_pending":-1}', "max_pending"),
+        ("teams", "blue", b'{"namespace":"Blue"}', "namespace"),
+        ("teams", "blue", b'{"namespace":"kube-system"}', "namespace"),
+        ("teams", "blue", b'{"service_account":"no/slash"}', "service_account"),
         ("teams", "blue", b'{"loss_gpu_seconds_per_hour":-1}', "loss_gpu_seconds_per_hour"),
         ("teams", "blue", b'{"budget":{}}', "budget"),
         (
@@ -307,3 +310,10 @@ def test_what_could_write_to_a_terminal_is_no_name(path: str, body: bytes, field
         (one.field, one.rule) for one in refused.value.errors
     ]
     assert refused.value.errors[0].value.isprintable()
+
+
+def test_a_team_may_name_its_namespace_and_service_account():
+    team = applied("teams", "blue", b'{"namespace":"blue-prod","service_account":"train.er"}')
+
+    assert problems_of(team, an_organisation()) == []
+    assert (team.namespace, team.service_account) == ("blue-prod", "train.er")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shared.core.lifecycle import TERMINAL, TRANSITIONS, State
+from shared.core.value import replace
 from shared.events.nodes import GpuHealthReported, NodeRemoved
 from shared.events.pods import (
     BindWorkload,
@@ -74,6 +75,18 @@ def test_the_binder_is_told_the_whole_placement_and_the_attempt():
     assert placed.placement == bind.placement
     assert (1, 1) == (placed.attempt, bind.attempt)
     assert a_workload().spec.pod_sets == bind.pod_sets
+
+
+def test_the_binder_is_told_where_the_pods_are_as_whom_they_speak_and_their_labels():
+    driver = at(State.QUEUED, labels={"run": "7"}, grace_seconds=77)
+    record = driver.handler.desk.records.alive["w1"]
+    record.workload = replace(record.workload, namespace="red-prod", service_account="trainer")
+
+    _, bind = driver.send(nominated(a_workload()))
+
+    assert isinstance(bind, BindWorkload)
+    assert (bind.namespace, bind.service_account) == ("red-prod", "trainer")
+    assert (bind.labels, bind.grace_seconds) == ({"run": "7"}, 77)
 
 
 S = State
