@@ -97,9 +97,9 @@ class AsyncClient(Transport):
         """Let an elastic gang have so many pods from now on; the same again changes nothing."""
         return await self._act(workload_id, "resize", {"pods": pods})
 
-    async def evict(self, workload_id: str, reason: str = "operator") -> Json:
+    async def evict(self, workload_id: str, note: str = "") -> Json:
         """Stop it with its grace; it keeps its place and is placed again. For operators."""
-        return await self._act(workload_id, "evict", {"reason": reason})
+        return await self._act(workload_id, "evict", {"note": note})
 
     async def command_all(self, verb: str, selection: Json) -> Json:
         """Give a command (cancel, hold, release, reprioritise, resize, evict) to all selected.
@@ -210,10 +210,10 @@ class AsyncClient(Transport):
         """One node with its devices and who holds how much of each."""
         return await self._json("GET", f"/v1/nodes/{_segment(name)}")
 
-    async def command_node(self, name: str, verb: str, reason: str = "") -> Json:
-        """`verb` is cordon, uncordon or drain; `reason` is told to those whose work runs there."""
+    async def command_node(self, name: str, verb: str, note: str = "") -> Json:
+        """`verb` is cordon, uncordon or drain; `note` is told to those whose work runs there."""
         path = f"/v1/nodes/{_segment(name)}/{verb}"
-        return await self._json("POST", path, body={"reason": reason})
+        return await self._json("POST", path, body={"note": note})
 
     async def document(self, collection: str, name: str) -> tuple[Json, str] | None:
         """A document of the organisation with its ETag; None when it does not exist."""

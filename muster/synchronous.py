@@ -83,9 +83,9 @@ class Client:
         """Let an elastic gang have so many pods from now on."""
         return self._runner.run(self._client.resize(workload_id, pods))
 
-    def evict(self, workload_id: str, reason: str = "operator") -> Json:
+    def evict(self, workload_id: str, note: str = "") -> Json:
         """Stop it with its grace; it is placed again. For operators."""
-        return self._runner.run(self._client.evict(workload_id, reason))
+        return self._runner.run(self._client.evict(workload_id, note))
 
     def command_all(self, verb: str, selection: Json) -> Json:
         """Give a command to all workloads that `selection` means."""
@@ -135,9 +135,9 @@ class Client:
         """One node with its devices and who holds how much of each."""
         return self._runner.run(self._client.node(name))
 
-    def command_node(self, name: str, verb: str, reason: str = "") -> Json:
+    def command_node(self, name: str, verb: str, note: str = "") -> Json:
         """Cordon, uncordon or drain a node. For operators."""
-        return self._runner.run(self._client.command_node(name, verb, reason))
+        return self._runner.run(self._client.command_node(name, verb, note))
 
     def _iterate(self, items: Any) -> Iterator[Json]:  # noqa: ANN401  # an async generator
         try:

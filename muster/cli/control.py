@@ -148,7 +148,7 @@ def resize(
 def evict(
     workload: Workloads = None,
     *,
-    reason: Annotated[str, typer.Option(help="Why, for its owner.")] = "operator",
+    note: Annotated[str, typer.Option("--note", "--reason", help="Why, for its owner.")] = "",
     label: Labels = None,
     queue: Queue = "",
     state: State = "",
@@ -158,13 +158,13 @@ def evict(
     """Stop workloads with their grace; they keep their place and are placed again.
 
     Examples:
-      muster admin evict train-7 --reason "network of rack 3 is changed"
+      muster admin evict train-7 --note "network of rack 3 is changed"
 
       muster admin evict -q vision -s running
     """
     selection = _selection(label, queue, state, team)
     told = Told("eviction requested", output, name="id")
-    _act("evict", told, workload, selection, {"reason": reason})
+    _act("evict", told, workload, selection, {"note": note} if note else {})
 
 
 def _selection(labels: list[str] | None, queue: str, state: str, team: str) -> Json:

@@ -20,7 +20,9 @@ PAGE: Final = "1000"
 """Nodes of one request: as many as the service gives."""
 
 Nodes = Annotated[list[str], typer.Argument(metavar="NODE...", help="Names of nodes.")]
-Reason = Annotated[str, typer.Option(help="Why, for those whose work runs there.")]
+Note = Annotated[
+    str, typer.Option("--note", "--reason", help="Why, for those whose work runs there.")
+]
 
 
 def nodes(
@@ -58,12 +60,12 @@ def nodes(
     show_items(found, output, columns, empty="No node has reported itself yet.")
 
 
-def cordon(node: Nodes, reason: Reason = "", output: OutputOption = Format.TABLE) -> None:
+def cordon(node: Nodes, note: Note = "", output: OutputOption = Format.TABLE) -> None:
     """Start nothing more on nodes; what runs there stays.
 
-    Example: muster admin cordon h100-0017 --reason "fan 3 is loud"
+    Example: muster admin cordon h100-0017 --note "fan 3 is loud"
     """
-    _act("cordon", node, output, reason)
+    _act("cordon", node, output, note)
 
 
 def uncordon(node: Nodes, output: OutputOption = Format.TABLE) -> None:
@@ -74,17 +76,17 @@ def uncordon(node: Nodes, output: OutputOption = Format.TABLE) -> None:
     _act("uncordon", node, output)
 
 
-def drain(node: Nodes, reason: Reason = "", output: OutputOption = Format.TABLE) -> None:
+def drain(node: Nodes, note: Note = "", output: OutputOption = Format.TABLE) -> None:
     """Start nothing more on nodes, and evict what runs there; it is placed elsewhere.
 
-    Example: muster admin drain h100-0017 h100-0018 --reason "new firmware"
+    Example: muster admin drain h100-0017 h100-0018 --note "new firmware"
     """
-    _act("drain", node, output, reason)
+    _act("drain", node, output, note)
 
 
-def _act(verb: str, names: list[str], output: Format, reason: str = "") -> None:
+def _act(verb: str, names: list[str], output: Format, note: str = "") -> None:
     async def one(client: AsyncClient, name: str) -> str:
-        await client.command_node(name, verb, reason)
+        await client.command_node(name, verb, note)
         return name
 
     sys.exit(act_on_each(names, Told(f"{verb} requested", output, name="name"), one))

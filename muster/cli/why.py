@@ -212,6 +212,8 @@ def _future(answer: Json) -> list[str]:
 
 
 def _past(answer: Json) -> list[str]:
-    """What it was told when it had to go the last time: when, for whom, why, back when."""
-    one = answer.get("preempted_by")
-    return [f"Evicted: {one['message']}"] if one else []
+    """What it was told when it had to go the last time: when, by whom or for whom, why."""
+    one = answer.get("last_eviction") or answer.get("preempted_by")
+    if not one:
+        return []
+    return [f"Evicted at {local_time(one['at_ms'])}: {one['message'] or one.get('reason', '')}"]

@@ -90,6 +90,8 @@ class Around:
     """Flavors that it may not use, as it may not be interrupted."""
     budget: BudgetSpent | None = None
     """Of its team, once that was warned of it."""
+    flavors: tuple[str, ...] = ()
+    """Those in which it may be tried."""
 
 
 NOTHING_AROUND: Final = Around()
@@ -138,6 +140,7 @@ async def around(door: Door, call: Call, row: Mapping[str, Any], reason: str) ->
         no_eviction=await no_eviction(door, row, spec, reason),
         spot_left_out=spot,
         budget=budget,
+        flavors=tuple(flavors),
     )
     if not flavors or reason in UNSHARED:
         return shared

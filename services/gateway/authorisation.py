@@ -52,6 +52,14 @@ class Subject:
     name: str
     team: str
     role: Role
+    label: str = ""
+    """What the key is called by those who made it."""
+
+    @property
+    def described(self) -> str:
+        """Such as `key nightly-ci (team admin)`: what people are told of who did something."""
+        key = f"key {self.label}" if self.label else "a key without a label"
+        return f"{key} ({self.role if self.role is Role.OPERATOR else f'team {self.role}'})"
 
 
 RANK: Final = {role: rank for rank, role in enumerate(Role)}

@@ -34,7 +34,7 @@ class ResizeRequest(Request, frozen=True, kw_only=True):
 class EvictRequest(Request, frozen=True, kw_only=True):
     """An operator's eviction: why, for the owner to read."""
 
-    reason: Text = "operator"
+    note: Text = ""
     """Why, in words that the owner reads."""
 
 
@@ -57,8 +57,8 @@ class Selection(Request, frozen=True, kw_only=True):
     """Only for :reprioritise."""
     pods: Annotated[int, Meta(ge=0, le=PODS_MAX)] = 0
     """Only for :resize."""
-    reason: Text = "operator"
-    """Only for :evict."""
+    note: Text = ""
+    """Only for :evict: why, for the owners to read."""
 
 
 class Commanded(View, frozen=True, kw_only=True):
@@ -90,7 +90,7 @@ class BulkCommanded(View, frozen=True, kw_only=True):
 class NodeRequest(Request, frozen=True, kw_only=True):
     """Why a node is cordoned or drained, for those whose work runs there."""
 
-    reason: Text = ""
+    note: Text = ""
     """Why, in words that the owners of what runs there read."""
 
 

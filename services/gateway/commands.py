@@ -162,25 +162,28 @@ def _order(door: Door, call: Call, verb: str, rows: Sequence[Any]) -> Order:
 
 
 def _payload(verb: str, identifier: str, team: str, call: Call) -> Wire:
-    actor = call.subject.name
+    actor, by = call.subject.name, call.subject.described
     match verb:
         case "cancel":
-            return CancelWorkload(workload_id=identifier, team=team, actor=actor)
+            return CancelWorkload(workload_id=identifier, team=team, actor=actor, by=by)
         case "hold":
-            return HoldWorkload(workload_id=identifier, team=team, actor=actor)
+            return HoldWorkload(workload_id=identifier, team=team, actor=actor, by=by)
         case "release":
-            return ReleaseWorkload(workload_id=identifier, team=team, actor=actor)
+            return ReleaseWorkload(workload_id=identifier, team=team, actor=actor, by=by)
         case "reprioritise":
             return ReprioritiseWorkload(
                 workload_id=identifier,
                 team=team,
                 priority_class=call.body.priority_class,
                 actor=actor,
+                by=by,
             )
         case "resize":
             return ResizeWorkload(
-                workload_id=identifier, team=team, pods=call.body.pods, actor=actor
+                workload_id=identifier, team=team, pods=call.body.pods, actor=actor, by=by
             )
         case _:
-            reason = call.body.reason
-            return RequestEviction(workload_id=identifier, team=team, reason=reason, actor=actor)
+            note = call.body.note
+            return RequestEviction(
+                workload_id=identifier, team=team, note=note, actor=actor, by=by
+            )

@@ -144,7 +144,7 @@ class KeyRing:
         asked_at = self._clock.monotonic_seconds()
         async with self._lookups:
             rows = await self._reader.fetch(
-                "SELECT prefix, digest, team, role, expires_at_ms, revoked_at_ms"
+                "SELECT prefix, digest, team, role, label, expires_at_ms, revoked_at_ms"
                 " FROM gateway.api_key WHERE prefix = $1",
                 prefix,
             )
@@ -154,7 +154,12 @@ class KeyRing:
             record = KeyRecord(
                 prefix=row["prefix"],
                 digest=row["digest"],
-                subject=Subject(name=row["prefix"], team=row["team"], role=Role(row["role"])),
+                subject=Subject(
+                    name=row["prefix"],
+                    team=row["team"],
+                    role=Role(row["role"]),
+                    label=row["label"],
+                ),
                 expires_at_ms=row["expires_at_ms"],
                 revoked_at_ms=row["revoked_at_ms"],
             )

@@ -28,11 +28,12 @@ async def command(door: Door, call: Call) -> web.Response:
 
 def _order(door: Door, call: Call, what: tuple[str, str], cell: int) -> Order:
     verb, name = what
-    actor, reason = call.subject.name, getattr(call.body, "reason", "")
-    payload: CordonNode | UncordonNode = UncordonNode(node=name, actor=actor, cell=cell)
+    actor, note = call.subject.name, getattr(call.body, "note", "")
+    by = call.subject.described
+    payload: CordonNode | UncordonNode = UncordonNode(node=name, actor=actor, by=by, cell=cell)
     if verb != "uncordon":
         drain = verb == "drain"
-        payload = CordonNode(node=name, drain=drain, reason=reason, actor=actor, cell=cell)
+        payload = CordonNode(node=name, drain=drain, note=note, actor=actor, by=by, cell=cell)
     cause = cause_of(payload, name, verb + door.random_bytes(10).hex(), door.clock.now_ms())
     emit = Emit(payload=payload, topic=NODE_COMMANDS, subject=name, cause=cause, partition=cell)
     change = Change(

@@ -78,9 +78,11 @@ def conflicted(batch: Batch, event: Event, fact: workloads.SubmissionConflicted)
 
 def commanded(batch: Batch, event: Event, command: Any) -> None:  # noqa: ANN401  # five commands alike
     """Somebody asked for something."""
-    by = f" by {command.actor}" if command.actor else ""
-    message = f"{_wish(command)}: asked for{by}"
-    batch.note(event, command.workload_id, command.team, 0, "", message=message)
+    by = f" by {command.by}" if command.by else ""
+    note = getattr(command, "note", "")
+    message = f"{_wish(command)}: asked for{by}{f': {note}' if note else ''}"
+    detail = _json.encode({"actor": command.actor, "by": command.by, "note": note}).decode()
+    batch.note(event, command.workload_id, command.team, 0, "", message=message, detail=detail)
 
 
 def _wish(command: Any) -> str:  # noqa: ANN401  # five commands alike
@@ -96,7 +98,7 @@ def _wish(command: Any) -> str:  # noqa: ANN401  # five commands alike
         case workloads.ReprioritiseWorkload():
             return f"priority class {command.priority_class}"
         case _:
-            return f"eviction ({command.reason})"
+            return "eviction"
 
 
 def _changed(batch: Batch, event: Event, fact: workloads.WorkloadFact) -> WorkloadRow | None:
@@ -138,7 +140,7 @@ def fact(batch: Batch, event: Event, fact: workloads.WorkloadFact) -> None:
 def evicted(batch: Batch, event: Event, fact: workloads.WorkloadEvicted) -> None:
     """It is stopped, for whom or why."""
     _changed(batch, event, fact)
-    detail = ""
+    detail = _json.encode({"note": fact.note}).decode() if fact.note else ""
     if fact.preemption is not None:
         story = {"preemption": fact.preemption, "back_at_ms": fact.back_at_ms}
         detail = _json.encode(story).decode()

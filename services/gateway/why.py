@@ -16,8 +16,10 @@ from aiohttp import web
 from services.gateway.around import NOTHING_AROUND, around
 from services.gateway.door import Call, Door, answer, bad_parameter
 from services.gateway.headline import PROMISED, UNTOLD, better
+from services.gateway.headline.closed_nodes import with_closed
+from services.gateway.headline.past import detail_of, last_eviction, preemptor
 from services.gateway.projection_idle import IDLE
-from services.gateway.why_views import Preemptor, Why, WhyEntry
+from services.gateway.why_views import Why, WhyEntry
 from services.gateway.workload_reads import row_of
 from shared.core.admission import remedy
 from shared.core.decision import FieldError, Refusal
@@ -82,11 +84,13 @@ async def why(door: Door, call: Call) -> web.Response:
         other = current.reason not in {UNTOLD, said.reason.value}
         recorded = current if other else None
         current = _said(said, current.at_ms)
+    shown = current.reason, current.evidence, beside.flavors
+    message = await with_closed(door, current.message, *shown) if waits else current.message
     view = Why(
         id=row["id"],
         state=state,
         reason=current.reason,
-        message=current.message,
+        message=message,
         next_step=current.next_step,
         evidence=current.evidence,
         since=current.at_ms,
@@ -103,7 +107,8 @@ async def why(door: Door, call: Call) -> web.Response:
         no_eviction=beside.no_eviction,
         turn=beside.turn,
         promised_start_ms=promised_start_ms,
-        preempted_by=_preemptor(told),
+        last_eviction=last_eviction(told),
+        preempted_by=preemptor(told),
     )
     return answer(view)
 
@@ -136,31 +141,8 @@ def _said(refusal: Refusal, at_ms: int) -> WhyEntry:
     )
 
 
-def _preemptor(told: Sequence[Mapping[str, Any]]) -> Preemptor | None:
-    """Who took its room the last time, of what its evictions recorded."""
-    for one in told:
-        detail = _detail(one)
-        preemption = detail.get("preemption")
-        if preemption and one["state"] == State.EVICTING.value:
-            return Preemptor(
-                plan_id=preemption["plan_id"],
-                rule=preemption["rule"],
-                workload_id=preemption["workload_id"],
-                team=preemption["team"],
-                queue=preemption["queue"],
-                message=one["message"],
-                at_ms=one["at_ms"],
-                back_at_ms=detail.get("back_at_ms") or None,
-            )
-    return None
-
-
-def _detail(row: Mapping[str, Any]) -> dict[str, Any]:
-    return msgspec.json.decode(row["detail"], type=dict) if row["detail"] else {}
-
-
 def _entry(row: Mapping[str, Any]) -> WhyEntry:
-    detail = _detail(row)
+    detail = detail_of(row)
     evidence = detail.get("evidence") or {
         one["field"]: f"{one['rule']} (got {one['value']})" for one in detail.get("errors", ())
     }

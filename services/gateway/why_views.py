@@ -142,6 +142,18 @@ class Preemptor(View, frozen=True, kw_only=True):
     """When its room is expected to be free again."""
 
 
+class LastEviction(View, frozen=True, kw_only=True):
+    """That it had to leave its nodes the last time, and why."""
+
+    reason: str
+    """Such as drained, moved, preempted, operator, idle, held, node-lost."""
+    message: str
+    note: str
+    """What the operator gave as reason; empty without one."""
+    at_ms: int
+    """When it was told to stop, Unix milliseconds."""
+
+
 class Why(View, frozen=True, kw_only=True):
     """Why a workload stands where it stands: the reason, in words, and what would unblock it."""
 
@@ -182,6 +194,8 @@ class Why(View, frozen=True, kw_only=True):
     """Null too where it need not borrow, or no debt lets others go first."""
     promised_start_ms: int | None
     """When it starts at the latest, Unix milliseconds; null: nothing is promised."""
+    last_eviction: LastEviction | None
+    """Why it had to leave its nodes the last time, whatever it does now; null: it never had to."""
     preempted_by: Preemptor | None
     """For whom it was evicted the last time; null: it was not."""
 

@@ -9,7 +9,7 @@ from services.placement import idle_release, owner_commands, resizing, transitio
 from services.placement.cell import Action, Cell
 from services.placement.desk import Desk
 from services.placement.records import Record
-from services.placement.transitions import OWN_REASONS
+from services.placement.transitions import OPERATOR
 from shared.events import plans, workloads
 from shared.events.envelope import Received
 
@@ -27,9 +27,9 @@ def _with_record(command: Callable[[Desk, Record, Any, Received], None]) -> Acti
 
 def evict(desk: Desk, record: Record, command: workloads.RequestEviction, cause: Received) -> None:
     """An operator, or a service, wants it off its nodes."""
-    text = f"evicted by {command.actor or 'an operator'}"
-    reason = "operator" if command.reason in OWN_REASONS else command.reason
-    transitions.evict(desk, record, reason, text, cause)
+    note = command.note or (command.reason if command.reason != OPERATOR else "")
+    text = f"evicted by {command.by or 'an operator'}{f': {note}' if note else ''}"
+    transitions.evict(desk, record, OPERATOR, text, cause, note=note)
 
 
 def resize(desk: Desk, record: Record, command: workloads.ResizeWorkload, _: Received) -> None:

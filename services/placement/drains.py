@@ -61,20 +61,29 @@ class Drains:
 
     def cordon(self, message: Received, command: nodes.CordonNode) -> None:
         """An operator wants nothing more there."""
-        who = f"by {command.actor or 'an operator'}"
-        text = f"node {command.node} is {DRAINED if command.drain else CORDONED} {who}"
-        text += f": {command.reason}" if command.reason else ""
+        note = command.note or command.reason
         reason = DRAINED if command.drain else CORDONED
-        self._stop(message, command.node, reason, text, 0)
+        text = f"node {command.node} is {reason} by {command.by or 'an operator'}"
+        text += f": {note}" if note else ""
+        self._stop(message, command.node, reason, text, note=note)
 
     def notice(self, message: Received, fact: nodes.NodeNoticeReported) -> None:
         """The node will be gone soon."""
         if self._fleet.noticed(fact.node, fact.generation):
             seconds = max(0, fact.gone_at_ms - self._desk.now_ms) // 1000
             text = f"node {fact.node} will be gone in {seconds} s"
-            self._stop(message, fact.node, SPOT_NOTICE, text, fact.gone_at_ms)
+            self._stop(message, fact.node, SPOT_NOTICE, text, gone_at_ms=fact.gone_at_ms)
 
-    def _stop(self, message: Received, node: str, reason: str, text: str, gone_at_ms: int) -> None:
+    def _stop(
+        self,
+        message: Received,
+        node: str,
+        reason: str,
+        text: str,
+        *,
+        gone_at_ms: int = 0,
+        note: str = "",
+    ) -> None:
         desk = self._desk
         if self._fleet.removed(node):
             return
@@ -85,6 +94,7 @@ class Drains:
             node=node,
             reason=reason,
             message=text,
+            note=note,
             gone_at_ms=gone_at_ms,
             evicted=len(victims),
             cell=desk.cell,
@@ -98,7 +108,9 @@ class Drains:
         self.put(node)
         self._evictions.lost(node, message)
         for victim in victims:
-            transitions.evict(desk, victim, reason, text, message, gone_at_ms=gone_at_ms)
+            transitions.evict(
+                desk, victim, reason, text, message, gone_at_ms=gone_at_ms, note=note
+            )
 
     def _trim(self, message: Received) -> None:
         """Bound those that wait for their node. O(cordons), only with a command for one."""

@@ -18,7 +18,7 @@ CANCELLED: Final = "cancelled"
 def cancel(desk: Desk, record: Record, command: workloads.CancelWorkload, cause: Received) -> None:
     """Its owner wants it stopped for good."""
     if record.state is not State.CANCELLING:
-        record.reason, record.message = CANCELLED, _by("cancelled", command.actor)
+        record.reason, record.message = CANCELLED, _by("cancelled", command.by)
         _stop(desk, record, CANCELLED, cause)
 
 
@@ -45,7 +45,7 @@ def expire(desk: Desk, record: Record, cause: Received) -> None:
 
 def hold(desk: Desk, record: Record, command: workloads.HoldWorkload, cause: Received) -> None:
     """Keep it from running until released."""
-    message = _by("held", command.actor)
+    message = _by("held", command.by)
     if record.state is State.QUEUED:
         record.refused_as = ""
         record.reason, record.message = HELD, message
@@ -96,5 +96,5 @@ def _is_by_priority(record: Record) -> bool:
     return nomination is not None and nomination.order_key[:1] == (-record.priority,)
 
 
-def _by(done: str, actor: str) -> str:
-    return f"{done} by {actor}" if actor else f"{done} by its owner"
+def _by(done: str, by: str) -> str:
+    return f"{done} by {by or 'its owner'}"

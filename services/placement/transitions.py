@@ -23,10 +23,7 @@ MOVED: Final = "moved"
 DRAINED: Final = "drained"
 SPOT_NOTICE: Final = "spot-notice"
 IDLE: Final = "idle"
-OWN_REASONS: Final = frozenset(
-    {"duration", "node-lost", HELD, BIND_TIMEOUT, PREEMPTED, MOVED, DRAINED, SPOT_NOTICE, IDLE}
-)
-"""Reasons of an eviction that decide what follows; a request cannot use them."""
+OPERATOR: Final = "operator"
 BACKOFF: Final = "backoff"
 """Kind of the deadline before which a requeued workload is not tried."""
 RESERVATION: Final = "reservation"

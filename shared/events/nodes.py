@@ -62,8 +62,12 @@ class CordonNode(Wire, frozen=True, kw_only=True):
     drain: bool = False
     """Whether what runs there is stopped with its grace."""
     reason: str = ""
-    """Why, in the operator's words."""
+    """In older messages free text, which is `note` now."""
     actor: str = ""
+    by: str = ""
+    """Label and role of the key whose public part is `actor`."""
+    note: str = ""
+    """Why, in the operator's words."""
     cell: int = 0
 
 
@@ -72,6 +76,8 @@ class UncordonNode(Wire, frozen=True, kw_only=True):
 
     node: str
     actor: str = ""
+    by: str = ""
+    """Label and role of the key whose public part is `actor`."""
     cell: int = 0
 
 
@@ -82,6 +88,8 @@ class NodeCordoned(Wire, frozen=True, kw_only=True):
     reason: str
     """cordoned | drained | spot-notice."""
     message: str = ""
+    note: str = ""
+    """Why, in the operator's words; it is part of the message, too."""
     gone_at_ms: int = 0
     """When the node will be taken away, Unix milliseconds; 0: unknown."""
     evicted: int = 0

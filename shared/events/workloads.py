@@ -35,11 +35,17 @@ class SubmitWorkload(Wire, frozen=True, kw_only=True):
 
 
 class CancelWorkload(Wire, frozen=True, kw_only=True):
-    """Stop the workload for good."""
+    """Stop the workload for good.
+
+    Of this and the other commands `actor` is the public part of the key, for the audit, and `by`
+    is what people are told instead: its label and role.
+    """
 
     workload_id: str
     team: str
     actor: str = ""
+    by: str = ""
+    """Label and role of the key whose public part is `actor`."""
 
 
 class HoldWorkload(Wire, frozen=True, kw_only=True):
@@ -48,6 +54,8 @@ class HoldWorkload(Wire, frozen=True, kw_only=True):
     workload_id: str
     team: str
     actor: str = ""
+    by: str = ""
+    """Label and role of the key whose public part is `actor`."""
 
 
 class ReleaseWorkload(Wire, frozen=True, kw_only=True):
@@ -56,6 +64,8 @@ class ReleaseWorkload(Wire, frozen=True, kw_only=True):
     workload_id: str
     team: str
     actor: str = ""
+    by: str = ""
+    """Label and role of the key whose public part is `actor`."""
 
 
 class ReprioritiseWorkload(Wire, frozen=True, kw_only=True):
@@ -66,6 +76,8 @@ class ReprioritiseWorkload(Wire, frozen=True, kw_only=True):
     priority_class: str
     priority: int = 0
     actor: str = ""
+    by: str = ""
+    """Label and role of the key whose public part is `actor`."""
 
 
 class ResizeWorkload(Wire, frozen=True, kw_only=True):
@@ -76,6 +88,8 @@ class ResizeWorkload(Wire, frozen=True, kw_only=True):
     pods: int
     """Pods of the gang from now on."""
     actor: str = ""
+    by: str = ""
+    """Label and role of the key whose public part is `actor`."""
 
 
 class RequestEviction(Wire, frozen=True, kw_only=True):
@@ -84,8 +98,12 @@ class RequestEviction(Wire, frozen=True, kw_only=True):
     workload_id: str
     team: str
     reason: str = "operator"
-    """Why, in the operator's words."""
+    """In older messages free text, which is `note` now."""
     actor: str = ""
+    by: str = ""
+    """Label and role of the key whose public part is `actor`."""
+    note: str = ""
+    """Why, in the operator's words."""
 
 
 class WorkloadQueued(Wire, frozen=True, kw_only=True):
@@ -258,6 +276,8 @@ class WorkloadEvicted(WorkloadFact, frozen=True, kw_only=True):
     """When its room is expected to be free again; 0 when nobody knows."""
     idle: IdleRelease | None = None
     """Of one that was released because it was idle."""
+    note: str = ""
+    """Why, in the words of the operator who evicted it, or drained its node."""
 
 
 class WorkloadCancelling(WorkloadFact, frozen=True, kw_only=True):

@@ -116,7 +116,7 @@ async def test_work_leaves_a_node_and_is_placed_elsewhere_at_once(stage: Stage, 
 
     started, started_ms = time.monotonic(), now_ms()
     if how == "drain":
-        async with stage.api.post(f"/v1/nodes/{node}/drain", json={"reason": "x"}) as reply:
+        async with stage.api.post(f"/v1/nodes/{node}/drain", json={"note": "x"}) as reply:
             assert reply.status == 202
     else:
         gone_at_ms = started_ms + 60_000

@@ -108,7 +108,7 @@ async def test_nothing_is_moved_to_a_node_that_takes_no_work(filled: Filled) -> 
     alive = driver.handler.desk.records.alive
     other = alive["fixed"].placement
     assert other is not None
-    driver.send(CordonNode(node=other.pods[0].node, drain=False, reason="fan", actor="me"))
+    driver.send(CordonNode(node=other.pods[0].node, drain=False, note="fan", actor="me"))
     await commit_last(pool, driver)
 
     plan = await plan_for(pool, "big")

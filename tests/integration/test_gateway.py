@@ -152,7 +152,7 @@ async def test_commands_are_durable_on_the_log_behind_the_submission(gateway: Ga
     wrong = await gateway.call("POST", f"{path}/reprioritise", {"priority_class": "nope"}, key=key)
     bulk = await gateway.call("POST", "/v1/workloads:cancel", {"labels": {"a": "b"}}, key=key)
     nothing = await gateway.call("POST", "/v1/workloads:cancel", {}, key=key)
-    evicted = await gateway.call("POST", f"{path}/evict", {"reason": "drain"})
+    evicted = await gateway.call("POST", f"{path}/evict", {"note": "drain"})
     commands = await first_records(gateway.settings, topics.SUBMISSION_COMMANDS, 5)
 
     assert [202, 202, 400, 202, 400, 202] == [

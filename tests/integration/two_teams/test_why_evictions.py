@@ -6,10 +6,11 @@ import time
 from functools import partial
 from typing import Any
 
+from shared.core.decision import Reason
 from shared.core.lifecycle import State
-from shared.core.model import GpuRequest, PodSet
+from shared.core.model import GpuRequest, Node, PodSet
 from shared.core.preemption.plan import Obstacle
-from shared.events import plans, topics, workloads
+from shared.events import nodes, plans, topics, workloads
 from tests.support import facts as telling
 from tests.support.facts import Fact, common
 from tests.support.gateway import Gateway, publish_facts, running_projection, until
@@ -201,3 +202,42 @@ async def test_the_owner_of_what_others_borrow_hears_so_first_and_when_it_is_tak
     assert waits["next_step"].startswith("wait: borrowers that have run as long")
     assert taken_back["next_step"].endswith("nothing has to be changed")
     assert now_ms + 30_000 <= taken_back["evidence"]["vacated_by_ms"] < now_ms + 31_000
+
+
+async def test_work_that_runs_again_is_told_of_its_last_eviction_and_who_waits_why_nodes_are_out(
+    gateway: Gateway,
+):
+    red = await gateway.key("red", "viewer")
+    text = "node n1 is drained by key ops (operator): new fans"
+    drained = workloads.WorkloadEvicted(
+        **common("w1", 4, State.EVICTING), reason="drained", message=text, note="new fans"
+    )
+    requeued = workloads.WorkloadRequeued(**common("w1", 5, State.QUEUED), reason="drained")
+    again = {**common("w1", 6, State.RUNNING), "attempt": 2}
+    runs = workloads.WorkloadRunning(**again, running_at_ms=START + 9_000)
+    node = Node(name="n1", flavor="h100", product="H100", cpu_milli=1000, memory_mib=1024, gpus=())
+    out = workloads.PlacementRefused(
+        workload_id="w2", team="red", queue="red", nomination=1, reason=Reason.NODES_UNHEALTHY,
+        message="The only matching node is out.", next_step="It is tried again.",
+    )  # fmt: skip
+    facts = [queued("w1"), *running("w1", "red", START), queued("w2")]
+    facts += [(topics.WORKLOAD_FACTS, one) for one in (drained, requeued, runs, out)]
+    facts += [
+        (topics.NODE_FACTS, nodes.NodeInventoryReported(node=node, generation=1)),
+        (topics.WORKLOAD_FACTS, nodes.NodeCordoned(node="n1", reason="drained", message=text)),
+    ]
+
+    async def told(workload: str, known: str):
+        body = (await gateway.call("GET", f"/v1/workloads/{workload}/why", key=red)).body
+        return body if known in str(body) else None
+
+    async with running_projection(gateway.settings):
+        await publish_facts(gateway.settings, facts, source="a", at_ms=START)
+        moved = await until(lambda: told("w1", "'state': 'running'"))
+        waits = await until(lambda: told("w2", "Closed: "))
+
+    assert ("drained", text, "new fans") == tuple(
+        moved["last_eviction"][one] for one in ("reason", "message", "note")
+    )
+    assert moved["preempted_by"] is None
+    assert f"The only matching node is out. Closed: {text}." == waits["message"]

@@ -84,7 +84,7 @@ def test_an_operator_evicts_with_a_reason(muster, gateway):
     gateway.on(f"POST /v1/workloads/{ID}/evict", Answer({"id": ID}, 202))
     gateway.on("POST /v1/workloads:evict", Answer({"ids": [OTHER], "more": False}, 202))
 
-    one = muster("admin", "evict", ID, "--reason", "new firmware")
+    one = muster("admin", "evict", ID, "--note", "new firmware")
     many = muster("admin", "evict", "-q", "vision")
 
     assert (one.out, many.out) == (
@@ -92,8 +92,8 @@ def test_an_operator_evicts_with_a_reason(muster, gateway):
         f"{OTHER}: eviction requested\n",
     )
     assert [each.body for each in gateway.seen] == [
-        {"reason": "new firmware"},
-        {"queue": "vision", "reason": "operator"},
+        {"note": "new firmware"},
+        {"queue": "vision"},
     ]
 
 

@@ -106,7 +106,7 @@ def test_operators_cordon_and_drain_nodes_and_hear_of_each_that_cannot(muster, g
     drained = muster("admin", "drain", "n1", "n2", "--reason", "new firmware")
 
     assert (drained.code, drained.out) == (3, "n2: drain requested\n")
-    assert gateway.seen[-1].body == {"reason": "new firmware"}
+    assert gateway.seen[-1].body == {"note": "new firmware"}
     items = [{"name": "n2", "result": "drain requested"}]
     assert {"items": items} == json.loads(muster("admin", "drain", "n2", "-o", "json").out)
     assert muster("admin", "cordon", "n2").out == "n2: cordon requested\n"

@@ -115,8 +115,20 @@ def test_why_names_the_place_the_limit_who_ends_next_and_who_took_the_room(muste
     assert "Promised start: 1970-01-01" in out
     assert "\nLeft out: a100, l4, as spot nodes may leave at any time; with" in out
     assert "\nBudget: 104% of 2026-11: 10.4/10 GPU-h, nothing is borrowed\n" in out
-    assert "\nEvicted: preempted for blue" in out
+    assert "\nEvicted at 1970-01-01 " in out
+    assert ": preempted for blue" in out
     assert "\nRecorded: InsufficientCapacity: one node must have 8 GPUs\n" in out
+
+
+def test_why_tells_the_last_eviction_of_work_that_runs_again(muster, gateway):
+    drained = {"reason": "drained", "message": "node n1 is drained by key ops (operator): fans"}
+    answer = {"state": "running", "last_eviction": {**drained, "note": "fans", "at_ms": 1}}
+    gateway.on(f"GET /v1/workloads/{ID}/why", answer)
+
+    out = muster("why", ID).out
+
+    assert "Evicted at 1970-01-01 " in out
+    assert out.endswith(": node n1 is drained by key ops (operator): fans\n")
 
 
 NO_EVICTION = {

@@ -76,3 +76,15 @@ def test_nobody_grants_more_than_he_is(granter, role):
     subject = Subject(name="k", team="red", role=granter)
 
     assert may_grant(subject, role) == (ORDER.index(role) <= ORDER.index(granter))
+
+
+@pytest.mark.parametrize(
+    ("label", "role", "told"),
+    [
+        ("nightly-ci", Role.ADMIN, "key nightly-ci (team admin)"),
+        ("ops", Role.OPERATOR, "key ops (operator)"),
+        ("", Role.MEMBER, "a key without a label (team member)"),
+    ],
+)
+def test_people_are_told_label_and_role_of_a_key_and_not_its_public_part(label, role, told):
+    assert Subject(name="abcd2345", team="red", role=role, label=label).described == told

@@ -265,9 +265,9 @@ def test_the_limit_of_a_body_is_64_kib():
     ("request_type", "field", "others"),
     [
         (KeyRequest, "label", {"role": "member"}),
-        (EvictRequest, "reason", {}),
-        (NodeRequest, "reason", {}),
-        (Selection, "reason", {}),
+        (EvictRequest, "note", {}),
+        (NodeRequest, "note", {}),
+        (Selection, "note", {}),
         (Selection, "queue", {}),
     ],
 )
@@ -282,6 +282,6 @@ def test_what_others_read_on_a_terminal_has_no_control_characters(
 
 
 def test_words_of_any_language_are_printable():
-    body = json.dumps({"reason": "Lüfter getauscht — ファン 🛠 €"}).encode()
+    body = json.dumps({"note": "Lüfter getauscht — ファン 🛠 €"}).encode()
 
-    assert decode(body, msgspec.json.Decoder(NodeRequest)).reason.endswith("🛠 €")
+    assert decode(body, msgspec.json.Decoder(NodeRequest)).note.endswith("🛠 €")

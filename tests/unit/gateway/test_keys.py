@@ -34,6 +34,7 @@ class Table:
             "role": "member",
             "expires_at_ms": None,
             "revoked_at_ms": None,
+            "label": "nightly-ci",
             **columns,
         }
         self.reads = 0

@@ -130,15 +130,19 @@ def test_a_batch_makes_one_row_of_a_workload_and_an_event_of_each_fact():
         (workloads.ReleaseWorkload, {}, "release"),
         (workloads.ResizeWorkload, {"pods": 3}, "3 pods"),
         (workloads.ReprioritiseWorkload, {"priority_class": "batch"}, "priority class batch"),
-        (workloads.RequestEviction, {"reason": "upgrade"}, "eviction (upgrade)"),
+        (workloads.RequestEviction, {"note": "upgrade"}, "eviction"),
     ],
 )
 def test_what_somebody_asked_for_is_told(kind, more, said):
-    asked = [kind(workload_id="w1", team="red", actor=actor, **more) for actor in ("alice", "")]
+    who = {"actor": "abcd2345", "by": "key nightly-ci (team admin)"}
+    asked = [kind(workload_id="w1", team="red", **one, **more) for one in (who, {})]
 
-    messages = [row["message"] for row in rows_of(queued(), *asked)["event"][1:]]
+    first, second = rows_of(queued(), *asked)["event"][1:]
 
-    assert messages == [f"{said}: asked for by alice", f"{said}: asked for"]
+    why = ": upgrade" if "note" in more else ""
+    assert first["message"] == f"{said}: asked for by key nightly-ci (team admin){why}"
+    assert second["message"] == f"{said}: asked for{why}"
+    assert "abcd2345" in first["detail"]
 
 
 def test_the_order_between_topics_does_not_matter():

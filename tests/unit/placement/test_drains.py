@@ -54,21 +54,27 @@ def rows_of_cordons(driver: Driver) -> list[str]:
 def test_a_cordoned_node_keeps_what_runs_and_takes_nothing_new():
     driver = busy()
 
-    (fact,) = driver.send(CordonNode(node="n1", reason="firmware", actor="alice"))
+    ops = "key ops (operator)"
+    (fact,) = driver.send(CordonNode(node="n1", note="firmware", actor="abcd2345", by=ops))
     driver.send(nominated(a_workload("w2")))
 
     assert isinstance(fact, NodeCordoned)
     assert (fact.reason, fact.evicted) == ("cordoned", 0)
-    assert fact.message == "node n1 is cordoned by alice: firmware"
+    assert fact.message == "node n1 is cordoned by key ops (operator): firmware"
+    assert fact.note == "firmware"
     assert (State.RUNNING, State.QUEUED) == (driver.state("w1"), driver.state("w2"))
 
 
 def test_a_drained_node_is_emptied_and_its_work_goes_elsewhere_at_once():
     driver = busy(grace_seconds=40)
 
-    out = driver.send(CordonNode(node="n1", drain=True))
+    out = driver.send(CordonNode(node="n1", drain=True, note="new fans"))
     assert ["NodeCordoned", "WorkloadEvicted", "EvictPods"] == kinds(out)
     assert ("drained", 40) == (out[1].reason, out[2].grace_seconds)
+    assert ("new fans", "node n1 is drained by an operator: new fans") == (
+        out[1].note,
+        out[1].message,
+    )
     driver.send(reported(a_node("n2")))
     (requeued,) = driver.send(pod_fact(PodsGone, "w1"))
     assert (requeued.state, requeued.reason) == (State.QUEUED, "drained")

@@ -14,6 +14,7 @@ from shared.events.pods import (
     PodsGone,
 )
 from shared.events.workloads import (
+    CancelWorkload,
     ReprioritiseWorkload,
     RequestEviction,
     WorkloadEvicted,
@@ -301,11 +302,15 @@ def test_who_held_or_cancelled_it_is_told_not_why_it_waited_before():
     (held,) = driver.send(hold)
     assert "" == record.refused_as, "as it is after a restart"
     (released,) = driver.send(release)
-    (cancelled,) = driver.send(cancel)
+    asked = command(CancelWorkload, "w1", by="key nightly-ci (team admin)")
+    (cancelled,) = driver.send(asked)
 
-    assert ("held", "held by alice") == (held.reason, held.message)
+    assert ("held", "held by its owner") == (held.reason, held.message)
     assert ("", "") == (released.reason, released.message)
-    assert ("cancelled", "cancelled by alice") == (cancelled.reason, cancelled.message)
+    assert ("cancelled", "cancelled by key nightly-ci (team admin)") == (
+        cancelled.reason,
+        cancelled.message,
+    )
 
 
 def test_a_new_priority_takes_the_nomination_away_because_the_order_is_another():
@@ -356,10 +361,12 @@ def test_a_workload_that_ended_in_the_same_batch_keeps_its_priority():
 def test_an_operator_s_eviction_names_its_reason_and_gives_grace():
     driver = at(State.RUNNING)
 
-    fact, stop = driver.send(command(RequestEviction, "w1", reason="maintenance"))
+    asked = command(RequestEviction, "w1", note="maintenance", by="key ops (operator)")
+    fact, stop = driver.send(asked)
 
     assert isinstance(fact, WorkloadEvicted)
-    assert ("maintenance", "evicted by alice") == (fact.reason, fact.message)
+    assert ("operator", "maintenance") == (fact.reason, fact.note)
+    assert "evicted by key ops (operator): maintenance" == fact.message
     assert isinstance(stop, EvictPods)
     assert (1, 30) == (stop.attempt, stop.grace_seconds)
 
