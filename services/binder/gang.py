@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Final
 
+from services.binder.create_refusals import refusal_of
 from services.binder.gang_state import (
     ABSENT,
     BOUND,
@@ -32,7 +33,7 @@ from services.binder.gang_state import (
     Told,
     pod_name,
 )
-from shared.core.pod_failures import FailureCause, cause_of_failure
+from shared.core.pod_failures import FailureCause, cause_of_failure, never_starts
 from shared.events.pods import BindRefused, PodsFinished
 from shared.ports.cluster import Operation, Pod, Result
 
@@ -115,6 +116,7 @@ class Gang(GangState):
                 message=message,
                 node=node,
                 unstarted=self.unstarted,
+                ends=self.never,
                 **self.who(now_ms),
             )
 
@@ -136,7 +138,9 @@ class Gang(GangState):
     def _created(self, rank: int, result: Result, now_ms: int) -> None:
         pod = result.pod
         if pod is None:
-            self._refuse(rank, result.reason, f"create answered {result.status}", "", now_ms)
+            refusal = refusal_of(result)
+            self.never = self.never or refusal.ends
+            self._refuse(rank, refusal.reason, refusal.message, "", now_ms)
         elif result.status == _CREATED or self._is_ours(pod, rank):
             self.observed("ADDED", pod, now_ms)
         else:
@@ -192,32 +196,42 @@ class Gang(GangState):
             message = f"{pod.name} is on {pod.node}"
             self._refuse(rank, "BoundElsewhere", message, pod.node, now_ms)
         elif mark == GONE:
-            self._vanished(rank, pod.reason or "PodLost", pod.node, now_ms)
+            self._vanished(rank, pod.reason or "PodLost", pod, now_ms)
         elif mark == FAILED or (mark == SUCCEEDED and pod.deleting):
-            lost = cause_of_failure(pod.reason, deleted=pod.deleting) is not FailureCause.WORK
-            self._lose(rank, pod.reason or "PodFailed", pod.node, now_ms, lost=lost)
+            cause = cause_of_failure(pod.reason, deleted=pod.deleting)
+            self._lose(rank, pod.reason or "PodFailed", pod, now_ms, cause)
+        elif mark == BOUND and never_starts(pod.waiting):
+            self._lose(rank, pod.waiting, pod, now_ms, FailureCause.NEVER_STARTS)
 
-    def _vanished(self, rank: int, reason: str, node: str, now_ms: int) -> None:
+    def _vanished(self, rank: int, reason: str, pod: Pod | None, now_ms: int) -> None:
         """Before anything was told it is a bind that did not hold, later a run that was lost."""
         if self.told:
-            self._lose(rank, reason, node, now_ms, lost=True)
+            self._lose(rank, reason, pod, now_ms, FailureCause.TAKEN_AWAY)
         else:
             name = pod_name(self.key, rank)
+            node = pod.node if pod is not None else ""
             self.refuse(reason, f"{name} vanished before it ran", node, now_ms)
 
-    def _lose(self, rank: int, reason: str, node: str, now_ms: int, *, lost: bool) -> None:
+    def _lose(
+        self, rank: int, reason: str, pod: Pod | None, now_ms: int, cause: FailureCause
+    ) -> None:
         """A pod failed or vanished: delete the rest, then tell PodsFinished(succeeded=False)."""
-        name = pod_name(self.key, rank)
+        message = f"pod {pod_name(self.key, rank)}: {reason}"
+        if pod is not None and pod.message:
+            message += f": {pod.message}"
+        node = pod.node if pod is not None else ""
         if self.resizing and rank >= self.size_before:
-            self._set_back(reason, f"pod {name}: {reason}", node)
+            self._set_back(reason, message, node)
         elif self.goal is Goal.RUN:
             self.goal = Goal.CLEAR
             self.grace_seconds = FAILED_GRACE_SECONDS
             self.outcome = PodsFinished(
                 succeeded=False,
                 reason=reason,
-                message=f"pod {name}: {reason}",
-                lost=lost,
+                message=message,
+                lost=cause in (FailureCause.TAKEN_AWAY, FailureCause.KUBELET_REFUSED),
+                cause=cause,
+                node=node,
                 **self.who(now_ms),
             )
 
@@ -236,5 +250,5 @@ class Gang(GangState):
             changed = True
             self.advance(rank, GONE)
             if self.goal is Goal.RUN and rank < self.size:
-                self._vanished(rank, "PodLost", "", now_ms)
+                self._vanished(rank, "PodLost", None, now_ms)
         return changed

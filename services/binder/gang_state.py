@@ -52,9 +52,9 @@ class GangState:
 
     __slots__ = (
         "cell", "correlation_id", "deadline_ms", "deleting", "ended_well", "goal",
-        "grace_seconds", "in_flight", "key", "marks", "namespace", "not_before_ms", "noted",
-        "outcome", "pods", "resizing", "setback", "settle_at_ms", "size", "size_before", "told",
-        "uids", "unknown_round", "unstarted", "versions",
+        "grace_seconds", "in_flight", "key", "marks", "namespace", "never", "not_before_ms",
+        "noted", "outcome", "pods", "resizing", "setback", "settle_at_ms", "size", "size_before",
+        "told", "uids", "unknown_round", "unstarted", "versions",
     )  # fmt: skip
 
     def __init__(
@@ -72,6 +72,8 @@ class GangState:
         self.cell = cell
         self.pods = pods
         self.told = told
+        self.never = False
+        """A pod was refused that would be refused again."""
         self.namespace = pods[0].namespace if pods else ""
         """Where its pods are; of those that are already there, as the cluster shows them."""
         self.correlation_id = correlation_id

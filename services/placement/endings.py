@@ -11,11 +11,14 @@ from services.placement.desk import Desk
 from services.placement.records import Record
 from services.placement.transitions import BACKOFF, HAS_PODS, RESERVATION
 from shared.core.lifecycle import State
+from shared.core.pod_failures import FailureCause
 from shared.events import pods, workloads
 from shared.events.envelope import Received
-from shared.events.pods import BIND_TIMEOUT
+from shared.events.pods import BIND_TIMEOUT, EXCEEDED_QUOTA
 
 BACKOFF_SECONDS_MAX: Final = 64
+LOST: Final = "pods-lost"
+KUBELET_REFUSED: Final = "kubelet-refused"
 
 
 def finished(desk: Desk, record: Record, fact: pods.PodsFinished, cause: Received) -> None:
@@ -28,8 +31,11 @@ def finished(desk: Desk, record: Record, fact: pods.PodsFinished, cause: Receive
         gone(desk, record, cause, succeeded=fact.succeeded)
     elif fact.succeeded and (evicting or record.state in HAS_PODS):
         end(desk, record, State.SUCCEEDED, workloads.WorkloadSucceeded, cause)
+    elif record.state in HAS_PODS and fact.cause is FailureCause.NEVER_STARTS:
+        never(desk, record, fact.reason, fact.message, cause)
     elif record.state in HAS_PODS and fact.lost:
-        lost(desk, record, fact.message, cause)
+        refused = fact.cause is FailureCause.KUBELET_REFUSED
+        lost(desk, record, fact.message, cause, reason=KUBELET_REFUSED if refused else LOST)
     elif record.state in HAS_PODS:
         record.reason, record.message = fact.reason or "failed", fact.message
         fail(desk, record, cause)
@@ -67,9 +73,15 @@ def gone(desk: Desk, record: Record, cause: Received, *, succeeded: bool) -> Non
         lost(desk, record, "its pods vanished from the cluster", cause)
 
 
-def lost(desk: Desk, record: Record, message: str, cause: Received) -> None:
+def never(desk: Desk, record: Record, reason: str, message: str, cause: Received) -> None:
+    """It cannot run, however often it is tried: it has failed, in the words of the cluster."""
+    record.reason, record.message = reason, message
+    end(desk, record, State.FAILED, workloads.WorkloadFailed, cause)
+
+
+def lost(desk: Desk, record: Record, message: str, cause: Received, *, reason: str = LOST) -> None:
     """Its pods were taken from it: no retry is used up, but it rests, as its node may be bad."""
-    record.reason, record.message = "pods-lost", message
+    record.reason, record.message = reason, message
     before = record.become(State.EVICTING)
     desk.tell(record, before, workloads.WorkloadEvicted, cause)
     back(desk, record, cause, rests=True)
@@ -79,9 +91,13 @@ def refused_by_cluster(
     desk: Desk, record: Record, fact: pods.BindRefused, cause: Received
 ) -> None:
     """The cluster would not take a pod; none of the attempt exists any more."""
-    if record.state in HAS_PODS:
-        record.reason = "bind-refused"
-        record.message = f"{fact.node or 'the cluster'}: {fact.reason} {fact.message}".strip()
+    if record.state in HAS_PODS and fact.ends:
+        never(desk, record, fact.reason, fact.message, cause)
+    elif record.state in HAS_PODS:
+        record.reason, record.message = "bind-refused", fact.message
+        if fact.reason != EXCEEDED_QUOTA:
+            place = fact.node or "the cluster"
+            record.message = f"{place}: {fact.reason} {fact.message}".strip()
         before = record.become(State.EVICTING)
         desk.tell(record, before, workloads.WorkloadEvicted, cause)
         back(desk, record, cause, rests=True)

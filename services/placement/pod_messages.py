@@ -14,6 +14,7 @@ from services.placement.cell import Action, Cell
 from services.placement.desk import Desk
 from services.placement.records import Record
 from shared.core.lifecycle import State
+from shared.core.pod_failures import FailureCause
 from shared.events import pods
 from shared.events.envelope import Received
 
@@ -50,6 +51,8 @@ def finished(cell: Cell, message: Received, fact: pods.PodsFinished) -> None:
         return
     if fact.succeeded and record.state in (State.PLACED, State.BOUND):
         cell.shunning.started(record, message)
+    if fact.cause is FailureCause.KUBELET_REFUSED and fact.node:
+        cell.shunning.refused(record, fact.node, message)
     endings.finished(cell.desk, record, fact, message)
 
 

@@ -20,7 +20,7 @@ from services.placement.fleet import Fleet
 from services.placement.records import Record
 from shared.core import shunning
 from shared.core.model import Workload
-from shared.core.shunning import ShunPolicy, Suspicion, Witness
+from shared.core.shunning import REST_AFTER_REFUSAL, ShunPolicy, Suspicion, Witness
 from shared.core.value import replace
 from shared.core.wording import listing
 from shared.events.deadlines import deadline_message
@@ -80,6 +80,16 @@ class Shunning:
                 witness = Witness(workload_id=record.workload.id, voice=voice_of(record.workload))
                 self._judge(shunning.accused(known, witness), cause)
 
+    def refused(self, record: Record, node: str, cause: Received) -> None:
+        """The kubelet of a node would not take a pod: it rests, and this work goes round it."""
+        self.avoided.add(record, (node,))
+        known = self.suspicions.get(node, Suspicion(node=node))
+        fresh = node in self._fleet.present and not known.until_ms
+        if fresh and self._policy.seconds and self._others(node):
+            known = shunning.shunned(known, REST_AFTER_REFUSAL, self._desk.now_ms)
+            self._keep(known)
+            self._shun(known, cause, "because its kubelet refused a pod")
+
     def forgive(self, node: str, reason: str, cause: Received) -> None:
         """Nothing speaks against it any more."""
         known = self.suspicions.pop(node, None)
@@ -98,7 +108,11 @@ class Shunning:
         if guilty and self._policy.seconds and self._others(known.node):
             known = shunning.shunned(known, self._policy, self._desk.now_ms)
             self._keep(known)
-            self._shun(known, cause)
+            why = (
+                f"because {len(known.heard)} workloads"
+                f" did not start there within {self._desk.start_seconds} s"
+            )
+            self._shun(known, cause, why)
         else:
             self._keep(known)
 
@@ -114,7 +128,7 @@ class Shunning:
         out = sum(fleet.present[one].flavor == flavor for one in fleet.shunned)
         return out < shunning.nodes_max(nodes, self._policy)
 
-    def _shun(self, known: Suspicion, cause: Received) -> None:
+    def _shun(self, known: Suspicion, cause: Received, why: str) -> None:
         desk, node = self._desk, known.node
         self._fleet.shunned.add(node)
         self._drains.put(node)
@@ -126,8 +140,7 @@ class Shunning:
             workloads=workloads,
             start_seconds=desk.start_seconds,
             rounds=known.rounds,
-            message=f"node {node} is shunned for {seconds} s, because {workloads} workloads"
-            f" did not start there within {desk.start_seconds} s",
+            message=f"node {node} is shunned for {seconds} s, {why}",
             cell=desk.cell,
         )
         desk.tell_about(fact, node, cause)

@@ -40,6 +40,9 @@ class ShunPolicy(Value, frozen=True, kw_only=True):
 
 
 DEFAULTS: Final = ShunPolicy()
+REST_AFTER_REFUSAL: Final = ShunPolicy(seconds=30, seconds_max=600)
+"""How long a node is left alone whose kubelet refused a pod: it knows better than anybody, so one
+refusal is enough, and what it lacks may soon be there."""
 
 
 class Witness(Value, frozen=True, kw_only=True):

@@ -11,8 +11,11 @@ from typing import Final
 import msgspec
 
 from shared.core.model import Placement, PodSet
+from shared.core.pod_failures import FailureCause
 from shared.events.workloads import Wire
 
+EXCEEDED_QUOTA: Final = "ExceededQuota"
+"""Reason of a refusal: the namespace is full; it is tried again."""
 BIND_TIMEOUT: Final = "bind-timeout"
 """Reason of an eviction: it did not run in time."""
 
@@ -101,7 +104,11 @@ class PodsFinished(PodFact, frozen=True, kw_only=True):
     reason: str = ""
     message: str = ""
     lost: bool = False
-    """A pod was taken from it, with its node or by hand: that is no failure of the work."""
+    """A pod was taken from it, or its kubelet refused it: that is no failure of the work."""
+    cause: FailureCause = FailureCause.WORK
+    """Why it did not succeed."""
+    node: str = ""
+    """Where the pod was that did not succeed."""
 
 
 class PodsGone(PodFact, frozen=True, kw_only=True):
@@ -133,6 +140,8 @@ class BindRefused(PodFact, frozen=True, kw_only=True):
     """Node on which the pod was refused; empty: unknown."""
     unstarted: tuple[int, ...] = ()
     """For `BindTimeout`: ranks that were not bound."""
+    ends: bool = False
+    """The cluster would refuse the same again, whatever is tried: the workload has failed."""
 
 
 class PodsResized(PodFact, frozen=True, kw_only=True):

@@ -7,6 +7,8 @@ from services.binder.gang import BIND_DEADLINE_MS, Gang
 from services.binder.gang_facts import next_fact
 from services.binder.gang_operations import next_operations
 from services.binder.gang_state import Told
+from shared.core.decision import FieldError
+from shared.core.pod_failures import FailureCause
 from shared.events.pods import BindRefused, PodsFinished, PodsGone, PodsRunning
 from shared.ports.cluster import Pod, Result
 
@@ -227,3 +229,63 @@ def test_what_was_taken_away_or_refused_by_the_kubelet_is_no_failure_of_the_work
     fact = fact_of(gang)
 
     assert (type(fact), fact.succeeded, fact.lost) == (PodsFinished, False, lost)
+    assert fact.node == "n1"
+
+
+def test_what_never_starts_ends_its_attempt_at_once_in_the_words_of_the_kubelet():
+    gang = a_bound_gang()
+    waits = pod_of(uid="u0", resource_version=20, waiting="ErrImagePull", message="not found")
+    never = replace(waits, resource_version=21, waiting="CreateContainerConfigError",
+                    message='secret "token" not found')  # fmt: skip
+
+    gang.observed("MODIFIED", waits, NOW)
+    still = verbs(gang)
+    gang.observed("MODIFIED", never, NOW)
+    stopped = verbs(gang)
+    gang.observed("DELETED", replace(never, resource_version=22), NOW)
+    fact = fact_of(gang)
+
+    assert (still, stopped) == ([], [("delete", "w1-1-0")])
+    assert (fact.cause, fact.reason, fact.lost) == (
+        FailureCause.NEVER_STARTS, "CreateContainerConfigError", False,
+    )  # fmt: skip
+    assert fact.message == ('pod w1-1-0: CreateContainerConfigError: secret "token" not found')
+
+
+RULE = FieldError(field="spec.containers[0].image", value="A B", rule="must be a reference")
+QUOTA = 'pods "w1-1-0" is forbidden: exceeded quota: gpus, requested: requests.nvidia.com/gpu=8'
+
+
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [
+        (
+            Result(status=422, reason="Invalid", message="long", errors=(RULE,)),
+            ("Invalid", "spec.containers[0].image: must be a reference (got A B)", True),
+        ),
+        (
+            Result(status=403, reason="Forbidden", message=QUOTA),
+            ("ExceededQuota", QUOTA[QUOTA.index("exceeded") :], False),
+        ),
+        (
+            Result(status=403, reason="Forbidden", message="violates PodSecurity"),
+            ("Forbidden", "violates PodSecurity", True),
+        ),
+        (
+            Result(status=403, reason="Forbidden", message='cannot create resource "pods"'),
+            ("Forbidden", 'cannot create resource "pods"', False),
+        ),
+        (
+            Result(status=404, reason="NotFound", message='namespaces "red" not found'),
+            ("NotFound", 'namespaces "red" not found', True),
+        ),
+        (Result(status=418), ("HTTP 418", "create answered 418", False)),
+    ],
+)
+def test_a_refused_creation_says_whether_to_try_again_and_why(result, told):
+    gang = a_gang()
+
+    gang.answered(0, next_operations(gang, NOW)[0][1], result, NOW)
+    fact = fact_of(gang)
+
+    assert (fact.reason, fact.message, fact.ends) == told

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from services.binder import pulse
+from shared.core.pod_failures import FailureCause
 from shared.events.pods import PodsFinished
 from shared.ports.cluster import Operation, Pod
 from shared.simulator.faults import Faults
@@ -73,7 +74,7 @@ async def test_a_pod_lost_while_the_binder_was_away_ends_its_gang(world):
     assert world.told() == ["PodsRunning", "PodsFinished"]
     assert world.facts[-1] == PodsFinished(
         workload_id="w1", attempt=1, at_ms=world.clock.ms, succeeded=False, reason="PodLost",
-        message="pod w1-1-0: PodLost", lost=True,
+        message="pod w1-1-0: PodLost", lost=True, cause=FailureCause.TAKEN_AWAY,
     )  # fmt: skip
     assert world.pods() == {}
 

@@ -8,6 +8,7 @@ import pytest
 
 from services.placement.desk import START_SECONDS
 from shared.core.lifecycle import State
+from shared.core.pod_failures import FailureCause
 from shared.core.shunning import ShunPolicy
 from shared.events.nodes import (
     CordonNode,
@@ -355,3 +356,41 @@ def test_rows_come_and_go_with_what_they_say():
     driver.send(UncordonNode(node=bad))
     assert [("DELETE", [bad])] == rows("suspicion")
     assert ["WorkloadHeld"] == kinds(driver.send(command(HoldWorkload, "b")))
+
+
+def refuses(driver: Driver, name: str, node: str) -> list[Any]:
+    """The kubelet of a node would not take a pod of the workload."""
+    fact = pod_fact(
+        PodsFinished, name, driver.record(name).attempt, succeeded=False, lost=True, node=node,
+        reason="UnexpectedAdmissionError", cause=FailureCause.KUBELET_REFUSED,
+    )  # fmt: skip
+    return driver.send(fact)
+
+
+def test_a_node_whose_kubelet_refuses_a_pod_rests_at_once_and_longer_each_time():
+    driver = fleet()
+    driver.send(nominated(a_workload("a", max_retries=0)))
+    bad = node_of(driver, "a")
+
+    out = refuses(driver, "a", bad)
+    (first,) = only(out, NodeShunned)
+    record = (driver.state("a"), driver.record("a").failures, driver.record("a").avoids)
+    driver.wait(31)
+    driver.send(nominated(a_workload("b")))
+    (again,) = only(refuses(driver, "b", bad), NodeShunned)
+
+    assert (first.node, first.until_ms - driver.now_ms + 31_000) == (bad, 30_000)
+    assert first.message == (f"node {bad} is shunned for 30 s, because its kubelet refused a pod")
+    assert record == (State.QUEUED, 0, (bad,))
+    assert (again.rounds, again.until_ms - driver.now_ms) == (2, 60_000)
+
+
+def test_the_only_node_does_not_rest_but_its_work_waits():
+    driver = fleet(nodes=1)
+    driver.send(nominated(a_workload("a")))
+
+    out = refuses(driver, "a", "n1")
+
+    assert only(out, NodeShunned) == []
+    assert "tried again in" in out[-1].message
+    assert out[-1].reason == "kubelet-refused"

@@ -1,0 +1,45 @@
+"""What follows from why the pods of an attempt did not work: an end, or another try."""
+
+from shared.core.lifecycle import State
+from shared.core.pod_failures import FailureCause
+from shared.events.pods import EXCEEDED_QUOTA, BindRefused, PodsFinished
+from tests.support.placement_driver import pod_fact
+from tests.unit.placement.world import at
+
+
+def test_what_never_starts_has_failed_though_retries_are_left():
+    driver = at(State.BOUND, max_retries=5)
+    never = pod_fact(
+        PodsFinished, "w1", succeeded=False, reason="CreateContainerConfigError",
+        message='secret "token" not found', cause=FailureCause.NEVER_STARTS,
+    )  # fmt: skip
+
+    (fact,) = driver.send(never)
+
+    assert ("WorkloadFailed", "CreateContainerConfigError") == (type(fact).__name__, fact.reason)
+    assert 'secret "token" not found' == fact.message
+    assert driver.now_ms == fact.released_at_ms
+
+
+def test_what_the_cluster_would_refuse_again_has_failed_with_field_and_rule():
+    driver = at(State.PLACED, max_retries=5)
+    text = "spec.containers[0].image: must be a reference (got A B)"
+
+    (fact,) = driver.send(pod_fact(BindRefused, "w1", reason="Invalid", message=text, ends=True))
+
+    assert ("WorkloadFailed", "Invalid", text) == (
+        type(fact).__name__, fact.reason, fact.message,
+    )  # fmt: skip
+
+
+def test_who_finds_the_namespace_full_waits_and_is_told_the_quota():
+    driver = at(State.PLACED, max_retries=0)
+    text = "exceeded quota: gpus, requested: pods=1, used: pods=4, limited: pods=4"
+
+    evicted, requeued = driver.send(
+        pod_fact(BindRefused, "w1", reason=EXCEEDED_QUOTA, message=text)
+    )
+
+    assert text == evicted.message
+    assert f"{text}; tried again in 1 s" == requeued.message
+    assert (State.QUEUED, 0) == (driver.state(), driver.record().failures)
