@@ -155,8 +155,7 @@ class Actuator:
             if len(operations) >= OPERATIONS_PER_REQUEST:
                 self.gangs.look_at(gang)
                 continue
-            fact = next_fact(gang, now_ms)
-            if fact is not None:
+            while (fact := next_fact(gang, now_ms)) is not None:
                 self._tell(fact, gang.correlation_id)
             wanted = next_operations(gang, now_ms)
             if wanted:

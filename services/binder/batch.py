@@ -33,6 +33,8 @@ from shared.events.pods import (
     PodsBound,
     PodsFinished,
     PodsGone,
+    PodsPulled,
+    PodsPulling,
     PodsResized,
     PodsRunning,
     PodsUnstarted,
@@ -189,6 +191,9 @@ class Batch:
             return
         if isinstance(fact, (PodsResized, ResizeRefused)):
             self._resized(attempt, fact, cause)
+            return
+        if isinstance(fact, (PodsPulling, PodsPulled)):
+            self._emit(fact, cause)
             return
         after = _STATE_AFTER[type(fact)]
         if _ORDER.get(after, _LAST) <= _ORDER[attempt.state]:

@@ -187,6 +187,10 @@ class Gang(GangState):
         if kind == "DELETED":
             mark = GONE
         self.advance(rank, mark)
+        if pod.pulling and mark == BOUND:
+            self.pulling.add(rank)
+        else:
+            self.pulling.discard(rank)
         if self.goal is Goal.RUN and rank < self.size:
             self._check(rank, pod, mark, now_ms)
         return True

@@ -8,6 +8,8 @@ from shared.events.pods import (
     PodsBound,
     PodsFinished,
     PodsGone,
+    PodsPulled,
+    PodsPulling,
     PodsResized,
     PodsRunning,
     ResizeRefused,
@@ -34,6 +36,9 @@ def _fact_of_run(gang: GangState, now_ms: int) -> PodFact | None:
     if gang.told < Told.BOUND and low >= BOUND and now_ms >= gang.settle_at_ms:
         gang.told = Told.BOUND
         return PodsBound(**gang.who(now_ms))
+    if gang.told < Told.RUNNING and bool(gang.pulling) != gang.told_pulling:
+        gang.told_pulling = not gang.told_pulling
+        return PodsPulling(**gang.who(now_ms)) if gang.pulling else PodsPulled(**gang.who(now_ms))
     return None
 
 

@@ -53,8 +53,8 @@ class GangState:
     __slots__ = (
         "cell", "correlation_id", "deadline_ms", "deleting", "ended_well", "goal",
         "grace_seconds", "in_flight", "key", "marks", "namespace", "never", "not_before_ms",
-        "noted", "outcome", "pods", "resizing", "setback", "settle_at_ms", "size", "size_before",
-        "told", "uids", "unknown_round", "unstarted", "versions",
+        "noted", "outcome", "pods", "pulling", "resizing", "setback", "settle_at_ms", "size",
+        "size_before", "told", "told_pulling", "uids", "unknown_round", "unstarted", "versions",
     )  # fmt: skip
 
     def __init__(
@@ -96,6 +96,9 @@ class GangState:
         """Ranks whose deletion was accepted and not yet seen."""
         self.ended_well = 0
         """A bit for each rank that succeeded by itself: not one that ended as it was stopped."""
+        self.pulling: set[int] = set()
+        """Ranks of which an image is being pulled."""
+        self.told_pulling = False
         self.noted = Noted.NO
         self.in_flight = False
         self.unknown_round = 0

@@ -35,6 +35,8 @@ from shared.runtime.handler import Change, Emit, Outcome
 
 START_SECONDS: Final = 120
 """Placed but not running after so long: evicted and queued again (the binder gives up first)."""
+START_SECONDS_MAX: Final = 1_800
+"""... and where images are pulled at most after so long: only what follows counts as a start."""
 TIME_TO_LIVE: Final = "time-to-live"
 """Kind of the deadline that stands whatever the state: it follows from the submission alone."""
 

@@ -79,6 +79,8 @@ def refused(cell: Cell, message: Received, fact: pods.BindRefused) -> None:
 ACTIONS: Final[dict[type, Action]] = {
     pods.PodsBound: _of_attempt(transitions.bound),
     pods.PodsRunning: running,
+    pods.PodsPulling: _of_attempt(transitions.pulling),
+    pods.PodsPulled: _of_attempt(transitions.pulled),
     pods.PodsFinished: finished,
     pods.PodsUnstarted: unstarted,
     pods.PodsGone: _of_attempt(gone),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from services.placement.desk import Desk
+from services.placement.desk import START_SECONDS_MAX, Desk
 from services.placement.records import UNCHANGED, Record, Resize
 from shared.core.lifecycle import State
 from shared.core.model import Placement
@@ -24,6 +24,8 @@ DRAINED: Final = "drained"
 SPOT_NOTICE: Final = "spot-notice"
 IDLE: Final = "idle"
 OPERATOR: Final = "operator"
+BIND: Final = "bind"
+"""Kind of the deadline by which what was placed must run."""
 BACKOFF: Final = "backoff"
 """Kind of the deadline before which a requeued workload is not tried."""
 RESERVATION: Final = "reservation"
@@ -40,7 +42,7 @@ def place(desk: Desk, record: Record, placement: Placement, cause: Received) -> 
     record.nomination = None
     record.refused_as = record.reason = record.message = ""
     desk.charge(record)
-    desk.deadline(record, "bind", desk.now_ms + desk.start_seconds * 1000)
+    desk.deadline(record, BIND, desk.now_ms + desk.start_seconds * 1000)
     desk.tell(
         record,
         before,
@@ -91,6 +93,23 @@ def running(desk: Desk, record: Record, _: pods.PodsRunning, cause: Received) ->
         desk.off_size[record.workload.id] = None
 
 
+def pulling(desk: Desk, record: Record, _: pods.PodsPulling, __: Received) -> None:
+    """An image is being pulled: it has until the longest time that a start may take."""
+    if record.deadline_kind == BIND:
+        desk.deadline(record, BIND, _latest_start_ms(desk, record))
+
+
+def pulled(desk: Desk, record: Record, _: pods.PodsPulled, __: Received) -> None:
+    """All images are there: from now on it has the time of a start."""
+    if record.deadline_kind == BIND:
+        due_ms = desk.now_ms + desk.start_seconds * 1000
+        desk.deadline(record, BIND, min(due_ms, _latest_start_ms(desk, record)))
+
+
+def _latest_start_ms(desk: Desk, record: Record) -> int:
+    return record.began_at_ms + max(START_SECONDS_MAX, desk.start_seconds) * 1000
+
+
 def evict(
     desk: Desk,
     record: Record,
@@ -133,8 +152,9 @@ def stop_pods(
 
 def deadline(desk: Desk, record: Record, kind: str, cause: Received) -> None:
     """A time limit of its present state has passed."""
-    if kind == "bind":
-        text = f"not running {desk.start_seconds} s after placing"
+    if kind == BIND:
+        seconds = (record.deadline_ms - record.began_at_ms) // 1000
+        text = f"not running {seconds} s after placing"
         evict(desk, record, BIND_TIMEOUT, text, cause)
     elif kind == "duration":
         evict(desk, record, "duration", "its time limit has passed", cause)

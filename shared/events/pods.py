@@ -121,6 +121,14 @@ class PodsGone(PodFact, frozen=True, kw_only=True):
     """Whether all pods had ended well before they were deleted."""
 
 
+class PodsPulling(PodFact, frozen=True, kw_only=True):
+    """An image of a pod of the attempt is being pulled: its time to start has not begun."""
+
+
+class PodsPulled(PodFact, frozen=True, kw_only=True):
+    """No image of the attempt is being pulled any more: its time to start begins."""
+
+
 class PodsUnstarted(PodFact, frozen=True, kw_only=True):
     """Pods of these ranks are in the cluster and did not run, so the attempt is being stopped.
 

@@ -84,6 +84,8 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
         pods.PodsBound,
         pods.PodsRunning,
         pods.PodsFinished,
+        pods.PodsPulling,
+        pods.PodsPulled,
         pods.PodsUnstarted,
         pods.PodsGone,
         pods.BindRefused,

@@ -207,3 +207,43 @@ def test_a_row_keeps_what_many_pods_are_made_from_once():
 
     assert read(text) == pods
     assert len(text) < 30_000
+
+
+async def test_that_images_are_pulled_and_when_they_are_there_is_told_once(slow):
+    slow.cluster.pods._timing = dataclasses.replace(slow.cluster.pods._timing, pull_ms=20_000)
+    await slow.send(bind(nodes=("n1", "n2")))
+    await slow.advance(5)
+    early = slow.told()
+    await slow.start()
+    await slow.advance(20)
+
+    assert early == ["PodsBound", "PodsPulling"]
+    assert slow.told()[-1] == "PodsRunning"
+    assert set(slow.told()) == {"PodsBound", "PodsPulling", "PodsRunning"}
+
+
+async def test_the_end_of_a_pull_is_told_while_the_pod_does_not_run_yet(slow):
+    slow.cluster.pods._timing = dataclasses.replace(slow.cluster.pods._timing, pull_ms=60_000)
+    await slow.send(bind())
+    await slow.advance(5)
+    pulling = slow.pods()["w1-1-0"]
+    record = slow.cluster.pods._by_key["red", "w1-1-0"]
+
+    slow.cluster.pods._change(record, "MODIFIED", pulling=False)
+    slow.cluster.tick()
+    await slow.settle()
+
+    assert pulling.pulling
+    assert slow.told() == ["PodsBound", "PodsPulling", "PodsPulled"]
+
+
+async def test_a_new_process_tells_at_once_that_pods_are_bound_and_images_pulled(slow):
+    slow.cluster.pods._timing = dataclasses.replace(slow.cluster.pods._timing, pull_ms=20_000)
+    await slow.send(bind())
+    await slow.stop()
+    slow.clock.ms += 1_000
+    slow.cluster.tick()
+
+    await slow.start()
+
+    assert slow.told() == ["PodsBound", "PodsPulling"]

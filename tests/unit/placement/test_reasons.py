@@ -1,8 +1,15 @@
 """What follows from why the pods of an attempt did not work: an end, or another try."""
 
+from services.placement.desk import START_SECONDS, START_SECONDS_MAX
 from shared.core.lifecycle import State
 from shared.core.pod_failures import FailureCause
-from shared.events.pods import EXCEEDED_QUOTA, BindRefused, PodsFinished
+from shared.events.pods import (
+    EXCEEDED_QUOTA,
+    BindRefused,
+    PodsFinished,
+    PodsPulled,
+    PodsPulling,
+)
 from tests.support.placement_driver import pod_fact
 from tests.unit.placement.world import at
 
@@ -43,3 +50,43 @@ def test_who_finds_the_namespace_full_waits_and_is_told_the_quota():
     assert text == evicted.message
     assert f"{text}; tried again in 1 s" == requeued.message
     assert (State.QUEUED, 0) == (driver.state(), driver.record().failures)
+
+
+def test_the_time_to_start_counts_from_the_end_of_the_image_pull():
+    driver = at(State.BOUND)
+    driver.send(pod_fact(PodsPulling, "w1"))
+
+    driver.wait(1_000)
+    while_pulling = driver.state()
+    driver.send(pod_fact(PodsPulled, "w1"))
+    driver.wait(START_SECONDS - 1)
+    in_time = driver.state()
+    driver.wait(1)
+
+    assert (while_pulling, in_time) == (State.BOUND, State.BOUND)
+    assert driver.state() is State.EVICTING
+    assert driver.record().message == "not running 1120 s after placing"
+
+
+def test_an_image_may_be_pulled_for_half_an_hour_and_no_longer():
+    pulls, ends_late = at(State.BOUND), at(State.BOUND)
+    for driver in (pulls, ends_late):
+        driver.send(pod_fact(PodsPulling, "w1"))
+        driver.wait(START_SECONDS_MAX - 1)
+    ends_late.send(pod_fact(PodsPulled, "w1"))
+    before = (pulls.state(), ends_late.state())
+
+    for driver in (pulls, ends_late):
+        driver.wait(1)
+
+    assert before == (State.BOUND, State.BOUND)
+    assert (pulls.state(), ends_late.state()) == (State.EVICTING, State.EVICTING)
+
+
+def test_what_runs_is_not_stopped_by_late_news_of_a_pull():
+    driver = at(State.RUNNING)
+
+    driver.send(pod_fact(PodsPulling, "w1"), pod_fact(PodsPulled, "w1"))
+    driver.wait(START_SECONDS_MAX + 1)
+
+    assert driver.state() is State.RUNNING
