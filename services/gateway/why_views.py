@@ -193,7 +193,7 @@ class Why(View, frozen=True, kw_only=True):
     turn: OwedTurn | None
     """Null too where it need not borrow, or no debt lets others go first."""
     promised_start_ms: int | None
-    """When it starts at the latest, Unix milliseconds; null: nothing is promised."""
+    """By when it is expected to start, Unix milliseconds; null: nothing is promised."""
     last_eviction: LastEviction | None
     """Why it had to leave its nodes the last time, whatever it does now; null: it never had to."""
     preempted_by: Preemptor | None

@@ -94,6 +94,7 @@ class Desk:
     def begin(self, now_ms: int) -> None:
         """Start a batch."""
         self.now_ms = self.kept_quota.now_ms = now_ms
+        self.promises.begin()
         self.outcome = Outcome()
         self.ledger = LedgerRows()
         self.freed_nodes = {}
@@ -254,10 +255,16 @@ class Desk:
             for name in queues:
                 self.freed_queues[name] = self.last_cause
 
-    def withdraw(self, record: Record) -> int:
-        """Let it wait no more; until when room is kept for it all the same, as it moves, or 0."""
+    def withdraw(self, record: Record, *, for_quota: bool = False) -> int:
+        """Let it wait no more; until when room is kept for it all the same, as it moves, or 0.
+
+        `for_quota`: from now on it waits for quota, and hears of a promise that is not kept.
+        """
         self.waiting.remove(record.workload.id)
-        self.promises.withdrawn(record.workload.id)
+        if for_quota:
+            self.promises.quota_gone(record.workload.id)
+        else:
+            self.promises.withdrawn(record.workload.id)
         record.nomination = None
         moves_until_ms = self.reservations.moves_until_ms(record.workload.id)
         if moves_until_ms and record.state is State.QUEUED:

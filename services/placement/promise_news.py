@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import UTC, datetime
-from typing import Final
+from enum import StrEnum
+from typing import Final, NamedTuple
 
 from shared.core.backfill.promise import LATE_MS, Promise
 from shared.core.decision import Refusal
@@ -23,10 +24,38 @@ def with_promise(refusal: Refusal, promise: Promise) -> Refusal:
     count = len(promise.nodes)
     nodes = "1 node" if count == 1 else f"{count} nodes"
     message = (
-        f"{refusal.message.rstrip('.')}. It starts at {start:%Y-%m-%d %H:%M} UTC at the latest,"
-        f" on {nodes} kept for it, if what runs there ends in time."
+        f"{refusal.message.rstrip('.')}. It is expected to start by {start:%Y-%m-%d %H:%M} UTC,"
+        f" on {nodes} kept for it, if what runs there ends in time and nothing takes its quota."
     )
     evidence = {"promised_start_ms": promise.promised_ms, "promised_nodes": count}
+    return replace(refusal, message=message, evidence=refusal.evidence | evidence)
+
+
+class Cause(StrEnum):
+    """Why a promise is not kept."""
+
+    QUOTA = "others that go before it took the quota that it was to have"
+    NODES = (
+        "the nodes that were kept for it are not free by then, as what runs there goes on for"
+        " longer than expected or a node takes no work"
+    )
+
+
+class Broken(NamedTuple):
+    """A promise that its owner was told, and that is not kept."""
+
+    promised_ms: int
+    cause: Cause
+
+
+def with_broken(refusal: Refusal, broken: Broken) -> Refusal:
+    """The refusal of one whose promise is not kept."""
+    start = datetime.fromtimestamp(broken.promised_ms / 1000, UTC)
+    message = (
+        f"{refusal.message.rstrip('.')}. The start promised for {start:%Y-%m-%d %H:%M} UTC is not"
+        f" kept: {broken.cause}."
+    )
+    evidence = {"broken_promise_ms": broken.promised_ms}
     return replace(refusal, message=message, evidence=refusal.evidence | evidence)
 
 

@@ -15,11 +15,11 @@ from typing import Final
 
 from services.placement.heads import HEAD_AFTER_HOURS, Heads, RankOf
 from services.placement.lengths import Lengths, gpus_of, lost_its_nodes, waited_ms
-from services.placement.promise_news import due_messages, is_news, next_due_ms
+from services.placement.promise_news import Broken, Cause, due_messages, is_news, next_due_ms
 from services.placement.promise_rows import kept_nodes, promise_writes, read_promises
 from services.placement.records import Record, Records
 from shared.core.backfill.backfill import Backfill
-from shared.core.backfill.promise import PROMISES_MAX, Promise, Waiter
+from shared.core.backfill.promise import LATE_MS, PROMISES_MAX, Promise, Waiter
 from shared.core.cluster import Cluster
 from shared.core.decision import Reason, Refusal
 from shared.core.demand import gang_of
@@ -59,7 +59,11 @@ class Promises:
         self.loosened: list[str] = []
         """Nodes that may be used more freely since the last `take_loosened`."""
         self._lost: list[str] = []
-        """Whose promise was given up, as quota will not be there, since the last `take_lost`."""
+        """Whose promise was given up since the last `take_lost`."""
+        self._broken: dict[str, Broken] = {}
+        """Promises that are not kept, until the batch that tells their owners is over."""
+        self._told: list[str] = []
+        """Whose broken promises this batch has told."""
 
     @property
     def standing(self) -> Collection[Promise]:
@@ -119,6 +123,7 @@ class Promises:
     def withdrawn(self, workload_id: str) -> None:
         """It waits for room no more."""
         self._heard.pop(workload_id, None)
+        self._broken.pop(workload_id, None)
         self._heads.forget(workload_id)
         if workload_id in self._backfill.promises:
             self.loosened += self._backfill.drop(workload_id)
@@ -201,7 +206,9 @@ class Promises:
         workload_id = record.workload.id
         if self._backfill.promises:
             self._stale = True
-        if refusal.reason not in ROOM or not self._heads.may_be(record, now_ms):
+        if refusal.reason not in ROOM:
+            self.quota_gone(workload_id)
+        elif not self._heads.may_be(record, now_ms):
             self.withdrawn(workload_id)
         elif self._heads.block(workload_id, request):
             self._stale = True
@@ -231,6 +238,11 @@ class Promises:
         self._plan(rank, may, now_ms)
         before, after = self._heard, self._backfill.promises
         self._heard = {name: one.promised_ms for name, one in after.items()}
+        for name, promised_ms in before.items():
+            now_promised_ms = self._heard.get(name, NEVER)
+            if now_promised_ms > promised_ms + LATE_MS and name in self._heads:
+                self._broken[name] = Broken(promised_ms, Cause.NODES)
+                self._lost.append(name)
         return [one for name, one in after.items() if is_news(one, before.get(name))]
 
     def _plan(
@@ -268,7 +280,9 @@ class Promises:
     def _lose(self, workload_id: str) -> None:
         """Quota will not be there: perhaps in another flavor, as if nothing had been promised."""
         self._lost.append(workload_id)
-        self._heard.pop(workload_id, None)
+        promised_ms = self._heard.pop(workload_id, None)
+        if promised_ms is not None:
+            self._broken[workload_id] = Broken(promised_ms, Cause.QUOTA)
         self.loosened += self._backfill.drop(workload_id)
 
     def _waiter(self, workload_id: str, flavors: Sequence[str], now_ms: int) -> Waiter:
@@ -280,6 +294,41 @@ class Promises:
             length_ms=self._lengths.expected_ms(record),
             rooms=self.rooms_for(record, now_ms),
         )
+
+    def quota_gone(self, workload_id: str) -> None:
+        """It waits for quota from now on; a promise that it was told is not kept."""
+        promised_ms = self._heard.get(workload_id)
+        broken = self._broken.get(workload_id)
+        if promised_ms is not None:
+            broken = Broken(promised_ms, Cause.QUOTA)
+        self.withdrawn(workload_id)
+        if broken is not None:
+            self._broken[workload_id] = broken
+
+    def tried_anew(self, workload_id: str) -> None:
+        """It is nominated again: what it was promised before is over, and told if it is broken."""
+        broken = self._broken.get(workload_id)
+        self.withdrawn(workload_id)
+        if broken is not None:
+            self._broken[workload_id] = broken
+
+    def broken(self, workload_id: str) -> Broken | None:
+        """The promise to it that is not kept; the same in all that this batch tells it.
+
+        None as well if it is promised a start as early by now.
+        """
+        found, promise = self._broken.get(workload_id), self.of(workload_id)
+        if found is None:
+            return None
+        self._told.append(workload_id)
+        in_time = promise is not None and promise.promised_ms <= found.promised_ms + LATE_MS
+        return None if in_time else found
+
+    def begin(self) -> None:
+        """A batch begins: what the one before told is told no more."""
+        for workload_id in self._told:
+            self._broken.pop(workload_id, None)
+        self._told.clear()
 
     def take_lost(self) -> list[str]:
         """Heads that were promised a start, and are no more since the last call."""

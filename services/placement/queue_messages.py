@@ -43,7 +43,7 @@ def withdrawn(cell: Cell, _: Received, fact: quotas.NominationWithdrawn) -> None
     """It may be tried no more."""
     record = cell.desk.records.alive.get(fact.workload_id)
     if record and record.nomination and record.nomination.number == fact.nomination:
-        cell.desk.withdraw(record)
+        cell.desk.withdraw(record, for_quota=True)
         cell.desk.records.touch(record)
 
 

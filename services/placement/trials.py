@@ -14,7 +14,7 @@ from typing import Final
 from services.placement import transitions
 from services.placement.avoided import closed
 from services.placement.desk import Desk
-from services.placement.promise_news import with_promise
+from services.placement.promise_news import with_broken, with_promise
 from services.placement.records import Record
 from services.placement.resting import Resting
 from shared.core.backfill.promise import Promise
@@ -66,7 +66,7 @@ class Trials:
         Who moves ran already, and holds up nobody.
         """
         assert record.nomination is not None
-        self._desk.promises.withdrawn(record.workload.id)
+        self._desk.promises.tried_anew(record.workload.id)
         moves = self._desk.reservations.moves_until_ms(record.workload.id)
         if moves or not record.nomination.strict:
             self._desk.waiting.remove(record.workload.id)
@@ -182,6 +182,8 @@ class Trials:
         refusal = self.resting.reason(self._class(record))
         if refusal is not None and desk.last_cause is not None:
             told = with_promise(refusal, promise) if promise is not None else refusal
+            broken = desk.promises.broken(workload_id)
+            told = with_broken(told, broken) if broken is not None else told
             desk.refuse(record, told, desk.last_cause, again=True)
 
     def _rewind(self) -> None:
@@ -293,7 +295,9 @@ class Trials:
         desk.promises.refused(record, request, refusal, desk.now_ms)
         promise = desk.promises.of(record.workload.id)
         told = with_promise(refusal, promise) if promise is not None else refusal
-        desk.refuse(record, told, self._cause(record))
+        broken = desk.promises.broken(record.workload.id)
+        told = with_broken(told, broken) if broken is not None else told
+        desk.refuse(record, told, self._cause(record), again=broken is not None)
 
     def _rest(self, record: Record) -> None:
         """Let its class wait until something frees up that can help it."""

@@ -9,7 +9,7 @@ from shared.core.model import WorkloadKind
 from shared.core.value import replace
 from shared.events.nodes import CordonNode, KeptFor, NodeNoticeReported, NodeRemoved, UncordonNode
 from shared.events.pods import PodsFinished, PodsGone, PodsRunning
-from shared.events.quotas import DebtsTold, FlavorQuota
+from shared.events.quotas import DebtsTold, FlavorQuota, NominationWithdrawn
 from shared.events.workloads import CancelWorkload, PlacementRefused, WorkloadPlaced
 from tests.support.placement_driver import (
     FLAVOR,
@@ -46,6 +46,7 @@ def test_a_promised_start_is_told_with_the_reason_and_once():
     assert driver.now_ms < promised.evidence["promised_start_ms"] <= driver.now_ms + 600_000
     assert 1 == promised.evidence["promised_nodes"]
     assert "on 1 node kept for it" in promised.message
+    assert "at the latest" not in promised.message
     assert kept.kept == (KeptFor(workload_id="next", pin=1, nodes=("n1",)),)
     assert [] == driver.kept_nodes()
     assert "next" not in [one.workload_id for one in again if isinstance(one, PlacementRefused)]
@@ -267,16 +268,65 @@ def test_a_promise_is_given_up_when_others_use_what_they_own_and_that_is_told(mi
         driver.send(pod_fact(PodsRunning, "owed"))
 
     driver.wait(540)
+    last = driver.handler.desk.promises.of("gang")
     told = driver.send(pod_fact(PodsFinished, "mine-0", succeeded=True))
 
     assert promised is not None, "its own queue's work ends"
     assert driver.handler.desk.promises.of("gang") is None
-    assert "promised_start_ms" not in told_last(told).evidence
+    given_up = told_last(told)
+    assert "promised_start_ms" not in given_up.evidence
+    assert last is not None
+    assert last.promised_ms == given_up.evidence["broken_promise_ms"]
+    assert "UTC is not kept: others that go before it took the quota" in given_up.message
     driver.send(pod_fact(PodsRunning, "owed"))
 
     told = driver.send(pod_fact(PodsFinished, "owed", succeeded=True))
 
     assert promised.promised_ms == told_last(told).evidence["promised_start_ms"], "told again"
+    assert "broken_promise_ms" not in told_last(told).evidence, "told once"
+
+
+def test_a_start_that_becomes_later_is_told_with_the_one_that_is_not_kept():
+    driver = driver_with(a_node())
+    driver.send(nominated(a_workload("full", gpus=8, expected_duration_seconds=600)))
+    driver.send(pod_fact(PodsRunning, "full"))
+    driver.send(nominated(of("q", "gang")))
+    first = driver.handler.desk.promises.of("gang")
+
+    told = driver.wait(700)
+
+    assert first is not None
+    later = told_last(told)
+    assert first.promised_ms == later.evidence["broken_promise_ms"]
+    assert later.evidence["promised_start_ms"] > first.promised_ms
+    assert "is not kept: the nodes that were kept for it are not free by then" in later.message
+
+
+@pytest.mark.parametrize("others_began", [True, False])
+def test_whose_turn_was_taken_back_hears_at_its_next_trial_that_its_promise_is_not_kept(
+    others_began,
+):
+    driver = driver_with(a_node())
+    driver.send(nominated(a_workload("full", gpus=8, expected_duration_seconds=600)))
+    driver.send(pod_fact(PodsRunning, "full"))
+    driver.send(nominated(of("q", "gang")))
+    first = driver.handler.desk.promises.of("gang")
+    assert first is not None
+    driver.send(NominationWithdrawn(workload_id="gang", nomination=1))
+    if others_began:  # others have begun meanwhile: it cannot start as early
+        driver.wait(700)
+
+    told = driver.send(nominated(of("q", "gang"), number=2))
+
+    again = told_last(told)
+    if others_began:
+        assert first.promised_ms == again.evidence["broken_promise_ms"]
+        assert "is not kept: others that go before it took the quota" in again.message
+    else:
+        assert "broken_promise_ms" not in again.evidence, "it is promised the same start"
+    later = driver.handler.desk.promises
+    later.begin()
+    assert later.broken("gang") is None, "told once"
 
 
 def told_last(facts):
