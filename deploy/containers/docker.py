@@ -12,6 +12,8 @@ from deploy.local.processes import LocalError
 COMPOSE_MIN = (2, 23, 1)
 """The first that takes `configs.content`."""
 ANSWER_SECONDS = 20
+CALL_SECONDS = 120
+"""An engine that starts a crashed container again answers nothing about it until that is done."""
 PULL_SECONDS = 600
 
 
@@ -21,7 +23,7 @@ class Docker:
 
     variables: Mapping[str, str] = field(default_factory=dict)
 
-    def call(self, *arguments: str, seconds: float = ANSWER_SECONDS) -> str:
+    def call(self, *arguments: str, seconds: float = CALL_SECONDS) -> str:
         """What a command printed.
 
         Raises:
@@ -47,7 +49,7 @@ class Docker:
             raise LocalError(f"{' '.join(command)}: {done.stderr.strip()[-2000:]}")
         return done.stdout.strip()
 
-    def succeeds(self, *arguments: str, seconds: float = ANSWER_SECONDS) -> bool:
+    def succeeds(self, *arguments: str, seconds: float = CALL_SECONDS) -> bool:
         """Whether a command ended well."""
         try:
             self.call(*arguments, seconds=seconds)
@@ -57,7 +59,9 @@ class Docker:
 
     def answers(self) -> bool:
         """Whether an engine answers."""
-        return shutil.which("docker") is not None and self.succeeds("version")
+        return shutil.which("docker") is not None and self.succeeds(
+            "version", seconds=ANSWER_SECONDS
+        )
 
     def has(self, image: str) -> bool:
         """Whether the engine has an image now."""

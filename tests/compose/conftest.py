@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from deploy.local import compose
 from deploy.local.compose_servers import LOOPBACK
 from muster import Client
 from muster.errors import MusterError
+from shared.simulator.fleet.description import NODES_DEFAULT
 from tests.compose.stack import Stack, eventually
 
 ADDRESS = f"http://{LOOPBACK}:{compose.HTTP_PORT}"
@@ -70,12 +72,18 @@ class Team:
 
 @pytest.fixture(scope="session")
 def team(client: Client) -> Team:
-    """Made through the published door."""
+    """Made through the published door, once the whole fleet is known there."""
+    eventually(lambda: fleet_is_known(client), seconds=START_SECONDS, what="the fleet")
     put(f"flavors/{FLAVOR}", {"products": [PRODUCT]})
     made = put(f"teams/{TEAM}", {"default_queue": TEAM})
     flavors = [{"flavor": FLAVOR, "nominal": AMOUNTS}]
     put(f"queues/{TEAM}", {"team": TEAM, "flavors": flavors})
     return Team(client, made["kafka_user"])
+
+
+def fleet_is_known(client: Client) -> bool:
+    """Whether the gateway has read of the fleet's last node: of a part it knows no names yet."""
+    return len(client.listing("nodes")) == NODES_DEFAULT
 
 
 def put(path: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -84,8 +92,11 @@ def put(path: str, body: dict[str, Any]) -> dict[str, Any]:
     request = urllib.request.Request(
         f"{ADDRESS}/v1/{path}", json.dumps(body).encode(), headers, method="PUT"
     )
-    with urllib.request.urlopen(request, timeout=30) as reply:
-        answer: dict[str, Any] = json.load(reply)
+    try:
+        with urllib.request.urlopen(request, timeout=30) as reply:
+            answer: dict[str, Any] = json.load(reply)
+    except urllib.error.HTTPError as error:
+        pytest.fail(f"PUT {path}: {error.code} {error.read().decode()}")
     return answer
 
 
