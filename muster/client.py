@@ -64,7 +64,10 @@ class AsyncClient(Transport):
         return await self._json("GET", f"/v1/workloads/{_segment(workload_id)}")
 
     async def workloads(self, *, limit: int | None = None, **filters: str) -> AsyncIterator[Json]:
-        """Workloads by team, queue, state, kind, name, label; all pages unless `limit`."""
+        """Workloads by team, queue, state, kind, name, label, id; all pages unless `limit`.
+
+        `id` is a list of ids, or of the first characters of ids, with commas between.
+        """
         left = limit if limit is not None else 1 << 62
         query = {name: value for name, value in filters.items() if value}
         while left > 0:

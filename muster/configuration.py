@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +41,8 @@ def find(
     """The configuration in force.
 
     Raises:
-        NotConfigured: no source names an address, or none names a key.
+        NotConfigured: no source names an address, or none names a key; or the address has no
+            scheme.
     """
     environment = os.environ if environment is None else environment
     sources = _Sources(environment, folder or Path.cwd())
@@ -51,6 +53,12 @@ def find(
             "No address of Muster is known. Give --address, set MUSTER_ADDRESS, write "
             "~/.config/muster/config.yaml (address: ..., key: ...), or start a local system "
             "with `make up`."
+        )
+    if not re.match(r"https?://[^/]", found_address):
+        bare = found_address.rpartition("//")[2]
+        raise NotConfigured(
+            f"The address {found_address!r} must begin with http:// or https://; "
+            f"write http://{bare or '127.0.0.1:8080'}."
         )
     if not found_key:
         raise NotConfigured(

@@ -60,7 +60,7 @@ class Client:
         return self._runner.run(self._client.get(workload_id))
 
     def workloads(self, *, limit: int | None = None, **filters: str) -> Iterator[Json]:
-        """Workloads by team, queue, state, kind, name, label."""
+        """Workloads by team, queue, state, kind, name, label, id."""
         return self._iterate(self._client.workloads(limit=limit, **filters))
 
     def cancel(self, workload_id: str) -> Json:

@@ -216,9 +216,16 @@ def _all(verb: str, told: Told, selection: Json) -> None:
 def _each(
     names: list[str], told: Told, act: Callable[[AsyncClient, str], Awaitable[Json]]
 ) -> None:
-    async def one(client: AsyncClient, name: str) -> str:
+    async def one(client: AsyncClient, name: str) -> tuple[str, str]:
         identifier = await resolve(client, name)
-        await act(client, identifier)
-        return identifier
+        return identifier, _result(await act(client, identifier))
 
     sys.exit(act_on_each(names, told, one))
+
+
+def _result(answer: Json) -> str:
+    """What is said of a command that has nothing to do, as the service saw the workload."""
+    state = answer.get("state", "")
+    if answer.get("command") != "release" or state in ("held", ""):
+        return ""
+    return f"not held: it is {state}; only a hold that is on its way is undone"

@@ -62,7 +62,7 @@ def _loaded(file: str, text: str) -> list[Any]:
     import yaml
 
     try:
-        return list(yaml.load_all(text, Loader=_loader()))
+        return list(yaml.load_all(text, Loader=_loader(file)))
     except yaml.YAMLError as error:
         raise UsageError(f"{file} is neither YAML nor JSON: {error}") from error
     except RecursionError as error:
@@ -72,12 +72,25 @@ def _loaded(file: str, text: str) -> list[Any]:
         raise UsageError(f"{file} holds a value that is not what its tag says: {error}") from error
 
 
-def _loader() -> Any:  # noqa: ANN401  # yaml is imported late
-    """The safe loader of YAML, but a date stays text: JSON has no form for it."""
+def _loader(file: str) -> Any:  # noqa: ANN401  # yaml is imported late
+    """The safe loader of YAML, but a date stays text, and no field of a mapping stands twice."""
     import yaml
 
     class Loader(yaml.SafeLoader):
-        """With resolvers of its own."""
+        """With resolvers of its own; of a field that stands twice YAML would take the last."""
+
+        def compose_mapping_node(self, anchor: Any) -> Any:  # noqa: ANN401  # a node of yaml
+            node = super().compose_mapping_node(anchor)  # type: ignore[no-untyped-call]  # yaml
+            lines: dict[str, int] = {}
+            for key, _ in node.value:
+                if not isinstance(key, yaml.ScalarNode):
+                    continue
+                line, before = key.start_mark.line + 1, key.value in lines
+                first = lines.setdefault(key.value, line)
+                if before:
+                    rule = f"line {line}: the field `{key.value}` stands in line {first} already"
+                    raise UsageError(f"{file}, {rule}; leave one of them out")
+            return node
 
     Loader.yaml_implicit_resolvers = {
         first: [one for one in resolvers if one[0] != "tag:yaml.org,2002:timestamp"]

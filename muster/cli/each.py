@@ -13,8 +13,8 @@ from muster.errors import MusterError, Unreachable
 if TYPE_CHECKING:
     from muster.client import AsyncClient
 
-Act = Callable[["AsyncClient", str], Awaitable[str]]
-"""Acts on what a person has named, and says how it is really called."""
+Act = Callable[["AsyncClient", str], Awaitable[tuple[str, str]]]
+"""Acts on what a person has named: its real name, and the result where it is not the usual one."""
 
 
 class Told:
@@ -26,12 +26,13 @@ class Told:
         self._name = name
         self._items: list[dict[str, Any]] = []
 
-    def add(self, called: str) -> None:
-        """One more; who reads lines has it at once."""
+    def add(self, called: str, result: str = "") -> None:
+        """One more, with a result of its own or the usual; who reads lines has it at once."""
+        result = result or self._done
         if self._output in (Format.JSON, Format.YAML):
-            self._items.append({self._name: called, "result": self._done})
+            self._items.append({self._name: called, "result": result})
         else:
-            print(called if self._output is Format.NAME else f"{called}: {self._done}", flush=True)
+            print(called if self._output is Format.NAME else f"{called}: {result}", flush=True)
 
     def end(self) -> None:
         """No more will come; a document has what came."""
@@ -46,7 +47,7 @@ def act_on_each(names: Sequence[str], told: Told, act: Act) -> Exit:
         worst = Exit.OK
         for name in names:
             try:
-                told.add(await act(client, name))
+                told.add(*await act(client, name))
             except (MusterError, UsageError) as error:
                 show(error)
                 worst = max(worst, exit_code_of(error))

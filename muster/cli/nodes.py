@@ -85,9 +85,9 @@ def drain(node: Nodes, note: Note = "", output: OutputOption = Format.TABLE) -> 
 
 
 def _act(verb: str, names: list[str], output: Format, note: str = "") -> None:
-    async def one(client: AsyncClient, name: str) -> str:
+    async def one(client: AsyncClient, name: str) -> tuple[str, str]:
         await client.command_node(name, verb, note)
-        return name
+        return name, ""
 
     sys.exit(act_on_each(names, Told(f"{verb} requested", output, name="name"), one))
 

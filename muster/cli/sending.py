@@ -115,7 +115,10 @@ class Sender:
     def _accept(self, document: Json, answer: Json) -> None:
         accepted = {"id": "-", "name": document.get("name", ""), **answer}
         self._submitted.answers.append(accepted)
-        if self._telling:
+        if answer.get("replayed"):
+            now = f"already submitted, now {accepted['state']}"
+            note(f"{accepted['id']}  {accepted['name']}  {now}")
+        elif self._telling:
             note(f"{accepted['id']}  {accepted['name']}  accepted")
 
     def _refuse(self, number: int, document: Json, error: MusterError) -> None:

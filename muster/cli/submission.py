@@ -9,10 +9,11 @@ import typer
 
 from muster.cli.documents import read_documents
 from muster.cli.durations import seconds_of
-from muster.cli.failures import exit_code_of_workload
+from muster.cli.failures import Exit, exit_code_of_workload
 from muster.cli.output import Column, Format, field, show_items
 from muster.cli.sending import Sender, Submitted, keys_of
 from muster.cli.session import call
+from muster.cli.verdicts import tell_reasons, verdicts_of
 from muster.cli.waiting import Waiter
 from muster.client import new_key
 
@@ -49,7 +50,7 @@ def submit(  # noqa: PLR0917  # typer's form
     ] = "",
     output: Annotated[Format, typer.Option("--output", "-o", help="Format.")] = Format.TABLE,
 ) -> None:
-    """Submit workloads from files.
+    """Submit workloads from files; exit code 5 when one is rejected within a second.
 
     Waiting goes on while Muster is away. Ids are told on stderr as soon as they are accepted, and
     shown at the end whatever ends it; the work goes on without the one who waits.
@@ -70,8 +71,13 @@ def submit(  # noqa: PLR0917  # typer's form
     async def work(client: AsyncClient) -> None:
         sender = Sender(client, submitted, dry_run=dry_run, team=team, telling=wait or watch)
         await sender.send(documents, keys, key)
-        if submitted.answers and (wait or watch) and not dry_run:
+        if not submitted.answers or dry_run:
+            return
+        if wait or watch:
             await _follow(client, submitted, seconds, watch=watch)
+            tell_reasons(submitted.answers)
+        else:
+            await _judge(client, submitted)
 
     try:
         call(work)
@@ -79,6 +85,15 @@ def submit(  # noqa: PLR0917  # typer's form
         if submitted.answers:
             show_items(submitted.answers, output, COLUMNS, name="id")
     sys.exit(submitted.worst)
+
+
+async def _judge(client: AsyncClient, submitted: Submitted) -> None:
+    """Stay until admission has judged all; what it rejected is told, with the reason."""
+    submitted.answers = await verdicts_of(client, submitted.answers)
+    rejected = [one for one in submitted.answers if one.get("state") == "rejected"]
+    tell_reasons(rejected)
+    if rejected:
+        submitted.worst = max(submitted.worst, Exit.REJECTED)
 
 
 async def _follow(

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 ID: Final = re.compile(r"w[a-z2-7]{26}")
+ID_BEGIN: Final = re.compile(r"w[a-z2-7]{3,25}")
+"""As few characters of an id as can be meant for one."""
 LIVE: Final = "received,queued,held,placed,bound,running,evicting,cancelling"
 WATCH_SECONDS: Final = 2.0
 LIMIT: Final = 1000
@@ -42,7 +44,9 @@ NAMED: Final = 20
 LONG: Final = frozenset({"spec", "placement"})
 PODS_SHOWN: Final = 8
 
-WorkloadArgument = Annotated[str, typer.Argument(help="Id of a workload, or its name.")]
+WorkloadArgument = Annotated[
+    str, typer.Argument(help="Id of a workload, its first characters, or its name.")
+]
 OutputOption = Annotated[
     Format, typer.Option("--output", "-o", help="table, wide, json, yaml or name.")
 ]
@@ -50,12 +54,14 @@ WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Go on until in
 
 
 async def resolve(client: AsyncClient, text: str) -> str:
-    """The id of a workload given by id or by name; of several, the one that has not ended.
+    """The id of a workload given by id, by name, or by the first characters of its id.
+
+    Of several of one name it is the one that has not ended. A name goes before a part of an id.
 
     Raises:
-        NotFound: no workload has this name.
-        UsageError: it is empty, or several have it, of whom none or several live; the text lists
-            them.
+        NotFound: no workload has this name, and no id begins so.
+        UsageError: it is empty, or several are meant, of whom none or several live; the text
+            lists them.
     """
     if not text:
         raise UsageError("WORKLOAD must be a name or an id (given: '')")
@@ -64,11 +70,15 @@ async def resolve(client: AsyncClient, text: str) -> str:
     found = [one async for one in client.workloads(name=text, state=LIVE, limit=NAMED)]
     if not found:
         found = [one async for one in client.workloads(name=text, limit=NAMED)]
+    rule = "are named"
+    if not found and ID_BEGIN.fullmatch(text):
+        rule = "have an id that begins with"
+        found = [one async for one in client.workloads(id=text, limit=NAMED)]
     if not found:
-        raise NotFound(f"No workload is named {text!r}.")
+        raise NotFound(f"No workload is named {text!r}, and no id begins with it.")
     if len(found) > 1:
-        ids = "\n".join(f"  {one['id']}  {one['state']}" for one in found)
-        raise UsageError(f"several workloads are named {text!r}; give an id:\n{ids}")
+        ids = "\n".join(f"  {one['id']}  {one['state']}  {one['name']}" for one in found)
+        raise UsageError(f"several workloads {rule} {text!r}; give an id:\n{ids}")
     return str(found[0]["id"])
 
 

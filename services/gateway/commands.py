@@ -16,6 +16,7 @@ from services.gateway.classes import check_class
 from services.gateway.command_views import BulkCommanded, Commanded
 from services.gateway.committer import Order
 from services.gateway.door import Call, Door, answer, href_of
+from services.gateway.existing import check_names
 from services.gateway.other_gateways import published_elsewhere
 from services.gateway.problems import Problem, invalid, not_found
 from services.gateway.sizes import check_sizes
@@ -82,6 +83,8 @@ async def bulk(door: Door, call: Call) -> web.Response:
         raise invalid([FieldError(field="team", value="", rule=rule)])
     call.require(team)
     rows = await _selected(door, team, selection)
+    if not rows and not selection.after:
+        await check_names(door, call, team=selection.team, queue=selection.queue)
     more = len(rows) > BULK_MAX
     rows = rows[:BULK_MAX]
     await _check(door, verb, selection, rows)

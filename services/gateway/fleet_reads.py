@@ -10,8 +10,8 @@ from aiohttp import web
 
 from services.gateway.authorisation import Action, Verdict, authorise
 from services.gateway.door import Call, Door, answer
+from services.gateway.existing import check_names, missing_node
 from services.gateway.fleet_views import GpuView, NodePage, NodeSummary, NodeView
-from services.gateway.problems import not_found
 from shared.core.lifecycle import HOLDING
 from shared.core.model import Gpu, Node, Placement
 
@@ -43,6 +43,9 @@ async def list_nodes(door: Door, call: Call) -> web.Response:
         call.query.get("pool", ""),
         limit + 1,
     )
+    if not rows:
+        flavor, pool = call.query.get("flavor", ""), call.query.get("pool", "")
+        await check_names(door, call, flavor=flavor, pool=pool)
     used = await _used(door)
     items = tuple(NodeSummary(**_fields(row, used)) for row in rows[:limit])
     cursor = items[-1].name if len(rows) > limit else ""
@@ -54,7 +57,7 @@ async def get_node(door: Door, call: Call) -> web.Response:
     name = call.part("name")
     rows = await door.reader.fetch(f"{_COLUMNS} WHERE n.name = $1 AND n.body <> ''", name)
     if not rows:
-        raise not_found(f"node {name}")
+        raise await missing_node(door, name)
     holders = await door.reader.fetch(
         "SELECT id, team, placement FROM gateway.workload WHERE live AND state = ANY($1::text[])"
         " AND nodes @> ARRAY[$2::text]",

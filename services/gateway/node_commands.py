@@ -7,7 +7,7 @@ from aiohttp import web
 from services.gateway.command_views import NodeCommanded
 from services.gateway.committer import Order
 from services.gateway.door import Call, Door, answer
-from services.gateway.problems import not_found
+from services.gateway.existing import missing_node
 from services.gateway.submission_rows import cause_of
 from shared.events.nodes import CordonNode, UncordonNode
 from shared.events.topics import NODE_COMMANDS
@@ -21,7 +21,7 @@ async def command(door: Door, call: Call) -> web.Response:
         "SELECT cell FROM gateway.node WHERE name = $1 AND NOT removed", name
     )
     if not rows:
-        raise not_found(f"node {name}")
+        raise await missing_node(door, name)
     await door.commit(_order(door, call, (verb, name), rows[0]["cell"]))
     return answer(NodeCommanded(name=name, command=verb), 202)
 

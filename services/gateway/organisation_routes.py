@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from services.gateway.authorisation import Action, Role
+from services.gateway.authorisation import Action, Role, Verdict, authorise
 from services.gateway.committer import Order
 from services.gateway.documents import (
     BY_KIND,
@@ -30,6 +30,7 @@ from services.gateway.documents import (
     says_the_same,
 )
 from services.gateway.door import Call, Door, answer, bad_parameter
+from services.gateway.existing import check_names, missing
 from services.gateway.kafka_routes import RETRY_SECONDS, first_password
 from services.gateway.key_routes import insert_order
 from services.gateway.key_views import KafkaUserView
@@ -37,7 +38,7 @@ from services.gateway.keys import NewKey, mint
 from services.gateway.organising.merging import patched
 from services.gateway.organising.products import reported_products
 from services.gateway.organising.protection import check_protection
-from services.gateway.problems import Problem, invalid, not_found, unavailable
+from services.gateway.problems import Problem, invalid, unavailable
 from services.gateway.protocol import versions_named
 from services.gateway.submission_rows import cause_of
 from shared.events.organisation import QueueApplied
@@ -82,6 +83,8 @@ async def list_documents(door: Door, call: Call) -> web.Response:
     collection = collection_of(call)
     team = call.team_filter() if collection.path == "teams" else None
     documents = (await door.organisation.current()).of(collection.kind)
+    if team is not None and team not in documents:
+        await check_names(door, call, team=team)
     items = [
         collection.view_of(documents[name])
         for name in sorted(documents)
@@ -100,11 +103,16 @@ async def get_document(door: Door, call: Call) -> web.Response:
 async def document_of(door: Door, call: Call, collection: Collection) -> Any:  # noqa: ANN401  # one of Applied
     """The document of the path, if the caller may see it; as new as the database."""
     name = call.part("name")
-    document = (await door.organisation.refresh()).of(collection.kind).get(name)
-    what = f"{collection.kind} {name}"
-    if document is None:
-        raise not_found(what)
-    call.require(team_of(document), what)
+    documents = (await door.organisation.refresh()).of(collection.kind)
+    readable = [
+        one
+        for one, document in documents.items()
+        if authorise(call.subject, Action.READ_TEAM, team_of(document)) is Verdict.ALLOWED
+    ]
+    if name not in readable:
+        raise missing(collection.kind, name, readable)
+    document = documents[name]
+    call.require(team_of(document), f"{collection.kind} {name}")
     return document
 
 

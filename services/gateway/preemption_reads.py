@@ -13,6 +13,7 @@ import msgspec
 from aiohttp import web
 
 from services.gateway.door import Call, Door, answer
+from services.gateway.existing import check_names
 from services.gateway.why_views import (
     AlternativeView,
     PreemptionPage,
@@ -47,6 +48,8 @@ async def list_preemptions(door: Door, call: Call) -> web.Response:
     cursor = call.query.get("cursor", "")
     before = place_of(cursor) if cursor else (TIME_MAX, "")
     rows = await door.reader.fetch(_PAGE, team, since_ms, *before, limit + 1)
+    if not rows:
+        await check_names(door, call, team=call.query.get("team", ""))
     items = tuple(_view(row, team) for row in rows[:limit])
     last = rows[limit - 1] if len(rows) > limit else None
     following = cursor_at(last["at_ms"], last["plan_id"]) if last is not None else ""

@@ -8,6 +8,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from services.gateway.door import Call, Door, answer
+from services.gateway.existing import check_names
 from services.gateway.organisation_routes import collection_of, document_of
 from services.gateway.protocol import live_tag
 from services.gateway.queue_standing import Standing, standing_of
@@ -30,6 +31,8 @@ async def list_queues(door: Door, call: Call) -> web.Response:
         for name, queue in sorted(organisation.queues.items())
         if team is None or queue.team == team
     ]
+    if not queues:
+        await check_names(door, call, team=call.query.get("team", ""))
     use, standing = await use_by_queue(door), await standing_of(door)
     items = tuple(_view(queue, use.get(queue.name, ()), standing, {}) for queue in queues)
     return answer(QueuePage(items=items, next_cursor=""))

@@ -91,6 +91,11 @@ FILTERS: Final = (
     Parameter(name="kind", text=f"Only of this kind: {', '.join(WorkloadKind)}."),
     Parameter(name="name", text="Only with exactly this name."),
     Parameter(
+        name="id",
+        text="Only these: ids, or the first characters of ids; up to 100, comma-separated.",
+        length_max=2799,
+    ),
+    Parameter(
         name="label",
         text="`key=value` or `key`; up to 20, comma-separated, must all hold.",
         length_max=2048,

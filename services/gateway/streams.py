@@ -17,6 +17,7 @@ import msgspec
 from aiohttp import ClientConnectionResetError, web
 
 from services.gateway.door import Call, Door, answer, bad_parameter
+from services.gateway.existing import check_names
 from services.gateway.hub import EVENT_COLUMNS, Listener
 from services.gateway.problems import too_many
 from services.gateway.workload_reads import raw, row_of
@@ -36,7 +37,9 @@ Row = Mapping[str, Any]
 
 async def events(door: Door, call: Call) -> web.StreamResponse:
     """Of all workloads that the caller may see."""
-    return await _answer(door, call, call.team_filter(), None)
+    team = call.team_filter()
+    await check_names(door, call, team=call.query.get("team", ""))
+    return await _answer(door, call, team, None)
 
 
 async def workload_events(door: Door, call: Call) -> web.StreamResponse:

@@ -43,6 +43,8 @@ class Accepted(View, frozen=True, kw_only=True):
     """Name of the workload."""
     state: str
     href: str
+    replayed: bool
+    """Whether the same key submitted it before; `state` is then that of now."""
 
 
 class BatchAnswer(View, frozen=True, kw_only=True):
@@ -58,6 +60,8 @@ class BatchAnswer(View, frozen=True, kw_only=True):
     """202: accepted; 422: its key was used for another submission."""
     state: str
     href: str
+    replayed: bool
+    """Whether the same key submitted it before; `state` is then that of now."""
 
 
 class BatchAccepted(View, frozen=True, kw_only=True):

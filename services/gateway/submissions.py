@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -55,7 +55,7 @@ async def submit(door: Door, call: Call) -> web.Response:
     one = await _submission(door, call, team, spec, key, "")
     await _make_room(door, team, (one,))
     known = (await door.commit(Order(submissions=(one,))))[0]
-    return _accepted(one, known)
+    return _accepted(one, known, await _states(door, (known,)))
 
 
 async def submit_batch(door: Door, call: Call) -> web.Response:
@@ -75,7 +75,10 @@ async def submit_batch(door: Door, call: Call) -> web.Response:
     ]
     await _make_room(door, team, submissions)
     known = await door.commit(Order(submissions=submissions))
-    items = tuple(map(_batch_answer, submissions, known))
+    states = await _states(door, known)
+    items = tuple(
+        _batch_answer(one, found, states) for one, found in zip(submissions, known, strict=True)
+    )
     return answer(BatchAccepted(items=items), 202)
 
 
@@ -164,7 +167,18 @@ def _not_theirs(
     return errors
 
 
-def _accepted(one: Submission, known: Known) -> web.Response:
+async def _states(door: Door, known: Sequence[Known]) -> Mapping[str, str]:
+    """What became of those that were submitted before, by id."""
+    replayed = [one.workload_id for one in known if one.replayed and not one.conflict]
+    if not replayed:
+        return {}
+    rows = await door.reader.fetch(
+        "SELECT id, state FROM gateway.workload WHERE id = ANY($1::text[])", replayed
+    )
+    return {row["id"]: row["state"] for row in rows}
+
+
+def _accepted(one: Submission, known: Known, states: Mapping[str, str]) -> web.Response:
     if known.conflict:
         detail = f"the same Idempotency-Key made workload {one.workload_id} of another body"
         raise Problem(422, "idempotency-conflict", detail)
@@ -174,8 +188,9 @@ def _accepted(one: Submission, known: Known) -> web.Response:
         team=one.team,
         queue=one.queue,
         name=one.spec.name,
-        state=State.RECEIVED.value,
+        state=states.get(one.workload_id, State.RECEIVED.value),
         href=href,
+        replayed=known.replayed,
     )
     headers = {"Location": href}
     if known.replayed:
@@ -183,13 +198,15 @@ def _accepted(one: Submission, known: Known) -> web.Response:
     return answer(view, 202, headers)
 
 
-def _batch_answer(one: Submission, known: Known) -> BatchAnswer:
+def _batch_answer(one: Submission, known: Known, states: Mapping[str, str]) -> BatchAnswer:
+    state = states.get(known.workload_id, State.RECEIVED.value)
     return BatchAnswer(
         id=known.workload_id,
         team=one.team,
         queue=one.queue,
         name=one.spec.name,
         status=422 if known.conflict else 202,
-        state="conflicted" if known.conflict else State.RECEIVED.value,
+        state="conflicted" if known.conflict else state,
         href=href_of(known.workload_id),
+        replayed=known.replayed and not known.conflict,
     )

@@ -9,6 +9,7 @@ import msgspec
 from aiohttp import web
 
 from services.gateway.door import Call, Door, answer, bad_parameter
+from services.gateway.existing import check_names
 from services.gateway.problems import not_found
 from services.gateway.projection_idle import IDLE
 from services.gateway.protocol import live_tag
@@ -43,13 +44,16 @@ async def list_workloads(door: Door, call: Call) -> web.Response:
         f"{NEWEST_FIRST} LIMIT {limit + 1}) w{REFUSAL}{NEWEST_FIRST}",
         *arguments,
     )
+    if not rows:
+        team, queue = call.query.get("team", ""), filters.get("queue", "")
+        await check_names(door, call, team=team, queue=queue)
     items = tuple(WorkloadSummary(**summary_fields(row)) for row in rows[:limit])
     cursor = cursor_of(rows[limit - 1]) if len(rows) > limit else ""
     return answer(WorkloadPage(items=items, next_cursor=cursor))
 
 
 def _filters(call: Call) -> dict[str, str]:
-    names = ("queue", "state", "kind", "name", "label")
+    names = ("queue", "state", "kind", "name", "label", "id")
     filters = {name: found for name in names if (found := _only(call, name))}
     kind = filters.get("kind", "")
     if kind and kind not in _KINDS:

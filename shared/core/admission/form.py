@@ -111,6 +111,11 @@ _PRODUCT_RULE: Final = "must be a product name such as NVIDIA-H100-80GB-HBM3"
 _LABEL_RULE: Final = "must be at most 63 letters, digits, '-', '_', '.', ends alphanumeric"
 
 
+def is_label(key: str, value: str) -> bool:
+    """Whether work can have this label; an empty value is one."""
+    return bool(_label_key(key) and _label_value(value))
+
+
 def _check_labels(labels: dict[str, str], errors: Errors) -> None:
     if len(labels) > LIST_MAX:
         errors.add("labels", len(labels), f"must be at most {LIST_MAX} labels")

@@ -7,7 +7,7 @@ import pytest
 from muster.cli import documents
 from muster.configuration import find
 from muster.errors import NotConfigured
-from tests.unit.cli.builders import JOB, accepted
+from tests.unit.cli.builders import JOB, accepted, accepted_all
 
 
 def test_a_date_stays_the_text_that_was_written(muster, gateway, tmp_path):
@@ -29,6 +29,9 @@ def test_a_date_stays_the_text_that_was_written(muster, gateway, tmp_path):
     ("text", "told"),
     [
         ("a: 1\n---\nb: {c: [!!binary aGk=]}", "jobs.yaml, document 2: b.c[0]: must be text"),
+        ("a: 1\nb:\n  c: 1\n  c: 2", "jobs.yaml, line 4: the field `c` stands in line 3 already"),
+        ('{"a": 1, "a": 1}', "jobs.yaml, line 1: the field `a` stands in line 1 already"),
+        ("1: a\n'1': b", "jobs.yaml, line 2: the field `1` stands in line 1 already"),
         ("a: .inf", "jobs.yaml, document 1: a: must be a finite number"),
         ("labels: {on: x}", "jobs.yaml, document 1: labels: the name of a field must be text"),
         ("&a [*a]", "is deeper than 100 levels, or holds itself"),
@@ -106,3 +109,32 @@ def test_an_empty_option_gives_way_to_the_environment(tmp_path):
     assert "mk_env" == find("", " ", environment=environment, folder=tmp_path).key
     with pytest.raises(NotConfigured, match="No API key"):
         find("http://x", "\n", environment={}, folder=tmp_path)
+
+
+def test_a_mapping_that_overrides_what_it_merges_has_no_field_twice(muster, gateway, tmp_path):
+    gateway.on("POST /v1/workloads", accepted())
+    text = "- &a {name: train, kind: training}\n- {<<: *a, name: second}\n"
+    (tmp_path / "jobs.yaml").write_text(text)
+    gateway.on("POST /v1/workloads:batch", accepted_all("w1", "w2"))
+
+    assert 0 == muster("submit", "-f", "jobs.yaml").code
+    sent = gateway.requests("POST /v1/workloads:batch")[0].body["items"]
+    assert ["train", "second"] == [one["spec"]["name"] for one in sent]
+
+
+@pytest.mark.parametrize(
+    ("address", "written"),
+    [
+        ("127.0.0.1:8080", "http://127.0.0.1:8080"),
+        ("muster.example", "http://muster.example"),
+        ("ftp://muster.example", "http://muster.example"),
+        ("http://", "http://127.0.0.1:8080"),
+    ],
+)
+def test_an_address_without_a_scheme_is_a_usage_error_that_says_what_to_write(
+    muster, address, written
+):
+    done = muster("--address", address, "nodes")
+
+    assert 2 == done.code
+    assert f"must begin with http:// or https://; write {written}." in done.err
