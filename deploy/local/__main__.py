@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from sqlalchemy.engine import make_url
+
 from deploy.local import compose, state, supervisor
 from deploy.local.cache import CHECKOUT
 from deploy.local.health import is_ready
@@ -62,7 +64,7 @@ def status(folder: Path) -> int:
     for name in {**found.processes, **found.addresses}:
         print(f"{name:20} {_line(found, name)}")
     print(f"\nAPI         {found.gateway}\nAPI key     {found.admin_key_file}")
-    print(f"Kafka       {found.kafka}\nPostgreSQL  {found.database}")
+    print(f"Kafka       {found.kafka}\nPostgreSQL  {make_url(found.database)!r}")
     return 0
 
 

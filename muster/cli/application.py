@@ -7,7 +7,18 @@ from typing import Annotated
 
 import typer
 
-from muster.cli import admin, control, eta, nodes, preemptions, quota, submission, why, workloads
+from muster.cli import (
+    admin,
+    control,
+    eta,
+    nodes,
+    preemptions,
+    quota,
+    submission,
+    wait,
+    why,
+    workloads,
+)
 from muster.cli.failures import Exit, UsageError, exit_code_of, show
 from muster.cli.session import OPTIONS
 from muster.errors import MusterError
@@ -38,12 +49,24 @@ app = typer.Typer(
 )
 
 
+def _show_version(wanted: bool) -> None:  # noqa: FBT001  # typer's form
+    """The version that is installed; then nothing else is done."""
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"muster {version('muster-gpu')}")
+        raise typer.Exit
+
+
 @app.callback()
 def common(
     address: Annotated[
         str | None, typer.Option(help="Address of Muster, such as http://127.0.0.1:8080.")
     ] = None,
     key: Annotated[str | None, typer.Option(help="API key (mk_...).")] = None,
+    _version: Annotated[  # noqa: FBT002  # typer's form; its callback has shown it
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="The version.")
+    ] = False,
 ) -> None:
     """A GPU scheduler for teams: submit work, see it run, ask why it waits."""
     OPTIONS.address, OPTIONS.key = address, key
@@ -51,6 +74,7 @@ def common(
 
 app.command("submit")(submission.submit)
 app.command("status")(workloads.status)
+app.command("wait")(wait.wait)
 app.command("queue")(workloads.queue)
 app.command("why")(why.why)
 app.command("eta")(eta.eta)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from muster.cli import completion
 from muster.cli.each import Told, act_on_each
 from muster.cli.failures import UsageError
 from muster.cli.output import Format
@@ -21,13 +22,25 @@ if TYPE_CHECKING:
     from muster.client import AsyncClient
 
 Json = dict[str, Any]
-Workloads = Annotated[list[str] | None, typer.Argument(help="Ids or names of workloads.")]
+Workloads = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Ids of workloads, their first characters, or names.",
+        autocompletion=completion.workloads,
+    ),
+]
 Labels = Annotated[
     list[str] | None,
     typer.Option("--label", "-l", help="All with this label, KEY=VALUE; several must all hold."),
 ]
-Queue = Annotated[str, typer.Option("--queue", "-q", help="All in this queue.")]
-State = Annotated[str, typer.Option("--state", "-s", help="All in this state.")]
+Queue = Annotated[
+    str,
+    typer.Option("--queue", "-q", help="All in this queue.", autocompletion=completion.queues),
+]
+State = Annotated[
+    str,
+    typer.Option("--state", "-s", help="All in this state.", autocompletion=completion.states),
+]
 Team = Annotated[
     str, typer.Option("--team", "-t", help="For operators: of this team, not your own.")
 ]

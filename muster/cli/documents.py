@@ -79,8 +79,8 @@ def _loader(file: str) -> Any:  # noqa: ANN401  # yaml is imported late
     class Loader(yaml.SafeLoader):
         """With resolvers of its own; of a field that stands twice YAML would take the last."""
 
-        def compose_mapping_node(self, anchor: Any) -> Any:  # noqa: ANN401  # a node of yaml
-            node = super().compose_mapping_node(anchor)  # type: ignore[no-untyped-call]  # yaml
+        def compose_mapping_node(self, anchor: Any) -> Any:  # type: ignore[explicit-override]  # noqa: ANN401  # only 3.12 has override; a node of yaml
+            node = super().compose_mapping_node(anchor)
             lines: dict[str, int] = {}
             for key, _ in node.value:
                 if not isinstance(key, yaml.ScalarNode):

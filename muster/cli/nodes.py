@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from muster.cli import completion
 from muster.cli.each import Told, act_on_each
 from muster.cli.output import Column, Format, field, gpus, local_time, show_items, show_value
 from muster.cli.session import call
@@ -19,14 +20,20 @@ Json = dict[str, Any]
 PAGE: Final = "1000"
 """Nodes of one request: as many as the service gives."""
 
-Nodes = Annotated[list[str], typer.Argument(metavar="NODE...", help="Names of nodes.")]
+Nodes = Annotated[
+    list[str],
+    typer.Argument(metavar="NODE...", help="Names of nodes.", autocompletion=completion.nodes),
+]
 Note = Annotated[
     str, typer.Option("--note", "--reason", help="Why, for those whose work runs there.")
 ]
 
 
 def nodes(
-    node: Annotated[str, typer.Argument(help="Only this one, with its GPUs.")] = "",
+    node: Annotated[
+        str,
+        typer.Argument(help="Only this one, with its GPUs.", autocompletion=completion.nodes),
+    ] = "",
     flavor: Annotated[str, typer.Option(help="Only of this flavor.")] = "",
     output: OutputOption = Format.TABLE,
 ) -> None:

@@ -29,10 +29,16 @@ LAST_EVENT_SECONDS: Final = 0.2
 
 
 class Waiter:
-    """Waits for workloads; `workloads` is what was heard last of each, by its id."""
+    """Waits until workloads have ended, or are in a state of `until`.
 
-    def __init__(self, client: AsyncClient, answers: Sequence[Json]) -> None:
+    `workloads` is what was heard last of each, by its id.
+    """
+
+    def __init__(
+        self, client: AsyncClient, answers: Sequence[Json], *, until: frozenset[str] = frozenset()
+    ) -> None:
         self._client = client
+        self._until = until | ENDED
         self._outage = Outage()
         self.workloads: dict[str, Json] = {str(one["id"]): one for one in answers}
 
@@ -46,8 +52,8 @@ class Waiter:
                 await asyncio.gather(*polls)
             await asyncio.sleep(LAST_EVENT_SECONDS if watch else 0)
         except TimeoutError:
-            left = sum(one["state"] not in ENDED for one in self.workloads.values())
-            note(f"{left} of {len(self.workloads)} have not ended in time.")
+            left = sum(one["state"] not in self._until for one in self.workloads.values())
+            note(f"{left} of {len(self.workloads)} have not got there in time.")
         finally:
             for task in (*told, *polls):
                 task.cancel()
@@ -64,7 +70,7 @@ class Waiter:
             else:
                 self._outage.end()
                 self.workloads[identifier] = workload
-                if workload["state"] in ENDED:
+                if workload["state"] in self._until:
                     return
             await asyncio.sleep(pause)
             pause = min(pause * 1.5, longest)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from muster.cli import completion
 from muster.cli.failures import UsageError
 from muster.cli.outage import AWAY, Outage, events_through
 from muster.cli.output import (
@@ -45,7 +46,11 @@ LONG: Final = frozenset({"spec", "placement"})
 PODS_SHOWN: Final = 8
 
 WorkloadArgument = Annotated[
-    str, typer.Argument(help="Id of a workload, its first characters, or its name.")
+    str,
+    typer.Argument(
+        help="Id of a workload, its first characters, or its name.",
+        autocompletion=completion.workloads,
+    ),
 ]
 OutputOption = Annotated[
     Format, typer.Option("--output", "-o", help="table, wide, json, yaml or name.")
@@ -176,8 +181,16 @@ def _inline(value: Any) -> str:  # noqa: ANN401  # any JSON
 
 def queue(  # noqa: PLR0917  # typer's form
     team: Annotated[str, typer.Option("--team", "-t", help="Only this team.")] = "",
-    queue_name: Annotated[str, typer.Option("--queue", "-q", help="Only this queue.")] = "",
-    state: Annotated[str, typer.Option("--state", "-s", help="Only these states: a,b.")] = "",
+    queue_name: Annotated[
+        str,
+        typer.Option("--queue", "-q", help="Only this queue.", autocompletion=completion.queues),
+    ] = "",
+    state: Annotated[
+        str,
+        typer.Option(
+            "--state", "-s", help="Only these states: a,b.", autocompletion=completion.states
+        ),
+    ] = "",
     kind: Annotated[str, typer.Option("--kind", help="Only this kind.")] = "",
     label: Annotated[str, typer.Option("--label", "-l", help="Only this label: key=value.")] = "",
     everything: Annotated[bool, typer.Option("--all", "-a", help="Ended ones too.")] = False,  # noqa: FBT002  # typer's form

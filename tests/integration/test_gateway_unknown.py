@@ -74,7 +74,7 @@ async def test_a_member_hears_of_no_other_team(gateway: Gateway):
 
 
 async def test_nodes_are_named_where_one_is_not_known(gateway: Gateway):
-    place = {"flavor": "h100", "product": "H100", "pool": "a"}
+    place: dict = {"flavor": "h100", "product": "H100", "pool": "a"}
     node = Node(name="h100-0017", cpu_milli=8_000, memory_mib=1_024, gpus=(), **place)
     report = nodes.NodeInventoryReported(node=node, generation=1)
 
