@@ -79,6 +79,7 @@ BROKEN = [
     (in_pod(environment={f"A{i}": "" for i in range(101)}), "pod_sets[0].environment"),
     (in_pod(secrets=("../x",)), "pod_sets[0].secrets[0]"),
     (in_pod(secrets=("a", "a")), "pod_sets[0].secrets"),
+    (in_pod(secrets=tuple(f"s{i}" for i in range(65))), "pod_sets[0].secrets"),
     (in_pod(volumes=("/etc",)), "pod_sets[0].volumes[0]"),
     (in_pod(volumes=("",)), "pod_sets[0].volumes[0]"),
     (in_pod(volumes=("data:data",)), "pod_sets[0].volumes[0]"),
