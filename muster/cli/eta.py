@@ -39,6 +39,10 @@ def eta(workload: WorkloadArgument, output: OutputOption = Format.TABLE) -> None
 
 def _lines(answer: Json, now: int) -> list[str]:
     lines = [f"{answer['id']} is {answer['state']}."]
+    earliest = answer.get("earliest_start")
+    if earliest:
+        moment = _moment(earliest["at_ms"], now)
+        lines.append(f"Start: at the earliest {moment}, by {_basis(earliest)}")
     lines += [_line(word, answer[word], now) for word in ("start", "end") if answer[word]]
     if answer["message"]:
         lines.append(answer["message"][0].upper() + answer["message"][1:] + ".")
@@ -47,9 +51,12 @@ def _lines(answer: Json, now: int) -> list[str]:
 
 def _line(word: str, found: Json, now: int) -> str:
     p50, p90 = (_moment(found[name], now) for name in ("p50_ms", "p90_ms"))
+    return f"{word.capitalize()}: {p50} (p50) to {p90} (p90), by {_basis(found)}"
+
+
+def _basis(found: Json) -> str:
     count = found["samples"]
-    seen = f", {count} case{'s' if count > 1 else ''}" if count else ""
-    return f"{word.capitalize()}: {p50} (p50) to {p90} (p90), by {found['basis']}{seen}"
+    return f"{found['basis']}{f', {count} case' if count else ''}{'s' if count > 1 else ''}"
 
 
 def _moment(moment_ms: int, now: int) -> str:

@@ -1,9 +1,10 @@
 """GET of when a workload is likely to start and to end: a range with its basis (mission X2).
 
 A promised start comes first; else what its team's like work waited lately, in its queue and of its
-size; else when those that run are expected to have given back enough for all ahead of it. Lengths:
-of work of the same name, what the user said, of work of the same kind and size. Monitoring scores
-what is said of starts against what happens (`muster_eta_error_seconds`).
+size; else when those that run are expected to have given back enough for all ahead of it. What has
+no spread, as that and a promise without history, is told as the earliest start. Lengths: of work
+of the same name, what the user said, of work of the same kind and size. Monitoring scores what is
+said of starts against what happens (`muster_eta_error_seconds`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import msgspec
 from aiohttp import web
 
 from services.gateway.door import Call, Door, answer
-from services.gateway.eta_views import Eta, RangeView
+from services.gateway.eta_views import EarliestView, Eta, RangeView
 from services.gateway.neighbours import expected_ends, place_in_queue
 from services.gateway.quota_tree import flavors_for, out_of_reach, quota_tree
 from services.gateway.standstill import nearly_spent, standstill
@@ -37,6 +38,7 @@ from shared.core.model import WorkloadSpec
 Row = Mapping[str, Any]
 LATELY_MAX: Final = 4_000
 """Submissions of the team that are looked at, the newest."""
+ENDS: Final = "expected ends"
 STARTS: Final = frozenset({State.RECEIVED, State.QUEUED})
 RUNS: Final = frozenset({State.PLACED, State.BOUND, State.RUNNING})
 _LATELY: Final = (
@@ -59,20 +61,38 @@ async def eta(door: Door, call: Call) -> web.Response:
     start = _start(row, lately, now_ms) if state in STARTS and not unknown else None
     if start is None and not unknown and state is State.QUEUED and row["gpu_milli"]:
         start = await _by_ends(door, row, now_ms)
+    start, earliest = _with_spread(start)
     length = _length(row, lately, now_ms) if state in STARTS | RUNS else None
     end = after(start, length) if start is not None and length is not None else None
     if state in RUNS:
         end = length
-    no_end = _no_end(row, now_ms) if end is None else ""
+    no_end = _no_end(row, now_ms) if end is None and length is None else ""
     view = Eta(
         id=row["id"],
         state=state,
         at_ms=now_ms,
         start=_at(start, now_ms),
+        earliest_start=_earliest(earliest, now_ms),
         end=_at(end, now_ms),
-        message=unknown or _message(state, start) or no_end,
+        message=unknown or _message(state, start or earliest) or no_end,
     )
     return answer(view)
+
+
+def _with_spread(found: Range | None) -> tuple[Range | None, Range | None]:
+    """(a range of what like work took, or else one moment before which it hardly starts).
+
+    Expected ends say nothing of who else comes first, and a promise alone is one moment.
+    """
+    if found is None or (found.basis != ENDS and found.p50_ms < found.p90_ms):
+        return found, None
+    return None, found
+
+
+def _earliest(found: Range | None, now_ms: int) -> EarliestView | None:
+    if found is None:
+        return None
+    return EarliestView(at_ms=now_ms + found.p50_ms, basis=found.basis, samples=found.samples)
 
 
 def _start(row: Row, lately: Sequence[Row], now_ms: int) -> Range | None:

@@ -19,6 +19,17 @@ class RangeView(View, frozen=True, kw_only=True):
     """Cases that it rests on; 0 for somebody's word alone."""
 
 
+class EarliestView(View, frozen=True, kw_only=True):
+    """A moment before which it hardly starts; nothing says how long after it."""
+
+    at_ms: int
+    """Unix milliseconds."""
+    basis: str
+    """promise, queue and size, queue, expected ends."""
+    samples: int
+    """Cases that it rests on; 0 for a promise alone."""
+
+
 class Eta(View, frozen=True, kw_only=True):
     """When a workload is likely to start and to end; null is over, or unknown."""
 
@@ -28,6 +39,9 @@ class Eta(View, frozen=True, kw_only=True):
     """When it was reckoned, Unix milliseconds."""
     start: RangeView | None
     """When it is likely to start; null: it has started, or nothing is known."""
+    earliest_start: EarliestView | None
+    """When it starts at the earliest, where no range can be told; null: there is a range, or
+    nothing is known."""
     end: RangeView | None
     """When it is likely to end; null: it has ended, or nothing is known."""
     message: str

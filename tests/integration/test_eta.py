@@ -87,11 +87,10 @@ async def test_a_start_is_told_by_what_like_work_waited_and_an_end_by_the_users_
     assert abs(start["p90_ms"] - now_ms - 18 * MINUTE_MS) < MINUTE_MS
     assert "queue and size, then stated" == end["basis"]
     assert 10 * MINUTE_MS == end["p50_ms"] - start["p50_ms"]
-    assert ("promise", now_ms + 45 * MINUTE_MS) == (
-        two["start"]["basis"],
-        two["start"]["p50_ms"],
-    )
-    assert two["end"] is None
+    promised = {"at_ms": now_ms + 45 * MINUTE_MS, "basis": "promise", "samples": 10}
+    assert promised == two["earliest_start"], "no like work waited beyond it: there is no spread"
+    assert (None, None) == (two["start"], two["end"])
+    assert one["earliest_start"] is None
     assert "expected_duration_seconds" in two["message"]
     assert three["start"] is None
     assert "too little like it" in three["message"]
@@ -110,9 +109,10 @@ async def test_without_history_the_expected_ends_of_what_runs_speak(gateway: Gat
         await asked(gateway, "r2", gateway.operator_key, 3)
         first, second = [await asked(gateway, one, gateway.operator_key) for one in ("w4", "w5")]
 
-    ends = [(one["start"]["basis"], one["start"]["p50_ms"]) for one in (first, second)]
-    assert [("expected ends", now_ms + 600_000), ("expected ends", now_ms + 1_200_000)] == ends
-    assert second["start"]["p90_ms"] > second["start"]["p50_ms"]
+    told = [(one["earliest_start"], one["start"], one["end"]) for one in (first, second)]
+    for (earliest, *rest), seconds in zip(told, (600, 1_200), strict=True):
+        assert ("expected ends", now_ms + 1000 * seconds) == (earliest["basis"], earliest["at_ms"])
+        assert [None, None] == rest, "others may come first: nothing says when, but not before"
 
 
 async def test_where_nothing_is_started_no_start_is_told_and_that_instead(gateway: Gateway):

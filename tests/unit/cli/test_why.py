@@ -204,26 +204,26 @@ def test_why_tells_how_long_it_waits_and_since_when_for_this_reason(muster, gate
 @pytest.mark.parametrize(
     ("state", "at_ms", "told"),
     [
-        ("rejected", None, "was rejected 5s ago."),
-        ("rejected", 1, "was rejected 5s before."),
-        ("succeeded", None, "succeeded 5s ago."),
-        ("failed", 1, "had failed 5s before."),
-        ("held", None, "is held for 5s."),
-        ("held", 1, "was held for 5s."),
+        ("rejected", None, "was rejected 5m ago."),
+        ("rejected", 1, "was rejected 5m before."),
+        ("succeeded", None, "succeeded 5m ago."),
+        ("failed", 1, "had failed 5m before."),
+        ("held", None, "is held for 5m."),
+        ("held", 1, "was held for 5m."),
     ],
 )
 def test_an_end_is_told_by_when_it_was_and_a_state_that_lasts_by_how_long(
     muster, gateway, state, at_ms, told
 ):
     now_ms = int(time.time() * 1000)
-    answer = {"state": state, "state_since": now_ms - 5_500, "since": now_ms - 2_500}
+    answer = {"state": state, "state_since": now_ms - 330_000, "since": now_ms - 150_000}
     answer |= {"reason": "r", "message": "m", "at_ms": at_ms}
     gateway.on(f"GET /v1/workloads/{ID}/why", answer)
 
     lines = muster("why", ID).out.splitlines()
 
     assert lines[0] == f"{ID} {told}"
-    assert lines[1] == ("r (for 2s): m" if state == "held" else "r: m")
+    assert lines[1] == ("r (for 2m): m" if state == "held" else "r: m")
 
 
 def test_moments_among_the_evidence_are_told_as_time_and_lengths_as_they_are(muster, gateway):
@@ -294,3 +294,16 @@ def test_eta_tells_a_range_with_its_basis(muster, gateway):
     assert "(p90), by queue, then stated\n" in out
     assert out.endswith("It is so.\n")
     assert json.loads(muster("eta", ID, "-o", "json").out)["start"]["samples"] == 9
+
+
+def test_eta_tells_the_earliest_start_where_there_is_no_range(muster, gateway):
+    at_ms = int(time.time() * 1000)
+    earliest = {"at_ms": at_ms + 90_500, "basis": "expected ends", "samples": 3}
+    answer = {"id": ID, "state": "queued", "at_ms": at_ms, "start": None, "end": None}
+    answer |= {"earliest_start": earliest, "message": ""}
+    gateway.on(f"GET /v1/workloads/{ID}/eta", answer)
+
+    out = muster("eta", ID).out
+
+    assert "Start: at the earliest 20" in out
+    assert out.endswith(", in 1 min 30 s, by expected ends, 3 cases\n")
