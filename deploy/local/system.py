@@ -20,9 +20,10 @@ from deploy.local.cache import CHECKOUT
 from deploy.local.health import is_ready, wait_all_ready
 from deploy.local.kafka import LocalKafka
 from deploy.local.keeper import Keepable, Keeper
+from deploy.local.ports import kept_ports
 from deploy.local.postgres import LocalPostgres
 from deploy.local.prepare import admit, create_topics, migrate
-from deploy.local.processes import MARK, Program, end_orphans, free_ports
+from deploy.local.processes import MARK, Program, end_orphans
 from deploy.local.services import (
     CLUSTER,
     GATEWAY,
@@ -75,8 +76,13 @@ class LocalSystem:
         self._started = False
         self._writing = threading.Lock()
         marked = {MARK: str(self.folder)}
-        self.kafka = LocalKafka(self.folder / KAFKA, environment=marked, secured=True)
-        self.postgres = LocalPostgres(self.folder / POSTGRES, environment=marked)
+        ports = kept_ports(self.folder, (KAFKA, POSTGRES))
+        self.kafka = LocalKafka(
+            self.folder / KAFKA, port=ports[KAFKA], environment=marked, secured=True
+        )
+        self.postgres = LocalPostgres(
+            self.folder / POSTGRES, port=ports[POSTGRES], environment=marked
+        )
 
     def start(self) -> None:
         """Start everything in order; what an earlier run left behind is ended first.
@@ -172,7 +178,7 @@ class LocalSystem:
             key.touch(mode=0o600)
             key.write_text(secrets.token_urlsafe(32))
         names = [service.name for service in self._services]
-        self._ports = dict(zip(names, free_ports(len(names)), strict=True))
+        self._ports = kept_ports(self.folder, names)
         for service in self._services:
             keeper = Keeper(self._program(service), self._changed)
             self._keepers[service.name] = keeper

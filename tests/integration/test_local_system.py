@@ -67,6 +67,18 @@ def test_a_killed_service_is_started_again_on_its_port(system: LocalSystem):
     assert (system.restarts("first"), system.restarts("gateway")) == (1, 0)
 
 
+def test_a_system_that_was_stopped_is_found_where_it_was(system: LocalSystem, folder: Path):
+    places = system.kafka.bootstrap, system.postgres.port, system.url("first")
+    system.stop()
+
+    again = LocalSystem(folder, services=TINY)
+    again.start()
+    try:
+        assert places == (again.kafka.bootstrap, again.postgres.port, again.url("first"))
+    finally:
+        again.stop()
+
+
 def test_killed_servers_come_back_with_their_data(system: LocalSystem):
     system.postgres.execute("CREATE TABLE kept (id int)", database="muster")
 
