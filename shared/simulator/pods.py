@@ -78,6 +78,7 @@ class Snapshot:
     version: int = 0
     serial: int = 0
     nodes_down: set[str] = field(default_factory=set)
+    nodes_gone: set[str] = field(default_factory=set)
 
 
 class Pods:
@@ -98,6 +99,9 @@ class Pods:
         self.version = state.version
         self.serial = state.serial
         self.nodes_down = state.nodes_down
+        """Nodes that are not heard of ..."""
+        self.nodes_gone = state.nodes_gone
+        """... and those of them that are fenced: what is deleted there goes at once."""
         self.quotas: dict[str, int] = {}
         self._timing = timing
         self._seed = seed
@@ -142,6 +146,10 @@ class Pods:
         """All pods, as of `version`."""
         return [record.pod for record in self._by_key.values()]
 
+    def unheard(self) -> list[tuple[str, bool]]:
+        """Nodes that are not heard of, and whether they are fenced."""
+        return sorted((node, node in self.nodes_gone) for node in self.nodes_down)
+
     def take_changes(self) -> list[Change]:
         """What changed since the last call, in the order of resource versions."""
         changes, self._changes = self._changes, []
@@ -171,9 +179,12 @@ class Pods:
     def node_silent(self, node: str) -> None:
         """Hear no more of a node: its pods stay as they are, deleted ones too."""
         self.nodes_down.add(node)
+        self.nodes_gone.discard(node)
 
     def fence_node(self, node: str) -> int:
         """Take it that no container runs on a node any more: its pods go; the number of them."""
+        if node in self.nodes_down:
+            self.nodes_gone.add(node)
         records = self._on(node)
         for record in records:
             self._stopped(record, _COLLECTED)
@@ -187,6 +198,7 @@ class Pods:
     def node_up(self, node: str, now_ms: int) -> None:
         """Hear of a node again: its pods start, end and stop as they have meanwhile."""
         self.nodes_down.discard(node)
+        self.nodes_gone.discard(node)
         for record in self._on(node):
             if record.pod.deleting:
                 record.gone_at_ms = self._timer(record, now_ms + self._timing.stop_delay_ms)
@@ -269,6 +281,9 @@ class Pods:
             self._leave(record)
             return DONE
         stop_ms = min(grace_seconds * 1000, self._timing.stop_delay_ms)
+        if pod.node in self.nodes_gone:
+            self._stopped(record, _COLLECTED)
+            return DONE
         silent = pod.node in self.nodes_down
         if stop_ms <= 0 and not silent:
             self._stopped(record, "")

@@ -54,7 +54,7 @@ class Engine:
         self._news = asyncio.Event()
         self._writer = ThreadPoolExecutor(1, "store")
         self._encoder = msgspec.json.Encoder()
-        self._nodes_down = set(pods.nodes_down)
+        self._unheard = pods.unheard()
 
     @property
     def pods(self) -> int:
@@ -130,7 +130,7 @@ class Engine:
         self._pods.tick(now_ms)
         answers = [(answer, act(self._pods, now_ms)) for act, answer in self._take()]
         changes = self._pods.take_changes()
-        if changes or self._nodes_down != self._pods.nodes_down:
+        if changes or self._unheard != self._pods.unheard():
             batch, events = self._encode(changes)
             loop = asyncio.get_running_loop()
             await loop.run_in_executor(self._writer, self._store.write, batch)
@@ -170,11 +170,9 @@ class Engine:
                 rows[serial] = (
                     serial, body, record.start_at_ms, record.end_at_ms, record.gone_at_ms,
                 )  # fmt: skip
-        nodes_down = None
-        if self._nodes_down != self._pods.nodes_down:
-            self._nodes_down = set(self._pods.nodes_down)
-            nodes_down = sorted(self._nodes_down)
-        batch = Batch(
-            list(rows.values()), removed, self._pods.version, self._pods.serial, nodes_down
-        )
+        unheard = None
+        if self._unheard != self._pods.unheard():
+            self._unheard = self._pods.unheard()
+            unheard = self._unheard
+        batch = Batch(list(rows.values()), removed, self._pods.version, self._pods.serial, unheard)
         return batch, events

@@ -31,7 +31,7 @@ CREATE TABLE IF NOT EXISTS progress (
     serial INTEGER NOT NULL,
     starts INTEGER NOT NULL
 );
-CREATE TABLE IF NOT EXISTS node_down (name TEXT PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS node_unheard (name TEXT PRIMARY KEY, fenced INTEGER NOT NULL);
 INSERT OR IGNORE INTO progress VALUES (1, 0, 0, 0);
 """
 
@@ -45,8 +45,8 @@ class Batch(NamedTuple):
     removed: Sequence[tuple[int]]
     version: int
     serial: int
-    nodes_down: Sequence[str] | None
-    """The new set, or None when it did not change."""
+    unheard: Sequence[tuple[str, bool]] | None
+    """Nodes that are not heard of and whether they are fenced; None when that did not change."""
 
 
 class PodStore:
@@ -79,8 +79,14 @@ class PodStore:
             )
             for row in execute("SELECT * FROM pod ORDER BY serial")
         ]
-        nodes_down = {row[0] for row in execute("SELECT name FROM node_down")}
-        snapshot = Snapshot(records=records, version=version, serial=serial, nodes_down=nodes_down)
+        unheard = execute("SELECT name, fenced FROM node_unheard").fetchall()
+        snapshot = Snapshot(
+            records=records,
+            version=version,
+            serial=serial,
+            nodes_down={name for name, _ in unheard},
+            nodes_gone={name for name, fenced in unheard if fenced},
+        )
         return snapshot, starts
 
     def write(self, batch: Batch) -> None:
@@ -93,11 +99,9 @@ class PodStore:
             connection.execute(
                 "UPDATE progress SET version = ?, serial = ?", (batch.version, batch.serial)
             )
-            if batch.nodes_down is not None:
-                connection.execute("DELETE FROM node_down")
-                connection.executemany(
-                    "INSERT INTO node_down VALUES (?)", [(name,) for name in batch.nodes_down]
-                )
+            if batch.unheard is not None:
+                connection.execute("DELETE FROM node_unheard")
+                connection.executemany("INSERT INTO node_unheard VALUES (?, ?)", batch.unheard)
         except BaseException:
             connection.execute("ROLLBACK")
             raise

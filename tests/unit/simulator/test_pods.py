@@ -219,7 +219,7 @@ def test_failing_a_node_fails_its_pods_only():
 def restored(pods):
     snapshot = Snapshot(
         records=list(pods._by_key.values()), version=pods.version, serial=pods.serial,
-        nodes_down=set(pods.nodes_down),
+        nodes_down=set(pods.nodes_down), nodes_gone=set(pods.nodes_gone),
     )  # fmt: skip
     return Pods(pods._timing, 7, snapshot)
 
@@ -347,3 +347,15 @@ def test_an_image_is_pulled_before_a_pod_runs():
         "Pending", "ContainerCreating", True,
     )  # fmt: skip
     assert (after.phase, after.waiting, after.pulling) == ("Running", "", False)
+
+
+def test_what_is_deleted_on_a_node_that_is_lost_for_good_goes_at_once():
+    pods = some_pods(start=500)
+    pods.node_down("n1")
+    pod = create(pods, a_pod()).pod
+    bind(pods, pod)
+
+    delete(pods, pod, grace=30)
+
+    assert pods.all_pods() == []
+    assert pods.take_changes()[-1].pod.reason == "DeletionByPodGC"
