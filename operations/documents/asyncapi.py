@@ -13,7 +13,7 @@ import yaml
 
 from shared.events.registry import BY_TOPIC, NAME_BY_TYPE, TEAM_TYPES
 from shared.events.topics import DEAD_LETTER_SUFFIX, Topic, team_results, team_submissions
-from shared.events.workloads import SubmissionAnswered, SubmitWorkload, Wire
+from shared.events.workloads import SubmissionAnswered, SubmitWorkload, Wire, WorkloadChanged
 
 HEADER: Final = (
     "# Generated from shared/events by `make generated`: change the code, not this file.\n"
@@ -69,11 +69,11 @@ def document() -> Document:
 
 
 def _channels() -> list[tuple[Topic, tuple[type[Wire], ...]]]:
-    assert set(TEAM_TYPES) == {SubmissionAnswered, SubmitWorkload}
+    assert set(TEAM_TYPES) == {SubmissionAnswered, WorkloadChanged, SubmitWorkload}
     return [
         *BY_TOPIC.items(),
         (team_submissions(_TEAM), (SubmitWorkload,)),
-        (team_results(_TEAM), (SubmissionAnswered,)),
+        (team_results(_TEAM), (SubmissionAnswered, WorkloadChanged)),
     ]
 
 

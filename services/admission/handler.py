@@ -2,15 +2,17 @@
 
 Whatever speaks of an accepted workload leaves on the one topic and partition on which its
 `WorkloadQueued` travels, so nobody downstream sees a cancellation before the workload. Submissions
-come in by `submissions.py`, are judged in `judge.py`; commands are in `commands.py`.
+come in by `submissions.py`, are judged in `judge.py`; commands are in `commands.py`, and what a
+team is told of its work later in `changes.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from services.admission import metrics
+from services.admission.changes import TOLD, Changes
 from services.admission.commands import Commands
 from services.admission.judge import Judge
 from services.admission.memory import Memory
@@ -26,12 +28,16 @@ from shared.events.topics import (
     ORGANISATION_FACTS,
     SUBMISSION_COMMANDS,
     TEAM_FACTS,
+    WORKLOAD_FACTS,
     Topic,
     team_submissions,
 )
 from shared.events.workloads import Wire
 from shared.ports.reader import Reader
 from shared.runtime.handler import Outcome
+
+CLOCKS_MS: Final = 60_000
+"""How far the clocks of a broker and a service may be apart."""
 
 
 class AdmissionHandler:
@@ -70,10 +76,14 @@ class AdmissionHandler:
             nodes.NodeInventoryReported: self._reported,
             nodes.NodeRemoved: self._removed,
             DeadlinePassed: self._due,
+            **dict.fromkeys(TOLD, Changes(memory, self._teller).changed),
         }
 
     def topics(self) -> Sequence[tuple[Topic, Sequence[int]]]:
-        """Commands and facts of the cell, and the submissions of every team by Kafka."""
+        """Commands and facts of the cell, and the submissions of every team by Kafka.
+
+        Facts of placement are read where a team is told of them.
+        """
         cell = (self._cell,)
         fixed = [
             (SUBMISSION_COMMANDS, cell),
@@ -81,6 +91,8 @@ class AdmissionHandler:
             (NODE_FACTS, cell),
             (TEAM_FACTS, cell),
         ]
+        if len(self.memory.told):
+            fixed.append((WORKLOAD_FACTS, cell))
         if self._cell:
             return fixed
         return [*fixed, *((team_submissions(team), (0,)) for team in self.memory.book.kafka_teams)]
@@ -88,6 +100,10 @@ class AdmissionHandler:
     def reads(self) -> Collection[type[Wire]]:
         """The payloads that have an action."""
         return self._actions
+
+    def since_ms(self, topic: str) -> int:
+        """Facts of placement from before a team wanted them are passed over."""
+        return self.memory.told.first_ms() - CLOCKS_MS if topic == WORKLOAD_FACTS.name else 0
 
     async def load(self, reader: Reader) -> None:
         """Rebuild from admission's own tables."""
@@ -128,8 +144,11 @@ class AdmissionHandler:
 
     # ── facts to judge by ────────────────────────────────────────────────────────────────────
 
-    def _applied(self, message: Received, document: Any) -> None:  # noqa: ANN401, ARG002
-        self._news |= self.memory.book.apply(document, self.memory.now_ms)
+    def _applied(self, message: Received, document: Any) -> None:  # noqa: ANN401
+        news = self.memory.book.apply(document, self.memory.now_ms)
+        if news and isinstance(document, organisation.TeamApplied):
+            self.memory.told.apply(document, message.event.time_ms)
+        self._news |= news
 
     def _ended(self, message: Received, fact: quotas.EndedWorkloadsCounted) -> None:  # noqa: ARG002
         self.memory.alive.end(fact.team, fact.ended)

@@ -8,9 +8,10 @@ from services.admission.alive import Alive
 from services.admission.known import Known
 from services.admission.parking import Parking
 from services.admission.rulebook import Rulebook
+from services.admission.told_teams import ToldTeams
 from shared.core.fleet_shape import FleetShape
 from shared.events.envelope import Received, workload_id
-from shared.events.topics import team_of
+from shared.events.topics import WORKLOAD_FACTS, team_of
 from shared.ports.reader import Reader
 from shared.ports.store import Write
 
@@ -23,6 +24,7 @@ class Memory:
         self.parking = Parking()
         self.book = Rulebook(fleet)
         self.alive = Alive()
+        self.told = ToldTeams()
         self.ids: dict[str, str] = {}
         """The workload ids of the batch, by the id of the message."""
         self.now_ms = 0
@@ -33,10 +35,12 @@ class Memory:
         await self.known.load(reader)
         await self.parking.load(reader)
         await self.alive.load(reader)
+        await self.told.load(reader)
 
     async def prepare(self, messages: Sequence[Received], reader: Reader) -> None:
         """Derive the ids of the batch, and look up those that memory may have forgotten."""
-        self.ids = {one.event.id: identify(one) for one in messages}
+        asking = (one for one in messages if one.topic != WORKLOAD_FACTS.name)
+        self.ids = {one.event.id: identify(one) for one in asking}
         await self.known.look_up({one for one in self.ids.values() if one}, reader)
 
     def writes(self) -> list[Write]:
@@ -46,6 +50,7 @@ class Memory:
             self.parking.writes(),
             self.book.writes(),
             self.alive.writes(),
+            self.told.writes(),
         )
         return [write for part in parts for write in part]
 

@@ -60,8 +60,13 @@ class Teller:
         )
         self.tell_team(one.team, answer, cause)
 
-    def tell_team(self, team: str, answer: workloads.SubmissionAnswered, cause: Received) -> None:
-        """An answer on a team's results topic."""
+    def tell_team(
+        self,
+        team: str,
+        answer: workloads.SubmissionAnswered | workloads.WorkloadChanged,
+        cause: Received,
+    ) -> None:
+        """An answer, or what became of a workload, on a team's results topic."""
         topic = self._results.get(team)
         if topic is None:
             topic = self._results[team] = team_results(team)

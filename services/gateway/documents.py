@@ -294,6 +294,9 @@ def _pod_errors(team: TeamApplied) -> list[FieldError]:
 def _policy_errors(team: TeamApplied) -> list[FieldError]:
     errors = budget_problems(team.budget) if team.budget is not None else []
     errors += idle_problems(team.idle) if team.idle is not None else []
+    if team.kafka_events and not team.kafka:
+        rule = "needs kafka: true: without it the team has no results topic"
+        errors.append(_error("kafka_events", "true", rule))
     loss = team.loss_gpu_seconds_per_hour
     if loss is not None and loss < 0:
         errors.append(_error("loss_gpu_seconds_per_hour", str(loss), "must be at least 0"))

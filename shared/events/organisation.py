@@ -26,6 +26,8 @@ class TeamApplied(Wire, frozen=True, kw_only=True):
     """Workloads that have not ended at most."""
     kafka: bool = True
     """Whether the team has a submissions topic of its own."""
+    kafka_events: bool = False
+    """Whether its results topic tells, beside answers, what becomes of all its work."""
     budget: Budget | None = None
     """What the team may spend in a month; None is no budget."""
     loss_gpu_seconds_per_hour: int | None = None

@@ -104,6 +104,7 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
 }
 TEAM_TYPES: Final[tuple[type[Wire], ...]] = (
     workloads.SubmissionAnswered,
+    workloads.WorkloadChanged,
     workloads.SubmitWorkload,
 )
 

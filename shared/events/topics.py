@@ -71,7 +71,15 @@ QUOTA_FACTS: Final = _topic(
 )
 TEAM_FACTS: Final = _topic("team.facts.v1", "cell", 96, "quota", "admission")
 WORKLOAD_FACTS: Final = _topic(
-    "workload.facts.v1", "cell", 96, "placement", "quota", "gateway", "monitoring", "preemption"
+    "workload.facts.v1",
+    "cell",
+    96,
+    "placement",
+    "quota",
+    "gateway",
+    "monitoring",
+    "preemption",
+    "admission",
 )
 PLAN_COMMANDS: Final = _topic("plan.commands.v1", "cell", 96, "preemption", "placement")
 PREEMPTION_FACTS: Final = _topic("preemption.facts.v1", "cell", 96, "preemption", "gateway")
@@ -120,7 +128,7 @@ def team_submissions(team: str) -> Topic:
 
 
 def team_results(team: str) -> Topic:
-    """The topic on which `team` reads the answers to its submissions."""
+    """The topic on which `team` reads the answers to its submissions, and what becomes of them."""
     return _topic(f"result-{team}.facts.v1", "team", 96, "admission", team)
 
 

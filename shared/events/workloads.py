@@ -158,6 +158,21 @@ class SubmissionAnswered(Wire, frozen=True, kw_only=True):
     errors: tuple[FieldError, ...] = ()
 
 
+class WorkloadChanged(Wire, frozen=True, kw_only=True):
+    """What became of a workload, on its team's results topic: as its event by HTTP says it."""
+
+    workload_id: str
+    type: str
+    """Type of the fact that it tells, such as muster.workload.placed.v1."""
+    version: int
+    state: State
+    attempt: int
+    at_ms: int
+    """When it became so, Unix milliseconds."""
+    reason: str = ""
+    message: str = ""
+
+
 class WorkloadFact(Wire, frozen=True, kw_only=True):
     """What all facts of placement about one workload share: the whole state after the change."""
 

@@ -111,6 +111,18 @@ class Selective(Protocol):
 
 
 @runtime_checkable
+class Recent(Protocol):
+    """A handler that begins to read a topic late, and has no use for what lay there before.
+
+    Records from before are passed over like payloads that a `Selective` handler does not read.
+    """
+
+    def since_ms(self, topic: str) -> int:
+        """From when on the records of `topic` are read: the broker's time, Unix milliseconds."""
+        ...
+
+
+@runtime_checkable
 class Foresighted(Protocol):
     """A handler that wants to know of some topics before it acts on the others."""
 

@@ -39,17 +39,21 @@ async def sort_out(
     recent: RecentIds,
     seen: Seen,
     passed_over: Collection[bytes] = frozenset(),
+    since_ms: Callable[[str], int] = lambda _: 0,
 ) -> Batch:
     """Decode `raw` in order; `seen` asks the inbox for ids that memory may have forgotten.
 
-    Of messages whose `ce_type` is in `passed_over`, only the offset is noted; on a team's own
-    topic nothing is passed over in silence.
+    Of messages whose `ce_type` is in `passed_over`, or from before `since_ms` of their topic, only
+    the offset is noted; on a team's own topic nothing is passed over in silence.
     """
     batch = Batch()
     decoded: list[Received] = []
     for message in raw:
         team = team_of(message.topic)
-        if passed_over and team is None and type_of(message.headers) in passed_over:
+        if team is None and (
+            (passed_over and type_of(message.headers) in passed_over)
+            or message.timestamp_ms < since_ms(message.topic)
+        ):
             batch.skipped.append((message.topic, message.partition, message.offset))
             continue
         try:

@@ -12,7 +12,7 @@ from shared.ports.clock import Clock
 from shared.ports.publisher import RawMessage, Subscription
 from shared.runtime.catching_up import CatchingUp
 from shared.runtime.dedupe import RecentIds
-from shared.runtime.handler import Handler, Patient, Selective, Versioned
+from shared.runtime.handler import Handler, Patient, Recent, Selective, Versioned
 from shared.runtime.intake import Batch, Seen, handled_before, payloads_of, sort_out
 
 POLL_SECONDS: Final = 0.2
@@ -44,6 +44,7 @@ class Polling:
         self._offsets: dict[tuple[str, int], int] = {}
         self._catching_up = CatchingUp(clock)
         self._passed_over = _passed_over(handler)
+        self._since_ms = handler.since_ms if isinstance(handler, Recent) else _from_the_beginning
         self._linger_seconds = handler.linger_seconds if isinstance(handler, Patient) else 0.0
         self._last_count = 0
         self._skipped: list[tuple[str, int, int]] = []
@@ -103,7 +104,7 @@ class Polling:
         if isinstance(self._handler, Versioned):
             batch = payloads_of(raw, self._passed_over)
         else:
-            batch = await sort_out(raw, recent, self._seen, self._passed_over)
+            batch = await sort_out(raw, recent, self._seen, self._passed_over, self._since_ms)
         if self._catching_up.over:
             batch.fresh += await self._due(recent)
         return batch
@@ -139,6 +140,10 @@ class Polling:
 def _linger_after(messages: int) -> float:
     """Seconds in which a batch may grow, after one of so many messages."""
     return next((seconds for least, seconds in LINGER_SECONDS if messages >= least), 0.0)
+
+
+def _from_the_beginning(topic: str) -> int:  # noqa: ARG001  # the same of every topic
+    return 0
 
 
 def _passed_over(handler: Handler) -> frozenset[bytes]:

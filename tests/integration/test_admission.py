@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from services.admission import known
 from services.admission.handler import AdmissionHandler
 from services.admission.parking import NAMES_WAIT_MS
+from shared.core.lifecycle import State
 from shared.events.envelope import workload_id
 from shared.events.fingerprint import body_hash
 from shared.events.nodes import NodeInventoryReported, NodeRemoved
@@ -17,10 +18,12 @@ from shared.events.topics import (
     ORGANISATION_FACTS,
     SUBMISSION_COMMANDS,
     TEAM_FACTS,
+    WORKLOAD_FACTS,
     team_submissions,
 )
-from shared.events.workloads import SubmissionAnswered, SubmitWorkload
+from shared.events.workloads import SubmissionAnswered, SubmitWorkload, WorkloadRunning
 from tests.fixtures.servers import Database
+from tests.support.facts import common
 from tests.unit.admission.builders import TEAM, a_node, a_spec
 from tests.unit.admission.store_desk import Bench
 from tests.unit.admission.support import a_queue_document, a_team_document, kinds, received
@@ -154,3 +157,18 @@ async def test_every_verdict_has_one_audit_row(desk: Desk, database: Database) -
     rows = database.execute("SELECT before, after, version FROM admission.audit ORDER BY seq")
 
     assert rows.split() == ["received|queued|1", "received|rejected|1"]
+
+
+async def test_which_teams_are_told_of_their_work_outlives_the_process(desk: Desk) -> None:
+    on, off = (a_team_document(version=n, kafka_events=n == 1) for n in (1, 2))
+    runs = WorkloadRunning(**common("w1", 4, State.RUNNING, TEAM), running_at_ms=NOW_MS)
+    await desk.send(on, topic=ORGANISATION_FACTS.name)
+    await desk.restart()
+
+    told = await desk.send(runs, topic=WORKLOAD_FACTS.name)
+    await desk.send(off, topic=ORGANISATION_FACTS.name)
+    await desk.restart()
+    silent = await desk.send(runs, topic=WORKLOAD_FACTS.name)
+
+    assert kinds(told) == ["WorkloadChanged"]
+    assert silent.emits == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import json
 import os
@@ -10,11 +11,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from aiokafka import AIOKafkaConsumer
 
 from deploy.local.system import LocalSystem
+from shared.adapters.kafka_client import options
+from shared.events.grants import OPERATOR
+from shared.events.topics import team_results
 from tests.support.system import launch
 
 CHECKOUT = Path(__file__).parents[2]
@@ -117,3 +123,40 @@ def test_decisions_are_not_replayed_without_a_login_and_a_line_says_so(
 
     assert (2, "", 1) == (done.returncode, done.stdout, done.stderr.count("\n")), done.stderr
     assert "without a user (MUSTER_KAFKA_USER)" in done.stderr
+
+
+async def test_a_team_is_told_of_its_work_as_http_tells_it(system: LocalSystem) -> None:
+    flavor = {"flavor": "h100", "nominal": {"gpu_milli": 8_000}}
+    applied(
+        system,
+        {"kind": "Flavor", "name": "h100", "products": ["NVIDIA-H100-80GB-HBM3"]},
+        {"kind": "Team", "name": "told", "kafka_events": True},
+        {"kind": "Queue", "name": "told", "team": "told", "flavors": [flavor]},
+    )
+    job = system.folder.parent / "job.yaml"
+    pods = [{"gpu": {"count": 1}, "cpu_milli": 100, "memory_mib": 64}]
+    spec = {"name": "job", "kind": "training", "pod_sets": pods, "expected_duration_seconds": 1}
+    job.write_text(yaml.safe_dump(spec))
+    command = ("-c", "from muster.cli import main; main()")
+
+    done = typed(system, *command, "submit", "-t", "told", "-f", str(job), "--wait", "-o", "name")
+    events = typed(system, *command, "events", "job", "-o", "json")
+
+    assert done.returncode == 0, done.stderr
+    by_http = [json.loads(line) for line in events.stdout.splitlines()]
+    names = ("placed", "running", "succeeded")
+    types = [f"muster.workload.{name}.v1" for name in names]
+    said = ("workload_id", "type", "version", "state", "at_ms", "reason", "message")
+    expected = [[one[name] for name in said] for one in by_http if one["type"] in types]
+    told = await _told(system, "told", len(types))
+    assert types == [one["type"] for one in told]
+    assert expected == [[one.get(name, "") for name in said] for one in told]
+
+
+async def _told(system: LocalSystem, team: str, count: int) -> list[dict[str, Any]]:
+    """The first records of a team's results topic."""
+    access = system.kafka.access(OPERATOR)
+    topic = team_results(team).on_broker("muster")
+    consumer = AIOKafkaConsumer(topic, **options(access), auto_offset_reset="earliest")
+    async with asyncio.timeout(60), consumer:
+        return [json.loads((await consumer.getone()).value) for _ in range(count)]

@@ -317,3 +317,10 @@ def test_a_team_may_name_its_namespace_and_service_account():
 
     assert problems_of(team, an_organisation()) == []
     assert (team.namespace, team.service_account) == ("blue-prod", "train.er")
+
+
+@pytest.mark.parametrize(("kafka", "fields"), [(True, []), (False, ["kafka_events"])])
+def test_who_has_no_results_topic_is_told_nothing_on_it(kafka, fields):
+    team = TeamApplied(name="red", version=1, default_queue="red", kafka=kafka, kafka_events=True)
+
+    assert fields == [one.field for one in problems_of(team, an_organisation())]

@@ -180,3 +180,13 @@ async def test_nothing_on_a_team_s_topic_is_passed_over_in_silence():
     (error,) = payload.errors
     assert ("ce_type", "muster.cancel.workload.v1") == (error.field, error.value)
     assert 1 == len(batch.dead)
+
+
+async def test_records_from_before_a_topic_is_wanted_only_move_the_offset():
+    early, late = (replace(one, timestamp_ms=FIRST_MS + n) for n, one in enumerate(records(1, 2)))
+
+    batch = await sort_out(
+        [early, late], RecentIds(), Inbox().seen, since_ms=lambda _: FIRST_MS + 1
+    )
+
+    assert (ids(2), [0]) == (fresh(batch), [offset for _, _, offset in batch.skipped])
