@@ -53,7 +53,8 @@ class Waiter:
             await asyncio.sleep(LAST_EVENT_SECONDS if watch else 0)
         except TimeoutError:
             left = sum(one["state"] not in self._until for one in self.workloads.values())
-            note(f"{left} of {len(self.workloads)} have not got there in time.")
+            short_of = "ended" if self._until == ENDED else "got there"
+            note(f"{left} of {len(self.workloads)} have not {short_of} in time.")
         finally:
             for task in (*told, *polls):
                 task.cancel()

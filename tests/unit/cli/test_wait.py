@@ -39,13 +39,14 @@ def test_what_ended_before_the_state_exits_by_its_end(muster, gateway):
     assert 103 == muster("wait", ID, "--for", "running").code
 
 
-def test_wait_that_is_not_over_in_time_exits_with_101(muster, gateway):
+@pytest.mark.parametrize(("until", "said"), [([], "ended"), (["--for", "running"], "got there")])
+def test_wait_that_is_not_over_in_time_exits_with_101(muster, gateway, until, said):
     gateway.on(f"GET /v1/workloads/{ID}", workload("queued"))
 
-    done = muster("wait", ID, "--timeout", "0.1s")
+    done = muster("wait", ID, "--timeout", "0.1s", *until)
 
     assert 101 == done.code
-    assert "1 of 1 have not got there in time." in done.err
+    assert f"1 of 1 have not {said} in time." in done.err
 
 
 def test_an_unknown_state_is_a_usage_error_with_those_that_are(muster, gateway):
