@@ -74,10 +74,10 @@ class Team:
 def team(client: Client) -> Team:
     """Made through the published door, once the whole fleet is known there."""
     eventually(lambda: fleet_is_known(client), seconds=START_SECONDS, what="the fleet")
-    put(f"flavors/{FLAVOR}", {"products": [PRODUCT]})
-    made = put(f"teams/{TEAM}", {"default_queue": TEAM})
+    apply(f"flavors/{FLAVOR}", {"products": [PRODUCT]})
+    made = apply(f"teams/{TEAM}", {"default_queue": TEAM})
     flavors = [{"flavor": FLAVOR, "nominal": AMOUNTS}]
-    put(f"queues/{TEAM}", {"team": TEAM, "flavors": flavors})
+    apply(f"queues/{TEAM}", {"team": TEAM, "flavors": flavors})
     return Team(client, made["kafka_user"])
 
 
@@ -86,17 +86,17 @@ def fleet_is_known(client: Client) -> bool:
     return len(client.listing("nodes")) == NODES_DEFAULT
 
 
-def put(path: str, body: dict[str, Any]) -> dict[str, Any]:
+def apply(path: str, body: dict[str, Any]) -> dict[str, Any]:
     """Make a document of the organisation so; the answer."""
     headers = {"Authorization": f"Bearer {compose.KEY}", "Content-Type": "application/json"}
     request = urllib.request.Request(
-        f"{ADDRESS}/v1/{path}", json.dumps(body).encode(), headers, method="PUT"
+        f"{ADDRESS}/v1/{path}", json.dumps(body).encode(), headers, method="PATCH"
     )
     try:
         with urllib.request.urlopen(request, timeout=30) as reply:
             answer: dict[str, Any] = json.load(reply)
     except urllib.error.HTTPError as error:
-        pytest.fail(f"PUT {path}: {error.code} {error.read().decode()}")
+        pytest.fail(f"PATCH {path}: {error.code} {error.read().decode()}")
     return answer
 
 
