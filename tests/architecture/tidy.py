@@ -31,12 +31,21 @@ def findings(source: str) -> Iterator[str]:
 
 
 def orphans(sources: Mapping[PurePosixPath, str], entries: Iterable[str]) -> list[str]:
-    """Modules that no other module imports and nobody starts."""
+    """Modules that no entry point reaches: a service, a command line, a program of its own.
+
+    That another unreached module imports it does not count. A package is reached with any of its
+    modules.
+    """
     modules = {_name(path): source for path, source in sources.items()}
-    used = {*entries}
-    for name, source in modules.items():
-        used |= {target for target in imports(source) if target != name}
-    return sorted(name for name in modules if name not in used and not _runs(name, modules))
+    waiting = [*entries, *(name for name, source in modules.items() if _starts(name, source))]
+    reached: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in reached or name not in modules:
+            continue
+        reached.add(name)
+        waiting += [*imports(modules[name]), *_packages(name)]
+    return sorted(set(modules) - reached)
 
 
 def imports(source: str) -> set[str]:
@@ -63,7 +72,12 @@ def _name(path: PurePosixPath) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def _runs(name: str, modules: Mapping[str, str]) -> bool:
-    """Whether it is a package with something in it, or starts as a program."""
-    is_package = any(other.startswith(f"{name}.") for other in modules)
-    return is_package or name.endswith("__main__") or "__main__" in modules[name]
+def _starts(name: str, source: str) -> bool:
+    """Whether it is started as a program."""
+    return name.endswith("__main__") or "__main__" in source
+
+
+def _packages(name: str) -> list[str]:
+    """The packages that contain it, whose `__init__` runs when it is imported."""
+    parts = name.split(".")
+    return [".".join(parts[:count]) for count in range(1, len(parts))]

@@ -24,9 +24,10 @@ from shared.core.decision import Refusal
 from shared.core.model import GpuChoice, Level, Placement, TopologyRequest, Workload
 from shared.core.placement import explain, place
 from shared.runtime.garbage import relax_garbage_collection
-from tests.benchmarks.core_throughput import Churn, fleet, single
+from tests.benchmarks.explain_fleet import fleet, single
 from tests.benchmarks.options import machine
 from tests.support import placing
+from tests.support.churn import Churn
 
 FILL = 0.85
 REFUSED_MAX = 500

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace as changed
-
 import pytest
 
 from shared.core.cluster import Cluster
 from shared.core.demand import gang_of
-from shared.core.feasibility import permitted
 from shared.core.images import LOOKED_MAX, ImageIndex, missing
-from shared.core.kernels.scope import decides
 from shared.core.model import (
     GpuChoice,
     Level,
@@ -280,15 +276,3 @@ def test_holders_are_few_and_in_order_of_rank() -> None:
     assert found == sorted(states, key=lambda state: state.rank)[:LOOKED_MAX]
     assert missing(found[0], (IMAGE,)) == (True,)
     assert list(index.holders("other")) == []
-
-
-def test_back_ends_decide_what_asks_for_no_reported_image() -> None:
-    fleet = taught(node("a", images=("other",)))
-    gang = gang_of(one_gpu())
-    (demand,) = gang.demands
-    tiers = permitted(fleet, gang, demand, "a100")
-
-    assert decides(gang, tiers)
-    fleet.put_node(node("a", images=(IMAGE,)))
-    assert not decides(gang, tiers)
-    assert changed(demand, artifacts=()).shape == demand.shape
