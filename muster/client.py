@@ -267,6 +267,19 @@ class AsyncClient(Transport):
         )
         return list(answer["items"])
 
+    async def delete_document(
+        self, collection: str, name: str, *, etag: str | None = None
+    ) -> None:
+        """Delete a document that nothing uses; one that is deleted already stays so.
+
+        Raises:
+            Rejected: it is used; `errors` says by what.
+            Changed: it is not at the version of `etag`.
+        """
+        path = f"/v1/{collection}/{_segment(name)}"
+        headers = {"If-Match": etag} if etag else None
+        await self._send("DELETE", path, headers=headers)
+
     async def keys(self, team: str) -> list[Json]:
         """API keys of a team, without their secrets."""
         answer = await self._json("GET", f"/v1/teams/{_segment(team)}/keys")

@@ -1,4 +1,4 @@
-"""`muster admin apply | get | export | kafka-password`: the organisation, and who gets in.
+"""`muster admin apply | get | export | delete | kafka-password`: the organisation, who gets in.
 
 `apply` is idempotent: it reads each document with its ETag, writes only with If-Match, and says
 whether it was created, changed or already so.
@@ -14,7 +14,7 @@ import typer
 from muster.cli import keys
 from muster.cli.applying import Applied, apply_all, in_order
 from muster.cli.documents import read_documents
-from muster.cli.organisation import reading
+from muster.cli.organisation import deleting, reading
 from muster.cli.organisation.rehearsing import rehearse_all, show_rehearsal
 from muster.cli.output import Column, Format, field, note, show_items, show_value
 from muster.cli.session import call
@@ -32,6 +32,7 @@ app = typer.Typer(
 app.add_typer(keys.app, name="keys")
 app.command("get")(reading.get)
 app.command("export")(reading.export)
+app.command("delete")(deleting.delete)
 
 
 @app.command("apply")

@@ -87,6 +87,9 @@ def show(error: Exception) -> None:
     print(f"error: {_text(error)}", file=sys.stderr)
     if isinstance(error, MusterError):
         for one in error.errors:
+            if one.field == "used_by":
+                print(f"  {one.value} {one.rule}", file=sys.stderr)
+                continue
             given = f" (given: {one.value})" if one.value else ""
             print(f"  {one.field or 'body'}: {one.rule}{given}", file=sys.stderr)
     if "?team=" in str(error):

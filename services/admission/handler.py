@@ -72,6 +72,7 @@ class AdmissionHandler:
             organisation.QueueApplied: self._applied,
             organisation.CohortApplied: self._applied,
             organisation.PriorityClassApplied: self._applied,
+            organisation.DocumentDeleted: self._deleted,
             quotas.EndedWorkloadsCounted: self._ended,
             nodes.NodeInventoryReported: self._reported,
             nodes.NodeRemoved: self._removed,
@@ -149,6 +150,20 @@ class AdmissionHandler:
         if news and isinstance(document, organisation.TeamApplied):
             self.memory.told.apply(document, message.event.time_ms)
         self._news |= news
+
+    def _deleted(self, message: Received, deleted: organisation.DocumentDeleted) -> None:
+        """From here on nothing is let in by it; quota hears that behind all that was."""
+        if not self.memory.book.delete(deleted, self.memory.now_ms):
+            return
+        self._news = True
+        empty = organisation.emptied(deleted)
+        if isinstance(empty, organisation.TeamApplied):
+            self.memory.told.apply(empty, message.event.time_ms)
+        if deleted.kind == "queue":
+            closed = organisation.QueueClosed(
+                queue=deleted.name, version=deleted.version, cell=self._cell
+            )
+            self._teller.emit(closed, deleted.name, message)
 
     def _ended(self, message: Received, fact: quotas.EndedWorkloadsCounted) -> None:  # noqa: ARG002
         self.memory.alive.end(fact.team, fact.ended)

@@ -18,9 +18,11 @@ from shared.core.units import Resources
 from shared.events.nodes import NodeInventoryReported, NodeRemoved
 from shared.events.organisation import (
     CohortApplied,
+    DocumentDeleted,
     PriorityClassApplied,
     QueueApplied,
     TeamApplied,
+    emptied,
 )
 from shared.events.quota_documents import document_of
 from shared.ports.reader import Reader
@@ -35,6 +37,8 @@ KINDS: Final[dict[str, type[Document]]] = {
 }
 _KIND_OF: Final = {payload: kind for kind, payload in KINDS.items()}
 """As in Kubernetes; a key of the order must fit 64 bits."""
+_DOCUMENTS: Final = "SELECT kind, name, version, body FROM admission.document ORDER BY name"
+"""A deleted document has no body."""
 _UPSERT_DOCUMENTS: Final = (
     "INSERT INTO admission.document (kind, name, version, body, epoch)"
     " SELECT k, n, v, b, {epoch} FROM unnest({0}::text[], {1}::text[], {2}::bigint[],"
@@ -62,13 +66,17 @@ class Rulebook:
         """When a node or document last changed what could fit."""
         self._versions: dict[tuple[str, str], int] = {}
         self._generations: dict[str, int] = {}
-        self._fresh_documents: dict[tuple[str, str], Document] = {}
+        self._fresh_documents: dict[tuple[str, str], Document | DocumentDeleted] = {}
         self._fresh_nodes: dict[str, NodeSummary | None] = {}
 
     async def load(self, reader: Reader) -> None:
         """Rebuild from the rows; `self` must be new."""
-        for row in await reader.fetch("SELECT kind, body FROM admission.document ORDER BY name"):
-            self._take(msgspec.json.decode(row["body"], type=KINDS[row["kind"]]))
+        for row in await reader.fetch(_DOCUMENTS):
+            key = (row["kind"], row["name"])
+            if row["body"]:
+                self._take(msgspec.json.decode(row["body"], type=KINDS[row["kind"]]))
+            else:
+                self._forget(DocumentDeleted(kind=key[0], name=key[1], version=row["version"]))
         rows = await reader.fetch(
             "SELECT name, generation, present, grown_at_ms, body FROM admission.node"
         )
@@ -87,6 +95,32 @@ class Rulebook:
         self._take(document)
         self.changed_at_ms = now_ms
         return True
+
+    def delete(self, deleted: DocumentDeleted, now_ms: int) -> bool:
+        """A document is no more; whether it is news, and of a kind that counts here."""
+        key = (deleted.kind, deleted.name)
+        if deleted.kind not in KINDS or self._versions.get(key, -1) >= deleted.version:
+            return False
+        self._forget(deleted)
+        self.changed_at_ms = now_ms
+        return True
+
+    def _forget(self, deleted: DocumentDeleted) -> None:
+        rules, name = self.rules, deleted.name
+        empty = emptied(deleted)
+        match empty:
+            case TeamApplied():
+                rules.forget_team(name)
+                self.kafka_teams.pop(name, None)
+            case QueueApplied():
+                rules.forget_queue(document_of(empty))
+            case CohortApplied():
+                rules.apply_quota(document_of(empty))
+            case _:
+                rules.forget_class(name)
+        key = (deleted.kind, name)
+        self._versions[key] = deleted.version
+        self._fresh_documents[key] = deleted
 
     def _take(self, document: Document) -> None:
         rules = self.rules
@@ -170,11 +204,16 @@ def _bounded(default: Resources) -> Resources:
     )
 
 
-def _document_rows(documents: dict[tuple[str, str], Document]) -> Write:
+def _document_rows(documents: dict[tuple[str, str], Document | DocumentDeleted]) -> Write:
     columns = (
         [kind for kind, _ in documents],
         [name for _, name in documents],
         [one.version for one in documents.values()],
-        [msgspec.json.encode(one).decode() for one in documents.values()],
+        [_body(one) for one in documents.values()],
     )
     return Write(_UPSERT_DOCUMENTS, columns, len(documents))
+
+
+def _body(document: Document | DocumentDeleted) -> str:
+    deleted = isinstance(document, DocumentDeleted)
+    return "" if deleted else msgspec.json.encode(document).decode()

@@ -16,7 +16,7 @@ from services.gateway.documents import BY_KIND, default_documents
 from services.gateway.door import Door
 from services.gateway.key_routes import insert_order
 from services.gateway.keys import NewKey, mint, prefix_of
-from services.gateway.organisation_routes import apply_document
+from services.gateway.organising.writing import apply_document
 from shared.ports.errors import MusterError, Stale
 
 ACTOR = "bootstrap"

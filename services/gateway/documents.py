@@ -48,6 +48,7 @@ NewKafkaUser = Annotated[
         description="How the team connects to Kafka, shown this once; null: not by Kafka."
     ),
 ]
+_OTHER_NAME: Final = "take another, as old records mean that one"
 _IDENTITY: Final = frozenset(("name", "version"))
 
 
@@ -139,6 +140,8 @@ class Organisation:
     cohorts: dict[str, CohortApplied] = field(default_factory=dict)
     flavors: dict[str, FlavorApplied] = field(default_factory=dict)
     priority_classes: dict[str, PriorityClassApplied] = field(default_factory=dict)
+    deleted: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By kind and name, the version of the deletion; made again, a document goes on from there."""
     version: int = -1
     """Of the whole; -1 before it was read."""
 
@@ -146,6 +149,11 @@ class Organisation:
         """The documents of one kind by name."""
         documents: dict[str, Any] = getattr(self, f"{kind}es" if kind[-1] == "s" else f"{kind}s")
         return documents
+
+    def version_of(self, kind: str, name: str) -> int:
+        """The last version of a document, deleted or not; 0 where there never was one."""
+        known = self.of(kind).get(name)
+        return known.version if known is not None else self.deleted.get((kind, name), 0)
 
     def copy(self) -> Organisation:
         """The same documents, to be changed by itself."""
@@ -155,15 +163,22 @@ class Organisation:
             cohorts=dict(self.cohorts),
             flavors=dict(self.flavors),
             priority_classes=dict(self.priority_classes),
+            deleted=dict(self.deleted),
             version=self.version,
         )
 
 
 def organisation_of(rows: Sequence[Mapping[str, Any]], version: int) -> Organisation:
-    """The organisation in the rows of `gateway.document`; a row without a kind is none."""
+    """The organisation in the rows of `gateway.document`; a row without a kind is none.
+
+    One without a body was deleted.
+    """
     organisation = Organisation(version=version)
     for row in rows:
         if row["kind"] is None:
+            continue
+        if not row["body"]:
+            organisation.deleted[row["kind"], row["name"]] = row["version"]
             continue
         payload = msgspec.json.decode(row["body"], type=BY_KIND[row["kind"]].payload)
         document = msgspec.structs.replace(payload, version=row["version"])
@@ -231,6 +246,9 @@ def _team_errors(team: TeamApplied, organisation: Organisation) -> list[FieldErr
     queue = organisation.queues.get(team.default_queue)
     if queue is not None and queue.team != team.name:
         errors.append(_error("default_queue", team.default_queue, "is another team's queue"))
+    if ("cohort", team.default_queue) in organisation.deleted:
+        rule = f"was the name of a cohort; {_OTHER_NAME}"
+        errors.append(_error("default_queue", team.default_queue, rule))
     if team.default_queue in organisation.cohorts:
         rule = "is the name of a cohort; queues and cohorts are one tree"
         errors.append(_error("default_queue", team.default_queue, rule))
@@ -311,6 +329,8 @@ def _queue_errors(queue: QueueApplied, organisation: Organisation) -> list[Field
         errors.append(_error("cohort", queue.cohort, "is not a cohort; apply it first"))
     if queue.name in organisation.cohorts:
         errors.append(_error("name", queue.name, "is the name of a cohort"))
+    if ("cohort", queue.name) in organisation.deleted:
+        errors.append(_error("name", queue.name, f"was the name of a cohort; {_OTHER_NAME}"))
     before = organisation.queues.get(queue.name)
     if before is not None and before.team != queue.team:
         errors.append(_error("team", queue.team, f"must stay {before.team}: work waits in it"))
@@ -321,6 +341,8 @@ def _cohort_errors(cohort: CohortApplied, organisation: Organisation) -> list[Fi
     errors = _quota_errors(cohort, organisation)
     if cohort.name in organisation.queues:
         errors.append(_error("name", cohort.name, "is the name of a queue"))
+    if ("queue", cohort.name) in organisation.deleted:
+        errors.append(_error("name", cohort.name, f"was the name of a queue; {_OTHER_NAME}"))
     seen, parent = {cohort.name}, cohort.parent
     while parent:
         if parent in seen:

@@ -181,6 +181,8 @@ def _problem_statuses(route: Route) -> list[str]:
         statuses.append("422")
     if route.name.startswith("command_") or route.name == "create_kafka_password":
         statuses.append("409")
+    if route.name.startswith("delete_"):
+        statuses += ["409", "412"]
     if route.method in {"PUT", "PATCH"}:
         statuses.append("412")
         statuses += ["409"] if any(one.name == "force" for one in route.parameters) else []

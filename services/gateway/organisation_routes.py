@@ -10,59 +10,36 @@ one, its topics and a user on the broker, and a first key (design.md 1). All is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from collections.abc import Collection as Names
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from aiohttp import web
 
-from services.gateway.authorisation import Action, Role, Verdict, authorise
-from services.gateway.committer import Order
+from services.gateway.authorisation import Action, Verdict, authorise
 from services.gateway.documents import (
-    BY_KIND,
     BY_PATH,
     Collection,
-    Organisation,
     applied_of,
-    content,
     problems_of,
     says_the_same,
 )
-from services.gateway.door import Call, Door, answer, bad_parameter
+from services.gateway.door import Call, Door, answer
 from services.gateway.existing import check_names, missing
-from services.gateway.kafka_routes import RETRY_SECONDS, first_password
-from services.gateway.key_routes import insert_order
+from services.gateway.kafka_routes import first_password
 from services.gateway.key_views import KafkaUserView
-from services.gateway.keys import NewKey, mint
+from services.gateway.keys import NewKey
+from services.gateway.organising.conditions import check_conditions
 from services.gateway.organising.merging import patched
 from services.gateway.organising.products import reported_products
 from services.gateway.organising.protection import check_protection
-from services.gateway.problems import Problem, invalid, unavailable
-from services.gateway.protocol import versions_named
-from services.gateway.submission_rows import cause_of
-from shared.events.organisation import QueueApplied
-from shared.events.topics import ORGANISATION_FACTS
-from shared.ports.errors import Stale, Transient
-from shared.ports.store import Write
-from shared.runtime.handler import Change, Emit
+from services.gateway.organising.writing import RACES_MAX, apply_wanted, busy
+from services.gateway.problems import invalid
+from shared.ports.errors import Stale
 
 Revision = Callable[[Any], Any]
 """What becomes of a document as it is, or of None: its next version; raises Problem."""
-RACES_MAX: Final = 20
-FIRST_KEY_LABEL: Final = "first"
-APPLY: Final = (
-    "INSERT INTO gateway.document AS d (kind, name, version, body, actor, at_ms, epoch)"
-    " VALUES ({0}::text, {1}::text, {2}::bigint, {3}::text, {4}::text, {5}::bigint, {epoch})"
-    " ON CONFLICT (kind, name) DO UPDATE SET version = excluded.version, body = excluded.body,"
-    " actor = excluded.actor, at_ms = excluded.at_ms, epoch = excluded.epoch"
-    " WHERE d.version = excluded.version - 1 RETURNING 1"
-)
-WHOLE: Final = (
-    "UPDATE gateway.organisation SET version = version + 1, epoch = {epoch}"
-    " WHERE version = {0}::bigint RETURNING 1"
-)
-"""Documents were checked against each other: of two writers at once one looks again."""
 
 
 def collection_of(call: Call) -> Collection:
@@ -154,13 +131,15 @@ async def _apply_change(
         wanted = change(before)
         if before is not None and says_the_same(before, wanted):
             return answer(collection.view_of(before), 200, etag(before))
-        _check_conditions(call, before)
+        check_conditions(call, before)
         await check_protection(door, call, before, wanted)
         errors = problems_of(wanted, organisation, await _products(door, collection))
         if errors:
             raise invalid(errors)
         try:
-            after, key = await _apply(door, collection, wanted, organisation, call.subject.name)
+            after, key = await apply_wanted(
+                door, collection, wanted, organisation, call.subject.name
+            )
         except Stale:
             continue
         if before is not None:
@@ -168,7 +147,7 @@ async def _apply_change(
         has_kafka = collection.kind == "team" and after.kafka
         user = await first_password(door, after.name) if has_kafka else None
         return _created(collection, after, key, user)
-    raise unavailable("others change documents all the time")
+    raise busy()
 
 
 async def _products(door: Door, collection: Collection) -> Names[str]:
@@ -192,119 +171,3 @@ def _created(
         view["kafka_user"] = user
         headers["Cache-Control"] = "no-store"
     return answer(view, 201, headers)
-
-
-def _check_conditions(call: Call, before: Any) -> None:  # noqa: ANN401  # one of Applied
-    wanted = call.request.headers.get("If-Match")
-    if wanted is not None:
-        tags = versions_named(wanted)
-        current = f'"{before.version}"' if before else ""
-        if before is None or (wanted.strip() != "*" and current not in tags):
-            raise Problem(412, "changed", f"the document is at {current or 'no version'}")
-    unwanted = call.request.headers.get("If-None-Match")
-    if unwanted is not None and unwanted.strip() != "*":
-        bad_parameter("If-None-Match", unwanted, "must be *")
-    if unwanted is not None and before is not None:
-        raise Problem(412, "exists", f'the document exists at "{before.version}"')
-
-
-async def _apply(
-    door: Door,
-    collection: Collection,
-    wanted: Any,  # noqa: ANN401  # one of Applied
-    organisation: Organisation,
-    actor: str,
-) -> tuple[Any, NewKey | None]:
-    """Commit the next version; a team gets what it needs to begin with in the same unit."""
-    if collection.kind != "team":
-        return await apply_document(door, collection, wanted, organisation, actor), None
-    others: list[Order] = []
-    key = None
-    if wanted.default_queue not in organisation.queues:
-        queue = QueueApplied(name=wanted.default_queue, version=0, team=wanted.name)
-        others.append(_order(door, BY_KIND["queue"], queue, None, actor)[0])
-    if wanted.name not in organisation.teams:
-        key = mint(door.random_bytes)
-        others.append(insert_order(door, key, wanted.name, Role.MEMBER, FIRST_KEY_LABEL, actor))
-    after = await apply_document(door, collection, wanted, organisation, actor, others)
-    if key is not None:
-        door.keys.forget(key.prefix)
-    return after, key
-
-
-async def apply_document(  # noqa: PLR0917  # a document, and what goes with it
-    door: Door,
-    collection: Collection,
-    wanted: Any,  # noqa: ANN401  # one of Applied
-    organisation: Organisation,
-    actor: str,
-    others: Sequence[Order] = (),
-) -> Any:  # noqa: ANN401  # the same
-    """Commit the next version with its fact and `others`; a team's topics exist before it does.
-
-    Raises:
-        Stale: somebody else has changed it, or any other document.
-    """
-    before = organisation.of(collection.kind).get(wanted.name)
-    if collection.kind == "team":
-        await _prepare_broker(door, wanted, before)
-    order, after = _order(door, collection, wanted, before, actor)
-    orders = (order, *others)
-    await door.commit(
-        Order(
-            emits=[emit for one in orders for emit in one.emits],
-            writes=[
-                Write(WHOLE, (organisation.version,), 1),
-                *(write for one in orders for write in one.writes),
-            ],
-            changes=[change for one in orders for change in one.changes],
-            alone=True,
-        )
-    )
-    await door.organisation.refresh()
-    return after
-
-
-async def _prepare_broker(door: Door, wanted: Any, before: Any) -> None:  # noqa: ANN401  # TeamApplied
-    """What the next version of a team needs on the broker, or may no longer have."""
-    try:
-        if wanted.kafka:
-            await door.team_access.prepare(wanted.name)
-        elif before is not None and before.kafka:
-            await door.team_access.withdraw(wanted.name)
-    except Transient as error:
-        door.log.warning("the broker is not ready for a team", team=wanted.name, error=str(error))
-        raise unavailable(
-            "the broker could not be made ready for the team", RETRY_SECONDS
-        ) from error
-
-
-def _order(
-    door: Door,
-    collection: Collection,
-    wanted: Any,  # noqa: ANN401  # one of Applied
-    before: Any,  # noqa: ANN401  # the same or None
-    actor: str,
-) -> tuple[Order, Any]:
-    """What makes the next version true, and that version."""
-    after = msgspec.structs.replace(wanted, version=before.version + 1 if before else 1)
-    at_ms = door.clock.now_ms()
-    subject = f"{collection.kind}/{wanted.name}"
-    cause = cause_of(after, subject, f"{after.version}|{actor}", at_ms)
-    text = content(after).decode()
-    change = Change(
-        subject=subject,
-        version=after.version,
-        before=content(before).decode() if before else "",
-        after=text,
-        cause=cause,
-        actor=actor,
-        kind="document",
-    )
-    arguments = (collection.kind, wanted.name, after.version, text, actor, at_ms)
-    order = Order(
-        emits=[Emit(payload=after, topic=ORGANISATION_FACTS, subject=wanted.name, cause=cause)],
-        writes=[Write(APPLY, arguments, 1)],
-        changes=[change],
-    )
-    return order, after

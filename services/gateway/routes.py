@@ -280,6 +280,15 @@ def _organisation_routes() -> Iterator[Route]:
             content_types=MERGE_PATCH,
             free_form=True,
         )
+        yield Route(
+            method="DELETE",
+            path=f"/v1/{collection.path}/{{name}}",
+            name=f"delete_{names}",
+            summary=f"Delete one of {collection.path} that nothing uses; again changes nothing.",
+            action=Action.APPLY_ORGANISATION,
+            answers=((204, None),),
+            parameters=(IF_MATCH,),
+        )
 
 
 def _whole_organisation_routes() -> Iterator[Route]:

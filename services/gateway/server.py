@@ -34,7 +34,7 @@ from services.gateway.authentication import authenticated
 from services.gateway.documents import COLLECTIONS
 from services.gateway.door import Door, problem_answer
 from services.gateway.endpoint import Endpoint, Handler
-from services.gateway.organising import whole
+from services.gateway.organising import deleting, whole
 from services.gateway.problems import Problem, not_found, unavailable
 from services.gateway.protocol import SERVER_NAME, compress, revalidated
 from services.gateway.routes import COMMANDS, NODE_COMMANDS, ROUTES
@@ -79,6 +79,7 @@ HANDLERS: Final[dict[str, Handler]] = {
         for verb, handler in (
             ("put", organisation_routes.put_document),
             ("patch", organisation_routes.patch_document),
+            ("delete", deleting.delete_document),
         )
     },
     "get_organisation": whole.get_organisation,

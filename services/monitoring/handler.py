@@ -76,6 +76,7 @@ class MonitoringHandler:
             nodes.NodeShunned: lambda fact: fleet.shunned(memory, fact.node, shunned=True),
             nodes.NodeUnshunned: lambda fact: fleet.shunned(memory, fact.node, shunned=False),
             organisation.TeamApplied: self._idle.policy,
+            organisation.DocumentDeleted: self._deleted,
             **dict.fromkeys(TRANSITIONS, self._changed),
         }
 
@@ -133,6 +134,12 @@ class MonitoringHandler:
     def next_due_ms(self) -> int | None:
         """No deadlines."""
         return None
+
+    def _deleted(self, deleted: organisation.DocumentDeleted) -> None:
+        """Quota tells of its tree; what was priced keeps its price."""
+        empty = organisation.emptied(deleted)
+        if isinstance(empty, organisation.TeamApplied):
+            self._idle.policy(empty)
 
     def _count(self, count: Callable[[float], None], value: float = 1) -> None:
         self._counts.append((count, value))

@@ -104,6 +104,7 @@ class PreemptionHandler:
             organisation.CohortApplied: lambda fact: self._document(COHORT, fact),
             organisation.PriorityClassApplied: self._class,
             organisation.TeamApplied: self._team,
+            organisation.DocumentDeleted: self._deleted,
             nodes.NodeInventoryReported: self._inventory,
             nodes.GpuHealthReported: self._health,
             nodes.NodeRemoved: self._removed,
@@ -254,6 +255,19 @@ class PreemptionHandler:
             )
         elif self.memory.loss_limits.pop(fact.name, None) is not None:
             self.memory.journal.drop(TEAM, fact.name)
+
+    def _deleted(self, deleted: organisation.DocumentDeleted) -> None:
+        """What a class protected stays protected: work of it may still run."""
+        empty = organisation.emptied(deleted)
+        match empty:
+            case organisation.QueueApplied():
+                self._document(QUEUE, empty)
+            case organisation.CohortApplied():
+                self._document(COHORT, empty)
+            case organisation.TeamApplied():
+                self._team(empty)
+            case _:
+                pass
 
     def _inventory(self, fact: nodes.NodeInventoryReported) -> None:
         known = self.memory.machines.get(fact.node.name, UNKNOWN)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -10,18 +10,25 @@ import msgspec
 from shared.core.nomination.flavor_choice import FlavorKind
 from shared.core.nomination.nominator import Nominator
 from shared.core.quota.tree import QuotaNode
-from shared.events.organisation import CohortApplied, FlavorApplied, QueueApplied
+from shared.events.organisation import (
+    CohortApplied,
+    DocumentDeleted,
+    FlavorApplied,
+    QueueApplied,
+    emptied,
+)
 from shared.events.quota_documents import document_of
 from shared.events.quotas import QuotaChanged
 from shared.ports.reader import Reader
 from shared.ports.store import Write
 
 _UPSERT_NODES: Final = (
-    "INSERT INTO quota.quota_node (name, kind, version, revision, body, epoch)"
-    " SELECT n, k, v, r, b, {epoch} FROM unnest({0}::text[], {1}::text[], {2}::bigint[],"
-    " {3}::bigint[], {4}::text[]) AS rows(n, k, v, r, b) ON CONFLICT (name) DO UPDATE SET"
-    " version = excluded.version, revision = excluded.revision, body = excluded.body,"
-    " epoch = excluded.epoch RETURNING 1"
+    "INSERT INTO quota.quota_node (name, kind, version, revision, body, closed_version, epoch)"
+    " SELECT n, k, v, r, b, c, {epoch} FROM unnest({0}::text[], {1}::text[], {2}::bigint[],"
+    " {3}::bigint[], {4}::text[], {5}::bigint[]) AS rows(n, k, v, r, b, c)"
+    " ON CONFLICT (name) DO UPDATE SET version = excluded.version,"
+    " revision = excluded.revision, body = excluded.body,"
+    " closed_version = excluded.closed_version, epoch = excluded.epoch RETURNING 1"
 )
 _UPSERT_FLAVORS: Final = (
     "INSERT INTO quota.flavor (name, version, body, epoch) SELECT n, v, b, {epoch}"
@@ -40,6 +47,8 @@ class Documents:
         self._applied: dict[str, QueueApplied | CohortApplied] = {}
         self._revisions: dict[str, int] = {}
         self._flavors: dict[str, FlavorApplied] = {}
+        self._closed: dict[str, int] = {}
+        """Deleted, but still in use: the version of the deletion."""
         self._fresh_nodes: dict[str, None] = {}
         self._fresh_flavors: dict[str, None] = {}
 
@@ -50,12 +59,14 @@ class Documents:
             self._flavors[flavor.name] = flavor
             self._core.apply_flavor(flavor.name, kind_of(flavor))
         rows = await reader.fetch(
-            "SELECT kind, revision, body FROM quota.quota_node ORDER BY name"
+            "SELECT kind, revision, body, closed_version FROM quota.quota_node ORDER BY name"
         )
         for row in rows:
             applied = msgspec.json.decode(row["body"], type=_PAYLOADS[row["kind"]])
             self._applied[applied.name] = applied
             self._revisions[applied.name] = row["revision"]
+            if row["closed_version"] is not None:
+                self._closed[applied.name] = row["closed_version"]
             self._core.apply(document_of(applied))
 
     def apply_flavor(self, flavor: FlavorApplied) -> str:
@@ -78,10 +89,38 @@ class Documents:
         node, problem = self._core.apply(document_of(applied))
         if node is None:
             return None, problem
+        if applied.version > self._closed.get(applied.name, applied.version):
+            del self._closed[applied.name]  # it was made again before it was empty
         self._applied[applied.name] = applied
         self._revisions[node.name] = self._revisions.get(node.name, 0) + 1
         self._fresh_nodes[node.name] = None
         return node, ""
+
+    def close(self, deleted: DocumentDeleted) -> None:
+        """A queue or cohort is deleted; its limits hold until nothing uses it."""
+        name, known = deleted.name, self._applied.get(deleted.name)
+        if known is None:
+            empty = emptied(deleted)
+            assert isinstance(empty, QueueApplied | CohortApplied)
+            known = self._applied[name] = msgspec.structs.replace(empty, version=0)
+        if deleted.version > known.version:
+            self._closed[name] = deleted.version
+            self._fresh_nodes[name] = None
+
+    def empty_unused(self, is_used: Callable[[str], bool]) -> list[QuotaNode]:
+        """Take quota and place in the tree from what is deleted and not used any more.
+
+        `is_used` says whether work is alive in a queue; a cohort is used by its members.
+        """
+        nodes = []
+        for name, version in [*self._closed.items()]:
+            found = self._core.tree.nodes.get(name)
+            if is_used(name) or (found is not None and found.children):
+                continue
+            del self._closed[name]
+            node, _ = self.apply(_without_quota(self._applied[name], version))
+            nodes += [node] if node is not None else []
+        return nodes
 
     def limits(self, node: QuotaNode, cell: int) -> QuotaChanged:
         """The document of a node in force; a cohort counts how often it was told."""
@@ -112,8 +151,9 @@ class Documents:
                 [one.name for one in nodes],
                 ["queue" if isinstance(one, QueueApplied) else "cohort" for one in nodes],
                 [one.version for one in nodes],
-                [self._revisions[one.name] for one in nodes],
+                [self._revisions.get(one.name, 0) for one in nodes],
                 [msgspec.json.encode(one).decode() for one in nodes],
+                [self._closed.get(one.name) for one in nodes],
             )
             writes.append(Write(_UPSERT_NODES, columns, len(nodes)))
         if self._fresh_flavors:
@@ -127,3 +167,12 @@ class Documents:
 def kind_of(flavor: FlavorApplied) -> FlavorKind:
     """The core's noun for a flavor."""
     return FlavorKind(products=flavor.products, spot=flavor.spot)
+
+
+def _without_quota(
+    applied: QueueApplied | CohortApplied, version: int
+) -> QueueApplied | CohortApplied:
+    """What stays of a deleted document: its name, and its version."""
+    if isinstance(applied, QueueApplied):
+        return QueueApplied(name=applied.name, version=version, team=applied.team, held=True)
+    return CohortApplied(name=applied.name, version=version)

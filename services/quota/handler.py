@@ -67,6 +67,8 @@ class QuotaHandler:
             organisation.CohortApplied: self._limits,
             organisation.FlavorApplied: self._flavor,
             organisation.TeamApplied: self._team,
+            organisation.DocumentDeleted: self._deleted,
+            organisation.QueueClosed: self._closed,
             DeadlinePassed: self._overdue,
         }
 
@@ -107,6 +109,9 @@ class QuotaHandler:
                 if core.decisions:
                     decisions.tell(message)
         if messages:
+            for node in memory.documents.empty_unused(memory.is_used):
+                limits = memory.documents.limits(node, self._cell)
+                decisions.emit(limits, node.name, messages[-1])
             for fact in memory.budgets.review(now_ms, self._cell):
                 decisions.emit(fact, fact.team, messages[-1])
             core.settle(announce=self._keeps_up(messages, now_ms))
@@ -211,6 +216,25 @@ class QuotaHandler:
             _complain(f"{team.name}: {problems[0].field} {problems[0].rule}")
         else:
             self.memory.budgets.apply(team)
+
+    def _deleted(self, message: Received, deleted: organisation.DocumentDeleted) -> None:
+        """Of a queue admission tells when it lets nothing in any more (`_closed`)."""
+        empty = organisation.emptied(deleted)
+        match empty:
+            case organisation.TeamApplied():
+                self._team(message, empty)
+            case organisation.FlavorApplied():
+                self.memory.documents.apply_flavor(empty)
+            case organisation.CohortApplied():
+                self.memory.documents.close(deleted)
+            case _:
+                pass
+
+    def _closed(self, message: Received, closed: organisation.QueueClosed) -> None:  # noqa: ARG002
+        deleted = organisation.DocumentDeleted(
+            kind="queue", name=closed.queue, version=closed.version
+        )
+        self.memory.documents.close(deleted)
 
 
 def _complain(problem: str) -> None:

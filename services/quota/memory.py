@@ -52,6 +52,11 @@ class Memory:
         if pending.eligible and pending.phase is Phase.IDLE:
             self.core.enter(pending)
 
+    def is_used(self, queue: str) -> bool:
+        """Whether work is alive in a queue. O(workloads): asked of deleted queues alone."""
+        alive = self.records.alive.values()
+        return any(one.queue == queue and one.phase is not Phase.GONE for one in alive)
+
     def writes(self) -> list[Write]:
         """Rows of what is new since the last call."""
         parts: tuple[Sequence[Write], ...] = (

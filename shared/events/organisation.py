@@ -9,6 +9,31 @@ from shared.events.quotas import FlavorQuota
 from shared.events.workloads import Wire
 
 
+class DocumentDeleted(Wire, frozen=True, kw_only=True):
+    """A document is no more. Made again, it goes on with the version after this one."""
+
+    kind: str
+    """team | queue | cohort | flavor | priority_class."""
+    name: str
+    """Of the document."""
+    version: int
+    """The version after the last that was applied."""
+
+
+class QueueClosed(Wire, frozen=True, kw_only=True):
+    """A queue is deleted, and admission lets nothing into it any more.
+
+    Told behind all that was queued in it, on the same topic.
+    """
+
+    queue: str
+    """The queue's name."""
+    version: int
+    """Of its deletion."""
+    cell: int = 0
+    """The cell whose admission tells it."""
+
+
 class TeamApplied(Wire, frozen=True, kw_only=True):
     """A team: its default queue, ceilings and budget, and the maxima and defaults of a pod."""
 
@@ -97,3 +122,22 @@ class CohortApplied(Wire, frozen=True, kw_only=True):
     parent: str = ""
     weight: int = 1
     flavors: tuple[FlavorQuota, ...] = ()
+
+
+Applied = TeamApplied | PriorityClassApplied | FlavorApplied | QueueApplied | CohortApplied
+
+
+def emptied(deleted: DocumentDeleted) -> Applied:
+    """What is in force of a deleted document for who keeps documents by version: nothing."""
+    name, version = deleted.name, deleted.version
+    match deleted.kind:
+        case "team":
+            return TeamApplied(name=name, version=version, default_queue="", kafka=False)
+        case "queue":
+            return QueueApplied(name=name, version=version, team="", held=True)
+        case "cohort":
+            return CohortApplied(name=name, version=version)
+        case "flavor":
+            return FlavorApplied(name=name, version=version)
+        case _:
+            return PriorityClassApplied(name=name, version=version, value=0)

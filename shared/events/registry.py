@@ -32,6 +32,7 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
         workloads.ReprioritiseWorkload,
         workloads.ResizeWorkload,
         workloads.RequestEviction,
+        organisation.QueueClosed,
     ),
     topics.ORGANISATION_FACTS: (
         organisation.TeamApplied,
@@ -39,6 +40,7 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
         organisation.FlavorApplied,
         organisation.QueueApplied,
         organisation.CohortApplied,
+        organisation.DocumentDeleted,
     ),
     topics.QUOTA_FACTS: (
         quotas.WorkloadNominated,

@@ -79,6 +79,21 @@ class Rules:
             self.queues[node.name] = QueueRules(name=node.name, team=document.team, node=node)
         self._fits.clear()
 
+    def forget_team(self, name: str) -> None:
+        """Nobody submits for it any more."""
+        self.teams.pop(name, None)
+
+    def forget_queue(self, emptied: QuotaDocument) -> None:
+        """Nothing is let into a queue any more; `emptied` is its document without quota."""
+        self.apply_quota(emptied)
+        self.queues.pop(emptied.name, None)
+
+    def forget_class(self, name: str) -> None:
+        """There is no such priority class, or only the built-in one."""
+        self.classes.pop(name, None)
+        if name in (found := built_in()):
+            self.classes[name] = found[name]
+
     def fit_errors(self, spec: WorkloadSpec, queue: QueueRules) -> tuple[FieldError, ...]:
         """Broken rules of fleet and quota, remembered for equal requests."""
         if self._fits_version != self.fleet.version or len(self._fits) >= FIT_CACHE_MAX:

@@ -223,3 +223,41 @@ def test_a_dry_run_of_keys_makes_none(muster, organised, tmp_path):
     results = [one["result"] for one in json.loads(done.out)["items"]]
     assert (5, ["unchanged", "created", "refused"]) == (done.code, results)
     assert {one.method for one in organised.seen} == {"GET"}
+
+
+# ── delete ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_document_is_deleted_by_kind_and_name(muster, gateway: FakeGateway):
+    gateway.on("DELETE /v1/priority-classes/gold", Answer(status=204))
+
+    done = muster("admin", "delete", "priorityclass", "gold")
+    named = muster("admin", "delete", "PriorityClass", "gold", "-o", "name")
+
+    assert (0, True) == (done.code, "PriorityClass/gold" in done.out)
+    assert (0, "PriorityClass/gold\n") == (named.code, named.out)
+
+
+def test_what_uses_it_is_told_line_by_line(muster, gateway: FakeGateway):
+    errors = [
+        {"field": "used_by", "value": "Queue/red", "rule": "is in it"},
+        {"field": "used_by", "value": "Queue/blue", "rule": "is in it"},
+    ]
+    gateway.on("DELETE /v1/cohorts/all", problem(409, "Cohort all is used", errors=errors))
+
+    done = muster("admin", "delete", "cohort", "all")
+
+    assert 5 == done.code
+    assert "Queue/red is in it" in done.err
+    assert "Queue/blue is in it" in done.err
+
+
+def test_what_there_is_not_is_not_deleted(muster, gateway: FakeGateway):
+    assert 3 == muster("admin", "delete", "cohort", "none").code
+
+
+def test_a_key_is_revoked_not_deleted(muster, gateway: FakeGateway):
+    done = muster("admin", "delete", "apikey", "ci")
+
+    assert (2, True) == (done.code, "muster admin keys revoke" in done.err)
+    assert gateway.seen == []

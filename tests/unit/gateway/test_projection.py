@@ -43,6 +43,7 @@ PASSED_OVER = {
     "NodesKept",
     "NodeNoticeReported",
     "IdleReleaseRefused",
+    "QueueClosed",
 }
 
 

@@ -9,7 +9,7 @@ from shared.core.team_policy import IdlePolicy
 from shared.core.value import replace
 from shared.events import workloads
 from shared.events.idleness import IdlenessEnded, IdlenessNoticed
-from shared.events.organisation import TeamApplied
+from shared.events.organisation import DocumentDeleted, TeamApplied
 from tests.unit.monitoring import builders as b
 
 POLICY = IdlePolicy(warn_after_seconds=60, release_after_seconds=120)
@@ -228,3 +228,10 @@ async def test_use_that_was_seen_does_not_come_back_as_idleness_with_a_restart(w
     told = watching.passes(60, 0)
 
     assert [] == told
+
+
+def test_a_team_that_is_deleted_has_no_policy(watching):
+    watching.read(DocumentDeleted(kind="team", name="vision", version=2))
+    watching.read(DocumentDeleted(kind="queue", name="q", version=2))
+
+    assert [] == watching.passes(1_000, 0)
