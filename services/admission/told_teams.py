@@ -1,4 +1,4 @@
-"""Teams whose results topic tells what becomes of their work, and since when (ADR 62).
+"""Teams whose results topic tells what becomes of their work, and since when (ADR 64).
 
 The time is that of the document that turned it on: what lay in the log before is not told.
 """

@@ -182,7 +182,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--nodes", type=int, default=10_000)
     parser.add_argument("--seeds", default="1000-1002", help="such as 42-51, or 1,5,9")
     parser.add_argument("--decisions", type=int, default=10_000)
-    parser.add_argument("--short", action="store_true", help="one seed, 2,000 nodes, few decisions")
+    parser.add_argument("--short", action="store_true", help="one seed, 2,000 nodes")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     options.seeds = numbers(options.seeds)

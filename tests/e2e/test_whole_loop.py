@@ -176,7 +176,7 @@ async def test_an_evicted_workload_is_queued_and_runs_again(stage: Stage) -> Non
     one = await submit(stage, a_workload("evict-me"))
     await stage.reaches(one, "running")
 
-    await stage.command(one, "evict", reason="drain")
+    await stage.command(one, "evict", note="drain")
 
     deadline = 60
     while (found := await stage.reaches(one, "running", deadline))["attempt"] < 2:

@@ -239,7 +239,7 @@ class Disturbances:
         return max(free, key=lambda one: (used.get(one, 0) + 1) * self._random.random())
 
     async def _order(self, node: str, verb: str) -> None:
-        body = {"reason": "test"} if verb != "uncordon" else {}
+        body = {"note": "test"} if verb != "uncordon" else {}
         await self._post(self._stage.api, f"/v1/nodes/{node}/{verb}", body)
 
     async def _fleet(self, path: str) -> None:
