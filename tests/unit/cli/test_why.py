@@ -1,6 +1,7 @@
 """`muster why`, `preemptions` and `eta`: reasons, who had to go, and what is expected."""
 
 import json
+import re
 import time
 
 import pytest
@@ -198,7 +199,9 @@ def test_why_tells_how_long_it_waits_and_since_when_for_this_reason(muster, gate
 
     out = muster("why", ID).out
 
-    assert f"{ID} is queued for 10m.\nWaitingForQuota (for 5s): m\n" in out
+    told = re.search(rf"{ID} is queued for 10m\.\nWaitingForQuota \(for (\d+)s\): m\n", out)
+    assert told is not None
+    assert 5 <= int(told[1]) < 60
 
 
 @pytest.mark.parametrize(
@@ -289,7 +292,7 @@ def test_eta_tells_a_range_with_its_basis(muster, gateway):
 
     out = muster("eta", ID).out
 
-    assert "in 1 min 30 s (p50) to" in out
+    assert re.search(r"in 1 min (?:30|[12]\d|\d) s \(p50\) to", out)
     assert "in 2 h 1 min (p90), by queue, 9 cases" in out
     assert "(p90), by queue, then stated\n" in out
     assert out.endswith("It is so.\n")
@@ -306,4 +309,4 @@ def test_eta_tells_the_earliest_start_where_there_is_no_range(muster, gateway):
     out = muster("eta", ID).out
 
     assert "Start: at the earliest 20" in out
-    assert out.endswith(", in 1 min 30 s, by expected ends, 3 cases\n")
+    assert re.search(r", in 1 min (?:30|[12]\d|\d) s, by expected ends, 3 cases\n$", out)
