@@ -161,7 +161,7 @@ async def test_commands_are_durable_on_the_log_behind_the_submission(gateway: Ga
     assert [made.body["id"]] == bulk.body["ids"]
     types = [headers["ce_type"] for headers, _ in commands]
     assert 5 == len(set(types))
-    assert "drain" == commands[4][1]["reason"]
+    assert "drain" == commands[4][1]["note"]
 
 
 async def test_a_class_that_the_team_may_not_use_or_its_work_not_have_is_refused_for_one_and_many(

@@ -285,7 +285,7 @@ def test_why_asks_about_the_past(muster, gateway):
 
 def test_eta_tells_a_range_with_its_basis(muster, gateway):
     at_ms = int(time.time() * 1000)
-    start = {"p50_ms": at_ms + 90_500, "p90_ms": at_ms + 7_260_500, "basis": "queue", "samples": 9}
+    start = {"p50_ms": at_ms + 90_500, "p90_ms": at_ms + 7_290_500, "basis": "queue", "samples": 9}
     end = {"p50_ms": at_ms + 90_500, "p90_ms": at_ms, "basis": "queue, then stated", "samples": 0}
     answer = {"id": ID, "state": "queued", "at_ms": at_ms, "start": start, "end": end}
     gateway.on(f"GET /v1/workloads/{ID}/eta", {**answer, "message": "it is so"})
