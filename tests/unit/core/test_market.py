@@ -247,3 +247,20 @@ def test_demand_that_no_node_can_serve_has_no_price() -> None:
         answers.append([where(fleet, one_gpu()) for _ in range(12)])
 
     assert answers[0] == answers[1]
+
+
+def test_a_rack_that_is_told_again_in_the_same_order_moves_none_of_its_nodes() -> None:
+    fleet = cluster(*(node(f"n{number}", rack="r", block="b", zone="z") for number in range(3)))
+    (market,) = fleet.markets.values()
+    index = market.index
+    rack = fleet.nodes["n0"].domain
+    assert rack is not None
+    domains = {rack: None}
+
+    index.reorder(domains)
+    index.follow()
+    before = dict(index.places)
+    index.reorder(domains)
+    index.follow()
+
+    assert before == index.places
