@@ -45,7 +45,10 @@ def best_packing(
     seconds: float,
     workers: int,
 ) -> Optimum:
-    """Search for `seconds`, beginning at `hint`; any subset of `pods` may be placed."""
+    """Search for `seconds`, beginning at `hint`; any subset of `pods` may be placed.
+
+    `hint` is a packing too: what a search that is cut short finds below it does not count.
+    """
     model: Any = cp_model.CpModel()
     counts = Counter(pods)
     sizes = sorted({pod.milli for pod in counts if is_share(pod)})
@@ -65,7 +68,7 @@ def best_packing(
     assert status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
     asked_milli = sum(pod.gpu_milli for pod in pods)
     return Optimum(
-        gpu_milli=round(solver.objective_value),
+        gpu_milli=max(round(solver.objective_value), gpu_milli(hint)),
         bound_milli=min(round(solver.best_objective_bound), asked_milli),
     )
 

@@ -1,5 +1,6 @@
 """`make demo` on a fleet of 1,200 nodes: every scene sees what its caption says."""
 
+import json
 import os
 import re
 import shlex
@@ -13,6 +14,7 @@ from tests.support.system import launch
 
 pytestmark = pytest.mark.timeout(480)
 STORY_SECONDS_MAX = 400
+MUSTER = "from muster.cli import main; main()"
 TITLES = (
     "The fleet fills",
     "Idle quota is borrowed",
@@ -30,7 +32,14 @@ def told(tmp_path_factory):
     """(environment, what the story printed, its exit code); the system is still up."""
     folder: Path = tmp_path_factory.mktemp("demo")
     system = launch(folder, leave_out=())
-    environment = {**os.environ, "MUSTER_HOME": str(folder), "NO_COLOR": "1"}
+    client = json.loads((folder / "client.json").read_text())
+    environment = {
+        **os.environ,
+        "MUSTER_HOME": str(folder),
+        "MUSTER_ADDRESS": client["address"],
+        "MUSTER_KEY": client["key"],
+        "NO_COLOR": "1",
+    }
     try:
         story = subprocess.run(
             [sys.executable, "-m", "operations.demo"],
@@ -78,7 +87,7 @@ def test_what_to_try_next_works_on_what_is_there(told):
 
     answers = [
         subprocess.run(
-            [sys.executable, "-m", "muster", *shlex.split(command)[1:]],
+            [sys.executable, "-c", MUSTER, *shlex.split(command)[1:]],
             env=environment,
             capture_output=True,
             text=True,

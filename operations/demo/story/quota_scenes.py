@@ -114,12 +114,15 @@ async def _quote_why(stage: Stage, item: Item) -> None:
 
 
 async def _quote_victim(stage: Stage, item: Item) -> None:
+    found: list[Json] = []
+
     async def recorded() -> bool:
-        return bool(await stage.operator.preemptions(workload=identifier(item)))
+        newest = await stage.operator.preemptions()
+        found[:] = [one for one in newest if one["workload_id"] == identifier(item)]
+        return bool(found)
 
     await stage.until("the preemption is recorded", recorded, lambda: "the record is read")
-    (record,) = await stage.operator.preemptions(workload=identifier(item))
-    victim = record["victims"][0]["workload_id"]
+    victim = found[0]["victims"][0]["workload_id"]
     why = await stage.teams["vision"].why(victim)
     workload = await stage.operator.get(victim)
     lines = [_sentence(why)]
