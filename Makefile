@@ -10,6 +10,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 LOCAL := $(BIN)/python -m deploy.local
+KUBE := $(BIN)/python -m deploy.kube
+KUBE_NODES ?= 64
 TEST_WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadscope
 # Tests without a server that take every branch of the core. Without a random example, so that no
@@ -64,6 +66,16 @@ logs: setup ## Follow a process: make logs s=placement
 demo: setup ## Start it and tell a story of three minutes; QUICK=1: 2,000 workloads and a report
 	@$(LOCAL) demo $(if $(QUICK),--quick)
 
+# ── a Kubernetes control plane on this machine ────────────────────────────────
+.PHONY: kube-up kube-down test-kube
+kube-up: setup ## Start a real API server with simulated nodes in .kube/: make kube-up KUBE_NODES=1000
+	@KUBE_NODES=$(KUBE_NODES) $(KUBE) up
+kube-down: ## Stop it and forget what it held
+	@if test -x $(BIN)/python; then $(KUBE) down; fi
+test-kube: setup ## Run the tests that need a real API server (the first time Go builds it)
+	@$(KUBE) build
+	$(BIN)/python -m pytest $(or $(TEST_ARGUMENTS),tests/kube)
+
 # ── measuring and breaking ────────────────────────────────────────────────────
 .PHONY: kill-test replay-kill-test bench
 bench: setup ## Run every benchmark of the core in its short form, against its ranges
@@ -78,7 +90,7 @@ replay-kill-test: setup ## The same under Philly and Kalos, with preemption, dra
 # ── quality ───────────────────────────────────────────────────────────────────
 .PHONY: test compose-test container-test coverage check fmt lint types layers tidy generated generated-check wheel-check
 test: setup $(if $(strip $(TEST_ARGUMENTS)),,coverage) ## Run every test, on a real broker and database
-	$(PYTEST) $(or $(TEST_ARGUMENTS),-m "not alone and not compose")
+	$(PYTEST) $(or $(TEST_ARGUMENTS),-m "not alone and not compose" --ignore=tests/kube)
 	$(if $(strip $(TEST_ARGUMENTS)),,$(BIN)/python -m pytest -m alone tests/e2e)
 compose-test: setup ## Run docker-compose.yml as it is on a container engine, and break it
 	$(CONTAINERS) $(BIN)/python -m pytest -m compose -x -s --timeout 900 tests/compose

@@ -8,6 +8,7 @@ pytest_plugins = [
     "tests.fixtures.server_choice",
     "tests.fixtures.shared_folder",
     "tests.fixtures.servers",
+    "tests.fixtures.kube",
     "tests.fixtures.ledger",
 ]
 
