@@ -331,7 +331,7 @@ async def test_a_watch_that_is_waiting_is_told_of_what_comes(world):
 
     await world.one(create(a_pod()))
 
-    assert [event.pod.name for event in await waiting] == ["w1-1-0"]
+    assert {event.pod.name for event in await waiting} == {"w1-1-0"}
 
 
 async def test_a_version_that_is_no_longer_kept_says_to_list_again(world):

@@ -1,0 +1,1 @@
+"""The cluster behind a Kubernetes API server; `cluster.KubernetesCluster` is the face."""

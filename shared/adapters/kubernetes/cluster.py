@@ -1,0 +1,43 @@
+"""`ports.Cluster` by a Kubernetes API server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+from shared.adapters.kubernetes.connection import Connection
+from shared.adapters.kubernetes.listing import Listing
+from shared.adapters.kubernetes.manifest import Making
+from shared.adapters.kubernetes.operations import Operations
+from shared.adapters.kubernetes.settings import KubernetesSettings
+from shared.ports.cluster import Operation, Pod, Result, WatchEvent
+
+
+class KubernetesCluster:
+    """See the module; the session is opened by the first call."""
+
+    def __init__(self, settings: KubernetesSettings) -> None:
+        making = Making(instance=settings.instance, user_id=settings.user_id)
+        self._connection = Connection(
+            config=settings.config,
+            context=settings.context,
+            requests_at_once=settings.requests_at_once,
+        )
+        self._operations = Operations(self._connection, making)
+        self._listing = Listing(self._connection, settings.instance)
+
+    async def apply(self, operations: Sequence[Operation]) -> list[Result]:
+        """Try all, side by side; results in the order of the operations. Never raises."""
+        return await asyncio.gather(*map(self._operations.carry_out, operations))
+
+    async def list_pods(self) -> tuple[list[Pod], int]:
+        """All pods of this Muster and the version to watch from. Raises Transient."""
+        return await self._listing.list_pods()
+
+    def watch(self, resource_version: int) -> AsyncIterator[list[WatchEvent]]:
+        """Events after `resource_version`, in batches; ends only by an error."""
+        return self._listing.watch(resource_version)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._connection.close()

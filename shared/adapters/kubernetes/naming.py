@@ -1,0 +1,40 @@
+"""The labels and annotations by which a pod is known as one of ours, and what it says of itself.
+
+Labels are what is searched by; all that is only read stands in annotations, which take any text.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+PREFIX: Final = "muster.dev"
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+MUSTER: Final = "muster"
+INSTANCE: Final = f"{PREFIX}/instance"
+"""Which Muster of the cluster made it."""
+WORKLOAD: Final = f"{PREFIX}/workload"
+ATTEMPT: Final = f"{PREFIX}/attempt"
+RANK: Final = f"{PREFIX}/rank"
+SIZE: Final = f"{PREFIX}/size"
+EPOCH: Final = f"{PREFIX}/epoch"
+TEAM: Final = f"{PREFIX}/team"
+SHARES: Final = f"{PREFIX}/shares"
+DEVICES: Final = f"{PREFIX}/devices"
+"""The devices that the ledger has chosen, parted by commas."""
+DURATION: Final = f"{PREFIX}/duration-seconds"
+"""How long the owner expects it to run; a simulated node ends it then."""
+
+
+def pod_name(workload_id: str, attempt: int, rank: int) -> str:
+    """The one name of a pod of an attempt."""
+    return f"{workload_id}-{attempt}-{rank}"
+
+
+def selector(instance: str) -> str:
+    """The label selector of all pods of one Muster."""
+    return f"{MANAGED_BY}={MUSTER},{INSTANCE}={instance}"
+
+
+def service_name(workload_id: str, attempt: int) -> str:
+    """The headless service of a gang, below which each of its pods has a name."""
+    return f"{workload_id}-{attempt}"

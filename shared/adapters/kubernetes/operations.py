@@ -1,0 +1,226 @@
+"""One operation of the port as one or more requests, and the answer as the port words it.
+
+| verb | requests |
+|---|---|
+| create | POST the pod; 409: GET who has the name; of a gang's rank 0 also POST its service |
+| pin | GET, then PATCH the annotation of its devices, at that version |
+| bind | POST the binding with the uid; 409: GET where it is |
+| delete | DELETE with the uid and a grace of at least a second |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+
+from shared.adapters.kubernetes import naming
+from shared.adapters.kubernetes.connection import Answer, Connection, NoAnswer
+from shared.adapters.kubernetes.manifest import Making, in_gang, manifest, service
+from shared.adapters.kubernetes.objects import ApiStatus, PodObject, decoder
+from shared.adapters.kubernetes.reading import read_pod
+from shared.core.decision import FieldError
+from shared.ports.cluster import INVALID, UNKNOWN, Operation, Pod, Result, refused_by_port
+from shared.ports.errors import Transient
+
+OK: Final = 200
+CREATED: Final = 201
+NOT_FOUND: Final = 404
+CONFLICT: Final = 409
+MERGE_PATCH: Final = "application/merge-patch+json"
+_REFUSED: Final = 400
+_INVALID_VALUE: Final = re.compile(
+    r'^(?:Invalid value|Unsupported value): ("(?:[^"\\]|\\.)*"|\S+): (.*)$', re.DOTALL
+)
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
+
+
+class Operations:
+    """Carries operations out; each by itself."""
+
+    def __init__(self, connection: Connection, making: Making) -> None:
+        self._connection = connection
+        self._making = making
+        self._pods = decoder(PodObject)
+        self._statuses = decoder(ApiStatus)
+        self._verbs: dict[str, Callable[[Operation], Awaitable[Result]]] = {
+            "create": self._create,
+            "pin": self._pin,
+            "bind": self._bind,
+            "delete": self._delete,
+        }
+
+    async def carry_out(self, operation: Operation) -> Result:
+        """The result; `UNKNOWN` where an answer was lost. Never raises."""
+        refused = refused_by_port(operation) or _misnamed(operation)
+        if refused is not None:
+            return refused
+        try:
+            return await self._verbs[operation.verb](operation)
+        except Transient as error:
+            return Result(status=UNKNOWN, reason="NoAnswer", message=str(error))
+        except msgspec.DecodeError as error:
+            return Result(status=UNKNOWN, reason="Unreadable", message=str(error))
+
+    async def _create(self, operation: Operation) -> Result:
+        pod = operation.pod
+        if pod is None:
+            raise ValueError(f"create {operation.name} without a pod")
+        body = manifest(pod, self._making)
+        answer = await self._connection.request("POST", _pods(operation.namespace), body)
+        if answer.status == CONFLICT and self._status(answer).reason == "AlreadyExists":
+            found = await self._get(operation)
+            result = Result(status=CONFLICT, reason="AlreadyExists", pod=found)
+        elif answer.status == CREATED:
+            found = self._read(answer)
+            result = Result(status=CREATED, pod=found)
+        else:
+            return self._refusal(answer)
+        if pod.rank == 0 and in_gang(pod) and found is not None and _same(found, pod):
+            return await self._create_service(pod, found.uid) or result
+        return result
+
+    async def _create_service(self, pod: Pod, uid: str) -> Result | None:
+        """The refusal, or None when the service is there."""
+        body = service(pod, uid, self._making)
+        path = f"/api/v1/namespaces/{pod.namespace}/services"
+        answer = await self._connection.request("POST", path, body)
+        if answer.status in (CREATED, CONFLICT):
+            return None
+        return self._refusal(answer)
+
+    async def _pin(self, operation: Operation) -> Result:
+        found = await self._get(operation)
+        if found is None:
+            return Result(status=NOT_FOUND, reason="NotFound")
+        if found.uid != operation.uid:
+            message = f"the pod has the uid {found.uid}, not {operation.uid}"
+            return Result(status=CONFLICT, reason="Conflict", message=message, pod=found)
+        if found.devices == operation.devices:
+            return Result(status=OK, pod=found)
+        if found.node or found.devices:
+            has = f"is on {found.node}" if found.node else f"has {', '.join(found.devices)}"
+            return Result(status=CONFLICT, reason="Conflict", message=f"it {has}", pod=found)
+        devices = {naming.DEVICES: ",".join(operation.devices)}
+        body = {
+            "metadata": {
+                "uid": operation.uid,
+                "resourceVersion": str(found.resource_version),
+                "annotations": devices,
+            }
+        }
+        answer = await self._connection.request(
+            "PATCH", _path(operation), body, content_type=MERGE_PATCH
+        )
+        if answer.status == OK:
+            return Result(status=OK, pod=self._read(answer))
+        return self._refusal(answer)
+
+    async def _bind(self, operation: Operation) -> Result:
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": operation.name, "uid": operation.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": operation.node},
+        }
+        answer = await self._connection.request("POST", f"{_path(operation)}/binding", body)
+        if answer.status == CREATED:
+            return Result(status=CREATED)
+        return await self._with_pod(operation, answer)
+
+    async def _delete(self, operation: Operation) -> Result:
+        body = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "gracePeriodSeconds": operation.grace_seconds,
+            "preconditions": {"uid": operation.uid} if operation.uid else {},
+        }
+        answer = await self._connection.request("DELETE", _path(operation), body)
+        if answer.status < _REFUSED:
+            return Result(status=OK)
+        return await self._with_pod(operation, answer)
+
+    async def _with_pod(self, operation: Operation, answer: Answer) -> Result:
+        """A refusal; of a conflict with the pod as it is now."""
+        result = self._refusal(answer)
+        if answer.status != CONFLICT:
+            return result
+        found = await self._get(operation)
+        if found is None:
+            return Result(status=NOT_FOUND, reason="NotFound")
+        return msgspec.structs.replace(result, pod=found)
+
+    async def _get(self, operation: Operation) -> Pod | None:
+        """The pod that has the name now; None when there is none.
+
+        Raises:
+            NoAnswer: it could not be asked for.
+        """
+        answer = await self._connection.request("GET", _path(operation))
+        if answer.status == NOT_FOUND:
+            return None
+        if answer.status != OK:
+            raise NoAnswer(f"GET {operation.name}: HTTP {answer.status}")
+        return self._read(answer)
+
+    def _read(self, answer: Answer) -> Pod:
+        return read_pod(self._pods.decode(answer.body), self._making.instance)
+
+    def _status(self, answer: Answer) -> ApiStatus:
+        try:
+            status: ApiStatus = self._statuses.decode(answer.body)
+        except msgspec.DecodeError:
+            return ApiStatus(message=answer.body[:200].decode(errors="replace"))
+        return status
+
+    def _refusal(self, answer: Answer) -> Result:
+        status = self._status(answer)
+        causes = status.details.causes if status.details else ()
+        errors = tuple(_field_error(one.field, one.message) for one in causes if one.field)
+        return Result(
+            status=answer.status,
+            reason=status.reason,
+            message=status.message,
+            errors=errors,
+        )
+
+
+def _misnamed(operation: Operation) -> Result | None:
+    """The answer to a name that cannot be part of a path; None to all others.
+
+    What is created is named in the body alone, so that the server judges it.
+    """
+    if not _NAMESPACE.fullmatch(operation.namespace):
+        rule = "must be the name of a namespace: a-z, 0-9 and '-', at most 63 characters"
+        error = FieldError(field="metadata.namespace", value=operation.namespace, rule=rule)
+        return Result(status=INVALID, reason="Invalid", message=rule, errors=(error,))
+    if operation.verb != "create" and not _NAME.fullmatch(operation.name):
+        return Result(status=NOT_FOUND, reason="NotFound", message="no pod can have this name")
+    return None
+
+
+def _field_error(field: str, message: str) -> FieldError:
+    """Of `Invalid value: "x": must be ...` the value and the rule."""
+    found = _INVALID_VALUE.match(message)
+    if found is None:
+        return FieldError(field=field, value="", rule=message)
+    return FieldError(field=field, value=found[1].strip('"'), rule=found[2])
+
+
+def _same(found: Pod, pod: Pod) -> bool:
+    return (found.workload_id, found.attempt, found.rank) == (
+        pod.workload_id,
+        pod.attempt,
+        pod.rank,
+    )
+
+
+def _pods(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/pods"
+
+
+def _path(operation: Operation) -> str:
+    return f"{_pods(operation.namespace)}/{operation.name}"

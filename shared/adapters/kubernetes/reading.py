@@ -1,0 +1,134 @@
+"""From a pod as the API server shows it to a pod of Muster.
+
+A pod that does not carry the label of this Muster is foreign: it has no workload, so no attempt
+can take it for its own, whatever its name is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from shared.adapters.kubernetes import naming
+from shared.adapters.kubernetes.objects import ContainerStatus, PodObject
+from shared.core.model import GpuShare
+from shared.ports.cluster import Pod
+
+DISRUPTION: Final = "DisruptionTarget"
+PULLING: Final = frozenset(("ContainerCreating", "PodInitializing"))
+"""Waiting for these is a start that goes on; its longest part is the image."""
+_shares = msgspec.json.Decoder(tuple[GpuShare, ...])
+
+
+def read_pod(found: PodObject, instance: str) -> Pod:
+    """The pod; a foreign one has neither workload nor size."""
+    metadata, status = found.metadata, found.status
+    common: dict[str, Any] = {
+        "name": metadata.name,
+        "namespace": metadata.namespace,
+        "uid": metadata.uid,
+        "resource_version": int(metadata.resource_version),
+        "node": found.spec.node_name,
+        "phase": status.phase,
+        "deleting": bool(metadata.deletion_timestamp),
+        "finalizers": metadata.finalizers,
+    }
+    if not is_ours(found, instance):
+        return Pod(workload_id="", attempt=0, rank=0, size=0, epoch=0, **common)
+    labels, notes = metadata.labels, metadata.annotations
+    waiting, waiting_message = _waiting(found)
+    reason, message = _reason(found)
+    return Pod(
+        workload_id=labels.get(naming.WORKLOAD, ""),
+        attempt=_number(labels.get(naming.ATTEMPT)),
+        rank=_number(labels.get(naming.RANK)),
+        size=_number(notes.get(naming.SIZE)),
+        epoch=_number(notes.get(naming.EPOCH)),
+        team=notes.get(naming.TEAM, ""),
+        shares=_decoded_shares(notes.get(naming.SHARES, "")),
+        duration_seconds=_seconds(notes.get(naming.DURATION)),
+        devices=tuple(_devices(found)),
+        reason=reason,
+        message=message or waiting_message,
+        waiting="" if waiting in PULLING else waiting,
+        pulling=waiting in PULLING,
+        ready=_ready(found),
+        **common,
+    )
+
+
+def is_ours(found: PodObject, instance: str) -> bool:
+    """Whether this Muster made it."""
+    labels = found.metadata.labels
+    return (
+        labels.get(naming.MANAGED_BY) == naming.MUSTER and labels.get(naming.INSTANCE) == instance
+    )
+
+
+def _containers(found: PodObject) -> Iterator[ContainerStatus]:
+    yield from found.status.init_container_statuses
+    yield from found.status.container_statuses
+
+
+def _waiting(found: PodObject) -> tuple[str, str]:
+    """The reason and the kubelet's words of the first container that waits."""
+    for container in _containers(found):
+        state = container.state.waiting
+        if state is not None and state.reason:
+            return state.reason, state.message
+    return "", ""
+
+
+def _reason(found: PodObject) -> tuple[str, str]:
+    """Why it failed: of the pod itself, of what took it away, or of the container that ended."""
+    status = found.status
+    if status.reason:
+        return status.reason, status.message
+    taken = next((one for one in status.conditions if one.type == DISRUPTION), None)
+    if taken is not None and taken.status == "True":
+        return taken.reason or DISRUPTION, taken.message
+    if status.phase != "Failed":
+        return "", ""
+    for container in _containers(found):
+        state = container.state.terminated
+        if state is not None and state.exit_code:
+            words = state.message or f"exit code {state.exit_code}"
+            return state.reason or "Error", words
+    return "", status.message
+
+
+def _devices(found: PodObject) -> Iterable[str]:
+    """Those that the kubelet says it has; until then those that the ledger has chosen."""
+    told = [
+        device.resource_id
+        for container in found.status.container_statuses
+        for resource in container.allocated_resources_status
+        for device in resource.resources
+    ]
+    chosen = found.metadata.annotations.get(naming.DEVICES, "")
+    return told or filter(None, chosen.split(","))
+
+
+def _ready(found: PodObject) -> bool:
+    return any(one.type == "Ready" and one.status == "True" for one in found.status.conditions)
+
+
+def _number(text: str | None) -> int:
+    """The number of a label that somebody may have changed; -1 is nobody's."""
+    return int(text) if text is not None and text.isascii() and text.isdigit() else -1
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        return None
+
+
+def _decoded_shares(text: str) -> tuple[GpuShare, ...]:
+    try:
+        return _shares.decode(text) if text else ()
+    except msgspec.DecodeError:
+        return ()

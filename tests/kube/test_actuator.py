@@ -1,0 +1,130 @@
+"""The binder's actuator on a real API server: whole gangs, and nothing of others is touched."""
+
+import asyncio
+import itertools
+import os
+from typing import Any
+
+import pytest
+
+from deploy.kube.nodes import node_name
+from services.binder.actuator import Actuator
+from services.binder.gang import Gang
+from shared.adapters.clock import SystemClock
+from shared.core.model import PodSet
+from shared.events.pods import BindRefused, PodsFinished, PodsGone, PodsRunning
+from shared.ports.cluster import Pod, PodTemplate
+from tests.kube.kube_world import RED, kill_api_server, on_kubernetes
+
+SECONDS = 40
+_numbers = itertools.count(1)
+
+
+class Acting:
+    """An actuator that works, and the facts that it told."""
+
+    def __init__(self, world):
+        self.world = world
+        self.facts: list[Any] = []
+        self.actuator = Actuator(
+            cluster=world.cluster,
+            clock=SystemClock(),
+            tell=lambda fact, _: self.facts.append(fact),
+        )
+        self.actuator.start(())
+
+    def bind(self, workload_id, size):
+        pods = tuple(pod_of(workload_id, rank, size) for rank in range(size))
+        gang = Gang(workload_id=workload_id, attempt=1, size=size, pods=pods)
+        self.actuator.add(gang)
+        return gang.key
+
+    async def told(self, kind):
+        async with asyncio.timeout(SECONDS):
+            while not any(isinstance(fact, kind) for fact in self.facts):
+                self.actuator.check()
+                await asyncio.sleep(0.02)
+        return next(fact for fact in self.facts if isinstance(fact, kind))
+
+
+@pytest.fixture
+async def acting(kube):
+    async with on_kubernetes(kube, f"actuator-{os.getpid()}-{next(_numbers)}") as world:
+        acting = Acting(world)
+        yield acting
+        await acting.actuator.stop()
+
+
+def pod_of(workload_id, rank, size, image="registry.example.org/a/b:1"):
+    return Pod(
+        name=f"{workload_id}-1-{rank}", namespace=RED, workload_id=workload_id, attempt=1,
+        rank=rank, size=size, epoch=1, team="red", node=node_name(3 * rank),
+        template=PodTemplate(pod_set=PodSet(image=image)),
+    )  # fmt: skip
+
+
+def service_status(kube, name):
+    with kube.client() as admin:
+        return admin.request("GET", f"/api/v1/namespaces/{RED}/services/{name}")[0]
+
+
+async def test_a_gang_runs_whole_under_a_name_of_its_own_and_goes_whole(acting, kube):
+    key = acting.bind("gang", 8)
+    await acting.told(PodsRunning)
+    pods = await acting.world.pods()
+    found = service_status(kube, "gang-1")
+
+    acting.actuator.evict(key, 1)
+    await acting.told(PodsGone)
+
+    assert {pod.node for pod in pods.values()} == {node_name(3 * rank) for rank in range(8)}
+    assert found == 200
+    assert [pod for pod in (await acting.world.pods()).values() if not pod.ended] == []
+    async with asyncio.timeout(SECONDS):
+        while service_status(kube, "gang-1") != 404:
+            await asyncio.sleep(0.1)
+
+
+async def test_a_foreign_pod_of_our_name_stays_and_the_gang_is_refused_whole(acting, kube):
+    foreign = {
+        "metadata": {"name": "taken-1-1"},
+        "spec": {"schedulerName": "x", "containers": [{"name": "c", "image": "a/b:1"}]},
+    }
+    path = f"/api/v1/namespaces/{RED}/pods"
+    with kube.client() as admin:
+        uid = admin.demand("POST", path, foreign)["metadata"]["uid"]
+        acting.bind("taken", 3)
+
+        fact = await acting.told(BindRefused)
+
+        left = admin.demand("GET", f"{path}/taken-1-1")
+        assert fact.reason == "NameTaken"
+        assert left["metadata"]["uid"] == uid
+        assert await acting.world.pods() == {}
+        admin.demand("DELETE", f"{path}/taken-1-1", {"gracePeriodSeconds": 0})
+
+
+async def test_a_field_that_the_server_refuses_ends_the_attempt_with_field_and_rule(acting):
+    pods = tuple(pod_of("wrong", rank, 2, image="") for rank in range(2))
+    acting.actuator.add(Gang(workload_id="wrong", attempt=1, size=2, pods=pods))
+
+    fact = await acting.told((BindRefused, PodsFinished))
+
+    assert "spec.containers[0].image: Required value" in fact.message
+    assert await acting.world.pods() == {}
+
+
+async def test_a_gang_that_meets_a_dead_api_server_is_bound_whole_when_it_is_back(acting, kube):
+    acting.bind("early", 2)
+    await acting.told(PodsRunning)
+    acting.facts.clear()
+    start = await asyncio.to_thread(kill_api_server, kube)
+    acting.bind("late", 8)
+    await asyncio.sleep(2)
+
+    await asyncio.to_thread(start)
+    await acting.told((PodsRunning, BindRefused))
+
+    phases = [pod.phase for pod in (await acting.world.pods()).values()]
+    assert isinstance(acting.facts[0], PodsRunning), acting.facts
+    assert phases.count("Running") == 10

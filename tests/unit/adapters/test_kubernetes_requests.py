@@ -1,0 +1,327 @@
+"""Requests to an API server that throttles, loses answers, is gone or speaks in errors."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+import yaml
+from aiohttp import web
+
+from shared.adapters.kubernetes.cluster import KubernetesCluster
+from shared.adapters.kubernetes.settings import KubernetesSettings
+from shared.ports.cluster import UNKNOWN, Operation, Pod
+from shared.ports.errors import ResourceVersionExpired, Transient
+
+PODS = "/api/v1/namespaces/red/pods"
+OURS = {"app.kubernetes.io/managed-by": "muster", "muster.dev/instance": "default"}
+
+
+class Server:
+    """Answers each request by `answer`, and notes what was asked."""
+
+    def __init__(self):
+        self.asked: list[Any] = []
+        self.queries: list[Any] = []
+        self.port = 0
+        self.site: Any = None
+        self.most_at_once = 0
+        self.at_once = 0
+        self.answer: Any = None
+
+    async def handle(self, request):
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        body = await request.json() if request.can_read_body else None
+        self.queries.append(request.query)
+        self.asked.append((request.method, request.path, body, request.headers))
+        try:
+            return await self.answer(request)
+        finally:
+            self.at_once -= 1
+
+
+@pytest.fixture
+async def server(tmp_path):
+    server = Server()
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", server.handle)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    server.port = runner.addresses[0][1]
+    server.site = site
+    yield server
+    await runner.cleanup()
+
+
+def write_config(path, port, token="abc"):
+    path.write_text(
+        yaml.safe_dump(
+            {
+                "current-context": "c",
+                "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+                "users": [{"name": "u", "user": {"token": token}}],
+                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            }
+        )
+    )
+    return path
+
+
+@pytest.fixture
+def config(server, tmp_path):
+    return write_config(tmp_path / "kube:config", server.port)
+
+
+@pytest.fixture
+async def cluster(config):
+    cluster = KubernetesCluster(KubernetesSettings(config=str(config), requests_at_once=4))
+    yield cluster
+    await cluster.close()
+
+
+def answering(status, body=None, headers=None):
+    async def answer(request):
+        return web.json_response(body or {}, status=status, headers=headers)
+
+    return answer
+
+
+def in_turn(*answers):
+    left = list(answers)
+
+    async def answer(request):
+        return await (left.pop(0) if len(left) > 1 else left[0])(request)
+
+    return answer
+
+
+def create(name="w1-1-0", **fields):
+    pod = Pod(name=name, namespace="red", workload_id="w1", attempt=1, rank=0, size=1, epoch=1)
+    return Operation(verb="create", name=name, namespace="red", pod=pod, **fields)
+
+
+def bind(name="w1-1-0", namespace="red"):
+    return Operation(verb="bind", name=name, namespace=namespace, uid="u", node="n1")
+
+
+def pod_document(uid="u", node="", labels=OURS):
+    return {
+        "metadata": {
+            "name": "w1-1-0", "namespace": "red", "uid": uid, "resourceVersion": "7",
+            "labels": {**labels, "muster.dev/workload": "w1", "muster.dev/attempt": "1",
+                       "muster.dev/rank": "0"},
+        },
+        "spec": {"nodeName": node},
+    }  # fmt: skip
+
+
+async def one(cluster, operation):
+    return (await cluster.apply([operation]))[0]
+
+
+async def test_requests_carry_the_token_and_a_colon_in_the_path_of_the_file_is_just_that(
+    cluster, server
+):
+    server.answer = answering(201, pod_document())
+
+    result = await one(cluster, create())
+
+    method, path, body, headers = server.asked[0]
+    assert (result.status, result.pod.uid) == (201, "u")
+    assert (method, path, body["kind"]) == ("POST", PODS, "Pod")
+    assert headers["Authorization"] == "Bearer abc"
+
+
+async def test_no_more_requests_are_on_their_way_than_settings_allow(cluster, server):
+    async def slow(request):
+        await asyncio.sleep(0.02)
+        return web.json_response(pod_document(), status=201)
+
+    server.answer = slow
+
+    results = await cluster.apply([create(f"w{n}-1-0") for n in range(20)])
+
+    assert {result.status for result in results} == {201}
+    assert server.most_at_once == 4
+
+
+async def test_what_is_throttled_comes_again_when_the_server_said(cluster, server):
+    throttled = answering(429, {"reason": "TooManyRequests"}, {"Retry-After": "0.3"})
+    server.answer = in_turn(throttled, answering(201, pod_document()))
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+
+    result = await one(cluster, create())
+
+    assert result.status == 201
+    assert loop.time() - began >= 0.3
+
+
+async def test_what_is_throttled_for_long_is_told_so_after_three_tries(cluster, server):
+    server.answer = answering(429, {"reason": "TooManyRequests"}, {"Retry-After": "0"})
+
+    result = await one(cluster, create())
+
+    assert (result.status, result.reason, len(server.asked)) == (429, "TooManyRequests", 3)
+
+
+async def test_an_answer_that_was_lost_leaves_only_its_operation_unknown(cluster, server):
+    async def lose_one(request):
+        if (await request.json())["metadata"]["name"] == "w3-1-0":
+            request.transport.close()
+        return web.json_response(pod_document(), status=201)
+
+    server.answer = lose_one
+
+    results = await cluster.apply([create(f"w{n}-1-0") for n in range(5)])
+
+    assert [result.status for result in results] == [201, 201, 201, UNKNOWN, 201]
+
+
+async def test_a_server_that_is_gone_leaves_everything_unknown_and_lists_nothing(cluster, server):
+    await server.site.stop()
+
+    result = await one(cluster, create())
+
+    assert result.status == UNKNOWN
+    with pytest.raises(Transient, match="Kubernetes API"):
+        await cluster.list_pods()
+
+
+async def test_a_foreign_pod_of_our_name_is_answered_as_of_nobody(cluster, server):
+    taken = answering(409, {"reason": "AlreadyExists"})
+    server.answer = in_turn(taken, answering(200, pod_document(labels={})))
+
+    result = await one(cluster, create())
+
+    assert (result.status, result.reason) == (409, "AlreadyExists")
+    assert (result.pod.uid, result.pod.workload_id) == ("u", "")
+
+
+async def test_a_refused_field_is_told_with_value_and_rule(cluster, server):
+    message = 'Invalid value: "A=": a valid name must not contain "="'
+    causes = [{"field": "spec.containers[0].env[0].name", "message": message}]
+    body = {"reason": "Invalid", "message": "is invalid", "details": {"causes": causes}}
+    server.answer = answering(422, body)
+
+    result = await one(cluster, create())
+
+    (error,) = result.errors
+    assert result.status == 422
+    assert (error.field, error.value) == ("spec.containers[0].env[0].name", "A=")
+    assert error.rule == 'a valid name must not contain "="'
+
+
+@pytest.mark.parametrize("name", ["..", "../secrets/x", "a/b", "a?b", "%2e%2e", "A", ""])
+async def test_a_name_that_is_none_reaches_no_object(cluster, server, name):
+    server.answer = answering(200)
+
+    bound = await one(cluster, bind(name=name))
+    elsewhere = await one(cluster, bind(namespace=name))
+
+    assert (bound.status, elsewhere.status) == (404, 422)
+    assert elsewhere.errors[0].field == "metadata.namespace"
+    assert server.asked == []
+
+
+async def test_a_token_that_expired_is_told_and_a_renewed_one_is_taken(cluster, server, config):
+    async def answer(request):
+        if request.headers["Authorization"] != "Bearer new":
+            return web.json_response({"message": "Unauthorized"}, status=401)
+        return web.json_response({"metadata": {"resourceVersion": "5"}, "items": []})
+
+    server.answer = answer
+    with pytest.raises(Transient, match="HTTP 401: Unauthorized; renew the token"):
+        await cluster.list_pods()
+
+    write_config(config, server.port, token="new")
+
+    assert await cluster.list_pods() == ([], 5)
+
+
+@pytest.mark.parametrize("content", [None, "", "a: [", "current-context: c", "[1, 2]"])
+async def test_a_kubeconfig_that_is_none_is_one_clear_line(tmp_path, content):
+    path = tmp_path / "config"
+    if content is not None:
+        path.write_text(content)
+    cluster = KubernetesCluster(KubernetesSettings(config=str(path)))
+
+    with pytest.raises(Transient, match="set MUSTER_KUBE_CONFIG to a kubeconfig file"):
+        await cluster.list_pods()
+    assert (await one(cluster, bind())).status == UNKNOWN
+
+
+async def test_a_list_is_read_page_by_page(cluster, server):
+    async def answer(request):
+        last = request.query.get("continue") == "more"
+        metadata = {"resourceVersion": "9", "continue": "" if last else "more"}
+        return web.json_response({"metadata": metadata, "items": [pod_document()]})
+
+    server.answer = answer
+
+    pods, version = await cluster.list_pods()
+
+    assert (len(pods), version) == (2, 9)
+
+
+def streaming(*lines):
+    async def answer(request):
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for line in lines:
+            await response.write(line)
+        return response
+
+    return answer
+
+
+def event(kind, document):
+    return json.dumps({"type": kind, "object": document}).encode() + b"\n"
+
+
+async def first_events(cluster, version=5):
+    async for events in cluster.watch(version):
+        return events
+    return None
+
+
+async def test_an_event_may_come_in_pieces(cluster, server):
+    whole = event("ADDED", pod_document())
+    server.answer = streaming(whole[:10], whole[10:40], whole[40:])
+
+    (found,) = await first_events(cluster)
+
+    assert (found.type, found.pod.name) == ("ADDED", "w1-1-0")
+
+
+async def test_410_as_an_event_of_an_answer_200_says_to_list_again(cluster, server):
+    server.answer = streaming(event("ERROR", {"code": 410, "message": "too old"}))
+
+    with pytest.raises(ResourceVersionExpired, match="too old"):
+        await first_events(cluster)
+
+
+async def test_a_watch_that_the_server_ends_goes_on_from_the_last_bookmark(cluster, server):
+    bookmark = event("BOOKMARK", {"metadata": {"resourceVersion": "80"}})
+    server.answer = in_turn(streaming(bookmark), streaming(event("DELETED", pod_document())))
+
+    (found,) = await first_events(cluster)
+
+    assert found.type == "DELETED"
+    assert [query["resourceVersion"] for query in server.queries] == ["5", "80"]
+
+
+async def test_a_watch_that_breaks_off_is_transient(cluster, server):
+    async def broken(request):
+        response = web.StreamResponse()
+        await response.prepare(request)
+        request.transport.close()
+        return response
+
+    server.answer = broken
+
+    with pytest.raises(Transient, match="watch of pods"):
+        await first_events(cluster)
