@@ -27,7 +27,7 @@ from services.gateway.problems import (
     too_many,
 )
 from services.gateway.rate import Rate
-from services.gateway.route import Route
+from services.gateway.route import PAGE_ITEMS, PAGE_ITEMS_MAX, Route
 from services.gateway.settings import GatewaySettings
 from services.gateway.submission_rows import Known
 from services.gateway.team_access import TeamAccess
@@ -39,8 +39,6 @@ from shared.ports.reader import Reader
 
 _json: Final = msgspec.json.Encoder()
 JSON_HEADERS: Final = {"Content-Type": "application/json"}
-PAGE_ITEMS: Final = 100
-PAGE_ITEMS_MAX: Final = 1000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -127,7 +125,7 @@ class Call:
         if text is None:
             return otherwise
         rule = f"must be an integer from {least} to {most}"
-        if not text.isascii() or not text.isdigit() or len(text) > 18:  # noqa: PLR2004  # of 2^63
+        if not text.isascii() or not text.isdigit() or len(text) > 19:  # noqa: PLR2004  # digits of 2^63
             bad_parameter(name, text, rule)
         if not least <= int(text) <= most:
             bad_parameter(name, text, rule)

@@ -13,10 +13,10 @@ from services.gateway.authentication import authenticated
 from services.gateway.authorisation import Role, Subject
 from services.gateway.door import Call, Door, problem_answer
 from services.gateway.metrics import REQUEST_SECONDS, REQUESTS
-from services.gateway.problems import Problem, invalid, too_many
+from services.gateway.problems import Problem, too_many
 from services.gateway.protocol.address import check_address
+from services.gateway.protocol.parameters import Parameters
 from services.gateway.route import Route
-from shared.core.decision import FieldError
 
 Handler = Callable[[Door, Call], Awaitable[web.StreamResponse]]
 IN_FLIGHT_MAX: Final = 5_000
@@ -31,7 +31,7 @@ class Endpoint:
         self._route = route
         self._handler = handler
         self._decoder = msgspec.json.Decoder(route.request) if route.request else None
-        self._parameters = _query_of(route)
+        self._parameters = Parameters(route)
         self._in_flight = 0
         self._seconds = REQUEST_SECONDS.labels(route.name)
         self._counters: dict[int, Any] = {}
@@ -63,12 +63,11 @@ class Endpoint:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         route = self._route
         call = Call(request=request, route=route, subject=_ANYBODY)
-        check_address(request, route)
+        check_address(request)
         if route.action is not None:
             call.subject, call.text = await authenticated(self._door, request, route.action)
             call.require(None)
-        if request.query_string:
-            self._check_parameters(request)
+        self._parameters.check(request)
         if self._decoder is not None:
             body = await bodies.read(request, route.body_bytes_max, route.content_types)
             if not body and route.body_optional:
@@ -78,24 +77,3 @@ class Endpoint:
             else:
                 call.body = bodies.decode(body, self._decoder)
         return await self._handler(self._door, call)
-
-    def _check_parameters(self, request: web.Request) -> None:
-        """400 for a parameter that would be passed over, as a mistyped filter shows too much."""
-        known = self._parameters
-        unknown = [name for name in request.query if known is not None and name not in known]
-        if unknown:
-            names = ", ".join(sorted(known or ())) or "none"
-            rule = f"unknown query parameter; the route takes: {names}"
-            raise invalid(
-                [
-                    FieldError(field=one[:100], value=request.query[one][:100], rule=rule)
-                    for one in dict.fromkeys(unknown)
-                ]
-            )
-
-
-def _query_of(route: Route) -> frozenset[str] | None:
-    """Names of the query parameters; None where probes and scrapers may say what they like."""
-    if not route.path.startswith("/v1/"):
-        return None
-    return frozenset(one.name for one in route.parameters if one.place == "query")

@@ -16,11 +16,13 @@ from typing import Any, Final
 
 import msgspec
 
+from services.gateway.authorisation import Action
 from services.gateway.problems import CONTENT_TYPE, ProblemDocument
 from services.gateway.protocol.documented import NOT_MODIFIED, headers_of
 from services.gateway.route import NAME_LENGTH_MAX, Parameter, Route
 from services.gateway.routes import ROUTES
 from shared.events.described import described_components
+from shared.events.strict import PRINTABLE
 
 PATH: Final = Path(__file__).parents[2] / "docs" / "openapi.json"
 _REF: Final = "#/components/schemas/{name}"
@@ -29,12 +31,15 @@ _PROBLEMS: Final = {
     "401": "No valid key.",
     "403": "The key's role does not allow it.",
     "404": "It does not exist, or belongs to another team.",
+    "408": "The body came in too slowly.",
     "409": "What is asked for no longer fits its state.",
     "412": "The document is at another version.",
     "413": "The body is too large.",
+    "414": "The address is too long.",
     "415": "The body is not application/json.",
     "422": "The idempotency key was used with another body.",
     "429": "Too many requests; nothing was accepted. See Retry-After.",
+    "431": "A header is too long.",
     "503": "Nothing can be accepted now; the same again is safe. See Retry-After.",
 }
 
@@ -125,6 +130,8 @@ def _operation(route: Route, by_type: dict[Any, Any]) -> dict[str, Any]:
         operation["parameters"] = parameters
     if route.action is None:
         operation["security"] = []
+    elif route.action is Action.READ_METRICS:
+        operation["security"] = [{"key": []}, {}]  # from the machine itself no key is needed
     else:
         operation["description"] = f"Action `{route.action}`."
     if route.request:
@@ -172,11 +179,11 @@ def _first_line(view: Any) -> str:  # noqa: ANN401  # a type
 
 
 def _problem_statuses(route: Route) -> list[str]:
-    statuses = ["401", "403", "404", "429", "503"]
+    statuses = ["401", "403", "404", "414", "429", "431", "503"]
     if route.parameters or route.request or "{" in route.path:
         statuses.append("400")
     if route.request:
-        statuses += ["413", "415"]
+        statuses += ["408", "413", "415"]
     if route.name == "submit":
         statuses.append("422")
     if route.name.startswith("command_") or route.name == "create_kafka_password":
@@ -190,20 +197,25 @@ def _problem_statuses(route: Route) -> list[str]:
 
 
 def _path_parameter(name: str) -> dict[str, Any]:
-    schema = {"type": "string", "minLength": 1, "maxLength": NAME_LENGTH_MAX}
+    schema = {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": NAME_LENGTH_MAX,
+        "pattern": PRINTABLE,
+    }
     return {"name": name, "in": "path", "required": True, "schema": schema}
 
 
 def _parameter(one: Parameter) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": one.kind}
-    if one.kind == "string":
-        schema["maxLength"] = one.length_max
-    if one.name == "limit":
-        schema |= {"minimum": 1, "maximum": 1000, "default": 100}
+    if one.choices:
+        schema["enum"] = list(one.choices)
+    elif one.kind == "string":
+        schema |= {"maxLength": one.length_max, "pattern": one.pattern}
     elif one.kind == "integer":
-        schema["minimum"] = 0
-    if one.name == "Idempotency-Key":
-        schema |= {"minLength": 1, "pattern": "^[ -~]+$"}
+        schema |= {"minimum": one.least, "maximum": one.most}
+    if one.otherwise is not None:
+        schema["default"] = one.otherwise
     return {
         "name": one.name,
         "in": one.place,

@@ -7,7 +7,9 @@ from typing import Any, Final
 
 from services.gateway.authorisation import Action
 from services.gateway.bodies import BODY_BYTES_MAX
+from shared.core.lifecycle import State
 from shared.core.model import WorkloadKind
+from shared.events.strict import INTEGER_MAX, PRINTABLE
 
 NAME_LENGTH_MAX: Final = 253
 """Of a part of the path, and of a parameter that says nothing else."""
@@ -22,6 +24,14 @@ class Parameter:
     place: str = "query"
     kind: str = "string"
     length_max: int = NAME_LENGTH_MAX
+    pattern: str = PRINTABLE
+    choices: tuple[str, ...] = ()
+    rule: str = ""
+    """What is told of a value that is none of `choices`, or not like `pattern`."""
+    least: int = 0
+    most: int = INTEGER_MAX
+    otherwise: int | None = None
+    """What holds where an integer is not given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,38 +56,67 @@ class Route:
 
 MERGE_PATCH: Final = ("application/merge-patch+json", "application/json")
 """Content types of a body that is merged into what there is (RFC 7396)."""
+PAGE_ITEMS: Final = 100
+PAGE_ITEMS_MAX: Final = 1_000
+SEQ_MAX: Final = (1 << 63) - 1
 LIMIT: Final = Parameter(
-    name="limit", kind="integer", text="Items of a page, 1 to 1000; 100 if not said."
+    name="limit",
+    kind="integer",
+    least=1,
+    most=PAGE_ITEMS_MAX,
+    otherwise=PAGE_ITEMS,
+    text=f"Items of a page, 1 to {PAGE_ITEMS_MAX}; {PAGE_ITEMS} if not said.",
 )
 CURSOR: Final = Parameter(name="cursor", text="`next_cursor` of the page before.")
 TEAM: Final = Parameter(name="team", text="Only of this team.")
 FOR_TEAM: Final = Parameter(
     name="team", text="Only for operators: the team to submit for; others submit for their own."
 )
-AFTER: Final = Parameter(name="after", kind="integer", text="Only events behind this id.")
+AFTER: Final = Parameter(
+    name="after", kind="integer", most=SEQ_MAX, text="Only events behind this id."
+)
 LAST_EVENT_ID: Final = Parameter(
-    name="Last-Event-ID", place="header", text="As `after`, from a broken stream."
+    name="Last-Event-ID",
+    place="header",
+    length_max=19,
+    pattern="^[0-9]*$",
+    rule="must be the id of an event",
+    text="As `after`, from a broken stream.",
 )
 IDEMPOTENCY_KEY: Final = Parameter(
     name="Idempotency-Key",
     place="header",
     length_max=200,
+    pattern="^[ -~]+$",
+    rule="must be 1 to 200 printable ASCII characters",
     text="The same key gives the same workload, however often; 1 to 200 printable characters.",
 )
 SINCE: Final = Parameter(
     name="since", kind="integer", text="Only from this time on, Unix milliseconds."
 )
 AT: Final = Parameter(
-    name="at", kind="integer", text="A moment in the past, Unix milliseconds: why it was so then."
+    name="at",
+    kind="integer",
+    least=1,
+    text="A moment in the past, Unix milliseconds: why it was so then.",
 )
 DRY_RUN: Final = Parameter(
     name="dryRun", kind="boolean", text="Only say what would become of it; change nothing."
 )
+_TAG: Final = r'(W/)?"[!#-~]*"'
 IF_MATCH: Final = Parameter(
-    name="If-Match", place="header", text="ETag of the version that is meant to be replaced."
+    name="If-Match",
+    place="header",
+    pattern=rf"^(\*|{_TAG}(, *{_TAG})*)$",
+    rule='must be * or ETags in quotes, such as "3"',
+    text="ETag of the version that is meant to be replaced.",
 )
 IF_NONE_MATCH: Final = Parameter(
-    name="If-None-Match", place="header", text="`*`: only create, never replace."
+    name="If-None-Match",
+    place="header",
+    choices=("*",),
+    rule="must be *",
+    text="`*`: only create, never replace.",
 )
 FORCE: Final = Parameter(
     name="force",
@@ -87,8 +126,16 @@ FORCE: Final = Parameter(
 FILTERS: Final = (
     TEAM,
     Parameter(name="queue", text="Only in this queue."),
-    Parameter(name="state", text="Only in these states, comma-separated."),
-    Parameter(name="kind", text=f"Only of this kind: {', '.join(WorkloadKind)}."),
+    Parameter(
+        name="state",
+        pattern=f"^((?:{'|'.join(State)})(,|$))*$",
+        text="Only in these states, comma-separated.",
+    ),
+    Parameter(
+        name="kind",
+        choices=("", *WorkloadKind),
+        text=f"Only of this kind: {', '.join(WorkloadKind)}.",
+    ),
     Parameter(name="name", text="Only with exactly this name."),
     Parameter(
         name="id",

@@ -20,6 +20,7 @@ from services.gateway.door import Call, Door, answer, bad_parameter
 from services.gateway.existing import check_names
 from services.gateway.hub import EVENT_COLUMNS, Listener
 from services.gateway.problems import too_many
+from services.gateway.route import SEQ_MAX
 from services.gateway.workload_reads import raw, row_of
 from services.gateway.workload_views import EventPage, EventView
 from shared.ports.errors import MusterError
@@ -30,7 +31,6 @@ SEND_SECONDS: Final = 10.0
 """In which a reader must have taken a piece."""
 CATCH_UP_ROWS: Final = 1_000
 PIECE_ROWS: Final = 200
-SEQ_MAX: Final = (1 << 63) - 1
 _json: Final = msgspec.json.Encoder()
 Row = Mapping[str, Any]
 

@@ -16,11 +16,10 @@ from services.gateway.protocol import live_tag
 from services.gateway.workload_queries import cursor_of, page_query
 from services.gateway.workload_views import WorkloadPage, WorkloadSummary, WorkloadView
 from shared.core.lifecycle import State
-from shared.core.model import WorkloadKind, WorkloadSpec
+from shared.core.model import WorkloadSpec
 from shared.core.units import Resources
 
 _STATES: Final = frozenset(State)
-_KINDS: Final = frozenset(WorkloadKind)
 _specs: Final = msgspec.json.Decoder(WorkloadSpec)
 REFUSAL: Final = (
     " LEFT JOIN LATERAL (SELECT e.reason, e.message, e.detail, e.at_ms FROM gateway.event e"
@@ -54,22 +53,11 @@ async def list_workloads(door: Door, call: Call) -> web.Response:
 
 def _filters(call: Call) -> dict[str, str]:
     names = ("queue", "state", "kind", "name", "label", "id")
-    filters = {name: found for name in names if (found := _only(call, name))}
-    kind = filters.get("kind", "")
-    if kind and kind not in _KINDS:
-        bad_parameter("kind", kind, f"must be one of {', '.join(WorkloadKind)}")
+    filters = {name: found for name in names if (found := call.query.get(name, ""))}
     for state in filters.get("state", "").split(","):
         if state and state not in _STATES:
             bad_parameter("state", state, f"must be of {', '.join(State)}")
     return filters
-
-
-def _only(call: Call, name: str) -> str:
-    """What is given of a filter: two would be answered by one of them."""
-    given: list[str] = call.request.query.getall(name, [])
-    if len(given) > 1:
-        bad_parameter(name, ", ".join(given), "must not be given twice")
-    return given[0] if given else ""
 
 
 async def row_of(

@@ -18,6 +18,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
+from shared.core.admission.pods import LONG_TEXT_MAX, PODS_MAX
 from shared.core.quota.queue_policy import POLICY_SECONDS_MAX
 from shared.core.units import UNBOUNDED, UNLIMITED
 
@@ -48,7 +49,7 @@ _BOUNDS: Final[dict[tuple[str, str], Any]] = {
     ("WorkloadSpec", "name"): Annotated[str, Meta(max_length=NAME_LENGTH_MAX)],
     ("WorkloadSpec", "queue"): Annotated[str, Meta(max_length=NAME_LENGTH_MAX)],
     ("WorkloadSpec", "priority_class"): Annotated[str, Meta(max_length=NAME_LENGTH_MAX)],
-    ("PodSet", "count"): Annotated[int, Meta(ge=-INTEGER_MAX, le=4096)],
+    ("PodSet", "count"): Annotated[int, Meta(ge=-INTEGER_MAX, le=PODS_MAX)],
     ("Resources", "gpu_milli"): Amount,
     ("Resources", "cpu_milli"): Amount,
     ("Resources", "memory_mib"): Amount,
@@ -58,10 +59,13 @@ _BOUNDS: Final[dict[tuple[str, str], Any]] = {
     ("QueuePolicy", "min_runtime_seconds"): _Wait,
     ("QueuePolicy", "cooldown_seconds"): _Wait,
     ("QueuePolicy", "preemption_delay_seconds"): _Wait,
+    ("PodSet", "command"): Annotated[
+        tuple[Annotated[str, Meta(max_length=LONG_TEXT_MAX)], ...], Meta(max_length=ITEMS_MAX)
+    ],
     ("PodSet", "environment"): Annotated[
         dict[
             Annotated[str, Meta(max_length=NAME_LENGTH_MAX)],
-            Annotated[str, Meta(max_length=4096)],
+            Annotated[str, Meta(max_length=LONG_TEXT_MAX)],
         ],
         Meta(max_length=100),
     ],

@@ -35,13 +35,13 @@ RESTART_SECONDS_MAX: Final = 86_400
 RETRIES_MAX: Final = 1000
 WEIGHT_MAX: Final = 1_000_000
 PARAMETERS_BILLIONS_MAX: Final = 1_000_000
-_label_key = re.compile(
+is_label_key = re.compile(
     r"(?:[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?"
 ).fullmatch
-_label_value = re.compile(r"(?:[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?)?").fullmatch
-_product = re.compile(r"[A-Za-z0-9](?:[-_.+/() A-Za-z0-9]{0,126}[-_.+)A-Za-z0-9])?").fullmatch
-_version = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){0,3}").fullmatch
-_pod_reason = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}").fullmatch
+is_label_value = re.compile(r"(?:[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?)?").fullmatch
+is_product = re.compile(r"[A-Za-z0-9](?:[-_.+/() A-Za-z0-9]{0,126}[-_.+)A-Za-z0-9])?").fullmatch
+is_version = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){0,3}").fullmatch
+is_pod_reason = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}").fullmatch
 _RESERVED_LABELS: Final = ("muster.", "muster/")
 _RESERVED_DOMAINS: Final = ("kubernetes.io", "k8s.io", "nvidia.com")
 
@@ -90,20 +90,20 @@ def _check_choice(choice: GpuChoice, errors: Errors) -> None:
         errors.add("gpu_choice.products", "(many)", f"must be at most {LIST_MAX} products")
         return
     for product in choice.products:
-        if not _product(product):
+        if not is_product(product):
             errors.add("gpu_choice.products", product, _PRODUCT_RULE)
     for product, weight in choice.preferred_products.items():
         path = "gpu_choice.preferred_products"
-        if not _product(product):
+        if not is_product(product):
             errors.add(path, product, _PRODUCT_RULE)
         else:
             check_range(f"{path}.{product}", weight, 0, WEIGHT_MAX, errors)
     check_range("gpu_choice.min_memory_mib", choice.min_memory_mib, 0, GPU_MEMORY_MIB_MAX, errors)
     for name in ("min_driver", "cuda"):
         text = getattr(choice, name)
-        if text and not _version(text):
+        if text and not is_version(text):
             errors.add(f"gpu_choice.{name}", text, "must be a version such as 12.4 or 550.54.15")
-    if not _label_value(choice.node_pool):
+    if not is_label_value(choice.node_pool):
         errors.add("gpu_choice.node_pool", choice.node_pool, _LABEL_RULE)
 
 
@@ -113,7 +113,7 @@ _LABEL_RULE: Final = "must be at most 63 letters, digits, '-', '_', '.', ends al
 
 def is_label(key: str, value: str) -> bool:
     """Whether work can have this label; an empty value is one."""
-    return bool(_label_key(key) and _label_value(value))
+    return bool(is_label_key(key) and is_label_value(value))
 
 
 def _check_labels(labels: dict[str, str], errors: Errors) -> None:
@@ -121,14 +121,14 @@ def _check_labels(labels: dict[str, str], errors: Errors) -> None:
         errors.add("labels", len(labels), f"must be at most {LIST_MAX} labels")
         return
     for key, value in labels.items():
-        if not _label_key(key):
+        if not is_label_key(key):
             rule = "must be a label key: an optional DNS prefix with '/', then a label"
             errors.add("labels", key, rule)
         elif key.startswith(_RESERVED_LABELS) or key.rpartition("/")[0].endswith(
             _RESERVED_DOMAINS
         ):
             errors.add("labels", key, "uses a reserved prefix; choose another")
-        elif not _label_value(value):
+        elif not is_label_value(value):
             errors.add(f"labels.{key}", value, _LABEL_RULE)
 
 
@@ -164,7 +164,7 @@ def _check_failures(path: str, reasons: tuple[str, ...], errors: Errors) -> None
         errors.add(path, len(reasons), f"must be at most {LIST_MAX} reasons")
         return
     for index, reason in enumerate(reasons):
-        if not _pod_reason(reason):
+        if not is_pod_reason(reason):
             rule = "must be a pod's reason as Kubernetes writes it, such as OOMKilled or Error"
             errors.add(f"{path}[{index}]", reason, rule)
 

@@ -27,9 +27,9 @@ ENVIRONMENT_MAX: Final = 100
 COMMAND_MAX: Final = 256
 LONG_TEXT_MAX: Final = 4096
 is_name = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?").fullmatch
-_reference = re.compile(r"[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?").fullmatch
-_variable = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,252}").fullmatch
-_artifact = re.compile(r"[A-Za-z0-9][-_.:/@A-Za-z0-9]{0,1023}").fullmatch
+is_reference = re.compile(r"[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?").fullmatch
+is_variable = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,252}").fullmatch
+is_artifact = re.compile(r"[A-Za-z0-9][-_.:/@A-Za-z0-9]{0,1023}").fullmatch
 _long_text_unsafe = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]").search
 NAME_RULE: Final = "must be a DNS-1123 label: a-z, 0-9 and '-', at most 63 characters"
 _ARTIFACT_RULES: Final = {
@@ -140,7 +140,7 @@ def _check_mig(path: str, gpu: GpuRequest, errors: Errors) -> None:
 
 def _check_artifacts(path: str, pod_set: PodSet, errors: Errors) -> None:
     for name, reference in (("image", pod_set.image), ("weights", pod_set.weights)):
-        if reference and not _artifact(reference):
+        if reference and not is_artifact(reference):
             errors.add(f"{path}.{name}", reference, _ARTIFACT_RULES[name])
 
 
@@ -162,7 +162,7 @@ def _check_environment(path: str, environment: dict[str, str], errors: Errors) -
         return
     for name, value in environment.items():
         upper = name.upper()
-        if not _variable(name):
+        if not is_variable(name):
             errors.add(path, name, _VARIABLE_RULE)
         elif upper in _FORBIDDEN_VARIABLES or upper.startswith(_FORBIDDEN_PREFIXES):
             errors.add(f"{path}.{name}", value, _FORBIDDEN_RULE)
@@ -174,7 +174,7 @@ def _check_references(path: str, names: tuple[str, ...], errors: Errors) -> None
     if not _is_short(path, names, errors):
         return
     for index, name in enumerate(names):
-        if not _reference(name):
+        if not is_reference(name):
             errors.add(f"{path}[{index}]", name, _REFERENCE_RULE)
     if len(set(names)) < len(names):
         errors.add(path, len(names), "must not name one object twice")
@@ -194,7 +194,7 @@ def _check_tolerations(path: str, tolerations: tuple[str, ...], errors: Errors) 
 
 def _check_kubernetes_class(path: str, name: str, errors: Errors) -> None:
     path = f"{path}.kubernetes_priority_class"
-    if name and not _reference(name):
+    if name and not is_reference(name):
         errors.add(path, name, _REFERENCE_RULE)
     elif name.startswith(_SYSTEM_CLASSES):
         errors.add(path, name, "is for the system of the cluster; choose another")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
+from shared.events.described.bounds import BOUNDS, bound
 from shared.events.described.docstrings import of_fields
 from shared.events.described.vocabulary import VOCABULARY
 from shared.events.strict import source_of
@@ -33,8 +35,21 @@ def described_components(
         roots, ref_template=ref_template, schema_hook=schema_hook
     )
     for name, struct in structs.items():
-        _describe(components[name].get("properties", {}), _texts(struct))
+        component = components[name]
+        if "description" in component:
+            component["description"] = inspect.cleandoc(component["description"])
+        properties = component.get("properties", {})
+        _describe(properties, _texts(struct))
+        if source_of(struct) is not struct:
+            _bound(properties, BOUNDS.get(source_of(struct).__name__, {}))
     return schemas, components
+
+
+def _bound(properties: dict[str, Schema], bounds: Mapping[str, Schema]) -> None:
+    """What comes in says more of its values than their types do."""
+    for name, words in bounds.items():
+        if name in properties:
+            bound(properties[name], words)
 
 
 def _texts(struct: type[msgspec.Struct]) -> Mapping[str, str]:

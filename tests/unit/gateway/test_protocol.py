@@ -17,7 +17,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from services.gateway.protocol import compress, live_tag, revalidated, versions_named
 from services.gateway.protocol.broken import FIELD_BYTES_MAX, TARGET_BYTES_MAX
-from services.gateway.route import NAME_LENGTH_MAX
+from services.gateway.route import NAME_LENGTH_MAX, SEQ_MAX
 from shared.events.organisation import FlavorApplied
 from tests.support.bare_gateway import Parts, served
 
@@ -178,6 +178,53 @@ async def test_lengths_hold_as_documented(client: Client):
         assert path.startswith("/v1/flavors") == (error["field"] == "name")
     key = await client.ask("/v1/workloads?label=" + "x".ljust(2048, ","))
     assert 200 == key[0]
+
+
+KINDS = "must be one of training, inference, batch-inference, notebook"
+ONCE = "must not be given twice"
+
+
+TAGS = 'must be * or ETags in quotes, such as "3"'
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "rule"),
+    [
+        ("GET /v1/workloads?kind=trainig", "trainig", KINDS),
+        ("GET /v1/workloads?label=a=1&label=a=2", "a=1, a=2", ONCE),
+        ("GET /v1/workloads?queue=red&queue=blue", "red, blue", ONCE),
+        ("GET /v1/nodes?limit=1&limit=2", "1, 2", ONCE),
+        ("PUT /v1/priority-classes/p?force=yes", "yes", "must be true or false"),
+        ("GET /v1/events Last-Event-ID", "x", "must be the id of an event"),
+        ("PUT /v1/flavors/f1 If-None-Match", "AAA", "must be *"),
+        ("PUT /v1/flavors/f1 If-Match", "3", TAGS),
+        ("PUT /v1/flavors/f1 If-Match", '"3", x', TAGS),
+    ],
+)
+async def test_a_parameter_that_breaks_its_rule_is_refused(
+    client: Client, path: str, value: str, rule: str
+):
+    method, address, *header = path.split()
+
+    status, _, body = await client.ask(address, method, **dict.fromkeys(header, value))
+
+    (error,) = msgspec.json.decode(body)["errors"]
+    assert (400, value, rule) == (status, error["value"], error["rule"])
+    assert error["field"] in path
+
+
+@pytest.mark.parametrize("tags", ["*", '"3"', 'W/"3.abc", "4"', '"1","3"'])
+async def test_the_tags_of_a_condition_are_taken(client: Client, tags: str):
+    status, _, body = await client.ask("/v1/flavors/f1", "PUT", If_Match=tags)
+
+    assert 400 == status  # it has no body; what is wrong is not the condition
+    assert b"If-Match" not in body
+
+
+async def test_the_largest_id_of_an_event_is_taken_and_no_larger_one(client: Client):
+    asked = [await client.ask(f"/v1/events?after={SEQ_MAX + more}") for more in (0, 1)]
+
+    assert [200, 400] == [status for status, _, _ in asked]
 
 
 async def test_a_body_that_is_too_large_is_told_before_all_of_it_is_sent(client: Client):
