@@ -44,3 +44,22 @@ async def test_topics_of_two_tests_do_not_meet(kafka: str, topic_prefix: str, ro
 
     assert topic not in before
     assert made.topic_errors[0][1] == 0
+
+
+_earlier_prefixes: list[str] = []
+
+
+@pytest.mark.parametrize("round_number", [1, 2])
+async def test_topics_of_a_test_are_deleted_after_it(
+    kafka: str, topic_prefix: str, round_number: int
+):
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka)
+    await admin.start()
+    await admin.create_topics(
+        [NewTopic(f"{topic_prefix}.seen", num_partitions=1, replication_factor=1)]
+    )
+    left = set(await admin.list_topics())
+    await admin.close()
+
+    assert not [name for name in left if name.startswith(tuple(_earlier_prefixes))]
+    _earlier_prefixes.append(f"{topic_prefix}.")
