@@ -14,6 +14,7 @@ from muster.cli import (
     nodes,
     preemptions,
     quota,
+    running,
     submission,
     wait,
     why,
@@ -25,6 +26,8 @@ from muster.errors import MusterError
 
 EXAMPLES = """
 Examples:
+
+  muster run --gpus 8 -- python train.py  # says why it waits, ends as it ends
 
   muster submit -f train.yaml --wait      # exit code 0 when it succeeded, 100 when it failed
 
@@ -72,6 +75,7 @@ def common(
     OPTIONS.address, OPTIONS.key = address, key
 
 
+app.command("run", context_settings={"allow_interspersed_args": False})(running.run)
 app.command("submit")(submission.submit)
 app.command("status")(workloads.status)
 app.command("wait")(wait.wait)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from muster.cli.outage import AWAY, Outage, events_through
@@ -42,10 +42,22 @@ class Waiter:
         self._outage = Outage()
         self.workloads: dict[str, Json] = {str(one["id"]): one for one in answers}
 
-    async def until_ended(self, seconds: float | None, *, watch: bool) -> None:
-        """Stay until all have ended or the time is up; tell events, or now and then the states."""
-        tellers = [self._tell_events(one) for one in self.workloads] if watch else [self._tell()]
-        told = [asyncio.create_task(one) for one in tellers]
+    async def until_ended(
+        self,
+        seconds: float | None,
+        *,
+        watch: bool = False,
+        teller: Coroutine[Any, Any, None] | None = None,
+    ) -> None:
+        """Stay until all have ended or the time is up; tell events, or now and then the states.
+
+        `teller` runs meanwhile, and tells in place of both.
+        """
+        if teller is not None:
+            tellers = [teller]
+        else:
+            tellers = [self._tell_events(one) for one in self.workloads if watch]
+        told = [asyncio.create_task(one) for one in tellers or [self._tell()]]
         polls = [asyncio.create_task(self._poll(one)) for one in self.workloads]
         try:
             async with asyncio.timeout(seconds):

@@ -84,14 +84,8 @@ def lines_of(identifier: str, answer: Json, now: int) -> list[str]:
     since = _age(answer, "since", now)
     stood_for = _age(answer, "state_since", now) or since
     lines = [f"{identifier} {_stood(answer, stood_for)}."]
-    if answer.get("reason"):
-        still = since != stood_for and answer.get("state") not in ENDED
-        lately = f" (for {since})" if still else ""
-        lines.append(f"{answer['reason']}{lately}: {answer.get('message', '')}")
-    elif answer.get("message"):
-        lines.append(answer["message"])
-    if answer.get("next_step"):
-        lines.append(f"Next: {answer['next_step']}")
+    still = since != stood_for and answer.get("state") not in ENDED
+    lines += sentence_of(answer, f" (for {since})" if still else "")
     evidence = answer.get("evidence") or {}
     if evidence and answer.get("state") != "rejected":  # there it is the message once more
         told = (_evidence(name, value) for name, value in evidence.items())
@@ -100,6 +94,18 @@ def lines_of(identifier: str, answer: Json, now: int) -> list[str]:
     lines += _place(answer.get("place")) + _turn(answer)
     lines += _limits(answer) + _budget(answer) + _left_out(answer.get("spot_left_out"))
     return lines + _future(answer) + _past(answer)
+
+
+def sentence_of(answer: Json, lately: str = "") -> list[str]:
+    """The reason with its message, and the next step; nothing where neither is known."""
+    lines = []
+    if answer.get("reason"):
+        lines.append(f"{answer['reason']}{lately}: {answer.get('message', '')}")
+    elif answer.get("message"):
+        lines.append(answer["message"])
+    if answer.get("next_step"):
+        lines.append(f"Next: {answer['next_step']}")
+    return lines
 
 
 def _recorded(one: Json | None) -> list[str]:
