@@ -124,6 +124,27 @@ class AsyncClient(Transport):
         """When it is likely to start and to end: ranges with their basis."""
         return await self._json("GET", f"/v1/workloads/{_segment(workload_id)}/eta")
 
+    def logs(
+        self,
+        workload_id: str,
+        *,
+        rank: int = 0,
+        follow: bool = False,
+        previous: bool = False,
+        tail: int | None = None,
+        since_seconds: int | None = None,
+    ) -> AsyncIterator[bytes]:
+        """What the pod of this rank has written, piece by piece; `follow` stays until it ends.
+
+        `previous` is the attempt before this one. Raises `Rejected` where there are no logs.
+        """
+        query = {"rank": str(rank)} if rank else {}
+        query |= {"follow": "true"} if follow else {}
+        query |= {"previous": "true"} if previous else {}
+        query |= {"tail": str(tail)} if tail is not None else {}
+        query |= {"sinceSeconds": str(since_seconds)} if since_seconds is not None else {}
+        return self._bytes(f"/v1/workloads/{_segment(workload_id)}/logs", query)
+
     async def preemptions(self, *, limit: int = PAGE_ITEMS, **filters: str) -> list[Json]:
         """Preemptions by team and `since` (Unix milliseconds), the newest first."""
         query = {name: value for name, value in filters.items() if value}

@@ -99,6 +99,10 @@ class Client:
         """When it is likely to start and to end."""
         return self._runner.run(self._client.eta(workload_id))
 
+    def logs(self, workload_id: str, **wishes: Any) -> Iterator[bytes]:  # noqa: ANN401  # as of the other
+        """What a pod has written, piece by piece; `wishes` are those of `AsyncClient.logs`."""
+        return self._iterate(self._client.logs(workload_id, **wishes))
+
     def preemptions(self, *, limit: int = 500, **filters: str) -> list[Json]:
         """Preemptions by team and `since` (Unix milliseconds), the newest first."""
         return self._runner.run(self._client.preemptions(limit=limit, **filters))
@@ -139,7 +143,7 @@ class Client:
         """Cordon, uncordon or drain a node. For operators."""
         return self._runner.run(self._client.command_node(name, verb, note))
 
-    def _iterate(self, items: Any) -> Iterator[Json]:  # noqa: ANN401  # an async generator
+    def _iterate(self, items: Any) -> Iterator[Any]:  # noqa: ANN401  # an async generator
         try:
             while True:
                 try:

@@ -73,6 +73,22 @@ class Transport:
         except (aiohttp.ClientError, TimeoutError) as error:
             raise self._unreachable(error) from error
 
+    async def _bytes(self, path: str, query: Mapping[str, str]) -> AsyncIterator[bytes]:
+        """The body of a plain answer, piece by piece, however long it takes to come."""
+        import aiohttp
+
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=10)
+        try:
+            async with self._open().get(
+                self.address + path, params=query, timeout=timeout
+            ) as response:
+                if response.status != 200:  # noqa: PLR2004
+                    raise error_of(response.status, await _body(response))
+                async for piece in response.content.iter_any():
+                    yield piece
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise self._unreachable(error) from error
+
     async def _json(
         self,
         method: str,

@@ -6,9 +6,14 @@ API server is ready, the nodes are there and the identities have their kubeconfi
     <folder>/admin.kubeconfig     everything (group system:masters, exempt from fairness)
     <folder>/binder.kubeconfig    the service account of the binder: measure and test as this one
     <folder>/checker.kubeconfig   reads alone
+    <folder>/gateway.kubeconfig   finds pods and reads their logs
+
+What every pod has written is in <folder>/pods.log, in the format of the container runtime
+interface: `TIME stdout F LINE`. Whoever tests logs writes there.
 """
 
 import contextlib
+import json
 import secrets
 import subprocess
 from collections.abc import Mapping
@@ -33,7 +38,7 @@ from deploy.local.processes import (
 
 START_SECONDS_MAX: Final = 120
 NODES_DEFAULT: Final = 64
-IDENTITIES: Final = ("binder", "checker")
+IDENTITIES: Final = ("binder", "checker", "gateway")
 TOKEN_SECONDS: Final = 86_400
 NAMESPACE: Final = "muster-system"
 MANIFESTS: Final = Path(__file__).resolve().parent / "manifests"
@@ -85,6 +90,7 @@ class ControlPlane:
         found = programs()
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._write_secrets()
+        self._write_logs()
         self.processes = self._commands(found)
         try:
             self.start_etcd()
@@ -148,6 +154,18 @@ class ControlPlane:
             self.kubeconfig(), server=self.server, certificate=self.certificate, token=token
         )
 
+    def _write_logs(self) -> None:
+        """What the simulated kubelets tell of every container: the one file of logs."""
+        logs = self.folder / "pods.log"
+        logs.touch()
+        rule = {
+            "apiVersion": "kwok.x-k8s.io/v1alpha1",
+            "kind": "ClusterLogs",
+            "metadata": {"name": "every-pod"},
+            "spec": {"logs": [{"logsFile": str(logs), "follow": True}]},
+        }
+        (self.folder / "kubelet.yaml").write_text(json.dumps(rule))
+
     def _commands(self, found: Path) -> dict[str, Program]:
         arguments = {
             ETCD: self._etcd_arguments(),
@@ -196,6 +214,7 @@ class ControlPlane:
             "service-account-key-file": key,
             "service-account-signing-key-file": key,
             "allow-privileged": "true",
+            "kubelet-preferred-address-types": "InternalIP",
             "profiling": "false",
         }
 
@@ -217,7 +236,7 @@ class ControlPlane:
     def _kwok_arguments(self) -> dict[str, str]:
         return {
             "kubeconfig": str(self.kubeconfig()),
-            "config": str(MANIFESTS / "stages.yaml"),
+            "config": f"{MANIFESTS / 'stages.yaml'},{self.folder / 'kubelet.yaml'}",
             "manage-all-nodes": "false",
             "manage-nodes-with-label-selector": MANAGED,
             "node-lease-duration-seconds": "40",
@@ -233,7 +252,7 @@ class ControlPlane:
             for identity in IDENTITIES:
                 self._write_identity(client, identity)
             for number in range(self._nodes):
-                client.create_all(objects_of(number))
+                client.create_all(objects_of(number, self._ports[KWOK]))
 
     def _write_identity(self, client: ApiClient, identity: str) -> None:
         path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{identity}/token"

@@ -36,9 +36,12 @@ def way_of(number: int) -> str:
     return WAYS[number % len(WAYS)]
 
 
-def objects_of(number: int) -> Iterator[dict[str, Any]]:
-    """The Node and, where it has any, its ResourceSlices."""
-    yield _node(number)
+def objects_of(number: int, kubelet_port: int = 0) -> Iterator[dict[str, Any]]:
+    """The Node and, where it has any, its ResourceSlices.
+
+    `kubelet_port`: where the API server asks for logs of its pods; 0: nowhere.
+    """
+    yield _node(number, kubelet_port)
     name = node_name(number)
     if way_of(number) == WHOLE:
         yield whole_slice(name, _uuids(number))
@@ -50,7 +53,7 @@ def _uuids(number: int) -> list[str]:
     return [f"GPU-{number:08x}-0000-4000-8000-{gpu:012x}" for gpu in range(GPUS_A_NODE)]
 
 
-def _node(number: int) -> dict[str, Any]:
+def _node(number: int, kubelet_port: int) -> dict[str, Any]:
     name = node_name(number)
     resources = {"cpu": "192", "memory": "2Ti", "pods": "256", "ephemeral-storage": "10Ti"}
     if way_of(number) == PLUGIN:
@@ -63,7 +66,11 @@ def _node(number: int) -> dict[str, Any]:
         "status": {
             "allocatable": resources,
             "capacity": resources,
-            "addresses": [{"type": "Hostname", "address": name}],
+            "addresses": [
+                {"type": "Hostname", "address": name},
+                {"type": "InternalIP", "address": "127.0.0.1"},
+            ],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": kubelet_port}},
             "nodeInfo": _INFO,
         },
     }

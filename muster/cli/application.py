@@ -12,6 +12,7 @@ from muster.cli import (
     control,
     eta,
     nodes,
+    pods,
     preemptions,
     quota,
     running,
@@ -84,6 +85,7 @@ app.command("why")(why.why)
 app.command("eta")(eta.eta)
 app.command("preemptions")(preemptions.preemptions)
 app.command("events")(workloads.events)
+app.command("logs")(pods.logs)
 app.command("cancel")(control.cancel)
 app.command("hold")(control.hold)
 app.command("release")(control.release)

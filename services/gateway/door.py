@@ -31,10 +31,12 @@ from services.gateway.route import PAGE_ITEMS, PAGE_ITEMS_MAX, Route
 from services.gateway.settings import GatewaySettings
 from services.gateway.submission_rows import Known
 from services.gateway.team_access import TeamAccess
+from shared.adapters.no_pod_logs import NoPodLogs
 from shared.core.decision import FieldError
 from shared.core.submission_times import SubmissionTimes
 from shared.events.written_out import written_out
 from shared.ports.clock import Clock
+from shared.ports.pod_logs import PodLogs
 from shared.ports.reader import Reader
 
 _json: Final = msgspec.json.Encoder()
@@ -66,7 +68,8 @@ class Door:
     """The committer first; whatever else runs beside the requests."""
     closing: bool = False
     streams: Counter[str] = field(default_factory=Counter)
-    """Open event streams by the team of their key; "" is the operators'."""
+    """Open streams by the team of their key; "" is the operators'."""
+    pod_logs: PodLogs = field(default_factory=NoPodLogs)
     cache: dict[Any, tuple[float, Any]] = field(default_factory=dict)
 
     async def commit(self, order: Order) -> list[Known]:

@@ -157,6 +157,8 @@ def _responses(route: Route, by_type: dict[Any, Any]) -> dict[str, Any]:
             if route.name in ("events", "workload_events"):
                 schema = {"type": "string", "description": _STREAM}
                 answer["content"]["text/event-stream"] = {"schema": schema}
+        elif route.text:
+            answer = _plain_text(route.text)
         responses[str(status)] = answer
     if route.method == "GET" and route.answers:
         responses["304"] = {"description": NOT_MODIFIED}
@@ -174,6 +176,13 @@ def _responses(route: Route, by_type: dict[Any, Any]) -> dict[str, Any]:
     return responses
 
 
+def _plain_text(description: str) -> dict[str, Any]:
+    return {
+        "description": description,
+        "content": {"text/plain": {"schema": {"type": "string", "description": description}}},
+    }
+
+
 def _first_line(view: Any) -> str:  # noqa: ANN401  # a type
     return (view.__doc__ or "Done.").split("\n")[0] if view else "Done."
 
@@ -186,7 +195,7 @@ def _problem_statuses(route: Route) -> list[str]:
         statuses += ["408", "413", "415"]
     if route.name == "submit":
         statuses.append("422")
-    if route.name.startswith("command_") or route.name == "create_kafka_password":
+    if route.name.startswith("command_") or route.name in {"create_kafka_password", "logs"}:
         statuses.append("409")
     if route.name.startswith("delete_"):
         statuses += ["409", "412"]

@@ -31,7 +31,11 @@ from services.gateway.settings import GatewaySettings
 from services.gateway.team_access import TeamAccess
 from services.gateway.trims import gateway_trims
 from shared.adapters.clock import SystemClock
+from shared.adapters.kubernetes.pod_logs import KubernetesPodLogs
+from shared.adapters.kubernetes.settings import KubernetesSettings
+from shared.adapters.no_pod_logs import NoPodLogs
 from shared.adapters.postgres.pool import Database
+from shared.ports.pod_logs import PodLogs
 from shared.runtime.main import Parts, connect, loop_of, serve_handler
 from shared.runtime.trimming import trim_forever
 from shared.runtime.watchdog import Watchdog
@@ -60,8 +64,16 @@ def make_door(settings: GatewaySettings, parts: Parts, reader: Database) -> Door
         clock=clock,
         random_bytes=os.urandom,
         team_access=TeamAccess(settings, os.urandom),
+        pod_logs=_pod_logs(settings),
         log=parts.log,
     )
+
+
+def _pod_logs(settings: GatewaySettings) -> PodLogs:
+    """Those of the cluster on which the binder starts pods."""
+    if settings.cluster == "simulated":
+        return NoPodLogs()
+    return KubernetesPodLogs(KubernetesSettings())
 
 
 def _protocol_log() -> logging.Logger:
@@ -106,6 +118,7 @@ async def http_server(settings: GatewaySettings) -> AsyncIterator[Door]:
         door.hub.close()
         await runner.cleanup()
         await _end(door)
+        await door.pod_logs.close()
         await reader.close()
         await parts.close()
         parts.log.info("stopped")

@@ -46,6 +46,8 @@ class Route:
     request: Any = None
     answers: tuple[tuple[int, Any], ...] = ()
     parameters: tuple[Parameter, ...] = ()
+    text: str = ""
+    """What the answer is, where it is plain text and no view."""
     body_bytes_max: int = BODY_BYTES_MAX
     body_optional: bool = False
     content_types: tuple[str, ...] = ("application/json",)
@@ -102,6 +104,31 @@ AT: Final = Parameter(
 )
 DRY_RUN: Final = Parameter(
     name="dryRun", kind="boolean", text="Only say what would become of it; change nothing."
+)
+RANK_MAX: Final = 65_535
+"""Of 16 pod sets with 4,096 pods each."""
+LINES_MAX: Final = 1_000_000
+LOG_SECONDS_MAX: Final = 31_536_000
+RANK: Final = Parameter(
+    name="rank", kind="integer", most=RANK_MAX, otherwise=0, text="Rank of the pod; 0 if not said."
+)
+PREVIOUS: Final = Parameter(
+    name="previous",
+    kind="boolean",
+    text="Of the attempt before this one, while its pods are there.",
+)
+FOLLOW: Final = Parameter(
+    name="follow", kind="boolean", text="Wait for its start, and go on until it ends."
+)
+TAIL: Final = Parameter(
+    name="tail", kind="integer", most=LINES_MAX, text="Only so many lines at the end."
+)
+SINCE_SECONDS: Final = Parameter(
+    name="sinceSeconds",
+    kind="integer",
+    least=1,
+    most=LOG_SECONDS_MAX,
+    text="Only what was written in so many seconds before now.",
 )
 _TAG: Final = r'(W/)?"[!#-~]*"'
 IF_MATCH: Final = Parameter(

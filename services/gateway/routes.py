@@ -31,6 +31,7 @@ from services.gateway.route import (
     CURSOR,
     DRY_RUN,
     FILTERS,
+    FOLLOW,
     FOR_TEAM,
     FORCE,
     IDEMPOTENCY_KEY,
@@ -39,7 +40,11 @@ from services.gateway.route import (
     LAST_EVENT_ID,
     LIMIT,
     MERGE_PATCH,
+    PREVIOUS,
+    RANK,
     SINCE,
+    SINCE_SECONDS,
+    TAIL,
     TEAM,
     Parameter,
     Route,
@@ -145,6 +150,15 @@ def _workload_routes() -> Iterator[Route]:
         summary="When a workload is likely to start and to end.",
         action=Action.READ_WORKLOAD,
         answers=((200, eta_views.Eta),),
+    )
+    yield Route(
+        method="GET",
+        path="/v1/workloads/{id}/logs",
+        name="logs",
+        summary="What a pod of a workload has written, passed on as it comes.",
+        action=Action.READ_WORKLOAD,
+        text="Standard output and error of the container, as they were written.",
+        parameters=(RANK, FOLLOW, PREVIOUS, TAIL, SINCE_SECONDS),
     )
     yield Route(
         method="GET",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 from pydantic import Field, SecretStr, field_validator
 
@@ -42,11 +43,22 @@ class GatewaySettings(Settings):
         ge=RETENTION_DAYS_MIN,
         description="events, and requests whose workload has ended, are kept so long",
     )
-    streams_max: int = Field(default=1_000, ge=0, description="open event streams")
+    cluster: Literal["simulated", "kubernetes"] = Field(
+        default="simulated",
+        description="where pods run, as the binder is told; logs are read from an API server "
+        "(MUSTER_KUBE_*)",
+    )
+    logs_bytes_max: int = Field(
+        default=64 << 20, ge=1, description="bytes that one reader of logs is told in a request"
+    )
+    logs_seconds_max: int = Field(
+        default=21_600, ge=1, description="seconds for which one request follows logs"
+    )
+    streams_max: int = Field(default=1_000, ge=0, description="open streams of events and logs")
     team_streams_max: int = Field(
         default=200,
         ge=0,
-        description="open event streams of one team's keys; those of operators count as one team",
+        description="open streams of one team's keys; those of operators count as one team",
     )
     kafka_admin_user: str = Field(
         default="",

@@ -8,9 +8,8 @@ is cut (reliability.md S3, S26), and so is who takes nothing of what is sent.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -19,16 +18,13 @@ from aiohttp import ClientConnectionResetError, web
 from services.gateway.door import Call, Door, answer, bad_parameter
 from services.gateway.existing import check_names
 from services.gateway.hub import EVENT_COLUMNS, Listener
-from services.gateway.problems import too_many
+from services.gateway.open_stream import CHECK_SECONDS, OpenStream, Over, place
 from services.gateway.route import SEQ_MAX
 from services.gateway.workload_reads import raw, row_of
 from services.gateway.workload_views import EventPage, EventView
 from shared.ports.errors import MusterError
 
 PING_SECONDS: Final = 15.0
-CHECK_SECONDS: Final = 2.0
-SEND_SECONDS: Final = 10.0
-"""In which a reader must have taken a piece."""
 CATCH_UP_ROWS: Final = 1_000
 PIECE_ROWS: Final = 200
 _json: Final = msgspec.json.Encoder()
@@ -97,30 +93,12 @@ def _view(row: Row) -> EventView:
 async def _stream(
     door: Door, call: Call, team: str | None, workload_id: str | None
 ) -> web.StreamResponse:
-    with _place(door, call.subject.team):
+    with place(door, call.subject.team):
         listener = Listener(team, workload_id)
         start = _start(call, await door.hub.newest())
         with door.hub.listening(listener) as fed_after:
             stream = Stream(door, call, listener, start)
             return await stream.run(team, workload_id, fed_after)
-
-
-@contextlib.contextmanager
-def _place(door: Door, team: str) -> Iterator[None]:
-    """One of the open streams while the block runs; no team can take those of the others."""
-    if door.streams.total() >= door.settings.streams_max:
-        raise too_many("too many open streams", 10)
-    most = door.settings.team_streams_max
-    if door.streams[team] >= most:
-        whose = f"team {team} has" if team else "operators have"
-        raise too_many(f"too many open streams: {whose} {most}, which is the most", 10)
-    door.streams[team] += 1
-    try:
-        yield
-    finally:
-        door.streams[team] -= 1
-        if not door.streams[team]:
-            del door.streams[team]
 
 
 def _start(call: Call, newest: int) -> int:
@@ -133,36 +111,22 @@ def _start(call: Call, newest: int) -> int:
     return call.whole_number("after", newest, 0, SEQ_MAX)
 
 
-class _Over(Exception):  # noqa: N818  # says what happened
-    """The stream ends from this side."""
-
-
-class Stream:
+class Stream(OpenStream):
     """One open stream."""
 
     def __init__(self, door: Door, call: Call, listener: Listener, last_seq: int) -> None:
-        self._door = door
-        self._call = call
+        super().__init__(door, call, "text/event-stream")
         self._listener = listener
         self._last_seq = last_seq
-        self._response = web.StreamResponse(
-            headers={
-                "Content-Type": "text/event-stream",
-                "Cache-Control": "no-store",
-                "X-Accel-Buffering": "no",
-            }
-        )
-        now = door.clock.monotonic_seconds()
-        self._written_at = self._checked_at = now
 
     async def run(
         self, team: str | None, workload_id: str | None, fed_after: int
     ) -> web.StreamResponse:
         """Catch up to where the listener is fed from, then follow, until one side ends it."""
         await self._response.prepare(self._call.request)
-        with contextlib.suppress(_Over, ClientConnectionResetError, ConnectionResetError):
+        with contextlib.suppress(Over, ClientConnectionResetError, ConnectionResetError):
             await self._tell(team, workload_id, fed_after)
-        with contextlib.suppress(_Over, ClientConnectionResetError, ConnectionResetError):
+        with contextlib.suppress(Over, ClientConnectionResetError, ConnectionResetError):
             await self._in_time(self._response.write_eof())
         return self._response
 
@@ -172,7 +136,7 @@ class Stream:
             await self._catch_up(team, workload_id, fed_after)
         except MusterError as error:  # it has begun: no problem document can be its answer
             self._door.log.warning("stream ended", error=str(error))
-            raise _Over from error
+            raise Over from error
         while True:
             await self._check()
             await self._follow()
@@ -188,7 +152,7 @@ class Stream:
         rows = await self._listener.take(CHECK_SECONDS)
         if self._listener.overflowed:
             await self._send(b'event: resync\ndata: {"after":%d}\n\n' % self._last_seq)
-            raise _Over
+            raise Over
         await self._write(rows)
         if self._door.clock.monotonic_seconds() - self._written_at > PING_SECONDS:
             await self._send(b": ping\n\n")
@@ -201,37 +165,6 @@ class Stream:
             piece = fresh[first : first + PIECE_ROWS]
             await self._send(b"".join(frame(row) for row in piece))
             self._last_seq = piece[-1]["seq"]
-
-    async def _send(self, data: bytes) -> None:
-        await self._in_time(self._response.write(data))
-        self._written_at = self._door.clock.monotonic_seconds()
-
-    async def _in_time(self, writing: Awaitable[None]) -> None:
-        """Cut the connection of a reader who takes nothing for `SEND_SECONDS`."""
-        try:
-            async with asyncio.timeout(SEND_SECONDS):
-                await writing
-        except TimeoutError as error:
-            if self._call.request.transport is not None:
-                self._call.request.transport.abort()
-            raise _Over from error
-
-    async def _check(self) -> None:
-        """Raises _Over when the process ends or the key is no longer good."""
-        if self._door.closing or not await self._still_allowed():
-            raise _Over
-
-    async def _still_allowed(self) -> bool:
-        """Whether the key is still good; asked every `CHECK_SECONDS`."""
-        now = self._door.clock.monotonic_seconds()
-        if now - self._checked_at < CHECK_SECONDS:
-            return True
-        self._checked_at = now
-        try:
-            subject = await self._door.keys.authenticate(self._call.text)
-        except MusterError:
-            return False
-        return subject == self._call.subject
 
 
 def frame(row: Row) -> bytes:

@@ -40,12 +40,14 @@ class Parts:
 
 
 @contextlib.asynccontextmanager
-async def served(parts: Parts) -> AsyncIterator[int]:
-    """The port of the real application."""
-    door = SimpleNamespace(
-        clock=ManualClock(), log=parts, keys=parts, reader=parts, organisation=parts,
-        settings=SimpleNamespace(cell=0), cache={}, organising=asyncio.Lock(),
-    )  # fmt: skip
+async def served(parts: Parts, **more: Any) -> AsyncIterator[int]:
+    """The port of the real application; `more` are further parts of its door."""
+    usual = {
+        "clock": ManualClock(), "log": parts, "keys": parts, "reader": parts,
+        "organisation": parts, "settings": SimpleNamespace(cell=0), "cache": {},
+        "organising": asyncio.Lock(),
+    }  # fmt: skip
+    door = SimpleNamespace(**(usual | more))
     runner = Runner(application(door), access_log=None)  # type: ignore[arg-type]  # parts
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from muster.cli.output import note
+from muster.cli.running.output import RunOutput
 from muster.cli.waiting import Waiter
 from muster.cli.why import sentence_of
 from muster.client import ENDED
@@ -37,10 +38,11 @@ STARTED: Final = frozenset({"placed", "bound", "running"})
 class Teller:
     """Tells the state of one workload, and what `why` says of it, when they change."""
 
-    def __init__(self, client: AsyncClient, waiter: Waiter, workload_id: str) -> None:
+    def __init__(self, client: AsyncClient, waiter: Waiter, output: RunOutput) -> None:
         self._client = client
         self._waiter = waiter
-        self._id = workload_id
+        self._output = output
+        self._id = output.workload_id
 
     async def tell(self) -> None:
         """A line for each state, and those of `why` while it waits."""
@@ -50,6 +52,8 @@ class Teller:
             if workload["state"] != state:
                 state, told, asked_at = workload["state"], [""], 0.0
                 note(state_line(workload))
+                if state in STARTED:
+                    self._output.follow(workload.get("attempt") or 0)
             if state not in STARTED | ENDED and now - asked_at >= ASK_SECONDS:
                 asked_at = now
                 told = await self._tell_why(state, told)
@@ -127,11 +131,13 @@ class Interrupts:
 async def follow(client: AsyncClient, answer: Json, seconds: float | None) -> Json:
     """The workload as it was heard last: ended, unless the time was up or the caller left."""
     identifier, waiter = str(answer["id"]), Waiter(client, [answer])
-    teller = Teller(client, waiter, identifier)
+    output = RunOutput(client, identifier)
+    teller = Teller(client, waiter, output)
     following = asyncio.create_task(waiter.until_ended(seconds, teller=teller.tell()))
     interrupts = Interrupts(client, identifier, following)
     with interrupts.handled(), contextlib.suppress(asyncio.CancelledError):
         await following
+    await output.end()
     workload = waiter.workloads[identifier]
     if workload["state"] in ENDED:
         note(state_line(workload))

@@ -11,7 +11,7 @@ from muster.cli.failures import UsageError
 from muster.cli.running.specification import environment_of, name_of
 from muster.client import AsyncClient
 from tests.unit.cli.builders import ID, accepted, workload
-from tests.unit.cli.gateway import problem
+from tests.unit.cli.gateway import Answer, problem
 
 GET = f"GET /v1/workloads/{ID}"
 WHY = {
@@ -89,6 +89,7 @@ def test_each_state_and_each_reason_of_a_wait_is_told_once(muster, gateway):
     waits, runs = [workload("queued")] * 25, [running] * 10
     gateway.on(GET, *waits, *runs, workload("succeeded"))
     other = {**WHY, "reason": "InsufficientCapacity", "message": "6 of 8 GPUs are free"}
+    gateway.on(f"{GET}/logs", Answer(text="", kind="text/plain"))
     gateway.on(f"{GET}/why", WHY, WHY, WHY, problem(500, "failed"), other)
 
     done = muster("run", "--gpus", "8", "--", "python", "train.py")

@@ -13,7 +13,7 @@ import pytest
 import structlog
 from aiohttp.test_utils import make_mocked_request
 
-from services.gateway import streams
+from services.gateway import open_stream, streams
 from services.gateway.authorisation import Role, Subject
 from services.gateway.door import Call
 from services.gateway.hub import QUEUE_EVENTS_MAX, Hub, Listener
@@ -105,7 +105,7 @@ class World:
         self.transport = Mock()
 
     async def time_passes(self) -> None:
-        self.clock.advance(streams.CHECK_SECONDS)
+        self.clock.advance(open_stream.CHECK_SECONDS)
 
     async def revoke(self) -> None:
         self.revoked = True
@@ -223,7 +223,7 @@ async def test_a_stream_that_cannot_be_read_on_ends_in_good_order(world):
 
 
 async def test_a_reader_who_takes_nothing_is_cut(world, monkeypatch):
-    monkeypatch.setattr(streams, "SEND_SECONDS", 0.01, raising=False)
+    monkeypatch.setattr(open_stream, "SEND_SECONDS", 0.01)
     world.reader.append(streams.CATCH_UP_ROWS * 3)
     world.on_write = world.take_nothing_more
 

@@ -1,0 +1,1 @@
+"""What users read of pods, and do in them, through the gateway."""

@@ -1,0 +1,125 @@
+"""`ports.PodLogs` by the API server's pods/log: one stream for each reader, passed on as it comes.
+
+The pod is found by the labels of this Muster, so that nothing which a caller writes becomes part
+of a path, and no pod of others can be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Final
+
+import aiohttp
+import msgspec
+
+from shared.adapters.kubernetes import naming
+from shared.adapters.kubernetes.connection import FAILURES, Connection
+from shared.adapters.kubernetes.manifest import CONTAINER
+from shared.adapters.kubernetes.objects import ApiStatus, PodList, PodObject, decoder
+from shared.adapters.kubernetes.settings import KubernetesSettings
+from shared.ports.errors import Transient
+from shared.ports.pod_logs import LogRequest, Missing, NoLogs
+
+PODS: Final = "/api/v1/pods"
+OK: Final = 200
+NOT_BOUND: Final = 204
+"""So the API server answers about a pod without a node."""
+BAD_REQUEST: Final = 400
+NOT_FOUND: Final = 404
+SILENCE_SECONDS_MAX: Final = 86_400.0
+"""A program may write nothing for long; who reads bounds the whole."""
+REFUSAL_BYTES_MAX: Final = 65_536
+
+
+class KubernetesPodLogs:
+    """See the module; the session is opened by the first call."""
+
+    def __init__(self, settings: KubernetesSettings) -> None:
+        self._instance = settings.instance
+        self._connection = Connection(
+            config=settings.config,
+            context=settings.context,
+            requests_at_once=settings.requests_at_once,
+        )
+        self._pods = decoder(PodList)
+        self._statuses = decoder(ApiStatus)
+
+    @asynccontextmanager
+    async def read(self, request: LogRequest) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Pieces as they come. Raises NoLogs and Transient."""
+        pod = await self._pod(request)
+        path = f"/api/v1/namespaces/{pod.metadata.namespace}/pods/{pod.metadata.name}/log"
+        async with AsyncExitStack() as stack:
+            stream = self._connection.stream(path, _query(request), SILENCE_SECONDS_MAX)
+            try:
+                response = await stack.enter_async_context(stream)
+                if response.status != OK:
+                    await self._refuse(response)
+            except FAILURES as error:
+                raise Transient(f"logs: {type(error).__name__}: {error}") from error
+            yield _pieces(response)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._connection.close()
+
+    async def _pod(self, request: LogRequest) -> PodObject:
+        labels = {
+            naming.WORKLOAD: request.workload_id,
+            naming.ATTEMPT: str(request.attempt),
+            naming.RANK: str(request.rank),
+        }
+        ours = ",".join(
+            [naming.selector(self._instance), *(f"{k}={v}" for k, v in labels.items())]
+        )
+        query = {"labelSelector": ours, "resourceVersion": "0"}
+        answer = await self._connection.request("GET", PODS, query=query)
+        if answer.status != OK:
+            raise Transient(f"pods of {request.workload_id}: {self._told(answer.body)}")
+        found = self._pods.decode(answer.body).items
+        if found:
+            return found[0]
+        raise NoLogs(
+            Missing.GONE,
+            f"there is no pod of rank {request.rank} in attempt {request.attempt}: pods and their "
+            "logs are deleted when an attempt ends; `muster logs -f` reads them while it runs",
+        )
+
+    async def _refuse(self, response: aiohttp.ClientResponse) -> None:
+        """Raise what an answer other than 200 means."""
+        told = self._told(await response.content.read(REFUSAL_BYTES_MAX))
+        if response.status == NOT_BOUND:
+            raise NoLogs(Missing.NOT_STARTED, "the pod has no node yet")
+        if response.status == BAD_REQUEST and "waiting to start" in told:
+            raise NoLogs(Missing.NOT_STARTED, told)
+        if response.status in {BAD_REQUEST, NOT_FOUND}:
+            raise NoLogs(Missing.GONE, told)
+        raise Transient(f"logs: {response.status} {told}")
+
+    def _told(self, body: bytes) -> str:
+        """The words of the server, on one line."""
+        try:
+            text = self._statuses.decode(body).message
+        except msgspec.DecodeError:
+            text = body.decode(errors="replace")
+        return " ".join(text.split())[:500]
+
+
+def _query(request: LogRequest) -> dict[str, str]:
+    query = {"container": CONTAINER, "limitBytes": str(request.bytes_max)}
+    if request.follow:
+        query["follow"] = "true"
+    if request.tail_lines is not None:
+        query["tailLines"] = str(request.tail_lines)
+    if request.since_seconds is not None:
+        query["sinceSeconds"] = str(request.since_seconds)
+    return query
+
+
+async def _pieces(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    try:
+        async for piece in response.content.iter_any():
+            yield piece
+    except FAILURES as error:
+        raise Transient(f"logs broke off: {type(error).__name__}: {error}") from error
