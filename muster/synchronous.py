@@ -99,9 +99,26 @@ class Client:
         """When it is likely to start and to end."""
         return self._runner.run(self._client.eta(workload_id))
 
-    def logs(self, workload_id: str, **wishes: Any) -> Iterator[bytes]:  # noqa: ANN401  # as of the other
-        """What a pod has written, piece by piece; `wishes` are those of `AsyncClient.logs`."""
-        return self._iterate(self._client.logs(workload_id, **wishes))
+    def logs(
+        self,
+        workload_id: str,
+        *,
+        rank: int = 0,
+        follow: bool = False,
+        previous: bool = False,
+        tail: int | None = None,
+        since_seconds: int | None = None,
+    ) -> Iterator[bytes]:
+        """What the pod of this rank has written, piece by piece; `follow` stays until it ends."""
+        pieces = self._client.logs(
+            workload_id,
+            rank=rank,
+            follow=follow,
+            previous=previous,
+            tail=tail,
+            since_seconds=since_seconds,
+        )
+        return self._iterate(pieces)
 
     def preemptions(self, *, limit: int = 500, **filters: str) -> list[Json]:
         """Preemptions by team and `since` (Unix milliseconds), the newest first."""
