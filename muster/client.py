@@ -145,6 +145,17 @@ class AsyncClient(Transport):
         query |= {"sinceSeconds": str(since_seconds)} if since_seconds is not None else {}
         return self._bytes(f"/v1/workloads/{_segment(workload_id)}/logs", query)
 
+    def execute(
+        self, workload_id: str, command: Sequence[str], *, rank: int = 0
+    ) -> AsyncIterator[Json]:
+        """Run a command in the pod of this rank: its output in pieces, and last its end.
+
+        Each is `{"stdout": base64}`, `{"stderr": base64}`, `{"exit_code": n}` or `{"error": why}`.
+        It is never sent twice.
+        """
+        body = {"command": list(command), "rank": rank}
+        return self._lines(f"/v1/workloads/{_segment(workload_id)}/exec", body)
+
     async def preemptions(self, *, limit: int = PAGE_ITEMS, **filters: str) -> list[Json]:
         """Preemptions by team and `since` (Unix milliseconds), the newest first."""
         query = {name: value for name, value in filters.items() if value}

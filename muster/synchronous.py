@@ -120,6 +120,12 @@ class Client:
         )
         return self._iterate(pieces)
 
+    def execute(
+        self, workload_id: str, command: Sequence[str], *, rank: int = 0
+    ) -> Iterator[Json]:
+        """Run a command in the pod of this rank: its output in pieces, and last its end."""
+        return self._iterate(self._client.execute(workload_id, command, rank=rank))
+
     def preemptions(self, *, limit: int = 500, **filters: str) -> list[Json]:
         """Preemptions by team and `since` (Unix milliseconds), the newest first."""
         return self._runner.run(self._client.preemptions(limit=limit, **filters))

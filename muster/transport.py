@@ -89,6 +89,22 @@ class Transport:
         except (aiohttp.ClientError, TimeoutError) as error:
             raise self._unreachable(error) from error
 
+    async def _lines(self, path: str, body: Json) -> AsyncIterator[Json]:
+        """The JSON lines that answer a POST, as they come; sent once, whatever becomes of it."""
+        import aiohttp
+
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=10)
+        try:
+            async with self._open().post(
+                self.address + path, json=body, timeout=timeout
+            ) as response:
+                if response.status != 200:  # noqa: PLR2004
+                    raise error_of(response.status, await _body(response))
+                async for line in response.content:
+                    yield json.loads(line)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise self._unreachable(error) from error
+
     async def _json(
         self,
         method: str,

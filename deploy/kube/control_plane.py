@@ -9,16 +9,18 @@ API server is ready, the nodes are there and the identities have their kubeconfi
     <folder>/gateway.kubeconfig   finds pods and reads their logs
 
 What every pod has written is in <folder>/pods.log, in the format of the container runtime
-interface: `TIME stdout F LINE`. Whoever tests logs writes there.
+interface: `TIME stdout F LINE`. Whoever tests logs writes there. A command
+that is run in a pod runs on this machine.
 """
 
 import contextlib
-import json
 import secrets
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
+
+import yaml
 
 from deploy.kube import state
 from deploy.kube.api import ApiClient, documents_of
@@ -155,7 +157,7 @@ class ControlPlane:
         )
 
     def _write_logs(self) -> None:
-        """What the simulated kubelets tell of every container: the one file of logs."""
+        """What simulated kubelets do for a container: one file of logs, commands run here."""
         logs = self.folder / "pods.log"
         logs.touch()
         rule = {
@@ -164,7 +166,13 @@ class ControlPlane:
             "metadata": {"name": "every-pod"},
             "spec": {"logs": [{"logsFile": str(logs), "follow": True}]},
         }
-        (self.folder / "kubelet.yaml").write_text(json.dumps(rule))
+        commands = {
+            "apiVersion": "kwok.x-k8s.io/v1alpha1",
+            "kind": "ClusterExec",
+            "metadata": {"name": "every-pod"},
+            "spec": {"execs": [{"local": {"workDir": str(self.folder)}}]},
+        }
+        (self.folder / "kubelet.yaml").write_text(yaml.safe_dump_all([rule, commands]))
 
     def _commands(self, found: Path) -> dict[str, Program]:
         arguments = {

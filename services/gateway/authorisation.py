@@ -27,6 +27,7 @@ class Action(StrEnum):
     READ_WORKLOAD = "workload.read"
     SUBMIT_WORKLOAD = "workload.submit"
     CONTROL_WORKLOAD = "workload.control"
+    EXEC_WORKLOAD = "workload.exec"
     EVICT_WORKLOAD = "workload.evict"
     READ_FLEET = "fleet.read"
     CONTROL_FLEET = "fleet.control"
@@ -67,6 +68,7 @@ NEEDS: Final[dict[Action, Role]] = {
     Action.READ_WORKLOAD: Role.VIEWER,
     Action.SUBMIT_WORKLOAD: Role.MEMBER,
     Action.CONTROL_WORKLOAD: Role.MEMBER,
+    Action.EXEC_WORKLOAD: Role.MEMBER,
     Action.EVICT_WORKLOAD: Role.OPERATOR,
     Action.READ_FLEET: Role.VIEWER,
     Action.CONTROL_FLEET: Role.OPERATOR,

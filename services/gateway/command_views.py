@@ -6,11 +6,15 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from services.gateway.route import RANK_MAX
 from services.gateway.views import Name, Request, Text, View
 from shared.core.lifecycle import State
 from shared.events.strict import ITEMS_MAX
 
 PODS_MAX = 1_000_000
+WORDS_MAX = 64
+WORD_CHARACTERS_MAX = 1_024
+WITHOUT_NUL = r"^[^\x00]*$"
 
 
 class EmptyRequest(Request, frozen=True, kw_only=True):
@@ -29,6 +33,18 @@ class ResizeRequest(Request, frozen=True, kw_only=True):
 
     pods: Annotated[int, Meta(ge=1, le=PODS_MAX)]
     """Pods of the gang from now on, between the sums of `min_count` and `count`."""
+
+
+class ExecRequest(Request, frozen=True, kw_only=True):
+    """A command to run in a pod, without standard input."""
+
+    command: Annotated[
+        tuple[Annotated[str, Meta(max_length=WORD_CHARACTERS_MAX, pattern=WITHOUT_NUL)], ...],
+        Meta(min_length=1, max_length=WORDS_MAX),
+    ]
+    """The program and its arguments, a word each; no shell reads them."""
+    rank: Annotated[int, Meta(ge=0, le=RANK_MAX)] = 0
+    """Rank of the pod."""
 
 
 class EvictRequest(Request, frozen=True, kw_only=True):

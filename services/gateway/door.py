@@ -36,6 +36,7 @@ from shared.core.decision import FieldError
 from shared.core.submission_times import SubmissionTimes
 from shared.events.written_out import written_out
 from shared.ports.clock import Clock
+from shared.ports.pod_exec import PodExec
 from shared.ports.pod_logs import PodLogs
 from shared.ports.reader import Reader
 
@@ -70,6 +71,8 @@ class Door:
     streams: Counter[str] = field(default_factory=Counter)
     """Open streams by the team of their key; "" is the operators'."""
     pod_logs: PodLogs = field(default_factory=NoPodLogs)
+    pod_exec: PodExec | None = None
+    """None where pods run nothing."""
     cache: dict[Any, tuple[float, Any]] = field(default_factory=dict)
 
     async def commit(self, order: Order) -> list[Known]:

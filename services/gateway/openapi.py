@@ -158,7 +158,7 @@ def _responses(route: Route, by_type: dict[Any, Any]) -> dict[str, Any]:
                 schema = {"type": "string", "description": _STREAM}
                 answer["content"]["text/event-stream"] = {"schema": schema}
         elif route.text:
-            answer = _plain_text(route.text)
+            answer = _plain_text(route)
         responses[str(status)] = answer
     if route.method == "GET" and route.answers:
         responses["304"] = {"description": NOT_MODIFIED}
@@ -176,11 +176,9 @@ def _responses(route: Route, by_type: dict[Any, Any]) -> dict[str, Any]:
     return responses
 
 
-def _plain_text(description: str) -> dict[str, Any]:
-    return {
-        "description": description,
-        "content": {"text/plain": {"schema": {"type": "string", "description": description}}},
-    }
+def _plain_text(route: Route) -> dict[str, Any]:
+    schema = {"type": "string", "description": route.text}
+    return {"description": route.text, "content": {route.text_type: {"schema": schema}}}
 
 
 def _first_line(view: Any) -> str:  # noqa: ANN401  # a type
@@ -195,7 +193,11 @@ def _problem_statuses(route: Route) -> list[str]:
         statuses += ["408", "413", "415"]
     if route.name == "submit":
         statuses.append("422")
-    if route.name.startswith("command_") or route.name in {"create_kafka_password", "logs"}:
+    if route.name.startswith("command_") or route.name in {
+        "create_kafka_password",
+        "logs",
+        "exec",
+    }:
         statuses.append("409")
     if route.name.startswith("delete_"):
         statuses += ["409", "412"]

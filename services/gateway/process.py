@@ -31,10 +31,12 @@ from services.gateway.settings import GatewaySettings
 from services.gateway.team_access import TeamAccess
 from services.gateway.trims import gateway_trims
 from shared.adapters.clock import SystemClock
+from shared.adapters.kubernetes.pod_exec import KubernetesPodExec
 from shared.adapters.kubernetes.pod_logs import KubernetesPodLogs
 from shared.adapters.kubernetes.settings import KubernetesSettings
 from shared.adapters.no_pod_logs import NoPodLogs
 from shared.adapters.postgres.pool import Database
+from shared.ports.pod_exec import PodExec
 from shared.ports.pod_logs import PodLogs
 from shared.runtime.main import Parts, connect, loop_of, serve_handler
 from shared.runtime.trimming import trim_forever
@@ -65,6 +67,7 @@ def make_door(settings: GatewaySettings, parts: Parts, reader: Database) -> Door
         random_bytes=os.urandom,
         team_access=TeamAccess(settings, os.urandom),
         pod_logs=_pod_logs(settings),
+        pod_exec=_pod_exec(settings),
         log=parts.log,
     )
 
@@ -74,6 +77,10 @@ def _pod_logs(settings: GatewaySettings) -> PodLogs:
     if settings.cluster == "simulated":
         return NoPodLogs()
     return KubernetesPodLogs(KubernetesSettings())
+
+
+def _pod_exec(settings: GatewaySettings) -> PodExec | None:
+    return None if settings.cluster == "simulated" else KubernetesPodExec(KubernetesSettings())
 
 
 def _protocol_log() -> logging.Logger:
@@ -119,6 +126,8 @@ async def http_server(settings: GatewaySettings) -> AsyncIterator[Door]:
         await runner.cleanup()
         await _end(door)
         await door.pod_logs.close()
+        if door.pod_exec is not None:
+            await door.pod_exec.close()
         await reader.close()
         await parts.close()
         parts.log.info("stopped")

@@ -48,6 +48,8 @@ class Route:
     parameters: tuple[Parameter, ...] = ()
     text: str = ""
     """What the answer is, where it is plain text and no view."""
+    text_type: str = "text/plain"
+    """Content type of `text`."""
     body_bytes_max: int = BODY_BYTES_MAX
     body_optional: bool = False
     content_types: tuple[str, ...] = ("application/json",)

@@ -69,6 +69,7 @@ def _routes() -> Iterator[Route]:
     yield from _open_routes()
     yield from _submission_routes()
     yield from _workload_routes()
+    yield from _pod_routes()
     yield from _command_routes()
     yield from _fleet_routes()
     yield from _organisation_routes()
@@ -153,15 +154,6 @@ def _workload_routes() -> Iterator[Route]:
     )
     yield Route(
         method="GET",
-        path="/v1/workloads/{id}/logs",
-        name="logs",
-        summary="What a pod of a workload has written, passed on as it comes.",
-        action=Action.READ_WORKLOAD,
-        text="Standard output and error of the container, as they were written.",
-        parameters=(RANK, FOLLOW, PREVIOUS, TAIL, SINCE_SECONDS),
-    )
-    yield Route(
-        method="GET",
         path="/v1/preemptions",
         name="list_preemptions",
         summary="List preemptions, the newest first.",
@@ -179,6 +171,29 @@ def _workload_routes() -> Iterator[Route]:
             answers=((200, workload_views.EventPage),),
             parameters=(AFTER, LAST_EVENT_ID, LIMIT, TEAM),
         )
+
+
+def _pod_routes() -> Iterator[Route]:
+    yield Route(
+        method="GET",
+        path="/v1/workloads/{id}/logs",
+        name="logs",
+        summary="What a pod of a workload has written, passed on as it comes.",
+        action=Action.READ_WORKLOAD,
+        text="Standard output and error of the container, as they were written.",
+        parameters=(RANK, FOLLOW, PREVIOUS, TAIL, SINCE_SECONDS),
+    )
+    yield Route(
+        method="POST",
+        path="/v1/workloads/{id}/exec",
+        name="exec",
+        summary="Run a command in a pod of a workload; it is noted in the audit first.",
+        action=Action.EXEC_WORKLOAD,
+        request=command_views.ExecRequest,
+        text="JSON by lines: `stdout` or `stderr` with a piece of output in base64, and last "
+        "`exit_code`, or `error` where the command could not run. Without that end it was cut.",
+        text_type="application/x-ndjson",
+    )
 
 
 def _command_routes() -> Iterator[Route]:

@@ -35,6 +35,7 @@ from services.gateway.documents import COLLECTIONS
 from services.gateway.door import Door, problem_answer
 from services.gateway.endpoint import Endpoint, Handler
 from services.gateway.organising import deleting, whole
+from services.gateway.pods import exec as pods_exec
 from services.gateway.pods import logs
 from services.gateway.problems import Problem, not_found, unavailable
 from services.gateway.protocol import SERVER_NAME, compress, revalidated
@@ -55,6 +56,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "why": why.why,
     "eta": eta.eta,
     "logs": logs.logs,
+    "exec": pods_exec.execute,
     "list_preemptions": preemption_reads.list_preemptions,
     "workload_events": streams.workload_events,
     "events": streams.events,

@@ -49,12 +49,19 @@ class GatewaySettings(Settings):
         "(MUSTER_KUBE_*)",
     )
     logs_bytes_max: int = Field(
-        default=64 << 20, ge=1, description="bytes that one reader of logs is told in a request"
+        default=64 << 20,
+        ge=1,
+        description="bytes that one reader of logs, or of a command in a pod, is told",
     )
     logs_seconds_max: int = Field(
         default=21_600, ge=1, description="seconds for which one request follows logs"
     )
-    streams_max: int = Field(default=1_000, ge=0, description="open streams of events and logs")
+    exec_seconds_max: int = Field(
+        default=3_600, ge=1, description="seconds for which one command is followed in a pod"
+    )
+    streams_max: int = Field(
+        default=1_000, ge=0, description="open streams of events, logs and commands in pods"
+    )
     team_streams_max: int = Field(
         default=200,
         ge=0,

@@ -64,7 +64,7 @@ class Gateway:
         async with self.http.request(
             method, self.address + path, headers=headers, **options
         ) as response:
-            is_json = "json" in response.headers.get("Content-Type", "")
+            is_json = response.content_type in {"application/json", "application/problem+json"}
             content = await response.json() if is_json else await response.text()
             return Reply(status=response.status, headers=response.headers, body=content)
 

@@ -12,7 +12,7 @@ decode. Its session has a total time-out of 300 s that cuts watches, so each req
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -102,6 +102,22 @@ class Connection:
         headers = await self._headers("application/json")
         async with session.get(url, params=query, headers=headers, timeout=timeout) as response:
             yield response
+
+    @asynccontextmanager
+    async def websocket(
+        self, path: str, query: Sequence[tuple[str, str]], protocol: str
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        """A WebSocket that speaks one subprotocol; raises the errors of aiohttp."""
+        session, url = await self._opened(), self._url(path)
+        headers = await self._headers("application/json")
+        async with asyncio.timeout(REQUEST_SECONDS_MAX):
+            socket = await session.ws_connect(
+                url, params=query, protocols=(protocol,), headers=headers
+            )
+        try:
+            yield socket
+        finally:
+            await socket.close()
 
     async def close(self) -> None:
         """Close all connections; the next request opens them again."""

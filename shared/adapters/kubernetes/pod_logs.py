@@ -1,8 +1,4 @@
-"""`ports.PodLogs` by the API server's pods/log: one stream for each reader, passed on as it comes.
-
-The pod is found by the labels of this Muster, so that nothing which a caller writes becomes part
-of a path, and no pod of others can be read.
-"""
+"""`ports.PodLogs` by the API server's pods/log: a stream for each reader, as it comes."""
 
 from __future__ import annotations
 
@@ -11,17 +7,15 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
 import aiohttp
-import msgspec
 
-from shared.adapters.kubernetes import naming
 from shared.adapters.kubernetes.connection import FAILURES, Connection
+from shared.adapters.kubernetes.finding import find_pod, path_of, told
 from shared.adapters.kubernetes.manifest import CONTAINER
-from shared.adapters.kubernetes.objects import ApiStatus, PodList, PodObject, decoder
+from shared.adapters.kubernetes.objects import PodObject
 from shared.adapters.kubernetes.settings import KubernetesSettings
 from shared.ports.errors import Transient
 from shared.ports.pod_logs import LogRequest, Missing, NoLogs
 
-PODS: Final = "/api/v1/pods"
 OK: Final = 200
 NOT_BOUND: Final = 204
 """So the API server answers about a pod without a node."""
@@ -42,16 +36,15 @@ class KubernetesPodLogs:
             context=settings.context,
             requests_at_once=settings.requests_at_once,
         )
-        self._pods = decoder(PodList)
-        self._statuses = decoder(ApiStatus)
 
     @asynccontextmanager
     async def read(self, request: LogRequest) -> AsyncIterator[AsyncIterator[bytes]]:
         """Pieces as they come. Raises NoLogs and Transient."""
         pod = await self._pod(request)
-        path = f"/api/v1/namespaces/{pod.metadata.namespace}/pods/{pod.metadata.name}/log"
         async with AsyncExitStack() as stack:
-            stream = self._connection.stream(path, _query(request), SILENCE_SECONDS_MAX)
+            stream = self._connection.stream(
+                path_of(pod, "log"), _query(request), SILENCE_SECONDS_MAX
+            )
             try:
                 response = await stack.enter_async_context(stream)
                 if response.status != OK:
@@ -64,46 +57,28 @@ class KubernetesPodLogs:
         """Close all connections."""
         await self._connection.close()
 
-    async def _pod(self, request: LogRequest) -> PodObject:
-        labels = {
-            naming.WORKLOAD: request.workload_id,
-            naming.ATTEMPT: str(request.attempt),
-            naming.RANK: str(request.rank),
-        }
-        ours = ",".join(
-            [naming.selector(self._instance), *(f"{k}={v}" for k, v in labels.items())]
+    async def _pod(self, wanted: LogRequest) -> PodObject:
+        pod = await find_pod(
+            self._connection, self._instance, wanted.workload_id, wanted.attempt, wanted.rank
         )
-        query = {"labelSelector": ours, "resourceVersion": "0"}
-        answer = await self._connection.request("GET", PODS, query=query)
-        if answer.status != OK:
-            raise Transient(f"pods of {request.workload_id}: {self._told(answer.body)}")
-        found = self._pods.decode(answer.body).items
-        if found:
-            return found[0]
+        if pod is not None:
+            return pod
         raise NoLogs(
             Missing.GONE,
-            f"there is no pod of rank {request.rank} in attempt {request.attempt}: pods and their "
+            f"there is no pod of rank {wanted.rank} in attempt {wanted.attempt}: pods and their "
             "logs are deleted when an attempt ends; `muster logs -f` reads them while it runs",
         )
 
     async def _refuse(self, response: aiohttp.ClientResponse) -> None:
         """Raise what an answer other than 200 means."""
-        told = self._told(await response.content.read(REFUSAL_BYTES_MAX))
+        words = told(await response.content.read(REFUSAL_BYTES_MAX))
         if response.status == NOT_BOUND:
             raise NoLogs(Missing.NOT_STARTED, "the pod has no node yet")
-        if response.status == BAD_REQUEST and "waiting to start" in told:
-            raise NoLogs(Missing.NOT_STARTED, told)
+        if response.status == BAD_REQUEST and "waiting to start" in words:
+            raise NoLogs(Missing.NOT_STARTED, words)
         if response.status in {BAD_REQUEST, NOT_FOUND}:
-            raise NoLogs(Missing.GONE, told)
-        raise Transient(f"logs: {response.status} {told}")
-
-    def _told(self, body: bytes) -> str:
-        """The words of the server, on one line."""
-        try:
-            text = self._statuses.decode(body).message
-        except msgspec.DecodeError:
-            text = body.decode(errors="replace")
-        return " ".join(text.split())[:500]
+            raise NoLogs(Missing.GONE, words)
+        raise Transient(f"logs: {response.status} {words}")
 
 
 def _query(request: LogRequest) -> dict[str, str]:

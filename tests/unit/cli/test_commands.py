@@ -29,7 +29,7 @@ def test_every_command_but_those_that_show_output_of_work_has_a_format_as_the_he
         if not any("-o" in parameter.opts for parameter in command.params)
     }
 
-    theirs = {f"muster {word}" for word in ("run", "logs")}  # what the work itself writes
+    theirs = {f"muster {word}" for word in ("run", "logs", "exec")}  # what the work itself writes
     assert theirs == {f"muster {name.split()[-1]}" for name in without}
 
 

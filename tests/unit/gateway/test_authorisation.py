@@ -18,6 +18,7 @@ WEAKEST = {
     Action.READ_WORKLOAD: "viewer",
     Action.SUBMIT_WORKLOAD: "member",
     Action.CONTROL_WORKLOAD: "member",
+    Action.EXEC_WORKLOAD: "member",
     Action.EVICT_WORKLOAD: "operator",
     Action.CONTROL_FLEET: "operator",
     Action.READ_FLEET: "viewer",

@@ -1,0 +1,130 @@
+"""A command in a pod of a workload: noted in the audit, then run; what it writes is passed on.
+
+The answer is JSON by lines: `stdout` or `stderr` with a piece in base64, and last `exit_code`, or
+`error` where the command could not run. An answer without such an end was cut.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from services.gateway.committer import Order
+from services.gateway.door import Call, Door
+from services.gateway.open_stream import CHECK_SECONDS, OpenStream, Over, place
+from services.gateway.pods.logs import GONE
+from services.gateway.problems import Problem
+from services.gateway.submission_rows import cause_of
+from services.gateway.workload_reads import row_of
+from shared.events.workloads import CancelWorkload
+from shared.ports.errors import MusterError
+from shared.ports.pod_exec import Ended, ExecRequest, NoPod, Output, PodExec
+from shared.runtime.handler import Change
+
+LINES: Final = "application/x-ndjson"
+_json: Final = msgspec.json.Encoder()
+
+
+async def execute(door: Door, call: Call) -> web.StreamResponse:
+    """Run it in the pod of one rank."""
+    row = await row_of(door, call, "w.id, w.team, w.state, w.attempt")
+    if door.pod_exec is None:
+        told = "no command can be run: pods of a simulated cluster run nothing"
+        raise Problem(409, "exec-not-possible", told)
+    request = ExecRequest(
+        workload_id=row["id"],
+        attempt=row["attempt"] or 0,
+        rank=call.body.rank,
+        command=call.body.command,
+    )
+    with place(door, call.subject.team):
+        await door.commit(_noted(door, call, row, request))
+        return await ExecStream(door, call, request, door.pod_exec).run()
+
+
+def _noted(door: Door, call: Call, row: Mapping[str, Any], request: ExecRequest) -> Order:
+    """The audit row: who, which pod, which command; it is there before the command runs."""
+    subject, now_ms = f"exec/{request.workload_id}", door.clock.now_ms()
+    # No message travels for a command; the cause only gives the audit row its id.
+    carrier = CancelWorkload(workload_id=request.workload_id, team=row["team"])
+    change = Change(
+        subject=subject,
+        version=0,
+        before=f"attempt {request.attempt} rank {request.rank}",
+        after=_json.encode(request.command).decode(),
+        cause=cause_of(carrier, subject, door.random_bytes(10).hex(), now_ms),
+        actor=call.subject.name,
+        kind="exec",
+    )
+    return Order(changes=[change])
+
+
+class ExecStream(OpenStream):
+    """One command."""
+
+    def __init__(self, door: Door, call: Call, request: ExecRequest, pods: PodExec) -> None:
+        super().__init__(door, call, LINES)
+        self._request = request
+        self._pods = pods
+        self._left = door.settings.logs_bytes_max
+
+    async def run(self) -> web.StreamResponse:
+        """Pass on what it writes until it has ended.
+
+        Raises:
+            Problem: 409 where there is no container that runs.
+        """
+        async with AsyncExitStack() as stack:
+            try:
+                pieces = await stack.enter_async_context(self._pods.run(self._request))
+            except NoPod as error:
+                raise Problem(409, "exec-no-pod", str(error)) from error
+            await self._response.prepare(self._call.request)
+            try:
+                async with asyncio.timeout(self._door.settings.exec_seconds_max):
+                    await self._pass_on(pieces)
+                await self._in_time(self._response.write_eof())
+            except (Over, TimeoutError, MusterError, *GONE) as error:
+                self._door.log.warning("exec broke off", error=str(error))
+                if self._call.request.transport is not None:
+                    self._call.request.transport.close()
+        return self._response
+
+    async def _pass_on(self, pieces: AsyncIterator[Output | Ended]) -> None:
+        source = aiter(pieces)
+        coming = asyncio.ensure_future(anext(source, None))
+        try:
+            while True:
+                await asyncio.wait({coming}, timeout=CHECK_SECONDS)
+                await self._check()
+                if not coming.done():
+                    continue
+                piece = coming.result()
+                if piece is None:
+                    raise Over
+                await self._send(_line(piece))
+                if isinstance(piece, Ended):
+                    return
+                self._left -= len(piece.data)
+                if self._left < 0:
+                    raise Over
+                coming = asyncio.ensure_future(anext(source, None))
+        finally:
+            coming.cancel()
+            await asyncio.gather(coming, return_exceptions=True)
+
+
+def _line(piece: Output | Ended) -> bytes:
+    if isinstance(piece, Output):
+        value: dict[str, Any] = {piece.stream: base64.b64encode(piece.data).decode()}
+    elif piece.exit_code is None:
+        value = {"error": piece.message}
+    else:
+        value = {"exit_code": piece.exit_code}
+    return _json.encode(value) + b"\n"

@@ -1,0 +1,52 @@
+"""Finds one pod by the labels of this Muster.
+
+Nothing that a caller writes becomes part of a path, and no pod of others can be reached.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from shared.adapters.kubernetes import naming
+from shared.adapters.kubernetes.connection import Connection
+from shared.adapters.kubernetes.objects import ApiStatus, PodList, PodObject, decoder
+from shared.ports.errors import Transient
+
+PODS: Final = "/api/v1/pods"
+OK: Final = 200
+_lists = decoder(PodList)
+_statuses = decoder(ApiStatus)
+
+
+async def find_pod(
+    connection: Connection, instance: str, workload_id: str, attempt: int, rank: int
+) -> PodObject | None:
+    """The pod, or None where there is none; raises Transient."""
+    labels = (
+        naming.selector(instance),
+        f"{naming.WORKLOAD}={workload_id}",
+        f"{naming.ATTEMPT}={attempt}",
+        f"{naming.RANK}={rank}",
+    )
+    query = {"labelSelector": ",".join(labels), "resourceVersion": "0"}
+    answer = await connection.request("GET", PODS, query=query)
+    if answer.status != OK:
+        raise Transient(f"pods of {workload_id}: {told(answer.body)}")
+    found = _lists.decode(answer.body).items
+    return found[0] if found else None
+
+
+def path_of(pod: PodObject, what: str) -> str:
+    """The address of a subresource of a pod."""
+    return f"/api/v1/namespaces/{pod.metadata.namespace}/pods/{pod.metadata.name}/{what}"
+
+
+def told(body: bytes) -> str:
+    """The words of the server, on one line."""
+    try:
+        text = _statuses.decode(body).message
+    except msgspec.DecodeError:
+        text = body.decode(errors="replace")
+    return " ".join(text.split())[:500]
