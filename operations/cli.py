@@ -46,15 +46,24 @@ def check(  # noqa: PLR0917  # typer's form
     acknowledged: Annotated[
         typer.FileText | None, typer.Option(help="Ids a client holds a 202 for, one per line.")
     ] = None,
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="Compare the pods of this Kubernetes API server, too.")
+    ] = None,
+    instance: Annotated[
+        str, typer.Option(envvar="MUSTER_KUBE_INSTANCE", help="Label of this Muster's pods.")
+    ] = "default",
 ) -> None:
     """Check the invariants from outside: exit 0 when all hold, 1 when one is broken.
 
-    Reads PostgreSQL and the Kafka log, shares no code with the services, changes nothing.
+    Reads PostgreSQL, the Kafka log and, if asked, all pods of an API server; shares no code with
+    the services, changes nothing. A difference of the pods counts when it stays for 30 seconds.
 
     Example: muster-ops check -o json
+    Example: muster-ops check --kubeconfig checker.kubeconfig
     """
     from operations.check.log import LogReader
     from operations.check.model import CannotCheck
+    from operations.check.pods import check_pods
     from operations.check.runner import gather, judge
     from operations.check.view import as_json, print_table
     from shared.adapters.kafka_client import login
@@ -67,6 +76,8 @@ def check(  # noqa: PLR0917  # typer's form
     while True:
         try:
             results = judge(asyncio.run(gather(found.database, reader, ledger)))
+            if kubeconfig is not None:
+                results.append(asyncio.run(check_pods(found.database, kubeconfig, instance)))
         except CannotCheck as error:
             raise Failure(str(error)) from error
         show = as_json if output == "json" else print_table

@@ -6,7 +6,7 @@ needs and does not find is an error (`CannotCheck`): silence must never look lik
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from operations.check.ledger import LEDGER_QUERIES
@@ -70,6 +70,21 @@ async def read_rows(url: str) -> dict[str, Sequence[Row]]:
     Raises:
         CannotCheck: the database cannot be reached or lacks a table or column.
     """
+    return await _in_snapshot(url, _read)
+
+
+async def read_queries(url: str, queries: Mapping[str, str]) -> dict[str, Sequence[Row]]:
+    """The rows of these queries alone, of one snapshot; raises `CannotCheck` as above."""
+
+    async def read(connection: Any) -> dict[str, Sequence[Row]]:  # noqa: ANN401  # asyncpg is untyped
+        return {name: await connection.fetch(sql) for name, sql in queries.items()}
+
+    return await _in_snapshot(url, read)
+
+
+async def _in_snapshot(
+    url: str, read: Callable[[Any], Awaitable[dict[str, Sequence[Row]]]]
+) -> dict[str, Sequence[Row]]:
     import asyncpg
 
     try:
@@ -83,7 +98,7 @@ async def read_rows(url: str) -> dict[str, Sequence[Row]]:
             await connection.execute(
                 f"SET LOCAL statement_timeout = '{STATEMENT_TIMEOUT_SECONDS}s'"
             )
-            return await _read(connection)
+            return await read(connection)
     except asyncpg.PostgresError as error:
         raise CannotCheck(f"database: {error}; is it migrated to this version?") from error
     finally:

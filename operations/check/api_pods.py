@@ -1,0 +1,167 @@
+"""Reads all pods of a Kubernetes API server, once, and of each only what the checker compares.
+
+All pods are read, not only those with our labels: one that has the name of ours and not its labels
+is a difference too. Nothing is ever changed: the role of the identity needs `list pods` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from operations.check.model import CannotCheck
+
+PAGE: Final = 1_000
+REQUEST_SECONDS_MAX: Final = 60
+OK: Final = 200
+ENDED: Final = ("Succeeded", "Failed")
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    node_name: str = ""
+
+
+class _Device(msgspec.Struct):
+    resource_id: str = msgspec.field(default="", name="resourceID")
+
+
+class _Resource(msgspec.Struct):
+    resources: tuple[_Device, ...] = ()
+
+
+class _Container(msgspec.Struct, rename="camel"):
+    allocated_resources_status: tuple[_Resource, ...] = ()
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    phase: str = ""
+    container_statuses: tuple[_Container, ...] = ()
+
+
+class ApiPod(msgspec.Struct):
+    """A pod as the API server shows it."""
+
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status = msgspec.field(default_factory=_Status)
+
+    @property
+    def ended(self) -> bool:
+        """Whether its containers have ended, so that it holds no device."""
+        return self.status.phase in ENDED
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Those that the kubelet says it has, else those noted on it; empty: not known."""
+        told = tuple(
+            device.resource_id
+            for container in self.status.container_statuses
+            for resource in container.allocated_resources_status
+            for device in resource.resources
+        )
+        noted = self.metadata.annotations.get("muster.dev/devices", "")
+        return told or tuple(filter(None, noted.split(",")))
+
+
+class _Continue(msgspec.Struct):
+    token: str = msgspec.field(default="", name="continue")
+
+
+class _Page(msgspec.Struct):
+    items: tuple[ApiPod, ...] = ()
+    metadata: _Continue = msgspec.field(default_factory=_Continue)
+
+
+_pages: Final = msgspec.json.Decoder(_Page)
+
+
+async def read_api_pods(kubeconfig: Path) -> list[ApiPod]:
+    """All pods of all namespaces, in pages of one version.
+
+    Raises:
+        CannotCheck: the file is no kubeconfig, or the server does not answer or refuses.
+    """
+    import aiohttp
+    from kubernetes_asyncio.client import ApiClient, Configuration
+
+    configuration = Configuration()
+    await _load(kubeconfig, _document(kubeconfig), configuration)
+    try:
+        async with ApiClient(configuration) as client:
+            return await _read(client, kubeconfig)
+    except (aiohttp.ClientError, OSError, TimeoutError, msgspec.DecodeError) as error:
+        raise CannotCheck(
+            f"Kubernetes API at {configuration.host}: {type(error).__name__}: {error}; "
+            f"is the address in {kubeconfig} right?"
+        ) from error
+
+
+def _document(kubeconfig: Path) -> Mapping[str, Any]:
+    import yaml
+
+    try:
+        document = yaml.safe_load(kubeconfig.read_text())
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise CannotCheck(f"--kubeconfig {kubeconfig}: {_line(error)}") from error
+    if not isinstance(document, Mapping):
+        raise CannotCheck(f"--kubeconfig {kubeconfig}: it is not a kubeconfig file")
+    return document
+
+
+async def _load(
+    kubeconfig: Path,
+    document: Mapping[str, Any],
+    configuration: Any,  # noqa: ANN401  # imported late
+) -> None:
+    from kubernetes_asyncio.config import ConfigException
+    from kubernetes_asyncio.config.kube_config import KubeConfigLoader
+
+    folder = str(kubeconfig.parent)
+    try:
+        loader = KubeConfigLoader(config_dict=document, config_base_path=folder)
+        await loader.load_and_set(configuration)
+    except (ConfigException, OSError, ValueError, TypeError, AttributeError) as error:
+        raise CannotCheck(f"--kubeconfig {kubeconfig}: {_line(error)}") from error
+    # A server that signs its own certificate marks it in a way that is refused since 3.13.
+    configuration.disable_strict_ssl_verification = True
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+async def _read(
+    client: Any,  # noqa: ANN401  # imported late
+    kubeconfig: Path,
+) -> list[ApiPod]:
+    from kubernetes_asyncio.client import CoreV1Api
+
+    pods: list[ApiPod] = []
+    query: dict[str, Any] = {"limit": PAGE}
+    while True:
+        answer: Any = await CoreV1Api(client).list_pod_for_all_namespaces(
+            **query, _preload_content=False, _request_timeout=REQUEST_SECONDS_MAX
+        )
+        body = await answer.read()
+        if answer.status != OK:
+            text = " ".join(body[:300].decode(errors="replace").split())
+            raise CannotCheck(
+                f"Kubernetes API: list of pods: {answer.status} {text}; the identity of "
+                f"{kubeconfig} needs the verb list on pods in all namespaces"
+            )
+        page = _pages.decode(body)
+        pods += page.items
+        if not page.metadata.token:
+            return pods
+        query["_continue"] = page.metadata.token

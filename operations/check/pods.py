@@ -1,0 +1,200 @@
+"""I16: the pods of the API server are those of the ledger.
+
+Ledger and cluster are read one after the other while both move, so a difference counts only if
+it stays: it is looked for again until it is gone or `settle_seconds` have passed. What stays
+longer is nothing that the binder is about to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from operations.check.api_pods import ApiPod, read_api_pods
+from operations.check.database import read_queries
+from operations.check.model import Findings, Result, Row, Violation
+
+SETTLE_SECONDS: Final = 30.0
+PAUSE_SECONDS: Final = 2.0
+MANAGED_BY, INSTANCE = "app.kubernetes.io/managed-by", "muster.dev/instance"
+WORKLOAD, ATTEMPT, RANK = "muster.dev/workload", "muster.dev/attempt", "muster.dev/rank"
+QUERIES: Final = {
+    "held": """
+        SELECT workload_id, attempt, rank, min(node) AS node,
+               count(DISTINCT (node, gpu)) FILTER (WHERE gpu >= 0) AS gpus,
+               coalesce(bool_and(mask = 255) FILTER (WHERE gpu >= 0), true) AS whole
+        FROM placement.allocation GROUP BY workload_id, attempt, rank""",
+    "bound": """
+        SELECT workload_id, attempt,
+               json_array_elements(CASE json_typeof(pods) WHEN 'object' THEN pods->'pods'
+                                   ELSE pods END)->>'namespace' AS namespace,
+               state IN ('bound', 'running') AND NOT evicting AND resizing = 0 AS settled
+        FROM binder.attempt WHERE active""",
+}
+
+Key = tuple[str, int, int]
+"""Workload, attempt and rank."""
+
+
+async def check_pods(
+    url: str, kubeconfig: Path, instance: str, *, settle_seconds: float | None = None
+) -> Result:
+    """The verdict on I16.
+
+    Raises:
+        CannotCheck: the database or the API server cannot be read.
+    """
+    settle_seconds = SETTLE_SECONDS if settle_seconds is None else settle_seconds
+    deadline = time.monotonic() + settle_seconds
+    findings = await _compared(url, kubeconfig, instance)
+    while findings.violations and time.monotonic() < deadline:
+        await asyncio.sleep(min(PAUSE_SECONDS, max(0.0, deadline - time.monotonic())))
+        again = await _compared(url, kubeconfig, instance)
+        findings = _still(findings, again)
+    return findings.result("I16", "pods are those of the ledger")
+
+
+def _still(before: Findings, now: Findings) -> Findings:
+    """What was found both times."""
+    known = set(before.violations)
+    left: list[Violation] = [one for one in now.violations if one in known]
+    return Findings(checked=now.checked, violations=left)
+
+
+async def _compared(url: str, kubeconfig: Path, instance: str) -> Findings:
+    rows = await read_queries(url, QUERIES)
+    return differences(rows, await read_api_pods(kubeconfig), instance)
+
+
+def differences(
+    rows: Mapping[str, Sequence[Row]], pods: Iterable[ApiPod], instance: str
+) -> Findings:
+    """Every difference between the rows of the ledger and the pods."""
+    found = list(pods)
+    held = {(row["workload_id"], row["attempt"], row["rank"]): row for row in rows["held"]}
+    ours: dict[Key, list[ApiPod]] = defaultdict(list)
+    for pod in found:
+        if _is_ours(pod, instance):
+            ours[_key(pod)].append(pod)
+    findings = Findings(checked=len(held) + sum(map(len, ours.values())))
+    _missing(findings, rows["bound"], held, ours)
+    _doubled(findings, ours)
+    _elsewhere(findings, held, ours)
+    _foreign(findings, rows["bound"], held, (one for one in found if not _is_ours(one, instance)))
+    _devices(findings, held, ours)
+    return findings
+
+
+def _is_ours(pod: ApiPod, instance: str) -> bool:
+    labels = pod.metadata.labels
+    return labels.get(MANAGED_BY) == "muster" and labels.get(INSTANCE) == instance
+
+
+def _key(pod: ApiPod) -> Key:
+    labels = pod.metadata.labels
+    attempt, rank = _number(labels.get(ATTEMPT, "")), _number(labels.get(RANK, ""))
+    return labels.get(WORKLOAD, ""), attempt, rank
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() else -1
+
+
+def _where(pod: ApiPod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def _live(pods: Iterable[ApiPod]) -> list[ApiPod]:
+    return [pod for pod in pods if not pod.ended]
+
+
+def _missing(
+    findings: Findings,
+    bound: Sequence[Row],
+    held: Mapping[Key, Row],
+    ours: Mapping[Key, list[ApiPod]],
+) -> None:
+    """A rank of an attempt that is bound has a pod; one that has ended is one too."""
+    settled = {(row["workload_id"], row["attempt"]) for row in bound if row["settled"]}
+    for key, row in held.items():
+        if key[:2] in settled and not ours.get(key):
+            findings.add(
+                _name(key), f"is missing: the ledger has it on {row['node']}, no pod is there"
+            )
+
+
+def _doubled(findings: Findings, ours: Mapping[Key, list[ApiPod]]) -> None:
+    """One live pod for a rank, and live pods of one attempt only."""
+    attempts: dict[str, set[int]] = defaultdict(set)
+    for key, pods in ours.items():
+        live = _live(pods)
+        if live:
+            attempts[key[0]].add(key[1])
+        if len(live) > 1:
+            names = " and ".join(sorted(map(_where, live)))
+            findings.add(_name(key), f"is doubled: {len(live)} live pods, {names}")
+    for workload, numbers in attempts.items():
+        if len(numbers) > 1:
+            text = " and ".join(map(str, sorted(numbers)))
+            findings.add(workload, f"is doubled: live pods of attempts {text}")
+
+
+def _elsewhere(
+    findings: Findings, held: Mapping[Key, Row], ours: Mapping[Key, list[ApiPod]]
+) -> None:
+    """A live pod is in the ledger, on the node that the ledger says."""
+    for key, pods in ours.items():
+        row = held.get(key)
+        for pod in _live(pods):
+            node = pod.spec.node_name
+            if row is None:
+                place = f"on {node}" if node else "not bound"
+                findings.add(_where(pod), f"is {place}, but the ledger has no row for it")
+            elif node and node != row["node"]:
+                findings.add(_where(pod), f"is on {node}, the ledger has it on {row['node']}")
+
+
+def _foreign(
+    findings: Findings,
+    bound: Sequence[Row],
+    held: Mapping[Key, Row],
+    others: Iterable[ApiPod],
+) -> None:
+    """The name of a pod of the ledger is not taken by a pod without our labels."""
+    spaces = {(row["workload_id"], row["attempt"]): row["namespace"] or "default" for row in bound}
+    names = {(spaces[key[:2]], _name(key)) for key in held if key[:2] in spaces}
+    for pod in others:
+        if (pod.metadata.namespace, pod.metadata.name) in names:
+            findings.add(
+                _where(pod),
+                f"is not ours: it has the name of a pod of the ledger and not its labels (uid "
+                f"{pod.metadata.uid})",
+            )
+
+
+def _devices(
+    findings: Findings, held: Mapping[Key, Row], ours: Mapping[Key, list[ApiPod]]
+) -> None:
+    """Where devices are known: whole GPUs are as many as the ledger says, each in one pod."""
+    holders: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for key, row in held.items():
+        for pod in _live(ours.get(key, ())):
+            if not row["whole"] or not pod.devices:
+                continue
+            if len(set(pod.devices)) != row["gpus"]:
+                findings.add(
+                    _where(pod), f"has {len(set(pod.devices))} devices, the ledger {row['gpus']}"
+                )
+            for device in set(pod.devices):
+                holders[pod.spec.node_name, device].append(_where(pod))
+    for (node, device), pods in holders.items():
+        if len(pods) > 1:
+            findings.add(f"{node}/{device}", f"is held by {' and '.join(sorted(pods))}")
+
+
+def _name(key: Key) -> str:
+    return "-".join(map(str, key))
