@@ -156,7 +156,8 @@ async def test_a_command_that_cannot_be_run_ends_with_the_reason(world):
 @pytest.mark.parametrize("how", ["breaks off", "has no end", "writes more", "revoked", "lasts"])
 async def test_without_an_end_the_answer_is_cut(world, how):
     settings = SETTINGS
-    world.pieces = [Output("stdout", b"x" * 60)] * (2 if how == "writes more" else 1)
+    piece = Output("stdout", b"x" * 60)
+    world.pieces = [piece, piece, Ended(0)] if how == "writes more" else [piece]
     world.stays = how in {"revoked", "lasts"}
     if how == "breaks off":
         world.error = Transient("exec broke off")
