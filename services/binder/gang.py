@@ -132,8 +132,10 @@ class Gang(GangState):
             self._bound(rank, operation, result, now_ms)
         elif result.status == _OK:
             self.deleting.add(rank)
-        else:  # 404, or 409 because the name has another uid by now: ours is gone
+        elif _says_gone(operation, result):
             self.advance(rank, GONE)
+        else:  # refused, as 401 and 403 are: the pod is still there and keeps its devices
+            self.not_before_ms = now_ms + RETRY_MS
 
     def _created(self, rank: int, result: Result, now_ms: int) -> None:
         pod = result.pod
@@ -256,3 +258,9 @@ class Gang(GangState):
             if self.goal is Goal.RUN and rank < self.size:
                 self._vanished(rank, "PodLost", None, now_ms)
         return changed
+
+
+def _says_gone(operation: Operation, result: Result) -> bool:
+    """Whether a refused delete means that our pod is not there: by 404, or by another uid."""
+    pod = result.pod
+    return result.status == _NOT_FOUND or (pod is not None and pod.uid != operation.uid)

@@ -289,3 +289,37 @@ def test_a_refused_creation_says_whether_to_try_again_and_why(result, told):
     fact = fact_of(gang)
 
     assert (fact.reason, fact.message, fact.ends) == told
+
+
+def answer_to_delete(result):
+    """A bound gang of one that is evicted, and what it makes of the answer to its delete."""
+    gang = a_bound_gang()
+    gang.evict(0)
+    ((rank, operation),) = next_operations(gang, NOW)
+    gang.answered(rank, operation, result, NOW)
+    return gang
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        Result(status=401, reason="Unauthorized"),
+        Result(status=403, reason="Forbidden"),
+        Result(status=409, reason="Conflict", pod=pod_of(uid="u0", resource_version=12)),
+    ],
+    ids=lambda result: str(result.status),
+)
+def test_a_delete_that_is_refused_frees_no_device_and_is_sent_again(result):
+    gang = answer_to_delete(result)
+
+    assert not isinstance(fact_of(gang), PodsGone)
+    assert next_operations(gang, NOW) == []
+    later = next_operations(gang, NOW + 1_000)
+    assert [operation.verb for _, operation in later] == ["delete"]
+
+
+@pytest.mark.parametrize(
+    "result", [Result(status=404), Result(status=409, pod=pod_of(uid="another"))]
+)
+def test_a_delete_of_a_pod_that_is_not_there_ends_it(result):
+    assert isinstance(fact_of(answer_to_delete(result)), PodsGone)
