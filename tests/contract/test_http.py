@@ -27,6 +27,7 @@ BODIES: dict[str, Any] = {
     "submit_batch": {"items": [{"spec": SPEC}]},
     "command_reprioritise": {"priority_class": "training-batch"},
     "command_resize": {"pods": 2},
+    "exec": {"command": ["true"]},
     "create_key": {"role": "viewer"},
     "put_teams": {"kafka": False, "max_pending": 9},
     "put_queues": {"team": "red"},
