@@ -14,6 +14,7 @@ from deploy.local import compose, state, supervisor
 from deploy.local.cache import CHECKOUT
 from deploy.local.health import is_ready
 from deploy.local.processes import LocalError
+from deploy.local.services import services_on
 
 NOT_UP = 3
 TAIL_LINES = 40
@@ -96,7 +97,7 @@ def demo(folder: Path, *, quick: bool) -> int:
 
 def supervise(folder: Path) -> int:
     """Be the daemon; `up` starts it."""
-    supervisor.run(folder)
+    supervisor.run(folder, services_on(os.environ.get("MUSTER_CLUSTER", "")))
     return 0
 
 

@@ -100,15 +100,28 @@ SERVICES = (
     ),
     Service(name="fleet", role="fleet", module="shared.simulator.fleet", needs=(KAFKA, CLUSTER)),
 )
-ROLES = (*dict.fromkeys(service.role for service in SERVICES), READER)
+SIMULATED = (CLUSTER, "fleet")
+"""Processes that are not there where pods run on Kubernetes ..."""
+WATCHER = Service(
+    name="cluster-watcher", role="cluster-watcher", module="services.cluster_watcher"
+)
+"""... and the one that reports its nodes in their place."""
+ROLES = (*dict.fromkeys(service.role for service in (*SERVICES, WATCHER)), READER)
 """Users of the database."""
 KAFKA_ROLES = (
-    *dict.fromkeys(service.role for service in SERVICES if KAFKA in service.needs),
+    *dict.fromkeys(service.role for service in (*SERVICES, WATCHER) if KAFKA in service.needs),
     READER,
     OPERATOR,
     TEAMS,
 )
 """Users of the broker; a simulated cluster has no business there."""
+
+
+def services_on(cluster: str) -> tuple[Service, ...]:
+    """The processes for `MUSTER_CLUSTER`: `simulated` (or nothing said), or `kubernetes`."""
+    if cluster != "kubernetes":
+        return SERVICES
+    return (*(row for row in SERVICES if row.name not in SIMULATED), WATCHER)
 
 
 def environment(service: Service, addresses: Addresses) -> dict[str, str]:

@@ -22,4 +22,8 @@ class AgentSettings(KafkaSettings):
         default="described",
         description="where GPUs are read from: the description, or NVML (extra `agent`)",
     )
+    agent_reports: Literal["all", "usage"] = Field(
+        default="all",
+        description="usage alone where the cluster watcher reports what the nodes are",
+    )
     usage_seconds: float = Field(default=5.0, gt=0, description="between reports of use")

@@ -31,6 +31,8 @@ TEAMS: Final = "teams"
 """Makes topics, users and grants for teams; the gateway's second login, which sends nothing."""
 FLEET: Final = "fleet"
 """The simulated fleet: what a node agent may."""
+WATCHER: Final = "cluster_watcher"
+"""Tells the inventories of a Kubernetes cluster's nodes, in place of their agents."""
 CLUSTER_NAME: Final = "kafka-cluster"
 """Kafka's only name of the resource."""
 
@@ -83,6 +85,7 @@ def grants(prefix: str) -> frozenset[Grant]:
                 _topic(FLEET, Operation.WRITE, one.on_broker(prefix))
                 for one in (NODE_FACTS, USAGE_FACTS)
             ),
+            _topic(WATCHER, Operation.WRITE, NODE_FACTS.on_broker(prefix)),
             _topic(FLEET, Operation.READ, AGENT_COMMANDS.on_broker(prefix)),
             *(_below(who, Operation.READ, f"{prefix}.") for who in (READER, OPERATOR)),
             *(

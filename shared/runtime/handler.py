@@ -99,6 +99,16 @@ class Suspendable(Protocol):
 
 
 @runtime_checkable
+class Dependent(Protocol):
+    """A handler that needs more than its log and its tables, such as an API server."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether it has what it needs now; without it the service is not ready."""
+        ...
+
+
+@runtime_checkable
 class Selective(Protocol):
     """A handler that says which payloads it reads; others on its topics are passed over.
 

@@ -24,7 +24,7 @@ from shared.runtime import telemetry
 from shared.runtime.failpoints import Failpoints
 from shared.runtime.garbage import relax_garbage_collection
 from shared.runtime.giving_way import give_way
-from shared.runtime.handler import Foresighted, Handler
+from shared.runtime.handler import Dependent, Foresighted, Handler
 from shared.runtime.health import health_app, serve
 from shared.runtime.loop import Loop
 from shared.runtime.session import Session
@@ -145,7 +145,7 @@ async def serve_handler(make: Callable[[Settings], Handler], settings: Settings)
         asyncio.get_running_loop().add_signal_handler(number, loop.stop)
     runner = None
     if settings.http_port:
-        app = health_app(lambda: loop.ready)
+        app = health_app(lambda: loop.ready and _has_what_it_needs(handler))
         runner = await serve(app, settings.http_host, settings.http_port)
     watchdog.start()
     lag = asyncio.create_task(watch_lag(loop, subscription, handler.name, settings.stuck_seconds))
@@ -163,6 +163,10 @@ async def serve_handler(make: Callable[[Settings], Handler], settings: Settings)
             await runner.cleanup()
         await parts.close()
         parts.log.info("stopped")
+
+
+def _has_what_it_needs(handler: Handler) -> bool:
+    return not isinstance(handler, Dependent) or handler.ready
 
 
 async def _first(*tasks: asyncio.Task[None]) -> None:

@@ -74,14 +74,17 @@ class Reporter:
         clock: Clock,
         pace: Pace,
         cell: int = 0,
+        inventories: bool = True,
     ) -> None:
-        self.ready = False
+        """`inventories` false: use alone, as somebody else reports what the nodes are."""
+        self.ready = not inventories
         self.published = 0
         self._probes = probes
         self._publisher = publisher
         self._clock = clock
         self._pace = pace
         self._cell = cell
+        self._inventories = inventories
         self._next_usage = 0
         self._owed_usage = 0.0
         self._told: dict[str, int] = {}
@@ -94,10 +97,11 @@ class Reporter:
         before = next_inventory
         while True:
             now = self._clock.monotonic_seconds()
-            if now >= next_inventory:
-                await self.announce()
-                next_inventory = now + self._pace.inventory_seconds
-            await self.tell_changes()
+            if self._inventories:
+                if now >= next_inventory:
+                    await self.announce()
+                    next_inventory = now + self._pace.inventory_seconds
+                await self.tell_changes()
             await self.tell_usage(now - before)
             before = now
             await self._sleep()

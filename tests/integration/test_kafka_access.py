@@ -85,6 +85,8 @@ async def test_a_user_writes_and_reads_what_the_table_says(
     writes = {one.on_broker(prefix) for one in TOPICS if role in (one.producer, "operator")}
     if role == "fleet":
         writes = {NODE_FACTS.on_broker(prefix), USAGE_FACTS.on_broker(prefix)}
+    if role == "cluster-watcher":
+        writes = {NODE_FACTS.on_broker(prefix)}
     reads = {
         one.on_broker(prefix)
         for one in TOPICS

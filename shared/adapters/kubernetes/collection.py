@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import aiohttp
 import msgspec
@@ -42,20 +42,6 @@ class HasMetadata(Protocol):
 Item = TypeVar("Item", bound=HasMetadata)
 
 
-class Page(Protocol[Item]):
-    """A page of a list."""
-
-    @property
-    def metadata(self) -> Metadata:
-        """Of the list; `continue_` asks for the next page."""
-        ...
-
-    @property
-    def items(self) -> tuple[Item, ...]:
-        """The objects."""
-        ...
-
-
 class Collection(Generic[Item]):
     """Reads the objects below `path` that `query` selects; holds nothing but the connection."""
 
@@ -66,23 +52,35 @@ class Collection(Generic[Item]):
         *,
         what: str,
         query: Mapping[str, str],
-        pages: msgspec.json.Decoder[Page[Item]],
+        pages: msgspec.json.Decoder[Any],
         items: msgspec.json.Decoder[Item],
+        page: int = PAGE,
     ) -> None:
-        """`what`: the plural that errors name the objects by."""
+        """`what`: the plural that errors name the objects by; `pages` decodes a list of them.
+
+        `page`: objects of one answer.
+        """
         self._connection = connection
         self._path = path
         self._what = what
         self._query = dict(query)
         self._pages = pages
         self._items = items
+        self._page = page
         self._lines = decoder(WatchLine)
         self._statuses = decoder(ApiStatus)
 
-    async def list(self) -> tuple[list[Item], int]:
+    async def read(self) -> tuple[list[Item], int]:
         """All of them and the version to watch from; raises Transient."""
         found: list[Item] = []
-        query = {**self._query, "limit": str(PAGE)}
+        version = 0
+        async for items, version in self.pages():  # noqa: B007  # the last one counts
+            found += items
+        return found, version
+
+    async def pages(self) -> AsyncIterator[tuple[tuple[Item, ...], int]]:
+        """The same page by page, so that no more than one need be kept; raises Transient."""
+        query = {**self._query, "limit": str(self._page)}
         what = f"list of {self._what}"
         while True:
             answer = await self._connection.request("GET", self._path, query=query)
@@ -92,9 +90,10 @@ class Collection(Generic[Item]):
                 page = self._pages.decode(answer.body)
             except msgspec.DecodeError as error:
                 raise Transient(f"{what}: {error}") from error
-            found += page.items
+            del answer
+            yield page.items, int(page.metadata.resource_version)
             if not page.metadata.continue_:
-                return found, int(page.metadata.resource_version)
+                return
             query["continue"] = page.metadata.continue_
 
     async def watch(self, resource_version: int) -> AsyncIterator[list[tuple[str, Item]]]:

@@ -31,7 +31,7 @@ class Listing:
 
     async def list_pods(self) -> tuple[list[Pod], int]:
         """All pods of this Muster and the version to watch from; raises Transient."""
-        found, version = await self._pods.list()
+        found, version = await self._pods.read()
         return [read_pod(one, self._instance) for one in found], version
 
     async def watch(self, resource_version: int) -> AsyncIterator[list[WatchEvent]]:

@@ -5,6 +5,7 @@ Labels are what is searched by; all that is only read stands in annotations, whi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 PREFIX: Final = "muster.dev"
@@ -33,6 +34,11 @@ def pod_name(workload_id: str, attempt: int, rank: int) -> str:
 def selector(instance: str) -> str:
     """The label selector of all pods of one Muster."""
     return f"{MANAGED_BY}={MUSTER},{INSTANCE}={instance}"
+
+
+def is_ours(labels: Mapping[str, str], instance: str) -> bool:
+    """Whether the labels of an object say that this Muster made it."""
+    return labels.get(MANAGED_BY) == MUSTER and labels.get(INSTANCE) == instance
 
 
 def service_name(workload_id: str, attempt: int) -> str:

@@ -47,7 +47,7 @@ def read_pod(found: PodObject, instance: str) -> Pod:
         size=_number(notes.get(naming.SIZE)),
         epoch=_number(notes.get(naming.EPOCH)),
         team=notes.get(naming.TEAM, ""),
-        shares=_decoded_shares(notes.get(naming.SHARES, "")),
+        shares=decoded_shares(notes.get(naming.SHARES, "")),
         duration_seconds=_seconds(notes.get(naming.DURATION)),
         devices=tuple(_devices(found)),
         reason=reason,
@@ -61,10 +61,7 @@ def read_pod(found: PodObject, instance: str) -> Pod:
 
 def is_ours(found: PodObject, instance: str) -> bool:
     """Whether this Muster made it."""
-    labels = found.metadata.labels
-    return (
-        labels.get(naming.MANAGED_BY) == naming.MUSTER and labels.get(naming.INSTANCE) == instance
-    )
+    return naming.is_ours(found.metadata.labels, instance)
 
 
 def _containers(found: PodObject) -> Iterator[ContainerStatus]:
@@ -127,7 +124,8 @@ def _seconds(text: str | None) -> float | None:
         return None
 
 
-def _decoded_shares(text: str) -> tuple[GpuShare, ...]:
+def decoded_shares(text: str) -> tuple[GpuShare, ...]:
+    """The annotation of what the ledger gave to a pod; nothing where somebody spoilt it."""
     try:
         return _shares.decode(text) if text else ()
     except msgspec.DecodeError:

@@ -1,0 +1,1 @@
+"""cluster_watcher: reports every node of a Kubernetes cluster; decides nothing about work."""

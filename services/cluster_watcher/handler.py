@@ -1,0 +1,251 @@
+"""The watcher as the loop sees it: news of the cluster in, facts about nodes out.
+
+```
+API server -> source -> Picture -> nodes that changed -> due -> decide -> rows, facts
+```
+News only mark nodes; what is told of one is worked out when it is due, at most twice a second, and
+only if it differs from what was told last, which is in the table. So a restart tells what changed
+meanwhile and nothing else, and a node that went while nobody watched is told as removed. Nothing
+is told before every kind of object was listed. While the API server does not answer, nothing is
+told at all: a node is lost by what the API server says, never by its silence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+import structlog
+
+from services.cluster_watcher import metrics, told
+from services.cluster_watcher.picture import Picture, Policy, Seen
+from services.cluster_watcher.told import Told
+from shared.core.inventory import problem_of
+from shared.core.kubernetes.standing import Standing
+from shared.events.envelope import Event, Received, event_id
+from shared.events.nodes import GpuHealthReported, NodeInventoryReported, NodeRemoved
+from shared.events.registry import NAME_BY_TYPE
+from shared.events.topics import NODE_FACTS, Topic
+from shared.ports.clock import Clock
+from shared.ports.cluster_nodes import Interrupted, Kind, Listed, News, NodeSource
+from shared.ports.reader import Reader
+from shared.runtime.handler import Emit, Outcome
+
+SERVICE: Final = "cluster_watcher"
+OBSERVATION: Final = "observation"
+NODES_PER_BATCH: Final = 500
+BETWEEN_REPORTS_MS: Final = 500
+"""Of one node: what changes often is told as it is then."""
+RETRY_MS: Final = 30_000
+"""A node that cannot be told is looked at again so much later."""
+WHOLE_NODE: Final = -1
+
+Fact = NodeInventoryReported | GpuHealthReported | NodeRemoved
+
+log = structlog.get_logger(SERVICE)
+
+
+class WatcherHandler:
+    """See the module. One handler reports one cell."""
+
+    name = SERVICE
+
+    def __init__(self, *, source: NodeSource, clock: Clock, policy: Policy, cell: int = 0) -> None:
+        self.on_wake: Callable[[], None] = lambda: None
+        """Set by the loop: called when a node is due, so that it polls at once."""
+        self._source = source
+        self._clock = clock
+        self._policy = policy
+        self._cell = cell
+        self._picture = Picture(policy)
+        self._interrupted: set[Kind] = set()
+        self._told: dict[str, Told] = {}
+        self._due_ms: dict[str, int] = {}
+        self._looked_ms: dict[str, int] = {}
+        """When a node was told last; those of the last moments only."""
+        self._standings: dict[str, Standing] = {}
+        self._following: asyncio.Task[None] | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether the API server has told everything and is being listened to."""
+        return self._picture.complete and not self._interrupted
+
+    def topics(self) -> Sequence[tuple[Topic, Sequence[int]]]:
+        """None: news come from the API server."""
+        return ()
+
+    async def load(self, reader: Reader) -> None:
+        """Forget everything, read what was told, and listen anew."""
+        await self.suspend()
+        self._picture = Picture(self._policy)
+        self._interrupted, self._due_ms = set(), {}
+        self._looked_ms, self._standings = {}, {}
+        self._told = await told.load(reader, self._cell)
+        self._following = asyncio.create_task(self._source.follow(self._hear))
+
+    async def suspend(self) -> None:
+        """Listen no more until the next `load`."""
+        following, self._following = self._following, None
+        if following is not None:
+            following.cancel()
+            await asyncio.wait([following])  # what ended it is raised by `due`, not here
+        await self._source.close()
+
+    async def prepare(self, messages: Sequence[Received], reader: Reader) -> None:
+        """Nothing to look up."""
+
+    def due(self, now_ms: int) -> Sequence[Received]:
+        """Facts about nodes that changed; raises what ended the listening, if it has ended."""
+        if self._following is not None and self._following.done():
+            self._following.result()
+        if not self._picture.complete:
+            return ()
+        names = [name for name, at_ms in self._due_ms.items() if at_ms <= now_ms]
+        facts: list[Fact] = []
+        for name in names[:NODES_PER_BATCH]:
+            del self._due_ms[name]
+            facts += self._facts(name, now_ms)
+        self._count()
+        return [_observation(fact, now_ms, self._cell) for fact in facts]
+
+    def next_due_ms(self) -> int | None:
+        """When the next node is due."""
+        if not self._picture.complete:
+            return None
+        return min(self._due_ms.values(), default=None)
+
+    def decide(self, messages: Sequence[Received], now_ms: int) -> Outcome:  # noqa: ARG002
+        """Tell the facts, and note what was told."""
+        outcome = Outcome()
+        changed: dict[str, Told] = {}
+        gone: dict[str, None] = {}
+        for message in messages:
+            fact = message.event.payload
+            if isinstance(fact, NodeInventoryReported):
+                name = fact.node.name
+                changed[name] = Told(node=fact.node, generation=fact.generation)
+            elif isinstance(fact, NodeRemoved):
+                gone[fact.node] = None
+            outcome.emits.append(
+                Emit(
+                    payload=fact,
+                    topic=NODE_FACTS,
+                    subject=message.event.subject,
+                    cause=message,
+                    partition=self._cell,
+                )
+            )
+        self._note(outcome, changed, gone)
+        return outcome
+
+    def _note(self, outcome: Outcome, changed: dict[str, Told], gone: Iterable[str]) -> None:
+        if changed:
+            self._told.update(changed)
+            outcome.writes.append(told.put(changed, self._cell))
+        removed = [name for name in gone if self._told.pop(name, None) is not None]
+        if removed:
+            outcome.writes.append(told.delete(removed))
+        for kind, count in Counter(type(one.payload) for one in outcome.emits).items():
+            metrics.REPORTS.labels(kind.__name__).inc(count)
+
+    # ── what is heard ──
+
+    def _hear(self, news: News) -> None:
+        if isinstance(news, Interrupted):
+            self._interrupted.add(news.kind)
+            metrics.INTERRUPTIONS.labels(news.kind).inc()
+            log.warning("the API server is not heard", kind=news.kind, problem=news.problem)
+            return
+        if isinstance(news, Listed):
+            metrics.LISTS.labels(news.kind).inc()
+            self._interrupted.discard(news.kind)
+            was_complete = self._picture.complete
+            names = self._picture.listed(news)
+            if self._picture.complete and not was_complete:
+                names = {*self._picture.names, *self._told}
+                log.info("the cluster is known", nodes=len(set(self._picture.names)))
+        else:
+            names = self._picture.changed(news)
+        self._mark(names)
+
+    def _mark(self, names: Iterable[str]) -> None:
+        now_ms = self._clock.now_ms()
+        for name in names:
+            at_ms = max(now_ms, self._looked_ms.get(name, 0) + BETWEEN_REPORTS_MS)
+            self._due_ms[name] = min(self._due_ms.get(name, at_ms), at_ms)
+        if self._picture.complete:
+            self.on_wake()
+
+    # ── what is told ──
+
+    def _facts(self, name: str, now_ms: int) -> list[Fact]:
+        """What is to be told of a node now; nothing where it is as it was told."""
+        known = self._told.get(name)
+        generation = max(now_ms, known.generation + 1 if known is not None else 0)
+        seen = self._seen(name, now_ms)
+        if seen is None:
+            self._standings.pop(name, None)
+            self._looked_ms.pop(name, None)
+            if known is None or name in self._picture.names:
+                return []
+            return [NodeRemoved(node=name, generation=generation, cell=self._cell)]
+        if known is not None and known.node == seen.node:
+            return []
+        self._looked_ms[name] = now_ms
+        facts: list[Fact] = [
+            NodeInventoryReported(node=seen.node, generation=generation, cell=self._cell)
+        ]
+        if seen.node.ready != (known is None or known.node.ready):
+            facts.append(
+                GpuHealthReported(
+                    node=name,
+                    gpu=WHOLE_NODE,
+                    healthy=seen.node.ready,
+                    generation=generation,
+                    reason=seen.judgement.reason,
+                    cell=self._cell,
+                )
+            )
+        return facts
+
+    def _seen(self, name: str, now_ms: int) -> Seen | None:
+        """The node as it is now, if it can be told; looked at again when its time comes."""
+        try:
+            seen = self._picture.node(name, now_ms)
+            problem = problem_of(seen.node) if seen is not None else ""
+        except ValueError as error:
+            seen, problem = None, str(error)
+        if problem:
+            metrics.REFUSED.inc()
+            log.error("a node cannot be told", node=name, problem=problem)
+            self._due_ms[name] = now_ms + RETRY_MS
+            return None
+        if seen is not None:
+            self._standings[name] = seen.judgement.standing
+            if seen.judgement.until_ms is not None:
+                self._due_ms[name] = seen.judgement.until_ms
+        return seen
+
+    def _count(self) -> None:
+        counts = Counter(self._standings.values())
+        for standing in Standing:
+            metrics.NODES.labels(standing).set(counts[standing])
+
+
+def _observation(fact: Fact, now_ms: int, cell: int) -> Received:
+    """A local message; a generation of a node is told once of each kind."""
+    node = fact.node.name if isinstance(fact, NodeInventoryReported) else fact.node
+    kind = type(fact).__name__
+    event = Event(
+        id=event_id(fact.generation, f"{node}/{kind}/{fact.generation}", SERVICE, 0),
+        type=NAME_BY_TYPE[type(fact)],
+        source=SERVICE,
+        subject=node,
+        time_ms=now_ms,
+        key=node,
+        payload=fact,
+    )
+    return Received(event=event, topic=OBSERVATION, partition=cell, offset=-1)

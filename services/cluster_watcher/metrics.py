@@ -1,0 +1,23 @@
+"""Metrics of the cluster watcher; the loop's own are in `runtime.telemetry`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prometheus_client import Counter, Gauge
+
+LISTS: Final = Counter(
+    "muster_cluster_watcher_lists_total", "Full lists of the API server", ["kind"]
+)
+INTERRUPTIONS: Final = Counter(
+    "muster_cluster_watcher_interruptions_total", "Lists and watches that broke", ["kind"]
+)
+REPORTS: Final = Counter(
+    "muster_cluster_watcher_reports_total", "Facts told about nodes", ["fact"]
+)
+REFUSED: Final = Counter(
+    "muster_cluster_watcher_refused_nodes_total", "Nodes that could not be told, as they cannot be"
+)
+NODES: Final = Gauge(
+    "muster_cluster_watcher_nodes", "Nodes by standing (ready, resting, lost)", ["standing"]
+)
