@@ -158,7 +158,7 @@ class Picture:
     def _use(self, name: str) -> Use:
         pods = [one for one in self._on(Kind.PODS, name) if isinstance(one, PodUse)]
         return Use(
-            others=sum((one.taken for one in pods if not one.ours), NOTHING),
+            others=sum((one.taken for one in pods), NOTHING),
             held=frozenset(index for one in pods if one.ours for index in one.held),
         )
 

@@ -23,6 +23,7 @@ from services.gateway.why_views import Why, WhyEntry
 from services.gateway.workload_reads import row_of
 from shared.core.admission import remedy
 from shared.core.decision import FieldError, Refusal
+from shared.core.kubernetes.standing import OUT_OF_SERVICE
 from shared.core.lifecycle import State
 from shared.core.wording import moment
 
@@ -42,6 +43,7 @@ _CHANGES: Final = (
     "SELECT state, version, at_ms, reason, message FROM gateway.event WHERE workload_id = $1"
     " AND version > 0 AND at_ms <= $2 ORDER BY version DESC LIMIT 50"
 )
+NODE_LOST: Final = "node-lost"
 _ANSWERS: Final = {
     State.RECEIVED: ("Received", "it is durable and waits for admission", "wait a moment"),
     State.QUEUED: (UNTOLD, "it is queued and was not tried yet", "wait for its turn"),
@@ -60,6 +62,11 @@ _ANSWERS: Final = {
         "change what is named and submit it again",
     ),
 }
+_ON_LOST_NODE: Final = (
+    "it queues again once its pods are known to have stopped: when the node is back, or is"
+    f" deleted, or has the taint {OUT_OF_SERVICE}"
+)
+"""A node that is not heard may still run them, so nobody else gets their devices before."""
 
 
 async def why(door: Door, call: Call) -> web.Response:
@@ -167,6 +174,8 @@ def _current(row: Mapping[str, Any], rows: Any, history: tuple[WhyEntry, ...]) -
     """
     state = State(row["state"] or State.RECEIVED.value)
     reason, message, next_step = _ANSWERS[state]
+    if state is State.EVICTING and row["reason"] == NODE_LOST:
+        next_step = _ON_LOST_NODE
     pairs = [(one, entry) for one, entry in zip(rows, history, strict=True) if one["state"]]
     if state is State.RUNNING:
         warning = _warning(pairs)

@@ -32,7 +32,7 @@ class PodUse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     node: str
     ours: bool
     taken: Taken = Taken()
-    """Of a pod of others."""
+    """Of a pod of others; nothing of ours, as the ledger knows it."""
     held: tuple[int, ...] = ()
     """Of a pod of ours: the GPUs that the ledger has given to it, by index."""
 

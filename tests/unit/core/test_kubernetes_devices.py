@@ -187,3 +187,4 @@ def test_a_place_that_a_pod_of_ours_holds_is_never_marked():
 
 def test_more_devices_than_the_capacity_mark_nothing():
     assert [True] * 4 == usable(allocatable=9)
+    assert [True, True, True, False] == usable(allocatable=9, others=1)

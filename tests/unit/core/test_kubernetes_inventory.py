@@ -165,7 +165,8 @@ def test_images_are_bounded_and_those_with_a_tag_come_first():
 
     assert ("r.io/a:1", IMAGES_MAX) == (found[0], len(found))
     assert "r.io/a@sha256:1" not in found
-    assert ("r.io/a:1", "r.io/a@sha256:1") == read(a_node(images=images[:1])).images
+    long = "r.io/a:a-tag-that-is-long"
+    assert (long, "r.io/a@sha256:1") == read(a_node(images=(("r.io/a@sha256:1", long),))).images
 
 
 MINUTE_MS = 60_000
