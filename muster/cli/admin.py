@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from muster.cli import keys
+from muster.cli import control, keys, nodes
 from muster.cli.applying import Applied, apply_all, in_order
 from muster.cli.documents import read_documents
 from muster.cli.organisation import deleting, reading
@@ -33,6 +33,10 @@ app.add_typer(keys.app, name="keys")
 app.command("get")(reading.get)
 app.command("export")(reading.export)
 app.command("delete")(deleting.delete)
+app.command("cordon")(nodes.cordon)
+app.command("uncordon")(nodes.uncordon)
+app.command("drain")(nodes.drain)
+app.command("evict")(control.evict)
 
 
 @app.command("apply")

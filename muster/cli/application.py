@@ -1,26 +1,19 @@
-"""The commands of `muster` and the one place where errors become exit codes."""
+"""The commands of `muster` and the one place where errors become exit codes.
+
+A command's module is loaded when it is called, or when all are listed: to load all of them takes
+longer than most commands.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
 
 import typer
 
-from muster.cli import (
-    admin,
-    control,
-    eta,
-    nodes,
-    pods,
-    preemptions,
-    quota,
-    running,
-    submission,
-    wait,
-    why,
-    workloads,
-)
+from muster.cli.commands import command
 from muster.cli.failures import Exit, UsageError, exit_code_of, show
 from muster.cli.session import OPTIONS
 from muster.errors import MusterError
@@ -42,15 +35,64 @@ Address and key: --address/--key, MUSTER_ADDRESS/MUSTER_KEY, ~/.config/muster/co
 local system near by (`make up`). Exit codes: docs/cli.md.
 """
 
-app = typer.Typer(
-    name="muster",
-    help="A GPU scheduler for teams: submit work, see it run, ask why it waits.",
-    epilog=EXAMPLES,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+_COMMANDS: Final = (
+    "run",
+    "submit",
+    "status",
+    "wait",
+    "queue",
+    "why",
+    "eta",
+    "preemptions",
+    "events",
+    "logs",
+    "exec",
+    "cancel",
+    "hold",
+    "release",
+    "reprioritise",
+    "resize",
+    "nodes",
+    "quota",
 )
+"""In the order in which the help lists them; `admin` is last."""
+_SETTINGS: Final[dict[str, dict[str, Any]]] = {"run": {"allow_interspersed_args": False}}
+_WITH_VALUE: Final = frozenset(("--address", "--key"))
+
+
+def application(only: str = "") -> typer.Typer:
+    """All commands, or the one of this name alone."""
+    app = typer.Typer(
+        name="muster",
+        help="A GPU scheduler for teams: submit work, see it run, ask why it waits.",
+        epilog=EXAMPLES,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(common)
+    for name in _COMMANDS:
+        if only in {"", name}:
+            app.command(name, context_settings=_SETTINGS.get(name))(command(name))
+    if only in {"", "admin"}:
+        from muster.cli.admin import app as admin
+
+        app.add_typer(admin, name="admin")
+    return app
+
+
+def _named(arguments: Sequence[str]) -> str:
+    """The command that is called; empty where all are wanted: for help, completion, a mistake."""
+    if "_MUSTER_COMPLETE" in os.environ:
+        return ""
+    words = iter(arguments)
+    for word in words:
+        if word in _WITH_VALUE:
+            next(words, "")
+        elif not word.startswith("-"):
+            return word if word in {*_COMMANDS, "admin"} else ""
+    return ""
 
 
 def _show_version(wanted: bool) -> None:  # noqa: FBT001  # typer's form
@@ -62,7 +104,6 @@ def _show_version(wanted: bool) -> None:  # noqa: FBT001  # typer's form
         raise typer.Exit
 
 
-@app.callback()
 def common(
     address: Annotated[
         str | None, typer.Option(help="Address of Muster, such as http://127.0.0.1:8080.")
@@ -76,35 +117,11 @@ def common(
     OPTIONS.address, OPTIONS.key = address, key
 
 
-app.command("run", context_settings={"allow_interspersed_args": False})(running.run)
-app.command("submit")(submission.submit)
-app.command("status")(workloads.status)
-app.command("wait")(wait.wait)
-app.command("queue")(workloads.queue)
-app.command("why")(why.why)
-app.command("eta")(eta.eta)
-app.command("preemptions")(preemptions.preemptions)
-app.command("events")(workloads.events)
-app.command("logs")(pods.logs)
-app.command("exec")(pods.execute)
-app.command("cancel")(control.cancel)
-app.command("hold")(control.hold)
-app.command("release")(control.release)
-app.command("reprioritise")(control.reprioritise)
-app.command("resize")(control.resize)
-app.command("nodes")(nodes.nodes)
-app.command("quota")(quota.quota)
-admin.app.command("cordon")(nodes.cordon)
-admin.app.command("uncordon")(nodes.uncordon)
-admin.app.command("drain")(nodes.drain)
-admin.app.command("evict")(control.evict)
-app.add_typer(admin.app, name="admin")
-
-
 def run(arguments: list[str] | None = None) -> None:
     """Run one command; always ends in SystemExit."""
+    given = sys.argv[1:] if arguments is None else arguments
     try:
-        app(args=arguments, prog_name="muster")
+        application(_named(given))(args=given, prog_name="muster")
     except (MusterError, UsageError) as error:
         show(error)
         sys.exit(exit_code_of(error))

@@ -1,5 +1,6 @@
 """Every command alike: its help, its exit code, what it says when nobody answers."""
 
+import os
 import subprocess
 import sys
 import time
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 import typer
 
-from muster.cli.application import app
+from muster.cli.application import application
 from tests.unit.cli.gateway import problem
 
 
@@ -25,12 +26,59 @@ def leaves(command: Any, name: str = "muster") -> Iterator[tuple[str, Any]]:
 def test_every_command_but_those_that_show_output_of_work_has_a_format_as_the_help_says():
     without = {
         name
-        for name, command in leaves(typer.main.get_command(app))
+        for name, command in leaves(typer.main.get_command(application()))
         if not any("-o" in parameter.opts for parameter in command.params)
     }
 
     theirs = {f"muster {word}" for word in ("run", "logs", "exec")}  # what the work itself writes
     assert theirs == {f"muster {name.split()[-1]}" for name in without}
+
+
+@pytest.mark.parametrize("words", [["nodes"], ["--address", "http://127.0.0.1:9", "nodes"]])
+def test_a_command_loads_no_other_one(words: list[str]):
+    code = (
+        "import sys; from muster.cli.application import run\n"
+        f"try: run({[*words, '--help']!r})\n"
+        "except SystemExit: pass\n"
+        "print(sorted(one for one in sys.modules if one.startswith('muster.cli.')))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    loaded = done.stdout.splitlines()[-1]
+    assert "'muster.cli.nodes'" in loaded
+    assert not any(f"'muster.cli.{one}'" in loaded for one in ("why", "admin", "submission"))
+
+
+def test_each_command_is_found_alone_as_it_is_among_all():
+    every = typer.main.get_command(application())
+
+    for name, command in every.commands.items():  # type: ignore[attr-defined]  # a group
+        (alone,) = typer.main.get_command(application(name)).commands.items()  # type: ignore[attr-defined]
+        assert (name, command.help) == (alone[0], alone[1].help)
+
+
+def test_a_mistyped_command_hears_of_those_there_are(muster):
+    done = muster("noodes")
+
+    assert done.code == 2
+    assert "nodes" in done.err.replace("noodes", "")
+
+
+def test_the_shell_completes_all_commands():
+    environment = {**os.environ, "_MUSTER_COMPLETE": "complete_bash"}
+    words = {"COMP_WORDS": "muster pre", "COMP_CWORD": "1"}
+    code = "from muster.cli import main; import sys; sys.argv = ['muster', 'nodes']; main()"
+
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment | words,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "preemptions" in done.stdout
 
 
 def test_an_unknown_option_is_a_usage_error(muster):

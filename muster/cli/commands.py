@@ -1,0 +1,72 @@
+"""The function of each command; its module is loaded when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Final
+
+_FUNCTIONS: Final = {"exec": "execute"}
+"""Where it is not called as its command."""
+
+
+def command(name: str) -> Callable[..., Any]:
+    """The function behind `muster NAME`."""
+    function: Callable[..., Any] = getattr(_module(name), _FUNCTIONS.get(name, name))
+    return function
+
+
+def _module(name: str) -> ModuleType:
+    match name:
+        case "status" | "queue" | "events":
+            from muster.cli import workloads
+
+            return workloads
+        case "cancel" | "hold" | "release" | "reprioritise" | "resize":
+            from muster.cli import control
+
+            return control
+        case "logs" | "exec":
+            from muster.cli import pods
+
+            return pods
+        case "submit":
+            from muster.cli import submission
+
+            return submission
+        case _:
+            return _of_its_name(name)
+
+
+def _of_its_name(name: str) -> ModuleType:  # noqa: PLR0911  # one for each module
+    match name:
+        case "run":
+            from muster.cli import running
+
+            return running
+        case "wait":
+            from muster.cli import wait
+
+            return wait
+        case "why":
+            from muster.cli import why
+
+            return why
+        case "eta":
+            from muster.cli import eta
+
+            return eta
+        case "preemptions":
+            from muster.cli import preemptions
+
+            return preemptions
+        case "nodes":
+            from muster.cli import nodes
+
+            return nodes
+        case "quota":
+            from muster.cli import quota
+
+            return quota
+        case _:
+            raise AssertionError(name)
