@@ -245,6 +245,12 @@ class AsyncClient(Transport):
         """One node with its devices and who holds how much of each."""
         return await self._json("GET", f"/v1/nodes/{_segment(name)}")
 
+    async def fleet_summary(self, *, flavor: str = "") -> list[Json]:
+        """What is free, used, in MIG mode and cordoned, by flavor, with the largest gangs."""
+        query = {"flavor": flavor} if flavor else None
+        answer = await self._json("GET", "/v1/nodes:summary", query=query)
+        return list(answer["items"])
+
     async def command_node(self, name: str, verb: str, note: str = "") -> Json:
         """`verb` is cordon, uncordon or drain; `note` is told to those whose work runs there."""
         path = f"/v1/nodes/{_segment(name)}/{verb}"

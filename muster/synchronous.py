@@ -162,6 +162,10 @@ class Client:
         """One node with its devices and who holds how much of each."""
         return self._runner.run(self._client.node(name))
 
+    def fleet_summary(self, *, flavor: str = "") -> list[Json]:
+        """What is free, used, in MIG mode and cordoned, by flavor, with the largest gangs."""
+        return self._runner.run(self._client.fleet_summary(flavor=flavor))
+
     def command_node(self, name: str, verb: str, note: str = "") -> Json:
         """Cordon, uncordon or drain a node. For operators."""
         return self._runner.run(self._client.command_node(name, verb, note))

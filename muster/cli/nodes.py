@@ -9,6 +9,9 @@ import typer
 
 from muster.cli import completion
 from muster.cli.each import Told, act_on_each
+from muster.cli.failures import UsageError
+from muster.cli.fleet import mig
+from muster.cli.fleet.summary import show_summary
 from muster.cli.output import Column, Format, field, gpus, local_time, show_items, show_value
 from muster.cli.session import call
 from muster.cli.workloads import OutputOption, show_fields
@@ -35,15 +38,27 @@ def nodes(
         typer.Argument(help="Only this one, with its GPUs.", autocompletion=completion.nodes),
     ] = "",
     flavor: Annotated[str, typer.Option(help="Only of this flavor.")] = "",
+    summary: Annotated[bool, typer.Option("--summary", help="The sum of each flavor.")] = False,  # noqa: FBT002  # typer's form
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """List nodes with their GPUs, or show one with who runs on each of its GPUs.
+    """List nodes with their GPUs, sum them up, or show one with who runs on each of its GPUs.
+
+    MIG FREE is room for so many instances of each profile, if no other one is asked for. FREE of a
+    summary counts whole GPUs that new work could have; a gang may still wait for quota, CPU or
+    room that is promised to others.
 
     Examples:
       muster nodes --flavor h100 -o wide
 
+      muster nodes --summary
+
       muster nodes h100-0017
     """
+    if summary:
+        if node:
+            raise UsageError("--summary is of flavors; leave NODE out, or name a --flavor")
+        show_summary(call(lambda client: client.fleet_summary(flavor=flavor)), output)
+        return
     if node:
         _show(call(lambda client: client.node(node)), output)
         return
@@ -56,6 +71,7 @@ def nodes(
         Column("GPUS", field("gpus"), right=True),
         Column("MIG", field("mig_gpus"), right=True, rank=2),
         Column("USED", lambda one: gpus(one.get("used_gpu_milli")), right=True),
+        *mig.columns(found, rank=4),
         Column("POOL", field("pool"), wide=True),
         Column("ZONE", field("zone"), wide=True),
         Column("RACK", field("rack"), wide=True),
@@ -107,6 +123,7 @@ def _show(node: Json, form: Format) -> None:
         show_value(node, form)
         return
     devices = node.pop("devices")
+    node.pop("mig_profiles", None)  # by device, below
     show_fields(node)
     columns = (
         Column("GPU", field("index"), right=True),
@@ -114,6 +131,7 @@ def _show(node: Json, form: Format) -> None:
         Column("HEALTHY", lambda one: "yes" if one["healthy"] else "no"),
         Column("MEMORY MIB", field("memory_mib"), right=True, rank=1),
         Column("USED", lambda one: gpus(one["used_milli"]), right=True),
+        *mig.columns(devices, rank=2),
         Column("WORKLOADS", _holders),
         Column("UUID", field("uuid"), wide=True),
     )

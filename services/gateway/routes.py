@@ -14,7 +14,6 @@ import msgspec
 from services.gateway import (
     command_views,
     eta_views,
-    fleet_views,
     key_views,
     organisation_views,
     queue_views,
@@ -25,6 +24,7 @@ from services.gateway import (
 from services.gateway.authorisation import Action
 from services.gateway.bodies import BATCH_BYTES_MAX
 from services.gateway.documents import COLLECTIONS
+from services.gateway.fleet import views as fleet_views
 from services.gateway.route import (
     AFTER,
     AT,
@@ -233,6 +233,15 @@ def _fleet_routes() -> Iterator[Route]:
             LIMIT,
             CURSOR,
         ),
+    )
+    yield Route(
+        method="GET",
+        path="/v1/nodes:summary",
+        name="summarise_nodes",
+        summary="Sum up the nodes by flavor, with the largest gang that fits at each level.",
+        action=Action.READ_FLEET,
+        answers=((200, fleet_views.FleetSummary),),
+        parameters=(Parameter(name="flavor", text="Only of this flavor."),),
     )
     yield Route(
         method="GET",

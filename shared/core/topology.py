@@ -79,16 +79,8 @@ class Fabric:
     def put(self, state: NodeState, node: Node) -> None:
         """Hang `state` under the domains that `node` names."""
         domain: Domain | None = None
-        path: tuple[str, ...] = ()
-        for level, label in (
-            (Level.ZONE, node.zone),
-            (Level.BLOCK, node.block),
-            (Level.RACK, node.rack),
-            (Level.NVLINK_DOMAIN, node.nvlink_domain),
-        ):
-            path = (*path, label)
-            if label:
-                domain = self._domain(level, path, domain)
+        for level, path in paths_of(node):
+            domain = self._domain(level, path, domain)
         if domain is not state.domain:
             # Into the new place first: a domain that both share must not become empty.
             if domain is not None:
@@ -145,6 +137,20 @@ class Fabric:
             if parent is not None:
                 parent.children[f"domain {name}"] = domain
         return domain
+
+
+def paths_of(node: Node) -> Iterator[tuple[Level, tuple[str, ...]]]:
+    """The domains that `node` names, from the widest to the tightest, each by its path."""
+    path: tuple[str, ...] = ()
+    for level, label in (
+        (Level.ZONE, node.zone),
+        (Level.BLOCK, node.block),
+        (Level.RACK, node.rack),
+        (Level.NVLINK_DOMAIN, node.nvlink_domain),
+    ):
+        path = (*path, label)
+        if label:
+            yield level, path
 
 
 def size_step(size: int) -> int:

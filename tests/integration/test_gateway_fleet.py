@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shared.core.model import Gpu, GpuShare, Node, Placement, PodPlacement, PodSet
+from shared.core.model import Gpu, GpuRequest, GpuShare, Node, Placement, PodPlacement, PodSet
 from shared.core.units import Resources
 from shared.events import nodes, topics
 from tests.support import facts as telling
@@ -38,6 +38,16 @@ def _on_two_gpus_of(name: str) -> list[Fact]:
     placement = Placement(flavor="h100", pods=pods, charge=charge)
     began = telling.started("w1", placement=placement, at_ms=2_000, submitted_at_ms=1_000)
     return [telling.queued("w1", pods=PodSet(), at_ms=1_000), *began]
+
+
+def _on_a_slice_of(name: str) -> list[Fact]:
+    """A workload with one instance of the smallest profile on the GPU in MIG mode."""
+    shares = (GpuShare(index=1, mask=1, milli=125, memory_mib=10_240),)
+    pods = (PodPlacement(pod_set="main", rank=0, node=name, shares=shares),)
+    placement = Placement(flavor="h100", pods=pods, charge=Resources(gpu_milli=125))
+    asked = PodSet(gpu=GpuRequest(mig_profile="1g.10gb"))
+    began = telling.started("w2", placement=placement, at_ms=2_000, submitted_at_ms=1_000)
+    return [telling.queued("w2", pods=asked, at_ms=1_000), *began]
 
 
 async def _listed(gateway: Gateway, query: str = "") -> list[str]:
@@ -112,6 +122,50 @@ async def test_a_node_tells_where_it_stands_what_it_has_and_what_of_it_is_held(g
     assert [(1000, 255, ["w1"]), (0, 0, []), (250, 0, ["w1"]), (0, 0, [])] == held
     assert [True, True, True, False] == [gpu["healthy"] for gpu in one["devices"]]
     assert 404 == unknown.status
+
+
+async def test_flavors_are_summed_and_a_node_tells_its_mig_instances(gateway: Gateway):
+    viewer = await gateway.key("red", "viewer")
+    product: dict[str, Any] = {"product": "NVIDIA-H100-80GB-HBM3"}
+    told = [
+        _report("n1", rack="r1", **product),
+        _report("n2", rack="r1", **product),
+        _report("n3", rack="r2", flavor="a100"),
+        *_on_two_gpus_of("n1"),
+        *_on_a_slice_of("n1"),
+    ]
+
+    async def summed() -> Any:
+        reply = await gateway.call("GET", "/v1/nodes:summary", key=viewer)
+        items = reply.body["items"]
+        return items if (3, 1375) == (sum(one["nodes"] for one in items), _used(items)) else None
+
+    async with running_projection(gateway.settings):
+        await publish_facts(gateway.settings, told, source="t1", at_ms=1_000)
+        a100, h100 = await until(summed)
+    one = (await gateway.call("GET", "/v1/nodes/n1", key=viewer)).body
+    listed = (await gateway.call("GET", "/v1/nodes?flavor=h100", key=viewer)).body["items"][0]
+    only = await gateway.call("GET", "/v1/nodes:summary?flavor=a100")
+    unknown = await gateway.call("GET", "/v1/nodes:summary?flavor=b200")
+
+    assert ("a100", 3, 0) == tuple(
+        a100[name] for name in ("flavor", "free_gpus", "used_gpu_milli")
+    )
+    rack = next(gang for gang in h100["largest_gangs"] if gang["level"] == "rack")
+    assert ("r1", 4, 0, 2) == tuple(
+        rack[name] for name in ("place", "gpus", "full_node_gpus", "nodes")
+    )
+    smallest = {"profile": "1g.10gb", "used": 1, "free": 6}
+    assert smallest == one["devices"][1]["mig_profiles"][0] == listed["mig_profiles"][0]
+    assert [] == one["devices"][0]["mig_profiles"]
+    assert {"profile": "1g.10gb", "used": 1, "free": 13} == h100["mig_profiles"][0]
+    assert ["a100"] == [row["flavor"] for row in only.body["items"]]
+    assert 404 == unknown.status
+    assert "there are: a100, h100" in unknown.body["detail"]
+
+
+def _used(items: Any) -> int:
+    return sum(one["used_gpu_milli"] for one in items)
 
 
 async def test_cohorts_come_by_name_with_their_documents_and_everybody_sees_them(

@@ -2,121 +2,123 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
 from aiohttp import web
 
 from services.gateway.authorisation import Action, Verdict, authorise
 from services.gateway.door import Call, Door, answer
 from services.gateway.existing import check_names, missing_node
-from services.gateway.fleet_views import GpuView, NodePage, NodeSummary, NodeView
-from shared.core.lifecycle import HOLDING
-from shared.core.model import Gpu, Node, Placement
+from services.gateway.fleet import mig
+from services.gateway.fleet.held import (
+    STATES,
+    Held,
+    held_of_fleet,
+    held_of_node,
+    held_on_mig_nodes,
+)
+from services.gateway.fleet.rows import COLUMNS, Row, cordoned, node_of, ready, unhealthy
+from services.gateway.fleet.summary import summary_of
+from services.gateway.fleet.views import FleetSummary, GpuView, NodePage, NodeSummary, NodeView
+from shared.core.model import Gpu, Node
 
 USE_SECONDS: Final = 1.0
 DRAINING: Final = frozenset(("drained", "spot-notice"))
 """Reasons of a cordon that evict what runs on the node."""
-_nodes: Final = msgspec.json.Decoder(Node)
-_placements: Final = msgspec.json.Decoder(Placement)
-_HOLDING: Final = sorted(state.value for state in HOLDING)
-_COLUMNS: Final = (
-    "SELECT n.name, n.cell, n.body, n.removed, (SELECT array_agg(h.gpu ORDER BY h.gpu) FROM"
-    " gateway.gpu_health h WHERE h.node = n.name AND NOT h.healthy"
-    " AND h.generation >= n.generation) AS unhealthy, coalesce(c.reason, '') AS cordon,"
-    " coalesce(c.message, '') AS cordon_message, coalesce(c.gone_at_ms, 0) AS gone_at_ms,"
-    " coalesce(s.until_ms, 0) AS shunned_until_ms, coalesce(s.message, '') AS shun_message"
-    " FROM gateway.node n LEFT JOIN gateway.node_cordon c ON c.node = n.name"
-    " LEFT JOIN gateway.node_shun s ON s.node = n.name"
-)
 
 
 async def list_nodes(door: Door, call: Call) -> web.Response:
     """A page of nodes by name."""
     limit = call.limit()
-    rows = await door.reader.fetch(
-        f"{_COLUMNS} WHERE NOT n.removed AND n.name > $1 AND ($2 = '' OR n.flavor = $2)"
+    rows, used, held = await asyncio.gather(
+        _page(door, call, limit), _used(door), held_on_mig_nodes(door)
+    )
+    if not rows:
+        flavor, pool = call.query.get("flavor", ""), call.query.get("pool", "")
+        await check_names(door, call, flavor=flavor, pool=pool)
+    nodes = [node_of(row) for row in rows[:limit]]
+    items = tuple(
+        NodeSummary(**_fields(row, node, used.get(node.name, 0), held))
+        for row, node in zip(rows, nodes, strict=False)
+    )
+    cursor = items[-1].name if len(rows) > limit else ""
+    return answer(NodePage(items=items, next_cursor=cursor))
+
+
+async def _page(door: Door, call: Call, limit: int) -> Sequence[Row]:
+    """One row more than the page has, if there is one."""
+    return await door.reader.fetch(
+        f"{COLUMNS} WHERE NOT n.removed AND n.name > $1 AND ($2 = '' OR n.flavor = $2)"
         " AND ($3 = '' OR n.pool = $3) ORDER BY n.name LIMIT $4",
         call.query.get("cursor", ""),
         call.query.get("flavor", ""),
         call.query.get("pool", ""),
         limit + 1,
     )
-    if not rows:
-        flavor, pool = call.query.get("flavor", ""), call.query.get("pool", "")
-        await check_names(door, call, flavor=flavor, pool=pool)
-    used = await _used(door)
-    items = tuple(NodeSummary(**_fields(row, used)) for row in rows[:limit])
-    cursor = items[-1].name if len(rows) > limit else ""
-    return answer(NodePage(items=items, next_cursor=cursor))
 
 
 async def get_node(door: Door, call: Call) -> web.Response:
     """One node with its devices."""
     name = call.part("name")
-    rows = await door.reader.fetch(f"{_COLUMNS} WHERE n.name = $1 AND n.body <> ''", name)
+    rows = await door.reader.fetch(f"{COLUMNS} WHERE n.name = $1 AND n.body <> ''", name)
     if not rows:
         raise await missing_node(door, name)
-    holders = await door.reader.fetch(
-        "SELECT id, team, placement FROM gateway.workload WHERE live AND state = ANY($1::text[])"
-        " AND nodes @> ARRAY[$2::text]",
-        _HOLDING,
-        name,
-    )
-    shares = _shares(holders, name)
-    milli = sum(one[1] for devices in shares.values() for one in devices)
-    node = _nodes.decode(rows[0]["body"])
-    unhealthy = _unhealthy(rows[0], node)
-    readable = {row["id"] for row in holders if _may_read(call, row["team"])}
+    node, held = node_of(rows[0]), await held_of_node(door, name)
+    broken = unhealthy(rows[0], node)
     devices = tuple(
-        _device(gpu, shares.get(gpu.index, ()), readable, healthy=gpu.index not in unhealthy)
-        for gpu in node.gpus
+        _device(call, node, gpu, held, healthy=gpu.index not in broken) for gpu in node.gpus
     )
-    view = NodeView(**_fields(rows[0], {name: milli}), devices=devices)
-    return answer(view)
+    milli = sum(one.used_milli for one in devices)
+    return answer(NodeView(**_fields(rows[0], node, milli, held), devices=devices))
+
+
+async def summarise_nodes(door: Door, call: Call) -> web.Response:
+    """The sum by flavor, made once for all who ask within two seconds."""
+    flavor = call.query.get("flavor", "")
+    found = await _summary(door)
+    items = tuple(one for one in found.items if flavor in {"", one.flavor})
+    if not items:
+        await check_names(door, call, flavor=flavor)
+    return answer(FleetSummary(items=items))
+
+
+async def _summary(door: Door) -> FleetSummary:
+    held = await held_of_fleet(door)
+    known = door.cache.get("fleet summary")
+    if known is not None and known[1][0] is held:
+        remembered: FleetSummary = known[1][1]
+        return remembered
+    rows = await door.reader.fetch(f"{COLUMNS} WHERE NOT n.removed AND n.body <> ''")
+    found = await asyncio.to_thread(summary_of, rows, held)
+    door.cache["fleet summary"] = (door.clock.monotonic_seconds(), (held, found))
+    return found
 
 
 def _may_read(call: Call, team: str) -> bool:
     return authorise(call.subject, Action.READ_WORKLOAD, team) is Verdict.ALLOWED
 
 
-def _device(
-    gpu: Gpu, shares: Sequence[tuple[str, int, int]], readable: set[str], *, healthy: bool
-) -> GpuView:
+def _device(call: Call, node: Node, gpu: Gpu, held: Held, *, healthy: bool) -> GpuView:
     """Its use in all, and by whom as far as the caller may read them."""
-    holders = {one[0] for one in shares}
+    holds = held.of(node.name, gpu.index)
+    readable = {one.workload for one in holds if _may_read(call, one.team)}
+    mask = 0
+    for one in holds:
+        mask |= one.mask
     return GpuView(
         index=gpu.index,
         uuid=gpu.uuid,
         memory_mib=gpu.memory_mib,
         mig=gpu.mig,
         healthy=healthy,
-        used_milli=sum(one[1] for one in shares),
-        used_mask=_union(one[2] for one in shares),
-        workloads=tuple(sorted(holders & readable)),
-        workloads_of_others=len(holders - readable),
+        used_milli=sum(one.milli for one in holds),
+        used_mask=mask,
+        workloads=tuple(sorted(readable)),
+        workloads_of_others=len({one.workload for one in holds} - readable),
+        mig_profiles=mig.of_device(node, gpu, held, usable=healthy),
     )
-
-
-def _union(masks: Any) -> int:  # noqa: ANN401  # a generator of int
-    result = 0
-    for mask in masks:
-        result |= mask
-    return result
-
-
-def _shares(holders: Sequence[Any], node: str) -> dict[int, list[tuple[str, int, int]]]:
-    """(workload, milli, mask) by GPU index of one node."""
-    shares: dict[int, list[tuple[str, int, int]]] = {}
-    for row in holders:
-        if not row["placement"]:
-            continue
-        for pod in _placements.decode(row["placement"]).pods:
-            if pod.node == node:
-                for share in pod.shares:
-                    shares.setdefault(share.index, []).append((row["id"], share.milli, share.mask))
-    return shares
 
 
 async def _used(door: Door) -> Mapping[str, int]:
@@ -130,22 +132,20 @@ async def _used(door: Door) -> Mapping[str, int]:
         "SELECT u.node, sum(u.milli)::bigint AS milli FROM gateway.workload w,"
         " unnest(w.nodes, w.nodes_gpu_milli) AS u(node, milli)"
         " WHERE w.live AND w.state = ANY($1::text[]) GROUP BY u.node",
-        _HOLDING,
+        STATES,
     )
     used = {row["node"]: row["milli"] for row in rows}
     door.cache["used"] = (now, used)
     return used
 
 
-def _unhealthy(row: Mapping[str, Any], node: Node) -> set[int]:
-    """Devices not to be used; -1 in a report speaks of the whole node."""
-    reported = set(row["unhealthy"] or ())
-    told = {gpu.index for gpu in node.gpus if not gpu.healthy}
-    return {gpu.index for gpu in node.gpus} if -1 in reported else reported | told
-
-
-def _fields(row: Mapping[str, Any], used: Mapping[str, int]) -> dict[str, Any]:
-    node = _nodes.decode(row["body"])
+def _fields(row: Mapping[str, Any], node: Node, milli: int, held: Held) -> dict[str, Any]:
+    broken = unhealthy(row, node)
+    profiles = (
+        mig.of_device(node, gpu, held, usable=gpu.index not in broken)
+        for gpu in node.gpus
+        if gpu.mig
+    )
     return {
         "name": node.name,
         "cell": row["cell"],
@@ -158,8 +158,8 @@ def _fields(row: Mapping[str, Any], used: Mapping[str, int]) -> dict[str, Any]:
         "nvlink_domain": node.nvlink_domain,
         "driver": node.driver,
         "cuda": node.cuda,
-        "ready": node.ready and -1 not in (row["unhealthy"] or ()),
-        "cordoned": node.cordoned or bool(row["cordon"]),
+        "ready": ready(row, node),
+        "cordoned": cordoned(row, node),
         "draining": row["cordon"] in DRAINING,
         "cordon_message": row["cordon_message"],
         "gone_at_ms": row["gone_at_ms"] or None,
@@ -170,7 +170,8 @@ def _fields(row: Mapping[str, Any], used: Mapping[str, int]) -> dict[str, Any]:
         "memory_mib": node.memory_mib,
         "gpus": len(node.gpus),
         "mig_gpus": sum(gpu.mig for gpu in node.gpus),
-        "used_gpu_milli": used.get(node.name, 0),
-        "unhealthy_gpus": tuple(sorted(_unhealthy(row, node))),
+        "mig_profiles": mig.sum_of(profiles),
+        "used_gpu_milli": milli,
+        "unhealthy_gpus": tuple(sorted(broken)),
         "removed": row["removed"],
     }

@@ -1,8 +1,20 @@
-"""Nodes and their devices as they are read."""
+"""Nodes, their devices and the sum of a flavor as they are read."""
 
 from __future__ import annotations
 
 from services.gateway.views import View
+from shared.core.model import Level
+
+
+class MigProfileUse(View, frozen=True, kw_only=True):
+    """Instances of one MIG profile on devices in MIG mode."""
+
+    profile: str
+    """Name of the profile, such as 1g.10gb."""
+    used: int
+    """Instances that are held."""
+    free: int
+    """How many more there is room for, if no other profile is asked for meanwhile."""
 
 
 class GpuView(View, frozen=True, kw_only=True):
@@ -26,6 +38,8 @@ class GpuView(View, frozen=True, kw_only=True):
     """Those that hold some of it and that the caller may read."""
     workloads_of_others: int
     """How many more hold some of it: they are other teams'."""
+    mig_profiles: tuple[MigProfileUse, ...]
+    """Instances by profile, the smallest first; none unless it is in MIG mode."""
 
 
 class NodeSummary(View, frozen=True, kw_only=True):
@@ -72,6 +86,8 @@ class NodeSummary(View, frozen=True, kw_only=True):
     """Number of its GPUs."""
     mig_gpus: int
     """Those of them that are in MIG mode."""
+    mig_profiles: tuple[MigProfileUse, ...]
+    """Instances on these by profile, the smallest first; at most 2 s old."""
     used_gpu_milli: int
     """What is taken of its GPUs, in thousandths of a GPU."""
     unhealthy_gpus: tuple[int, ...]
@@ -92,3 +108,54 @@ class NodePage(View, frozen=True, kw_only=True):
 
     items: tuple[NodeSummary, ...]
     next_cursor: str
+
+
+class LargestGang(View, frozen=True, kw_only=True):
+    """The largest gang of whole GPUs for which one part of the fabric has the devices.
+
+    Quota, CPU, memory and promises to others are not counted: more may be refused, never less.
+    """
+
+    level: Level | None
+    """Level of the part; null: the whole flavor."""
+    place: str
+    """Where it is: zone, block, rack and NVLink domain, with "/" between, or the node."""
+    pool: str
+    """Pool that the gang must name; empty: none."""
+    gpus: int
+    """Whole GPUs that are free there, whatever their number on each node."""
+    full_node_gpus: int
+    """Those on nodes of which all GPUs are free: for pods that take a whole node."""
+    nodes: int
+    """Nodes on which the GPUs are."""
+
+
+class FlavorSummary(View, frozen=True, kw_only=True):
+    """What there is of a flavor, at most 2 s old."""
+
+    flavor: str
+    nodes: int
+    """Nodes that have not left the cluster."""
+    gpus: int
+    """Their GPUs."""
+    free_gpus: int
+    """Whole GPUs of which nothing is held, healthy, not in MIG mode, on nodes that take work."""
+    used_gpu_milli: int
+    """What is held of all GPUs, in thousandths of a GPU."""
+    mig_gpus: int
+    """GPUs in MIG mode."""
+    mig_profiles: tuple[MigProfileUse, ...]
+    """Instances on these by profile, the smallest first; room on nodes that take work alone."""
+    cordoned_gpus: int
+    """GPUs of nodes on which nothing is started: cordoned, drained or shunned."""
+    unhealthy_gpus: int
+    """GPUs that take no work, all of a node that is not ready among them."""
+    largest_gangs: tuple[LargestGang, ...]
+    """By level, the tightest first; levels that no node of the flavor names are left out."""
+
+
+class FleetSummary(View, frozen=True, kw_only=True):
+    """The sum of all nodes by flavor."""
+
+    items: tuple[FlavorSummary, ...]
+    """A row for each flavor that has a node."""

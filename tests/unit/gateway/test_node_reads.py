@@ -11,7 +11,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from services.gateway.authorisation import Role, Subject
 from services.gateway.door import Call
-from services.gateway.fleet_reads import get_node
+from services.gateway.fleet import get_node
 from services.gateway.routes import ROUTES
 from shared.core.model import Gpu, GpuShare, Node, Placement, PodPlacement
 from shared.core.units import Resources
@@ -40,7 +40,7 @@ def encoded(value: Any) -> str:
 
 
 def holder(identifier: str, team: str, gpu: int, milli: int = 1000) -> dict[str, Any]:
-    share = GpuShare(index=gpu, mask=1 << gpu, milli=milli, memory_mib=0)
+    share = GpuShare(index=gpu, mask=0 if milli < 1000 else 255, milli=milli, memory_mib=0)
     pod = PodPlacement(pod_set="main", rank=0, node="n1", shares=(share,))
     placement = Placement(flavor="h100", pods=(pod,), charge=Resources(gpu_milli=milli))
     return {"id": identifier, "team": team, "placement": encoded(placement)}
@@ -72,6 +72,6 @@ async def test_of_who_holds_a_device_only_those_are_named_that_the_caller_may_re
 
     assert named == [one["workloads"] for one in found]
     assert others == [one["workloads_of_others"] for one in found]
-    assert [(750, 1), (1000, 2), (0, 0)] == [
+    assert [(750, 0), (1000, 255), (0, 0)] == [
         (one["used_milli"], one["used_mask"]) for one in found
     ]

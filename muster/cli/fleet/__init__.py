@@ -1,0 +1,1 @@
+"""`muster nodes --summary`, and MIG instances beside nodes and devices."""

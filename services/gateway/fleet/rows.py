@@ -1,0 +1,44 @@
+"""A node of the read model: what its agent reports, and what was told of it since."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from shared.core.model import Node
+
+COLUMNS: Final = (
+    "SELECT n.name, n.cell, n.body, n.removed, (SELECT array_agg(h.gpu ORDER BY h.gpu) FROM"
+    " gateway.gpu_health h WHERE h.node = n.name AND NOT h.healthy"
+    " AND h.generation >= n.generation) AS unhealthy, coalesce(c.reason, '') AS cordon,"
+    " coalesce(c.message, '') AS cordon_message, coalesce(c.gone_at_ms, 0) AS gone_at_ms,"
+    " coalesce(s.until_ms, 0) AS shunned_until_ms, coalesce(s.message, '') AS shun_message"
+    " FROM gateway.node n LEFT JOIN gateway.node_cordon c ON c.node = n.name"
+    " LEFT JOIN gateway.node_shun s ON s.node = n.name"
+)
+_nodes: Final = msgspec.json.Decoder(Node)
+Row = Mapping[str, Any]
+
+
+def node_of(row: Row) -> Node:
+    """The last report of its agent."""
+    return _nodes.decode(row["body"])
+
+
+def unhealthy(row: Row, node: Node) -> set[int]:
+    """Devices not to be used; -1 in a report speaks of the whole node."""
+    reported = set(row["unhealthy"] or ())
+    told = {gpu.index for gpu in node.gpus if not gpu.healthy}
+    return {gpu.index for gpu in node.gpus} if -1 in reported else reported | told
+
+
+def ready(row: Row, node: Node) -> bool:
+    """Whether the cluster, and the agent of the node, report it as ready."""
+    return node.ready and -1 not in (row["unhealthy"] or ())
+
+
+def cordoned(row: Row, node: Node) -> bool:
+    """Whether nothing more is started there, by an agent's or an operator's word."""
+    return node.cordoned or bool(row["cordon"])
