@@ -64,7 +64,7 @@ def apply(
     documents = in_order(read_documents(file))
     if dry_run:
         results = call(lambda client: rehearse_all(client, documents, force=force))
-        sys.exit(show_rehearsal(results, output))
+        sys.exit(show_rehearsal(documents, results, output))
     applied = Applied()
     try:
         call(lambda client: apply_all(client, documents, applied, force=force))

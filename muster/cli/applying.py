@@ -6,11 +6,12 @@ done is noted as it is done: whatever ends the run, the caller has it to show.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from muster.cli.failures import Exit, UsageError, exit_code_of, show
+from muster.cli.documents import Document, usage_error
+from muster.cli.failures import Exit, exit_code_of, show
 from muster.cli.keys import apply_key
 from muster.cli.organisation.kinds import API_KEY, COLLECTIONS, ORDER
 from muster.cli.output import note
@@ -30,48 +31,45 @@ class Applied:
     worst: Exit = Exit.OK
 
 
-def in_order(documents: Sequence[Json]) -> list[Json]:
+def in_order(documents: Sequence[Document]) -> list[Document]:
     """The documents as they need each other.
 
     Raises:
-        UsageError: one of them can be seen not to be what its kind needs.
+        UsageError: some can be seen not to be what their kind needs; it tells all of them.
     """
-    for document in documents:
-        _check(document)
-    return sorted(documents, key=lambda one: ORDER.index(one["kind"]))
+    faults = [f"{one.place}: {fault}" for one in documents for fault in _faults(one.body)]
+    if faults:
+        raise usage_error(faults)
+    return sorted(documents, key=lambda one: ORDER.index(one.body["kind"]))
 
 
-def _check(document: Json) -> None:
+def _faults(document: Json) -> Iterator[str]:
     kind, name = document.get("kind"), document.get("name")
     if kind not in ORDER:
-        raise UsageError(f"kind: must be one of {', '.join(ORDER)} (given: {kind!r})")
+        yield f"kind: must be one of {', '.join(ORDER)} (given: {kind!r})"
     if not isinstance(name, str) or not name:
-        raise UsageError(f"a document of kind {kind} needs a `name`")
+        yield f"name: a document of kind {kind} needs a `name`"
     if kind == API_KEY:
-        _check_key(name, document)
-
-
-def _check_key(name: str, document: Json) -> None:
-    team = document.get("team")
-    if not isinstance(team, str) or not team:
-        raise UsageError(f"ApiKey {name} needs a `team`")
-    if document.get("label", name) != name:
-        raise UsageError(f"ApiKey {name}: its `name` is its label; leave `label` out")
+        team = document.get("team")
+        if not isinstance(team, str) or not team:
+            yield f"team: ApiKey {name} needs a `team`"
+        if document.get("label", name) != name:
+            yield f"label: ApiKey {name}: its `name` is its label; leave `label` out"
 
 
 async def apply_all(
-    client: AsyncClient, documents: Sequence[Json], applied: Applied, *, force: bool = False
+    client: AsyncClient, documents: Sequence[Document], applied: Applied, *, force: bool = False
 ) -> None:
     """Each in turn; one that is refused is told and does not keep the others back.
 
     `force`: the protection of a priority class may be taken away.
     """
     for count, document in enumerate(documents, 1):
-        name = f"{document['kind']}/{document['name']}"
+        name = f"{document.body['kind']}/{document.body['name']}"
         try:
-            result = await _apply(client, document, force=force)
+            result = await _apply(client, document.body, force=force)
         except MusterError as error:
-            note(f"{name}:")
+            note(f"{document.place}, {name}:")
             show(error)
             applied.worst = max(applied.worst, exit_code_of(error))
             if isinstance(error, Unreachable):

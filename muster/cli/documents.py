@@ -1,7 +1,7 @@
 """Reads YAML or JSON files of one or many documents; "-" is standard input.
 
-What is read is what JSON can say, as it is sent: a date stays the text that was written, and what
-JSON has no form for is told by file, document and field before anything is sent.
+What is read is what JSON can say, as it is sent: a date stays the text that was written, and all
+that JSON has no form for is told by file, document and field before anything is sent.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from muster.cli.failures import UsageError
 
@@ -18,16 +18,37 @@ DEPTH_MAX: Final = 100
 """Levels of a document; one that holds itself has no end."""
 VALUES_MAX: Final = 5_000_000
 """Values of a file, counted as often as aliases repeat them."""
+FAULTS_MAX: Final = 50
+"""So many are told of a file."""
 
 
-def read_documents(files: list[str]) -> list[Json]:
+class Document(NamedTuple):
+    """One document, and where it stands: "jobs.yaml, document 2"."""
+
+    place: str
+    body: Json
+
+    @property
+    def title(self) -> str:
+        """Its place and its name, for messages."""
+        return f"{self.place} ({self.body.get('name', 'without a name')})"
+
+
+def usage_error(faults: list[str]) -> UsageError:
+    """One error of several faults, a line each."""
+    more = len(faults) - FAULTS_MAX
+    lines = [*faults[:FAULTS_MAX], *([f"and {more} more"] if more > 0 else [])]
+    return UsageError(lines[0] if len(lines) == 1 else "\n  ".join(["several faults:", *lines]))
+
+
+def read_documents(files: list[str]) -> list[Document]:
     """All documents of all files, in order; a list in a file counts as many documents.
 
     Raises:
         UsageError: a file cannot be read, is not YAML, or holds something else than mappings of
             what JSON can say.
     """
-    documents: list[Json] = []
+    documents: list[Document] = []
     for file in files:
         documents += _of_text(file, _text(file))
     if not documents:
@@ -48,13 +69,16 @@ def _standard_input() -> str:
     return sys.stdin.read() if sys.stdin else ""
 
 
-def _of_text(file: str, text: str) -> list[Json]:
-    values = _loaded(file, text)
-    check = _Check(file)
-    found: list[Json] = []
+def _of_text(file: str, text: str) -> list[Document]:
+    name = "standard input" if file == "-" else file
+    values = _loaded(name, text)
+    check = _Check(name)
+    found: list[Document] = []
     for number, value in enumerate(values, 1):
         check.value(value, (f"document {number}",))
-        found += _mappings(file, value)
+        found += check.mappings(value, f"{name}, document {number}")
+    if check.faults:
+        raise usage_error(check.faults)
     return found
 
 
@@ -100,9 +124,10 @@ def _loader(file: str) -> Any:  # noqa: ANN401  # yaml is imported late
 
 
 class _Check:
-    """Refuses what JSON cannot say; `path` is the document and the way to the value."""
+    """Collects what JSON cannot say; `path` is the document and the way to the value."""
 
     def __init__(self, file: str) -> None:
+        self.faults: list[str] = []
         self._file = file
         self._values = 0
 
@@ -111,7 +136,8 @@ class _Check:
         if self._values > VALUES_MAX:
             raise UsageError(f"{self._file} holds more than {VALUES_MAX} values")
         if len(path) > DEPTH_MAX:
-            raise self._wrong(path[:4], f"is deeper than {DEPTH_MAX} levels, or holds itself")
+            self._wrong(path[:4], f"is deeper than {DEPTH_MAX} levels, or holds itself")
+            raise usage_error(self.faults)
         if isinstance(value, dict):
             for key, one in value.items():
                 self._key(key, path)
@@ -120,24 +146,31 @@ class _Check:
             for index, one in enumerate(value):
                 self.value(one, (*path, f"[{index}]"))
         elif isinstance(value, float) and not math.isfinite(value):
-            raise self._wrong(path, "must be a finite number")
+            self._wrong(path, "must be a finite number")
         elif value is not None and not isinstance(value, str | int | float):
-            raise self._wrong(path, f"must be text or a number, not {type(value).__name__}")
+            self._wrong(path, f"must be text or a number, not {type(value).__name__}")
+
+    def mappings(self, value: Any, place: str) -> list[Document]:  # noqa: ANN401  # any YAML
+        """The documents that a value is; an empty one is none."""
+        if value is None:
+            return []
+        if isinstance(value, list):
+            items = enumerate(value, 1)
+            return [
+                one
+                for number, item in items
+                for one in self.mappings(item, f"{place}, item {number}")
+            ]
+        if not isinstance(value, dict):
+            self.faults.append(f"{place}: must be a mapping, not {type(value).__name__}")
+            return []
+        return [Document(place, value)]
 
     def _key(self, key: object, path: tuple[str, ...]) -> None:
         if not isinstance(key, str | int) or isinstance(key, bool):
-            raise self._wrong(path, f"the name of a field must be text; put {key} in quotes")
+            self._wrong(path, f"the name of a field must be text; put {key} in quotes")
 
-    def _wrong(self, path: tuple[str, ...], rule: str) -> UsageError:
+    def _wrong(self, path: tuple[str, ...], rule: str) -> None:
         document, field = path[0], "".join(path[1:]).removeprefix(".")
-        return UsageError(": ".join(filter(None, (f"{self._file}, {document}", field, rule))))
-
-
-def _mappings(file: str, value: Any) -> list[Json]:  # noqa: ANN401  # any YAML
-    if value is None:
-        return []
-    if isinstance(value, list):
-        return [one for item in value for one in _mappings(file, item)]
-    if not isinstance(value, dict):
-        raise UsageError(f"{file}: a document must be a mapping, not {type(value).__name__}")
-    return [value]
+        fault = ": ".join(filter(None, (f"{self._file}, {document}", field, rule)))
+        self.faults.append(fault)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from muster.cli.documents import Document
 from muster.cli.failures import Exit, UsageError, exit_code_of, show
 from muster.cli.output import note
 from muster.errors import FieldError, MusterError, NotAuthorised, Rejected
@@ -55,18 +56,18 @@ class Sender:
         self._refused: Counter[tuple[str, ...]] = Counter()
         self._in_doubt = False
 
-    async def send(self, documents: Sequence[Json], keys: Sequence[str], key: str) -> None:
+    async def send(self, documents: Sequence[Document], keys: Sequence[str], key: str) -> None:
         """All of them, each with its idempotency key, made of `key`.
 
         Whatever ends it before its end, it is told how to send the rest and nothing twice.
         """
-        numbered = list(zip(range(1, len(documents) + 1), documents, keys, strict=True))
+        keyed = list(zip(documents, keys, strict=True))
         size = 1 if self._dry_run or len(documents) == 1 else BATCH_MAX
         self._telling = not self._dry_run and (self._telling or len(documents) > BATCH_MAX)
         self._in_doubt = not self._dry_run
         try:
-            for first in range(0, len(numbered), size):
-                part = numbered[first : first + size]
+            for first in range(0, len(keyed), size):
+                part = keyed[first : first + size]
                 if not (size > 1 and await self._at_once(part)) and not await self._each(part):
                     break
             else:
@@ -77,43 +78,43 @@ class Sender:
                 again = f"--idempotency-key {shlex.quote(key)}"
                 note(f"Run again with {again}: nothing is submitted twice.")
 
-    async def _at_once(self, part: Sequence[tuple[int, Json, str]]) -> bool:
+    async def _at_once(self, part: Sequence[tuple[Document, str]]) -> bool:
         """In one request; false without an answer: each for itself, by its key, tells why."""
-        items = [{"idempotency_key": key, "spec": document} for _, document, key in part]
+        items = [{"idempotency_key": key, "spec": one.body} for one, key in part]
         try:
             answers = await self._client.submit_batch(items, team=self._team)
         except MusterError:
             return False
-        for (number, document, _), answer in zip(part, answers, strict=True):
+        for (document, _), answer in zip(part, answers, strict=True):
             if answer.get("state") == "conflicted":
                 detail = f"the same idempotency key made workload {answer['id']} of another body"
-                self._refuse(number, document, Rejected(detail))
+                self._refuse(document, Rejected(detail))
             else:
                 self._accept(document, answer)
         return True
 
-    async def _each(self, part: Sequence[tuple[int, Json, str]]) -> bool:
+    async def _each(self, part: Sequence[tuple[Document, str]]) -> bool:
         """One after the other; false when there is no use in going on."""
-        for number, document, key in part:
+        for document, key in part:
             try:
                 answer = await self._client.submit(
-                    document, idempotency_key=key, dry_run=self._dry_run, team=self._team
+                    document.body, idempotency_key=key, dry_run=self._dry_run, team=self._team
                 )
             except Rejected as error:
-                self._refuse(number, document, error)
+                self._refuse(document, error)
                 continue
             except MusterError as error:
-                self._refuse(number, document, error)
+                self._refuse(document, error)
                 denied = isinstance(error, NotAuthorised) and not self._submitted.answers
                 self._in_doubt = self._in_doubt and not denied
                 return False
             if answer.get("valid") is False:
-                self._refuse(number, document, refusal_of(answer))
+                self._refuse(document, refusal_of(answer))
             self._accept(document, answer)
         return True
 
-    def _accept(self, document: Json, answer: Json) -> None:
-        accepted = {"id": "-", "name": document.get("name", ""), **answer}
+    def _accept(self, document: Document, answer: Json) -> None:
+        accepted = {"id": "-", "name": document.body.get("name", ""), **answer}
         self._submitted.answers.append(accepted)
         if answer.get("replayed"):
             now = f"already submitted, now {accepted['state']}"
@@ -121,12 +122,12 @@ class Sender:
         elif self._telling:
             note(f"{accepted['id']}  {accepted['name']}  accepted")
 
-    def _refuse(self, number: int, document: Json, error: MusterError) -> None:
+    def _refuse(self, document: Document, error: MusterError) -> None:
         self._submitted.worst = max(self._submitted.worst, exit_code_of(error))
         kind = (str(error), *(f"{one.field}: {one.rule}" for one in error.errors))
         self._refused[kind] += 1
         if self._refused[kind] <= TOLD_MAX:
-            note(f"document {number} ({document.get('name', 'without a name')}):")
+            note(f"{document.title}:")
             show(error)
 
     def _tell_the_rest(self) -> None:
@@ -141,7 +142,7 @@ def refusal_of(answer: Json) -> Rejected:
     return Rejected("it would be rejected", errors=errors)
 
 
-def keys_of(documents: Sequence[Json], key: str) -> list[str]:
+def keys_of(documents: Sequence[Document], key: str) -> list[str]:
     """One key for each document: `key`, numbered if they are several.
 
     Raises:

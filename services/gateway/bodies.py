@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -11,6 +11,7 @@ from aiohttp import web
 
 from services.gateway.problems import Problem, invalid
 from shared.core.decision import FieldError
+from shared.events.broken_rules import ERRORS_MAX
 from shared.events.strict_reader import BODY_BYTES_MAX, BadInput, parse, read_strictly
 
 __all__ = ["BATCH_BYTES_MAX", "BODY_BYTES_MAX", "decode", "decode_object", "read"]
@@ -21,16 +22,23 @@ READ_SECONDS: Final = 10.0
 Decoded = TypeVar("Decoded")
 
 
-def decode(body: bytes, decoder: msgspec.json.Decoder[Decoded]) -> Decoded:
+Further = Callable[[Any, Sequence[FieldError]], Sequence[FieldError]]
+"""What else is wrong with a tree of JSON that has these faults."""
+
+
+def decode(
+    body: bytes, decoder: msgspec.json.Decoder[Decoded], further: Further | None = None
+) -> Decoded:
     """The value of `body`.
 
     Raises:
-        Problem: 400 with every unknown field, or with the first other broken rule.
+        Problem: 400 with every broken rule, up to `ERRORS_MAX`.
     """
     try:
         return read_strictly(body, decoder)
     except BadInput as bad:
-        raise invalid(bad.errors, str(bad)) from bad
+        more = further(bad.tree, bad.errors) if further and bad.tree is not None else ()
+        raise invalid([*bad.errors, *more][:ERRORS_MAX], str(bad)) from bad
 
 
 def decode_object(body: bytes) -> dict[str, Any]:

@@ -75,5 +75,5 @@ class Endpoint:
             if route.free_form:
                 call.body = bodies.decode_object(body)
             else:
-                call.body = bodies.decode(body, self._decoder)
+                call.body = bodies.decode(body, self._decoder, route.further)
         return await self._handler(self._door, call)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from services.gateway.authorisation import Action
-from services.gateway.bodies import BODY_BYTES_MAX
+from services.gateway.bodies import BODY_BYTES_MAX, Further
 from shared.core.lifecycle import State
 from shared.core.model import WorkloadKind
 from shared.events.strict import INTEGER_MAX, PRINTABLE
@@ -50,6 +50,8 @@ class Route:
     """What the answer is, where it is plain text and no view."""
     text_type: str = "text/plain"
     """Content type of `text`."""
+    further: Further | None = None
+    """What else is told of a body that cannot be read."""
     body_bytes_max: int = BODY_BYTES_MAX
     body_optional: bool = False
     content_types: tuple[str, ...] = ("application/json",)

@@ -49,6 +49,7 @@ from services.gateway.route import (
     Parameter,
     Route,
 )
+from shared.events.submission_faults import further_rules, further_rules_of_batch
 
 COMMANDS: Final[dict[str, tuple[Action, Any]]] = {
     "cancel": (Action.CONTROL_WORKLOAD, command_views.EmptyRequest),
@@ -101,6 +102,7 @@ def _submission_routes() -> Iterator[Route]:
         summary="Submit a workload.",
         action=Action.SUBMIT_WORKLOAD,
         request=submission_views.SpecRequest,
+        further=further_rules,
         answers=((202, submission_views.Accepted), (200, submission_views.DryRun)),
         parameters=(IDEMPOTENCY_KEY, DRY_RUN, FOR_TEAM),
     )
@@ -111,6 +113,7 @@ def _submission_routes() -> Iterator[Route]:
         summary="Submit up to 1,000 workloads at once.",
         action=Action.SUBMIT_WORKLOAD,
         request=submission_views.BatchRequest,
+        further=further_rules_of_batch,
         answers=((202, submission_views.BatchAccepted),),
         parameters=(FOR_TEAM,),
         body_bytes_max=BATCH_BYTES_MAX,

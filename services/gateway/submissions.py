@@ -23,7 +23,7 @@ from services.gateway.submission_rows import Known, Submission
 from services.gateway.submission_views import Accepted, BatchAccepted, BatchAnswer
 from services.gateway.what_if import classes_of, verdict
 from shared.core.admission.admit import check_kind
-from shared.core.admission.errors import Errors
+from shared.core.admission.errors import ERRORS_MAX, Errors
 from shared.core.admission.form import check_form
 from shared.core.decision import FieldError
 from shared.core.lifecycle import State
@@ -49,10 +49,8 @@ async def submit(door: Door, call: Call) -> web.Response:
     spec = spec_of(call.body)
     if call.truth("dryRun"):
         return answer(await verdict(door, team.name, spec))
-    errors = _form_errors(spec, "")
-    if errors:
-        raise invalid(errors)
-    one = await _submission(door, call, team, spec, key, "")
+    _check(await _broken_rules(door, team, [(spec, "")]))
+    one = _submission(door, call, team, spec, key)
     await _make_room(door, team, (one,))
     known = (await door.commit(Order(submissions=(one,))))[0]
     return _accepted(one, known, await _states(door, (known,)))
@@ -63,15 +61,12 @@ async def submit_batch(door: Door, call: Call) -> web.Response:
     items = call.body.items
     team = await _team(door, call)
     _limit(door, team.name, len(items))
-    errors: list[FieldError] = []
     specs = [spec_of(item.spec) for item in items]
-    for index, spec in enumerate(specs):
-        errors += _form_errors(spec, f"items[{index}].spec.")
-    if errors:
-        raise invalid(errors[:50])
+    prefixed = [(spec, f"items[{index}].spec.") for index, spec in enumerate(specs)]
+    _check(await _broken_rules(door, team, prefixed))
     submissions = [
-        await _submission(door, call, team, spec, item.idempotency_key, f"items[{index}].spec.")
-        for index, (item, spec) in enumerate(zip(items, specs, strict=True))
+        _submission(door, call, team, spec, item.idempotency_key)
+        for item, spec in zip(items, specs, strict=True)
     ]
     await _make_room(door, team, submissions)
     known = await door.commit(Order(submissions=submissions))
@@ -116,24 +111,51 @@ async def _team(door: Door, call: Call) -> TeamApplied:
     return team
 
 
-def _form_errors(spec: WorkloadSpec, prefix: str) -> list[FieldError]:
+def _check(errors: Sequence[FieldError]) -> None:
+    if errors:
+        raise invalid(errors[:ERRORS_MAX])
+
+
+async def _broken_rules(
+    door: Door, team: TeamApplied, specs: Sequence[tuple[WorkloadSpec, str]]
+) -> list[FieldError]:
+    """Broken rules of form, kind, queue and priority class; each submission with its prefix."""
+    found = _rules_in(await door.organisation.current(), team, specs)
+    if any(one.field.endswith(("queue", "priority_class")) for one in found):
+        found = _rules_in(await door.organisation.refresh(), team, specs)
+    return found
+
+
+def _rules_in(
+    organisation: Organisation, team: TeamApplied, specs: Sequence[tuple[WorkloadSpec, str]]
+) -> list[FieldError]:
+    return [
+        replace(one, field=prefix + one.field) if prefix else one
+        for spec, prefix in specs
+        for one in _broken_rules_of(organisation, team, spec)
+    ]
+
+
+def _broken_rules_of(
+    organisation: Organisation, team: TeamApplied, spec: WorkloadSpec
+) -> list[FieldError]:
     errors = Errors()
     check_form(spec, errors)
     if not errors:
         check_kind(spec, errors)
-    if not prefix:
-        return errors
-    return [FieldError(field=prefix + one.field, value=one.value, rule=one.rule) for one in errors]
+    told = {one.field for one in errors}
+    theirs = _not_theirs(organisation, team, spec)
+    return [*errors, *(one for one in theirs if one.field not in told)]
 
 
-async def _submission(  # noqa: PLR0917  # everything that makes a submission
-    door: Door, call: Call, team: TeamApplied, spec: WorkloadSpec, key: str | None, prefix: str
+def _submission(
+    door: Door, call: Call, team: TeamApplied, spec: WorkloadSpec, key: str | None
 ) -> Submission:
     random_key = door.random_bytes(RANDOM_KEY_BYTES).hex()
     return Submission(
         workload_id=workload_id(team.name, key or random_key),
         team=team.name,
-        queue=await _of_team(door, team, spec, prefix),
+        queue=spec.queue or team.default_queue,
         body_hash=body_hash(spec),
         actor=call.subject.name,
         spec=spec,
@@ -141,15 +163,6 @@ async def _submission(  # noqa: PLR0917  # everything that makes a submission
         cell=door.settings.cell,
         may_exist=key is not None,
     )
-
-
-async def _of_team(door: Door, team: TeamApplied, spec: WorkloadSpec, prefix: str) -> str:
-    """The queue that is meant; it and the priority class must be the team's to use."""
-    errors = _not_theirs(await door.organisation.current(), team, spec)
-    errors = errors and _not_theirs(await door.organisation.refresh(), team, spec)
-    if errors:
-        raise invalid([replace(one, field=prefix + one.field) for one in errors])
-    return spec.queue or team.default_queue
 
 
 def _not_theirs(

@@ -11,10 +11,12 @@ from typing import Any, Final
 import msgspec
 
 from shared.core.decision import FieldError
+from shared.events.broken_rules import ERRORS_MAX, VALUE_LENGTH_MAX
 from shared.events.codec import Malformed, decode_payload
 from shared.events.registry import type_name
 from shared.events.strict import strict
-from shared.events.strict_reader import BODY_BYTES_MAX, VALUE_LENGTH_MAX, BadInput, read_strictly
+from shared.events.strict_reader import BODY_BYTES_MAX, BadInput, read_strictly
+from shared.events.submission_faults import further_rules
 from shared.events.workloads import SubmitWorkload, Wire
 
 _TYPE: Final = type_name(SubmitWorkload)
@@ -31,8 +33,13 @@ def decode_submission(type_name: str, value: bytes | None) -> Wire:
     try:
         read_strictly(value, _strict)
     except BadInput as bad:
-        raise Malformed(f"value: {bad}", bad.errors) from bad
+        raise Malformed(f"value: {bad}", _all_errors(bad)) from bad
     return decode_payload(type_name, value)
+
+
+def _all_errors(bad: BadInput) -> tuple[FieldError, ...]:
+    spec = bad.tree.get("spec") if isinstance(bad.tree, dict) else None
+    return (*bad.errors, *further_rules(spec, bad.errors, "spec."))[:ERRORS_MAX]
 
 
 def _malformed(field: str, value: str, rule: str) -> Malformed:

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from muster.cli.applying import Applied, apply_all, in_order
-from muster.cli.documents import read_documents
+from muster.cli.documents import Document, read_documents
 from muster.cli.organisation.exporting import documents_of
 from muster.cli.organisation.kinds import API_KEY, COLLECTIONS, ORDER
 from muster.cli.organisation.rehearsing import rehearse_all
@@ -32,7 +32,11 @@ async def empty(kafka: str, database: Database, topic_prefix: str) -> AsyncItera
 
 
 def the_example() -> list[Json]:
-    return in_order(read_documents([str(EXAMPLE)]))
+    return [one.body for one in in_order(read_documents([str(EXAMPLE)]))]
+
+
+def placed(documents: list[Json]) -> list[Document]:
+    return [Document("a file", one) for one in documents]
 
 
 async def exported(client: AsyncClient) -> list[Json]:
@@ -44,7 +48,7 @@ async def exported(client: AsyncClient) -> list[Json]:
 
 async def results(client: AsyncClient, documents: list[Json]) -> set[str]:
     applied = Applied()
-    await apply_all(client, documents, applied)
+    await apply_all(client, placed(documents), applied)
     assert len(documents) == len(applied.results)
     return {one["result"] for one in applied.results}
 
@@ -59,10 +63,14 @@ def named(documents: list[Json]) -> dict[tuple[str, str, str], Json]:
 
 async def test_it_is_applied_once_and_again_changes_nothing(empty: Gateway):
     async with AsyncClient(empty.address, empty.operator_key) as client:
-        before = {one["result"] for one in await rehearse_all(client, the_example(), force=False)}
+        before = {
+            one["result"] for one in await rehearse_all(client, placed(the_example()), force=False)
+        }
         first = await results(client, the_example())
         second = await results(client, the_example())
-        after = {one["result"] for one in await rehearse_all(client, the_example(), force=False)}
+        after = {
+            one["result"] for one in await rehearse_all(client, placed(the_example()), force=False)
+        }
 
     assert {"created", "changed"} >= first
     assert ({"unchanged"}, {"unchanged"}) == (second, after)
@@ -74,7 +82,7 @@ async def test_what_is_exported_holds_all_of_it_and_applies_again_unchanged(empt
         await results(client, the_example())
         whole = await exported(client)
         again = await results(client, whole)
-        rehearsed = await rehearse_all(client, whole, force=False)
+        rehearsed = await rehearse_all(client, placed(whole), force=False)
         same = await exported(client)
 
     known = named(whole)
@@ -96,7 +104,7 @@ async def test_an_export_makes_the_same_organisation_once_all_is_deleted(empty: 
         whole = await exported(client)
         await _forget_all(client, whole)
         bare = await exported(client)
-        made = await results(client, in_order(whole))
+        made = await results(client, [one.body for one in in_order(placed(whole))])
         again = await exported(client)
 
     assert {"PriorityClass"} == {one["kind"] for one in bare}

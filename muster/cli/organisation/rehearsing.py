@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from muster.cli.documents import Document
 from muster.cli.failures import Exit
 from muster.cli.keys import has_key
 from muster.cli.organisation.exporting import applicable
@@ -21,16 +22,17 @@ Json = dict[str, Any]
 
 
 async def rehearse_all(
-    client: AsyncClient, documents: Sequence[Json], *, force: bool
+    client: AsyncClient, documents: Sequence[Document], *, force: bool
 ) -> list[Json]:
-    """What would become of each document, in order; nothing is changed."""
+    """What would become of each document, in order, keys being last; nothing is changed."""
+    bodies = [one.body for one in documents]
     items = [
         {"kind": one["kind"], "name": one["name"], "fields": _fields(one)}
-        for one in documents
+        for one in bodies
         if one["kind"] != API_KEY
     ]
     results = await client.rehearse(items, force=force) if items else []
-    keys = [one for one in documents if one["kind"] == API_KEY]
+    keys = [one for one in bodies if one["kind"] == API_KEY]
     return [*results, *[await _of_key(client, one) for one in keys]]
 
 
@@ -52,7 +54,7 @@ async def _of_key(client: AsyncClient, document: Json) -> Json:
     return {**fields, "before": None, "after": _fields(document) if result == "created" else None}
 
 
-def show_rehearsal(results: Sequence[Json], output: Format) -> Exit:
+def show_rehearsal(documents: Sequence[Document], results: Sequence[Json], output: Format) -> Exit:
     """Print it: differences for people, everything for programs; the exit code."""
     counts = Counter(one["result"] for one in results)
     if output in (Format.JSON, Format.YAML):
@@ -62,17 +64,17 @@ def show_rehearsal(results: Sequence[Json], output: Format) -> Exit:
             if one["result"] in ("created", "changed"):
                 print(f"{one['kind']}/{one['name']}")
     else:
-        for one in results:
-            _show_one(one)
+        for document, one in zip(documents, results, strict=True):
+            _show_one(document.place, one)
     words = (f"{counts[one]} {one}" for one in ("created", "changed", "unchanged", "refused"))
     note(f"Dry run, nothing is changed. It would be: {', '.join(words)}.")
     return Exit.REJECTED if counts["refused"] else Exit.OK
 
 
-def _show_one(one: Json) -> None:
+def _show_one(place: str, one: Json) -> None:
     name = f"{one['kind']}/{one['name']}"
     if one["result"] == "refused":
-        note(f"{name} would be refused:")
+        note(f"{place}, {name} would be refused:")
         for error in one["errors"]:
             given = f" (given: {error['value']})" if error["value"] else ""
             note(f"  {': '.join(filter(None, (error['field'], error['rule'])))}{given}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from muster.cli.documents import Document
 from muster.cli.durations import seconds_of
 from muster.cli.failures import Exit, exit_code_of_workload
 from muster.cli.running.following import follow
@@ -102,7 +103,7 @@ def _run(
     wishes: Wishes, seconds: float | None, *, team: str, key: str | None, detach: bool
 ) -> Exit:
     """Submit it and stay, or print its id; the exit code."""
-    document = document_of(wishes)
+    document = Document("the command line", document_of(wishes))
     key = new_key() if key is None else key
     keys = keys_of([document], key)
     submitted = Submitted()

@@ -8,6 +8,7 @@ from muster.cli import documents
 from muster.configuration import find
 from muster.errors import NotConfigured
 from tests.unit.cli.builders import JOB, accepted, accepted_all
+from tests.unit.cli.gateway import problem
 
 
 def test_a_date_stays_the_text_that_was_written(muster, gateway, tmp_path):
@@ -138,3 +139,100 @@ def test_an_address_without_a_scheme_is_a_usage_error_that_says_what_to_write(
 
     assert 2 == done.code
     assert f"must begin with http:// or https://; write {written}." in done.err
+
+
+def test_all_that_json_cannot_say_is_told_at_once(muster, gateway, tmp_path):
+    text = "a: .inf\nb: [!!binary aGk=, .nan]\n---\nlabels: {on: x}\n--- 7\n---\n[{a: 1}, x]\n"
+    (tmp_path / "jobs.yaml").write_text(text)
+
+    done = muster("submit", "-f", "jobs.yaml")
+
+    assert 2 == done.code
+    assert [] == gateway.seen
+    assert [
+        "error: several faults:",
+        "jobs.yaml, document 1: a: must be a finite number",
+        "jobs.yaml, document 1: b[0]: must be text or a number, not bytes",
+        "jobs.yaml, document 1: b[1]: must be a finite number",
+        "jobs.yaml, document 2: labels: the name of a field must be text; put True in quotes",
+        "jobs.yaml, document 3: must be a mapping, not int",
+        "jobs.yaml, document 4, item 2: must be a mapping, not str",
+    ] == [line.strip() for line in done.err.splitlines()]
+
+
+def test_of_very_many_faults_the_first_fifty_are_told(muster, tmp_path):
+    (tmp_path / "jobs.yaml").write_text("---\n7\n" * 60)
+
+    lines = muster("submit", "-f", "jobs.yaml").err.splitlines()
+
+    assert (52, "  and 10 more") == (len(lines), lines[-1])
+
+
+def test_a_refused_document_is_told_with_its_file_and_number_and_every_field(
+    muster, gateway, tmp_path
+):
+    (tmp_path / "good.yaml").write_text("name: good\nkind: training\n")
+    (tmp_path / "bad.yaml").write_text("name: a\n---\n- {name: b, x: 1}\n")
+    errors = [
+        {"field": "x", "value": "1", "rule": "unknown field"},
+        {"field": "kind", "value": "", "rule": "is required"},
+    ]
+    refusal = problem(400, "x: unknown field", errors=errors)
+    gateway.on("POST /v1/workloads:batch", refusal)
+    gateway.on("POST /v1/workloads", accepted(), refusal)
+
+    done = muster("submit", "-f", "good.yaml", "-f", "bad.yaml")
+
+    assert 5 == done.code
+    assert "bad.yaml, document 1 (a):" in done.err
+    assert "bad.yaml, document 2, item 1 (b):" in done.err
+    assert 2 == done.err.count("  x: unknown field (given: 1)\n  kind: is required\n")
+
+
+def test_what_is_refused_from_standard_input_is_told_as_such(muster, gateway, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("name: a\n"))
+    gateway.on("POST /v1/workloads", problem(400, "no"))
+
+    assert "standard input, document 1 (a):" in muster("submit", "-f", "-").err
+
+
+def test_all_documents_of_an_organisation_that_are_not_what_they_must_be_are_told(
+    muster, gateway, tmp_path
+):
+    text = "kind: Quue\nname: q\n---\nkind: Team\n---\nkind: ApiKey\nlabel: x\n"
+    (tmp_path / "org.yaml").write_text(text)
+
+    done = muster("admin", "apply", "-f", "org.yaml")
+
+    assert 2 == done.code
+    assert [] == gateway.seen
+    told = [line.strip().partition(": ") for line in done.err.splitlines()[1:]]
+    assert [
+        ("org.yaml, document 1", "kind"),
+        ("org.yaml, document 2", "name"),
+        ("org.yaml, document 3", "name"),
+        ("org.yaml, document 3", "team"),
+        ("org.yaml, document 3", "label"),
+    ] == [(place, rest.partition(":")[0]) for place, _, rest in told]
+
+
+@pytest.mark.parametrize("dry_run", [[], ["--dry-run"]])
+def test_a_document_of_the_organisation_that_is_refused_is_told_with_its_place(
+    muster, gateway, tmp_path, dry_run
+):
+    text = "kind: Queue\nname: q\nweight: x\n---\nkind: Team\nname: t\n"
+    (tmp_path / "org.yaml").write_text(text)
+    error = {"field": "weight", "value": '"x"', "rule": "Expected `int`"}
+    gateway.on("PATCH /v1/queues/q", problem(400, "weight", errors=[error]))
+    gateway.on("PATCH /v1/teams/t", {"name": "t", "version": 1})
+    refused = {"kind": "Queue", "name": "q", "result": "refused", "errors": [error]}
+    created = {"kind": "Team", "name": "t", "result": "created", "errors": []}
+    nothing = {"before": None, "after": None}
+    items = [created | nothing, refused | nothing]
+    gateway.on("POST /v1/organisation:dry-run", {"items": items})
+
+    done = muster("admin", "apply", "-f", "org.yaml", *dry_run)
+
+    assert 5 == done.code
+    assert "org.yaml, document 1, Queue/q" in done.err
+    assert "  weight: Expected `int`" in done.err

@@ -301,7 +301,7 @@ def test_a_document_names_no_more_flavors_than_the_core_takes():
     ],
 )
 def test_what_could_write_to_a_terminal_is_no_name(path: str, body: bytes, field: str):
-    decoder = msgspec.json.Decoder(BY_PATH[path].request)
+    decoder = msgspec.json.Decoder(BY_PATH[path].patch)
 
     with pytest.raises(BadInput) as refused:
         read_strictly(body, decoder)
