@@ -62,7 +62,7 @@ def lines_of(
 
     `width` None is without limit.
     """
-    cells = [[_printable(column.text(item)) for item in items] for column in columns]
+    cells = [[printable(column.text(item)) for item in items] for column in columns]
     widths = [
         max(map(_width, (column.title, *texts)))
         for column, texts in zip(columns, cells, strict=True)
@@ -143,7 +143,7 @@ def _width(text: str) -> int:
     return cell_len(text)
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """What would move the cursor or begin another line is shown as a question mark."""
     if text.isprintable():
         return text

@@ -25,7 +25,9 @@ from muster.cli.output import (
     show_items,
     show_value,
 )
+from muster.cli.pod_lines import PODS_SHOWN, lines_of_pods
 from muster.cli.session import call, now_ms
+from muster.cli.tables import printable
 from muster.errors import NotFound
 
 if TYPE_CHECKING:
@@ -43,7 +45,6 @@ LIMIT: Final = 1000
 NAMED: Final = 20
 """So many of one name are looked at: they are listed when it is not clear which is meant."""
 LONG: Final = frozenset({"spec", "placement"})
-PODS_SHOWN: Final = 8
 
 WorkloadArgument = Annotated[
     str,
@@ -124,7 +125,7 @@ def _is_smaller(workload: Json) -> bool:
 
 
 def status(workload: WorkloadArgument, output: OutputOption = Format.TABLE) -> None:
-    """Show one workload: state, place, times.
+    """Show one workload: state, image, command, times, GPUs by index, slices of MIG.
 
     Example: muster status train-7 -o json
     """
@@ -144,14 +145,11 @@ def status(workload: WorkloadArgument, output: OutputOption = Format.TABLE) -> N
 def show_fields(item: Json) -> None:
     """One line for each field that has a value; what is long stands in `-o yaml`."""
     lines = {name: _text_of(name, value) for name, value in item.items() if name not in LONG}
-    pods = (item.get("placement") or {}).get("pods", ())
-    lines |= {f"pod {pod['rank']}": _place_of(pod) for pod in pods[:PODS_SHOWN]}
-    if len(pods) > PODS_SHOWN:
-        lines["..."] = f"and {len(pods) - PODS_SHOWN} more pods; all with -o yaml"
+    lines |= lines_of_pods(item)
     shown = {name: text for name, text in lines.items() if text}
     width = max(map(len, shown))
     for name, text in shown.items():
-        print(f"{name:<{width}}  {text}")
+        print(f"{name:<{width}}  {printable(text)}")
 
 
 def _text_of(name: str, value: Any) -> str:  # noqa: ANN401  # any JSON
@@ -162,15 +160,6 @@ def _text_of(name: str, value: Any) -> str:  # noqa: ANN401  # any JSON
     if name == "nodes":
         return ", ".join(value[:PODS_SHOWN]) + (", ..." if len(value) > PODS_SHOWN else "")
     return value if isinstance(value, str) else _inline(value)
-
-
-def _place_of(pod: Json) -> str:
-    devices = []
-    for share in pod.get("shares", ()):
-        whole = share["milli"] == 1000  # noqa: PLR2004  # milli of a whole GPU
-        part = "" if whole else f" ({gpus(share['milli'])}, {share['memory_mib']} MiB)"
-        devices.append(f"{share['index']}{part}")
-    return f"{pod['node']}: GPU {', '.join(devices)}" if devices else str(pod["node"])
 
 
 def _inline(value: Any) -> str:  # noqa: ANN401  # any JSON

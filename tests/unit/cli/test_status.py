@@ -31,6 +31,80 @@ def test_status_shows_times_and_devices_for_people(muster, gateway):
     assert "long" not in out
 
 
+def test_status_shows_image_command_and_what_each_pod_asks_for(muster, gateway):
+    pod_set = {
+        "name": "worker",
+        "count": 4,
+        "gpu": {"count": 8, "milli": 0, "mig_profile": ""},
+        "image": "registry.example/train:1",
+        "command": ["python", "-m", "train"],
+        "arguments": ["--note", "two words"],
+    }
+    gateway.on(f"GET /v1/workloads/{ID}", workload(spec={"pod_sets": [pod_set]}))
+
+    lines = fields(muster("status", ID).out)
+
+    assert "registry.example/train:1" == lines["image"]
+    assert "python -m train --note 'two words'" == lines["command"]
+    assert "4 pods with 8 GPUs each" == lines["asks for"]
+
+
+def test_sets_of_pods_are_told_apart_by_their_names(muster, gateway):
+    share = {"milli": 250, "memory_mib": 512}
+    pod_sets = [
+        {"name": "driver", "image": "a:1", "gpu": {}},
+        {"name": "worker", "image": "b:1", "command": ["run"], "gpu": share},
+    ]
+    gateway.on(f"GET /v1/workloads/{ID}", workload(spec={"pod_sets": pod_sets}))
+
+    lines = fields(muster("status", ID).out)
+
+    assert ("a:1", "b:1", "run") == tuple(
+        lines[name] for name in ("driver image", "worker image", "worker command")
+    )
+    assert "1 pod with 0.25 GPU, 512 MiB" == lines["worker asks for"]
+    assert not {"driver command", "driver asks for"} & set(lines)
+
+
+def test_mig_instances_are_shown_by_profile_and_slices(muster, gateway):
+    asked = [
+        {"name": "small", "count": 1, "gpu": {"mig_profile": "1g.10gb", "mig_count": 3}},
+        {"name": "big", "count": 1, "gpu": {"mig_profile": "7g.80gb", "mig_count": 0}},
+    ]
+    places = [("small", 0, 2, 0b1011, 375), ("big", 1, 5, 255, 1000)]
+    pods = [
+        {
+            "pod_set": name,
+            "rank": rank,
+            "node": "n1",
+            "shares": [{"index": index, "mask": mask, "milli": milli, "memory_mib": 1}],
+        }
+        for name, rank, index, mask, milli in places
+    ]
+    more: dict = {"spec": {"pod_sets": asked}, "placement": {"pods": pods}}
+    gateway.on(f"GET /v1/workloads/{ID}", workload(**more))
+
+    lines = fields(muster("status", ID).out)
+
+    assert "1 pod with 3 x MIG 1g.10gb" == lines["small asks for"]
+    assert "1 pod with 1 x MIG 7g.80gb" == lines["big asks for"]
+    assert "n1: GPU 2 (MIG 1g.10gb, slices 0-1,3)" == lines["pod 0"]
+    assert "n1: GPU 5 (MIG 7g.80gb, slices 0-7)" == lines["pod 1"]
+
+
+def test_what_could_move_the_cursor_is_shown_as_a_question_mark(muster, gateway):
+    pod_set = {"name": "main", "command": ["sh", "-c", "a\nb\x1b[2J"]}
+    gateway.on(f"GET /v1/workloads/{ID}", workload(spec={"pod_sets": [pod_set]}))
+
+    assert "sh -c 'a?b?[2J'" == fields(muster("status", ID).out)["command"]
+
+
+def fields(text: str) -> dict[str, str]:
+    """Lines of the form "name  value"."""
+    pairs = (line.split("  ", 1) for line in text.splitlines())
+    return {name: value.strip() for name, value in pairs}
+
+
 NOBODY = {"items": [], "next_cursor": ""}
 
 
