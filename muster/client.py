@@ -318,6 +318,10 @@ class AsyncClient(Transport):
         headers = {"If-Match": etag} if etag else None
         await self._send("DELETE", path, headers=headers)
 
+    async def whoami(self) -> Json:
+        """Team, role, prefix and label of the key, when it expires, and the server's version."""
+        return await self._json("GET", "/v1/whoami")
+
     async def keys(self, team: str) -> list[Json]:
         """API keys of a team, without their secrets."""
         answer = await self._json("GET", f"/v1/teams/{_segment(team)}/keys")

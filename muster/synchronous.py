@@ -154,6 +154,10 @@ class Client:
         """Events as they happen, without end."""
         return self._iterate(self._client.watch(workload_id, after=after, team=team))
 
+    def whoami(self) -> Json:
+        """Team, role, prefix and label of the key, when it expires, and the server's version."""
+        return self._runner.run(self._client.whoami())
+
     def listing(self, what: str, **filters: str) -> list[Json]:
         """All of "nodes", "queues", "teams", "cohorts", "flavors" or "priority-classes"."""
         return self._runner.run(self._client.listing(what, **filters))

@@ -54,6 +54,7 @@ _COMMANDS: Final = (
     "resize",
     "nodes",
     "quota",
+    "whoami",
 )
 """In the order in which the help lists them; `admin` is last."""
 _SETTINGS: Final[dict[str, dict[str, Any]]] = {"run": {"allow_interspersed_args": False}}

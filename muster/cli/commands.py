@@ -68,5 +68,9 @@ def _of_its_name(name: str) -> ModuleType:  # noqa: PLR0911  # one for each modu
             from muster.cli import quota
 
             return quota
+        case "whoami":
+            from muster.cli import whoami
+
+            return whoami
         case _:
             raise AssertionError(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import Final
 
 from aiohttp import web
@@ -9,7 +10,7 @@ from aiohttp import web
 from services.gateway.authorisation import Role, may_grant
 from services.gateway.committer import Order
 from services.gateway.door import Call, Door, answer
-from services.gateway.key_views import KeyPage, KeyView, NewKeyView
+from services.gateway.key_views import KeyPage, KeyView, NewKeyView, WhoAmI
 from services.gateway.keys import NewKey, digest_of, mint
 from services.gateway.problems import forbidden, not_found
 from services.gateway.submission_rows import cause_of
@@ -26,6 +27,24 @@ REVOKE: Final = (
     "UPDATE gateway.api_key SET revoked_at_ms = {0}::bigint WHERE prefix = {1}::text"
     " AND team = {2}::text AND revoked_at_ms IS NULL RETURNING 1"
 )
+
+
+async def whoami(door: Door, call: Call) -> web.Response:
+    """The caller's own key, without its secret."""
+    subject = call.subject
+    rows = await door.reader.fetch(
+        "SELECT expires_at_ms FROM gateway.api_key WHERE prefix = $1", subject.name
+    )
+    return answer(
+        WhoAmI(
+            team=subject.team,
+            role=subject.role,
+            key_prefix=subject.name,
+            key_label=subject.label,
+            expires_at_ms=rows[0]["expires_at_ms"] if rows else None,
+            version=version("muster-gpu"),
+        )
+    )
 
 
 async def list_keys(door: Door, call: Call) -> web.Response:

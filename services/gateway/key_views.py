@@ -41,6 +41,23 @@ class KeyView(View, frozen=True, kw_only=True):
     """When it was revoked, Unix milliseconds; null: it was not."""
 
 
+class WhoAmI(View, frozen=True, kw_only=True):
+    """The caller, as its key says, and the Muster that answers."""
+
+    team: str
+    """Team of the key; empty for an operator's."""
+    role: Role
+    """What the key may do at most."""
+    key_prefix: str
+    """Public part of the key."""
+    key_label: str
+    """What the key is called by those who made it."""
+    expires_at_ms: int | None
+    """When the key expires, Unix milliseconds; null: never."""
+    version: str
+    """Version of Muster that answers."""
+
+
 class KeyPage(View, frozen=True, kw_only=True):
     """All keys of a team."""
 

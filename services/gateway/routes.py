@@ -369,6 +369,14 @@ def page_of(view: type[msgspec.Struct]) -> type[msgspec.Struct]:
 def _key_routes() -> Iterator[Route]:
     yield Route(
         method="GET",
+        path="/v1/whoami",
+        name="whoami",
+        summary="Whom the key makes of its caller, and which version answers.",
+        action=Action.READ_TEAM,
+        answers=((200, key_views.WhoAmI),),
+    )
+    yield Route(
+        method="GET",
         path="/v1/teams/{name}/keys",
         name="list_keys",
         summary="List the API keys of a team, without their secrets.",

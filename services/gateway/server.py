@@ -89,6 +89,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     },
     "get_organisation": whole.get_organisation,
     "rehearse_organisation": whole.dry_run,
+    "whoami": key_routes.whoami,
     "list_keys": key_routes.list_keys,
     "create_key": key_routes.create_key,
     "revoke_key": key_routes.revoke_key,

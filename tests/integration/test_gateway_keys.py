@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from importlib.metadata import version
 
 from tests.fixtures.servers import Database
 from tests.support.gateway import (
@@ -39,6 +40,28 @@ async def test_a_team_admin_makes_no_key_stronger_than_his_own(gateway: Gateway)
     ]
 
     assert [403, 201, 404] == [reply.status for reply in replies]
+
+
+async def test_a_key_is_told_whom_it_makes_of_its_caller(gateway: Gateway):
+    wanted = {"role": "viewer", "label": "nightly-ci", "expires_in_seconds": 3_600}
+    made = (await gateway.call("POST", "/v1/teams/red/keys", wanted)).body
+
+    viewer = await gateway.call("GET", "/v1/whoami", key=made["key"])
+    operator = await gateway.call("GET", "/v1/whoami")
+    nobody = await gateway.call("GET", "/v1/whoami", key="")
+
+    assert viewer.body == {
+        "team": "red",
+        "role": "viewer",
+        "key_prefix": made["prefix"],
+        "key_label": "nightly-ci",
+        "expires_at_ms": made["expires_at_ms"],
+        "version": version("muster-gpu"),
+    }
+    assert ("", "operator", None) == tuple(
+        operator.body[name] for name in ("team", "role", "expires_at_ms")
+    )
+    assert (200, 200, 401) == (viewer.status, operator.status, nobody.status)
 
 
 async def test_an_open_stream_ends_within_five_seconds_of_its_keys_revocation(gateway: Gateway):
