@@ -48,7 +48,7 @@ from shared.ports.kafka_access import KafkaAccess, KafkaSettings
 
 ITERATIONS: Final = 4096
 """Passwords here are made by a generator, so more rounds would only slow every connection."""
-KNOWN_SECONDS: Final = 5.0
+KNOWN_SECONDS: Final = 15.0
 
 
 async def make_grants_so(access: KafkaAccess, wanted: Iterable[Grant]) -> None:
