@@ -200,7 +200,11 @@ class AsyncClient(Transport):
         return [event async for page in pages for event in page]
 
     async def event_pages(
-        self, workload_id: str | None = None, *, after: str = "0", team: str = ""
+        self,
+        workload_id: str | None = None,
+        *,
+        after: str = "0",
+        team: str = "",
     ) -> AsyncIterator[list[Json]]:
         """The same page by page, as they are read."""
         query = {"after": after, "limit": str(PAGE_ITEMS), **_of_team(team)}
@@ -210,6 +214,33 @@ class AsyncClient(Transport):
             if len(page["items"]) < PAGE_ITEMS:
                 return
             query["after"] = str(page["next_after"])
+
+    async def newest_events(
+        self,
+        workload_id: str | None = None,
+        *,
+        count: int,
+        after: str = "0",
+        team: str = "",
+        since_ms: int = 0,
+    ) -> tuple[list[Json], bool]:
+        """The newest `count` events, the oldest first, and whether there are more in front.
+
+        With `since_ms` pages are whole, as one tells by time only what is on it.
+        """
+        query = {"newest": "true", "after": after, **_of_team(team)}
+        query |= {"since": str(since_ms)} if since_ms else {}
+        found: list[Json] = []
+        while True:
+            left = PAGE_ITEMS if since_ms else count - len(found)
+            query["limit"] = str(min(left, PAGE_ITEMS))
+            page = await self._json("GET", _events_path(workload_id), query=query)
+            found = [*page["items"], *found]
+            before = page.get("next_before")
+            full = len(found) >= count and not since_ms
+            if full or not before or len(found) > count:
+                return found[-count:], len(found) > count or (full and bool(before))
+            query["before"] = str(before)
 
     async def watch(
         self, workload_id: str | None = None, *, after: str = "", team: str = ""

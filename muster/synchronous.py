@@ -148,6 +148,22 @@ class Client:
         """Recorded events behind `after`; all that one may see, or a team's."""
         return self._runner.run(self._client.events(workload_id, after=after, team=team))
 
+    def newest_events(
+        self,
+        workload_id: str | None = None,
+        *,
+        count: int,
+        after: str = "0",
+        team: str = "",
+        since_ms: int = 0,
+    ) -> tuple[list[Json], bool]:
+        """The newest `count` events, the oldest first, and whether there are more in front."""
+        return self._runner.run(
+            self._client.newest_events(
+                workload_id, count=count, after=after, team=team, since_ms=since_ms
+            )
+        )
+
     def watch(
         self, workload_id: str | None = None, *, after: str = "", team: str = ""
     ) -> Iterator[Json]:

@@ -18,7 +18,7 @@ def command(name: str) -> Callable[..., Any]:
 
 def _module(name: str) -> ModuleType:
     match name:
-        case "status" | "queue" | "events":
+        case "status" | "queue":
             from muster.cli import workloads
 
             return workloads
@@ -64,6 +64,10 @@ def _of_its_name(name: str) -> ModuleType:  # noqa: PLR0911  # one for each modu
             from muster.cli import nodes
 
             return nodes
+        case "events":
+            from muster.cli import events
+
+            return events
         case "quota":
             from muster.cli import quota
 

@@ -44,6 +44,11 @@ def queues(incomplete: str) -> list[str]:
     return _beginning(incomplete, lambda client: _names(client, "queues"))
 
 
+def teams(incomplete: str) -> list[str]:
+    """Names of teams that the caller may read."""
+    return _beginning(incomplete, lambda client: _names(client, "teams"))
+
+
 def nodes(incomplete: str) -> list[str]:
     """Names of nodes."""
     return _beginning(incomplete, lambda client: _names(client, "nodes"))

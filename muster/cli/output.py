@@ -21,6 +21,7 @@ __all__ = [
     "age",
     "field",
     "gpus",
+    "inline",
     "local_time",
     "note",
     "show_items",
@@ -95,6 +96,11 @@ def show_value(value: Any, form: Format) -> None:  # noqa: ANN401  # any JSON
         print(yaml_of(value), end="")
     else:
         print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def inline(value: Any) -> str:  # noqa: ANN401  # any JSON
+    """One value as JSON in one line."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def note(text: str) -> None:

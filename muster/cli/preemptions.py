@@ -6,9 +6,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from muster.cli.durations import moment_of
 from muster.cli.output import Column, Format, field, local_time, show_items
 from muster.cli.session import call, now_ms
-from muster.cli.why import moment_of
 from muster.cli.workloads import OutputOption
 
 Json = dict[str, Any]

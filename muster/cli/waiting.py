@@ -89,7 +89,7 @@ class Waiter:
             pause = min(pause * 1.5, longest)
 
     async def _tell_events(self, identifier: str) -> None:
-        from muster.cli.workloads import event_line
+        from muster.cli.events import event_line
 
         events = events_through(
             self._outage,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from muster.cli.durations import moment_of
 from muster.cli.failures import UsageError
 from muster.cli.output import Format, age, gpus, local_time, show_value
 from muster.cli.quota import budget_line
@@ -21,13 +20,11 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 UNLIMITED: Final = 2**62
 WORDS: Final = {"gpu_milli": "GPUs", "cpu_milli": "CPUs", "memory_mib": "MiB of memory"}
-AGO: Final = re.compile(r"(\d{1,6})([smhd])")
 BY_ITSELF: Final = frozenset({"succeeded", "failed"})
 """Ends that are no passive verb."""
 EPOCH_MS_MIN: Final = 10**12
 """A number of milliseconds from here on is a moment (after 2001), below it a length of time."""
 STOPS: Final = ", which is being stopped"
-UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def why(
@@ -61,22 +58,6 @@ def why(
         show_value(answer, output)
     else:
         print("\n".join(lines_of(identifier, answer, at_ms or now_ms())))
-
-
-def moment_of(text: str, now: int, *, option: str = "--at") -> int:
-    """Unix milliseconds of "10m" (ago) or of a local ISO time.
-
-    Raises:
-        UsageError: it is neither.
-    """
-    ago = AGO.fullmatch(text)
-    if ago:
-        return now - int(ago[1]) * UNIT_MS[ago[2]]
-    try:
-        return int(datetime.fromisoformat(text).timestamp() * 1_000)
-    except ValueError as error:
-        rule = "must be like 10m, 2h or 2026-11-21T14:05"
-        raise UsageError(f"{option} {rule} (given: {text})") from error
 
 
 def lines_of(identifier: str, answer: Json, now: int) -> list[str]:

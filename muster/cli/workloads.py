@@ -1,8 +1,7 @@
-"""`muster status | queue | events`: what stands where, and what happened."""
+"""`muster status | queue`: what stands where."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import re
 import time
@@ -13,13 +12,14 @@ import typer
 
 from muster.cli import completion
 from muster.cli.failures import UsageError
-from muster.cli.outage import AWAY, Outage, events_through
+from muster.cli.outage import AWAY, Outage
 from muster.cli.output import (
     Column,
     Format,
     age,
     field,
     gpus,
+    inline,
     local_time,
     note,
     show_items,
@@ -31,8 +31,6 @@ from muster.cli.tables import printable
 from muster.errors import NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from muster.client import AsyncClient
 
 Json = dict[str, Any]
@@ -159,13 +157,7 @@ def _text_of(name: str, value: Any) -> str:  # noqa: ANN401  # any JSON
         return local_time(value)
     if name == "nodes":
         return ", ".join(value[:PODS_SHOWN]) + (", ..." if len(value) > PODS_SHOWN else "")
-    return value if isinstance(value, str) else _inline(value)
-
-
-def _inline(value: Any) -> str:  # noqa: ANN401  # any JSON
-    import json
-
-    return json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) else inline(value)
 
 
 def queue(  # noqa: PLR0917  # typer's form
@@ -235,92 +227,3 @@ def _clear() -> None:
 
     if sys.stdout.isatty():
         print("\x1b[H\x1b[2J", end="")
-
-
-def events(
-    workload: Annotated[str, typer.Argument(help="Only of this workload (id or name).")] = "",
-    team: Annotated[str, typer.Option("--team", "-t", help="Only of this team.")] = "",
-    watch: WatchOption = False,  # noqa: FBT002  # typer's form
-    after: Annotated[str, typer.Option(help="Only behind this event id.")] = "0",
-    output: OutputOption = Format.TABLE,
-) -> None:
-    """Tell what happened, of one workload, of a team or of all.
-
-    Examples:
-      muster events train-7
-
-      muster events -t vision -w -o json
-    """
-
-    async def tell(client: AsyncClient) -> None:
-        identifier = await resolve(client, workload) if workload else None
-        if watch:
-            start = after if after != "0" else ""
-            await _live(client, identifier, after=start, team=team, output=output)
-            return
-        pages = client.event_pages(identifier, after=after, team=team)
-        await _show_pages(pages, output, of_one=bool(identifier))
-
-    try:
-        call(tell)
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        note("")
-
-
-async def _show_pages(pages: AsyncIterator[list[Json]], output: Format, *, of_one: bool) -> None:
-    """Each page as soon as it is read; YAML is one document of all."""
-    found: list[Json] = []
-    async for page in pages:
-        if of_one:  # told by several services: what one says may be read before another's
-            page.sort(key=lambda event: event.get("at_ms", 0))
-        found += page
-        for event in page if output is not Format.YAML else ():
-            _show_event(event, output)
-    if output is Format.YAML:
-        show_value({"items": found}, output)
-    elif not found:
-        note("Nothing has happened yet.")
-
-
-async def _live(
-    client: AsyncClient, identifier: str | None, *, after: str, team: str, output: Format
-) -> None:
-    """Without end; once an event came, an outage is told once and waited for."""
-    outage = Outage()
-    events = events_through(
-        outage,
-        client,
-        identifier,
-        after=after,
-        heard=False,
-        pause_seconds=WATCH_SECONDS,
-        team=team,
-    )
-    async for event in events:
-        outage.end()
-        _show_event(event, output)
-
-
-def _show_event(event: Json, output: Format) -> None:
-    if output is Format.JSON:
-        print(_inline(event), flush=True)  # one line each, for programs that read a stream
-    elif output is Format.NAME:
-        print(event.get("type", ""), flush=True)
-    elif output is Format.YAML:
-        show_value([event], output)
-    else:
-        print(event_line(event), flush=True)
-
-
-def event_line(event: Json) -> str:
-    """One line for people."""
-    moment = event.get("at_ms")
-    clock = local_time(moment) if moment else ""
-    words = (
-        clock,
-        event.get("workload_id", ""),
-        event.get("state", ""),
-        event.get("reason", ""),
-        event.get("message", ""),
-    )
-    return "  ".join(str(word) for word in words if word)

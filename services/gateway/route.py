@@ -81,6 +81,17 @@ FOR_TEAM: Final = Parameter(
 AFTER: Final = Parameter(
     name="after", kind="integer", most=SEQ_MAX, text="Only events behind this id."
 )
+BEFORE: Final = Parameter(
+    name="before", kind="integer", most=SEQ_MAX, text="The newest events in front of this id."
+)
+EVENTS_SINCE: Final = Parameter(
+    name="since",
+    kind="integer",
+    text="Of the newest, or those in front of `before`: from this time on, Unix milliseconds.",
+)
+NEWEST: Final = Parameter(
+    name="newest", kind="boolean", text="The newest events in place of the oldest, in order."
+)
 LAST_EVENT_ID: Final = Parameter(
     name="Last-Event-ID",
     place="header",

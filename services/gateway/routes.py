@@ -28,8 +28,10 @@ from services.gateway.fleet import views as fleet_views
 from services.gateway.route import (
     AFTER,
     AT,
+    BEFORE,
     CURSOR,
     DRY_RUN,
+    EVENTS_SINCE,
     FILTERS,
     FOLLOW,
     FOR_TEAM,
@@ -40,6 +42,7 @@ from services.gateway.route import (
     LAST_EVENT_ID,
     LIMIT,
     MERGE_PATCH,
+    NEWEST,
     PREVIOUS,
     RANK,
     SINCE,
@@ -172,7 +175,7 @@ def _workload_routes() -> Iterator[Route]:
             summary="Recorded events; a stream for `Accept: text/event-stream`.",
             action=Action.READ_WORKLOAD,
             answers=((200, workload_views.EventPage),),
-            parameters=(AFTER, LAST_EVENT_ID, LIMIT, TEAM),
+            parameters=(AFTER, BEFORE, NEWEST, EVENTS_SINCE, LAST_EVENT_ID, LIMIT, TEAM),
         )
 
 

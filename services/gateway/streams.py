@@ -9,26 +9,25 @@ is cut (reliability.md S3, S26), and so is who takes nothing of what is sent.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 from aiohttp import ClientConnectionResetError, web
 
-from services.gateway.door import Call, Door, answer, bad_parameter
+from services.gateway.door import Call, Door, bad_parameter
+from services.gateway.events import Row, Which, page_of, read_after, view_of
 from services.gateway.existing import check_names
-from services.gateway.hub import EVENT_COLUMNS, Listener
+from services.gateway.hub import Listener
 from services.gateway.open_stream import CHECK_SECONDS, OpenStream, Over, place
 from services.gateway.route import SEQ_MAX
-from services.gateway.workload_reads import raw, row_of
-from services.gateway.workload_views import EventPage, EventView
+from services.gateway.workload_reads import row_of
 from shared.ports.errors import MusterError
 
 PING_SECONDS: Final = 15.0
 CATCH_UP_ROWS: Final = 1_000
 PIECE_ROWS: Final = 200
 _json: Final = msgspec.json.Encoder()
-Row = Mapping[str, Any]
 
 
 async def events(door: Door, call: Call) -> web.StreamResponse:
@@ -49,45 +48,12 @@ async def _answer(
 ) -> web.StreamResponse:
     wants_stream = "text/event-stream" in call.request.headers.get("Accept", "")
     if wants_stream and call.request.method == "GET":
+        for name in ("before", "newest", "since"):
+            if name in call.query:
+                rule = "is not of a stream; say with `after` where it begins"
+                bad_parameter(name, call.query[name], rule)
         return await _stream(door, call, team, workload_id)
-    after = call.whole_number("after", 0, 0, SEQ_MAX)
-    rows = await _read(door, after, team, workload_id, call.limit())
-    items = tuple(_view(row) for row in rows)
-    return answer(EventPage(items=items, next_after=items[-1].id if items else after))
-
-
-async def _read(
-    door: Door, after: int, team: str | None, workload_id: str | None, limit: int
-) -> Sequence[Row]:
-    """Recorded events behind `after`, in order."""
-    conditions = ["seq > $1"]
-    arguments: list[Any] = [after, limit]
-    if team is not None:
-        arguments.append(team)
-        conditions.append(f"team = ${len(arguments)}")
-    if workload_id is not None:
-        arguments.append(workload_id)
-        conditions.append(f"workload_id = ${len(arguments)}")
-    return await door.reader.fetch(
-        f"SELECT {EVENT_COLUMNS} FROM gateway.event WHERE {' AND '.join(conditions)}"  # noqa: S608  # constants; values are bound
-        " ORDER BY seq LIMIT $2",
-        *arguments,
-    )
-
-
-def _view(row: Row) -> EventView:
-    return EventView(
-        id=row["seq"],
-        workload_id=row["workload_id"],
-        team=row["team"],
-        type=row["type"],
-        version=row["version"],
-        at_ms=row["at_ms"],
-        state=row["state"],
-        reason=row["reason"],
-        message=row["message"],
-        detail=raw(row["detail"]),
-    )
+    return await page_of(door, call, Which(team=team, workload_id=workload_id))
 
 
 async def _stream(
@@ -142,8 +108,9 @@ class Stream(OpenStream):
             await self._follow()
 
     async def _catch_up(self, team: str | None, workload_id: str | None, fed_after: int) -> None:
+        which = Which(team=team, workload_id=workload_id)
         while self._last_seq < fed_after:
-            rows = await _read(self._door, self._last_seq, team, workload_id, CATCH_UP_ROWS)
+            rows = await read_after(self._door, self._last_seq, which, CATCH_UP_ROWS)
             await self._write(rows)
             if len(rows) < CATCH_UP_ROWS:
                 break
@@ -172,4 +139,4 @@ def frame(row: Row) -> bytes:
 
     It has no `event:` line, so that a browser's `onmessage` gets it; its type is in the data.
     """
-    return b"id: %d\ndata: %s\n\n" % (row["seq"], _json.encode(_view(row)))
+    return b"id: %d\ndata: %s\n\n" % (row["seq"], _json.encode(view_of(row)))

@@ -105,3 +105,7 @@ class EventPage(View, frozen=True, kw_only=True):
     """The events, the oldest first."""
     next_after: int
     """Value of `after` that gives those that follow."""
+    next_before: int
+    """With `newest` or `before`: value of `before` that gives those in front; 0: none.
+
+    With `since` there may be none, too: the page that it gives may be empty."""

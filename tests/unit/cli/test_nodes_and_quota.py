@@ -1,53 +1,10 @@
-"""`muster nodes`, `quota` and `events`: what there is, whose it is, and what happened."""
+"""`muster nodes` and `quota`: what there is, and whose it is."""
 
 import json
 
 import pytest
-import yaml
 
-from tests.unit.cli.builders import ID
-from tests.unit.cli.gateway import Answer, problem
-
-
-def test_events_are_one_line_each_and_json_lines_for_programs(muster, gateway):
-    event = {"id": 4, "workload_id": ID, "type": "t", "state": "placed", "at_ms": 1000}
-    gateway.on("GET /v1/events", {"items": [event], "next_after": 4})
-
-    assert "placed" in muster("events").out
-    assert json.loads(muster("events", "-o", "json", "--after", "3").out) == event
-    assert gateway.seen[-1].query["after"] == "3"
-    muster("events", "-t", "vision")
-    assert gateway.seen[-1].query["team"] == "vision"
-
-
-def test_events_of_one_workload_stand_in_the_order_in_which_they_happened(muster, gateway):
-    told = [(4, 2000, "placed"), (5, 1000, "queued"), (6, 2000, "bound")]
-    events = [{"id": n, "at_ms": at, "state": state} for n, at, state in told]
-    gateway.on(f"GET /v1/workloads/{ID}/events", {"items": events, "next_after": 6})
-
-    lines = muster("events", ID).out.splitlines()
-
-    assert [line.split()[-1] for line in lines] == ["queued", "placed", "bound"]
-
-
-def test_events_are_shown_page_by_page(muster, gateway, monkeypatch):
-    monkeypatch.setattr("muster.client.PAGE_ITEMS", 1)
-    first, second = ({"id": n, "type": f"t{n}", "state": "queued"} for n in (1, 2))
-    pages = [{"items": [one], "next_after": one["id"]} for one in (first, second)]
-    gateway.on("GET /v1/events", *pages, problem(401, "revoked"))
-
-    done = muster("events", "-o", "name")
-
-    assert done.out.split() == ["t1", "t2"]
-    assert done.code == 4
-
-
-def test_events_in_yaml_are_one_document_of_all_pages(muster, gateway, monkeypatch):
-    monkeypatch.setattr("muster.client.PAGE_ITEMS", 1)
-    pages = [{"items": [{"id": n}], "next_after": n} for n in (1, 2)]
-    gateway.on("GET /v1/events", *pages, {"items": [], "next_after": 2})
-
-    assert yaml.safe_load(muster("events", "-o", "yaml").out) == {"items": [{"id": 1}, {"id": 2}]}
+from tests.unit.cli.gateway import Answer
 
 
 def test_nodes_show_what_is_used(muster, gateway):
