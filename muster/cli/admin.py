@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from muster.cli import control, keys, nodes
+from muster.cli import completion, control, keys, nodes
 from muster.cli.applying import Applied, apply_all, in_order
 from muster.cli.documents import read_documents
 from muster.cli.organisation import deleting, reading
@@ -97,7 +97,12 @@ _RESULT_COLUMNS: Final = (
 
 @app.command("kafka-password")
 def kafka_password(
-    team: Annotated[str, typer.Option("--team", "-t", help="Team of the Kafka user.")],
+    team: Annotated[
+        str,
+        typer.Option(
+            "--team", "-t", help="Team of the Kafka user.", autocompletion=completion.teams
+        ),
+    ],
     output: keys.Output = Format.TABLE,
 ) -> None:
     """Give a team's Kafka user a new password, and show how it connects; shown once.

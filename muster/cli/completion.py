@@ -1,4 +1,4 @@
-"""What a shell completes: names and ids of workloads, states, queues, nodes.
+"""What a shell completes: ids of workloads, states, kinds, and names of all that has one.
 
 A shell that asks gets an answer within `SECONDS` or none: a completion never fails and never
 waits for a Muster that is away.
@@ -10,6 +10,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
+import typer
+
+from muster.cli.failures import UsageError
+from muster.cli.organisation.kinds import COLLECTIONS, ORDER, kind_of
 from muster.client import ENDED
 
 if TYPE_CHECKING:
@@ -17,6 +21,8 @@ if TYPE_CHECKING:
 
 SECONDS: Final = 2.0
 LIMIT: Final = 500
+ROLES: Final = ("viewer", "member", "admin", "operator")
+KINDS: Final = ("training", "inference", "batch-inference", "notebook")
 LIVE: Final = (
     "received",
     "queued",
@@ -47,6 +53,57 @@ def queues(incomplete: str) -> list[str]:
 def teams(incomplete: str) -> list[str]:
     """Names of teams that the caller may read."""
     return _beginning(incomplete, lambda client: _names(client, "teams"))
+
+
+def quotas(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of queues, or of cohorts where `--cohorts` is given."""
+    what = "cohorts" if context.params.get("cohorts") else "queues"
+    return _beginning(incomplete, lambda client: _names(client, what))
+
+
+def flavors(incomplete: str) -> list[str]:
+    """Names of flavors."""
+    return _beginning(incomplete, lambda client: _names(client, "flavors"))
+
+
+def priority_classes(incomplete: str) -> list[str]:
+    """Names of priority classes."""
+    return _beginning(incomplete, lambda client: _names(client, "priority-classes"))
+
+
+def documents(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of the documents of the kind that stands before; of keys, which are a team's, none."""
+    try:
+        collection = COLLECTIONS.get(kind_of(context.params.get("kind") or ""), "")
+    except UsageError:
+        return []
+    return _beginning(incomplete, lambda client: _names(client, collection)) if collection else []
+
+
+def document_kinds(incomplete: str) -> list[str]:
+    """Kinds of documents, in the letters in which they are begun: a shell takes no others."""
+    begun = len(incomplete)
+    return [incomplete + one[begun:] for one in ORDER if one[:begun].lower() == incomplete.lower()]
+
+
+def keys(context: typer.Context, incomplete: str) -> list[str]:
+    """Prefixes of the keys of the team that is named before."""
+    team = context.params.get("team") or ""
+
+    async def ask(client: AsyncClient) -> list[str]:
+        return [one["prefix"] for one in await client.keys(team) if not one["revoked_at_ms"]]
+
+    return _beginning(incomplete, ask) if team else []
+
+
+def roles(incomplete: str) -> list[str]:
+    """What a key may do."""
+    return [one for one in ROLES if one.startswith(incomplete)]
+
+
+def kinds(incomplete: str) -> list[str]:
+    """What a workload is for."""
+    return [one for one in KINDS if one.startswith(incomplete)]
 
 
 def nodes(incomplete: str) -> list[str]:

@@ -42,7 +42,13 @@ State = Annotated[
     typer.Option("--state", "-s", help="All in this state.", autocompletion=completion.states),
 ]
 Team = Annotated[
-    str, typer.Option("--team", "-t", help="For operators: of this team, not your own.")
+    str,
+    typer.Option(
+        "--team",
+        "-t",
+        help="For operators: of this team, not your own.",
+        autocompletion=completion.teams,
+    ),
 ]
 
 
@@ -109,7 +115,14 @@ def release(
 
 
 def reprioritise(
-    priority_class: Annotated[str, typer.Option("--to", help="Name of the priority class.")],
+    priority_class: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            help="Name of the priority class.",
+            autocompletion=completion.priority_classes,
+        ),
+    ],
     workload: Workloads = None,
     *,
     label: Labels = None,

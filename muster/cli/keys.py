@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from muster.cli import completion
 from muster.cli.durations import seconds_of
 from muster.cli.each import Told
 from muster.cli.output import Column, Format, age, field, local_time, note, show_items, show_value
@@ -25,7 +26,9 @@ CLOCKS_SECONDS: Final = 1
 """The service takes the times of making and of expiry one after the other."""
 
 app = typer.Typer(help="API keys of a team.", no_args_is_help=True, rich_markup_mode=None)
-Team = Annotated[str, typer.Option("--team", "-t", help="Team of the key.")]
+Team = Annotated[
+    str, typer.Option("--team", "-t", help="Team of the key.", autocompletion=completion.teams)
+]
 Output = Annotated[Format, typer.Option("--output", "-o", help="Format.")]
 
 
@@ -33,7 +36,10 @@ Output = Annotated[Format, typer.Option("--output", "-o", help="Format.")]
 def create(
     team: Team,
     label: Annotated[str, typer.Option(help="What it is for.")],
-    role: Annotated[str, typer.Option(help="viewer, member, admin or operator.")] = "member",
+    role: Annotated[
+        str,
+        typer.Option(help="viewer, member, admin or operator.", autocompletion=completion.roles),
+    ] = "member",
     expires: Annotated[
         str, typer.Option(help="It is valid so long, such as 12h or 90d; else until revoked.")
     ] = "",
@@ -96,7 +102,11 @@ def _expiry(key: Json) -> str:
 def revoke(
     team: Team,
     prefix: Annotated[
-        str, typer.Argument(help="Prefix of the key, as `keys list` shows it; or the whole key.")
+        str,
+        typer.Argument(
+            help="Prefix of the key, as `keys list` shows it; or the whole key.",
+            autocompletion=completion.keys,
+        ),
     ],
     output: Output = Format.TABLE,
 ) -> None:

@@ -37,7 +37,9 @@ def nodes(
         str,
         typer.Argument(help="Only this one, with its GPUs.", autocompletion=completion.nodes),
     ] = "",
-    flavor: Annotated[str, typer.Option(help="Only of this flavor.")] = "",
+    flavor: Annotated[
+        str, typer.Option(help="Only of this flavor.", autocompletion=completion.flavors)
+    ] = "",
     summary: Annotated[bool, typer.Option("--summary", help="The sum of each flavor.")] = False,  # noqa: FBT002  # typer's form
     output: OutputOption = Format.TABLE,
 ) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from muster.cli import completion
 from muster.cli.durations import moment_of
 from muster.cli.output import Column, Format, field, local_time, show_items
 from muster.cli.session import call, now_ms
@@ -16,7 +17,10 @@ MS_PER_HOUR: Final = 3_600_000
 
 
 def preemptions(
-    team: Annotated[str, typer.Option("--team", "-t", help="Only of this team.")] = "",
+    team: Annotated[
+        str,
+        typer.Option("--team", "-t", help="Only of this team.", autocompletion=completion.teams),
+    ] = "",
     since: Annotated[str, typer.Option(help="7d (ago), or a time such as 2026-11-21T14:05.")] = "",
     limit: Annotated[int, typer.Option(min=1, help="At most so many, the newest.")] = 100,
     output: OutputOption = Format.TABLE,

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from muster.cli import completion
 from muster.cli.failures import UsageError
 from muster.cli.output import Column, Format, gpus, note, show_items
 from muster.cli.session import call
@@ -29,8 +30,15 @@ _AT_LIMIT: Final = {
 
 
 def quota(
-    queue: Annotated[str, typer.Argument(help="Only this queue; with --cohorts: cohort.")] = "",
-    team: Annotated[str, typer.Option("--team", "-t", help="Only this team.")] = "",
+    queue: Annotated[
+        str,
+        typer.Argument(
+            help="Only this queue; with --cohorts: cohort.", autocompletion=completion.quotas
+        ),
+    ] = "",
+    team: Annotated[
+        str, typer.Option("--team", "-t", help="Only this team.", autocompletion=completion.teams)
+    ] = "",
     cohorts: Annotated[bool, typer.Option("--cohorts", help="Cohorts instead.")] = False,  # noqa: FBT002  # typer's form
     output: OutputOption = Format.TABLE,
 ) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from muster.cli import completion
 from muster.cli.documents import read_documents
 from muster.cli.durations import seconds_of
 from muster.cli.failures import Exit, exit_code_of_workload
@@ -46,7 +47,13 @@ def submit(  # noqa: PLR0917  # typer's form
         str | None, typer.Option(help="Longest wait, such as 90s, 10m, 2h; then exit with 101.")
     ] = None,
     team: Annotated[
-        str, typer.Option("--team", "-t", help="For operators, whose key belongs to no team.")
+        str,
+        typer.Option(
+            "--team",
+            "-t",
+            help="For operators, whose key belongs to no team.",
+            autocompletion=completion.teams,
+        ),
     ] = "",
     output: Annotated[Format, typer.Option("--output", "-o", help="Format.")] = Format.TABLE,
 ) -> None:

@@ -161,7 +161,9 @@ def _text_of(name: str, value: Any) -> str:  # noqa: ANN401  # any JSON
 
 
 def queue(  # noqa: PLR0917  # typer's form
-    team: Annotated[str, typer.Option("--team", "-t", help="Only this team.")] = "",
+    team: Annotated[
+        str, typer.Option("--team", "-t", help="Only this team.", autocompletion=completion.teams)
+    ] = "",
     queue_name: Annotated[
         str,
         typer.Option("--queue", "-q", help="Only this queue.", autocompletion=completion.queues),
@@ -172,7 +174,9 @@ def queue(  # noqa: PLR0917  # typer's form
             "--state", "-s", help="Only these states: a,b.", autocompletion=completion.states
         ),
     ] = "",
-    kind: Annotated[str, typer.Option("--kind", help="Only this kind.")] = "",
+    kind: Annotated[
+        str, typer.Option("--kind", help="Only this kind.", autocompletion=completion.kinds)
+    ] = "",
     label: Annotated[str, typer.Option("--label", "-l", help="Only this label: key=value.")] = "",
     everything: Annotated[bool, typer.Option("--all", "-a", help="Ended ones too.")] = False,  # noqa: FBT002  # typer's form
     limit: Annotated[int, typer.Option(min=1, help="At most so many, the newest.")] = LIMIT,

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from muster.cli import completion
 from muster.cli.each import Told
 from muster.cli.failures import UsageError
 from muster.cli.organisation.kinds import API_KEY, COLLECTIONS, kind_of
@@ -16,8 +17,16 @@ Output = Annotated[Format, typer.Option("--output", "-o", help="Format.")]
 
 
 def delete(
-    kind: Annotated[str, typer.Argument(help="Flavor, PriorityClass, Cohort, Team or Queue.")],
-    name: Annotated[str, typer.Argument(help="Name of the document.")],
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help="Flavor, PriorityClass, Cohort, Team or Queue.",
+            autocompletion=completion.document_kinds,
+        ),
+    ],
+    name: Annotated[
+        str, typer.Argument(help="Name of the document.", autocompletion=completion.documents)
+    ],
     output: Output = Format.TABLE,
 ) -> None:
     """Delete a document of the organisation; refused while something uses it, with what does.

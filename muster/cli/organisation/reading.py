@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from muster.cli import completion
 from muster.cli.organisation.exporting import documents_of
 from muster.cli.organisation.kinds import kind_of
 from muster.cli.output import Column, Format, field, show_documents, show_items
@@ -14,9 +15,17 @@ from muster.cli.session import call
 Json = dict[str, Any]
 Kind = Annotated[
     str,
-    typer.Argument(help="Flavor, PriorityClass, Cohort, Team, Queue or ApiKey; all but keys."),
+    typer.Argument(
+        help="Flavor, PriorityClass, Cohort, Team, Queue or ApiKey; all but keys.",
+        autocompletion=completion.document_kinds,
+    ),
 ]
-Name = Annotated[str, typer.Argument(help="Name of the document; all of the kind.")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        help="Name of the document; all of the kind.", autocompletion=completion.documents
+    ),
+]
 Output = Annotated[Format, typer.Option("--output", "-o", help="Format.")]
 _COLUMNS: Final = (
     Column("KIND", field("kind")),

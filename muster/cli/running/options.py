@@ -33,7 +33,12 @@ Volume = Annotated[
     Words, typer.Option(help="A claim of the team: CLAIM, CLAIM:PATH[:ro]; several.")
 ]
 Name = Annotated[str, typer.Option("--name", "-n", help="Else made of the command.")]
-Kind = Annotated[str, typer.Option(help="training, inference, batch-inference or notebook.")]
+Kind = Annotated[
+    str,
+    typer.Option(
+        help="training, inference, batch-inference or notebook.", autocompletion=completion.kinds
+    ),
+]
 Queue = Annotated[
     str,
     typer.Option(
@@ -44,7 +49,12 @@ Queue = Annotated[
     ),
 ]
 PriorityClass = Annotated[
-    str, typer.Option("--priority-class", help="Else the default of the kind.")
+    str,
+    typer.Option(
+        "--priority-class",
+        help="Else the default of the kind.",
+        autocompletion=completion.priority_classes,
+    ),
 ]
 Product = Annotated[
     Words, typer.Option(help="Acceptable GPU, such as H100 or A100-80GB; several.")
@@ -63,5 +73,11 @@ IdempotencyKey = Annotated[
     str | None, typer.Option(help="The same key gives the same workload, never a second one.")
 ]
 Team = Annotated[
-    str, typer.Option("--team", "-t", help="For operators, whose key belongs to no team.")
+    str,
+    typer.Option(
+        "--team",
+        "-t",
+        help="For operators, whose key belongs to no team.",
+        autocompletion=completion.teams,
+    ),
 ]

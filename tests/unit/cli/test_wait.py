@@ -1,14 +1,8 @@
 """`muster wait`, `--version`, and what a shell completes."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 
-from muster.cli import completion
 from tests.unit.cli.builders import ID, OTHER, workload
-from tests.unit.cli.gateway import problem
 
 
 @pytest.mark.parametrize(("end", "code"), [("succeeded", 0), ("failed", 100), ("rejected", 5)])
@@ -61,45 +55,3 @@ def test_the_version_is_told(muster):
     done = muster("--version")
 
     assert (0, "muster 0.1.0\n") == (done.code, done.out)
-
-
-def test_names_and_ids_of_what_lives_are_completed(muster, gateway):
-    gateway.on("GET /v1/workloads", {"items": [workload(), workload("queued", OTHER)]})
-
-    assert ["train"] == completion.workloads("tr")
-    assert [ID] == completion.workloads("waa")
-    assert "running" in gateway.seen[0].query["state"]
-
-
-def test_queues_nodes_and_states_are_completed(muster, gateway):
-    gateway.on("GET /v1/queues", {"items": [{"name": "red"}, {"name": "blue"}]})
-    gateway.on("GET /v1/nodes", {"items": [{"name": "h100-0"}, {"name": "a100-0"}]})
-
-    assert ["blue"] == completion.queues("b")
-    assert ["h100-0"] == completion.nodes("h")
-    assert ["rejected", "running"] == sorted(completion.states("r"))[1:]
-
-
-def test_a_completion_of_a_muster_that_is_away_is_empty(muster, gateway):
-    gateway.on("GET /v1/workloads", problem(503, "away"))
-
-    assert [] == completion.workloads("")
-
-
-def test_a_shell_asks_for_completions_of_a_command(muster, gateway):
-    gateway.on("GET /v1/workloads", {"items": [workload()]})
-    asked = {
-        "_MUSTER_COMPLETE": "complete_bash",
-        "COMP_WORDS": "muster status t",
-        "COMP_CWORD": "2",
-    }
-
-    done = subprocess.run(
-        [sys.executable, "-c", "from muster.cli import main; main()"],
-        env={**os.environ, **asked},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert "train" in done.stdout.split()
