@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from muster.cli.document_kinds import API_KEY, COLLECTIONS, ORDER
 from muster.cli.documents import Document, usage_error
 from muster.cli.failures import Exit, exit_code_of, show
 from muster.cli.keys import apply_key
-from muster.cli.organisation.kinds import API_KEY, COLLECTIONS, ORDER
 from muster.cli.output import note
 from muster.errors import MusterError, Unreachable
 

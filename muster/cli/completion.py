@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
+from muster.cli.document_kinds import COLLECTIONS, ORDER, kind_of
 from muster.cli.failures import UsageError
-from muster.cli.organisation.kinds import COLLECTIONS, ORDER, kind_of
 from muster.client import ENDED
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from muster.cli.applying import Applied, apply_all, in_order
+from muster.cli.document_kinds import API_KEY, COLLECTIONS, ORDER
 from muster.cli.documents import Document, read_documents
 from muster.cli.organisation.exporting import documents_of
-from muster.cli.organisation.kinds import API_KEY, COLLECTIONS, ORDER
 from muster.cli.organisation.rehearsing import rehearse_all
 from muster.cli.output import yaml_of
 from muster.client import AsyncClient

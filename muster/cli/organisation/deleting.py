@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from muster.cli import completion
+from muster.cli.document_kinds import API_KEY, COLLECTIONS, kind_of
 from muster.cli.each import Told
 from muster.cli.failures import UsageError
-from muster.cli.organisation.kinds import API_KEY, COLLECTIONS, kind_of
 from muster.cli.output import Format
 from muster.cli.session import call
 

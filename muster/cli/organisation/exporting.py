@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from muster.cli.document_kinds import API_KEY, COLLECTIONS
 from muster.cli.keys import document_of_key, state_of
-from muster.cli.organisation.kinds import API_KEY, COLLECTIONS
 from muster.cli.output import note
 from muster.cli.session import now_ms
 from muster.errors import NotFound

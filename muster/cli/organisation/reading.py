@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from muster.cli import completion
+from muster.cli.document_kinds import kind_of
 from muster.cli.organisation.exporting import documents_of
-from muster.cli.organisation.kinds import kind_of
 from muster.cli.output import Column, Format, field, show_documents, show_items
 from muster.cli.session import call
 

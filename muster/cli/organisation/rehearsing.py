@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from muster.cli.document_kinds import API_KEY
 from muster.cli.documents import Document
 from muster.cli.failures import Exit
 from muster.cli.keys import has_key
 from muster.cli.organisation.exporting import applicable
-from muster.cli.organisation.kinds import API_KEY
 from muster.cli.output import Format, note, show_value, yaml_of
 from muster.errors import NotFound, Rejected
 

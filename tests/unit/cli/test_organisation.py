@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from muster.cli.organisation.kinds import kind_of
+from muster.cli.document_kinds import kind_of
 from tests.unit.cli.builders import write
 from tests.unit.cli.gateway import Answer, FakeGateway, problem
 
