@@ -10,7 +10,15 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from operations.documents import asyncapi, decisions, lifecycle, metrics, schemas, settings
+from operations.documents import (
+    asyncapi,
+    decisions,
+    lifecycle,
+    metrics,
+    schemas,
+    settings,
+    workload,
+)
 from operations.documents.compatibility import broken_promises
 
 CHECKOUT: Final = Path(__file__).parents[2]
@@ -26,6 +34,7 @@ def rendered() -> dict[str, str]:
         "docs/lifecycle.md": lifecycle.render(),
         "docs/metrics.md": metrics.render(),
         "docs/settings.md": settings.render(),
+        "docs/workload.md": workload.render(),
     }
 
 

@@ -31,6 +31,9 @@ PRINTABLE: Final = r"^[^\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069
 `$` alone would take a line break at the end."""
 
 Amount = Annotated[int, Meta(ge=0, le=UNLIMITED)]
+_Words = Annotated[
+    tuple[Annotated[str, Meta(max_length=LONG_TEXT_MAX)], ...], Meta(max_length=ITEMS_MAX)
+]
 _Wait = Annotated[int, Meta(ge=0, le=POLICY_SECONDS_MAX)]
 
 
@@ -59,9 +62,8 @@ _BOUNDS: Final[dict[tuple[str, str], Any]] = {
     ("QueuePolicy", "min_runtime_seconds"): _Wait,
     ("QueuePolicy", "cooldown_seconds"): _Wait,
     ("QueuePolicy", "preemption_delay_seconds"): _Wait,
-    ("PodSet", "command"): Annotated[
-        tuple[Annotated[str, Meta(max_length=LONG_TEXT_MAX)], ...], Meta(max_length=ITEMS_MAX)
-    ],
+    ("PodSet", "command"): _Words,
+    ("PodSet", "arguments"): _Words,
     ("PodSet", "environment"): Annotated[
         dict[
             Annotated[str, Meta(max_length=NAME_LENGTH_MAX)],

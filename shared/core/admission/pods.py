@@ -37,7 +37,7 @@ _ARTIFACT_RULES: Final = {
     "weights": "must be a reference as nodes report it: at most 1,024 characters, without spaces",
 }
 _REFERENCE_RULE: Final = "must be the name of an object: a-z, 0-9, '-' and '.', at most 253"
-_toleration = re.compile(
+is_toleration = re.compile(
     r"(?:[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?"
     r"(?:=(?:[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?)?)?"
     r"(?::(?:NoSchedule|PreferNoSchedule|NoExecute))?"
@@ -188,7 +188,7 @@ def _is_short(path: str, names: tuple[str, ...], errors: Errors) -> bool:
 
 def _check_tolerations(path: str, tolerations: tuple[str, ...], errors: Errors) -> None:
     for index, toleration in enumerate(tolerations):
-        if not _toleration(toleration):
+        if not is_toleration(toleration):
             errors.add(f"{path}[{index}]", toleration, _TOLERATION_RULE)
 
 

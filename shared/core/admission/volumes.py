@@ -20,8 +20,9 @@ RULE: Final = (
     f" a path begins with '/', has no '..' and at most {PATH_MAX} characters"
 )
 OF_SYSTEM_RULE: Final = "must not be mounted over a folder of the system; choose another path"
-_is_claim = re.compile(r"[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?").fullmatch
-_is_path = re.compile(r"(?:/[-_.A-Za-z0-9]+)+").fullmatch
+is_volume = re.compile(
+    r"[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?(?::(?:/[-_.A-Za-z0-9]+)+(?::ro)?)?"
+).fullmatch
 _OF_SYSTEM: Final = (
     "/proc", "/sys", "/dev", "/etc", "/run", "/var/run", "/bin", "/sbin", "/lib", "/lib64", "/usr",
 )  # fmt: skip
@@ -54,13 +55,10 @@ def check_volumes(path: str, volumes: tuple[str, ...], errors: Errors) -> None:
 
 
 def _rule_broken_by(volume: str) -> str:
-    claim, *rest = volume.split(":")
-    if not _is_claim(claim) or rest[1:] not in ([], [READ_ONLY]):
+    if not is_volume(volume):
         return RULE
-    if not rest:
-        return ""
-    path = rest[0]
-    if not _is_path(path) or ".." in path.split("/") or len(path) > PATH_MAX:
+    path = volume.partition(":")[2].partition(":")[0]
+    if ".." in path.split("/") or len(path) > PATH_MAX:
         return RULE
     of_system = any(path == one or path.startswith(f"{one}/") for one in _OF_SYSTEM)
     return OF_SYSTEM_RULE if of_system else ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from shared.core.admission import form, gang, pods
+from shared.core.admission import form, gang, pods, volumes
 from shared.core.model import WorkloadKind
 from shared.core.priority_classes import PRIORITY_MAX
 from shared.core.quota.tree import FLAVORS_MAX, WEIGHT_MAX
@@ -85,13 +85,16 @@ BOUNDS: Final[dict[str, dict[str, Schema]]] = {
         "image": _text(pods.is_artifact, or_empty=True),
         "weights": _text(pods.is_artifact, or_empty=True),
         "command": {"maxItems": pods.COMMAND_MAX, "items": _WORD},
+        "arguments": {"maxItems": pods.COMMAND_MAX, "items": _WORD},
         "environment": {
             "maxProperties": pods.ENVIRONMENT_MAX,
             "propertyNames": _text(pods.is_variable),
             "additionalProperties": _WORD,
         },
         "secrets": _OBJECTS,
-        "volumes": _OBJECTS,
+        "volumes": _OBJECTS | {"items": _text(volumes.is_volume)},
+        "tolerations": {"maxItems": pods.LIST_MAX, "items": _text(pods.is_toleration)},
+        "kubernetes_priority_class": _text(pods.is_reference, or_empty=True),
     },
     "GpuRequest": {
         "count": _range(0, pods.GPUS_PER_POD_MAX),

@@ -82,6 +82,21 @@ def test_patterns_are_those_of_the_rules(path: str, pattern: str):
         assert refused(path, text) == (re.search(pattern, text) is None), text
 
 
+@pytest.mark.parametrize("field", ["secrets", "volumes", "tolerations"])
+def test_entries_that_the_rules_take_are_like_the_pattern_of_their_list(field: str):
+    pattern = BOUNDS["PodSet"][field]["items"]["pattern"]
+    texts = (
+        *TEXTS, "data", "data:/data", "data:/data:ro", "data:/data:rw", "data:data", "data:",
+        "dedicated=research:NoSchedule", "dedicated:NoExecute", "a=b:Never", "c" * 253,
+    )  # fmt: skip
+
+    for text in texts:
+        spec = {"name": "a", "kind": "training", "pod_sets": [{field: [text]}]}
+        errors = Errors()
+        check_form(msgspec.convert(spec, WorkloadSpec), errors)
+        assert bool(errors) == (re.search(pattern, text) is None), text
+
+
 @pytest.mark.parametrize(
     ("collection", "path", "value"),
     [

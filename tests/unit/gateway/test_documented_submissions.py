@@ -51,6 +51,7 @@ def test_a_submission_that_is_shown_is_well_formed(document):
         ("gpu_choice", set(GpuChoice.__struct_fields__)),
         ("topology", set(TopologyRequest.__struct_fields__)),
         ("pod_sets", {"role", "min_count", "slices", "image", *Slice.__struct_fields__}),
+        ("pod_sets", {"command", "arguments", "environment", "secrets", "volumes", "shm_mib"}),
     ],
 )
 def test_all_that_may_be_asked_of_the_place_is_shown(part, wanted):

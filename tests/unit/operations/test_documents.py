@@ -1,12 +1,21 @@
 """Generated documents: fresh or said to be stale, and complete."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from operations.documents import __main__ as documents
-from operations.documents import decisions, lifecycle, metrics, settings
+from operations.documents import decisions, lifecycle, metrics, settings, workload
 from shared.core.lifecycle import TRANSITIONS, State
+from shared.core.model import (
+    GpuChoice,
+    GpuRequest,
+    PodSet,
+    Slice,
+    TopologyRequest,
+    WorkloadSpec,
+)
 from shared.runtime.settings import Settings
 
 
@@ -88,3 +97,54 @@ def test_a_decision_that_does_not_begin_with_its_number_and_title_is_named(
 
     with pytest.raises(ValueError, match=r"0001-layers.md does not begin with `# 1\. TITLE`"):
         decisions.render()
+
+
+SECTIONS = {
+    "## The submission": WorkloadSpec,
+    "## `pod_sets[]`": PodSet,
+    "## `pod_sets[].gpu`": GpuRequest,
+    "## `pod_sets[].slices[]`": Slice,
+    "## `gpu_choice`": GpuChoice,
+    "## `topology`": TopologyRequest,
+}
+
+
+def test_every_field_of_a_submission_has_a_row_with_its_type_and_meaning():
+    sections = {text.split("\n")[0]: text for text in workload.render().split("\n## ")}
+
+    for title, struct in SECTIONS.items():
+        rows = [row for row in sections[title.removeprefix("## ")].splitlines() if "| `" in row]
+        assert [f"`{name}`" for name in struct.__struct_fields__] == [
+            row.split(" | ")[0].removeprefix("| ") for row in rows
+        ]
+        for row in rows:
+            cells = row.replace("\\|", "").strip("|").split("|")
+            assert 5 == len(cells), row
+            assert all(cells[cell].strip() for cell in (1, 3, 4)), row
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "| `name` | text | at most 63 characters, [pattern 1](#patterns) | (required) |",
+        '| `spread` | one of `none`, `preferred`, `required` |  | `"none"` |',
+        "| `pod_sets` | list of object | 1 to 16 entries | one, its defaults |",
+        "| `min_count` | integer or null | 1 to 4,096 | `null` |",
+        "| `gpu` | object |  | its defaults |",
+        "| `command` | list of text | at most 256 entries; each at most 4,096 characters | `[]` |",
+        "| `model_parameters_billions` | number or null | above 0, at most 1,000,000 | `null` |",
+        "| `pods` | integer | 1 to 4,096 | (required) |",
+        "| `preemptible` | true or false |  | `true` |",
+    ],
+)
+def test_a_row_tells_type_bounds_and_default(row: str):
+    assert row in workload.render()
+
+
+def test_patterns_are_listed_by_their_numbers():
+    text = workload.render()
+
+    named = {int(number) for number in re.findall(r"\[pattern (\d+)\]", text)}
+    listed = {int(number) for number in re.findall(r"^\| (\d+) \| `\^", text, re.MULTILINE)}
+    assert named == listed
+    assert "(mission" not in text
