@@ -40,7 +40,9 @@ def test_every_action_is_known_and_used_by_a_route():
 
 
 @pytest.mark.parametrize("role", list(Role))
-@pytest.mark.parametrize("route", [route for route in ROUTES if route.action], ids=str)
+@pytest.mark.parametrize(
+    "route", [route for route in ROUTES if route.action], ids=lambda route: route.name
+)
 def test_a_route_is_allowed_from_its_weakest_role_on(route, role):
     subject = Subject(name="k", team="red", role=role)
     strong_enough = ORDER.index(role) >= ORDER.index(WEAKEST[route.action])
