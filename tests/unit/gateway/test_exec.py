@@ -36,6 +36,8 @@ class World(Parts):
         self.error: Exception | None = None
         self.missing = False
         self.stays = False
+        self.streaming = asyncio.Event()
+        """Set once what is written has been passed on."""
         self.streams: Counter[str] = Counter()
 
     async def authenticate(self, text):  # type: ignore[explicit-override]  # new in Python 3.12
@@ -63,6 +65,7 @@ class World(Parts):
     async def _pieces(self):
         for piece in self.pieces:
             yield piece
+        self.streaming.set()
         if self.error is not None:
             raise self.error
         while self.stays:
@@ -165,8 +168,8 @@ async def test_without_an_end_the_answer_is_cut(world, how):
         settings = SimpleNamespace(**{**vars(SETTINGS), "exec_seconds_max": 0.2})
 
     async def revoke():
-        await asyncio.sleep(0.2)
         if how == "revoked":
+            await world.streaming.wait()
             world.subject = Subject(name="mk", team="red", role=Role.VIEWER)
 
     revoking = asyncio.create_task(revoke())

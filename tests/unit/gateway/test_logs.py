@@ -33,6 +33,8 @@ class World(Parts):
         self.missing: list[NoLogs] = []
         self.written: list[bytes] = []
         self.stays = False
+        self.streaming = asyncio.Event()
+        """Set once what is written has been passed on."""
         self.error: Exception | None = None
         self.warned: list[str] = []
         self.streams: Counter[str] = Counter()
@@ -57,6 +59,7 @@ class World(Parts):
     async def _pieces(self):
         for piece in self.written:
             yield piece
+        self.streaming.set()
         if self.error is not None:
             raise self.error
         while self.stays:
@@ -156,7 +159,7 @@ async def test_a_stream_ends_with_its_workload_though_its_container_does_not(wor
     world.written, world.stays = [b"last\n"], True
 
     async def end():
-        await asyncio.sleep(0.2)
+        await world.streaming.wait()
         world.state = "succeeded"
 
     ending = asyncio.create_task(end())
@@ -180,7 +183,7 @@ async def test_a_revoked_key_cuts_it(world):
     world.stays = True
 
     async def revoke():
-        await asyncio.sleep(0.2)
+        await world.streaming.wait()
         world.subject = Subject(name="mk", team="blue", role=Role.VIEWER)
 
     revoking = asyncio.create_task(revoke())
