@@ -17,7 +17,7 @@ from services.gateway.around import NOTHING_AROUND, around
 from services.gateway.door import Call, Door, answer, bad_parameter
 from services.gateway.headline import PROMISED, UNTOLD, better
 from services.gateway.headline.closed_nodes import with_closed
-from services.gateway.headline.past import detail_of, last_eviction, preemptor
+from services.gateway.headline.past import EVICTED, detail_of, evictions, last_eviction, preemptor
 from services.gateway.projection_idle import IDLE
 from services.gateway.why_views import Why, WhyEntry
 from services.gateway.workload_reads import row_of
@@ -75,8 +75,8 @@ async def why(door: Door, call: Call) -> web.Response:
     if at_ms is not None and at_ms > door.clock.now_ms() + CLOCK_SLACK_MS:
         rule = f"must not be later than now, {moment(door.clock.now_ms())}"
         bad_parameter("at", str(at_ms), rule)
-    row = await row_of(door, call, f"w.*, s.spec, {_TOLD}", _SPEC, at_ms or TIME_MAX)
-    told = msgspec.json.decode(row["told"] or "[]")
+    row = await row_of(door, call, f"w.*, s.spec, {_TOLD}, {EVICTED}", _SPEC, at_ms or TIME_MAX)
+    told, evicted = msgspec.json.decode(row["told"] or "[]"), evictions(row)
     stood = row if at_ms is None else await _stood(door, row, at_ms)
     history = tuple(_entry(one) for one in told)
     current = _current(stood, told, history)
@@ -114,8 +114,8 @@ async def why(door: Door, call: Call) -> web.Response:
         no_eviction=beside.no_eviction,
         turn=beside.turn,
         promised_start_ms=promised_start_ms,
-        last_eviction=last_eviction(told),
-        preempted_by=preemptor(told),
+        last_eviction=last_eviction(evicted),
+        preempted_by=preemptor(evicted),
     )
     return answer(view)
 

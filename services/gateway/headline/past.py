@@ -1,37 +1,55 @@
-"""What a workload was told when it had to leave its nodes the last time."""
+"""What a workload was told when it had to leave its nodes the last time.
+
+It is read apart from the reasons that `why` lists, as any number of them may have come after it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from services.gateway.why_views import LastEviction, Preemptor
-from shared.core.lifecycle import State
 
 Row = Mapping[str, Any]
+_EVICTIONS: Final = (
+    "SELECT e.seq, e.reason, e.message, e.detail, e.at_ms, e.version, e.state"
+    " FROM gateway.event e WHERE e.workload_id = w.id AND e.state = 'evicting'"
+    " AND e.version > 0 AND e.at_ms <= $2"
+)
+_NEWEST: Final = " ORDER BY e.seq DESC LIMIT 1)"
+_FOR_ANOTHER: Final = " AND starts_with(e.detail, '{\"preemption\":')"
+EVICTED: Final = (
+    f"(SELECT json_agg(h ORDER BY h.seq DESC) FROM (({_EVICTIONS}{_NEWEST}"  # noqa: S608  # constants
+    f" UNION ({_EVICTIONS}{_FOR_ANOTHER}{_NEWEST}) h)::text AS evicted"
+)
+"""Of workload `w` until `$2`: its newest eviction, and the newest one that was for another."""
 
 
-def last_eviction(told: Sequence[Row]) -> LastEviction | None:
-    """The newest of its evictions, of what was told, the newest first."""
-    for one in told:
-        if one["state"] == State.EVICTING.value and one["version"]:
-            return LastEviction(
-                reason=one["reason"],
-                message=one["message"],
-                note=detail_of(one).get("note", ""),
-                at_ms=one["at_ms"],
-            )
+def evictions(row: Row) -> list[Row]:
+    """What `EVICTED` found, the newest first."""
+    return msgspec.json.decode(row["evicted"], type=list[dict[str, Any]]) if row["evicted"] else []
+
+
+def last_eviction(evicted: Sequence[Row]) -> LastEviction | None:
+    """The newest of its evictions."""
+    for one in evicted:
+        return LastEviction(
+            reason=one["reason"],
+            message=one["message"],
+            note=detail_of(one).get("note", ""),
+            at_ms=one["at_ms"],
+        )
     return None
 
 
-def preemptor(told: Sequence[Row]) -> Preemptor | None:
-    """Who took its room the last time, of what its evictions recorded."""
-    for one in told:
+def preemptor(evicted: Sequence[Row]) -> Preemptor | None:
+    """Who took its room the last time."""
+    for one in evicted:
         detail = detail_of(one)
         preemption = detail.get("preemption")
-        if preemption and one["state"] == State.EVICTING.value:
+        if preemption:
             return Preemptor(
                 plan_id=preemption["plan_id"],
                 rule=preemption["rule"],

@@ -241,3 +241,48 @@ async def test_work_that_runs_again_is_told_of_its_last_eviction_and_who_waits_w
     )
     assert moved["preempted_by"] is None
     assert f"The only matching node is out. Closed: {text}." == waits["message"]
+
+
+async def test_an_eviction_is_told_however_many_reasons_came_after_it(gateway: Gateway):
+    red = await gateway.key("red", "viewer")
+    preemption = workloads.Preemption(
+        plan_id="p", rule="reclaim", workload_id="w9", team="blue", queue="blue"
+    )
+    taken = workloads.WorkloadEvicted(
+        **common("w1", 4, State.EVICTING), reason="Reclaimed", preemption=preemption
+    )
+    drained = workloads.WorkloadEvicted(
+        **common("w1", 7, State.EVICTING) | {"attempt": 2}, reason="drained", note="new fans"
+    )
+    again = common("w1", 6, State.RUNNING) | {"attempt": 2}
+    last = common("w1", 9, State.RUNNING) | {"attempt": 3}
+    facts = [queued("w1"), *running("w1", "red", START)]
+    facts += [
+        (topics.WORKLOAD_FACTS, one)
+        for one in (
+            taken,
+            workloads.WorkloadRequeued(**common("w1", 5, State.QUEUED), reason="Reclaimed"),
+            workloads.WorkloadRunning(**again, running_at_ms=START),
+            drained,
+            workloads.WorkloadRequeued(**common("w1", 8, State.QUEUED), reason="drained"),
+        )
+    ]
+    facts += [telling.refused("w1", f"{one} GPUs are free", "wait", {}) for one in range(60)]
+    facts += [(topics.WORKLOAD_FACTS, workloads.WorkloadRunning(**last, running_at_ms=START))]
+
+    async def runs_again():
+        body = (await gateway.call("GET", "/v1/workloads/w1/why", key=red)).body
+        whole = body.get("history") and body["history"][0]["message"] == "59 GPUs are free"
+        return body if whole and body["state"] == "running" else None
+
+    async with running_projection(gateway.settings):
+        await publish_facts(gateway.settings, facts, source="a", at_ms=START)
+        body = await until(runs_again)
+
+    assert {"InsufficientCapacity"} == {one["reason"] for one in body["history"]}
+    assert body["last_eviction"], "it is older than the reasons that are told"
+    assert ("drained", "new fans") == (
+        body["last_eviction"]["reason"],
+        body["last_eviction"]["note"],
+    )
+    assert "blue" == body["preempted_by"]["team"], "that is older still"
