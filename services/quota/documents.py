@@ -113,14 +113,17 @@ class Documents:
         `is_used` says whether work is alive in a queue; a cohort is used by its members.
         """
         nodes = []
-        for name, version in [*self._closed.items()]:
-            found = self._core.tree.nodes.get(name)
-            if is_used(name) or (found is not None and found.children):
-                continue
-            del self._closed[name]
-            node, _ = self.apply(_without_quota(self._applied[name], version))
-            nodes += [node] if node is not None else []
+        while unused := [name for name in self._closed if not self._in_use(name, is_used)]:
+            # A cohort may have been deleted before its members: it is looked at again after them.
+            for name in unused:
+                version = self._closed.pop(name)
+                node, _ = self.apply(_without_quota(self._applied[name], version))
+                nodes += [node] if node is not None else []
         return nodes
+
+    def _in_use(self, name: str, is_used: Callable[[str], bool]) -> bool:
+        found = self._core.tree.nodes.get(name)
+        return is_used(name) or (found is not None and bool(found.children))
 
     def limits(self, node: QuotaNode, cell: int) -> QuotaChanged:
         """The document of a node in force; a cohort counts how often it was told."""

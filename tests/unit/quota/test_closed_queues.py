@@ -111,6 +111,17 @@ def test_a_cohort_is_empty_once_its_last_queue_has_left():
     assert owned(ledger, "c") == 0
 
 
+def test_a_cohort_that_is_deleted_before_its_queue_is_empty_with_it():
+    pool = queue_document().flavors
+    ledger = Ledger(CohortApplied(name="c", version=1, flavors=pool), queue_document(cohort="c"))
+
+    waits = ledger.apply(DocumentDeleted(kind="cohort", name="c", version=2))
+    last = ledger.decide(closed())
+
+    assert (short(waits), short(last)) == ([], ["QuotaChanged:q", "QuotaChanged:c"])
+    assert owned(ledger, "c") == 0
+
+
 async def test_after_a_restart_it_is_still_to_be_emptied():
     ledger = Ledger(queue_document())
     ledger.queue(a_workload("w1"))
