@@ -181,7 +181,9 @@ class Actuator:
             if operation.verb == "bind" and not gang.settle_at_ms and gang.bound():
                 self.gangs.settle(gang, now_ms)
             elif gang.not_before_ms > now_ms:
-                self.gangs.retry(gang)
+                self.gangs.look_at_later(gang, gang.not_before_ms)
+            elif rank in gang.deleting:
+                self.gangs.look_at_later(gang, gang.deleting[rank])
 
     async def _request(self, operations: Sequence[Operation]) -> list[Result]:
         """The results; a full list is asked for if one of them is not known."""

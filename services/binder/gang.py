@@ -42,10 +42,15 @@ BIND_DEADLINE_MS: Final = 30_000
 SETTLE_MS: Final = 200
 """So long `PodsBound` waits for the pods to run, because `PodsRunning` says it too."""
 RETRY_MS: Final = 250
+RETRY_MAX_MS: Final = 5_000
+"""What is refused until somebody mends it is tried ever less often, up to this."""
+DELETE_AGAIN_MS: Final = 30_000
+"""So long after its grace a pod whose deletion was accepted is asked to go again."""
 FAILED_GRACE_SECONDS: Final = 10
 """For the other pods of a gang in which one failed: time to write down what they have."""
 _PHASES: Final = {"Running": RUNNING, "Succeeded": SUCCEEDED, "Failed": FAILED}
-_OK, _CREATED, _NOT_FOUND, _CONFLICT = 200, 201, 404, 409
+_OK, _CREATED, _UNAUTHORISED, _NOT_FOUND, _CONFLICT = 200, 201, 401, 404, 409
+_REFUSED: Final = frozenset((400, 403, 422))
 _RETRY: Final = frozenset((408, 425, 429, 500, 502, 503, 504))
 
 
@@ -60,6 +65,8 @@ class Gang(GangState):
         """Delete everything and answer PodsGone, whatever was going on."""
         self.goal = Goal.CLEAR
         self.outcome = None
+        if grace_seconds < self.grace_seconds:
+            self.deleting.clear()
         self.grace_seconds = grace_seconds
         self.told = min(self.told, Told.RUNNING)
 
@@ -74,7 +81,7 @@ class Gang(GangState):
         self.versions += [0] * lacking
         for rank in range(self.size_before, self.size):
             self.marks[rank], self.uids[rank] = ABSENT, ""
-            self.deleting.discard(rank)
+            self.deleting.pop(rank, None)
             self.ended_well &= ~(1 << rank)
 
     def note(self) -> None:
@@ -123,25 +130,36 @@ class Gang(GangState):
     # ── what the cluster answered and showed ─────────────────────────────────
 
     def answered(self, rank: int, operation: Operation, result: Result, now_ms: int) -> None:
-        """Take in the answer to one operation."""
-        if result.status in _RETRY or (result.status == _CONFLICT and result.pod is None):
+        """Take in the answer to one operation; a token that expired is renewed by somebody."""
+        if result.status == _UNAUTHORISED:
+            self._try_ever_later(now_ms)
+        elif result.status in _RETRY or (result.status == _CONFLICT and result.pod is None):
             self.not_before_ms = now_ms + RETRY_MS
         elif operation.verb == "create":
             self._created(rank, result, now_ms)
         elif operation.verb == "bind":
             self._bound(rank, operation, result, now_ms)
         elif result.status == _OK:
-            self.deleting.add(rank)
+            self.deleting[rank] = now_ms + operation.grace_seconds * 1000 + DELETE_AGAIN_MS
+            self.refusals = 0
         elif _says_gone(operation, result):
             self.advance(rank, GONE)
-        else:  # refused, as 401 and 403 are: the pod is still there and keeps its devices
-            self.not_before_ms = now_ms + RETRY_MS
+        else:  # refused, as 403 is: the pod is still there and keeps its devices
+            self._try_ever_later(now_ms)
+
+    def _try_ever_later(self, now_ms: int) -> None:
+        """Once for all operations that were answered together."""
+        if self.not_before_ms <= now_ms:
+            self.not_before_ms = now_ms + min(RETRY_MS << self.refusals, RETRY_MAX_MS)
+            self.refusals = min(self.refusals + 1, RETRY_MAX_MS.bit_length())
 
     def _created(self, rank: int, result: Result, now_ms: int) -> None:
         pod = result.pod
+        self.refusals = 0
         if pod is None:
             refusal = refusal_of(result)
-            self.never = self.never or refusal.ends
+            grows = self.resizing and rank >= self.size_before
+            self.never = self.never or (refusal.ends and not grows)
             self._refuse(rank, refusal.reason, refusal.message, "", now_ms)
         elif result.status == _CREATED or self._is_ours(pod, rank):
             self.observed("ADDED", pod, now_ms)
@@ -156,10 +174,16 @@ class Gang(GangState):
 
     def _bound(self, rank: int, operation: Operation, result: Result, now_ms: int) -> None:
         pod = result.pod
+        self.refusals = 0
         if result.status == _CREATED:
             self.advance(rank, BOUND)
+        elif result.status in _REFUSED:
+            refusal = refusal_of(result)
+            self._refuse(rank, refusal.reason, refusal.message, "", now_ms)
         elif pod is not None and pod.uid == operation.uid and pod.node == operation.node:
             self.observed("MODIFIED", pod, now_ms)
+        elif pod is not None and pod.uid == operation.uid and not (pod.node or pod.deleting):
+            self.not_before_ms = now_ms + RETRY_MS
         else:
             if result.status == _NOT_FOUND:
                 self.advance(rank, GONE)
@@ -180,7 +204,7 @@ class Gang(GangState):
             message = f"{pod.name} was made anew by somebody else"
             self._refuse(rank, "UidChanged", message, "", now_ms)
             self.marks[rank] = CREATED
-            self.deleting.discard(rank)
+            self.deleting.pop(rank, None)
         self.versions[rank] = pod.resource_version
         self.uids[rank], self.namespace = pod.uid, pod.namespace
         mark = _PHASES.get(pod.phase, BOUND if pod.node else CREATED)
@@ -249,7 +273,6 @@ class Gang(GangState):
         changed = self.goal is not Goal.RUN or self.unknown_round > 0
         if list_round >= self.unknown_round:
             self.unknown_round = 0
-        self.deleting.clear()
         for rank, uid in enumerate(self.uids):
             if self.marks[rank] in NOT_THERE or uid in uids or self.versions[rank] > version:
                 continue

@@ -27,7 +27,7 @@ def next_operations(gang: GangState, now_ms: int) -> list[tuple[int, Operation]]
     if gang.in_flight or gang.unknown_round or now_ms < gang.not_before_ms:
         return []
     if gang.goal is not Goal.RUN or gang.surplus():
-        return list(_deletes(gang))
+        return list(_deletes(gang, now_ms))
     low = gang.low()
     if low >= BOUND:
         return []
@@ -36,7 +36,7 @@ def next_operations(gang: GangState, now_ms: int) -> list[tuple[int, Operation]]
 
 def over(gang: GangState) -> bool:
     """Whether nothing is left to do or to wait for, so that it can be forgotten."""
-    return gang.goal is Goal.CLOSE and not gang.in_flight and not any(_deletes(gang))
+    return gang.goal is Goal.CLOSE and not gang.in_flight and not any(_deletes(gang, 0))
 
 
 def _creates(gang: GangState) -> list[tuple[int, Operation]]:
@@ -57,6 +57,7 @@ def _binds(gang: GangState) -> list[tuple[int, Operation]]:
                 name=pod.name,
                 uid=gang.uids[rank],
                 node=pod.node,
+                pod=pod if rank == 0 and pod.size > 1 else None,
             ),
         )
         for rank, pod in enumerate(gang.pods)
@@ -64,14 +65,14 @@ def _binds(gang: GangState) -> list[tuple[int, Operation]]:
     ]
 
 
-def _deletes(gang: GangState) -> Iterator[tuple[int, Operation]]:
+def _deletes(gang: GangState, now_ms: int) -> Iterator[tuple[int, Operation]]:
     keep = OVER if isinstance(gang.outcome, PodsFinished) else NOT_THERE
     spared = keep if gang.goal is Goal.CLEAR else NOT_THERE
     if gang.to_be_noted():
         return
     first = gang.size if gang.goal is Goal.RUN else 0
     for rank, mark in enumerate(gang.marks[first:], first):
-        if mark not in spared and gang.uids[rank] and rank not in gang.deleting:
+        if mark not in spared and gang.uids[rank] and now_ms >= gang.deleting.get(rank, 0):
             name = pod_name(gang.key, rank)
             yield (
                 rank,

@@ -53,8 +53,9 @@ class GangState:
     __slots__ = (
         "cell", "correlation_id", "deadline_ms", "deleting", "ended_well", "goal",
         "grace_seconds", "in_flight", "key", "marks", "namespace", "never", "not_before_ms",
-        "noted", "outcome", "pods", "pulling", "resizing", "setback", "settle_at_ms", "size",
-        "size_before", "told", "told_pulling", "uids", "unknown_round", "unstarted", "versions",
+        "noted", "outcome", "pods", "pulling", "refusals", "resizing", "setback",
+        "settle_at_ms", "size", "size_before", "told", "told_pulling", "uids", "unknown_round",
+        "unstarted", "versions",
     )  # fmt: skip
 
     def __init__(
@@ -92,8 +93,8 @@ class GangState:
         self.uids = [""] * size
         self.marks = [ABSENT if told is Told.NOTHING else BOUND] * size
         self.versions = [0] * size
-        self.deleting: set[int] = set()
-        """Ranks whose deletion was accepted and not yet seen."""
+        self.deleting: dict[int, int] = {}
+        """By rank whose deletion was accepted and not yet seen: when to ask for it again."""
         self.ended_well = 0
         """A bit for each rank that succeeded by itself: not one that ended as it was stopped."""
         self.pulling: set[int] = set()
@@ -104,6 +105,8 @@ class GangState:
         self.unknown_round = 0
         """After a lost reply nothing is assumed until the list of this round; 0: all known."""
         self.not_before_ms = 0
+        self.refusals = 0
+        """In a row that only time or an operator mends."""
         self.deadline_ms = 0
         self.settle_at_ms = 0
 

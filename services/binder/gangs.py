@@ -27,7 +27,7 @@ class Gangs:
         self._looks: dict[Key, Gang] = dict(self.by_key)
         self._settling: deque[Gang] = deque()
         self._deadlines: deque[tuple[int, Gang]] = deque()
-        self._retries: list[tuple[int, Key]] = []
+        self._later: list[tuple[int, Key]] = []
 
     def look_at(self, gang: Gang) -> None:
         """Something happened to it."""
@@ -67,16 +67,16 @@ class Gangs:
         gang.settle_at_ms = now_ms + SETTLE_MS
         self._settling.append(gang)
 
-    def retry(self, gang: Gang) -> None:
-        """Look at it again when it may send something again."""
-        heappush(self._retries, (gang.not_before_ms, gang.key))
+    def look_at_later(self, gang: Gang, at_ms: int) -> None:
+        """Something may be sent then: once more, or again."""
+        heappush(self._later, (at_ms, gang.key))
 
     def run_out(self, now_ms: int) -> None:
         """Those whose time has come are to be looked at."""
         while self._settling and self._settling[0].settle_at_ms <= now_ms:
             self._look_again(self._settling.popleft().key)
-        while self._retries and self._retries[0][0] <= now_ms:
-            self._look_again(heappop(self._retries)[1])
+        while self._later and self._later[0][0] <= now_ms:
+            self._look_again(heappop(self._later)[1])
         while self._deadlines and self._deadlines[0][0] <= now_ms:
             gang = self._deadlines.popleft()[1]
             gang.expire(now_ms)
@@ -91,6 +91,6 @@ class Gangs:
         next_ms = now_ms + round(LOOK_SECONDS_MAX * 1000)
         if self._settling:
             next_ms = min(next_ms, self._settling[0].settle_at_ms)
-        if self._retries:
-            next_ms = min(next_ms, self._retries[0][0])
+        if self._later:
+            next_ms = min(next_ms, self._later[0][0])
         return max(0.0, (next_ms - now_ms) / 1000)

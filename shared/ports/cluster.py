@@ -85,7 +85,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One request about the pod `name` in `namespace`.
 
     `create` takes `pod`; `pin` uid, node, devices: these devices of the node are its own before
-    it is bound there; `bind` uid, node; `delete` uid, grace, which is at least 1.
+    it is bound there; `bind` uid, node, and of a gang's rank 0 `pod`, by which others find it;
+    `delete` uid, grace, which is at least 1.
     """
 
     verb: Literal["create", "pin", "bind", "delete"]

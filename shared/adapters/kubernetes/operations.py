@@ -2,9 +2,9 @@
 
 | verb | requests |
 |---|---|
-| create | POST the pod; 409: GET who has the name; of a gang's rank 0 also POST its service |
+| create | POST the pod; 409: GET who has the name |
 | pin | GET, then PATCH the annotation of its devices, at that version |
-| bind | POST the binding with the uid; 409: GET where it is |
+| bind | of a gang's rank 0 POST its service; POST the binding with the uid; 409: GET where it is |
 | delete | DELETE with the uid and a grace of at least a second |
 """
 
@@ -71,20 +71,18 @@ class Operations:
             raise ValueError(f"create {operation.name} without a pod")
         body = manifest(pod, self._making)
         answer = await self._connection.request("POST", _pods(operation.namespace), body)
+        if answer.status == CREATED:
+            return Result(status=CREATED, pod=self._read(answer))
         if answer.status == CONFLICT and self._status(answer).reason == "AlreadyExists":
             found = await self._get(operation)
-            result = Result(status=CONFLICT, reason="AlreadyExists", pod=found)
-        elif answer.status == CREATED:
-            found = self._read(answer)
-            result = Result(status=CREATED, pod=found)
-        else:
-            return self._refusal(answer)
-        if pod.rank == 0 and in_gang(pod) and found is not None and _same(found, pod):
-            return await self._create_service(pod, found.uid) or result
-        return result
+            return Result(status=CONFLICT, reason="AlreadyExists", pod=found)
+        return self._refusal(answer)
 
     async def _create_service(self, pod: Pod, uid: str) -> Result | None:
-        """The refusal, or None when the service is there."""
+        """The refusal, or None when the service is there.
+
+        It comes with the binding: whatever became of the answers before, who is bound has it.
+        """
         body = service(pod, uid, self._making)
         path = f"/api/v1/namespaces/{pod.namespace}/services"
         answer = await self._connection.request("POST", path, body)
@@ -120,6 +118,11 @@ class Operations:
         return self._refusal(answer)
 
     async def _bind(self, operation: Operation) -> Result:
+        pod = operation.pod
+        if pod is not None and pod.rank == 0 and in_gang(pod):
+            refused = await self._create_service(pod, operation.uid)
+            if refused is not None:
+                return refused
         body = {
             "apiVersion": "v1",
             "kind": "Binding",
@@ -208,14 +211,6 @@ def _field_error(field: str, message: str) -> FieldError:
     if found is None:
         return FieldError(field=field, value="", rule=message)
     return FieldError(field=field, value=found[1].strip('"'), rule=found[2])
-
-
-def _same(found: Pod, pod: Pod) -> bool:
-    return (found.workload_id, found.attempt, found.rank) == (
-        pod.workload_id,
-        pod.attempt,
-        pod.rank,
-    )
 
 
 def _pods(namespace: str) -> str:

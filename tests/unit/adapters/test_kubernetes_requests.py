@@ -4,6 +4,7 @@ import asyncio
 import json
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from aiohttp import web
@@ -213,6 +214,33 @@ async def test_a_refused_field_is_told_with_value_and_rule(cluster, server):
     assert result.status == 422
     assert (error.field, error.value) == ("spec.containers[0].env[0].name", "A=")
     assert error.rule == 'a valid name must not contain "="'
+
+
+def bind_first_of_two():
+    pod = msgspec.structs.replace(create().pod, size=2)
+    return msgspec.structs.replace(bind(), pod=pod)
+
+
+@pytest.mark.parametrize("status", [201, 409])
+async def test_the_first_of_a_gang_is_bound_once_it_has_its_service(cluster, server, status):
+    server.answer = in_turn(answering(status), answering(201))
+
+    result = await one(cluster, bind_first_of_two())
+
+    paths = [(method, path.rpartition("red/")[2]) for method, path, *_ in server.asked]
+    owner = server.asked[0][2]["metadata"]["ownerReferences"][0]
+    assert result.status == 201
+    assert paths == [("POST", "services"), ("POST", "pods/w1-1-0/binding")]
+    assert (owner["name"], owner["uid"]) == ("w1-1-0", "u")
+
+
+async def test_who_gets_no_service_is_not_bound(cluster, server):
+    server.answer = answering(403, {"reason": "Forbidden", "message": "exceeded quota: q"})
+
+    result = await one(cluster, bind_first_of_two())
+
+    assert (result.status, result.message) == (403, "exceeded quota: q")
+    assert [path for _, path, *_ in server.asked] == ["/api/v1/namespaces/red/services"]
 
 
 @pytest.mark.parametrize("name", ["..", "../secrets/x", "a/b", "a?b", "%2e%2e", "A", ""])

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from services.binder.gang import BIND_DEADLINE_MS, Gang
+from services.binder.gang import BIND_DEADLINE_MS, DELETE_AGAIN_MS, Gang
 from services.binder.gang_facts import next_fact
 from services.binder.gang_operations import next_operations
 from services.binder.gang_state import Told
@@ -181,17 +181,114 @@ def test_the_deadline_refuses_only_what_is_not_bound():
     assert not isinstance(fact_of(in_time), BindRefused)
 
 
-def test_a_deletion_is_asked_for_once_and_again_after_a_list_that_still_shows_the_pod():
+def being_deleted(grace_seconds):
+    """A gang of one whose deletion the cluster has accepted."""
     gang = a_bound_gang()
-    gang.evict(0)
-    operation = next_operations(gang, NOW)[0][1]
+    gang.evict(grace_seconds)
+    ((rank, operation),) = next_operations(gang, NOW)
+    gang.answered(rank, operation, Result(status=200), NOW)
+    return gang
 
-    gang.answered(0, operation, Result(status=200), NOW)
-    waiting = verbs(gang)
+
+def test_a_deletion_is_asked_for_again_when_the_grace_and_half_a_minute_have_passed():
+    gang = being_deleted(60)
     gang.listed({"u0"}, 30, 1, NOW)
 
-    assert waiting == []
-    assert verbs(gang) == [("delete", "w1-1-0")]
+    early = next_operations(gang, NOW + 60_000 + DELETE_AGAIN_MS - 1)
+    late = next_operations(gang, NOW + 60_000 + DELETE_AGAIN_MS)
+
+    assert early == []
+    assert [operation.verb for _, operation in late] == ["delete"]
+
+
+@pytest.mark.parametrize(("grace", "sent"), [(10, [10]), (60, []), (300, [])])
+def test_a_shorter_grace_is_asked_for_at_once(grace, sent):
+    gang = being_deleted(60)
+
+    gang.evict(grace)
+
+    assert [operation.grace_seconds for _, operation in next_operations(gang, NOW)] == sent
+
+
+def pauses(gang, result, count):
+    """Milliseconds between the tries of an operation that is always answered so."""
+    found, now = [], NOW
+    for _ in range(count):
+        pause = 0
+        while not (wanted := next_operations(gang, now + pause)):
+            pause += 50
+        now += pause
+        found.append(pause)
+        for rank, operation in wanted:
+            gang.answered(rank, operation, result, now)
+    return found
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_delete_that_is_refused_for_long_is_sent_ever_less_often(status):
+    gang = a_gang(size=2)
+    created(gang, 0)
+    created(gang, 1)
+    gang.evict(0)
+
+    assert pauses(gang, Result(status=status), 8) == [0, 250, 500, 1000, 2000, 4000, 5000, 5000]
+
+
+@pytest.mark.parametrize("verb", ["create", "bind"])
+def test_a_token_that_expired_is_waited_for_and_ends_nothing(verb):
+    gang = a_gang()
+    if verb == "bind":
+        created(gang)
+
+    waited = pauses(gang, Result(status=401, reason="Unauthorized"), 3)
+    told = fact_of(gang)
+    ((rank, operation),) = next_operations(gang, NOW + 60_000)
+    pod = pod_of(uid="u0", resource_version=20, node="")
+    gang.answered(rank, operation, Result(status=201, pod=pod), NOW + 60_000)
+
+    assert (waited, told, operation.verb) == ([0, 250, 500], None, verb)
+    assert gang.refusals == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "again"), [({}, True), ({"deleting": True}, False), ({"node": "n9"}, False)]
+)
+def test_a_bind_that_met_a_conflict_is_tried_again_while_the_pod_is_as_it_was(fields, again):
+    gang = a_gang()
+    created(gang)
+    ((rank, operation),) = next_operations(gang, NOW)
+    pod = pod_of(**{"uid": "u0", "resource_version": 11, "node": "", **fields})
+
+    gang.answered(rank, operation, Result(status=409, reason="Conflict", pod=pod), NOW)
+
+    later = [operation.verb for _, operation in next_operations(gang, NOW + 1_000)]
+    assert later == (["bind"] if again else ["delete"])
+
+
+def test_a_bind_that_is_refused_for_its_service_is_told_in_its_words_and_tried_again():
+    gang = a_gang()
+    created(gang)
+    ((rank, operation),) = next_operations(gang, NOW)
+    words = 'services "w1-1" is forbidden: exceeded quota: q, requested: services=1'
+
+    gang.answered(rank, operation, Result(status=403, message=words), NOW)
+    deleted = verbs(gang)
+    gang.listed(set(), 30, 1, NOW)
+    fact = fact_of(gang)
+
+    assert deleted == [("delete", "w1-1-0")]
+    assert (fact.reason, fact.ends, fact.node) == ("ExceededQuota", False, "")
+    assert fact.message == words[words.index("exceeded") :]
+
+
+def test_what_refuses_a_growth_for_good_does_not_end_what_runs():
+    gang = a_bound_gang()
+    gang.resize(1, (pod_of(0), pod_of(1)), 30)
+    ((rank, operation),) = next_operations(gang, NOW)
+
+    gang.answered(rank, operation, Result(status=422, message="no"), NOW)
+
+    assert (rank, gang.setback, gang.never) == (1, ("HTTP 422", "no", ""), False)
 
 
 def test_404_on_delete_says_that_it_is_gone():

@@ -10,6 +10,7 @@ from services.binder.stored_pods import read, written
 from shared.core.model import PodSet
 from shared.ports.cluster import Operation, Pod, PodTemplate
 from shared.simulator.faults import LOST
+from shared.simulator.pods import DONE
 from tests.unit.binder.world import bind, evict
 
 KEPT = ("example.org/job-tracking",)
@@ -89,6 +90,28 @@ async def test_no_pod_is_deleted_with_a_grace_that_forces_it(world):
     assert world.pods() == {}
     assert len(graces) >= 3
     assert min(graces) >= 1
+
+
+async def test_a_deletion_that_was_accepted_and_forgotten_is_asked_for_again_without_a_list(world):
+    await world.send(bind())
+    apply = world.cluster.apply
+    asked: list[str] = []
+
+    async def forgetting(operations):
+        asked.extend(one.verb for one in operations)
+        return [DONE for _ in operations]
+
+    world.cluster.apply = forgetting
+    lists = world.handler._actuator.watcher.round
+    await world.send(evict(grace=5))
+    await world.advance(20)
+    early = list(asked)
+    world.cluster.apply = apply
+    await world.advance(20)
+
+    assert (early, world.told()[-1]) == (["delete"], "PodsGone")
+    assert world.handler._actuator.watcher.round == lists
+    assert world.pods() == {}
 
 
 async def test_an_evicted_attempt_is_gone_when_its_pods_have_ended_though_others_keep_them(slow):

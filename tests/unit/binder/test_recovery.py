@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from services.binder import pulse
+from services.binder import pulse, watcher
 from shared.core.pod_failures import FailureCause
 from shared.events.pods import PodsFinished
 from shared.ports.cluster import Operation, Pod
@@ -32,6 +32,16 @@ async def test_a_broken_watch_loses_nothing(world):
     await world.advance(0.25)
 
     assert world.told() == ["PodsRunning", "PodsFinished"]
+
+
+async def test_all_is_listed_again_after_a_while_though_the_watch_goes_on(world, monkeypatch):
+    monkeypatch.setattr(watcher, "RELIST_SECONDS", (0.01, 0.02))
+    await world.relist()
+    before = world.handler._actuator.watcher.round
+
+    await asyncio.sleep(0.1)
+
+    assert world.handler._actuator.watcher.round >= before + 3
 
 
 async def test_a_kill_before_the_commit_makes_no_pod(world):

@@ -186,7 +186,7 @@ class World:
         await self.settle()
 
     async def relist(self):
-        """Have the binder list again, as it does every 15 seconds."""
+        """Have the binder list again, as it does after any doubt."""
         before = self.handler._actuator.watcher.round
         self.handler._actuator.watcher.relist()
         while self.handler._actuator.watcher.round == before:
