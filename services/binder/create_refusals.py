@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from shared.events.pods import EXCEEDED_QUOTA
-from shared.ports.cluster import Result
+from shared.events.pods import EXCEEDED_QUOTA, WAITED_FOR
+from shared.ports.cluster import Missing, Result
 
 FORBIDDEN: Final = 403
 _OF_QUOTA: Final = "exceeded quota: "
 _OF_PERMISSION: Final = "cannot create resource"
 """The binder itself may not: nobody's pods are at fault, and an operator can mend it."""
 _FOR_GOOD: Final = frozenset((400, FORBIDDEN, 404, 422))
+_OF_TEAM: Final = {
+    "Namespace": "create it, or name another in the document of the team",
+    "ServiceAccount": "create it, or name another in the document of the team",
+}
+_OF_WORKLOAD: Final = "create it or name another, then submit again"
 
 
 class CreateRefusal(NamedTuple):
@@ -25,6 +30,8 @@ class CreateRefusal(NamedTuple):
 def refusal_of(result: Result) -> CreateRefusal:
     """What the answer to a create without a pod says."""
     words = result.message
+    if result.missing is not None:
+        return _of_missing(result.missing)
     if result.status == FORBIDDEN and _OF_QUOTA in words:
         return CreateRefusal(EXCEEDED_QUOTA, words[words.index(_OF_QUOTA) :], ends=False)
     reason = result.reason or f"HTTP {result.status}"
@@ -32,3 +39,12 @@ def refusal_of(result: Result) -> CreateRefusal:
     if result.errors:
         words = "; ".join(f"{one.field}: {one.rule} (got {one.value})" for one in result.errors)
     return CreateRefusal(reason, words or f"create answered {result.status}", ends)
+
+
+def _of_missing(missing: Missing) -> CreateRefusal:
+    """What the team's document names is waited for: an operator mends it for all of its work."""
+    reason = f"{missing.kind}NotFound"
+    place = f" in namespace {missing.namespace}" if missing.namespace else ""
+    next_step = _OF_TEAM.get(missing.kind, _OF_WORKLOAD)
+    message = f"{missing.kind} {missing.name} does not exist{place}; {next_step}"
+    return CreateRefusal(reason, message, ends=reason not in WAITED_FOR)

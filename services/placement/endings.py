@@ -14,7 +14,7 @@ from shared.core.lifecycle import State
 from shared.core.pod_failures import FailureCause
 from shared.events import pods, workloads
 from shared.events.envelope import Received
-from shared.events.pods import BIND_TIMEOUT, EXCEEDED_QUOTA
+from shared.events.pods import BIND_TIMEOUT, WAITED_FOR
 
 BACKOFF_SECONDS_MAX: Final = 64
 LOST: Final = "pods-lost"
@@ -95,7 +95,7 @@ def refused_by_cluster(
         never(desk, record, fact.reason, fact.message, cause)
     elif record.state in HAS_PODS:
         record.reason, record.message = "bind-refused", fact.message
-        if fact.reason != EXCEEDED_QUOTA:
+        if fact.reason not in WAITED_FOR:
             place = fact.node or "the cluster"
             record.message = f"{place}: {fact.reason} {fact.message}".strip()
         before = record.become(State.EVICTING)

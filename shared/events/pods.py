@@ -16,6 +16,10 @@ from shared.events.workloads import Wire
 
 EXCEEDED_QUOTA: Final = "ExceededQuota"
 """Reason of a refusal: the namespace is full; it is tried again."""
+NAMESPACE_NOT_FOUND: Final = "NamespaceNotFound"
+SERVICE_ACCOUNT_NOT_FOUND: Final = "ServiceAccountNotFound"
+WAITED_FOR: Final = frozenset((EXCEEDED_QUOTA, NAMESPACE_NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND))
+"""Reasons of refusals that an operator mends; the message says all."""
 BIND_TIMEOUT: Final = "bind-timeout"
 """Reason of an eviction: it did not run in time."""
 

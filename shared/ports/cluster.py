@@ -99,6 +99,17 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pod: Pod | None = None
 
 
+class Missing(msgspec.Struct, frozen=True, kw_only=True):
+    """An object that a pod names and that is not there; kinds are those of Kubernetes."""
+
+    kind: Literal[
+        "Namespace", "ServiceAccount", "PriorityClass", "Secret", "PersistentVolumeClaim"
+    ]
+    name: str
+    namespace: str = ""
+    """Where it was looked for; empty for what is in no namespace."""
+
+
 class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The answer to one operation: an HTTP status or `UNKNOWN`, and the pod where there is one."""
 
@@ -107,6 +118,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     message: str = ""
     errors: tuple[FieldError, ...] = ()
     """Of 403 and 422: which field, with which value, breaks which rule, where that is told."""
+    missing: Missing | None = None
+    """Of a refused create: what has to be there first."""
     pod: Pod | None = None
 
 

@@ -9,8 +9,9 @@ from shared.adapters.kubernetes.connection import Connection
 from shared.adapters.kubernetes.listing import Listing
 from shared.adapters.kubernetes.manifest import Making
 from shared.adapters.kubernetes.operations import Operations
+from shared.adapters.kubernetes.references import absent_of, refused_for
 from shared.adapters.kubernetes.settings import KubernetesSettings
-from shared.ports.cluster import Operation, Pod, Result, WatchEvent
+from shared.ports.cluster import Missing, Operation, Pod, Result, WatchEvent
 
 
 class KubernetesCluster:
@@ -28,7 +29,15 @@ class KubernetesCluster:
 
     async def apply(self, operations: Sequence[Operation]) -> list[Result]:
         """Try all, side by side; results in the order of the operations. Never raises."""
-        return await asyncio.gather(*map(self._operations.carry_out, operations))
+        absent = await absent_of(self._connection, operations)
+        return await asyncio.gather(*(self._carry_out(one, absent) for one in operations))
+
+    async def _carry_out(self, operation: Operation, absent: frozenset[Missing]) -> Result:
+        """What would be refused for more than what is absent is told so: a namespace say."""
+        refused = refused_for(operation, absent)
+        if refused is not None:
+            return await self._operations.rehearse(operation) or refused
+        return await self._operations.carry_out(operation)
 
     async def list_pods(self) -> tuple[list[Pod], int]:
         """All pods of this Muster and the version to watch from. Raises Transient."""

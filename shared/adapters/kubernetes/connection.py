@@ -32,6 +32,7 @@ CONNECT_SECONDS_MAX: Final = 5.0
 TRIES_MAX: Final = 3
 """Of a request that is answered 429."""
 RETRY_SECONDS_MAX: Final = 10.0
+JSON: Final = "application/json"
 THROTTLED: Final = 429
 UNAUTHORISED: Final = 401
 FAILURES: Final = (aiohttp.ClientError, TimeoutError, OSError)
@@ -70,7 +71,8 @@ class Connection:
         body: Mapping[str, object] | None = None,
         *,
         query: Mapping[str, str] | None = None,
-        content_type: str = "application/json",
+        content_type: str = JSON,
+        accept: str = JSON,
     ) -> Answer:
         """The answer, of whatever status.
 
@@ -81,7 +83,7 @@ class Connection:
         for tries_left in reversed(range(TRIES_MAX)):
             async with self._slots:
                 await self._wait_for_turn()
-                answer = await self._once(method, path, content, query, content_type)
+                answer = await self._once(method, path, content, query, (content_type, accept))
             if answer.status != THROTTLED or not tries_left:
                 return answer
         raise AssertionError("the last try returns")
@@ -99,7 +101,7 @@ class Connection:
             total=None, sock_connect=CONNECT_SECONDS_MAX, sock_read=silence_seconds_max
         )
         session, url = await self._opened(), self._url(path)
-        headers = await self._headers("application/json")
+        headers = await self._headers(JSON, JSON)
         async with session.get(url, params=query, headers=headers, timeout=timeout) as response:
             yield response
 
@@ -109,7 +111,7 @@ class Connection:
     ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
         """A WebSocket that speaks one subprotocol; raises the errors of aiohttp."""
         session, url = await self._opened(), self._url(path)
-        headers = await self._headers("application/json")
+        headers = await self._headers(JSON, JSON)
         async with asyncio.timeout(REQUEST_SECONDS_MAX):
             socket = await session.ws_connect(
                 url, params=query, protocols=(protocol,), headers=headers
@@ -131,14 +133,14 @@ class Connection:
         path: str,
         content: bytes | None,
         query: Mapping[str, str] | None,
-        content_type: str,
+        forms: tuple[str, str],
     ) -> Answer:
         timeout = aiohttp.ClientTimeout(
             total=REQUEST_SECONDS_MAX, sock_connect=CONNECT_SECONDS_MAX
         )
         try:
             session = await self._opened()
-            url, headers = self._url(path), await self._headers(content_type)
+            url, headers = self._url(path), await self._headers(*forms)
             async with session.request(
                 method,
                 url,
@@ -205,8 +207,8 @@ class Connection:
     def _url(self, path: str) -> str:
         return f"{self._configuration.host if self._configuration else ''}{path}"
 
-    async def _headers(self, content_type: str) -> dict[str, str]:
-        headers = {"Content-Type": content_type, "Accept": "application/json"}
+    async def _headers(self, content_type: str, accept: str) -> dict[str, str]:
+        headers = {"Content-Type": content_type, "Accept": accept}
         configuration = self._configuration
         if configuration is not None:
             token = await configuration.get_api_key_with_prefix("BearerToken")

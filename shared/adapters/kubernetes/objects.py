@@ -122,6 +122,9 @@ class Cause(Object, frozen=True, kw_only=True):
 class Details(Object, frozen=True, kw_only=True):
     """What an answer says about the object that was asked for."""
 
+    name: str = ""
+    kind: str = ""
+    """The plural, as in a path."""
     causes: tuple[Cause, ...] = ()
     retry_after_seconds: float = 0
 

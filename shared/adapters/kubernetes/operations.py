@@ -21,6 +21,7 @@ from shared.adapters.kubernetes.connection import Answer, Connection, NoAnswer
 from shared.adapters.kubernetes.manifest import Making, in_gang, manifest, service
 from shared.adapters.kubernetes.objects import ApiStatus, PodObject, decoder
 from shared.adapters.kubernetes.reading import read_pod
+from shared.adapters.kubernetes.references import missing_in
 from shared.core.decision import FieldError
 from shared.ports.cluster import INVALID, UNKNOWN, Operation, Pod, Result, refused_by_port
 from shared.ports.errors import Transient
@@ -34,8 +35,6 @@ _REFUSED: Final = 400
 _INVALID_VALUE: Final = re.compile(
     r'^(?:Invalid value|Unsupported value): ("(?:[^"\\]|\\.)*"|\S+): (.*)$', re.DOTALL
 )
-_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 
 
 class Operations:
@@ -76,7 +75,25 @@ class Operations:
         if answer.status == CONFLICT and self._status(answer).reason == "AlreadyExists":
             found = await self._get(operation)
             return Result(status=CONFLICT, reason="AlreadyExists", pod=found)
-        return self._refusal(answer)
+        return self._refused_create(operation, answer)
+
+    async def rehearse(self, operation: Operation) -> Result | None:
+        """How the server would refuse a create; None where it would not, or does not answer."""
+        if operation.pod is None:
+            return None
+        body = manifest(operation.pod, self._making)
+        path, query = _pods(operation.namespace), {"dryRun": "All"}
+        try:
+            answer = await self._connection.request("POST", path, body, query=query)
+        except Transient:
+            return None
+        if answer.status in (CREATED, CONFLICT):
+            return None
+        return self._refused_create(operation, answer)
+
+    def _refused_create(self, operation: Operation, answer: Answer) -> Result:
+        missing = missing_in(self._status(answer), operation.namespace)
+        return msgspec.structs.replace(self._refusal(answer), missing=missing)
 
     async def _create_service(self, pod: Pod, uid: str) -> Result | None:
         """The refusal, or None when the service is there.
@@ -196,11 +213,11 @@ def _misnamed(operation: Operation) -> Result | None:
 
     What is created is named in the body alone, so that the server judges it.
     """
-    if not _NAMESPACE.fullmatch(operation.namespace):
+    if not naming.NAMESPACE_NAME.fullmatch(operation.namespace):
         rule = "must be the name of a namespace: a-z, 0-9 and '-', at most 63 characters"
         error = FieldError(field="metadata.namespace", value=operation.namespace, rule=rule)
         return Result(status=INVALID, reason="Invalid", message=rule, errors=(error,))
-    if operation.verb != "create" and not _NAME.fullmatch(operation.name):
+    if operation.verb != "create" and not naming.OBJECT_NAME.fullmatch(operation.name):
         return Result(status=NOT_FOUND, reason="NotFound", message="no pod can have this name")
     return None
 

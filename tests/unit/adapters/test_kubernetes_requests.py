@@ -11,7 +11,8 @@ from aiohttp import web
 
 from shared.adapters.kubernetes.cluster import KubernetesCluster
 from shared.adapters.kubernetes.settings import KubernetesSettings
-from shared.ports.cluster import UNKNOWN, Operation, Pod
+from shared.core.model import PodSet
+from shared.ports.cluster import UNKNOWN, Missing, Operation, Pod, PodTemplate
 from shared.ports.errors import ResourceVersionExpired, Transient
 
 PODS = "/api/v1/namespaces/red/pods"
@@ -102,6 +103,35 @@ def in_turn(*answers):
 def create(name="w1-1-0", **fields):
     pod = Pod(name=name, namespace="red", workload_id="w1", attempt=1, rank=0, size=1, epoch=1)
     return Operation(verb="create", name=name, namespace="red", pod=pod, **fields)
+
+
+def naming(name="w1-1-0", **fields):
+    """The creation of a pod whose pod set has these fields."""
+    operation = create(name)
+    template = PodTemplate(pod_set=PodSet(image="a/b:1", **fields))
+    return msgspec.structs.replace(
+        operation, pod=msgspec.structs.replace(operation.pod, template=template)
+    )
+
+
+def lacking(*paths, rehearsed=201):
+    """Objects at `paths` are not there; pods are created, or refused when it is only tried."""
+
+    async def answer(request):
+        if request.method == "GET":
+            return web.json_response({}, status=404 if request.path in paths else 200)
+        dry = request.query.get("dryRun") == "All"
+        body = pod_document() if rehearsed == 201 or not dry else {"code": 404, **NO_NAMESPACE}
+        return web.json_response(body, status=rehearsed if dry else 201)
+
+    return answer
+
+
+NO_NAMESPACE = {
+    "reason": "NotFound",
+    "message": 'namespaces "red" not found',
+    "details": {"name": "red", "kind": "namespaces"},
+}
 
 
 def bind(name="w1-1-0", namespace="red"):
@@ -241,6 +271,100 @@ async def test_who_gets_no_service_is_not_bound(cluster, server):
 
     assert (result.status, result.message) == (403, "exceeded quota: q")
     assert [path for _, path, *_ in server.asked] == ["/api/v1/namespaces/red/services"]
+
+
+TOKEN = "/api/v1/namespaces/red/secrets/token"
+DATA = "/api/v1/namespaces/red/persistentvolumeclaims/data"
+
+
+@pytest.mark.parametrize(
+    ("path", "missing"),
+    [
+        (TOKEN, Missing(kind="Secret", name="token", namespace="red")),
+        (DATA, Missing(kind="PersistentVolumeClaim", name="data", namespace="red")),
+    ],
+)
+async def test_who_names_what_is_not_there_is_told_and_nothing_is_created(
+    cluster, server, path, missing
+):
+    server.answer = lacking(path)
+    names_it = naming("w1-1-0", secrets=("token",), volumes=("data:/data:ro",))
+
+    told, created = await cluster.apply([names_it, create("w2-1-0")])
+
+    made = [
+        query.get("dryRun")
+        for (method, *_), query in zip(server.asked, server.queries, strict=True)
+        if method == "POST"
+    ]
+    assert (told.status, told.missing, created.status) == (404, missing, 201)
+    assert sorted(made, key=str) == ["All", None]
+
+
+async def test_what_many_pods_name_is_asked_for_once_and_by_its_metadata_alone(cluster, server):
+    server.answer = lacking()
+
+    results = await cluster.apply([naming(f"w{n}-1-0", secrets=("token",)) for n in range(5)])
+
+    asked = [one for one in server.asked if one[0] == "GET"]
+    assert [one.status for one in results] == [201] * 5
+    assert [one[1] for one in asked] == [TOKEN]
+    assert asked[0][3]["Accept"].startswith("application/json;as=PartialObjectMetadata;")
+
+
+async def test_a_namespace_that_is_not_there_is_named_before_what_would_be_in_it(cluster, server):
+    server.answer = lacking(TOKEN, rehearsed=404)
+
+    result = await one(cluster, naming(secrets=("token",)))
+
+    assert result.missing == Missing(kind="Namespace", name="red")
+
+
+@pytest.mark.parametrize("status", [401, 403, 500])
+async def test_what_cannot_be_looked_for_refuses_nothing(cluster, server, status):
+    server.answer = in_turn(answering(status), answering(201, pod_document()))
+
+    result = await one(cluster, naming(secrets=("token",)))
+
+    assert result.status == 201
+
+
+@pytest.mark.parametrize("name", ["../../pods/x", "Token", "a b", ""])
+async def test_a_secret_of_an_impossible_name_is_left_to_the_server(cluster, server, name):
+    server.answer = answering(422, {"reason": "Invalid", "message": "no"})
+
+    result = await one(cluster, naming(secrets=(name,)))
+
+    assert (result.status, result.missing) == (422, None)
+    assert [method for method, *_ in server.asked] == ["POST"]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "missing"),
+    [
+        (404, NO_NAMESPACE, Missing(kind="Namespace", name="red")),
+        (
+            403,
+            {
+                "message": 'pods "w1-1-0" is forbidden: error looking up service account'
+                ' red/trainer: serviceaccount "trainer" not found'
+            },
+            Missing(kind="ServiceAccount", name="trainer", namespace="red"),
+        ),
+        (
+            403,
+            {"message": 'pods "w1-1-0" is forbidden: no PriorityClass with name batch was found'},
+            Missing(kind="PriorityClass", name="batch"),
+        ),
+        (403, {"message": "exceeded quota: q"}, None),
+    ],
+)
+async def test_what_the_server_itself_looks_for_is_read_from_its_words(
+    cluster, server, status, body, missing
+):
+    server.answer = answering(status, {"code": status, **body})
+
+    assert (await one(cluster, create())).missing == missing
 
 
 @pytest.mark.parametrize("name", ["..", "../secrets/x", "a/b", "a?b", "%2e%2e", "A", ""])

@@ -10,7 +10,7 @@ from services.binder.gang_state import Told
 from shared.core.decision import FieldError
 from shared.core.pod_failures import FailureCause
 from shared.events.pods import BindRefused, PodsFinished, PodsGone, PodsRunning
-from shared.ports.cluster import Pod, Result
+from shared.ports.cluster import Missing, Pod, Result
 
 NOW = 1_000
 
@@ -350,6 +350,8 @@ def test_what_never_starts_ends_its_attempt_at_once_in_the_words_of_the_kubelet(
 
 
 RULE = FieldError(field="spec.containers[0].image", value="A B", rule="must be a reference")
+OF_TEAM = "create it, or name another in the document of the team"
+OF_WORKLOAD = "create it or name another, then submit again"
 QUOTA = 'pods "w1-1-0" is forbidden: exceeded quota: gpus, requested: requests.nvidia.com/gpu=8'
 
 
@@ -375,6 +377,26 @@ QUOTA = 'pods "w1-1-0" is forbidden: exceeded quota: gpus, requested: requests.n
         (
             Result(status=404, reason="NotFound", message='namespaces "red" not found'),
             ("NotFound", 'namespaces "red" not found', True),
+        ),
+        (
+            Result(status=404, message="x", missing=Missing(kind="Namespace", name="red")),
+            (
+                "NamespaceNotFound",
+                f"Namespace red does not exist; {OF_TEAM}",
+                False,
+            ),
+        ),
+        (
+            Result(
+                status=404,
+                message="x",
+                missing=Missing(kind="Secret", name="token", namespace="red"),
+            ),
+            (
+                "SecretNotFound",
+                f"Secret token does not exist in namespace red; {OF_WORKLOAD}",
+                True,
+            ),
         ),
         (Result(status=418), ("HTTP 418", "create answered 418", False)),
     ],

@@ -1,10 +1,14 @@
 """What follows from why the pods of an attempt did not work: an end, or another try."""
 
+import pytest
+
 from services.placement.desk import START_SECONDS, START_SECONDS_MAX
 from shared.core.lifecycle import State
 from shared.core.pod_failures import FailureCause
 from shared.events.pods import (
     EXCEEDED_QUOTA,
+    NAMESPACE_NOT_FOUND,
+    SERVICE_ACCOUNT_NOT_FOUND,
     BindRefused,
     PodsFinished,
     PodsPulled,
@@ -39,13 +43,21 @@ def test_what_the_cluster_would_refuse_again_has_failed_with_field_and_rule():
     )  # fmt: skip
 
 
-def test_who_finds_the_namespace_full_waits_and_is_told_the_quota():
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        (
+            EXCEEDED_QUOTA,
+            "exceeded quota: gpus, requested: pods=1, used: pods=4, limited: pods=4",
+        ),
+        (NAMESPACE_NOT_FOUND, "Namespace red does not exist; create it"),
+        (SERVICE_ACCOUNT_NOT_FOUND, "ServiceAccount a does not exist in namespace red; create it"),
+    ],
+)
+def test_who_lacks_what_an_operator_mends_waits_and_is_told_that(reason, text):
     driver = at(State.PLACED, max_retries=0)
-    text = "exceeded quota: gpus, requested: pods=1, used: pods=4, limited: pods=4"
 
-    evicted, requeued = driver.send(
-        pod_fact(BindRefused, "w1", reason=EXCEEDED_QUOTA, message=text)
-    )
+    evicted, requeued = driver.send(pod_fact(BindRefused, "w1", reason=reason, message=text))
 
     assert text == evicted.message
     assert f"{text}; tried again in 1 s" == requeued.message

@@ -1,0 +1,85 @@
+"""What a pod names, and whether it is there.
+
+The API server looks for the namespace, the service account and the priority class of a pod when
+it is created, and refuses it in words. Secrets and claims are looked for by the kubelet alone,
+minutes later, once the image is pulled: so they are asked for before a pod is created, each once
+for all operations that come together. Only the metadata of a secret is asked for.
+
+Whatever is answered other than "not found" refuses nothing: the kubelet has the last word.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from shared.adapters.kubernetes import naming
+from shared.adapters.kubernetes.connection import Connection, NoAnswer
+from shared.adapters.kubernetes.objects import ApiStatus
+from shared.core.admission.volumes import mount_of
+from shared.ports.cluster import Missing, Operation, Pod, Result
+
+NOT_FOUND: Final = 404
+METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+_PLACES: Final = {"Secret": "secrets", "PersistentVolumeClaim": "persistentvolumeclaims"}
+_ACCOUNT: Final = re.compile(r'looking up service account \S+: serviceaccount "([^"]+)" not found')
+_PRIORITY: Final = re.compile(r"no PriorityClass with name (\S+) was found")
+"""Admission tells these two in its message alone (Kubernetes 1.37, plugin/pkg/admission)."""
+
+
+async def absent_of(connection: Connection, operations: Sequence[Operation]) -> frozenset[Missing]:
+    """The secrets and claims that pods to be created name and that do not exist."""
+    pods = (one.pod for one in operations if one.verb == "create" and one.pod is not None)
+    named = {reference for pod in pods for reference in _named_by(pod)}
+    if not named:
+        return frozenset()
+    answers = await asyncio.gather(*(_is_absent(connection, one) for one in named))
+    return frozenset(one for one, absent in zip(named, answers, strict=True) if absent)
+
+
+def refused_for(operation: Operation, absent: frozenset[Missing]) -> Result | None:
+    """The answer to the creation of a pod that names one of `absent`; None to all others."""
+    if not absent or operation.verb != "create" or operation.pod is None:
+        return None
+    missing = next((one for one in _named_by(operation.pod) if one in absent), None)
+    if missing is None:
+        return None
+    message = f"{missing.kind} {missing.name} not found in namespace {missing.namespace}"
+    return Result(status=NOT_FOUND, reason="NotFound", message=message, missing=missing)
+
+
+def missing_in(status: ApiStatus, namespace: str) -> Missing | None:
+    """What the API server says is not there, when it refuses to create a pod."""
+    details = status.details
+    if status.code == NOT_FOUND and details is not None and details.kind == "namespaces":
+        return Missing(kind="Namespace", name=details.name)
+    account, priority = _ACCOUNT.search(status.message), _PRIORITY.search(status.message)
+    if account is not None:
+        return Missing(kind="ServiceAccount", name=account[1], namespace=namespace)
+    return Missing(kind="PriorityClass", name=priority[1]) if priority is not None else None
+
+
+def _named_by(pod: Pod) -> Iterator[Missing]:
+    """What the kubelet would look for; names that cannot be one are left to the API server."""
+    pod_set = pod.template.pod_set
+    claims = (mount_of(volume).claim for volume in pod_set.volumes)
+    named = [
+        *(Missing(kind="Secret", name=name, namespace=pod.namespace) for name in pod_set.secrets),
+        *(
+            Missing(kind="PersistentVolumeClaim", name=name, namespace=pod.namespace)
+            for name in claims
+        ),
+    ]
+    if naming.NAMESPACE_NAME.fullmatch(pod.namespace):
+        yield from (one for one in named if naming.OBJECT_NAME.fullmatch(one.name))
+
+
+async def _is_absent(connection: Connection, named: Missing) -> bool:
+    path = f"/api/v1/namespaces/{named.namespace}/{_PLACES[named.kind]}/{named.name}"
+    try:
+        answer = await connection.request("GET", path, accept=METADATA)
+    except NoAnswer:
+        return False
+    return answer.status == NOT_FOUND
