@@ -18,7 +18,7 @@ from aiohttp import web
 from services.gateway.door import Call, Door, answer
 from services.gateway.eta_views import EarliestView, Eta, RangeView
 from services.gateway.neighbours import expected_ends, place_in_queue
-from services.gateway.quota_tree import flavors_for, out_of_reach, quota_tree
+from services.gateway.quota_tree import flavors_for, lacking, out_of_reach, quota_tree
 from services.gateway.standstill import nearly_spent, standstill
 from services.gateway.workload_reads import REFUSAL, row_of
 from shared.core.charges import least_amount
@@ -34,6 +34,7 @@ from shared.core.eta import (
 )
 from shared.core.lifecycle import TERMINAL, State
 from shared.core.model import WorkloadSpec
+from shared.core.quota.tree import NOTHING
 
 Row = Mapping[str, Any]
 LATELY_MAX: Final = 4_000
@@ -130,12 +131,23 @@ async def _unknown(door: Door, row: Row, state: State) -> str:
 
 
 async def _by_ends(door: Door, row: Row, now_ms: int) -> Range | None:
-    """When enough is given back for those ahead in its queue and for it."""
+    """When enough is given back for those ahead in its queue and for it.
+
+    Where a limit of quota stands in the way, only what counts there gives it back, and only what
+    is beyond the limit is waited for.
+    """
     ahead = await place_in_queue(door, row)
-    queue = (await quota_tree(door)).node(row["queue"])
-    flavors = await flavors_for(door, queue, _specs.decode(row["spec"]) if row["spec"] else None)
-    ends = await expected_ends(door, flavors)
-    return by_ends(ends, ahead.gpu_milli_ahead + row["gpu_milli"], now_ms)
+    tree = await quota_tree(door)
+    queue = tree.node(row["queue"])
+    spec = _specs.decode(row["spec"]) if row["spec"] else None
+    wanted_milli = ahead.gpu_milli_ahead + row["gpu_milli"]
+    _, cpu_milli, memory_mib = least_amount(spec) if spec is not None else NOTHING
+    request = (wanted_milli, cpu_milli, memory_mib)
+    flavors = await flavors_for(door, queue, spec)
+    lacks = {flavor: lacking(tree, queue, flavor, request) for flavor in flavors}
+    ends = await expected_ends(door, {flavor: one.queues for flavor, one in lacks.items()})
+    left_milli = sum(wanted_milli - one.gpu_milli for one in lacks.values())
+    return by_ends(ends, max(wanted_milli - left_milli, 1), now_ms)
 
 
 def _length(row: Row, lately: Sequence[Row], now_ms: int) -> Range | None:

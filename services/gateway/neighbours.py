@@ -141,13 +141,19 @@ async def vacated_for(door: Door, workload_id: str) -> Vacated:
     )
 
 
-async def expected_ends(door: Door, flavors: Collection[str]) -> list[tuple[int, int]]:
-    """(time, milli-GPU given back to all) in `flavors`, by expected end."""
-    return [
-        (one["ends_at_ms"], one["charge_gpu_milli"] or 0)
-        for one in await _ends(door)
-        if one["flavor"] in flavors and not one["kept_for"]
-    ]
+async def expected_ends(
+    door: Door, queues_by_flavor: Mapping[str, Collection[str] | None]
+) -> list[tuple[int, int]]:
+    """(time, milli-GPU given back to all) by expected end, in each flavor of these queues.
+
+    None for the queues of a flavor means all.
+    """
+    found = []
+    for one in await _ends(door):
+        queues = queues_by_flavor.get(one["flavor"], ())
+        if (queues is None or one["queue"] in queues) and not one["kept_for"]:
+            found.append((one["ends_at_ms"], one["charge_gpu_milli"] or 0))
+    return found
 
 
 async def _ends(door: Door) -> list[Mapping[str, Any]]:

@@ -7,7 +7,7 @@ Made anew at most every `FRESH_SECONDS`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from services.gateway.door import Door
 from services.gateway.queue_use import use_by_queue
@@ -25,6 +25,15 @@ from shared.events.quota_documents import document_of
 
 FRESH_SECONDS: Final = 1.0
 _HOLDING: Final = frozenset(state.value for state in HOLDING)
+
+
+class Lacking(NamedTuple):
+    """What an amount waits for in one flavor."""
+
+    queues: frozenset[str] | None
+    """Whose work must end: the queues below the limit in the way. None: anybody's, for room."""
+    gpu_milli: int
+    """How much of it; at least something, as the limit may be of cores or memory."""
 
 
 async def quota_tree(door: Door) -> QuotaTree:
@@ -100,3 +109,13 @@ def queues_below(node: QuotaNode) -> Iterator[str]:
         yield node.name
     for child in node.children.values():
         yield from queues_below(child)
+
+
+def lacking(tree: QuotaTree, queue: QuotaNode, flavor: str, request: Amount) -> Lacking:
+    """Whose ends bring `request` of `queue` nearer in a flavor, and how much they must bring."""
+    found = tree.blocking(queue, flavor, request)
+    if found is None:
+        return Lacking(None, request[0])
+    node, asked = found
+    over_milli = node.taken(flavor)[0] + asked[0] - node.limits_in(flavor).ceiling[0]
+    return Lacking(frozenset(queues_below(node)), max(over_milli, 1))

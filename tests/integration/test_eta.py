@@ -115,6 +115,50 @@ async def test_without_history_the_expected_ends_of_what_runs_speak(gateway: Gat
         assert [None, None] == rest, "others may come first: nothing says when, but not before"
 
 
+async def test_what_waits_behind_a_limit_starts_by_the_ends_of_those_who_use_it(gateway: Gateway):
+    now_ms = int(time.time() * 1000)
+    pods = PodSet(gpu=GpuRequest(count=4))
+
+    def asks(name: str, team: str, seconds: int) -> Fact:
+        return telling.queued(name, team, pods=pods, at_ms=now_ms, seconds=seconds)
+
+    charge = Placement(flavor="h100", pods=(), charge=Resources(gpu_milli=4000))
+    facts: list[Fact] = []
+    runs = {"r1": ("blue", 1_800), "r2": ("blue", 2_400), "r3": ("red", 1_200)}
+    runs |= {"r4": ("green", 1_500), "r5": ("grey", 600)}
+    for name, (team, seconds) in runs.items():
+        facts.append(asks(name, team, seconds))
+        facts += telling.started(
+            name, team, placement=charge, at_ms=now_ms, submitted_at_ms=now_ms
+        )
+    facts += [asks("w1", "blue", 60), asks("w2", "red", 60), asks("w3", "green", 60)]
+
+    async def limit(team: str, cohort: str, gpu_milli: int) -> None:
+        flavors = [{"flavor": "h100", "nominal": {"gpu_milli": gpu_milli}}]
+        body = {"team": team, "cohort": cohort, "flavors": flavors}
+        reply = await gateway.call("PATCH", f"/v1/queues/{team}", body)
+        assert reply.status == 200, reply.body
+
+    await gateway.organise("green")
+    await gateway.call("PATCH", "/v1/cohorts/pair", {})
+    await limit("red", "pair", 4_000)
+    await limit("green", "pair", 4_000)
+
+    async def told(name: str) -> Any:
+        """Once all is read that it rests on."""
+        return (await asked(gateway, name, gateway.operator_key))["earliest_start"]
+
+    async with running_projection(gateway.settings):
+        await publish_facts(gateway.settings, facts, source="c", at_ms=now_ms)
+        await asked(gateway, "r5", gateway.operator_key, 3)
+        found = [await until(partial(told, name)) for name in ("w1", "w2", "w3")]
+
+    assert [1_800, 1_200, 1_200] == [(one["at_ms"] - now_ms) // 1000 for one in found], (
+        "blue by its own queue's first end; red and green by the first end in their cohort"
+    )
+    assert {"expected ends"} == {one["basis"] for one in found}
+
+
 async def test_where_nothing_is_started_no_start_is_told_and_that_instead(gateway: Gateway):
     now_ms = int(time.time() * 1000)
     facts = [*history(range(10, 20)), promise("w2", now_ms + 45 * MINUTE_MS)]
