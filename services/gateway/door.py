@@ -31,6 +31,7 @@ from services.gateway.route import PAGE_ITEMS, PAGE_ITEMS_MAX, Route
 from services.gateway.settings import GatewaySettings
 from services.gateway.submission_rows import Known
 from services.gateway.team_access import TeamAccess
+from services.gateway.told_starts import ToldStarts
 from shared.adapters.no_pod_logs import NoPodLogs
 from shared.core.decision import FieldError
 from shared.core.submission_times import SubmissionTimes
@@ -59,6 +60,7 @@ class Door:
     clock: Clock
     random_bytes: Callable[[int], bytes]
     team_access: TeamAccess
+    told_starts: ToldStarts = field(default_factory=ToldStarts)
     times: SubmissionTimes = field(default_factory=SubmissionTimes)
     organising: asyncio.Lock = field(default_factory=asyncio.Lock)
     """One document at a time: a commit that is stale costs the session."""

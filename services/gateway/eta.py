@@ -3,8 +3,8 @@
 A promised start comes first; else what its team's like work waited lately, in its queue and of its
 size; else when those that run are expected to have given back enough for all ahead of it. What has
 no spread, as that and a promise without history, is told as the earliest start. Lengths: of work
-of the same name, what the user said, of work of the same kind and size. Monitoring scores what is
-said of starts against what happens (`muster_eta_error_seconds`).
+of the same name, what the user said, of work of the same kind and size. What is said of
+starts is scored against what happens (`told_starts.py`, `muster_eta_error_seconds`).
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from services.gateway.standstill import nearly_spent, standstill
 from services.gateway.workload_reads import REFUSAL, row_of
 from shared.core.charges import least_amount
 from shared.core.eta import (
+    EXPECTED_ENDS,
+    QUEUE,
+    QUEUE_AND_SIZE,
     SAMPLES_MAX,
     Range,
     after,
@@ -39,7 +42,6 @@ from shared.core.quota.tree import NOTHING
 Row = Mapping[str, Any]
 LATELY_MAX: Final = 4_000
 """Submissions of the team that are looked at, the newest."""
-ENDS: Final = "expected ends"
 STARTS: Final = frozenset({State.RECEIVED, State.QUEUED})
 RUNS: Final = frozenset({State.PLACED, State.BOUND, State.RUNNING})
 _LATELY: Final = (
@@ -62,6 +64,7 @@ async def eta(door: Door, call: Call) -> web.Response:
     start = _start(row, lately, now_ms) if state in STARTS and not unknown else None
     if start is None and not unknown and state is State.QUEUED and row["gpu_milli"]:
         start = await _by_ends(door, row, now_ms)
+    door.told_starts.note(row, start, now_ms)
     start, earliest = _with_spread(start)
     length = _length(row, lately, now_ms) if state in STARTS | RUNS else None
     end = after(start, length) if start is not None and length is not None else None
@@ -85,7 +88,7 @@ def _with_spread(found: Range | None) -> tuple[Range | None, Range | None]:
 
     Expected ends say nothing of who else comes first, and a promise alone is one moment.
     """
-    if found is None or (found.basis != ENDS and found.p50_ms < found.p90_ms):
+    if found is None or (found.basis != EXPECTED_ENDS and found.p50_ms < found.p90_ms):
         return found, None
     return None, found
 
@@ -101,7 +104,7 @@ def _start(row: Row, lately: Sequence[Row], now_ms: int) -> Range | None:
     first = [one for one in lately if one["attempt"] == 1 and one["queue"] == row["queue"]]
     alike = [one for one in first if _size(one) == _size(row)]
     found = None
-    for some, basis in ((alike, "queue and size"), (first, "queue")):
+    for some, basis in ((alike, QUEUE_AND_SIZE), (first, QUEUE)):
         waits = [max(one["placed_at_ms"] - one["submitted_at_ms"], 0) for one in some]
         found = found or left_of(waits[:SAMPLES_MAX], waited_ms, basis)
     promise_ms = _promised_ms(row)

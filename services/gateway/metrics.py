@@ -6,6 +6,8 @@ from typing import Final
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from shared.core.eta import BASES_OF_STARTS
+
 REQUESTS: Final = Counter(
     "muster_http_requests_total", "Requests answered, by route and status.", ["route", "status"]
 )
@@ -19,6 +21,20 @@ WAITING: Final = Gauge(
     "muster_http_waiting_requests", "Submissions and commands that wait for their commit."
 )
 STREAMS: Final = Gauge("muster_http_streams", "Open event streams.")
+ETA_ERROR_SECONDS: Final = Histogram(
+    "muster_eta_error_seconds",
+    "First starts against the first p50, promise or earliest start that was told, by its basis.",
+    ["basis"],
+    buckets=(1, 5, 15, 60, 300, 900, 1800, 3600, 7200, 14_400, 43_200, 86_400),
+)
+ETA_STARTS: Final = Counter(
+    "muster_eta_starts_total",
+    "First starts by where in the told range they fell: p50 (also before what was told as the"
+    " earliest), p90 or later.",
+    ["basis", "within"],
+)
+for _basis in BASES_OF_STARTS:
+    ETA_ERROR_SECONDS.labels(_basis)
 GROUP_ITEMS: Final = Histogram(
     "muster_http_group_items",
     "Submissions and commands made durable together.",

@@ -29,6 +29,7 @@ from services.gateway.rate import Rate
 from services.gateway.server import application, check_table
 from services.gateway.settings import GatewaySettings
 from services.gateway.team_access import TeamAccess
+from services.gateway.told_starts import score_forever
 from services.gateway.trims import gateway_trims
 from shared.adapters.clock import SystemClock
 from shared.adapters.kubernetes.pod_exec import KubernetesPodExec
@@ -111,6 +112,7 @@ async def http_server(settings: GatewaySettings) -> AsyncIterator[Door]:
         asyncio.create_task(door.committer.run(), name="committer"),
         asyncio.create_task(door.hub.run(), name="hub"),
         asyncio.create_task(prepare(door), name="prepare"),
+        asyncio.create_task(score_forever(door.told_starts, reader, parts.log), name="scores"),
     ]
     try:
         await runner.setup()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from services.gateway.told_starts import ToldStart
 from shared.core.model import Placement
 from shared.events.envelope import Event
 
@@ -148,6 +149,7 @@ class Batch:
         "refusals",
         "shuns",
         "specs",
+        "told_starts",
         "usage",
         "workloads",
     )
@@ -168,6 +170,7 @@ class Batch:
         self.refusals: dict[str, RefusalRow | None] = {}
         """None: what was told of it is forgotten."""
         self.expired: dict[str, ExpiredRow] = {}
+        self.told_starts: dict[tuple[str, str], ToldStart] = {}
         self.budgets: dict[str, BudgetRow] = {}
 
     def workload(self, identifier: str, team: str, at_ms: int) -> WorkloadRow:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from services.gateway import told_starts
 from services.gateway.projection_rows import COLUMNS, ONCE, TIMES, TOLD, Batch
 from shared.ports.store import Write
 
@@ -33,6 +34,7 @@ def writes(batch: Batch) -> list[Write]:
         (BUDGETS, batch.budgets.values()),
         (PREEMPTIONS, batch.preemptions.values()),
         (EXPIRED, batch.expired.values()),
+        (told_starts.INSERT, batch.told_starts.values()),
     ):
         if rows_of_table:
             result.append(Write(sql, _columns(list(rows_of_table))))

@@ -8,7 +8,9 @@ import msgspec
 
 from services.gateway import projection_idle
 from services.gateway.projection_rows import Batch, WorkloadRow
+from services.gateway.told_starts import ToldStart
 from shared.core.charges import workload_resources
+from shared.core.eta import PROMISE
 from shared.core.lifecycle import TERMINAL, State
 from shared.core.model import Placement
 from shared.core.units import NOTHING
@@ -197,7 +199,11 @@ def back(batch: Batch, event: Event, fact: workloads.WorkloadFact) -> None:
 def refused(
     batch: Batch, event: Event, fact: workloads.PlacementRefused | quotas.QuotaRefused
 ) -> None:
-    """Why it waits."""
+    """Why it waits; a start that it is promised is scored."""
+    promised_ms = fact.evidence.get("promised_start_ms", 0)
+    if promised_ms:
+        told = ToldStart(fact.workload_id, PROMISE, promised_ms, promised_ms, event.time_ms)
+        batch.told_starts.setdefault((fact.workload_id, PROMISE), told)
     detail = _json.encode({"next_step": fact.next_step, "evidence": fact.evidence}).decode()
     batch.note(
         event,

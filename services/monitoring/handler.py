@@ -17,7 +17,6 @@ from services.monitoring.idle import Idle
 from services.monitoring.labels import Capped
 from services.monitoring.ledger import CostRows
 from services.monitoring.memory import DEBT, QUOTA, Debt, Memory
-from services.monitoring.scores import Scores
 from services.monitoring.workloads import Workloads
 from shared.events import nodes, organisation, quotas, registry, topics, workloads
 from shared.events.envelope import Received
@@ -60,7 +59,6 @@ class MonitoringHandler:
         self._workloads = Workloads(memory)
         self._rows = CostRows()
         self._idle = Idle(memory, self._cell)
-        self._scores = Scores()
         self._counts.clear()
         self._actions: dict[type, Action] = {
             workloads.WorkloadQueued: self._queued,
@@ -145,7 +143,7 @@ class MonitoringHandler:
         self._counts.append((count, value))
 
     def _queued(self, fact: workloads.WorkloadQueued) -> None:
-        self._scores.queued(self._workloads.queued(fact), fact)
+        self._workloads.queued(fact)
         self._answered(fact.workload.team, "accepted")
 
     def _rejected(self, fact: workloads.WorkloadRejected) -> None:
@@ -158,7 +156,7 @@ class MonitoringHandler:
         self._count(metrics.SUBMISSIONS.labels(self.team(team), answer).inc)
 
     def _refused_by_placement(self, fact: workloads.PlacementRefused) -> None:
-        self._scores.refused(self._workloads.refused(fact), fact)
+        self._workloads.refused(fact)
         self._count(metrics.REFUSALS.labels("placement", fact.reason.value).inc)
 
     def _refused_by_quota(self, fact: quotas.QuotaRefused) -> None:
@@ -195,7 +193,6 @@ class MonitoringHandler:
                 wait_seconds = max(fact.placed_at_ms - fact.submitted_at_ms, 0) / 1000
                 child = metrics.QUEUE_WAIT_SECONDS.labels(self.team(fact.team))
                 self._count(child.observe, wait_seconds)
-                self._score(fact)
         elif isinstance(fact, workloads.WorkloadRunning):
             self._started(fact)
         elif isinstance(fact, workloads.WorkloadEvicted):
@@ -203,11 +200,6 @@ class MonitoringHandler:
         elif isinstance(fact, OVER):
             labels = (self.team(fact.team), fact.state.value)
             self._count(metrics.OUTCOMES.labels(*labels).inc)
-
-    def _score(self, fact: workloads.WorkloadPlaced) -> None:
-        for score in self._scores.placed(self.memory.workloads[fact.workload_id], fact):
-            self._count(metrics.ETA_ERRORS[score.basis].observe, score.error_ms / 1000)
-            self._count(metrics.ETA_WITHIN[score.basis, score.within].inc)
 
     def _started(self, fact: workloads.WorkloadRunning) -> None:
         one = self.memory.workloads[fact.workload_id]

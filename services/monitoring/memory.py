@@ -48,12 +48,6 @@ class Seen(msgspec.Struct, array_like=True):
     attempt: int = 0
     running_at_ms: int = 0
     idle_timeout_seconds: int | None = None
-    size: int = 0
-    """Class of like size (core/eta.py)."""
-    foretold_ms: tuple[int, int] | None = None
-    """The wait that was likely when it was queued: p50 and p90."""
-    promised_ms: int = 0
-    """The first start that it was promised; 0 for none."""
 
     @property
     def counted(self) -> bool:

@@ -20,18 +20,6 @@ QUEUE_WAIT_SECONDS: Final = Histogram(
     ["team"],
     buckets=WAIT_BUCKETS,
 )
-ETA_BUCKETS: Final = (1, 5, 15, 60, 300, 900, 1800, 3600, 7200, 14_400, 43_200, 86_400)
-ETA_ERROR_SECONDS: Final = Histogram(
-    "muster_eta_error_seconds",
-    "First starts against the p50 that was foretold when queued, or the first promise.",
-    ["basis"],
-    buckets=ETA_BUCKETS,
-)
-ETA_STARTS: Final = Counter(
-    "muster_eta_starts_total",
-    "First starts by where in the foretold range they fell: p50, p90 (of history) or later.",
-    ["basis", "within"],
-)
 START_SECONDS: Final = Histogram(
     "muster_start_seconds", "From placed to running.", ["flavor"], buckets=START_BUCKETS
 )
@@ -44,11 +32,3 @@ REFUSALS: Final = Counter(
 EVICTIONS: Final = Counter("muster_evictions_total", "Attempts that were stopped.", ["reason"])
 PLACEMENTS: Final = Counter("muster_placements_total", "Attempts that got devices.", ["flavor"])
 OUTCOMES: Final = Counter("muster_outcomes_total", "Workloads that are over.", ["team", "state"])
-_BASES: Final = ("history", "promise")
-ETA_ERRORS: Final = {basis: ETA_ERROR_SECONDS.labels(basis) for basis in _BASES}
-"""The children, which are asked for with every start."""
-ETA_WITHIN: Final = {
-    (basis, within): ETA_STARTS.labels(basis, within)
-    for basis in _BASES
-    for within in ("p50", "p90", "later")
-}

@@ -32,7 +32,7 @@ class Workloads:
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
 
-    def queued(self, fact: WorkloadQueued) -> Seen:
+    def queued(self, fact: WorkloadQueued) -> None:
         """Admission has accepted it; comes exactly once."""
         memory, workload = self._memory, fact.workload
         one = memory.workloads.get(workload.id)
@@ -47,14 +47,12 @@ class Workloads:
             memory.count(one, 1)
         one.idle_timeout_seconds = workload.spec.idle_timeout_seconds
         self._keep(workload.id, one)
-        return one
 
-    def refused(self, fact: QuotaRefused | PlacementRefused) -> Seen:
+    def refused(self, fact: QuotaRefused | PlacementRefused) -> None:
         """Quota says why it is not nominated, or placement why it is not placed."""
         one = self._known(fact.workload_id, fact.team, fact.queue)
         if one.state is State.QUEUED:
             self._because(fact.workload_id, one, fact.reason.value)
-        return one
 
     def changed(self, fact: WorkloadFact) -> bool:
         """A transition; false when a newer one is known."""

@@ -13,6 +13,11 @@ from typing import Final
 
 from shared.core.value import Value
 
+PROMISE: Final = "promise"
+QUEUE_AND_SIZE: Final = "queue and size"
+QUEUE: Final = "queue"
+EXPECTED_ENDS: Final = "expected ends"
+BASES_OF_STARTS: Final = (PROMISE, QUEUE_AND_SIZE, QUEUE, EXPECTED_ENDS)
 SAMPLES_MIN: Final = 5
 SAMPLES_MAX: Final = 200
 """The last so many of a kind are looked at."""
@@ -78,7 +83,7 @@ def promised(left_ms: int, history: Range | None) -> Range:
     start_ms = max(left_ms, 0)
     latest_ms = max(start_ms, history.p90_ms) if history is not None else start_ms
     samples = history.samples if history is not None else 0
-    return Range(p50_ms=start_ms, p90_ms=latest_ms, basis="promise", samples=samples)
+    return Range(p50_ms=start_ms, p90_ms=latest_ms, basis=PROMISE, samples=samples)
 
 
 def by_ends(ends: Iterable[tuple[int, int]], wanted_gpu_milli: int, now_ms: int) -> Range | None:
@@ -92,8 +97,17 @@ def by_ends(ends: Iterable[tuple[int, int]], wanted_gpu_milli: int, now_ms: int)
         given_milli, count = given_milli + gpu_milli, count + 1
         if given_milli >= wanted_gpu_milli:
             left_ms = max(end_ms - now_ms, 0)
-            return Range(p50_ms=left_ms, p90_ms=2 * left_ms, basis="expected ends", samples=count)
+            return Range(p50_ms=left_ms, p90_ms=2 * left_ms, basis=EXPECTED_ENDS, samples=count)
     return None
+
+
+def missed(p50_ms: int, p90_ms: int, happened_ms: int) -> tuple[int, str]:
+    """(how far off the middle it happened in ms, in which part of the range: p50, p90 or later).
+
+    All three are Unix milliseconds. Where one moment was told, both quantiles are that moment.
+    """
+    within = "p50" if happened_ms <= p50_ms else "p90" if happened_ms <= p90_ms else "later"
+    return abs(happened_ms - p50_ms), within
 
 
 def after(start: Range, length: Range) -> Range:

@@ -7,6 +7,7 @@ from shared.core.eta import (
     after,
     by_ends,
     left_of,
+    missed,
     promised,
     quantiles,
     size_class,
@@ -68,6 +69,16 @@ def test_a_promise_is_the_middle_and_what_others_waited_the_end():
     assert promised(300, history) == Range(p50_ms=300, p90_ms=900, basis="promise", samples=7)
     assert promised(2_000, history).p90_ms == 2_000
     assert promised(-5, None) == Range(p50_ms=0, p90_ms=0, basis="promise")
+
+
+@pytest.mark.parametrize(
+    ("happened_ms", "error"),
+    [(70, (30, "p50")), (100, (0, "p50")), (150, (50, "p90")), (201, (101, "later"))],
+)
+def test_what_happened_is_compared_with_the_middle_and_the_end_of_what_was_told(
+    happened_ms, error
+):
+    assert error == missed(100, 200, happened_ms)
 
 
 def test_an_end_is_a_start_and_a_length():
