@@ -26,6 +26,17 @@ from shared.events.strict import PRINTABLE
 
 PATH: Final = Path(__file__).parents[2] / "docs" / "openapi.json"
 _REF: Final = "#/components/schemas/{name}"
+_PARTS: Final = {
+    "cohorts": "Name of the cohort.",
+    "flavors": "Name of the flavor.",
+    "keys": "Public part of the key, as `prefix` in the list of keys.",
+    "nodes": "Name of the node, as it is reported.",
+    "priority-classes": "Name of the priority class.",
+    "queues": "Name of the queue.",
+    "teams": "Name of the team.",
+    "workloads": "Id of the workload.",
+}
+"""What stands behind each part of a path."""
 _PROBLEMS: Final = {
     "400": "A parameter or the body breaks a rule; `errors` names each.",
     "401": "No valid key.",
@@ -124,7 +135,8 @@ def _operation(route: Route, by_type: dict[Any, Any]) -> dict[str, Any]:
         "tags": [_tag(route)],
         "responses": _responses(route, by_type),
     }
-    parameters = [_path_parameter(name) for name in re.findall(r"{(\w+)}", route.path)]
+    parts = re.findall(r"/([\w-]+)/{(\w+)}", route.path)
+    parameters = [_path_parameter(name, _PARTS[of]) for of, name in parts]
     parameters += [_parameter(one) for one in route.parameters]
     if parameters:
         operation["parameters"] = parameters
@@ -207,14 +219,20 @@ def _problem_statuses(route: Route) -> list[str]:
     return sorted(statuses)
 
 
-def _path_parameter(name: str) -> dict[str, Any]:
+def _path_parameter(name: str, description: str) -> dict[str, Any]:
     schema = {
         "type": "string",
         "minLength": 1,
         "maxLength": NAME_LENGTH_MAX,
         "pattern": PRINTABLE,
     }
-    return {"name": name, "in": "path", "required": True, "schema": schema}
+    return {
+        "name": name,
+        "in": "path",
+        "required": True,
+        "description": description,
+        "schema": schema,
+    }
 
 
 def _parameter(one: Parameter) -> dict[str, Any]:

@@ -38,6 +38,18 @@ def test_every_property_of_the_api_is_described():
     assert [] == bare(document()["components"]["schemas"])
 
 
+def test_every_parameter_of_the_api_is_described():
+    undescribed = {
+        f"{method} {path} {one['name']}"
+        for path, operations in document()["paths"].items()
+        for method, operation in operations.items()
+        for one in operation.get("parameters", ())
+        if not one.get("description")
+    }
+
+    assert set() == undescribed
+
+
 def test_every_property_of_every_message_is_described():
     undescribed = {}
     for name, text in schemas.render().items():
