@@ -1,7 +1,7 @@
 """What becomes of accepted work, told to its team on the topic that answers its submissions.
 
 Facts of placement are passed on with their own reasons, in their order and behind the answer: one
-service writes the topic, and one unit of work holds what was read and what is told (ADR 62).
+service writes the topic, and one unit of work holds what was read and what is told (ADR 64).
 """
 
 from __future__ import annotations

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaConsumer
 
 from deploy.local.system import LocalSystem
+from shared.adapters.kafka_client import options
 from shared.events.nodes import NodeNoticeReported
 from shared.events.topics import NODE_FACTS
 from tests.support.at_once import POLICY, organise, submitted
+from tests.support.kafka_access import team_access
 from tests.support.killing import checked
 from tests.support.system import UNLIMITED, Stage, launch, now_ms
 from tests.support.work import fleet, record
@@ -54,6 +59,56 @@ async def test_the_lower_priority_makes_room_and_hears_for_whom(stage: Stage):
         await stage.reaches(one, "running")
         await stage.command(one, "cancel")
         await stage.reaches(one, "cancelled")
+
+
+async def changes(system: LocalSystem, user: dict[str, Any], workload_id: str) -> list[Any]:
+    """What the team reads of one workload on its results topic, until that is cancelled."""
+    consumer = AIOKafkaConsumer(
+        user["results_topic"],
+        **options(team_access(system.kafka, user)),
+        group_id=user["consumer_group"],
+        auto_offset_reset="earliest",
+    )
+    found: list[Any] = []
+    async with asyncio.timeout(SECONDS_MAX), consumer:
+        while not found or found[-1]["state"] != "cancelled":
+            one = json.loads((await consumer.getone()).value)
+            if one.get("version") and one["workload_id"] == workload_id:
+                found.append(one)
+    return found
+
+
+async def test_the_results_topic_tells_of_the_eviction_with_the_reasons_of_the_api(
+    stage: Stage, system: LocalSystem
+):
+    limits = {"gpu_milli": 8_000, "cpu_milli": UNLIMITED, "memory_mib": UNLIMITED}
+    queue = {"team": "told", "flavors": [{"flavor": "default", "nominal": limits}]}
+    body = {"default_queue": "told", "kafka_events": True}
+    async with stage.api.patch("/v1/teams/told", json=body) as reply:
+        user = (await reply.json())["kafka_user"]
+    await stage.put("queues/told", queue | {"policy": POLICY})
+    low = await submitted(stage, "low-told", 8, "training-batch", team="told")
+    await stage.reaches(low, "running")
+    high = await submitted(stage, "high-told", 8, "training-interactive", team="told")
+    await stage.reaches(high, "running")
+    await stage.command(high, "cancel")
+    await stage.reaches(low, "running")
+    await stage.command(low, "cancel")
+    await stage.reaches(low, "cancelled")
+
+    found = await changes(system, user, low)
+
+    fields = ("type", "version", "state", "reason", "message")
+    by_http = (await stage.get(f"workloads/{low}/events"))["items"]
+    told = [tuple(one.get(name, "") for name in fields) for one in found]
+    kinds = {one["type"] for one in found}
+    assert told == [tuple(one[name] for name in fields) for one in by_http if one["type"] in kinds]
+    began = ["placed", "running"]
+    states = [*began, "evicting", "queued", *began, "cancelled"]
+    assert states == [one["state"] for one in found]
+    evicted, requeued = found[2:4]
+    assert ("preempted", "preempted") == (evicted["reason"], requeued["reason"])
+    assert high in evicted["message"], "for whom is told"
 
 
 @pytest.mark.parametrize("victim", ["preemption", "placement"])
