@@ -12,6 +12,7 @@ READY := $(VENV)/.ready
 LOCAL := $(BIN)/python -m deploy.local
 KUBE := $(BIN)/python -m deploy.kube
 KUBE_NODES ?= 64
+KUBELETS := $(BIN)/python -m deploy.kubelets
 TEST_WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadscope
 # Tests without a server that take every branch of the core. Without a random example, so that no
@@ -76,6 +77,16 @@ test-kube: setup ## Run the tests that need a real API server (the first time Go
 	@$(KUBE) build
 	$(BIN)/python -m pytest $(or $(TEST_ARGUMENTS),tests/kube)
 
+# ── real kubelets on this machine ─────────────────────────────────────────────
+.PHONY: kubelet-up kubelet-down test-kubelet
+kubelet-up: setup ## Start two real kubelets and their control plane in .kubelets/ (root, Debian)
+	@$(KUBELETS) up
+kubelet-down: ## End them and forget what they held
+	@if test -x $(BIN)/python; then $(KUBELETS) down; fi
+test-kubelet: setup ## Run the tests that need real kubelets (the first time Go builds one)
+	@$(KUBELETS) build
+	$(BIN)/python -m pytest $(or $(TEST_ARGUMENTS),tests/kubelet)
+
 # ── measuring and breaking ────────────────────────────────────────────────────
 .PHONY: kill-test replay-kill-test bench
 bench: setup ## Run every benchmark of the core in its short form, against its ranges
@@ -90,7 +101,7 @@ replay-kill-test: setup ## The same under Philly and Kalos, with preemption, dra
 # ── quality ───────────────────────────────────────────────────────────────────
 .PHONY: test compose-test container-test coverage check fmt lint types layers tidy generated generated-check wheel-check
 test: setup $(if $(strip $(TEST_ARGUMENTS)),,coverage) ## Run every test, on a real broker and database
-	$(PYTEST) $(or $(TEST_ARGUMENTS),-m "not alone and not compose" --ignore=tests/kube)
+	$(PYTEST) $(or $(TEST_ARGUMENTS),-m "not alone and not compose" --ignore=tests/kube --ignore=tests/kubelet)
 	$(if $(strip $(TEST_ARGUMENTS)),,$(BIN)/python -m pytest -m alone tests/e2e)
 compose-test: setup ## Run docker-compose.yml as it is on a container engine, and break it
 	$(CONTAINERS) $(BIN)/python -m pytest -m compose -x -s --timeout 900 tests/compose

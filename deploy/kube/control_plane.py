@@ -16,22 +16,21 @@ that is run in a pod runs on this machine.
 
 import contextlib
 import secrets
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-from deploy.kube import state
+from deploy.kube import kubelet_access, state
 from deploy.kube.api import ApiClient, documents_of
 from deploy.kube.kubeconfig import write_kubeconfig
+from deploy.kube.kubelet_access import RealKubelets
 from deploy.kube.nodes import MANAGED, objects_of
 from deploy.kube.programs import programs
 from deploy.kube.state import State
 from deploy.local.health import is_ready
 from deploy.local.processes import (
-    LocalError,
     Program,
     free_ports,
     identity,
@@ -57,11 +56,17 @@ class ControlPlane:
         folder: Path,
         *,
         nodes: int = NODES_DEFAULT,
+        kubelets: RealKubelets | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """`nodes`: how many simulated nodes; `environment`: what every process gets besides."""
+        """Nothing starts yet.
+
+        `nodes`: how many simulated nodes, none without KWOK; `kubelets`: nodes that somebody else
+        starts; `environment`: what every process gets besides.
+        """
         self.folder = folder
         self._nodes = nodes
+        self._kubelets = kubelets
         self._environment = dict(environment or {})
         self._ports = dict(zip((ETCD, "peer", API, CONTROLLERS, KWOK), free_ports(5), strict=True))
         self.processes: dict[str, Program] = {}
@@ -69,7 +74,8 @@ class ControlPlane:
     @property
     def server(self) -> str:
         """The address of the API server."""
-        return f"https://127.0.0.1:{self._ports[API]}"
+        address = self._kubelets.address if self._kubelets else "127.0.0.1"
+        return f"https://{address}:{self._ports[API]}"
 
     @property
     def certificate(self) -> Path:
@@ -100,9 +106,10 @@ class ControlPlane:
             self.start_api_server()
             self._start(CONTROLLERS)
             self._furnish()
-            self._start(KWOK)
+            if self._nodes:
+                self._start(KWOK)
             self._wait_for_nodes()
-            self._note()
+            self.note()
         except BaseException:
             self.stop()
             raise
@@ -145,16 +152,25 @@ class ControlPlane:
         tokens = self.folder / "tokens.csv"
         tokens.touch(mode=0o600)
         tokens.write_text(f"{token},admin,admin,system:masters\n")
-        key = self.folder / "service-accounts.key"
-        command = ["openssl", "genrsa", "-out", str(key), "2048"]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-        except FileNotFoundError as error:
-            raise LocalError("the test cluster needs openssl: apt-get install openssl") from error
-        if done.returncode != 0:
-            raise LocalError(f"openssl made no key: {done.stderr.strip()}")
+        kubelet_access.openssl("genrsa", "-out", str(self.folder / "service-accounts.key"), "2048")
+        self._write_kubeconfig("admin", token)
+        if self._kubelets:
+            self._admit(self._kubelets, tokens)
+
+    def _admit(self, kubelets: RealKubelets, tokens: Path) -> None:
+        """Certificates, and a token for each node."""
+        kubelet_access.make_certificates(self.folder)
+        for name, token in kubelets.tokens().items():
+            with tokens.open("a") as file:
+                file.write(kubelet_access.token_line(name, token))
+            self._write_kubeconfig(name, token)
+
+    def _write_kubeconfig(self, identity: str, token: str) -> None:
         write_kubeconfig(
-            self.kubeconfig(), server=self.server, certificate=self.certificate, token=token
+            self.kubeconfig(identity),
+            server=self.server,
+            certificate=self.certificate,
+            token=token,
         )
 
     def _write_logs(self) -> None:
@@ -225,6 +241,9 @@ class ControlPlane:
             "allow-privileged": "true",
             "kubelet-preferred-address-types": "InternalIP",
             "profiling": "false",
+            **(
+                kubelet_access.api_arguments(self.folder, self._kubelets) if self._kubelets else {}
+            ),
         }
 
     def _controller_arguments(self) -> dict[str, str]:
@@ -240,6 +259,7 @@ class ControlPlane:
             "kube-api-qps": "500",
             "kube-api-burst": "1000",
             "profiling": "false",
+            **(kubelet_access.controller_arguments() if self._kubelets else {}),
         }
 
     def _kwok_arguments(self) -> dict[str, str]:
@@ -271,16 +291,12 @@ class ControlPlane:
             "spec": {"expirationSeconds": TOKEN_SECONDS},
         }
         token = client.demand("POST", path, body)["status"]["token"]
-        write_kubeconfig(
-            self.kubeconfig(identity),
-            server=self.server,
-            certificate=self.certificate,
-            token=token,
-        )
+        self._write_kubeconfig(identity, token)
 
-    def _note(self) -> None:
-        """Write down what runs."""
-        known = {name: identity(pid) or "" for name, pid in self.pids().items()}
+    def note(self, others: Mapping[str, int] | None = None) -> None:
+        """Write down what runs, here and besides (process ids by name)."""
+        pids = {**self.pids(), **(others or {})}
+        known = {name: identity(pid) or "" for name, pid in pids.items()}
         state.write(self.folder, State(server=self.server, nodes=self._nodes, processes=known))
 
     def _wait_for_nodes(self) -> None:

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -67,19 +67,27 @@ BUILT: Final = (
     Module(folder="kwok", packages=("sigs.k8s.io/kwok/cmd/kwok",)),
 )
 NAMES: Final = tuple(package.rpartition("/")[2] for one in BUILT for package in one.packages)
+KUBELET: Final = (
+    Module(
+        folder="kubelet",
+        packages=("k8s.io/kubernetes/cmd/kubelet",),
+        link_flags=f"-s -w {_VERSION_FLAGS}",
+    ),
+)
+"""In a folder of its own: who needs no real node need not build it."""
 
 
-def programs() -> Path:
-    """The folder with all programs; they are built now unless they are there.
+def programs(modules: Sequence[Module] = BUILT) -> Path:
+    """The folder with the programs of these modules; they are built now unless they are there.
 
     Raises:
         LocalError: Go is missing or too old, the disk is too full, or a build failed.
     """
     version = _go_version()
-    folder = _cache() / _digest(version)
+    folder = _cache() / _digest(version, modules)
     with locked(folder.parent / f"{folder.name}.lock"):
-        if not all((folder / name).exists() for name in NAMES):
-            _build(folder)
+        if any(_missing(folder, modules)):
+            _build(folder, modules)
     return folder
 
 
@@ -105,17 +113,17 @@ def _go_version() -> str:
     return asked.stdout.strip()
 
 
-def _digest(version: str) -> str:
+def _digest(version: str, modules: Sequence[Module]) -> str:
     """What decides the bytes of the programs."""
     digest = hashlib.sha256(f"{version} {_COMMON_FLAGS}".encode())
-    for module in BUILT:
+    for module in modules:
         digest.update(f"{module.packages} {module.link_flags}".encode())
         for path in sorted((MODULES / module.folder).iterdir()):
             digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 
 
-def _build(folder: Path) -> None:
+def _build(folder: Path, modules: Sequence[Module]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(folder).free
     if free < BYTES_FREE_MIN:
@@ -124,14 +132,14 @@ def _build(folder: Path) -> None:
             f"{folder}, {free >> 30} GiB are free"
         )
     started = time.monotonic()
-    for module, package in _missing(folder):
-        _say(f"building {package} (all programs: 670 CPU seconds, once)")
+    for module, package in _missing(folder, modules):
+        _say(f"building {package} (the control plane: 670 CPU seconds, a kubelet 130 more; once)")
         _go_build(module, package, folder)
-    _say(f"built the test cluster in {time.monotonic() - started:.0f} s: {folder}")
+    _say(f"built it in {time.monotonic() - started:.0f} s: {folder}")
 
 
-def _missing(folder: Path) -> Iterator[tuple[Module, str]]:
-    for module in BUILT:
+def _missing(folder: Path, modules: Sequence[Module]) -> Iterator[tuple[Module, str]]:
+    for module in modules:
         for package in module.packages:
             if not (folder / package.rpartition("/")[2]).exists():
                 yield module, package

@@ -6,7 +6,7 @@ import stat
 import pytest
 
 from deploy.kube import programs as module
-from deploy.kube.programs import NAMES, programs
+from deploy.kube.programs import KUBELET, NAMES, programs
 from deploy.local.processes import LocalError
 
 GO = """#!/bin/sh
@@ -39,6 +39,14 @@ def test_each_program_is_built_once(go):
     assert first == again
     assert sorted(path.name for path in first.iterdir()) == sorted(NAMES)
     assert go() == len(NAMES)
+
+
+def test_a_kubelet_is_built_alone_in_a_folder_of_its_own(go):
+    kubelet, again = programs(KUBELET), programs(KUBELET)
+
+    assert ["kubelet"] == [path.name for path in kubelet.iterdir()]
+    assert kubelet == again != programs()
+    assert go() == 1 + len(NAMES)
 
 
 def test_another_go_builds_in_another_folder(go, monkeypatch):

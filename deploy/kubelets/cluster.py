@@ -1,0 +1,209 @@
+"""A control plane and its nodes, as one object.
+
+Nodes have eight GPUs each, offered by the device plugin of the tests.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from deploy.kube import nodes as simulated
+from deploy.kube.api import ApiClient
+from deploy.kube.control_plane import ControlPlane
+from deploy.kube.kubelet_access import RealKubelets
+from deploy.kube.programs import KUBELET, MODULES, programs
+from deploy.kubelets import packages
+from deploy.kubelets.node import Needs, Node
+from deploy.kubelets.place import Place, missing_programs, take_place
+from deploy.local.cache import CHECKOUT
+from deploy.local.processes import MARK, LocalError, Program, wait_until
+
+NAMES: Final = ("node-0", "node-1")
+GPUS_A_NODE: Final = 8
+READY_SECONDS: Final = 90
+DNS: Final = "dns"
+PLUGIN: Final = "tests.support.gpu_plugin"
+"""The command that offers the GPUs of a node; the one thing here that is of the tests."""
+LABELS: Final = {
+    "nvidia.com/gpu.present": "true",
+    "nvidia.com/gpu.product": simulated.PRODUCT,
+    "nvidia.com/gpu.memory": str(simulated.MEMORY_MIB),
+    "nvidia.com/gpu.count": str(GPUS_A_NODE),
+}
+
+
+def obstacle() -> str:
+    """Why no kubelet can run here, and what to do; "" where one can."""
+    if os.geteuid() != 0:
+        return "a kubelet needs root"
+    missing = missing_programs()
+    if shutil.which("openssl") is None:
+        missing.append("openssl")
+    if missing:
+        return f"packages are missing: apt-get install {' '.join(dict.fromkeys(missing))}"
+    if not _has_file_system("overlay"):
+        return "the kernel has no overlayfs"
+    return ""
+
+
+def build() -> None:
+    """Build and fetch everything that is kept between runs."""
+    programs()
+    programs(KUBELET)
+    packages.unpacked()
+
+
+class KubeletCluster:
+    """See the module.
+
+    Args:
+        folder: everything of it; emptied at the start.
+        home: the mark of every process, by which those of a killed run are found.
+    """
+
+    def __init__(self, folder: Path, *, home: str) -> None:
+        self.folder = folder
+        self._home = home
+        self._environment = {MARK: home}
+        self._place: Place | None = None
+        self._control_plane: ControlPlane | None = None
+        self._dns: Program | None = None
+        self.nodes: dict[str, Node] = {}
+
+    def kubeconfig(self, identity: str = "admin") -> Path:
+        """The kubeconfig of an identity of the control plane."""
+        return self.folder / f"{identity}.kubeconfig"
+
+    def client(self, identity: str = "admin") -> contextlib.closing[ApiClient]:
+        """A client, closed at the end of its `with`."""
+        return contextlib.closing(ApiClient(self.kubeconfig(identity)))
+
+    def start(self) -> None:
+        """Start everything on an empty folder.
+
+        Raises:
+            LocalError: it cannot be built here or does not start; nothing is left.
+        """
+        reason = obstacle()
+        if reason:
+            raise LocalError(reason)
+        kubelet, debian = programs(KUBELET), packages.unpacked()
+        self._place = take_place(self.folder, self._home)
+        try:
+            self._start_control_plane(self._place)
+            self._start_nodes(self._place, kubelet, debian)
+            self.wait_ready()
+            self._note()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop everything; nothing of it is left on the machine but the folder."""
+        for node in self.nodes.values():
+            node.kill()
+        if self._dns:
+            self._dns.stop()
+        if self._control_plane:
+            self._control_plane.stop()
+        if self._place:
+            self._place.remove()
+            self._place = None
+
+    def wait_ready(self, *names: str) -> None:
+        """Return when these nodes, or all, are Ready with all their GPUs."""
+        wanted = set(names or NAMES)
+        wait_until(
+            lambda: wanted <= self._usable(),
+            seconds=READY_SECONDS,
+            what=f"{', '.join(sorted(wanted))} to be Ready (logs: {self.folder}/NAME/log)",
+        )
+
+    def restart_kubelet(self, name: str) -> None:
+        """End a kubelet by force; return when another one has the node Ready with its GPUs."""
+        self.nodes[name].restart_kubelet()
+        wait_until(
+            lambda: name not in self._usable(),
+            seconds=READY_SECONDS,
+            what=f"{name} to have no GPUs, as its new kubelet knows of none yet",
+        )
+        self.wait_ready(name)
+
+    def _usable(self) -> set[str]:
+        with self.client() as client:
+            found = client.demand("GET", "/api/v1/nodes")["items"]
+        return {node["metadata"]["name"] for node in found if _is_usable(node)}
+
+    def _start_control_plane(self, place: Place) -> None:
+        kubelets = RealKubelets(address=place.gateway, names=NAMES)
+        self._control_plane = ControlPlane(
+            self.folder, nodes=0, kubelets=kubelets, environment=self._environment
+        )
+        self._control_plane.start()
+        command = [sys.executable, "-m", "deploy.kubelets.dns", "--address", place.gateway]
+        self._dns = Program(
+            name=DNS,
+            command=[*command, "--kubeconfig", str(self.kubeconfig())],
+            log=self.folder / "logs" / f"{DNS}.log",
+            environment=self._environment,
+            folder=CHECKOUT,
+        )
+        self._dns.start()
+
+    def _start_nodes(self, place: Place, kubelet: Path, debian: Path) -> None:
+        needs = Needs(
+            kubelet=kubelet,
+            debian=debian,
+            control_plane=self.folder,
+            daemons=[f"{sys.executable} -m {PLUGIN} --node {{name}} --protocols {protocols()}"],
+            labels=LABELS,
+            environment=self._environment,
+        )
+        for index, name in enumerate(NAMES):
+            self.nodes[name] = Node(name, index, len(NAMES), place, needs)
+        for node in self.nodes.values():
+            node.start()
+
+    def _note(self) -> None:
+        assert self._control_plane is not None
+        pids = {name: node.pid for name, node in self.nodes.items()}
+        pids[DNS] = self._dns.pid if self._dns else None
+        self._control_plane.note({name: pid for name, pid in pids.items() if pid is not None})
+
+
+def protocols() -> Path:
+    """The folder of the kubelet's Go module, in which the descriptions of its protocols lie.
+
+    Raises:
+        LocalError: it cannot be fetched.
+    """
+    done = subprocess.run(
+        ["go", "mod", "download", "-json", "k8s.io/kubelet"],
+        cwd=MODULES / KUBELET[0].folder,
+        env={**os.environ, "GOFLAGS": "", "GOWORK": "off"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise LocalError(f"go mod download k8s.io/kubelet failed: {done.stdout}{done.stderr}")
+    return Path(json.loads(done.stdout)["Dir"])
+
+
+def _is_usable(node: Mapping[str, Any]) -> bool:
+    conditions = {one["type"]: one["status"] for one in node["status"].get("conditions", ())}
+    gpus = node["status"].get("allocatable", {}).get("nvidia.com/gpu", "0")
+    tainted = any(
+        taint["effect"] != "PreferNoSchedule" for taint in node["spec"].get("taints", ())
+    )
+    return conditions.get("Ready") == "True" and gpus == str(GPUS_A_NODE) and not tainted
+
+
+def _has_file_system(name: str) -> bool:
+    return name in Path("/proc/filesystems").read_text().split()
