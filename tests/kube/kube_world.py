@@ -24,6 +24,8 @@ from shared.adapters.kubernetes.settings import KubernetesSettings
 from tests.fixtures.kube import KubeCluster, make_namespace
 
 SECONDS = 40
+RESTART_SECONDS = 120
+"""Five on a machine with nothing else to do."""
 POLL_SECONDS = 0.05
 NOTICE_SECONDS = 1.0
 STOP_SECONDS = "1"
@@ -45,7 +47,7 @@ class KubeWorld:
     def __init__(self, cluster: KubernetesCluster, kube: KubeCluster, instance: str) -> None:
         self.cluster = cluster
         self._kube = kube
-        self._instance = instance
+        self.instance = instance
         self._annotations: dict[str, str] = {}
         self._limited: list[str] = []
 
@@ -178,7 +180,9 @@ def kill_api_server(kube: KubeCluster):
             )
         noted.processes["kube-apiserver"] = identity(process.pid) or ""
         state.write(kube.folder, noted)
-        wait_until(lambda: _is_ready(kube), seconds=SECONDS, what="the API server to be ready")
+        wait_until(
+            lambda: _is_ready(kube), seconds=RESTART_SECONDS, what="the API server to be ready"
+        )
 
     return start
 

@@ -1,66 +1,19 @@
 """The binder's actuator on a real API server: whole gangs, and nothing of others is touched."""
 
 import asyncio
-import itertools
-import os
-from typing import Any
 
 import pytest
 
 from deploy.kube.nodes import node_name
-from services.binder.actuator import Actuator
-from services.binder.gang import Gang
-from shared.adapters.clock import SystemClock
-from shared.core.model import PodSet
 from shared.events.pods import BindRefused, PodsFinished, PodsGone, PodsRunning
-from shared.ports.cluster import Pod, PodTemplate
-from tests.kube.kube_world import RED, kill_api_server, on_kubernetes
-
-SECONDS = 40
-_numbers = itertools.count(1)
-
-
-class Acting:
-    """An actuator that works, and the facts that it told."""
-
-    def __init__(self, world):
-        self.world = world
-        self.facts: list[Any] = []
-        self.actuator = Actuator(
-            cluster=world.cluster,
-            clock=SystemClock(),
-            tell=lambda fact, _: self.facts.append(fact),
-        )
-        self.actuator.start(())
-
-    def bind(self, workload_id, size):
-        pods = tuple(pod_of(workload_id, rank, size) for rank in range(size))
-        gang = Gang(workload_id=workload_id, attempt=1, size=size, pods=pods)
-        self.actuator.add(gang)
-        return gang.key
-
-    async def told(self, kind):
-        async with asyncio.timeout(SECONDS):
-            while not any(isinstance(fact, kind) for fact in self.facts):
-                self.actuator.check()
-                await asyncio.sleep(0.02)
-        return next(fact for fact in self.facts if isinstance(fact, kind))
+from tests.kube.acting import SECONDS, acting_on
+from tests.kube.kube_world import RED, kill_api_server
 
 
 @pytest.fixture
 async def acting(kube):
-    async with on_kubernetes(kube, f"actuator-{os.getpid()}-{next(_numbers)}") as world:
-        acting = Acting(world)
+    async with acting_on(kube) as acting:
         yield acting
-        await acting.actuator.stop()
-
-
-def pod_of(workload_id, rank, size, image="registry.example.org/a/b:1"):
-    return Pod(
-        name=f"{workload_id}-1-{rank}", namespace=RED, workload_id=workload_id, attempt=1,
-        rank=rank, size=size, epoch=1, team="red", node=node_name(3 * rank),
-        template=PodTemplate(pod_set=PodSet(image=image)),
-    )  # fmt: skip
 
 
 def service_status(kube, name):
@@ -105,8 +58,7 @@ async def test_a_foreign_pod_of_our_name_stays_and_the_gang_is_refused_whole(act
 
 
 async def test_a_field_that_the_server_refuses_ends_the_attempt_with_field_and_rule(acting):
-    pods = tuple(pod_of("wrong", rank, 2, image="") for rank in range(2))
-    acting.actuator.add(Gang(workload_id="wrong", attempt=1, size=2, pods=pods))
+    acting.bind("wrong", 2, image="")
 
     fact = await acting.told((BindRefused, PodsFinished))
 
