@@ -12,7 +12,7 @@ from muster.cli import completion
 from muster.cli.durations import moment_of
 from muster.cli.failures import UsageError
 from muster.cli.outage import Outage, events_through
-from muster.cli.output import Format, inline, local_time, note, show_value
+from muster.cli.output import Format, inline, local_time, note, reason_of, show_value
 from muster.cli.session import call, now_ms
 from muster.cli.workloads import WATCH_SECONDS, OutputOption, WatchOption, resolve
 
@@ -179,7 +179,7 @@ def event_line(event: Json) -> str:
         clock,
         event.get("workload_id", ""),
         event.get("state", ""),
-        event.get("reason", ""),
+        reason_of(event),
         event.get("message", ""),
     )
     return "  ".join(str(word) for word in words if word)

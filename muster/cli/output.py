@@ -46,6 +46,12 @@ def field(name: str, default: str = "") -> Callable[[Json], str]:
     return lambda item: _plain(item.get(name), default)
 
 
+def reason_of(item: Json) -> str:
+    """Code of the reason, and in brackets the pod's own, such as "failed (OOMKilled)"."""
+    code, pod_reason = item.get("reason") or "", item.get("pod_reason")
+    return f"{code} ({pod_reason})" if pod_reason else str(code)
+
+
 def _plain(value: Any, default: str) -> str:  # noqa: ANN401  # any JSON
     if value is None or value == "":
         return default

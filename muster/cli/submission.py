@@ -11,7 +11,7 @@ from muster.cli import completion
 from muster.cli.documents import read_documents
 from muster.cli.durations import seconds_of
 from muster.cli.failures import Exit, exit_code_of_workload
-from muster.cli.output import Column, Format, field, show_items
+from muster.cli.output import Column, Format, field, reason_of, show_items
 from muster.cli.sending import Sender, Submitted, keys_of
 from muster.cli.session import call
 from muster.cli.verdicts import tell_reasons, verdicts_of
@@ -26,7 +26,7 @@ COLUMNS = (
     Column("ID", field("id")),
     Column("NAME", field("name"), rank=1, free=True),
     Column("STATE", field("state")),
-    Column("REASON", field("reason", "-"), rank=2),
+    Column("REASON", lambda one: reason_of(one) or "-", rank=2),
     Column("MESSAGE", field("message"), wide=True),
 )
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from muster.cli.output import note
+from muster.cli.output import note, reason_of
 from muster.errors import MusterError
 
 if TYPE_CHECKING:
@@ -68,4 +68,5 @@ def tell_reasons(workloads: Iterable[Json]) -> None:
 
 
 def _reason(workload: Json) -> str:
-    return f"{workload['reason']}:" if workload.get("reason") else ""
+    reason = reason_of(workload)
+    return f"{reason}:" if reason else ""

@@ -10,7 +10,7 @@ import typer
 from muster.cli.completion import states, workloads
 from muster.cli.durations import seconds_of
 from muster.cli.failures import Exit, UsageError, exit_code_of_workload
-from muster.cli.output import Column, Format, field, show_items
+from muster.cli.output import Column, Format, field, reason_of, show_items
 from muster.cli.session import call
 from muster.cli.verdicts import tell_reasons
 from muster.cli.waiting import Waiter
@@ -35,7 +35,7 @@ COLUMNS: Final = (
     Column("ID", field("id")),
     Column("NAME", field("name"), rank=1, free=True),
     Column("STATE", field("state")),
-    Column("REASON", field("reason", "-"), rank=2),
+    Column("REASON", lambda one: reason_of(one) or "-", rank=2),
 )
 
 

@@ -8,7 +8,7 @@ import typer
 
 from muster.cli.durations import moment_of
 from muster.cli.failures import UsageError
-from muster.cli.output import Format, age, gpus, local_time, show_value
+from muster.cli.output import Format, age, gpus, local_time, reason_of, show_value
 from muster.cli.quota import budget_line
 from muster.cli.session import call, now_ms
 from muster.cli.workloads import OutputOption, WorkloadArgument, resolve
@@ -81,7 +81,7 @@ def sentence_of(answer: Json, lately: str = "") -> list[str]:
     """The reason with its message, and the next step; nothing where neither is known."""
     lines = []
     if answer.get("reason"):
-        lines.append(f"{answer['reason']}{lately}: {answer.get('message', '')}")
+        lines.append(f"{reason_of(answer)}{lately}: {answer.get('message', '')}")
     elif answer.get("message"):
         lines.append(answer["message"])
     if answer.get("next_step"):
@@ -90,7 +90,7 @@ def sentence_of(answer: Json, lately: str = "") -> list[str]:
 
 
 def _recorded(one: Json | None) -> list[str]:
-    return [f"Recorded: {one['reason']}: {one['message']}"] if one else []
+    return [f"Recorded: {reason_of(one)}: {one['message']}"] if one else []
 
 
 def _stood(answer: Json, age_text: str) -> str:
@@ -203,4 +203,4 @@ def _past(answer: Json) -> list[str]:
     one = answer.get("last_eviction") or answer.get("preempted_by")
     if not one:
         return []
-    return [f"Evicted at {local_time(one['at_ms'])}: {one['message'] or one.get('reason', '')}"]
+    return [f"Evicted at {local_time(one['at_ms'])}: {one['message'] or reason_of(one)}"]

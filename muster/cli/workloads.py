@@ -22,6 +22,7 @@ from muster.cli.output import (
     inline,
     local_time,
     note,
+    reason_of,
     show_items,
     show_value,
 )
@@ -99,7 +100,7 @@ def _columns() -> tuple[Column, ...]:
         Column("PODS", _pods, wide=True, right=True),
         Column("PRIORITY", field("priority"), right=True, rank=3),
         Column("AGE", lambda one: age(one.get("submitted_at_ms"), now), right=True, rank=2),
-        Column("REASON", field("reason"), rank=1),
+        Column("REASON", reason_of, rank=1),
         Column("ATTEMPT", field("attempt"), wide=True, right=True),
         Column("FLAVOR", field("flavor"), wide=True),
         Column("NODES", field("nodes"), wide=True),

@@ -15,6 +15,7 @@ from operations.documents import (
     decisions,
     lifecycle,
     metrics,
+    reasons,
     schemas,
     settings,
     workload,
@@ -33,6 +34,7 @@ def rendered() -> dict[str, str]:
         "docs/asyncapi.yaml": asyncapi.render(),
         "docs/lifecycle.md": lifecycle.render(),
         "docs/metrics.md": metrics.render(),
+        "docs/reasons.md": reasons.render(),
         "docs/settings.md": settings.render(),
         "docs/workload.md": workload.render(),
     }

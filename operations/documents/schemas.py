@@ -10,6 +10,9 @@ import msgspec
 from shared.events.described import described_components
 from shared.events.registry import TYPE_BY_NAME
 
+CLOSED: Final = frozenset(("PlacementRefused", "QuotaRefused"))
+"""Types whose `reason` was a code from the first. That of others was free text in older messages,
+which the log still holds: in their schemas it stays a string, whatever this version tells."""
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -21,6 +24,10 @@ def render() -> dict[str, str]:
 def _render(name: str, payload: type[msgspec.Struct]) -> str:
     (reference,), components = described_components([payload], "#/$defs/{name}")
     own = components.pop(reference["$ref"].rpartition("/")[2])
+    if payload.__name__ not in CLOSED and "Reason" in components:
+        del components["Reason"]
+        del own["properties"]["reason"]["$ref"]
+        own["properties"]["reason"] = {"type": "string", **own["properties"]["reason"]}
     schema: dict[str, Any] = {"$schema": DIALECT, "$id": name, **own}
     if components:
         schema["$defs"] = components

@@ -48,5 +48,6 @@ class Changes:
             at_ms=at_ms,
             reason=fact.reason,
             message=fact.message,
+            pod_reason=fact.pod_reason,
         )
         self._teller.tell_team(fact.team, change, message)

@@ -23,9 +23,9 @@ from services.binder.attempts import (
 )
 from services.binder.gang_state import Key
 from services.binder.metrics import FACTS
+from shared.core.reason import Reason
 from shared.events.envelope import Received
 from shared.events.pods import (
-    BIND_TIMEOUT,
     BindRefused,
     BindWorkload,
     EvictPods,
@@ -108,7 +108,7 @@ class Batch:
             return
         attempt = self._memory.attempts.get(key)
         if attempt is not None:
-            if command.reason == BIND_TIMEOUT and not attempt.evicting:
+            if command.reason is Reason.BIND_TIMEOUT and not attempt.evicting:
                 self._tell_unstarted(command, cause)
             attempt.evicting = True
             attempt.grace_seconds = command.grace_seconds
@@ -202,7 +202,7 @@ class Batch:
         self._touch(attempt)
         if after not in _ORDER:
             attempt.active = False
-            attempt.reason = getattr(fact, "reason", "")
+            attempt.reason = getattr(fact, "pod_reason", "")
             attempt.succeeded = getattr(fact, "succeeded", False)
             del self._memory.attempts[key]
             self._after_commit.append(lambda: self._actuator.close(key))

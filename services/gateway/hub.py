@@ -22,7 +22,7 @@ POLL_SECONDS: Final = 0.05
 ROWS_MAX: Final = 2_000
 QUEUE_EVENTS_MAX: Final = 5_000
 EVENT_COLUMNS: Final = (
-    "seq, workload_id, team, type, version, at_ms, state, reason, message, detail"
+    "seq, workload_id, team, type, version, at_ms, state, reason, message, detail, pod_reason"
 )
 Row = Mapping[str, Any]
 

@@ -12,20 +12,20 @@ import msgspec
 
 from services.gateway.projection_rows import Batch
 from shared.core.lifecycle import State
+from shared.core.reason import Reason
 from shared.core.wording import moment
 from shared.events.envelope import Event
 from shared.events.idleness import IdlenessEnded, IdlenessNoticed
 from shared.events.plans import PlannedVictim
 from shared.events.workloads import IdleRelease, WorkloadEvicted
 
-IDLE: Final = "idle"
-"""Reason of the warning, and of the eviction that may follow; the rule in the record."""
-OVER: Final = "not-idle"
+IDLE: Final = Reason.IDLE.value
+"""The rule in the record of a release."""
 _json: Final = msgspec.json.Encoder()
 _WORDS: Final = {
-    "used": "its GPUs are in use again",
-    "unseen": "nothing is known of the use of its GPUs for a while, so it counts as used",
-    "exempt": "no policy speaks of its idleness any more",
+    Reason.USED: "its GPUs are in use again",
+    Reason.UNSEEN: "nothing is known of the use of its GPUs for a while, so it counts as used",
+    Reason.EXEMPT: "no policy speaks of its idleness any more",
 }
 
 
@@ -47,12 +47,14 @@ def noticed(batch: Batch, event: Event, fact: IdlenessNoticed) -> None:
         "percent_below": fact.percent_below,
         "release_at_ms": fact.release_at_ms,
     }
-    _tell(batch, event, fact, (IDLE, message), {"next_step": next_step, "evidence": evidence})
+    _tell(
+        batch, event, fact, (Reason.IDLE, message), {"next_step": next_step, "evidence": evidence}
+    )
 
 
 def ended(batch: Batch, event: Event, fact: IdlenessEnded) -> None:
     """It is over."""
-    _tell(batch, event, fact, (OVER, _WORDS.get(fact.reason, fact.reason)), {})
+    _tell(batch, event, fact, (Reason.NOT_IDLE, _WORDS.get(fact.reason, fact.reason.value)), {})
 
 
 def released(batch: Batch, event: Event, fact: WorkloadEvicted, idle: IdleRelease) -> str:
@@ -83,7 +85,7 @@ def _tell(
     batch: Batch,
     event: Event,
     fact: IdlenessNoticed | IdlenessEnded,
-    words: tuple[str, str],
+    words: tuple[Reason, str],
     detail: dict[str, object],
 ) -> None:
     """`words` are (reason, message)."""

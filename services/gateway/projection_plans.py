@@ -15,6 +15,8 @@ import msgspec
 from services.gateway.projection_rows import Batch
 from shared.core.lifecycle import State
 from shared.core.preemption.plan import Obstacle
+from shared.core.reason import Reason
+from shared.core.recorded_reasons import recorded
 from shared.core.wording import count, moment
 from shared.events import plans
 from shared.events.envelope import Event
@@ -35,7 +37,7 @@ def accepted(batch: Batch, event: Event, fact: plans.EvictionPlanAccepted) -> No
     message = f"room in {fact.flavor} is reserved for it, {_who_goes(fact.victims)}"
     if fact.followers:
         message += f"; there will be room for {fact.followers} more of its queue"
-    _tell(batch, event, fact, (fact.rule, message, _json.encode(detail).decode()))
+    _tell(batch, event, fact, (recorded(fact.rule)[0], message, _json.encode(detail).decode()))
     if not fact.victims:
         return
     batch.preemptions[fact.plan_id] = (
@@ -74,9 +76,9 @@ def expired(batch: Batch, event: Event, fact: plans.ReservationExpired) -> None:
     _tell(batch, event, fact, (fact.reason, fact.message, _AGAIN))
     known = batch.preemptions.get(fact.plan_id)
     if known is not None:  # a statement may not touch a row twice
-        batch.preemptions[fact.plan_id] = (*known[:-2], fact.reason, fact.expired_at_ms)
+        batch.preemptions[fact.plan_id] = (*known[:-2], fact.reason.value, fact.expired_at_ms)
     else:
-        batch.expired[fact.plan_id] = (fact.plan_id, fact.reason, fact.expired_at_ms)
+        batch.expired[fact.plan_id] = (fact.plan_id, fact.reason.value, fact.expired_at_ms)
 
 
 def none_possible(batch: Batch, event: Event, fact: plans.PreemptionRefused) -> None:
@@ -96,7 +98,7 @@ def none_possible(batch: Batch, event: Event, fact: plans.PreemptionRefused) -> 
         fact.team,
         0,
         "",
-        reason=fact.obstacle.value,
+        reason=Reason(fact.obstacle.value),
         message=fact.message,
         detail=_json.encode(detail).decode(),
     )
@@ -116,7 +118,7 @@ def forget(batch: Batch, told: dict[str, int]) -> None:
             told.pop(name, None)
 
 
-def _tell(batch: Batch, event: Event, fact: plans.PlanFact, text: tuple[str, str, str]) -> None:
+def _tell(batch: Batch, event: Event, fact: plans.PlanFact, text: tuple[Reason, str, str]) -> None:
     """An event that changes no state; `text` is (reason, message, detail)."""
     reason, message, detail = text
     batch.note(

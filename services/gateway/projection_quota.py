@@ -8,12 +8,11 @@ import msgspec
 
 from services.gateway.projection_rows import Batch
 from shared.core.quota.budget import FULL_PERCENT
+from shared.core.reason import Reason
 from shared.core.team_policy import AtLimit
 from shared.events import quotas
 from shared.events.envelope import Event
 
-BUDGET: Final = "budget"
-"""Reason of the warning, which is an event of a team and of no workload."""
 _AT_LIMIT: Final = {
     AtLimit.WARN: "work goes on as before",
     AtLimit.SPOT: "new work starts on spot flavors only",
@@ -64,7 +63,7 @@ def warned(batch: Batch, event: Event, fact: quotas.BudgetWarned) -> None:
     )
     detail = {"next_step": "end what is not needed, or ask for a larger budget"}
     body = _json.encode(detail).decode()
-    batch.note(event, "", fact.team, 0, "", reason=BUDGET, message=message, detail=body)
+    batch.note(event, "", fact.team, 0, "", reason=Reason.BUDGET, message=message, detail=body)
 
 
 def _spent(fact: quotas.BudgetWarned) -> list[str]:

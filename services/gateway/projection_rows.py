@@ -6,10 +6,11 @@ from typing import Final
 
 from services.gateway.told_starts import ToldStart
 from shared.core.model import Placement
+from shared.core.reason import Reason
 from shared.events.envelope import Event
 
-EventRow = tuple[int, str, str, str, int, int, str, str, str, str]
-"""seq, workload id, team, type, version, at_ms, state, reason, message, detail."""
+EventRow = tuple[int, str, str, str, int, int, str, str, str, str, str]
+"""seq, workload id, team, type, version, at_ms, state, reason, message, detail, pod_reason."""
 NodeRow = tuple[str, int, int, str, str, int, str, bool, int]
 """name, cell, generation, flavor, pool, gpus, body, removed, changed_at_ms."""
 CordonRow = tuple[str, str, str, int, int]
@@ -61,6 +62,7 @@ class WorkloadRow:
         "placed_at_ms",
         "placed_pods",
         "placement",
+        "pod_reason",
         "pods",
         "priority",
         "priority_class",
@@ -96,6 +98,7 @@ class WorkloadRow:
         self.attempt: int | None = None
         self.reason: str | None = None
         self.message: str | None = None
+        self.pod_reason: str | None = None
         self.flavor: str | None = None
         self.charge_gpu_milli: int | None = None
         self.charge_cpu_milli: int | None = None
@@ -115,6 +118,10 @@ class WorkloadRow:
         self.state = state
         self.changed_at_ms = at_ms
         self.live = live
+
+    def because(self, reason: Reason, message: str, pod_reason: str = "") -> None:
+        """Why it is in its state."""
+        self.reason, self.message, self.pod_reason = reason.value, message, pod_reason
 
     def place(self, placement: Placement, text: str) -> None:
         """Where it is now, with what it is charged; `text` is the JSON of it."""
@@ -188,9 +195,10 @@ class Batch:
         version: int,
         state: str,
         *,
-        reason: str = "",
+        reason: Reason = Reason.NONE,
         message: str = "",
         detail: str = "",
+        pod_reason: str = "",
     ) -> None:
         """One more event for the streams and for `why`."""
         self.events.append(
@@ -202,9 +210,10 @@ class Batch:
                 version,
                 event.time_ms,
                 state,
-                reason,
+                reason.value,
                 message,
                 detail,
+                pod_reason,
             )
         )
         self.next_seq += 1
@@ -238,6 +247,7 @@ COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("attempt", "integer"),
     ("reason", "text"),
     ("message", "text"),
+    ("pod_reason", "text"),
     ("flavor", "text"),
     ("charge_gpu_milli", "bigint"),
     ("charge_cpu_milli", "bigint"),

@@ -105,9 +105,9 @@ SPECS: Final = (
 )
 EVENTS: Final = (
     "INSERT INTO gateway.event (seq, workload_id, team, type, version, at_ms, state, reason,"
-    " message, detail) SELECT * FROM unnest({0}::bigint[], {1}::text[], {2}::text[],"
+    " message, detail, pod_reason) SELECT * FROM unnest({0}::bigint[], {1}::text[], {2}::text[],"
     " {3}::text[], {4}::bigint[], {5}::bigint[], {6}::text[], {7}::text[], {8}::text[],"
-    " {9}::text[]) RETURNING 1"
+    " {9}::text[], {10}::text[]) RETURNING 1"
 )
 _NODE_COLUMNS: Final = (
     ("name", "text"),

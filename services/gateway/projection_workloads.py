@@ -13,6 +13,7 @@ from shared.core.charges import workload_resources
 from shared.core.eta import PROMISE
 from shared.core.lifecycle import TERMINAL, State
 from shared.core.model import Placement
+from shared.core.reason import Reason
 from shared.core.units import NOTHING
 from shared.events import quotas, workloads
 from shared.events.envelope import Event
@@ -56,8 +57,7 @@ def rejected(batch: Batch, event: Event, fact: workloads.WorkloadRejected) -> No
     row.ended_at_ms = event.time_ms
     if fact.version > row.version:
         row.change(fact.version, State.REJECTED.value, event.time_ms, live=False)
-        row.reason = "Rejected"
-        row.message = fact.message
+        row.because(Reason.REJECTED, fact.message)
     detail = _json.encode({"errors": fact.errors}).decode()
     batch.note(
         event,
@@ -65,7 +65,7 @@ def rejected(batch: Batch, event: Event, fact: workloads.WorkloadRejected) -> No
         fact.team,
         fact.version,
         State.REJECTED.value,
-        reason="Rejected",
+        reason=Reason.REJECTED,
         message=fact.message,
         detail=detail,
     )
@@ -74,7 +74,7 @@ def rejected(batch: Batch, event: Event, fact: workloads.WorkloadRejected) -> No
 def conflicted(batch: Batch, event: Event, fact: workloads.SubmissionConflicted) -> None:
     """A key was used for another submission."""
     batch.note(
-        event, fact.workload_id, fact.team, 0, "", reason="Conflicted", message=fact.message
+        event, fact.workload_id, fact.team, 0, "", reason=Reason.CONFLICTED, message=fact.message
     )
 
 
@@ -115,8 +115,7 @@ def _changed(batch: Batch, event: Event, fact: workloads.WorkloadFact) -> Worklo
     row.priority = fact.priority
     row.priority_class = fact.priority_class or row.priority_class
     row.attempt = fact.attempt
-    row.reason = fact.reason
-    row.message = fact.message
+    row.because(fact.reason, fact.message, fact.pod_reason)
     return row
 
 
@@ -130,6 +129,7 @@ def _note(batch: Batch, event: Event, fact: workloads.WorkloadFact, detail: str 
         reason=fact.reason,
         message=fact.message,
         detail=detail,
+        pod_reason=fact.pod_reason,
     )
 
 
@@ -211,7 +211,7 @@ def refused(
         fact.team,
         0,
         State.QUEUED.value,
-        reason=fact.reason.value,
+        reason=fact.reason,
         message=fact.message,
         detail=detail,
     )

@@ -9,6 +9,7 @@ from msgspec import Meta
 from services.gateway.views import Request, View
 from shared.core.decision import FieldError
 from shared.core.model import WorkloadSpec
+from shared.core.reason import Reason
 from shared.events.strict import ITEMS_MAX, strict
 
 SpecRequest = strict(WorkloadSpec)
@@ -82,7 +83,7 @@ class DryRun(View, frozen=True, kw_only=True):
     """State that it would have: queued or rejected."""
     queue: str
     priority: int
-    reason: str
+    reason: Reason
     message: str
     errors: tuple[FieldError, ...]
     spec: WorkloadSpec | None

@@ -15,6 +15,7 @@ from shared.core.fleet_shape import FleetShape, summary_of
 from shared.core.lifecycle import State
 from shared.core.model import Node, WorkloadSpec
 from shared.core.priority_classes import PriorityClass, built_in
+from shared.core.reason import Reason
 from shared.events.quota_documents import document_of
 
 FLEET_SECONDS: Final = 5.0
@@ -32,7 +33,7 @@ async def verdict(door: Door, team: str, spec: WorkloadSpec) -> DryRun:
             state=State.REJECTED.value,
             queue=spec.queue,
             priority=0,
-            reason="Rejected",
+            reason=Reason.REJECTED,
             message=result.message,
             errors=result.errors,
             spec=None,
@@ -43,7 +44,7 @@ async def verdict(door: Door, team: str, spec: WorkloadSpec) -> DryRun:
         state=State.QUEUED.value,
         queue=result.queue,
         priority=result.priority,
-        reason="",
+        reason=Reason.NONE,
         message="it would be queued",
         errors=(),
         spec=result.spec,

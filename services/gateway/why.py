@@ -15,16 +15,16 @@ from aiohttp import web
 
 from services.gateway.around import NOTHING_AROUND, around
 from services.gateway.door import Call, Door, answer, bad_parameter
-from services.gateway.headline import PROMISED, UNTOLD, better
+from services.gateway.headline import PROMISED, better
 from services.gateway.headline.closed_nodes import with_closed
 from services.gateway.headline.past import EVICTED, detail_of, evictions, last_eviction, preemptor
-from services.gateway.projection_idle import IDLE
 from services.gateway.why_views import Why, WhyEntry
 from services.gateway.workload_reads import row_of
 from shared.core.admission import remedy
-from shared.core.decision import FieldError, Refusal
+from shared.core.decision import FieldError, Reason, Refusal
 from shared.core.kubernetes.standing import OUT_OF_SERVICE
 from shared.core.lifecycle import State
+from shared.core.recorded_reasons import recorded
 from shared.core.wording import moment
 
 HISTORY_MAX: Final = 50
@@ -34,33 +34,40 @@ TIME_MAX: Final = 1 << 53
 CLOCK_SLACK_MS: Final = 60_000
 """So much may the clock of whoever asks be ahead."""
 _TOLD: Final = (
-    "(SELECT json_agg(h) FROM (SELECT e.reason, e.message, e.detail, e.at_ms, e.version, e.state"  # noqa: S608  # constants
+    "(SELECT json_agg(h) FROM (SELECT e.reason, e.message, e.pod_reason, e.detail, e.at_ms,"  # noqa: S608  # constants
+    " e.version, e.state"
     " FROM gateway.event e WHERE e.workload_id = w.id AND e.reason <> '' AND e.at_ms <= $2"
     f" ORDER BY e.seq DESC LIMIT {HISTORY_MAX}) h)::text AS told"
 )
 _SPEC: Final = " LEFT JOIN gateway.workload_spec s ON s.id = w.id"
 _CHANGES: Final = (
-    "SELECT state, version, at_ms, reason, message FROM gateway.event WHERE workload_id = $1"
-    " AND version > 0 AND at_ms <= $2 ORDER BY version DESC LIMIT 50"
+    "SELECT state, version, at_ms, reason, message, pod_reason FROM gateway.event"
+    " WHERE workload_id = $1 AND version > 0 AND at_ms <= $2 ORDER BY version DESC LIMIT 50"
 )
-NODE_LOST: Final = "node-lost"
 _ANSWERS: Final = {
-    State.RECEIVED: ("Received", "it is durable and waits for admission", "wait a moment"),
-    State.QUEUED: (UNTOLD, "it is queued and was not tried yet", "wait for its turn"),
-    State.HELD: ("Held", "it is on hold", "release it"),
-    State.PLACED: ("Placed", "its devices are charged and its pods are being made", ""),
-    State.BOUND: ("Bound", "its pods are written to the cluster and start", ""),
-    State.RUNNING: ("Running", "its pods run", ""),
-    State.EVICTING: ("Evicting", "its pods are being stopped", "it queues again by itself"),
-    State.CANCELLING: ("Cancelling", "its pods are being stopped", ""),
-    State.SUCCEEDED: ("Succeeded", "all of its pods ended well", ""),
-    State.FAILED: ("Failed", "it failed", "look at its pods and submit it again"),
-    State.CANCELLED: ("Cancelled", "it was cancelled", ""),
+    State.RECEIVED: (Reason.RECEIVED, "it is durable and waits for admission", "wait a moment"),
+    State.QUEUED: (Reason.PENDING, "it is queued and was not tried yet", "wait for its turn"),
+    State.HELD: (Reason.HELD, "it is on hold", "release it"),
+    State.PLACED: (Reason.PLACED, "its devices are charged and its pods are being made", ""),
+    State.BOUND: (Reason.BOUND, "its pods are written to the cluster and start", ""),
+    State.RUNNING: (Reason.RUNNING, "its pods run", ""),
+    State.EVICTING: (Reason.EVICTING, "its pods are being stopped", "it queues again by itself"),
+    State.CANCELLING: (Reason.CANCELLED, "its pods are being stopped", ""),
+    State.SUCCEEDED: (Reason.SUCCEEDED, "all of its pods ended well", ""),
+    State.FAILED: (Reason.FAILED, "it failed", "look at its pods and submit it again"),
+    State.CANCELLED: (Reason.CANCELLED, "it was cancelled", ""),
     State.REJECTED: (
-        "Rejected",
+        Reason.REJECTED,
         "it can never run as it is",
         "change what is named and submit it again",
     ),
+}
+_RECEIVED: Final = {
+    "state": State.RECEIVED.value,
+    "version": 0,
+    "reason": "",
+    "message": "",
+    "pod_reason": "",
 }
 _ON_LOST_NODE: Final = (
     "it queues again once its pods are known to have stopped: when the node is back, or is"
@@ -88,7 +95,7 @@ async def why(door: Door, call: Call) -> web.Response:
     said = better(beside, current.reason, current.evidence)
     recorded = None
     if said is not None:
-        other = current.reason not in {UNTOLD, said.reason.value}
+        other = current.reason not in {Reason.PENDING, said.reason}
         recorded = current if other else None
         current = _said(said, current.at_ms)
     shown = current.reason, current.evidence, beside.flavors
@@ -98,6 +105,7 @@ async def why(door: Door, call: Call) -> web.Response:
         state=state,
         reason=current.reason,
         message=message,
+        pod_reason=current.pod_reason,
         next_step=current.next_step,
         evidence=current.evidence,
         since=current.at_ms,
@@ -126,9 +134,8 @@ async def _stood(door: Door, row: Mapping[str, Any], at_ms: int) -> dict[str, An
         rule = f"must not be before the submission, {moment(row['submitted_at_ms'])}"
         bad_parameter("at", str(at_ms), rule)
     changes = await door.reader.fetch(_CHANGES, row["id"], at_ms)
-    received = {"state": State.RECEIVED.value, "version": 0, "reason": "", "message": ""}
     if not changes:
-        return {**received, "changed_at_ms": row["submitted_at_ms"], "queued_at_ms": None}
+        return {**_RECEIVED, "changed_at_ms": row["submitted_at_ms"], "queued_at_ms": None}
     queued = (one["at_ms"] for one in changes if one["state"] == State.QUEUED.value)
     last = dict(changes[0])
     return {**last, "changed_at_ms": last["at_ms"], "queued_at_ms": next(queued, None)}
@@ -140,8 +147,9 @@ def _said(refusal: Refusal, at_ms: int) -> WhyEntry:
     Quota tells only the first ones that wait, and those once: they stand where others move.
     """
     return WhyEntry(
-        reason=refusal.reason.value,
+        reason=refusal.reason,
         message=refusal.message,
+        pod_reason="",
         next_step=refusal.next_step,
         evidence=dict(refusal.evidence),
         at_ms=at_ms,
@@ -153,9 +161,11 @@ def _entry(row: Mapping[str, Any]) -> WhyEntry:
     evidence = detail.get("evidence") or {
         one["field"]: f"{one['rule']} (got {one['value']})" for one in detail.get("errors", ())
     }
+    reason, pod_reason = recorded(row["reason"], row["pod_reason"])
     return WhyEntry(
-        reason=row["reason"],
+        reason=reason,
         message=row["message"],
+        pod_reason=pod_reason,
         next_step=detail.get("next_step", "") or remedy.next_step(_errors(detail)),
         evidence=evidence,
         at_ms=row["at_ms"],
@@ -174,7 +184,7 @@ def _current(row: Mapping[str, Any], rows: Any, history: tuple[WhyEntry, ...]) -
     """
     state = State(row["state"] or State.RECEIVED.value)
     reason, message, next_step = _ANSWERS[state]
-    if state is State.EVICTING and row["reason"] == NODE_LOST:
+    if state is State.EVICTING and row["reason"] == Reason.NODE_LOST.value:
         next_step = _ON_LOST_NODE
     pairs = [(one, entry) for one, entry in zip(rows, history, strict=True) if one["state"]]
     if state is State.RUNNING:
@@ -192,13 +202,16 @@ def _current(row: Mapping[str, Any], rows: Any, history: tuple[WhyEntry, ...]) -
             return WhyEntry(
                 reason=entry.reason,
                 message=entry.message or message,
+                pod_reason=entry.pod_reason,
                 next_step=entry.next_step or next_step,
                 evidence=entry.evidence,
                 at_ms=entry.at_ms,
             )
+    known, pod_reason = recorded(row["reason"] or "", row["pod_reason"] or "")
     return WhyEntry(
-        reason=row["reason"] or reason,
+        reason=known or reason,
         message=row["message"] or message,
+        pod_reason=pod_reason,
         next_step=next_step,
         evidence={},
         at_ms=row["changed_at_ms"],
@@ -219,5 +232,5 @@ def _warning(pairs: Sequence[tuple[Any, WhyEntry]]) -> WhyEntry | None:
         if one["state"] != State.RUNNING.value:
             break
         if one["version"] == 0:
-            return entry if entry.reason == IDLE else None
+            return entry if entry.reason is Reason.IDLE else None
     return None

@@ -7,14 +7,16 @@ from typing import Any
 from services.gateway.queue_views import BudgetSpent
 from services.gateway.views import View
 from shared.core.lifecycle import State
+from shared.core.reason import Reason
 from shared.core.units import Resources
 
 
 class WhyEntry(View, frozen=True, kw_only=True):
     """One recorded reason."""
 
-    reason: str
+    reason: Reason
     message: str
+    pod_reason: str
     next_step: str
     evidence: dict[str, Any]
     at_ms: int
@@ -145,9 +147,10 @@ class Preemptor(View, frozen=True, kw_only=True):
 class LastEviction(View, frozen=True, kw_only=True):
     """That it had to leave its nodes the last time, and why."""
 
-    reason: str
+    reason: Reason
     """Such as drained, moved, preempted, operator, idle, held, node-lost."""
     message: str
+    pod_reason: str
     note: str
     """What the operator gave as reason; empty without one."""
     at_ms: int
@@ -159,9 +162,10 @@ class Why(View, frozen=True, kw_only=True):
 
     id: str
     state: State
-    reason: str
+    reason: Reason
     """Code of the one reason that counts most."""
     message: str
+    pod_reason: str
     next_step: str
     evidence: dict[str, Any]
     since: int

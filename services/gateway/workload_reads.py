@@ -11,12 +11,13 @@ from aiohttp import web
 from services.gateway.door import Call, Door, answer, bad_parameter
 from services.gateway.existing import check_names
 from services.gateway.problems import not_found
-from services.gateway.projection_idle import IDLE
 from services.gateway.protocol import live_tag
 from services.gateway.workload_queries import cursor_of, page_query
 from services.gateway.workload_views import WorkloadPage, WorkloadSummary, WorkloadView
 from shared.core.lifecycle import State
 from shared.core.model import WorkloadSpec
+from shared.core.reason import Reason
+from shared.core.recorded_reasons import recorded
 from shared.core.units import Resources
 
 _STATES: Final = frozenset(State)
@@ -121,7 +122,10 @@ def summary_fields(row: Mapping[str, Any]) -> dict[str, Any]:
 
     The reason of a queued one is its last refusal, of a running one that it is idle.
     """
-    told = row["state"] == State.QUEUED.value or row["refusal"] == IDLE
+    told = row["state"] == State.QUEUED.value or row["refusal"] == Reason.IDLE.value
+    reason, pod_reason = recorded(row["reason"] or "", row["pod_reason"] or "")
+    if told:
+        reason, pod_reason = recorded(row["refusal"] or "")
     return {
         "id": row["id"],
         "team": row["team"],
@@ -140,8 +144,9 @@ def summary_fields(row: Mapping[str, Any]) -> dict[str, Any]:
         "attempt": row["attempt"] or 0,
         "flavor": row["flavor"] or "",
         "nodes": tuple(row["nodes"] or ()),
-        "reason": (row["refusal"] if told else row["reason"]) or "",
+        "reason": reason,
         "message": (row["refusal_message"] if told else row["message"]) or "",
+        "pod_reason": pod_reason,
         "submitted_at_ms": row["submitted_at_ms"],
         "queued_at_ms": row["queued_at_ms"],
         "placed_at_ms": row["placed_at_ms"],

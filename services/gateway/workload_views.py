@@ -7,6 +7,7 @@ import msgspec
 from services.gateway.views import View
 from shared.core.lifecycle import State
 from shared.core.model import WorkloadSpec
+from shared.core.reason import Reason
 from shared.core.units import Resources
 
 
@@ -46,8 +47,9 @@ class WorkloadSummary(View, frozen=True, kw_only=True):
     """Flavor that it is charged to; empty where it was never placed."""
     nodes: tuple[str, ...]
     """Nodes on which it has pods, or had them last."""
-    reason: str
+    reason: Reason
     message: str
+    pod_reason: str
     submitted_at_ms: int
     queued_at_ms: int | None
     """When it was queued, Unix milliseconds."""
@@ -92,8 +94,9 @@ class EventView(View, frozen=True, kw_only=True):
     at_ms: int
     state: str
     """State of the workload after it."""
-    reason: str
+    reason: Reason
     message: str
+    pod_reason: str
     detail: msgspec.Raw
     """Further data; its form depends on the type."""
 

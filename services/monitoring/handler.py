@@ -25,7 +25,6 @@ from shared.ports.reader import Reader
 from shared.runtime.handler import Emit, Outcome
 
 TEAMS_MAX: Final = 200
-REASONS_MAX: Final = 50
 
 TRANSITIONS: Final = tuple(
     one
@@ -41,7 +40,7 @@ Action = Callable[[Any], None]
 
 
 class MonitoringHandler:
-    """One cell's monitoring. `team` and `reason` cap the labels."""
+    """One cell's monitoring. `team` caps the labels."""
 
     name = "monitoring"
     linger_seconds = 0.2
@@ -49,7 +48,6 @@ class MonitoringHandler:
     def __init__(self, *, cell: int = 0) -> None:
         self._cell = cell
         self.team = Capped(TEAMS_MAX)
-        self._reason = Capped(REASONS_MAX)
         self._counts: list[tuple[Callable[[float], None], float]] = []
         self._begin(Memory())
 
@@ -196,7 +194,7 @@ class MonitoringHandler:
         elif isinstance(fact, workloads.WorkloadRunning):
             self._started(fact)
         elif isinstance(fact, workloads.WorkloadEvicted):
-            self._count(metrics.EVICTIONS.labels(self._reason(fact.reason)).inc)
+            self._count(metrics.EVICTIONS.labels(fact.reason.value).inc)
         elif isinstance(fact, OVER):
             labels = (self.team(fact.team), fact.state.value)
             self._count(metrics.OUTCOMES.labels(*labels).inc)

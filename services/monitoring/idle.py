@@ -24,6 +24,7 @@ from shared.core.idleness import (
     word_of,
 )
 from shared.core.lifecycle import State
+from shared.core.reason import Reason
 from shared.events.envelope import Received
 from shared.events.idleness import IdlenessEnded, IdlenessNoticed
 from shared.events.nodes import GpuUsageReported
@@ -151,9 +152,9 @@ class Idle:
         watch, idle = seen
         assert watch.told is not None
         since_ms, watch.told = watch.told.since_ms, None
-        reason = "used" if idle.idle_ms < 0 else "unseen"
+        reason = Reason.USED if idle.idle_ms < 0 else Reason.UNSEEN
         if limits is None:
-            reason = "exempt"
+            reason = Reason.EXEMPT
             self._memory.unwatch(who["workload_id"])
         else:
             self._keep(who["workload_id"], watch, idle, told=True)

@@ -9,7 +9,7 @@ from services.placement import idle_release, owner_commands, resizing, transitio
 from services.placement.cell import Action, Cell
 from services.placement.desk import Desk
 from services.placement.records import Record
-from services.placement.transitions import OPERATOR
+from shared.core.reason import Reason
 from shared.events import plans, workloads
 from shared.events.envelope import Received
 
@@ -27,9 +27,9 @@ def _with_record(command: Callable[[Desk, Record, Any, Received], None]) -> Acti
 
 def evict(desk: Desk, record: Record, command: workloads.RequestEviction, cause: Received) -> None:
     """An operator, or a service, wants it off its nodes."""
-    note = command.note or (command.reason if command.reason != OPERATOR else "")
+    note = command.note or (command.reason if command.reason != Reason.OPERATOR else "")
     text = f"evicted by {command.by or 'an operator'}{f': {note}' if note else ''}"
-    transitions.evict(desk, record, OPERATOR, text, cause, note=note)
+    transitions.evict(desk, record, Reason.OPERATOR, text, cause, note=note)
 
 
 def resize(desk: Desk, record: Record, command: workloads.ResizeWorkload, _: Received) -> None:

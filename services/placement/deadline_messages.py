@@ -15,6 +15,7 @@ from services.placement import (
 from services.placement.cell import Action, Cell
 from services.placement.desk import TIME_TO_LIVE
 from services.placement.records import Record
+from shared.core.reason import Reason
 from shared.events.deadlines import DeadlinePassed
 from shared.events.envelope import Received
 
@@ -40,7 +41,7 @@ def passed(cell: Cell, message: Received, fact: DeadlinePassed) -> None:
 def _of_workload(cell: Cell, record: Record, kind: str, message: Received) -> None:
     if kind == transitions.RESERVATION:
         text = "its victims did not leave in time"
-        cell.evictions.expire(record, "timed-out", text, message)
+        cell.evictions.expire(record, Reason.TIMED_OUT, text, message)
     elif kind == transitions.BACKOFF:
         cell.desk.deadline(record, "", 0)
         if record.nomination is not None:

@@ -25,6 +25,7 @@ from shared.core.cluster import Cluster
 from shared.core.decision import Refusal
 from shared.core.lifecycle import State
 from shared.core.model import Placement, PodPlacement
+from shared.core.reason import Reason
 from shared.core.resize import joined, shrunk_to, surplus
 from shared.core.waiting import WaitingIndex
 from shared.events.deadlines import deadline_message
@@ -129,6 +130,7 @@ class Desk:
             cell=workload.cell,
             reason=record.reason,
             message=record.message,
+            pod_reason=record.pod_reason,
             priority_class=record.priority_class,
             **more,
         )
@@ -159,13 +161,13 @@ class Desk:
 
         `again`: tell it anyway, in place of what this batch has told about it already.
         """
-        known = record.refused_as == refusal.reason.value and not again
+        known = record.refused_as is refusal.reason and not again
         if known or record.nomination is None:
             return
         if again:
             self._take_back_refusal(record.workload.id)
-        record.refused_as = refusal.reason.value
-        record.reason, record.message = refusal.reason.value, refusal.message
+        record.refused_as = refusal.reason
+        record.because(refusal.reason, refusal.message)
         self.records.touch(record)
         payload = PlacementRefused(
             workload_id=record.workload.id,
@@ -278,9 +280,11 @@ class Desk:
         In a later batch it is not: an event id is (cause, index), and would come twice.
         """
         if record.nomination is None or record.nomination.number != nomination.number:
-            if record.reason == record.refused_as:
-                record.reason = record.message = ""
-            record.refused_as = ""  # another nomination is another question: it gets an answer
+            if record.reason is record.refused_as:
+                record.because(Reason.NONE)
+            record.refused_as = (
+                Reason.NONE
+            )  # another nomination is another question: it gets an answer
         record.nomination = nomination
         self.nominated[record.workload.id] = cause
         self.records.touch(record)

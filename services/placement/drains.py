@@ -20,8 +20,9 @@ from services.placement.bodies import Bodies
 from services.placement.desk import Desk
 from services.placement.evictions import Evictions
 from services.placement.fleet import Fleet, usable
-from services.placement.transitions import DRAINED, HAS_PODS, SPOT_NOTICE
+from services.placement.transitions import HAS_PODS
 from shared.core.model import Node
+from shared.core.reason import Reason
 from shared.core.shunning import SHUNNED
 from shared.core.value import replace
 from shared.events import nodes
@@ -30,7 +31,6 @@ from shared.ports.reader import Reader
 from shared.ports.store import Write
 
 ROWS: Final = Bodies("placement.cordon", "node")
-CORDONED: Final = "cordoned"
 UNMET_MAX: Final = 10_000
 """Cordons of nodes that were never heard of; the first is lifted for one more."""
 _encode: Final = msgspec.json.Encoder().encode
@@ -62,7 +62,7 @@ class Drains:
     def cordon(self, message: Received, command: nodes.CordonNode) -> None:
         """An operator wants nothing more there."""
         note = command.note or command.reason
-        reason = DRAINED if command.drain else CORDONED
+        reason = Reason.DRAINED if command.drain else Reason.CORDONED
         text = f"node {command.node} is {reason} by {command.by or 'an operator'}"
         text += f": {note}" if note else ""
         self._stop(message, command.node, reason, text, note=note)
@@ -72,13 +72,13 @@ class Drains:
         if self._fleet.noticed(fact.node, fact.generation):
             seconds = max(0, fact.gone_at_ms - self._desk.now_ms) // 1000
             text = f"node {fact.node} will be gone in {seconds} s"
-            self._stop(message, fact.node, SPOT_NOTICE, text, gone_at_ms=fact.gone_at_ms)
+            self._stop(message, fact.node, Reason.SPOT_NOTICE, text, gone_at_ms=fact.gone_at_ms)
 
     def _stop(
         self,
         message: Received,
         node: str,
-        reason: str,
+        reason: Reason,
         text: str,
         *,
         gone_at_ms: int = 0,
@@ -88,7 +88,7 @@ class Drains:
         if self._fleet.removed(node):
             return
         victims = []
-        if reason != CORDONED:
+        if reason is not Reason.CORDONED:
             victims = [one for one in desk.records.of_node(node) if one.state in HAS_PODS]
         fact = nodes.NodeCordoned(
             node=node,

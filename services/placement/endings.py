@@ -12,13 +12,12 @@ from services.placement.records import Record
 from services.placement.transitions import BACKOFF, HAS_PODS, RESERVATION
 from shared.core.lifecycle import State
 from shared.core.pod_failures import FailureCause
+from shared.core.reason import Reason
 from shared.events import pods, workloads
 from shared.events.envelope import Received
-from shared.events.pods import BIND_TIMEOUT, WAITED_FOR
+from shared.events.pods import WAITED_FOR
 
 BACKOFF_SECONDS_MAX: Final = 64
-LOST: Final = "pods-lost"
-KUBELET_REFUSED: Final = "kubelet-refused"
 
 
 def finished(desk: Desk, record: Record, fact: pods.PodsFinished, cause: Received) -> None:
@@ -32,22 +31,24 @@ def finished(desk: Desk, record: Record, fact: pods.PodsFinished, cause: Receive
     elif fact.succeeded and (evicting or record.state in HAS_PODS):
         end(desk, record, State.SUCCEEDED, workloads.WorkloadSucceeded, cause)
     elif record.state in HAS_PODS and fact.cause is FailureCause.NEVER_STARTS:
-        never(desk, record, fact.reason, fact.message, cause)
+        never(desk, record, Reason.NEVER_STARTS, fact, cause)
     elif record.state in HAS_PODS and fact.lost:
         refused = fact.cause is FailureCause.KUBELET_REFUSED
-        lost(desk, record, fact.message, cause, reason=KUBELET_REFUSED if refused else LOST)
+        reason = Reason.KUBELET_REFUSED if refused else Reason.PODS_LOST
+        record.because(reason, fact.message, fact.pod_reason)
+        lost(desk, record, cause)
     elif record.state in HAS_PODS:
-        record.reason, record.message = fact.reason or "failed", fact.message
+        record.because(Reason.FAILED, fact.message, fact.pod_reason)
         fail(desk, record, cause)
 
 
 def fail(desk: Desk, record: Record, cause: Received) -> None:
     """An attempt failed and nothing of it runs any more."""
-    spec, reason = record.workload.spec, record.reason
-    final = reason in spec.final_failures
+    spec, how = record.workload.spec, record.pod_reason
+    final = how in spec.final_failures
     if final:
-        record.message = f"{record.message}; no retry after {reason} (final_failures)".lstrip("; ")
-    record.failures += reason not in spec.uncounted_failures
+        record.message = f"{record.message}; no retry after {how} (final_failures)".lstrip("; ")
+    record.failures += how not in spec.uncounted_failures
     if final or record.failures > spec.max_retries:
         end(desk, record, State.FAILED, workloads.WorkloadFailed, cause)
         return
@@ -63,25 +64,27 @@ def gone(desk: Desk, record: Record, cause: Received, *, succeeded: bool) -> Non
             end(desk, record, State.SUCCEEDED, workloads.WorkloadSucceeded, cause)
         else:
             end(desk, record, State.CANCELLED, workloads.WorkloadCancelled, cause)
-    elif record.state is State.EVICTING and record.reason == "duration":
+    elif record.state is State.EVICTING and record.reason is Reason.DURATION:
         end(desk, record, State.FAILED, workloads.WorkloadFailed, cause)
     elif record.state is State.EVICTING and succeeded:
         end(desk, record, State.SUCCEEDED, workloads.WorkloadSucceeded, cause)
     elif record.state is State.EVICTING:
-        back(desk, record, cause, rests=record.reason == BIND_TIMEOUT)
+        back(desk, record, cause, rests=record.reason is Reason.BIND_TIMEOUT)
     elif record.state in HAS_PODS:
-        lost(desk, record, "its pods vanished from the cluster", cause)
+        record.because(Reason.PODS_LOST, "its pods vanished from the cluster")
+        lost(desk, record, cause)
 
 
-def never(desk: Desk, record: Record, reason: str, message: str, cause: Received) -> None:
+def never(
+    desk: Desk, record: Record, reason: Reason, fact: pods.PodSetback, cause: Received
+) -> None:
     """It cannot run, however often it is tried: it has failed, in the words of the cluster."""
-    record.reason, record.message = reason, message
+    record.because(reason, fact.message, fact.pod_reason)
     end(desk, record, State.FAILED, workloads.WorkloadFailed, cause)
 
 
-def lost(desk: Desk, record: Record, message: str, cause: Received, *, reason: str = LOST) -> None:
+def lost(desk: Desk, record: Record, cause: Received) -> None:
     """Its pods were taken from it: no retry is used up, but it rests, as its node may be bad."""
-    record.reason, record.message = reason, message
     before = record.become(State.EVICTING)
     desk.tell(record, before, workloads.WorkloadEvicted, cause)
     back(desk, record, cause, rests=True)
@@ -92,15 +95,13 @@ def refused_by_cluster(
 ) -> None:
     """The cluster would not take a pod; none of the attempt exists any more."""
     if record.state in HAS_PODS and fact.ends:
-        never(desk, record, fact.reason, fact.message, cause)
+        never(desk, record, Reason.POD_REFUSED, fact, cause)
     elif record.state in HAS_PODS:
-        record.reason, record.message = "bind-refused", fact.message
-        if fact.reason not in WAITED_FOR:
-            place = fact.node or "the cluster"
-            record.message = f"{place}: {fact.reason} {fact.message}".strip()
-        before = record.become(State.EVICTING)
-        desk.tell(record, before, workloads.WorkloadEvicted, cause)
-        back(desk, record, cause, rests=True)
+        message = fact.message
+        if fact.pod_reason not in WAITED_FOR:
+            message = f"{fact.node or 'the cluster'}: {fact.pod_reason} {message}".strip()
+        record.because(Reason.BIND_REFUSED, message, fact.pod_reason)
+        lost(desk, record, cause)
     else:
         gone(desk, record, cause, succeeded=False)
 

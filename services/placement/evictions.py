@@ -17,12 +17,13 @@ from services.placement.plan_checks import preemptor_problem, victim_problem
 from services.placement.records import Record
 from services.placement.remains import what_is_left
 from services.placement.reservations import Reservation, given_up
-from services.placement.transitions import PREEMPTED, RESERVATION
+from services.placement.transitions import RESERVATION
 from services.placement.trials import Trials
 from shared.core.lifecycle import State
 from shared.core.model import Placement
 from shared.core.placement import PlacementRequest, learn
 from shared.core.preemption.vacating import Holder, place_without, take
+from shared.core.reason import Reason
 from shared.core.spare_room import BRIEF, WIDE
 from shared.core.wording import moment
 from shared.events import plans
@@ -57,7 +58,7 @@ class Evictions:
         record = self._desk.records.alive.get(plan.workload_id)
         problem = preemptor_problem(self._desk, record, plan)
         if record is None or problem:
-            self._refuse(plan, "preemptor-changed", problem, message)
+            self._refuse(plan, Reason.PREEMPTOR_CHANGED, problem, message)
             return
         problem = victim_problem(self._desk, plan)
         moving = any(one.moves_to is not None for one in plan.victims)
@@ -66,7 +67,7 @@ class Evictions:
             left = what_is_left(self._desk, record, plan, self._try)
             plan, placement = left or (plan, None)
         elif problem:
-            self._refuse(plan, "victim-changed", problem, message)
+            self._refuse(plan, Reason.VICTIM_CHANGED, problem, message)
             return
         else:
             placement = self._try(record, plan)
@@ -74,7 +75,7 @@ class Evictions:
             text = (
                 f"even without {len(plan.victims)} victims there is no room or quota for all of it"
             )
-            self._refuse(plan, "no-longer-fits", text, message)
+            self._refuse(plan, Reason.NO_LONGER_FITS, text, message)
         else:
             self._refusals.pop(plan.workload_id, None)
             self._accept(record, plan, (placement, inline), message)
@@ -161,12 +162,14 @@ class Evictions:
         )
         if planned.pods_kept:
             text += f"; it may grow again {back}"
-            resizing.shrink(desk, victim, planned.pods_kept, PREEMPTED, message, message=text)
+            resizing.shrink(
+                desk, victim, planned.pods_kept, Reason.PREEMPTED, message, message=text
+            )
             return
         text += f"; it keeps its place and may come back {back}"
         taken = moves.taken_for(workload, plan, rule)
         more: dict[str, Any] = {"preemption": taken, "back_at_ms": back_at_ms}
-        transitions.evict(desk, victim, PREEMPTED, text, message, **more)
+        transitions.evict(desk, victim, Reason.PREEMPTED, text, message, **more)
 
     # ── what becomes of a reservation ──
 
@@ -175,7 +178,7 @@ class Evictions:
         reservations = self._desk.reservations
         for workload_id in list(reservations.left):
             record = self._desk.records.alive[workload_id]
-            self.expire(record, "preemptor-left", f"it is {record.state.value}", message)
+            self.expire(record, Reason.PREEMPTOR_LEFT, f"it is {record.state.value}", message)
         for workload_id in list(reservations.ready):
             self._start(self._desk.records.alive[workload_id], message)
 
@@ -190,13 +193,13 @@ class Evictions:
         fits = not shut and placement.charge.fits_in(headroom)
         if not fits or not take(desk.cluster, workload, placement):
             text = "its victims are gone, but room or quota changed meanwhile"
-            self._tell_expired(record, reservation, ("no-longer-fits", text), message)
+            self._tell_expired(record, reservation, (Reason.NO_LONGER_FITS, text), message)
             return
         desk.waiting.remove(workload.id)
         learn(desk.cluster, workload, placement.flavor)
         transitions.place(desk, record, placement, message)
 
-    def expire(self, record: Record, reason: str, text: str, message: Received) -> None:
+    def expire(self, record: Record, reason: Reason, text: str, message: Received) -> None:
         """Give the room back to all."""
         reservation = self._desk.reservations.drop(record.workload.id)
         self._tell_expired(record, reservation, (reason, text), message)
@@ -205,7 +208,9 @@ class Evictions:
         """A node is gone, or takes no work any more, and the room there with it."""
         for reservation in self._desk.reservations.on(node):
             record = self._desk.records.alive[reservation.workload_id]
-            self.expire(record, "no-longer-fits", f"node {node} takes no work any more", message)
+            self.expire(
+                record, Reason.NO_LONGER_FITS, f"node {node} takes no work any more", message
+            )
 
     def nominated_again(self, record: Record, message: Received) -> None:
         """Another nomination keeps the reservation as long as it permits its flavor."""
@@ -213,12 +218,14 @@ class Evictions:
         assert reservation is not None
         assert record.nomination is not None
         if reservation.placement.flavor not in record.nomination.flavors:
-            self.expire(record, "preemptor-left", "it may not use the flavor any more", message)
+            self.expire(
+                record, Reason.PREEMPTOR_LEFT, "it may not use the flavor any more", message
+            )
 
     # ── what is told ──
 
     def _refuse(
-        self, plan: plans.ProposeEvictionPlan, reason: str, text: str, message: Received
+        self, plan: plans.ProposeEvictionPlan, reason: Reason, text: str, message: Received
     ) -> None:
         fact = plans.EvictionPlanRefused(
             plan_id=plan.plan_id,
@@ -258,7 +265,7 @@ class Evictions:
         self._tell(fact, workload.id, message)
 
     def _tell_expired(
-        self, record: Record, reservation: Reservation, why: tuple[str, str], message: Received
+        self, record: Record, reservation: Reservation, why: tuple[Reason, str], message: Received
     ) -> None:
         """The refund; others, and the preemptor itself, may have the room."""
         desk, workload = self._desk, record.workload

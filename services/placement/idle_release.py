@@ -9,6 +9,7 @@ from __future__ import annotations
 from services.placement import transitions
 from services.placement.desk import Desk
 from shared.core.lifecycle import State
+from shared.core.reason import Reason
 from shared.core.wording import moment
 from shared.events.envelope import Received
 from shared.events.plans import IdleReleaseRefused, ReleaseIdleWorkload
@@ -38,7 +39,7 @@ def release(desk: Desk, message: Received, plan: ReleaseIdleWorkload) -> None:
         until_ms=plan.until_ms,
         utilization_percent=plan.utilization_percent,
     )
-    transitions.evict(desk, record, transitions.IDLE, text, message, idle=evidence)
+    transitions.evict(desk, record, Reason.IDLE, text, message, idle=evidence)
 
 
 def _refuse(desk: Desk, message: Received, plan: ReleaseIdleWorkload, text: str) -> None:
@@ -48,7 +49,7 @@ def _refuse(desk: Desk, message: Received, plan: ReleaseIdleWorkload, text: str)
         team=plan.team,
         queue=plan.queue,
         cell=plan.cell,
-        reason="workload-changed",
+        reason=Reason.WORKLOAD_CHANGED,
         message=text,
     )
     desk.tell_about(fact, plan.workload_id, message)

@@ -11,9 +11,9 @@ from services.placement import transitions
 from services.placement.desk import Desk
 from services.placement.records import Record
 from services.placement.reservations import Reservation
-from services.placement.transitions import MOVED
 from shared.core.model import Placement, Workload
 from shared.core.preemption.vacating import Mover
+from shared.core.reason import Reason
 from shared.core.wording import listing, moment
 from shared.events.envelope import Received
 from shared.events.plans import PlannedVictim, ProposeEvictionPlan
@@ -97,7 +97,7 @@ def move(
         f" (queue {workload.queue}); it goes on at {where} as soon as its pods have stopped"
     )
     mover, taken = desk.records.alive[planned.workload_id], taken_for(workload, plan, planned.rule)
-    transitions.evict(desk, mover, MOVED, text, message, preemption=taken)
+    transitions.evict(desk, mover, Reason.MOVED, text, message, preemption=taken)
 
 
 def taken_for(preemptor: Workload, plan: ProposeEvictionPlan, rule: str) -> Preemption:

@@ -6,6 +6,7 @@ from typing import Final
 
 from services.placement import transitions
 from services.placement.cell import Action, Cell
+from shared.core.reason import Reason
 from shared.events import nodes
 from shared.events.envelope import Received
 
@@ -36,7 +37,7 @@ def removed(cell: Cell, message: Received, fact: nodes.NodeRemoved) -> None:
     if cell.fleet.remove(fact.node, fact.generation):
         cell.desk.cluster.remove_node(fact.node)
         cell.drains.removed(fact.node, message)
-        cell.shunning.forgive(fact.node, "removed", message)
+        cell.shunning.forgive(fact.node, Reason.REMOVED, message)
         cell.desk.promises.changed()
         _lost(cell, fact.node, message)
     elif fact.node not in cell.fleet.present:
@@ -56,13 +57,13 @@ def cordon(cell: Cell, message: Received, command: nodes.CordonNode) -> None:
 def uncordon(cell: Cell, message: Received, command: nodes.UncordonNode) -> None:
     """An operator gives the node back, whatever spoke against it."""
     cell.drains.uncordon(message, command)
-    cell.shunning.forgive(command.node, "uncordoned", message)
+    cell.shunning.forgive(command.node, Reason.UNCORDONED, message)
 
 
 def _lost(cell: Cell, node: str, cause: Received) -> None:
     cell.evictions.lost(node, cause)
     for record in list(cell.desk.records.of_node(node)):
-        transitions.evict(cell.desk, record, "node-lost", f"node {node} is lost", cause)
+        transitions.evict(cell.desk, record, Reason.NODE_LOST, f"node {node} is lost", cause)
 
 
 ACTIONS: Final[dict[type, Action]] = {

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from services.placement.desk import TIME_TO_LIVE, Desk
+from services.placement.desk import Desk
 from services.placement.endings import end
 from services.placement.records import Record
-from services.placement.transitions import HAS_PODS, HELD, evict, stop_pods
+from services.placement.transitions import HAS_PODS, evict, stop_pods
 from shared.core.lifecycle import State
+from shared.core.reason import Reason
 from shared.events import workloads
 from shared.events.envelope import Received
-
-CANCELLED: Final = "cancelled"
 
 
 def cancel(desk: Desk, record: Record, command: workloads.CancelWorkload, cause: Received) -> None:
     """Its owner wants it stopped for good."""
     if record.state is not State.CANCELLING:
-        record.reason, record.message = CANCELLED, _by("cancelled", command.by)
-        _stop(desk, record, CANCELLED, cause)
+        record.because(Reason.CANCELLED, _by("cancelled", command.by))
+        _stop(desk, record, cause)
 
 
-def _stop(desk: Desk, record: Record, reason: str, cause: Received) -> None:
+def _stop(desk: Desk, record: Record, cause: Received) -> None:
     if record.state in (State.QUEUED, State.HELD):
         end(desk, record, State.CANCELLED, workloads.WorkloadCancelled, cause)
     elif record.state is State.EVICTING or record.state in HAS_PODS:
@@ -31,28 +28,28 @@ def _stop(desk: Desk, record: Record, reason: str, cause: Received) -> None:
         desk.deadline(record, "", 0)
         desk.tell(record, before, workloads.WorkloadCancelling, cause)
         if not stopping:
-            stop_pods(desk, record, reason, cause)
+            stop_pods(desk, record, record.reason, cause)
 
 
 def expire(desk: Desk, record: Record, cause: Received) -> None:
     """Its time to live is over: stopped for good, as if its owner cancelled it."""
     if record.state is not State.CANCELLING:
         seconds = record.workload.spec.time_to_live_seconds
-        record.reason = TIME_TO_LIVE
-        record.message = f"its time to live, {seconds} s since it was submitted, is over"
-        _stop(desk, record, TIME_TO_LIVE, cause)
+        message = f"its time to live, {seconds} s since it was submitted, is over"
+        record.because(Reason.TIME_TO_LIVE, message)
+        _stop(desk, record, cause)
 
 
 def hold(desk: Desk, record: Record, command: workloads.HoldWorkload, cause: Received) -> None:
     """Keep it from running until released."""
     message = _by("held", command.by)
     if record.state is State.QUEUED:
-        record.refused_as = ""
-        record.reason, record.message = HELD, message
+        record.refused_as = Reason.NONE
+        record.because(Reason.HELD, message)
         end(desk, record, State.HELD, workloads.WorkloadHeld, cause)
     elif record.state in HAS_PODS:
         record.then_held = True
-        evict(desk, record, HELD, message, cause)
+        evict(desk, record, Reason.HELD, message, cause)
     elif record.state is State.EVICTING:
         record.then_held = True
         desk.records.touch(record)
@@ -61,7 +58,7 @@ def hold(desk: Desk, record: Record, command: workloads.HoldWorkload, cause: Rec
 def release(desk: Desk, record: Record, _: workloads.ReleaseWorkload, cause: Received) -> None:
     """Undo a hold; quota hears of it and nominates it anew."""
     if record.state is State.HELD:
-        record.reason = record.message = ""
+        record.because(Reason.NONE)
         before = record.become(State.QUEUED)
         desk.tell(record, before, workloads.WorkloadReleased, cause)
     elif record.then_held:

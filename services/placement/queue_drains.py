@@ -13,12 +13,12 @@ from typing import Final
 
 from services.placement import transitions
 from services.placement.desk import Desk
+from shared.core.reason import Reason
 from shared.events.deadlines import deadline_message
 from shared.events.envelope import Received
 
 EVICTED_MAX: Final = 500
 """Workloads evicted in one unit."""
-REASON: Final = "drained"
 
 
 class QueueDrains:
@@ -52,7 +52,7 @@ class QueueDrains:
             record = self._desk.records.alive.get(self._line.popleft())
             if record is not None and self._drains(record.workload.queue):
                 message = f"queue {record.workload.queue} is drained"
-                transitions.evict(self._desk, record, REASON, message, cause)
+                transitions.evict(self._desk, record, Reason.DRAINED, message, cause)
 
     def rest(self, now_ms: int) -> list[Received]:
         """The message with which it goes on."""

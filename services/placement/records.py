@@ -12,6 +12,7 @@ from shared.core.charges import least_amount
 from shared.core.lifecycle import HOLDING, TERMINAL, State, allowed
 from shared.core.model import Placement, Workload
 from shared.core.placement import request_class
+from shared.core.reason import Reason
 from shared.core.resize import sized
 from shared.core.waiting import OrderKey
 
@@ -46,8 +47,9 @@ class Resize:
     open: bool = False
     changes: int = 0
     """How often what the attempt holds has changed (`resizes` of the facts)."""
-    reason: str = ""
+    reason: Reason = Reason.NONE
     message: str = ""
+    pod_reason: str = ""
     wanted: int = 0
     """Pods that its owner asks for, in this attempt and those that follow; 0 as submitted."""
     rests_until_ms: int = 0
@@ -71,11 +73,12 @@ class Record:
     deadline_ms: int = 0
     then_held: bool = False
     """When the pods are gone: held, not queued."""
-    reason: str = ""
+    reason: Reason = Reason.NONE
     message: str = ""
+    pod_reason: str = ""
     nomination: Nomination | None = None
-    refused_as: str = ""
-    """Reason code that was told last; only a new one is told."""
+    refused_as: Reason = Reason.NONE
+    """Why it waits, as it was told last; only a new reason is told."""
     placement: Placement | None = None
     resize: Resize = UNCHANGED
     avoids: tuple[str, ...] = ()
@@ -111,6 +114,10 @@ class Record:
         self.state = state
         self.version += 1
         return before
+
+    def because(self, reason: Reason, message: str = "", pod_reason: str = "") -> None:
+        """What its next fact says of why; of a pod's own reason nothing is left of before."""
+        self.reason, self.message, self.pod_reason = reason, message, pod_reason
 
     @property
     def size(self) -> int:

@@ -17,6 +17,7 @@ from services.placement.desk import Desk
 from services.placement.records import Record
 from shared.core.lifecycle import State
 from shared.core.model import Placement
+from shared.core.reason import Reason
 from shared.core.resize import (
     REST_SECONDS,
     growth_rest_seconds,
@@ -33,7 +34,7 @@ def grow(desk: Desk, record: Record, added: Placement, cause: Received) -> None:
     """Let it hold `added` too, which is charged in the cluster arrays, and start those pods."""
     assert record.placement is not None
     wanted = joined(record.placement, added)
-    _ask(desk, record, wanted, ("grown", "there is room for it"), cause)
+    _ask(desk, record, wanted, (Reason.GROWN, "there is room for it"), cause)
     rests_until_ms = desk.now_ms + growth_rest_seconds(record.workload.spec) * 1000
     record.resize = replace(record.resize, rests_until_ms=rests_until_ms)
     desk.grow(record, added)
@@ -58,11 +59,19 @@ def settle(desk: Desk, record: Record, cause: Received) -> None:
     assert record.placement is not None
     least = [one for one in sizes(record.workload, record.placement) if one >= record.size]
     if least:
-        shrink(desk, record, least[-1], "resized", cause, message="its owner asked for this size")
+        shrink(
+            desk, record, least[-1], Reason.RESIZED, cause, message="its owner asked for this size"
+        )
 
 
 def shrink(
-    desk: Desk, record: Record, pods_kept: int, reason: str, cause: Received, *, message: str = ""
+    desk: Desk,
+    record: Record,
+    pods_kept: int,
+    reason: Reason,
+    cause: Received,
+    *,
+    message: str = "",
 ) -> bool:
     """Stop its pods from rank `pods_kept` on; false when it may not be of that size now.
 
@@ -99,8 +108,13 @@ def refused(desk: Desk, record: Record, fact: pods.ResizeRefused, cause: Receive
     """The cluster would not take a new pod: it runs on with those it had."""
     if not _answers(record, fact.number):
         return
-    message = f"{fact.node or 'the cluster'}: {fact.reason} {fact.message}".strip()
-    record.resize = replace(record.resize, reason="resize-refused", message=message)
+    message = f"{fact.node or 'the cluster'}: {fact.pod_reason} {fact.message}".strip()
+    record.resize = replace(
+        record.resize,
+        reason=Reason.RESIZE_REFUSED,
+        message=message,
+        pod_reason=fact.pod_reason,
+    )
     pods_before = record.resize.pods_before
     _close(desk, record)
     _give_back(desk, record, pods_before, cause)
@@ -113,7 +127,7 @@ def _answers(record: Record, number: int) -> bool:
 
 
 def _ask(
-    desk: Desk, record: Record, wanted: Placement, why: tuple[str, str], cause: Received
+    desk: Desk, record: Record, wanted: Placement, why: tuple[Reason, str], cause: Received
 ) -> None:
     """Open the next resize and command it."""
     assert record.placement is not None
@@ -126,6 +140,7 @@ def _ask(
         open=True,
         reason=why[0],
         message=why[1],
+        pod_reason="",
     )
     desk.records.touch(record)
     command = pods.ResizePods(
@@ -174,8 +189,8 @@ def _tell(desk: Desk, record: Record, cause: Received) -> None:
     resize = record.resize = replace(record.resize, changes=record.resize.changes + 1)
     before = record.become(State.RUNNING)
     size = f"{len(placement.pods)} of {record.size} pods"
-    record.reason = resize.reason
-    record.message = f"{size}: {resize.message}" if resize.message else size
+    message = f"{size}: {resize.message}" if resize.message else size
+    record.because(resize.reason, message, resize.pod_reason)
     desk.tell(
         record,
         before,
@@ -185,4 +200,4 @@ def _tell(desk: Desk, record: Record, cause: Received) -> None:
         resized_at_ms=desk.now_ms,
         resizes=resize.changes,
     )
-    record.reason = record.message = ""
+    record.because(Reason.NONE)

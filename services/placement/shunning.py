@@ -20,6 +20,7 @@ from services.placement.fleet import Fleet
 from services.placement.records import Record
 from shared.core import shunning
 from shared.core.model import Workload
+from shared.core.reason import Reason
 from shared.core.shunning import REST_AFTER_REFUSAL, ShunPolicy, Suspicion, Witness
 from shared.core.value import replace
 from shared.core.wording import listing
@@ -58,7 +59,7 @@ class Shunning:
         assert record.placement is not None
         if self.suspicions:
             for node in dict.fromkeys(pod.node for pod in record.placement.pods):
-                self.forgive(node, "started", cause)
+                self.forgive(node, Reason.STARTED, cause)
         for node in record.avoids:
             known = self.suspicions.get(node)
             if known is not None:
@@ -90,7 +91,7 @@ class Shunning:
             self._keep(known)
             self._shun(known, cause, "because its kubelet refused a pod")
 
-    def forgive(self, node: str, reason: str, cause: Received) -> None:
+    def forgive(self, node: str, reason: Reason, cause: Received) -> None:
         """Nothing speaks against it any more."""
         known = self.suspicions.pop(node, None)
         if known is not None:
@@ -145,7 +146,7 @@ class Shunning:
         )
         desk.tell_about(fact, node, cause)
 
-    def _open(self, node: str, reason: str, cause: Received) -> None:
+    def _open(self, node: str, reason: Reason, cause: Received) -> None:
         """Work may be placed there again."""
         self._fleet.shunned.discard(node)
         if node in self._fleet.present:
@@ -175,7 +176,7 @@ class Shunning:
         known = self.suspicions.get(node)
         if known is not None and 0 < known.until_ms <= self._desk.now_ms:
             self._keep(replace(known, until_ms=0))
-            self._open(node, "expired", cause)
+            self._open(node, Reason.EXPIRED, cause)
 
     # ── rows ──
 

@@ -10,14 +10,14 @@ import msgspec
 from services.placement.desk import Desk
 from services.placement.fleet import Fleet, usable
 from services.placement.records import TERMINAL_IDS_MAX, UNCHANGED, Nomination, Record, Resize
-from shared.core.decision import Reason
 from shared.core.lifecycle import State
 from shared.core.model import Node, Placement, Workload
 from shared.core.placement import learn
+from shared.core.reason import WAITS, Reason
+from shared.core.recorded_reasons import recorded
 from shared.events.quotas import QuotaChanged
 from shared.ports.reader import Reader
 
-_REFUSALS: Final = frozenset(Reason)
 _node: Final = msgspec.json.Decoder(Node)
 _workload: Final = msgspec.json.Decoder(Workload)
 _placement: Final = msgspec.json.Decoder(Placement)
@@ -70,6 +70,7 @@ async def _load_workloads(desk: Desk, reader: Reader) -> None:
 
 
 def _restore(desk: Desk, row: Mapping[str, Any]) -> None:
+    reason, pod_reason = recorded(row["reason"], row["pod_reason"])
     record = Record(
         workload=_workload.decode(row["body"]),
         state=State(row["state"]),
@@ -78,15 +79,16 @@ def _restore(desk: Desk, row: Mapping[str, Any]) -> None:
         attempt=row["attempt"],
         failures=row["failures"],
         then_held=row["then_held"],
-        reason=row["reason"],
+        reason=reason,
         message=row["message"],
+        pod_reason=pod_reason,
         nomination=_nomination.decode(row["nominated"]) if row["nominated"] else None,
         placement=_placement.decode(row["placement"]) if row["placement"] else None,
         resize=_resize.decode(row["resize"]) if row["resize"] else UNCHANGED,
         priority_class=row["priority_class"],
         stored_version=row["version"],
     )
-    record.refused_as = record.reason if record.reason in _REFUSALS else ""
+    record.refused_as = reason if reason in WAITS else Reason.NONE
     desk.know(record)
     if record.placement is not None:
         workload = record.workload

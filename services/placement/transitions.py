@@ -12,20 +12,15 @@ from services.placement.desk import START_SECONDS_MAX, Desk
 from services.placement.records import UNCHANGED, Record, Resize
 from shared.core.lifecycle import State
 from shared.core.model import Placement
+from shared.core.reason import Reason
 from shared.events import pods, workloads
 from shared.events.envelope import Received
-from shared.events.pods import BIND_TIMEOUT
 from shared.ports.cluster import GRACE_SECONDS_MIN
 
-HELD: Final = "held"
-PREEMPTED: Final = "preempted"
-MOVED: Final = "moved"
-DRAINED: Final = "drained"
-SPOT_NOTICE: Final = "spot-notice"
-IDLE: Final = "idle"
-OPERATOR: Final = "operator"
 BIND: Final = "bind"
 """Kind of the deadline by which what was placed must run."""
+DURATION: Final = "duration"
+"""Kind of the deadline by which what runs must have ended."""
 BACKOFF: Final = "backoff"
 """Kind of the deadline before which a requeued workload is not tried."""
 RESERVATION: Final = "reservation"
@@ -40,7 +35,8 @@ def place(desk: Desk, record: Record, placement: Placement, cause: Received) -> 
     record.placement = placement
     record.resize = Resize(wanted=record.resize.wanted) if record.resize.wanted else UNCHANGED
     record.nomination = None
-    record.refused_as = record.reason = record.message = ""
+    record.refused_as = Reason.NONE
+    record.because(Reason.NONE)
     desk.charge(record)
     desk.deadline(record, BIND, desk.now_ms + desk.start_seconds * 1000)
     desk.tell(
@@ -87,7 +83,7 @@ def running(desk: Desk, record: Record, _: pods.PodsRunning, cause: Received) ->
     before = record.become(State.RUNNING)
     desk.promises.running(record, desk.now_ms)
     limit = record.workload.spec.max_duration_seconds or 0
-    desk.deadline(record, "duration" if limit else "", desk.now_ms + limit * 1000)
+    desk.deadline(record, DURATION if limit else "", desk.now_ms + limit * 1000)
     desk.tell(record, before, workloads.WorkloadRunning, cause, running_at_ms=desk.now_ms)
     if record.placement is not None and len(record.placement.pods) != record.size:
         desk.off_size[record.workload.id] = None
@@ -113,7 +109,7 @@ def _latest_start_ms(desk: Desk, record: Record) -> int:
 def evict(
     desk: Desk,
     record: Record,
-    reason: str,
+    reason: Reason,
     message: str,
     cause: Received,
     *,
@@ -123,7 +119,7 @@ def evict(
     """Stop its pods with grace, until `gone_at_ms` at most; queued again when they are gone."""
     if record.state not in HAS_PODS:
         return
-    record.reason, record.message = reason, message
+    record.because(reason, message)
     before = record.become(State.EVICTING)
     desk.deadline(record, "", 0)
     desk.tell(record, before, workloads.WorkloadEvicted, cause, **more)
@@ -131,10 +127,10 @@ def evict(
 
 
 def stop_pods(
-    desk: Desk, record: Record, reason: str, cause: Received, gone_at_ms: int = 0
+    desk: Desk, record: Record, reason: Reason, cause: Received, gone_at_ms: int = 0
 ) -> None:
     """Tell the binder to delete the pods of this attempt."""
-    lost = reason == "node-lost"
+    lost = reason is Reason.NODE_LOST
     grace_seconds = GRACE_SECONDS_MIN if lost else record.workload.spec.grace_seconds
     if gone_at_ms:
         grace_seconds = min(grace_seconds, (gone_at_ms - desk.now_ms) // 1000)
@@ -155,6 +151,6 @@ def deadline(desk: Desk, record: Record, kind: str, cause: Received) -> None:
     if kind == BIND:
         seconds = (record.deadline_ms - record.began_at_ms) // 1000
         text = f"not running {seconds} s after placing"
-        evict(desk, record, BIND_TIMEOUT, text, cause)
-    elif kind == "duration":
-        evict(desk, record, "duration", "its time limit has passed", cause)
+        evict(desk, record, Reason.BIND_TIMEOUT, text, cause)
+    elif kind == DURATION:
+        evict(desk, record, Reason.DURATION, "its time limit has passed", cause)

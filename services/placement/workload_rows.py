@@ -15,11 +15,12 @@ _encode = msgspec.json.Encoder().encode
 INSERT_WORKLOADS = (
     "INSERT INTO placement.workload (id, team, queue, cell, state, version, attempt, priority,"
     " failures, submitted_at_ms, changed_at_ms, deadline_kind, deadline_ms, then_held, reason,"
-    " message, nomination, nominated, body, placement, resize, priority_class, epoch)"
+    " message, nomination, nominated, body, placement, resize, priority_class, pod_reason, epoch)"
     " SELECT r.*, {epoch} FROM unnest({0}::text[], {1}::text[], {2}::text[], {3}::int[],"
     " {4}::text[], {5}::bigint[], {6}::int[], {7}::bigint[], {8}::int[], {9}::bigint[],"
     " {10}::bigint[], {11}::text[], {12}::bigint[], {13}::boolean[], {14}::text[], {15}::text[],"
-    " {16}::int[], {17}::text[], {18}::text[], {19}::text[], {20}::text[], {21}::text[]) AS r"
+    " {16}::int[], {17}::text[], {18}::text[], {19}::text[], {20}::text[], {21}::text[],"
+    " {22}::text[]) AS r"
     " RETURNING 1"
 )
 UPDATE_WORKLOADS = (
@@ -28,13 +29,13 @@ UPDATE_WORKLOADS = (
     " changed_at_ms = r.changed, deadline_kind = r.dkind, deadline_ms = r.dms,"
     " then_held = r.then_held, reason = r.reason, message = r.message,"
     " nomination = r.nomination, nominated = r.nominated, placement = r.placement,"
-    " resize = r.resize, priority_class = r.class, epoch = {epoch} FROM unnest({0}::text[],"
-    " {1}::text[], {2}::bigint[],"
+    " resize = r.resize, priority_class = r.class, pod_reason = r.pod_reason,"
+    " epoch = {epoch} FROM unnest({0}::text[], {1}::text[], {2}::bigint[],"
     " {3}::int[], {4}::bigint[], {5}::int[], {6}::bigint[], {7}::text[], {8}::bigint[],"
     " {9}::boolean[], {10}::text[], {11}::text[], {12}::int[], {13}::text[], {14}::text[],"
-    " {15}::text[], {16}::text[], {17}::bigint[])"
+    " {15}::text[], {16}::text[], {17}::text[], {18}::bigint[])"
     " AS r(id, state, version, attempt, priority, failures, changed, dkind, dms, then_held,"
-    " reason, message, nomination, nominated, placement, resize, class, seen)"
+    " reason, message, nomination, nominated, placement, resize, class, pod_reason, seen)"
     " WHERE w.id = r.id AND w.version = r.seen RETURNING 1"
 )
 
@@ -74,7 +75,7 @@ def _new_row(record: Record, now_ms: int) -> tuple[Any, ...]:
         record.deadline_kind,
         record.deadline_ms,
         record.then_held,
-        record.reason,
+        record.reason.value,
         record.message,
         record.nomination.number if record.nomination else 0,
         _json(record.nomination),
@@ -82,6 +83,7 @@ def _new_row(record: Record, now_ms: int) -> tuple[Any, ...]:
         _json(record.placement),
         _resize(record),
         record.priority_class,
+        record.pod_reason,
     )
 
 
@@ -97,13 +99,14 @@ def _changed_row(record: Record, now_ms: int) -> tuple[Any, ...]:
         record.deadline_kind,
         record.deadline_ms,
         record.then_held,
-        record.reason,
+        record.reason.value,
         record.message,
         record.nomination.number if record.nomination else 0,
         _json(record.nomination),
         _json(record.placement),
         _resize(record),
         record.priority_class,
+        record.pod_reason,
         record.stored_version,
     )
 

@@ -6,28 +6,10 @@ reasons, which users know; `message` holds the numbers, `next_step` what would u
 
 from __future__ import annotations
 
-from enum import StrEnum
-
+from shared.core.reason import Reason
 from shared.core.value import Value, field
 
-
-class Reason(StrEnum):
-    """Why a workload waits; the dominant reason only."""
-
-    WAITING_FOR_QUOTA = "WaitingForQuota"
-    QUOTA_KEPT = "QuotaKept"
-    RECLAIM = "WaitingForReclaim"
-    """Others borrow what its queue owns: told by those who look at the quota tree of now."""
-    EXCEEDS_QUOTA = "ExceedsMaxQuota"
-    BUDGET_SPENT = "BudgetSpent"
-    QUEUE_HELD = "QueueHeld"
-    BEHIND_HEAD = "BehindStrictHead"
-    NO_MATCHING_NODE = "NoMatchingFlavor"
-    NO_CAPACITY = "InsufficientCapacity"
-    GANG_SHORT = "GangIncomplete"
-    TOPOLOGY = "TopologyPlacementFailed"
-    NO_MIG_POSITION = "NoLegalMigPosition"
-    NODES_UNHEALTHY = "NodesUnhealthy"
+__all__ = ["FieldError", "Reason", "Refusal"]
 
 
 class Refusal(Value, frozen=True, kw_only=True):

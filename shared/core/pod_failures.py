@@ -6,6 +6,8 @@
   kubelet's words.
 - Anything else: the work failed, and that uses up a retry.
 
+Such a reason is free text, told as `pod_reason` beside the code of ours (recorded_reasons.py).
+
 Source: Kubernetes 1.37, `pkg/kubelet/lifecycle`, `eviction`, `nodeshutdown`, `images`,
 `kuberuntime`, and the condition DisruptionTarget.
 """

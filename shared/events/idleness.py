@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shared.core.reason import Reason
 from shared.events.workloads import Wire
 
 
@@ -30,7 +31,7 @@ class IdlenessNoticed(Wire, frozen=True, kw_only=True):
 
 
 class IdlenessEnded(Wire, frozen=True, kw_only=True):
-    """What was noticed is over: `reason` is used, unseen (no reports) or exempt (no policy)."""
+    """What was noticed is over: used, unseen (no reports) or exempt (no policy)."""
 
     workload_id: str
     team: str
@@ -39,6 +40,5 @@ class IdlenessEnded(Wire, frozen=True, kw_only=True):
     since_ms: int
     ended_at_ms: int
     """When it ended, Unix milliseconds."""
-    reason: str
-    """used, unseen (no reports) or exempt (no policy)."""
+    reason: Reason
     cell: int = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shared.core.inventory import problem_of
 from shared.core.model import Node
+from shared.core.reason import Reason
 from shared.events.workloads import Wire
 
 
@@ -33,6 +34,7 @@ class GpuHealthReported(Wire, frozen=True, kw_only=True):
     """False keeps new work away."""
     generation: int
     reason: str = ""
+    """What is wrong, in the words of whoever reports it; empty: nothing."""
     cell: int = 0
 
 
@@ -52,6 +54,7 @@ class NodeNoticeReported(Wire, frozen=True, kw_only=True):
     """When the node will be taken away, Unix milliseconds."""
     generation: int
     reason: str = ""
+    """Why, in the words of whoever reports it; empty: unknown."""
     cell: int = 0
 
 
@@ -85,8 +88,8 @@ class NodeCordoned(Wire, frozen=True, kw_only=True):
     """Nothing is started on a node any more, and `evicted` workloads are being stopped there."""
 
     node: str
-    reason: str
-    """cordoned | drained | spot-notice."""
+    reason: Reason
+    """Cordoned, drained or about to be taken away."""
     message: str = ""
     note: str = ""
     """Why, in the operator's words; it is part of the message, too."""
@@ -124,8 +127,8 @@ class NodeUnshunned(Wire, frozen=True, kw_only=True):
     """Work may be placed on the node again."""
 
     node: str
-    reason: str
-    """expired | started | uncordoned | removed."""
+    reason: Reason
+    """Expired, started, uncordoned or removed."""
     cell: int = 0
 
 

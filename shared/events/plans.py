@@ -11,6 +11,7 @@ import msgspec
 
 from shared.core.model import Placement
 from shared.core.preemption.plan import Obstacle
+from shared.core.reason import Reason
 from shared.events.workloads import Wire
 
 
@@ -121,20 +122,17 @@ class EvictionPlanAccepted(PlanFact, frozen=True, kw_only=True):
 
 
 class EvictionPlanRefused(PlanFact, frozen=True, kw_only=True):
-    """Nothing was done: `reason` is victim-changed, preemptor-changed or no-longer-fits."""
+    """Nothing was done."""
 
-    reason: str
+    reason: Reason
     """victim-changed, preemptor-changed or no-longer-fits."""
     message: str
 
 
 class ReservationExpired(PlanFact, frozen=True, kw_only=True):
-    """The room is everybody's again although the preemptor did not start: the refund.
+    """The room is everybody's again although the preemptor did not start: the refund."""
 
-    `reason` is timed-out, preemptor-left or no-longer-fits.
-    """
-
-    reason: str
+    reason: Reason
     """timed-out, preemptor-left or no-longer-fits."""
     message: str
     expired_at_ms: int
@@ -166,8 +164,8 @@ class PreemptionRefused(Wire, frozen=True, kw_only=True):
 
 
 class IdleReleaseRefused(PlanFact, frozen=True, kw_only=True):
-    """An idle workload was not released: `reason` is workload-changed."""
+    """An idle workload was not released."""
 
-    reason: str
+    reason: Reason
     """workload-changed."""
     message: str

@@ -10,18 +10,18 @@ from typing import Final
 
 import msgspec
 
+from shared.core.admission.errors import shown
 from shared.core.model import Placement, PodSet
 from shared.core.pod_failures import FailureCause
+from shared.core.reason import Reason
 from shared.events.workloads import Wire
 
 EXCEEDED_QUOTA: Final = "ExceededQuota"
-"""Reason of a refusal: the namespace is full; it is tried again."""
+"""The pod's own reason of a refusal: the namespace is full; it is tried again."""
 NAMESPACE_NOT_FOUND: Final = "NamespaceNotFound"
 SERVICE_ACCOUNT_NOT_FOUND: Final = "ServiceAccountNotFound"
 WAITED_FOR: Final = frozenset((EXCEEDED_QUOTA, NAMESPACE_NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND))
-"""Reasons of refusals that an operator mends; the message says all."""
-BIND_TIMEOUT: Final = "bind-timeout"
-"""Reason of an eviction: it did not run in time."""
+"""Pods' own reasons of refusals that an operator mends; the message says all."""
 
 
 class BindWorkload(Wire, frozen=True, kw_only=True):
@@ -51,8 +51,8 @@ class EvictPods(Wire, frozen=True, kw_only=True):
     workload_id: str
     attempt: int
     epoch: int
-    reason: str
-    """Code of why the attempt is stopped."""
+    reason: Reason
+    """Why the attempt is stopped."""
     grace_seconds: int = 30
     cell: int = 0
 
@@ -92,6 +92,23 @@ class PodFact(Wire, frozen=True, kw_only=True):
     cell: int = 0
 
 
+class PodSetback(PodFact, frozen=True, kw_only=True):
+    """Base of facts about pods that the cluster did not take, or that failed."""
+
+    reason: str = ""
+    """What the cluster said of the pod: told by and for versions that know no `pod_reason`."""
+    message: str = ""
+    pod_reason: str = ""
+    node: str = ""
+    """Node on which the pod was; empty: unknown."""
+
+    def __post_init__(self) -> None:
+        """Whichever was told, both are there; bounded and printable, as it is free text."""
+        told = shown(self.pod_reason or self.reason)
+        msgspec.structs.force_setattr(self, "reason", told)
+        msgspec.structs.force_setattr(self, "pod_reason", told)
+
+
 class PodsBound(PodFact, frozen=True, kw_only=True):
     """All pods of the attempt are created and bound."""
 
@@ -100,19 +117,15 @@ class PodsRunning(PodFact, frozen=True, kw_only=True):
     """All pods of the attempt run; implies bound."""
 
 
-class PodsFinished(PodFact, frozen=True, kw_only=True):
+class PodsFinished(PodSetback, frozen=True, kw_only=True):
     """All pods of the attempt are terminal and their devices free."""
 
     succeeded: bool
     """Whether all pods ended well."""
-    reason: str = ""
-    message: str = ""
     lost: bool = False
     """A pod was taken from it, or its kubelet refused it: that is no failure of the work."""
     cause: FailureCause = FailureCause.WORK
     """Why it did not succeed."""
-    node: str = ""
-    """Where the pod was that did not succeed."""
 
 
 class PodsGone(PodFact, frozen=True, kw_only=True):
@@ -143,13 +156,11 @@ class PodsUnstarted(PodFact, frozen=True, kw_only=True):
     """Numbers of the pods in the workload, from 0."""
 
 
-class BindRefused(PodFact, frozen=True, kw_only=True):
+class BindRefused(PodSetback, frozen=True, kw_only=True):
     """The cluster refused a pod; every pod of the attempt has been deleted again."""
 
     reason: str
     message: str
-    node: str = ""
-    """Node on which the pod was refused; empty: unknown."""
     unstarted: tuple[int, ...] = ()
     """For `BindTimeout`: ranks that were not bound."""
     ends: bool = False
@@ -165,12 +176,10 @@ class PodsResized(PodFact, frozen=True, kw_only=True):
     """Pods that it has from now on."""
 
 
-class ResizeRefused(PodFact, frozen=True, kw_only=True):
+class ResizeRefused(PodSetback, frozen=True, kw_only=True):
     """The cluster would not take a new pod; none of the new ones is left, the others run on."""
 
-    number: int
-    """Number of the resize within the attempt."""
     reason: str
     message: str
-    node: str = ""
-    """Node on which the pod was refused; empty: unknown."""
+    number: int
+    """Number of the resize within the attempt."""

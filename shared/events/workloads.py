@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import msgspec
 
-from shared.core.decision import FieldError, Reason
+from shared.core.decision import FieldError
 from shared.core.lifecycle import State
 from shared.core.model import Placement, Workload, WorkloadSpec
+from shared.core.reason import Reason
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -97,7 +98,7 @@ class RequestEviction(Wire, frozen=True, kw_only=True):
 
     workload_id: str
     team: str
-    reason: str = "operator"
+    reason: str = Reason.OPERATOR.value
     """In older messages free text, which is `note` now."""
     actor: str = ""
     by: str = ""
@@ -169,8 +170,9 @@ class WorkloadChanged(Wire, frozen=True, kw_only=True):
     attempt: int
     at_ms: int
     """When it became so, Unix milliseconds."""
-    reason: str = ""
+    reason: Reason = Reason.NONE
     message: str = ""
+    pod_reason: str = ""
 
 
 class WorkloadFact(Wire, frozen=True, kw_only=True):
@@ -184,8 +186,9 @@ class WorkloadFact(Wire, frozen=True, kw_only=True):
     attempt: int
     priority: int
     cell: int = 0
-    reason: str = ""
+    reason: Reason = Reason.NONE
     message: str = ""
+    pod_reason: str = ""
     priority_class: str = ""
     """The class that `priority` comes from; "" as it was queued."""
 

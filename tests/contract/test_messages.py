@@ -11,7 +11,8 @@ import yaml
 from deploy.local.cache import CHECKOUT
 from operations.documents.__main__ import SCHEMAS, broken, rendered
 from operations.documents.compatibility import broken_promises
-from shared.events.codec import decode_payload, encode_payload
+from shared.core.reason import Reason
+from shared.events.codec import Malformed, decode_payload, encode_payload
 from shared.events.registry import TYPE_BY_NAME
 from shared.events.written_out import written_out
 
@@ -121,3 +122,47 @@ def _within(part: object, whole: object) -> bool:
     if isinstance(part, list) and isinstance(whole, list):
         return len(part) == len(whole) and all(map(_within, part, whole))
     return part == whole
+
+
+OF_BEFORE = ("muster.workload.failed.v1", "muster.workload.evicted.v1", "muster.workload.held.v1")
+
+
+@pytest.mark.parametrize("name", OF_BEFORE)
+@pytest.mark.parametrize(
+    ("told", "read"),
+    [("OOMKilled", (Reason.FAILED, "OOMKilled")), ("HTTP 500", (Reason.UNKNOWN, "HTTP 500"))],
+    ids=["a pod's own", "no code"],
+)
+def test_a_fact_whose_reason_is_free_text_of_a_version_of_before_is_read(
+    name: str, told: str, read: tuple[Reason, str]
+):
+    example = json.loads((EXAMPLES / f"{name}.json").read_text())
+    example = {key: value for key, value in example.items() if key != "pod_reason"}
+    value = json.dumps(example | {"reason": told}).encode()
+    schema = json.loads((CHECKOUT / SCHEMAS / f"{name}.json").read_text())
+
+    fact = decode_payload(name, value)
+
+    assert read == (fact.reason, fact.pod_reason)  # type: ignore[attr-defined]  # of such a fact
+    assert decode_payload(name, json.dumps(example).encode()).version == fact.version  # type: ignore[attr-defined]  # as above
+    jsonschema.validate(json.loads(value), schema)
+
+
+@pytest.mark.parametrize("name", [OF_BEFORE[0], "muster.pods.gone.v1"])
+def test_a_fact_that_is_wrong_in_another_way_is_refused_for_that(name: str):
+    example = json.loads((EXAMPLES / f"{name}.json").read_text())
+    value = json.dumps(example | {"attempt": "two"}).encode()
+
+    with pytest.raises(Malformed, match=r"Expected `int`, got `str` - at `\$\.attempt`"):
+        decode_payload(name, value)
+
+
+@pytest.mark.parametrize("told", [{"reason": "Error"}, {"pod_reason": "Error", "reason": "x"}])
+def test_a_fact_about_pods_says_the_pods_own_reason_to_readers_of_every_version(told):
+    example = json.loads((EXAMPLES / "muster.pods.finished.v1.json").read_text())
+    del example["pod_reason"]
+
+    fact = decode_payload("muster.pods.finished.v1", json.dumps(example | told).encode())
+
+    sent = json.loads(encode_payload(fact))
+    assert ("Error", "Error") == (sent["reason"], sent["pod_reason"])

@@ -24,6 +24,7 @@ from shared.adapters.kafka import KafkaPublisher
 from shared.adapters.kafka_topics import create_topics
 from shared.adapters.simulated_cluster import SimulatedCluster
 from shared.core.model import GpuShare, Placement, PodPlacement, PodSet
+from shared.core.reason import Reason
 from shared.core.units import Resources
 from shared.events.codec import encode_headers, encode_payload
 from shared.events.envelope import Event, event_id
@@ -192,7 +193,13 @@ def size_of(number: int) -> int:
 async def test_commands_become_pods_and_pods_become_facts(stack: Stack) -> None:
     binds = [a_bind(number, size_of(number)) for number in range(50)]
     evicts = [
-        EvictPods(workload_id=one.workload_id, attempt=1, epoch=1, reason="x", grace_seconds=5)
+        EvictPods(
+            workload_id=one.workload_id,
+            attempt=1,
+            epoch=1,
+            reason=Reason.OPERATOR,
+            grace_seconds=5,
+        )
         for one in binds[:10]
     ]
 
@@ -257,7 +264,13 @@ async def test_a_binder_frozen_past_its_lease_undoes_nothing_of_its_successor(
 ) -> None:
     binds = [a_bind(number, size_of(number)) for number in range(60)]
     evicts = [
-        EvictPods(workload_id=one.workload_id, attempt=1, epoch=1, reason="x", grace_seconds=5)
+        EvictPods(
+            workload_id=one.workload_id,
+            attempt=1,
+            epoch=1,
+            reason=Reason.OPERATOR,
+            grace_seconds=5,
+        )
         for one in binds[:30]
     ]
     await stack.send(binds[:40])

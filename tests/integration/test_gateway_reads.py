@@ -17,6 +17,7 @@ from shared.core.model import (
     PodPlacement,
     PodSet,
 )
+from shared.core.reason import Reason
 from shared.core.units import Resources
 from shared.events import nodes, topics, workloads
 from tests.support import facts as telling
@@ -176,7 +177,7 @@ async def test_a_node_tells_that_it_is_drained_and_why_until_it_takes_work_again
 ):
     report, _ = _node()
     drained = nodes.NodeCordoned(
-        node="node-1", reason="drained", message="by op: new fan", gone_at_ms=9_000, evicted=1
+        node="node-1", reason=Reason.DRAINED, message="by op: new fan", gone_at_ms=9_000, evicted=1
     )
 
     async def node(*, cordoned: bool):

@@ -21,6 +21,7 @@ from shared.adapters.postgres.lease import PostgresLease
 from shared.adapters.postgres.pool import Database as Pool
 from shared.adapters.postgres.store import PostgresStore
 from shared.core.lifecycle import State
+from shared.core.reason import Reason
 from shared.core.shunning import ShunPolicy
 from shared.core.team_policy import AtLimit
 from shared.core.value import replace
@@ -112,6 +113,31 @@ async def test_a_hold_of_what_runs_outlives_a_reload(pool: Pool) -> None:
     driver.send(pod_fact(PodsGone, "w1"))
 
     assert State.HELD is driver.state()
+
+
+@pytest.mark.parametrize(
+    ("reason", "pod_reason"),
+    [("failed", "OOMKilled"), ("OOMKilled", "")],
+    ids=["a row", "a row of before the column"],
+)
+async def test_what_was_said_of_a_pod_outlives_a_reload_and_an_upgrade(
+    pool: Pool, reason: str, pod_reason: str
+) -> None:
+    store, driver = await _store(pool), Driver()
+    driver.send(reported(a_node()), a_quota(), nominated(a_workload(max_retries=1)))
+    driver.send(pod_fact(PodsFinished, "w1", succeeded=False, reason="OOMKilled"))
+    for unit in driver.units:
+        await store.commit(unit)
+    rows = await pool.fetch("SELECT reason, pod_reason FROM placement.workload")
+    change = "UPDATE placement.workload SET reason = $1, pod_reason = $2 RETURNING 1"
+    await pool.fetch(change, reason, pod_reason)
+
+    driver.handler = PlacementHandler(cell=0, seed=0)
+    await driver.handler.load(pool)
+
+    assert [("failed", "OOMKilled")] == [tuple(row.values()) for row in rows]
+    record = driver.record()
+    assert (Reason.FAILED, "OOMKilled") == (record.reason, record.pod_reason)
 
 
 async def test_a_time_to_live_outlives_a_reload(pool: Pool) -> None:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from shared.core.reason import Reason
 from shared.events import plans, topics
 from tests.fixtures.servers import Database
 from tests.support.facts import Fact
@@ -43,7 +44,11 @@ def accepted_plan(identifier: str) -> Fact:
 async def two_plans(gateway: Gateway) -> None:
     """The first runs out of its time, by the second w3 starts."""
     expired = plans.ReservationExpired(
-        **PREEMPTOR, plan_id="p1", reason="timed-out", message="m", expired_at_ms=START + 9_000
+        **PREEMPTOR,
+        plan_id="p1",
+        reason=Reason.TIMED_OUT,
+        message="m",
+        expired_at_ms=START + 9_000,
     )
     facts = [queued("w1", "blue"), queued("w2", "red"), accepted_plan("p1"), accepted_plan("p2")]
     facts += [queued("w3"), *running("w3", "red", START + 500), (topics.WORKLOAD_FACTS, expired)]

@@ -18,6 +18,7 @@ from services.gateway.hub import EVENT_COLUMNS
 from services.gateway.route import SEQ_MAX
 from services.gateway.workload_reads import raw
 from services.gateway.workload_views import EventPage, EventView
+from shared.core.recorded_reasons import recorded
 from shared.events.strict import INTEGER_MAX
 
 Row = Mapping[str, Any]
@@ -91,6 +92,7 @@ async def _read(
 
 def view_of(row: Row) -> EventView:
     """What is told of one."""
+    reason, pod_reason = recorded(row["reason"], row["pod_reason"])
     return EventView(
         id=row["seq"],
         workload_id=row["workload_id"],
@@ -99,7 +101,8 @@ def view_of(row: Row) -> EventView:
         version=row["version"],
         at_ms=row["at_ms"],
         state=row["state"],
-        reason=row["reason"],
+        reason=reason,
         message=row["message"],
+        pod_reason=pod_reason,
         detail=raw(row["detail"]),
     )

@@ -17,24 +17,23 @@ from typing import Any, Final, Protocol
 from services.gateway.headline.reclaim import Reclaiming
 from shared.core.decision import Reason, Refusal
 
-UNTOLD: Final = "Pending"
 PROMISED: Final = "promised_start_ms"
 _BY_NUMBERS: Final = frozenset(
     (
-        UNTOLD,
-        Reason.WAITING_FOR_QUOTA.value,
-        Reason.QUOTA_KEPT.value,
-        Reason.BEHIND_HEAD.value,
+        Reason.PENDING,
+        Reason.WAITING_FOR_QUOTA,
+        Reason.QUOTA_KEPT,
+        Reason.BEHIND_HEAD,
     )
 )
 """Reasons that the quota tree of now says better."""
 _BY_QUOTA: Final = frozenset(
     (
-        UNTOLD,
-        Reason.WAITING_FOR_QUOTA.value,
-        Reason.NO_CAPACITY.value,
-        Reason.GANG_SHORT.value,
-        Reason.TOPOLOGY.value,
+        Reason.PENDING,
+        Reason.WAITING_FOR_QUOTA,
+        Reason.NO_CAPACITY,
+        Reason.GANG_SHORT,
+        Reason.TOPOLOGY,
     )
 )
 """Reasons that matter no more where others use too much of what they own, or of what it owns."""
@@ -56,7 +55,7 @@ class Numbers(Protocol):
     def refusal(self) -> Refusal | None: ...  # noqa: D102  # see Around
 
 
-def better(beside: Numbers, reason: str, evidence: Mapping[str, Any]) -> Refusal | None:
+def better(beside: Numbers, reason: Reason, evidence: Mapping[str, Any]) -> Refusal | None:
     """What is told instead of the `reason` that was recorded; None: that stands."""
     if beside.stopped is not None:
         return beside.stopped

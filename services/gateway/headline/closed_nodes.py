@@ -22,13 +22,13 @@ _CLOSED: Final = (
 async def with_closed(
     door: Door,
     message: str,
-    reason: str,
+    reason: Reason,
     evidence: Mapping[str, Any],
     flavors: Collection[str],
 ) -> str:
     """`message` with why nodes of `flavors` are closed, where that is what it is about."""
     out = evidence.get("nodes_matching", 0) > evidence.get("nodes_open", 0)
-    if reason != Reason.NODES_UNHEALTHY.value and not out:
+    if reason is not Reason.NODES_UNHEALTHY and not out:
         return message
     rows = await door.reader.fetch(_CLOSED, sorted(flavors))
     if not rows:

@@ -11,10 +11,11 @@ from typing import Any, Final
 import msgspec
 
 from services.gateway.why_views import LastEviction, Preemptor
+from shared.core.recorded_reasons import recorded
 
 Row = Mapping[str, Any]
 _EVICTIONS: Final = (
-    "SELECT e.seq, e.reason, e.message, e.detail, e.at_ms, e.version, e.state"
+    "SELECT e.seq, e.reason, e.message, e.pod_reason, e.detail, e.at_ms, e.version, e.state"
     " FROM gateway.event e WHERE e.workload_id = w.id AND e.state = 'evicting'"
     " AND e.version > 0 AND e.at_ms <= $2"
 )
@@ -35,9 +36,11 @@ def evictions(row: Row) -> list[Row]:
 def last_eviction(evicted: Sequence[Row]) -> LastEviction | None:
     """The newest of its evictions."""
     for one in evicted:
+        reason, pod_reason = recorded(one["reason"], one["pod_reason"])
         return LastEviction(
-            reason=one["reason"],
+            reason=reason,
             message=one["message"],
+            pod_reason=pod_reason,
             note=detail_of(one).get("note", ""),
             at_ms=one["at_ms"],
         )

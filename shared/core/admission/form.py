@@ -42,6 +42,7 @@ is_label_value = re.compile(r"(?:[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?
 is_product = re.compile(r"[A-Za-z0-9](?:[-_.+/() A-Za-z0-9]{0,126}[-_.+)A-Za-z0-9])?").fullmatch
 is_version = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){0,3}").fullmatch
 is_pod_reason = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}").fullmatch
+"""Written as Kubernetes writes reasons: one word in camel case."""
 _RESERVED_LABELS: Final = ("muster.", "muster/")
 _RESERVED_DOMAINS: Final = ("kubernetes.io", "k8s.io", "nvidia.com")
 

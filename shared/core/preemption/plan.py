@@ -8,22 +8,23 @@ from __future__ import annotations
 from enum import StrEnum
 
 from shared.core.model import Placement, PodPlacement
+from shared.core.reason import Reason
 from shared.core.value import Value, field
 
 
 class Rule(StrEnum):
     """What gives the preemptor the right to a victim's place, from the least to the furthest."""
 
-    ROOM = "room"
+    ROOM = Reason.BY_ROOM.value
     """Nobody goes: as it might evict others, it may use nodes that are kept for brief or wide work
     (core/spare_room.py)."""
-    MOVE = "move"
+    MOVE = Reason.BY_MOVE.value
     """Nobody is evicted: some go on elsewhere."""
-    PRIORITY = "priority"
+    PRIORITY = Reason.BY_PRIORITY.value
     """Of its own queue, with a lower priority."""
-    RECLAIM = "reclaim"
+    RECLAIM = Reason.BY_RECLAIM.value
     """Of a queue above its nominal quota, for one within it."""
-    FAIR_SHARE = "fair-share"
+    FAIR_SHARE = Reason.BY_FAIR_SHARE.value
     """Of a queue that has a strictly larger weighted share, before and after."""
 
 
@@ -114,23 +115,23 @@ class EvictionPlan(Value, frozen=True, kw_only=True):
 class Obstacle(StrEnum):
     """Why nobody is evicted; of several, the one that spares most GPUs."""
 
-    FITS = "FitsNow"
-    DELAY = "PreemptionDelayed"
-    NOBODY = "NobodyToEvict"
-    PROTECTED = "VictimsProtected"
-    NOT_EVICTABLE = "VictimsNotEvictable"
-    PRIORITY = "NoLowerPriority"
-    NOMINAL = "WithinNominalQuota"
-    COHORT_NOMINAL = "CohortWithinNominalQuota"
-    BELOW_NOMINAL = "WouldFallBelowNominalQuota"
-    SHARE = "NoLargerShare"
-    POLICY = "PolicyForbids"
-    MIN_RUNTIME = "WithinMinimumRuntime"
-    COOLDOWN = "VictimsCoolDown"
-    LOSS_BUDGET = "LossBudgetUsedUp"
-    PROMISED = "VictimsPromised"
-    NO_ROOM = "NotEvenAfterEvictions"
-    QUOTA = "QuotaNotFreed"
+    FITS = Reason.FITS_NOW.value
+    DELAY = Reason.DELAYED.value
+    NOBODY = Reason.NOBODY.value
+    PROTECTED = Reason.VICTIMS_PROTECTED.value
+    NOT_EVICTABLE = Reason.VICTIMS_NOT_EVICTABLE.value
+    PRIORITY = Reason.NO_LOWER_PRIORITY.value
+    NOMINAL = Reason.WITHIN_NOMINAL.value
+    COHORT_NOMINAL = Reason.COHORT_WITHIN_NOMINAL.value
+    BELOW_NOMINAL = Reason.WOULD_FALL_BELOW_NOMINAL.value
+    SHARE = Reason.NO_LARGER_SHARE.value
+    POLICY = Reason.POLICY_FORBIDS.value
+    MIN_RUNTIME = Reason.WITHIN_MIN_RUNTIME.value
+    COOLDOWN = Reason.COOL_DOWN.value
+    LOSS_BUDGET = Reason.LOSS_BUDGET_USED_UP.value
+    PROMISED = Reason.VICTIMS_PROMISED.value
+    NO_ROOM = Reason.NOT_EVEN_AFTER_EVICTIONS.value
+    QUOTA = Reason.QUOTA_NOT_FREED.value
 
 
 class NoEviction(Value, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Reads the docstrings that follow the fields of a class: Python itself throws them away."""
+"""Reads the docstrings that follow fields and enum members: Python itself throws them away."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Docstrings = Mapping[str, str]
 
 
 def of_fields(one: type) -> dict[str, str]:
-    """Text by field of a class and its bases, the nearest first; on one line."""
+    """Text by field or member of a class and its bases, the nearest first; on one line."""
     texts: dict[str, str] = {}
     for base in reversed(one.__mro__):
         texts |= _of_module(base.__module__).get(base.__qualname__, {})
@@ -33,14 +33,24 @@ def _of_class(node: ast.ClassDef) -> Docstrings:
     texts: dict[str, str] = {}
     field = ""
     for statement in node.body:
-        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            field = statement.target.id
+        name = _assigned(statement)
+        if name:
+            field = name
             continue
         text = _text(statement)
         if field and text:
             texts[field] = " ".join(text.split())
         field = ""
     return texts
+
+
+def _assigned(statement: ast.stmt) -> str:
+    """The name of a field or an enum member; empty for another statement."""
+    match statement:
+        case ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]):
+            return name
+        case _:
+            return ""
 
 
 def _text(statement: ast.stmt) -> str:

@@ -126,13 +126,13 @@ async def test_who_was_preempted_is_told_for_whom_and_the_past_is_told_as_it_was
     )
     evicted = workloads.WorkloadEvicted(
         **common("w1", 4, State.EVICTING),
-        reason="Reclaimed",
+        reason=Reason.PREEMPTED,
         message="blue takes back what it lent",
         preemption=preemption,
         back_at_ms=77,
     )
     requeued = workloads.WorkloadRequeued(
-        **common("w1", 5, State.QUEUED), reason="Reclaimed", message="queues again"
+        **common("w1", 5, State.QUEUED), reason=Reason.PREEMPTED, message="queues again"
     )
     facts = [queued("w1"), refused("w1"), *running("w1", "red", START + 100)]
     back = [(topics.WORKLOAD_FACTS, evicted), (topics.WORKLOAD_FACTS, requeued)]
@@ -156,7 +156,7 @@ async def test_who_was_preempted_is_told_for_whom_and_the_past_is_told_as_it_was
         between = (await gateway.call("GET", f"{path}{START + 500}", key=red)).body
         before = await gateway.call("GET", f"{path}{START - 1}", key=red)
 
-    assert ("queued", "Reclaimed") == (now["state"], now["reason"])
+    assert ("queued", "preempted") == (now["state"], now["reason"])
     assert ("blue", "reclaim", 77) == tuple(
         now["preempted_by"][name] for name in ("team", "rule", "back_at_ms")
     )
@@ -210,9 +210,9 @@ async def test_work_that_runs_again_is_told_of_its_last_eviction_and_who_waits_w
     red = await gateway.key("red", "viewer")
     text = "node n1 is drained by key ops (operator): new fans"
     drained = workloads.WorkloadEvicted(
-        **common("w1", 4, State.EVICTING), reason="drained", message=text, note="new fans"
+        **common("w1", 4, State.EVICTING), reason=Reason.DRAINED, message=text, note="new fans"
     )
-    requeued = workloads.WorkloadRequeued(**common("w1", 5, State.QUEUED), reason="drained")
+    requeued = workloads.WorkloadRequeued(**common("w1", 5, State.QUEUED), reason=Reason.DRAINED)
     again = {**common("w1", 6, State.RUNNING), "attempt": 2}
     runs = workloads.WorkloadRunning(**again, running_at_ms=START + 9_000)
     node = Node(name="n1", flavor="h100", product="H100", cpu_milli=1000, memory_mib=1024, gpus=())
@@ -224,7 +224,10 @@ async def test_work_that_runs_again_is_told_of_its_last_eviction_and_who_waits_w
     facts += [(topics.WORKLOAD_FACTS, one) for one in (drained, requeued, runs, out)]
     facts += [
         (topics.NODE_FACTS, nodes.NodeInventoryReported(node=node, generation=1)),
-        (topics.WORKLOAD_FACTS, nodes.NodeCordoned(node="n1", reason="drained", message=text)),
+        (
+            topics.WORKLOAD_FACTS,
+            nodes.NodeCordoned(node="n1", reason=Reason.DRAINED, message=text),
+        ),
     ]
 
     async def told(workload: str, known: str):
@@ -249,10 +252,10 @@ async def test_an_eviction_is_told_however_many_reasons_came_after_it(gateway: G
         plan_id="p", rule="reclaim", workload_id="w9", team="blue", queue="blue"
     )
     taken = workloads.WorkloadEvicted(
-        **common("w1", 4, State.EVICTING), reason="Reclaimed", preemption=preemption
+        **common("w1", 4, State.EVICTING), reason=Reason.PREEMPTED, preemption=preemption
     )
     drained = workloads.WorkloadEvicted(
-        **common("w1", 7, State.EVICTING) | {"attempt": 2}, reason="drained", note="new fans"
+        **common("w1", 7, State.EVICTING) | {"attempt": 2}, reason=Reason.DRAINED, note="new fans"
     )
     again = common("w1", 6, State.RUNNING) | {"attempt": 2}
     last = common("w1", 9, State.RUNNING) | {"attempt": 3}
@@ -261,10 +264,10 @@ async def test_an_eviction_is_told_however_many_reasons_came_after_it(gateway: G
         (topics.WORKLOAD_FACTS, one)
         for one in (
             taken,
-            workloads.WorkloadRequeued(**common("w1", 5, State.QUEUED), reason="Reclaimed"),
+            workloads.WorkloadRequeued(**common("w1", 5, State.QUEUED), reason=Reason.PREEMPTED),
             workloads.WorkloadRunning(**again, running_at_ms=START),
             drained,
-            workloads.WorkloadRequeued(**common("w1", 8, State.QUEUED), reason="drained"),
+            workloads.WorkloadRequeued(**common("w1", 8, State.QUEUED), reason=Reason.DRAINED),
         )
     ]
     facts += [telling.refused("w1", f"{one} GPUs are free", "wait", {}) for one in range(60)]

@@ -5,13 +5,15 @@ from __future__ import annotations
 from functools import partial
 
 import msgspec
+import pytest
 
-from shared.core.decision import FieldError
+from shared.core.decision import FieldError, Reason
 from shared.core.lifecycle import State
 from shared.core.model import GpuRequest, GpuShare, Placement, PodPlacement, PodSet
 from shared.core.units import Resources
 from shared.core.wording import moment
 from shared.events import idleness, topics, workloads
+from tests.fixtures.servers import Database
 from tests.support import facts as telling
 from tests.support.facts import Fact, common
 from tests.support.gateway import SPEC, Gateway, publish_facts, running_projection, until
@@ -49,6 +51,42 @@ async def test_of_an_elastic_gang_it_is_told_how_much_of_it_runs(gateway: Gatewa
 
     assert (4, 16_000, "2 of its 4 pods run, as it is elastic") == smaller
     assert (4, 32_000, "its pods run") == larger
+
+
+@pytest.mark.parametrize(
+    "of_before", [False, True], ids=["told today", "a row of before the column"]
+)
+async def test_of_what_failed_the_words_of_the_cluster_are_told_beside_the_code(
+    gateway: Gateway, database: Database, of_before: bool
+):
+    failed = workloads.WorkloadFailed(
+        **common("w1", 4, State.FAILED),
+        reason=Reason.FAILED,
+        message="pod w1-1-0: OOMKilled: exit code 137",
+        pod_reason="OOMKilled",
+    )
+    facts = [queued("w1"), *running("w1", "red", START), (topics.WORKLOAD_FACTS, failed)]
+
+    async def told():
+        body = (await gateway.call("GET", "/v1/workloads/w1/why")).body
+        return body if "failed" == body.get("state") and body.get("pod_reason") else None
+
+    async with running_projection(gateway.settings):
+        await publish_facts(gateway.settings, facts, source="a", at_ms=START)
+        await until(told)
+    if of_before:
+        for table in ("workload", "event"):
+            change = f"UPDATE gateway.{table} SET reason = pod_reason, pod_reason = DEFAULT"
+            database.execute(f"{change} WHERE pod_reason <> ''")
+
+    why = await told()
+    one = (await gateway.call("GET", "/v1/workloads/w1")).body
+    events = (await gateway.call("GET", "/v1/workloads/w1/events")).body["items"]
+    (event,) = [one for one in events if one["state"] == "failed"]
+    for told_there in (why, why["history"][0], one, event):
+        assert ("failed", "OOMKilled") == (told_there["reason"], told_there["pod_reason"])
+    assert "pod w1-1-0: OOMKilled: exit code 137" == why["message"]
+    assert "look at its pods and submit it again" == why["next_step"]
 
 
 async def test_that_its_key_came_again_with_another_body_hides_nothing(gateway: Gateway):

@@ -6,6 +6,7 @@ import pytest
 
 from shared.core.lifecycle import State
 from shared.core.model import Placement
+from shared.core.reason import Reason
 from shared.core.units import NOTHING
 from shared.events.topics import ORGANISATION_FACTS, WORKLOAD_FACTS, team_results
 from shared.events.workloads import (
@@ -39,10 +40,15 @@ PLACED = WorkloadPlaced(
 )
 RUNNING = WorkloadRunning(**common(ID, 4, State.RUNNING, TEAM), running_at_ms=1)
 EVICTED = WorkloadEvicted(
-    **common(ID, 5, State.EVICTING, TEAM), reason="preempted", message="for w2 of team language"
+    **common(ID, 5, State.EVICTING, TEAM),
+    reason=Reason.PREEMPTED,
+    message="for w2 of team language",
 )
 REQUEUED = WorkloadRequeued(
-    **common(ID, 6, State.QUEUED, TEAM), reason="preempted", message="its place is kept"
+    **common(ID, 6, State.QUEUED, TEAM),
+    reason=Reason.FAILED,
+    message="tried again in 1 s",
+    pod_reason="OOMKilled",
 )
 ENDED = WorkloadSucceeded(**common(ID, 9, State.SUCCEEDED, TEAM))
 STORY = (PLACED, RUNNING, EVICTED, REQUEUED, ENDED)
@@ -77,7 +83,7 @@ def test_every_step_is_told_in_order_with_its_own_reason():
     assert [team_results(TEAM)] * 5 == [one.topic for one in outcome.emits]
     names = ["placed", "running", "evicted", "requeued", "succeeded"]
     assert [f"muster.workload.{name}.v1" for name in names] == [one.type for one in told]
-    same = ("workload_id", "version", "state", "attempt", "reason", "message")
+    same = ("workload_id", "version", "state", "attempt", "reason", "message", "pod_reason")
     for change, fact in zip(told, STORY, strict=True):
         assert [getattr(fact, one) for one in same] == [getattr(change, one) for one in same]
         assert SINCE_MS == change.at_ms

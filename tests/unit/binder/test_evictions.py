@@ -6,7 +6,8 @@ import pytest
 
 from services.binder.gang import Gang
 from services.binder.gang_state import RUNNING, Told
-from shared.events.pods import BIND_TIMEOUT, PodsFinished, PodsGone
+from shared.core.reason import Reason
+from shared.events.pods import PodsFinished, PodsGone
 from shared.simulator.faults import Faults
 from tests.unit.binder.world import bind, evict
 
@@ -130,16 +131,16 @@ async def test_what_did_not_run_in_time_tells_which_pods_kept_it_from_that(world
     await world.send(bind(nodes=("n1", "n2", "n3")))
     await world.advance(1)
 
-    await world.send(evict(reason=BIND_TIMEOUT), evict(reason=BIND_TIMEOUT))
+    await world.send(evict(reason=Reason.BIND_TIMEOUT), evict(reason=Reason.BIND_TIMEOUT))
     await world.fence("n2")
 
     assert world.told() == ["PodsBound", "PodsUnstarted", "PodsGone"]
     assert world.facts[1].ranks == (1,)
 
 
-@pytest.mark.parametrize("reason", [BIND_TIMEOUT, "preempted"])
+@pytest.mark.parametrize("reason", [Reason.BIND_TIMEOUT, Reason.PREEMPTED])
 async def test_who_had_started_or_is_evicted_for_another_reason_tells_no_pods(world, reason):
-    if reason != BIND_TIMEOUT:
+    if reason != Reason.BIND_TIMEOUT:
         world.cluster.pods.node_silent("n2")
     await world.send(bind(nodes=("n1", "n2")))
     await world.advance(1)
@@ -156,7 +157,7 @@ async def test_what_did_not_start_is_told_once_across_a_kill(world):
     await world.send(bind(nodes=("n1", "n2")))
     await world.advance(1)
 
-    await world.unit([world.message(evict(reason=BIND_TIMEOUT))], kill="after commit")
+    await world.unit([world.message(evict(reason=Reason.BIND_TIMEOUT))], kill="after commit")
     await world.start()
     await world.fence("n2")
 

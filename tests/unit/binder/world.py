@@ -10,6 +10,7 @@ from services.binder import attempts, watcher
 from services.binder.handler import BinderHandler
 from shared.adapters.memory_cluster import MemoryCluster
 from shared.core.model import GpuShare, Placement, PodPlacement, PodSet
+from shared.core.reason import Reason
 from shared.core.units import Resources
 from shared.events.envelope import Event, Received, event_id
 from shared.events.pods import BindWorkload, EvictPods, ResizePods
@@ -226,7 +227,7 @@ def placed_on(nodes):
     return Placement(flavor="h100", pods=pods, charge=Resources(gpu_milli=1000 * len(pods)))
 
 
-def evict(workload_id="w1", attempt=1, epoch=1, grace=30, reason="x"):
+def evict(workload_id="w1", attempt=1, epoch=1, grace=30, reason=Reason.OPERATOR):
     return EvictPods(
         workload_id=workload_id, attempt=attempt, epoch=epoch, reason=reason, grace_seconds=grace
     )

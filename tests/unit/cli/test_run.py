@@ -111,7 +111,7 @@ def test_each_state_and_each_reason_of_a_wait_is_told_once(muster, gateway):
 @pytest.mark.parametrize(
     ("state", "reason", "code"),
     [
-        ("failed", "OOMKilled", 100),
+        ("failed", "never-starts", 100),
         ("failed", "Preempted", 104),
         ("cancelled", "Cancelled", 103),
         ("rejected", "Invalid", 5),

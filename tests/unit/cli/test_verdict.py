@@ -68,13 +68,14 @@ def test_of_several_the_same_reason_is_told_three_times(muster, gateway, tmp_pat
 )
 def test_wait_tells_the_reason_of_whatever_did_not_succeed(muster, gateway, tmp_path, state, code):
     gateway.on("POST /v1/workloads", accepted())
-    ended = workload(state, reason="PodFailed", message="exit code 137 of rank 3")
+    why = {"reason": "failed", "pod_reason": "OOMKilled", "message": "exit code 137 of rank 3"}
+    ended = workload(state, **why)
     gateway.on(f"GET /v1/workloads/{ID}", ended)
 
     done = muster("submit", "-f", write(tmp_path, JOB), "--wait")
 
     assert code == done.code
-    told = f"{ID}  train  {state}: PodFailed: exit code 137 of rank 3" in done.err
+    told = f"{ID}  train  {state}: failed (OOMKilled): exit code 137 of rank 3" in done.err
     assert told == (state != "succeeded")
 
 

@@ -32,6 +32,24 @@ def test_why_says_reason_numbers_and_the_next_step(muster, gateway):
     assert muster("why", ID, "-o", "name").out == "WaitingForQuota\n"
 
 
+def test_why_tells_the_words_of_the_cluster_beside_the_code(muster, gateway):
+    answer = {
+        "state": "failed",
+        "reason": "never-starts",
+        "pod_reason": "CreateContainerConfigError",
+        "message": 'secret "token" not found',
+        "next_step": "look at its pods and submit it again",
+        "since": 1,
+    }
+    gateway.on(f"GET /v1/workloads/{ID}/why", answer)
+
+    assert muster("why", ID).out.splitlines()[1:] == [
+        'never-starts (CreateContainerConfigError): secret "token" not found',
+        "Next: look at its pods and submit it again",
+    ]
+    assert muster("why", ID, "-o", "name").out == "never-starts\n"
+
+
 def amounts(gpu_milli: int) -> dict:
     return {"gpu_milli": gpu_milli, "cpu_milli": 0, "memory_mib": 0}
 

@@ -3,6 +3,8 @@
 import pytest
 
 from shared.core.pod_failures import FailureCause, cause_of_failure, never_starts
+from shared.core.reason import Reason
+from shared.core.recorded_reasons import recorded
 
 
 @pytest.mark.parametrize(
@@ -34,3 +36,20 @@ def test_an_image_that_is_not_pulled_yet_may_heal_and_a_missing_secret_does_not(
     assert never_starts("CreateContainerConfigError")
     assert not never_starts("ImagePullBackOff")
     assert not never_starts("")
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (("drained", ""), (Reason.DRAINED, "")),
+        (("", ""), (Reason.NONE, "")),
+        (("failed", "OOMKilled"), (Reason.FAILED, "OOMKilled")),
+        (("OOMKilled", ""), (Reason.FAILED, "OOMKilled")),
+        (("HTTP 500", ""), (Reason.UNKNOWN, "HTTP 500")),
+        (("rained-on", "Error"), (Reason.UNKNOWN, "Error")),
+        (("\x1b[31m" + "x" * 200, ""), (Reason.UNKNOWN, "\\u001b[31m" + "x" * 95 + "...")),
+    ],
+    ids=["code", "none", "both", "an older one", "odd", "a newer one", "unprintable"],
+)
+def test_what_any_version_recorded_is_a_code_and_the_pods_own_reason(written, read):
+    assert read == recorded(*written)

@@ -175,7 +175,7 @@ PROMISE = {"promised_start_ms": AT_MS}
 
 def chosen(reason: Reason, evidence=None, **numbers) -> Refusal | None:
     nothing = {"stopped": None, "reclaiming": None, "beyond": None, "refusal": None}
-    return better(SimpleNamespace(**nothing | numbers), reason.value, evidence or {})
+    return better(SimpleNamespace(**nothing | numbers), reason, evidence or {})
 
 
 def test_the_dominant_cause_comes_first():

@@ -30,6 +30,7 @@ from shared.core.model import (
     WorkloadSpec,
 )
 from shared.core.preemption.plan import Obstacle
+from shared.core.reason import Reason
 from shared.core.units import Resources
 from shared.core.value import replace
 from shared.events import idleness, nodes, plans, quotas, topics, workloads
@@ -177,7 +178,7 @@ def test_the_class_is_that_of_the_newest_fact_that_names_one_in_whatever_order_t
 
 
 def test_a_workload_that_waits_again_has_no_place_any_more():
-    requeued = fact(workloads.WorkloadRequeued, 4, State.QUEUED, reason="preempted")
+    requeued = fact(workloads.WorkloadRequeued, 4, State.QUEUED, reason=Reason.PREEMPTED)
 
     (row,) = rows_of(placed(), requeued)["workload"]
 
@@ -252,7 +253,9 @@ def test_of_debts_the_newest_stands_by_node_in_whatever_order_and_however_often(
 
 
 def test_a_node_that_takes_work_again_has_a_cordon_without_a_reason():
-    cordoned = nodes.NodeCordoned(node="n", reason="drained", message="for repair", gone_at_ms=9)
+    cordoned = nodes.NodeCordoned(
+        node="n", reason=Reason.DRAINED, message="for repair", gone_at_ms=9
+    )
 
     (first,) = rows_of(cordoned)["cordon"]
     (last,) = rows_of(cordoned, nodes.NodeUncordoned(node="n"))["cordon"]
@@ -267,7 +270,7 @@ def test_a_node_that_is_tried_again_is_shunned_until_no_time():
     shunned = nodes.NodeShunned(node="n", until_ms=9, workloads=2, start_seconds=120, message=text)
 
     (first,) = rows_of(shunned)["shun"]
-    (last,) = rows_of(shunned, nodes.NodeUnshunned(node="n", reason="started"))["shun"]
+    (last,) = rows_of(shunned, nodes.NodeUnshunned(node="n", reason=Reason.STARTED))["shun"]
 
     assert (first["until_ms"], first["message"]) == (9, text)
     assert (last["until_ms"], last["message"]) == (0, "")
@@ -474,7 +477,7 @@ def test_the_end_of_idleness_is_told_in_words():
             attempt=1,
             since_ms=0,
             ended_at_ms=9,
-            reason="unseen",
+            reason=Reason.UNSEEN,
         )
     )["event"]
 
@@ -484,7 +487,7 @@ def test_the_end_of_idleness_is_told_in_words():
 
 def test_a_release_of_idle_work_is_a_record_without_a_preemptor():
     idle = workloads.IdleRelease(plan_id="p", since_ms=1, until_ms=2, utilization_percent=0)
-    evicted = fact(workloads.WorkloadEvicted, 4, State.EVICTING, reason="idle", idle=idle)
+    evicted = fact(workloads.WorkloadEvicted, 4, State.EVICTING, reason=Reason.IDLE, idle=idle)
 
     writes = Projection().decide([told(evicted, 1)], 0).writes
 

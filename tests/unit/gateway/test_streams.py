@@ -25,7 +25,7 @@ VIEWER = Subject(name="k1", team="red", role=Role.VIEWER)
 
 
 def row(seq: int) -> dict[str, Any]:
-    text = dict.fromkeys(("type", "state", "reason", "message"), "")
+    text = dict.fromkeys(("type", "state", "reason", "message", "pod_reason"), "")
     return {"seq": seq, "workload_id": "w1", "team": "red", "version": 1, "at_ms": 1, **text} | {
         "detail": "{}"
     }

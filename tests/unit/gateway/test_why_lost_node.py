@@ -6,7 +6,14 @@ from services.gateway.why import _current
 
 
 def row(reason, state="evicting"):
-    return {"state": state, "reason": reason, "message": "m", "version": 4, "changed_at_ms": 1}
+    return {
+        "state": state,
+        "reason": reason,
+        "message": "m",
+        "pod_reason": "",
+        "version": 4,
+        "changed_at_ms": 1,
+    }
 
 
 def test_on_a_lost_node_it_says_what_frees_the_devices():

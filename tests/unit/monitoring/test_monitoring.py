@@ -147,7 +147,7 @@ def test_a_workload_is_counted_in_one_state_only(monitoring: Monitoring):
         b.queued(),
         b.placed(2),
         b.a_fact(workloads.WorkloadRunning, 3, running_at_ms=b.START_MS),
-        b.a_fact(workloads.WorkloadEvicted, 4, reason="operator"),
+        b.a_fact(workloads.WorkloadEvicted, 4, reason=Reason.OPERATOR),
         b.released(workloads.WorkloadRequeued, 5, b.START_MS),
         b.released(workloads.WorkloadCancelled, 6, 0, attempt=0),
     ]
@@ -243,7 +243,7 @@ def test_nodes_on_which_nothing_starts_are_counted_by_flavor(monitoring: Monitor
     monitoring.read(b.a_node(generation=2))
     assert 1 == monitoring.value("muster_nodes_shunned", flavor="h100")
 
-    monitoring.read(nodes.NodeUnshunned(node="n1", reason="started"))
+    monitoring.read(nodes.NodeUnshunned(node="n1", reason=Reason.STARTED))
 
     assert 0 == monitoring.value("muster_nodes_shunned", flavor="h100")
     assert 1 == monitoring.value("muster_nodes_shunned", flavor="a100")
@@ -376,14 +376,14 @@ async def test_counts_move_after_the_commit_and_only_once(monitoring: Monitoring
             ("muster_queue_wait_seconds_count", {"team": "once"}),
             ("muster_queue_wait_seconds_sum", {"team": "once"}),
             ("muster_outcomes_total", {"team": "once", "state": "succeeded"}),
-            ("muster_evictions_total", {"reason": "once"}),
+            ("muster_evictions_total", {"reason": "kubelet-refused"}),
         ]
         return [REGISTRY.get_sample_value(name, labels) or 0 for name, labels in names]
 
     story = [
         b.queued("w9", "once"),
         b.placed(2, "w9", "once", at_ms=b.START_MS + 1500),
-        b.a_fact(workloads.WorkloadEvicted, 3, "w9", "once", reason="once"),
+        b.a_fact(workloads.WorkloadEvicted, 3, "w9", "once", reason=Reason.KUBELET_REFUSED),
         b.released(workloads.WorkloadRequeued, 4, b.START_MS + 1600, "w9", "once"),
         b.placed(5, "w9", "once", attempt=2, at_ms=b.START_MS + HOUR_MS),
         b.released(workloads.WorkloadSucceeded, 6, b.START_MS + HOUR_MS, "w9", "once", attempt=2),

@@ -5,6 +5,7 @@ import pytest
 from services.placement.desk import START_SECONDS, START_SECONDS_MAX
 from shared.core.lifecycle import State
 from shared.core.pod_failures import FailureCause
+from shared.core.reason import Reason
 from shared.events.pods import (
     EXCEEDED_QUOTA,
     NAMESPACE_NOT_FOUND,
@@ -15,7 +16,7 @@ from shared.events.pods import (
     PodsPulling,
 )
 from tests.support.placement_driver import pod_fact
-from tests.unit.placement.world import at
+from tests.unit.placement.world import at, cancel, lost
 
 
 def test_what_never_starts_has_failed_though_retries_are_left():
@@ -27,7 +28,8 @@ def test_what_never_starts_has_failed_though_retries_are_left():
 
     (fact,) = driver.send(never)
 
-    assert ("WorkloadFailed", "CreateContainerConfigError") == (type(fact).__name__, fact.reason)
+    assert ("WorkloadFailed", Reason.NEVER_STARTS) == (type(fact).__name__, fact.reason)
+    assert "CreateContainerConfigError" == fact.pod_reason
     assert 'secret "token" not found' == fact.message
     assert driver.now_ms == fact.released_at_ms
 
@@ -38,8 +40,8 @@ def test_what_the_cluster_would_refuse_again_has_failed_with_field_and_rule():
 
     (fact,) = driver.send(pod_fact(BindRefused, "w1", reason="Invalid", message=text, ends=True))
 
-    assert ("WorkloadFailed", "Invalid", text) == (
-        type(fact).__name__, fact.reason, fact.message,
+    assert ("WorkloadFailed", Reason.POD_REFUSED, "Invalid", text) == (
+        type(fact).__name__, fact.reason, fact.pod_reason, fact.message,
     )  # fmt: skip
 
 
@@ -59,7 +61,8 @@ def test_who_lacks_what_an_operator_mends_waits_and_is_told_that(reason, text):
 
     evicted, requeued = driver.send(pod_fact(BindRefused, "w1", reason=reason, message=text))
 
-    assert text == evicted.message
+    told = evicted.reason, evicted.pod_reason, evicted.message
+    assert (Reason.BIND_REFUSED, reason, text) == told
     assert f"{text}; tried again in 1 s" == requeued.message
     assert (State.QUEUED, 0) == (driver.state(), driver.record().failures)
 
@@ -102,3 +105,12 @@ def test_what_runs_is_not_stopped_by_late_news_of_a_pull():
     driver.wait(START_SECONDS_MAX + 1)
 
     assert driver.state() is State.RUNNING
+
+
+def test_what_was_said_of_a_pod_is_told_no_more_once_something_else_is_the_reason():
+    driver = at(State.RUNNING)
+    driver.send(lost)
+
+    (fact,) = driver.send(cancel)
+
+    assert (Reason.CANCELLED, "") == (fact.reason, fact.pod_reason)

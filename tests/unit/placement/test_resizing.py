@@ -8,6 +8,7 @@ import pytest
 from services.placement import growth, resizing
 from services.placement.records import Resize
 from shared.core.lifecycle import State
+from shared.core.reason import Reason
 from shared.core.resize import REST_SECONDS
 from shared.core.team_policy import AtLimit
 from shared.core.value import replace
@@ -65,7 +66,7 @@ def grown():
     return driver
 
 
-def shrink(driver, pods_kept, reason="preempted"):
+def shrink(driver, pods_kept, reason=Reason.PREEMPTED):
     """Ask placement to make w1 smaller, as the service does inside a batch; what came out."""
     kept = []
     handler = driver.handler

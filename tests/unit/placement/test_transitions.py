@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shared.core.lifecycle import TERMINAL, TRANSITIONS, State
+from shared.core.reason import Reason
 from shared.core.value import replace
 from shared.events.nodes import GpuHealthReported, NodeRemoved
 from shared.events.pods import (
@@ -411,7 +412,7 @@ def test_retries_are_counted_and_the_last_failure_is_final():
         wanted = ["WorkloadEvicted", "WorkloadRequeued"] if attempt < 3 else ["WorkloadFailed"]
         assert wanted == kinds(facts)
 
-    assert "Error" == facts[0].reason
+    assert (Reason.FAILED, "Error") == (facts[0].reason, facts[0].pod_reason)
     assert State.FAILED is driver.state()
 
 
@@ -420,7 +421,8 @@ def test_after_a_failure_that_is_final_no_retry_is_made():
 
     (fact,) = driver.send(failed)
 
-    assert ("WorkloadFailed", "OOMKilled") == (type(fact).__name__, fact.reason)
+    told = type(fact).__name__, fact.reason, fact.pod_reason
+    assert ("WorkloadFailed", Reason.FAILED, "OOMKilled") == told
     assert "exit 137; no retry after OOMKilled" in fact.message
 
 
@@ -437,6 +439,7 @@ def test_pods_that_were_taken_from_it_are_no_failure_of_the_work():
     evicted, requeued = driver.send(lost)
 
     assert ("pods-lost", "pod w1-1-0: NodeLost") == (evicted.reason, evicted.message)
+    assert "NodeLost" == evicted.pod_reason == requeued.pod_reason
     assert "tried again in" in requeued.message
     assert (State.QUEUED, 0) == (driver.state(), driver.record().failures)
 

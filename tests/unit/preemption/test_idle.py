@@ -2,6 +2,7 @@
 
 from shared.core.idleness import FRESH_MS
 from shared.core.lifecycle import State
+from shared.core.reason import Reason
 from shared.core.team_policy import IdlePolicy
 from shared.events.idleness import IdlenessEnded, IdlenessNoticed
 from shared.events.organisation import PriorityClassApplied, TeamApplied
@@ -93,7 +94,7 @@ def test_work_that_is_used_again_in_time_stays():
             attempt=1,
             since_ms=0,
             ended_at_ms=1,
-            reason="used",
+            reason=Reason.USED,
         )
     )
 

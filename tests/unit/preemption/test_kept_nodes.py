@@ -6,6 +6,7 @@ import pytest
 
 from shared.core.lifecycle import State
 from shared.core.preemption.plan import NoEviction, Obstacle
+from shared.core.reason import Reason
 from shared.events.nodes import (
     KeptFor,
     NodeCordoned,
@@ -156,13 +157,13 @@ def test_after_that_it_may_be():
     cell.turn(1)
     assert [State.RUNNING] == cell.states("a")
 
-    cell.hear(NodeUnshunned(node="n0", reason="expired"))
+    cell.hear(NodeUnshunned(node="n0", reason=Reason.EXPIRED))
     cell.turn(1)
 
     assert [State.EVICTING] == cell.states("a")
 
 
-CORDONED = NodeCordoned(node="n9", reason="cordoned", message="by ops")
+CORDONED = NodeCordoned(node="n9", reason=Reason.CORDONED, message="by ops")
 SHUNNED = NodeShunned(node="n9", until_ms=9, workloads=2, start_seconds=120)
 
 
@@ -193,7 +194,7 @@ async def test_what_is_told_of_a_node_before_its_inventory_holds_when_that_comes
     ("fact", "taken_back"),
     [
         (CORDONED, NodeUncordoned(node="n9")),
-        (SHUNNED, NodeUnshunned(node="n9", reason="expired")),
+        (SHUNNED, NodeUnshunned(node="n9", reason=Reason.EXPIRED)),
     ],
 )
 def test_what_is_taken_back_before_its_inventory_does_not_hold(fact, taken_back):

@@ -9,6 +9,7 @@ from services.preemption.refusals import _is_new
 from shared.core.preemption.plan import Obstacle
 from shared.core.preemption.telling import NEXT_STEP
 from shared.core.quota.queue_policy import QueuePolicy, Reclaim
+from shared.core.reason import Reason
 from shared.core.value import replace
 from shared.events.organisation import TeamApplied
 from shared.events.plans import EvictionPlanAccepted, EvictionPlanRefused, ReservationExpired
@@ -118,7 +119,7 @@ def test_after_a_plan_that_came_to_nothing_the_same_obstacle_is_told_anew():
     cell.queue("borrower", 0, version=3, policy=PATIENT)
 
     common: dict = {"workload_id": "p", "team": "red", "queue": "lender", "message": ""}
-    cell.hear(EvictionPlanRefused(plan_id=plan.plan_id, reason="victim-changed", **common))
+    cell.hear(EvictionPlanRefused(plan_id=plan.plan_id, reason=Reason.VICTIM_CHANGED, **common))
     wait(cell, 9)
 
     assert [("p", Obstacle.MIN_RUNTIME)] * 2 == obstacles(cell)
