@@ -13,6 +13,10 @@ LOCAL := $(BIN)/python -m deploy.local
 KUBE := $(BIN)/python -m deploy.kube
 KUBE_NODES ?= 64
 KUBELETS := $(BIN)/python -m deploy.kubelets
+# With CLUSTER=kube the local system's pods and nodes are those of the cluster in .kube/.
+ON_KUBE = $(if $(filter-out kube simulated,$(CLUSTER)),$(error CLUSTER is $(CLUSTER): kube or simulated is needed))$(strip \
+	)$(if $(filter kube,$(CLUSTER)),KUBE_NODES=$(KUBE_NODES) $(KUBE) up && \
+	MUSTER_CLUSTER=kubernetes MUSTER_KUBE_FOLDER=$(CURDIR)/.kube)
 TEST_WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadscope
 # Tests without a server that take every branch of the core. Without a random example, so that no
@@ -54,8 +58,8 @@ lock: setup ## Pin the newest allowed dependencies, with hashes
 
 # ── the system on this machine ────────────────────────────────────────────────
 .PHONY: up down purge status logs demo
-up: setup ## Start broker, database and all services in .muster/
-	@$(LOCAL) up
+up: setup ## Start broker, database and all services in .muster/; CLUSTER=kube: on a real API server
+	@$(ON_KUBE) $(LOCAL) up
 down: ## Stop all of it
 	@if test -x $(BIN)/python; then $(LOCAL) down; fi
 purge: ## Stop all of it and forget its data

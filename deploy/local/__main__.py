@@ -14,7 +14,7 @@ from deploy.local import compose, state, supervisor
 from deploy.local.cache import CHECKOUT
 from deploy.local.health import is_ready
 from deploy.local.processes import LocalError
-from deploy.local.services import services_on
+from deploy.local.services import on_test_cluster, services_on
 
 NOT_UP = 3
 TAIL_LINES = 40
@@ -97,7 +97,8 @@ def demo(folder: Path, *, quick: bool) -> int:
 
 def supervise(folder: Path) -> int:
     """Be the daemon; `up` starts it."""
-    supervisor.run(folder, services_on(os.environ.get("MUSTER_CLUSTER", "")))
+    services = services_on(os.environ.get("MUSTER_CLUSTER", ""))
+    supervisor.run(folder, services, on_test_cluster(os.environ.get("MUSTER_KUBE_FOLDER", "")))
     return 0
 
 

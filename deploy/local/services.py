@@ -6,6 +6,7 @@ one needs stands in its row.
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from typing import Final
 
 from shared.events.grants import OPERATOR, READER, TEAMS
 from shared.ports.kafka_access import KafkaAccess
@@ -106,6 +107,8 @@ WATCHER = Service(
     name="cluster-watcher", role="cluster-watcher", module="services.cluster_watcher"
 )
 """... and the one that reports its nodes in their place."""
+KUBECONFIGS: Final = {"binder": "binder", GATEWAY: "gateway", WATCHER.name: "watcher"}
+"""Who each service is on the test cluster of `deploy.kube`: its kubeconfig file there."""
 ROLES = (*dict.fromkeys(service.role for service in (*SERVICES, WATCHER)), READER)
 """Users of the database."""
 KAFKA_ROLES = (
@@ -122,6 +125,16 @@ def services_on(cluster: str) -> tuple[Service, ...]:
     if cluster != "kubernetes":
         return SERVICES
     return (*(row for row in SERVICES if row.name not in SIMULATED), WATCHER)
+
+
+def on_test_cluster(folder: str) -> dict[str, dict[str, str]]:
+    """Settings by service for the test cluster in `folder`; none where none is named."""
+    if not folder:
+        return {}
+    return {
+        name: {"MUSTER_KUBE_CONFIG": f"{folder}/{identity}.kubeconfig"}
+        for name, identity in KUBECONFIGS.items()
+    }
 
 
 def environment(service: Service, addresses: Addresses) -> dict[str, str]:

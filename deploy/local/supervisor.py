@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -33,15 +33,19 @@ class _AskedToStop(BaseException):
     """SIGTERM or SIGINT came."""
 
 
-def run(folder: Path, services: Sequence[Service] = SERVICES) -> None:
-    """Be the supervisor until SIGTERM.
+def run(
+    folder: Path,
+    services: Sequence[Service] = SERVICES,
+    overrides: Mapping[str, Mapping[str, str]] | None = None,
+) -> None:
+    """Be the supervisor until SIGTERM; `overrides` are settings by service.
 
     Raises:
         LocalError: one runs already, or the system does not start.
     """
     with _owned(folder):
         state.remove(folder)
-        system = LocalSystem(folder, services=services)
+        system = LocalSystem(folder, services=services, overrides=overrides)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _stop)
         with suppress(_AskedToStop):

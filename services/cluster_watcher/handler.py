@@ -154,6 +154,12 @@ class WatcherHandler:
     # ── what is heard ──
 
     def _hear(self, news: News) -> None:
+        if self._is_doubtful(news):
+            news = Interrupted(
+                kind=news.kind,
+                problem=f"it lists no node, and {len(self._told)} are known: they stay until it"
+                " lists one (MUSTER_NODE_SELECTOR, or the kubeconfig of another cluster?)",
+            )
         if isinstance(news, Interrupted):
             self._interrupted.add(news.kind)
             metrics.INTERRUPTIONS.labels(news.kind).inc()
@@ -170,6 +176,14 @@ class WatcherHandler:
         else:
             names = self._picture.changed(news)
         self._mark(names)
+
+    def _is_doubtful(self, news: News) -> bool:
+        """A cluster without a node: taken at its word, a slip in a setting would evict all work.
+
+        Nodes that are deleted while the API server is watched come as changes, down to the last.
+        """
+        empty = isinstance(news, Listed) and news.kind is Kind.NODES and not news.items
+        return empty and bool(self._told)
 
     def _mark(self, names: Iterable[str]) -> None:
         now_ms = self._clock.now_ms()

@@ -117,10 +117,10 @@ async def doubled(stage: Stage) -> int:
     return count
 
 
-def checked(stage: Stage) -> str:
+def checked(stage: Stage, *more: str) -> str:
     """`muster-ops check`: "clean", or its exit code; what it found is printed."""
     environment = {**os.environ, "MUSTER_HOME": str(stage.system.folder)}
-    command = [sys.executable, "-m", "operations", "check", "-o", "json"]
+    command = [sys.executable, "-m", "operations", "check", "-o", "json", *more]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode == 0 and done.stdout.count('"id"') >= INVARIANTS_MIN:
         return "clean"

@@ -13,7 +13,7 @@ import aiohttp
 import asyncpg
 import msgspec
 
-from deploy.local.services import SERVICES
+from deploy.local.services import SERVICES, Service
 from deploy.local.system import LocalSystem
 from shared.adapters.kafka import KafkaPublisher
 from shared.core.model import Node, WorkloadSpec
@@ -36,10 +36,11 @@ def launch(
     *,
     overrides: Mapping[str, Mapping[str, str]] | None = None,
     leave_out: Sequence[str] = ("fleet",),
+    services: Sequence[Service] = SERVICES,
 ) -> LocalSystem:
     """A started system with every service ready; the caller stops it."""
-    services = [one for one in SERVICES if one.name not in leave_out]
-    system = LocalSystem(folder, services=services, overrides=overrides, tell=_keeper_log(folder))
+    wanted = [one for one in services if one.name not in leave_out]
+    system = LocalSystem(folder, services=wanted, overrides=overrides, tell=_keeper_log(folder))
     system.start()
     try:
         system.wait_ready(90)

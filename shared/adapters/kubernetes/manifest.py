@@ -176,6 +176,8 @@ def _environment(pod: Pod) -> Mapping[str, str]:
             "MASTER_PORT": str(MASTER_PORT),
             "RANK": str(pod.rank),
             "WORLD_SIZE": str(pod.size),
+            # A pod is one process, whose GPUs are counted from 0; torchrun sets its own.
+            "LOCAL_RANK": "0",
         }
     if not pod.shares:
         told["NVIDIA_VISIBLE_DEVICES"] = "void"

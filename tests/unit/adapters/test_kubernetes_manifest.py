@@ -142,7 +142,7 @@ def test_pods_of_a_gang_know_rank_size_and_the_name_of_the_first():
     found = service(pod, "uid-1", MAKING)
 
     assert told["RANK"] == "1"
-    assert told["WORLD_SIZE"] == "2"
+    assert (told["WORLD_SIZE"], told["LOCAL_RANK"]) == ("2", "0")
     assert (told["MASTER_ADDR"], told["MASTER_PORT"]) == ("w1-3-0.w1-3", "29500")
     assert (spec_of(pod)["hostname"], spec_of(pod)["subdomain"]) == ("w1-3-1", "w1-3")
     assert found["metadata"]["name"] == "w1-3"

@@ -338,6 +338,30 @@ async def test_a_server_that_is_not_heard_makes_it_unready_and_tells_nothing(wat
     assert watching.handler.ready
 
 
+async def test_a_cluster_that_lists_no_node_any_more_is_doubted_and_evicts_nobody(watching):
+    watching.all_listed(n=a_node())
+    watching.told()
+
+    await watching.start()
+    watching.all_listed()
+    doubted = watching.handler.ready, watching.told(10 * MINUTE_MS)
+    watching.listed(m=a_node("m"))
+    believed = {type(fact) for fact in watching.told(1000)}
+
+    assert (False, []) == doubted
+    assert {NodeInventoryReported, NodeRemoved} == believed
+    assert watching.handler.ready
+
+
+async def test_the_last_node_of_a_cluster_can_be_deleted(watching):
+    watching.all_listed(n=a_node())
+    watching.told()
+
+    watching.changed(Kind.NODES, "n", None)
+
+    assert [NodeRemoved] == [type(fact) for fact in watching.told(1000)]
+
+
 async def test_a_node_that_cannot_be_told_is_left_out_and_looked_at_again(watching):
     watching.all_listed(n=a_node())
     watching.told()

@@ -1,6 +1,6 @@
 """Which processes run where pods run on Kubernetes, and which where the cluster is simulated."""
 
-from deploy.local.services import ROLES, SERVICES, services_on
+from deploy.local.services import ROLES, SERVICES, on_test_cluster, services_on
 
 
 def test_the_simulated_cluster_is_the_default():
@@ -13,3 +13,15 @@ def test_on_kubernetes_the_watcher_stands_for_cluster_and_fleet():
     assert {"simulated-cluster", "fleet"} == {row.name for row in SERVICES} - set(names)
     assert {"cluster-watcher"} == set(names) - {row.name for row in SERVICES}
     assert {row.role for row in services_on("kubernetes")} <= set(ROLES)
+
+
+def test_on_the_test_cluster_each_is_who_it_is_and_no_more():
+    settings = on_test_cluster("/kube")
+
+    assert {
+        "binder": {"MUSTER_KUBE_CONFIG": "/kube/binder.kubeconfig"},
+        "gateway": {"MUSTER_KUBE_CONFIG": "/kube/gateway.kubeconfig"},
+        "cluster-watcher": {"MUSTER_KUBE_CONFIG": "/kube/watcher.kubeconfig"},
+    } == settings
+    assert set(settings) <= {row.name for row in services_on("kubernetes")}
+    assert {} == on_test_cluster("")
