@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final
 
 from shared.core.backfill.promise import LATE_MS, Promise
 from shared.core.decision import Refusal
 from shared.core.timeline import NEVER
-from shared.core.value import replace
+from shared.core.value import Value, replace
 from shared.events.deadlines import deadline_message
 from shared.events.envelope import Received
 
@@ -34,16 +34,23 @@ def with_promise(refusal: Refusal, promise: Promise) -> Refusal:
 class Cause(StrEnum):
     """Why a promise is not kept."""
 
-    QUOTA = "others that go before it took the quota that it was to have"
-    NODES = (
+    QUOTA = "quota"
+    NODES = "nodes"
+
+
+_IN_WORDS: Final = {
+    Cause.QUOTA: "others that go before it took the quota that it was to have",
+    Cause.NODES: (
         "the nodes that were kept for it are not free by then, as what runs there goes on for"
         " longer than expected or a node takes no work"
-    )
+    ),
+}
 
 
-class Broken(NamedTuple):
+class Broken(Value, frozen=True, kw_only=True):
     """A promise that its owner was told, and that is not kept."""
 
+    workload_id: str
     promised_ms: int
     cause: Cause
 
@@ -53,7 +60,7 @@ def with_broken(refusal: Refusal, broken: Broken) -> Refusal:
     start = datetime.fromtimestamp(broken.promised_ms / 1000, UTC)
     message = (
         f"{refusal.message.rstrip('.')}. The start promised for {start:%Y-%m-%d %H:%M} UTC is not"
-        f" kept: {broken.cause}."
+        f" kept: {_IN_WORDS[broken.cause]}."
     )
     evidence = {"broken_promise_ms": broken.promised_ms}
     return replace(refusal, message=message, evidence=refusal.evidence | evidence)

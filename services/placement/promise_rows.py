@@ -1,21 +1,25 @@
-"""The rows of placement.promise, written when one changes; and which nodes promises keep."""
+"""Rows of promises and of those that broke, written when one changes; which nodes are kept."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from services.placement.bodies import Bodies
+from services.placement.promise_news import Broken
 from shared.core.backfill.promise import Promise, pins_of
 from shared.events.nodes import KeptFor
 from shared.ports.reader import Reader
 from shared.ports.store import Write
 
 ROWS: Final = Bodies("placement.promise", "workload_id")
+BROKEN_ROWS: Final = Bodies("placement.broken_promise", "workload_id")
 _encode: Final = msgspec.json.Encoder().encode
 _decoder: Final = msgspec.json.Decoder(Promise)
+_broken: Final = msgspec.json.Decoder(Broken)
+_Row = TypeVar("_Row", Promise, Broken)
 
 
 async def read_promises(reader: Reader) -> list[Promise]:
@@ -23,10 +27,15 @@ async def read_promises(reader: Reader) -> list[Promise]:
     return [_decoder.decode(body) for body in await ROWS.read(reader)]
 
 
-def promise_writes(written: Mapping[str, Promise], now: Mapping[str, Promise]) -> list[Write]:
+async def read_broken(reader: Reader) -> list[Broken]:
+    """All that were not kept, and not told when the last unit was written."""
+    return [_broken.decode(body) for body in await BROKEN_ROWS.read(reader)]
+
+
+def row_writes(rows: Bodies, written: Mapping[str, _Row], now: Mapping[str, _Row]) -> list[Write]:
     """What makes the rows those of `now`, if they are those of `written`."""
     saved = {name: _encode(one) for name, one in now.items() if one != written.get(name)}
-    return ROWS.writes(saved, [name for name in written if name not in now])
+    return rows.writes(saved, [name for name in written if name not in now])
 
 
 def kept_nodes(promises: Mapping[str, Promise]) -> tuple[KeptFor, ...]:

@@ -16,7 +16,14 @@ from typing import Final
 from services.placement.heads import HEAD_AFTER_HOURS, Heads, RankOf
 from services.placement.lengths import Lengths, gpus_of, lost_its_nodes, waited_ms
 from services.placement.promise_news import Broken, Cause, due_messages, is_news, next_due_ms
-from services.placement.promise_rows import kept_nodes, promise_writes, read_promises
+from services.placement.promise_rows import (
+    BROKEN_ROWS,
+    ROWS,
+    kept_nodes,
+    read_broken,
+    read_promises,
+    row_writes,
+)
 from services.placement.records import Record, Records
 from shared.core.backfill.backfill import Backfill
 from shared.core.backfill.promise import LATE_MS, PROMISES_MAX, Promise, Waiter
@@ -62,6 +69,8 @@ class Promises:
         """Whose promise was given up since the last `take_lost`."""
         self._broken: dict[str, Broken] = {}
         """Promises that are not kept, until the batch that tells their owners is over."""
+        self._broken_written: dict[str, Broken] = {}
+        """Those that have rows."""
         self._told: list[str] = []
         """Whose broken promises this batch has told."""
 
@@ -150,6 +159,10 @@ class Promises:
         for one in waiting:
             # Its class of requests is learned when it is tried again.
             self._heads.block(one.workload_id, one.workload_id)
+        self._broken_written = {one.workload_id: one for one in await read_broken(reader)}
+        self._broken = {
+            name: one for name, one in self._broken_written.items() if name in self._records.alive
+        }
 
     def _waits(self, workload_id: str) -> bool:
         record = self._records.alive.get(workload_id)
@@ -157,10 +170,14 @@ class Promises:
 
     def writes(self) -> list[Write]:
         """The rows that changed since the last call."""
-        if self._written is self._backfill.promises:
-            return []
-        writes = promise_writes(self._written, self._backfill.promises)
-        self._written = self._backfill.promises
+        writes = []
+        if self._written is not self._backfill.promises:
+            writes += row_writes(ROWS, self._written, self._backfill.promises)
+            self._written = self._backfill.promises
+        if self._broken or self._broken_written:
+            untold = {name: one for name, one in self._broken.items() if name not in self._told}
+            writes += row_writes(BROKEN_ROWS, self._broken_written, untold)
+            self._broken_written = untold
         return writes
 
     def kept(self) -> tuple[KeptFor, ...]:
@@ -241,7 +258,7 @@ class Promises:
         for name, promised_ms in before.items():
             now_promised_ms = self._heard.get(name, NEVER)
             if now_promised_ms > promised_ms + LATE_MS and name in self._heads:
-                self._broken[name] = Broken(promised_ms, Cause.NODES)
+                self._break(name, promised_ms, Cause.NODES)
                 self._lost.append(name)
         return [one for name, one in after.items() if is_news(one, before.get(name))]
 
@@ -282,8 +299,13 @@ class Promises:
         self._lost.append(workload_id)
         promised_ms = self._heard.pop(workload_id, None)
         if promised_ms is not None:
-            self._broken[workload_id] = Broken(promised_ms, Cause.QUOTA)
+            self._break(workload_id, promised_ms, Cause.QUOTA)
         self.loosened += self._backfill.drop(workload_id)
+
+    def _break(self, workload_id: str, promised_ms: int, cause: Cause) -> None:
+        self._broken[workload_id] = Broken(
+            workload_id=workload_id, promised_ms=promised_ms, cause=cause
+        )
 
     def _waiter(self, workload_id: str, flavors: Sequence[str], now_ms: int) -> Waiter:
         record = self._records.alive[workload_id]
@@ -298,12 +320,9 @@ class Promises:
     def quota_gone(self, workload_id: str) -> None:
         """It waits for quota from now on; a promise that it was told is not kept."""
         promised_ms = self._heard.get(workload_id)
-        broken = self._broken.get(workload_id)
         if promised_ms is not None:
-            broken = Broken(promised_ms, Cause.QUOTA)
-        self.withdrawn(workload_id)
-        if broken is not None:
-            self._broken[workload_id] = broken
+            self._break(workload_id, promised_ms, Cause.QUOTA)
+        self.tried_anew(workload_id)
 
     def tried_anew(self, workload_id: str) -> None:
         """It is nominated again: what it was promised before is over, and told if it is broken."""

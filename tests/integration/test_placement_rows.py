@@ -27,7 +27,8 @@ from shared.core.team_policy import AtLimit
 from shared.core.value import replace
 from shared.events.nodes import NodeUnshunned
 from shared.events.pods import PodsFinished, PodsGone, PodsRunning, PodsUnstarted
-from shared.events.workloads import HoldWorkload
+from shared.events.quotas import NominationWithdrawn
+from shared.events.workloads import HoldWorkload, PlacementRefused
 from tests.fixtures.servers import Database
 from tests.support.placement_driver import (
     Driver,
@@ -152,6 +153,41 @@ async def test_a_time_to_live_outlives_a_reload(pool: Pool) -> None:
     driver.wait(60)
 
     assert State.CANCELLING is driver.state()
+
+
+async def test_a_promise_that_is_not_kept_is_told_once_also_after_a_reload(pool: Pool) -> None:
+    store, driver = await _store(pool), Driver()
+    driver.send(reported(a_node()), a_quota())
+    driver.send(nominated(a_workload("w1", gpus=8, expected_duration_seconds=600)))
+    driver.send(pod_fact(PodsRunning, "w1"))
+    driver.send(nominated(a_workload("w2", gpus=8), order=1))
+    promise = driver.handler.desk.promises.of("w2")
+    driver.send(NominationWithdrawn(workload_id="w2", nomination=1))
+    written = 0
+
+    async def reload() -> None:
+        nonlocal written
+        for unit in driver.units[written:]:
+            await store.commit(unit)
+        written = len(driver.units)
+        driver.handler = PlacementHandler(cell=0, seed=0)
+        await driver.handler.load(pool)
+
+    await reload()
+    driver.wait(700)
+    told = driver.send(nominated(a_workload("w2", gpus=8), number=2, order=1))
+    await reload()
+    again = driver.send(nominated(a_workload("w2", gpus=8), number=3, order=1))
+    rows = await pool.fetch("SELECT workload_id FROM placement.broken_promise")
+
+    assert promise is not None
+    first, second = [
+        [one.evidence for one in some if isinstance(one, PlacementRefused)][-1]
+        for some in (told, again)
+    ]
+    assert promise.promised_ms == first["broken_promise_ms"], "it was not told before the reload"
+    assert "broken_promise_ms" not in second
+    assert [] == rows
 
 
 async def test_a_promised_start_and_its_nodes_outlive_a_reload(pool: Pool) -> None:
