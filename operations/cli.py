@@ -47,7 +47,8 @@ def check(  # noqa: PLR0917  # typer's form
         typer.FileText | None, typer.Option(help="Ids a client holds a 202 for, one per line.")
     ] = None,
     kubeconfig: Annotated[
-        Path | None, typer.Option(help="Compare the pods of this Kubernetes API server, too.")
+        Path | None,
+        typer.Option(help="Compare pods and claims of this Kubernetes API server, too."),
     ] = None,
     instance: Annotated[
         str, typer.Option(envvar="MUSTER_KUBE_INSTANCE", help="Label of this Muster's pods.")
@@ -55,12 +56,14 @@ def check(  # noqa: PLR0917  # typer's form
 ) -> None:
     """Check the invariants from outside: exit 0 when all hold, 1 when one is broken.
 
-    Reads PostgreSQL, the Kafka log and, if asked, all pods of an API server; shares no code with
-    the services, changes nothing. A difference of the pods counts when it stays for 30 seconds.
+    Reads PostgreSQL, the Kafka log and, if asked, all pods and claims of an API server; shares no
+    code with the services, changes nothing. A difference of pods and claims counts when it stays
+    for 30 seconds.
 
     Example: muster-ops check -o json
     Example: muster-ops check --kubeconfig checker.kubeconfig
     """
+    from operations.check.claims import check_claims
     from operations.check.log import LogReader
     from operations.check.model import CannotCheck
     from operations.check.pods import check_pods
@@ -78,6 +81,7 @@ def check(  # noqa: PLR0917  # typer's form
             results = judge(asyncio.run(gather(found.database, reader, ledger)))
             if kubeconfig is not None:
                 results.append(asyncio.run(check_pods(found.database, kubeconfig, instance)))
+                results.append(asyncio.run(check_claims(found.database, kubeconfig, instance)))
         except CannotCheck as error:
             raise Failure(str(error)) from error
         show = as_json if output == "json" else print_table

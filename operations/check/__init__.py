@@ -1,6 +1,7 @@
-"""The independent checker of the invariants I1-I13, I15 and I16.
+"""The independent checker of the invariants I1-I13 and I15-I17.
 
 It reads PostgreSQL and Kafka from outside and shares no code with what it checks: a mistake of
 the services cannot hide in here. Reading order: `model`, `log`, `database`, then one module for
-each group of invariants, `runner`, `view`. I16 reads a Kubernetes API server besides (`api_pods`).
+each group of invariants, `runner`, `view`. I16 and I17 read a Kubernetes API server
+besides (`api_pods`).
 """

@@ -1,7 +1,8 @@
-"""Reads all pods of a Kubernetes API server, once, and of each only what the checker compares.
+"""Reads all pods and claims of a Kubernetes API server, and of each only what is compared.
 
-All pods are read, not only those with our labels: one that has the name of ours and not its labels
-is a difference too. Nothing is ever changed: the role of the identity needs `list pods` alone.
+All are read, not only those with our labels: a pod that has the name of ours and not its labels is
+a difference too, and so is a device that a claim of others has. Nothing is ever changed: the
+role of the identity needs `list` of pods and resourceclaims alone.
 """
 
 from __future__ import annotations
@@ -20,16 +21,28 @@ OK: Final = 200
 ENDED: Final = ("Succeeded", "Failed")
 
 
+class Reference(msgspec.Struct):
+    """Another object, by its uid."""
+
+    uid: str = ""
+
+
 class _Metadata(msgspec.Struct, rename="camel"):
     name: str = ""
     namespace: str = ""
     uid: str = ""
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
+    owner_references: tuple[Reference, ...] = ()
+
+
+class _PodClaim(msgspec.Struct, rename="camel"):
+    resource_claim_name: str = ""
 
 
 class _Spec(msgspec.Struct, rename="camel"):
     node_name: str = ""
+    resource_claims: tuple[_PodClaim, ...] = ()
 
 
 class _Device(msgspec.Struct):
@@ -37,6 +50,7 @@ class _Device(msgspec.Struct):
 
 
 class _Resource(msgspec.Struct):
+    name: str = ""
     resources: tuple[_Device, ...] = ()
 
 
@@ -68,10 +82,52 @@ class ApiPod(msgspec.Struct):
             device.resource_id
             for container in self.status.container_statuses
             for resource in container.allocated_resources_status
+            if not resource.name.startswith("claim:")
             for device in resource.resources
         )
         noted = self.metadata.annotations.get("muster.dev/devices", "")
         return told or tuple(filter(None, noted.split(",")))
+
+
+class HeldDevice(msgspec.Struct, frozen=True):
+    """A device that a claim holds."""
+
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    admin: bool | None = msgspec.field(default=None, name="adminAccess")
+
+
+class _Devices(msgspec.Struct):
+    results: tuple[HeldDevice, ...] = ()
+
+
+class _Allocation(msgspec.Struct):
+    devices: _Devices = msgspec.field(default_factory=_Devices)
+
+
+class _ClaimStatus(msgspec.Struct, rename="camel"):
+    allocation: _Allocation | None = None
+    reserved_for: tuple[Reference, ...] = ()
+
+
+class ApiClaim(msgspec.Struct):
+    """A ResourceClaim as the API server shows it."""
+
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+    status: _ClaimStatus = msgspec.field(default_factory=_ClaimStatus)
+
+    @property
+    def name(self) -> str:
+        """Namespace and name."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def held(self) -> tuple[HeldDevice, ...]:
+        """Devices that nobody else may hold."""
+        allocation = self.status.allocation
+        results = allocation.devices.results if allocation is not None else ()
+        return tuple(one for one in results if not one.admin)
 
 
 class _Continue(msgspec.Struct):
@@ -83,7 +139,13 @@ class _Page(msgspec.Struct):
     metadata: _Continue = msgspec.field(default_factory=_Continue)
 
 
+class _ClaimPage(msgspec.Struct):
+    items: tuple[ApiClaim, ...] = ()
+    metadata: _Continue = msgspec.field(default_factory=_Continue)
+
+
 _pages: Final = msgspec.json.Decoder(_Page)
+_claim_pages: Final = msgspec.json.Decoder(_ClaimPage)
 
 
 async def read_api_pods(kubeconfig: Path) -> list[ApiPod]:
@@ -92,14 +154,34 @@ async def read_api_pods(kubeconfig: Path) -> list[ApiPod]:
     Raises:
         CannotCheck: the file is no kubeconfig, or the server does not answer or refuses.
     """
+    found: list[ApiPod] = await _read_all(
+        kubeconfig, "CoreV1Api", "list_pod_for_all_namespaces", _pages
+    )
+    return found
+
+
+async def read_api_claims(kubeconfig: Path) -> list[ApiClaim]:
+    """All ResourceClaims of all namespaces; raises CannotCheck as `read_api_pods`."""
+    found: list[ApiClaim] = await _read_all(
+        kubeconfig, "ResourceV1Api", "list_resource_claim_for_all_namespaces", _claim_pages
+    )
+    return found
+
+
+async def _read_all(
+    kubeconfig: Path, group: str, method: str, pages: msgspec.json.Decoder[Any]
+) -> list[Any]:
+    """All items that a method of an API group lists."""
     import aiohttp
+    import kubernetes_asyncio.client
     from kubernetes_asyncio.client import ApiClient, Configuration
 
     configuration = Configuration()
     await _load(kubeconfig, _document(kubeconfig), configuration)
     try:
         async with ApiClient(configuration) as client:
-            return await _read(client, kubeconfig)
+            listing = getattr(getattr(kubernetes_asyncio.client, group)(client), method)
+            return await _read(listing, kubeconfig, pages)
     except (aiohttp.ClientError, OSError, TimeoutError, msgspec.DecodeError) as error:
         raise CannotCheck(
             f"Kubernetes API at {configuration.host}: {type(error).__name__}: {error}; "
@@ -142,26 +224,26 @@ def _line(error: Exception) -> str:
 
 
 async def _read(
-    client: Any,  # noqa: ANN401  # imported late
+    listing: Any,  # noqa: ANN401  # imported late
     kubeconfig: Path,
-) -> list[ApiPod]:
-    from kubernetes_asyncio.client import CoreV1Api
-
-    pods: list[ApiPod] = []
+    pages: msgspec.json.Decoder[Any],
+) -> list[Any]:
+    what = listing.__name__.split("_for_")[0].removeprefix("list_").replace("_", "") + "s"
+    items: list[Any] = []
     query: dict[str, Any] = {"limit": PAGE}
     while True:
-        answer: Any = await CoreV1Api(client).list_pod_for_all_namespaces(
+        answer: Any = await listing(
             **query, _preload_content=False, _request_timeout=REQUEST_SECONDS_MAX
         )
         body = await answer.read()
         if answer.status != OK:
             text = " ".join(body[:300].decode(errors="replace").split())
             raise CannotCheck(
-                f"Kubernetes API: list of pods: {answer.status} {text}; the identity of "
-                f"{kubeconfig} needs the verb list on pods in all namespaces"
+                f"Kubernetes API: list of {what}: {answer.status} {text}; the identity of "
+                f"{kubeconfig} needs the verb list on {what} in all namespaces"
             )
-        page = _pages.decode(body)
-        pods += page.items
+        page = pages.decode(body)
+        items += page.items
         if not page.metadata.token:
-            return pods
+            return items
         query["_continue"] = page.metadata.token

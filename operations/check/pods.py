@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -48,14 +48,21 @@ async def check_pods(
     Raises:
         CannotCheck: the database or the API server cannot be read.
     """
+    findings = await settled(lambda: _compared(url, kubeconfig, instance), settle_seconds)
+    return findings.result("I16", "pods are those of the ledger")
+
+
+async def settled(
+    compared: Callable[[], Awaitable[Findings]], settle_seconds: float | None
+) -> Findings:
+    """What is still found after so long, `SETTLE_SECONDS` by default."""
     settle_seconds = SETTLE_SECONDS if settle_seconds is None else settle_seconds
     deadline = time.monotonic() + settle_seconds
-    findings = await _compared(url, kubeconfig, instance)
+    findings = await compared()
     while findings.violations and time.monotonic() < deadline:
         await asyncio.sleep(min(PAUSE_SECONDS, max(0.0, deadline - time.monotonic())))
-        again = await _compared(url, kubeconfig, instance)
-        findings = _still(findings, again)
-    return findings.result("I16", "pods are those of the ledger")
+        findings = _still(findings, await compared())
+    return findings
 
 
 def _still(before: Findings, now: Findings) -> Findings:
@@ -78,24 +85,29 @@ def differences(
     held = {(row["workload_id"], row["attempt"], row["rank"]): row for row in rows["held"]}
     ours: dict[Key, list[ApiPod]] = defaultdict(list)
     for pod in found:
-        if _is_ours(pod, instance):
-            ours[_key(pod)].append(pod)
+        if is_ours(pod.metadata.labels, instance):
+            ours[key_of(pod.metadata.labels)].append(pod)
     findings = Findings(checked=len(held) + sum(map(len, ours.values())))
     _missing(findings, rows["bound"], held, ours)
     _doubled(findings, ours)
     _elsewhere(findings, held, ours)
-    _foreign(findings, rows["bound"], held, (one for one in found if not _is_ours(one, instance)))
+    _foreign(
+        findings,
+        rows["bound"],
+        held,
+        (one for one in found if not is_ours(one.metadata.labels, instance)),
+    )
     _devices(findings, held, ours)
     return findings
 
 
-def _is_ours(pod: ApiPod, instance: str) -> bool:
-    labels = pod.metadata.labels
+def is_ours(labels: Mapping[str, str], instance: str) -> bool:
+    """Whether the labels of an object say that this Muster made it."""
     return labels.get(MANAGED_BY) == "muster" and labels.get(INSTANCE) == instance
 
 
-def _key(pod: ApiPod) -> Key:
-    labels = pod.metadata.labels
+def key_of(labels: Mapping[str, str]) -> Key:
+    """Which pod of the ledger it is, or belongs to."""
     attempt, rank = _number(labels.get(ATTEMPT, "")), _number(labels.get(RANK, ""))
     return labels.get(WORKLOAD, ""), attempt, rank
 

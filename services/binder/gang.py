@@ -4,7 +4,8 @@ Pure: results, events, lists and the time come in; operations (`gang_operations.
 (`gang_facts.py`) are made from what is known (`gang_state.py`). What is known of a pod only moves
 forward, by resource version.
 
-    RUN    create all pods -> bind all -> wait until all ended           PodsBound/Running/Finished
+    RUN    create all pods -> pin those that name devices -> bind all    PodsBound/Running/Finished
+           -> wait until all ended
            of another size: create and bind more, or delete the highest  PodsResized, ResizeRefused
     CLEAR  delete what is left, because of an eviction, a refusal        PodsGone, BindRefused,
            or a failed pod -> wait until it is gone                      PodsFinished(failed)
@@ -25,6 +26,7 @@ from services.binder.gang_state import (
     FOREIGN,
     GONE,
     NOT_THERE,
+    PINNED,
     RUNNING,
     SUCCEEDED,
     GangState,
@@ -98,6 +100,8 @@ class Gang(GangState):
         """Refuse the attempt if it is not bound by its deadline."""
         if self.goal is Goal.RUN and now_ms >= self.deadline_ms and not self.bound():
             message = f"not all pods were bound within {BIND_DEADLINE_MS // 1000} s"
+            if self.hindrance:
+                message += f": {self.hindrance}"
             self.unstarted = () if self.resizing else self.behind(BOUND)
             self._refuse(self.size - 1, "BindTimeout", message, "", now_ms)
 
@@ -135,8 +139,11 @@ class Gang(GangState):
             self._try_ever_later(now_ms)
         elif result.status in _RETRY or (result.status == _CONFLICT and result.pod is None):
             self.not_before_ms = now_ms + RETRY_MS
+            self.hindrance = result.message
         elif operation.verb == "create":
             self._created(rank, result, now_ms)
+        elif operation.verb == "pin":
+            self._pinned(rank, operation, result, now_ms)
         elif operation.verb == "bind":
             self._bound(rank, operation, result, now_ms)
         elif result.status == _OK:
@@ -171,6 +178,17 @@ class Gang(GangState):
     def _is_ours(self, pod: Pod, rank: int) -> bool:
         same = (pod.workload_id, pod.attempt, pod.rank) == (*self.key, rank)
         return same and pod.epoch <= self.pods[rank].epoch
+
+    def _pinned(self, rank: int, operation: Operation, result: Result, now_ms: int) -> None:
+        self.refusals = 0
+        if result.status == _OK:
+            self.advance(rank, PINNED)
+            return
+        if result.status == _NOT_FOUND:
+            self.advance(rank, GONE)
+        reason = result.reason or "PinFailed"
+        message = f"devices of {operation.name} on {operation.node}: {result.message or reason}"
+        self._refuse(rank, reason, message, operation.node, now_ms)
 
     def _bound(self, rank: int, operation: Operation, result: Result, now_ms: int) -> None:
         pod = result.pod
@@ -207,7 +225,7 @@ class Gang(GangState):
             self.deleting.pop(rank, None)
         self.versions[rank] = pod.resource_version
         self.uids[rank], self.namespace = pod.uid, pod.namespace
-        mark = _PHASES.get(pod.phase, BOUND if pod.node else CREATED)
+        mark = _PHASES.get(pod.phase) or _mark_of_pending(pod)
         if mark == SUCCEEDED and not pod.deleting:
             self.ended_well |= 1 << rank
         if kind == "DELETED":
@@ -281,6 +299,12 @@ class Gang(GangState):
             if self.goal is Goal.RUN and rank < self.size:
                 self._vanished(rank, "PodLost", None, now_ms)
         return changed
+
+
+def _mark_of_pending(pod: Pod) -> int:
+    if pod.node:
+        return BOUND
+    return CREATED if pod.unpinned else PINNED
 
 
 def _says_gone(operation: Operation, result: Result) -> bool:

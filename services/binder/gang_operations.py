@@ -14,6 +14,7 @@ from services.binder.gang_state import (
     CREATED,
     NOT_THERE,
     OVER,
+    PINNED,
     GangState,
     Goal,
     pod_name,
@@ -31,7 +32,9 @@ def next_operations(gang: GangState, now_ms: int) -> list[tuple[int, Operation]]
     low = gang.low()
     if low >= BOUND:
         return []
-    return _creates(gang) if low == ABSENT else _binds(gang)
+    if low == ABSENT:
+        return _creates(gang)
+    return _pins(gang) if low == CREATED else _binds(gang)
 
 
 def over(gang: GangState) -> bool:
@@ -44,6 +47,24 @@ def _creates(gang: GangState) -> list[tuple[int, Operation]]:
         (rank, Operation(verb="create", namespace=pod.namespace, name=pod.name, pod=pod))
         for rank, pod in enumerate(gang.pods)
         if gang.marks[rank] == ABSENT
+    ]
+
+
+def _pins(gang: GangState) -> list[tuple[int, Operation]]:
+    return [
+        (
+            rank,
+            Operation(
+                verb="pin",
+                namespace=pod.namespace,
+                name=pod.name,
+                uid=gang.uids[rank],
+                node=pod.node,
+                pod=pod,
+            ),
+        )
+        for rank, pod in enumerate(gang.pods)
+        if gang.marks[rank] == CREATED
     ]
 
 
@@ -61,7 +82,7 @@ def _binds(gang: GangState) -> list[tuple[int, Operation]]:
             ),
         )
         for rank, pod in enumerate(gang.pods)
-        if gang.marks[rank] == CREATED
+        if gang.marks[rank] == PINNED
     ]
 
 

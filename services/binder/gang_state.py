@@ -1,6 +1,7 @@
 """What is known of one attempt in the cluster, pod by pod, and what follows at a glance.
 
-A mark of a pod only moves forward, in the order of `ABSENT` to `FOREIGN`.
+A mark of a pod only moves forward, in the order of `ABSENT` to `FOREIGN`. A pod is `PINNED` when
+it may be bound: its devices are its own, or whoever starts it chooses them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any, Final
 from shared.events.pods import PodFact
 from shared.ports.cluster import Pod
 
-ABSENT, CREATED, BOUND, RUNNING, SUCCEEDED, FAILED, GONE, FOREIGN = range(8)
+ABSENT, CREATED, PINNED, BOUND, RUNNING, SUCCEEDED, FAILED, GONE, FOREIGN = range(9)
 NOT_THERE: Final = frozenset((ABSENT, GONE, FOREIGN))
 OVER: Final = NOT_THERE | {SUCCEEDED, FAILED}
 
@@ -51,11 +52,10 @@ class GangState:
     """`pods` are what to create; empty once that is done and committed."""
 
     __slots__ = (
-        "cell", "correlation_id", "deadline_ms", "deleting", "ended_well", "goal",
-        "grace_seconds", "in_flight", "key", "marks", "namespace", "never", "not_before_ms",
-        "noted", "outcome", "pods", "pulling", "refusals", "resizing", "setback",
-        "settle_at_ms", "size", "size_before", "told", "told_pulling", "uids", "unknown_round",
-        "unstarted", "versions",
+        "cell", "correlation_id", "deadline_ms", "deleting", "ended_well", "goal", "grace_seconds",
+        "hindrance", "in_flight", "key", "marks", "namespace", "never", "not_before_ms", "noted",
+        "outcome", "pods", "pulling", "refusals", "resizing", "setback", "settle_at_ms", "size",
+        "size_before", "told", "told_pulling", "uids", "unknown_round", "unstarted", "versions",
     )  # fmt: skip
 
     def __init__(
@@ -109,6 +109,8 @@ class GangState:
         """In a row that only time or an operator mends."""
         self.deadline_ms = 0
         self.settle_at_ms = 0
+        self.hindrance = ""
+        """Why the last operation is to be tried again, in the cluster's words."""
 
     def surplus(self) -> bool:
         """Whether a pod that is to go is still there."""

@@ -56,6 +56,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     shares: tuple[GpuShare, ...] = ()
     devices: tuple[str, ...] = ()
     """UUIDs of the devices that it is known to have; empty: not known, or none."""
+    unpinned: bool = False
+    """It names devices of its own that are not chosen yet: before it is bound it is pinned."""
     template: PodTemplate = PodTemplate()
     """Of a pod to be created."""
     duration_seconds: float | None = None
@@ -84,9 +86,9 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One request about the pod `name` in `namespace`.
 
-    `create` takes `pod`; `pin` uid, node, devices: these devices of the node are its own before
-    it is bound there; `bind` uid, node, and of a gang's rank 0 `pod`, by which others find it;
-    `delete` uid, grace, which is at least 1.
+    `create` takes `pod`; `pin` uid, node, and `devices` or the `pod` whose shares say which:
+    these devices of the node are its own before it is bound there; `bind` uid, node, and of a
+    gang's rank 0 `pod`, by which others find it; `delete` uid, grace, which is at least 1.
     """
 
     verb: Literal["create", "pin", "bind", "delete"]

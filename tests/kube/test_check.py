@@ -6,10 +6,12 @@ import os
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from deploy.kube.nodes import node_name
+from operations.check.claims import check_claims
 from operations.check.model import CannotCheck, Evidence
 from operations.check.pods import check_pods
 from operations.cli import main
@@ -21,6 +23,7 @@ from tests.unit.operations import world as w
 
 WORK = "w" + "d" * 26
 FIRST, SECOND, THIRD = node_name(0), node_name(3), node_name(6)
+GONE = "22222222-2222-4222-8222-222222222222"
 _numbers = itertools.count(1)
 
 
@@ -37,6 +40,7 @@ class Planted:
     def __init__(self, kube, database, namespace):
         self.kube, self.database, self.namespace = kube, database, namespace
         self.instance = f"check-{os.getpid()}-{next(_numbers)}"
+        self.planted = []
         pods = written(tuple(bound_pod(rank, namespace) for rank in range(2)))
         database.execute(
             "ALTER TABLE placement.allocation DISABLE TRIGGER ALL",
@@ -46,19 +50,26 @@ class Planted:
             f"UPDATE binder.attempt SET pods = '{pods}' WHERE workload_id = '{WORK}'",
         )
 
-    def pod(self, rank, node, *, attempt=1, name=None, labels=True, devices="", workload=WORK):
+    def labels(self, rank, attempt=1, workload=WORK):
+        return {
+            "app.kubernetes.io/managed-by": "muster",
+            "muster.dev/instance": self.instance,
+            "muster.dev/workload": workload,
+            "muster.dev/attempt": str(attempt),
+            "muster.dev/rank": str(rank),
+        }
+
+    def pod(
+        self, rank, node, *, attempt=1, name=None, labels=True, devices="", workload=WORK, claim=""
+    ):
         metadata = {"name": name or f"{workload}-{attempt}-{rank}"}
         if labels:
-            metadata["labels"] = {
-                "app.kubernetes.io/managed-by": "muster",
-                "muster.dev/instance": self.instance,
-                "muster.dev/workload": workload,
-                "muster.dev/attempt": str(attempt),
-                "muster.dev/rank": str(rank),
-            }
+            metadata["labels"] = self.labels(rank, attempt, workload)
             metadata["annotations"] = {"muster.dev/devices": devices}
         container = {"name": "c", "image": "a/b:1"}
         spec = {"schedulerName": "muster", "containers": [container]}
+        if claim:
+            spec["resourceClaims"] = [{"name": "gpus", "resourceClaimName": claim}]
         path = f"/api/v1/namespaces/{self.namespace}/pods"
         with self.kube.client() as admin:
             admin.demand("POST", path, {"metadata": metadata, "spec": spec})
@@ -66,6 +77,59 @@ class Planted:
                 target = {"apiVersion": "v1", "kind": "Node", "name": node}
                 body = {"metadata": {"name": metadata["name"]}, "target": target}
                 admin.demand("POST", f"{path}/{metadata['name']}/binding", body)
+
+    def claimed(self, rank, node, *devices, owner=True, reserved=True, name=None, claim=True):
+        """A pod that names a claim, bound, and the claim as an administrator plants it."""
+        pod = f"{WORK}-1-{rank}"
+        name = name or pod
+        if owner:
+            self.pod(rank, node, claim=name)
+        with self.kube.client() as admin:
+            pods = f"/api/v1/namespaces/{self.namespace}/pods"
+            uid = admin.request("GET", f"{pods}/{pod}")[1].get("metadata", {}).get("uid", "")
+            if claim:
+                self._plant(admin, name, devices, (pod, uid), owner=owner, reserved=reserved)
+
+    def _plant(self, admin, name, devices, pod, *, owner, reserved):
+        path = f"/apis/resource.k8s.io/v1/namespaces/{self.namespace}/resourceclaims"
+        reference = {"apiVersion": "v1", "kind": "Pod", "name": pod[0], "uid": pod[1] or GONE}
+        labels = self.labels(int(pod[0][-1])) if owner or not pod[1] else {}
+        metadata = {"name": name, "labels": labels, "finalizers": ["example.org/kept"]}
+        if labels:
+            metadata["ownerReferences"] = [reference]
+        exactly = {"deviceClassName": "gpu.nvidia.com", "count": max(1, len(devices))}
+        spec = {"devices": {"requests": [{"name": "gpus", "exactly": exactly}]}}
+        admin.demand("POST", path, {"metadata": metadata, "spec": spec})
+        self.planted.append(f"{path}/{name}")
+        if devices:
+            results = [
+                {"request": "gpus", "driver": "gpu.nvidia.com", "pool": node, "device": device}
+                for node, device in devices
+            ]
+            status: dict[str, Any] = {"allocation": {"devices": {"results": results}}}
+            if reserved:
+                status["reservedFor"] = [{"resource": "pods", "name": pod[0], "uid": pod[1]}]
+            admin.demand("PATCH", f"{path}/{name}/status", {"status": status})
+
+    def owns_too(self, claim, pod):
+        path = f"/apis/resource.k8s.io/v1/namespaces/{self.namespace}/resourceclaims/{claim}"
+        with self.kube.client() as admin:
+            found = admin.demand("GET", f"/api/v1/namespaces/{self.namespace}/pods/{pod}")
+            owners = admin.demand("GET", path)["metadata"]["ownerReferences"]
+            owner = {"apiVersion": "v1", "kind": "Pod", "name": pod}
+            owners.append({**owner, "uid": found["metadata"]["uid"]})
+            admin.demand("PATCH", path, {"metadata": {"ownerReferences": owners}})
+
+    def found_in_claims(self):
+        kubeconfig = self.kube.kubeconfig("checker")
+        work = check_claims(self.database.url(), kubeconfig, self.instance, settle_seconds=0)
+        return [f"{one.subject}: {one.detail}" for one in asyncio.run(work).violations]
+
+    def let_go(self):
+        with self.kube.client() as admin:
+            for path in self.planted:
+                admin.request("PATCH", path, {"metadata": {"finalizers": None}})
+                admin.request("DELETE", path)
 
     def both(self, **of_second):
         self.pod(0, FIRST, devices="GPU-a")
@@ -79,7 +143,9 @@ class Planted:
 
 @pytest.fixture
 def planted(kube, database, kube_namespace):
-    return Planted(kube, database, kube_namespace)
+    planted = Planted(kube, database, kube_namespace)
+    yield planted
+    planted.let_go()
 
 
 def test_a_ledger_and_its_pods_agree(planted):
@@ -213,3 +279,83 @@ def test_the_command_tells_a_difference_and_ends_with_1(planted, capsys, monkeyp
 
     assert (missing.code, whole.code) == (1, 0)
     assert f"I16 {WORK}-1-1: is missing" in missing.out
+
+
+# ── claims ───────────────────────────────────────────────────────────────────
+
+
+def test_claims_that_give_the_devices_of_the_ledger_agree(planted):
+    planted.claimed(0, FIRST, (FIRST, "gpu-0"))
+    planted.claimed(1, SECOND, (SECOND, "gpu-0"))
+
+    assert (planted.found_in_claims(), planted.found()) == ([], [])
+
+
+def test_a_claim_with_another_device_than_the_ledger(planted):
+    planted.claimed(0, FIRST, (FIRST, "gpu-1"))
+
+    assert planted.found_in_claims() == [
+        f"{planted.namespace}/{WORK}-1-0: has {FIRST}/1, the ledger {FIRST}/0"
+    ]
+
+
+def test_a_mig_device_is_compared_by_its_first_slice(planted):
+    planted.database.execute(
+        w.allocation_row(WORK, rank=2, node=FIRST, gpu=3, mask=0b1100),
+        w.allocation_row(WORK, rank=3, node=FIRST, gpu=3, mask=0b110000),
+    )
+    planted.claimed(2, FIRST, (FIRST, "gpu-3-mig-2g20gb-14-2"))
+    planted.claimed(3, FIRST, (FIRST, "gpu-3-mig-2g20gb-14-0"))
+
+    assert planted.found_in_claims() == [
+        (
+            f"{planted.namespace}/{WORK}-1-3: has {FIRST}/3 from slice 0,"
+            f" the ledger {FIRST}/3 from slice 4"
+        )
+    ]
+
+
+@pytest.mark.parametrize("other", ["gpu-0", "gpu-0-mig-1g10gb-19-0"])
+def test_a_device_in_two_claims_of_which_one_is_ours(planted, other):
+    planted.claimed(0, FIRST, (FIRST, "gpu-0"))
+    planted.claimed(0, FIRST, (FIRST, other), owner=False, name="foreign", reserved=False)
+
+    name = f"{planted.namespace}/"
+    assert planted.found_in_claims() == [
+        f"{FIRST}/gpu-0: is in two claims: {name}foreign ({other}) and {name}{WORK}-1-0 (gpu-0)"
+    ]
+
+
+def test_pods_that_share_a_gpu_are_compared_one_by_one(planted):
+    planted.database.execute(
+        w.allocation_row(WORK, rank=2, node=FIRST, gpu=3, mask=0, milli=500),
+        w.allocation_row(WORK, rank=3, node=FIRST, gpu=4, mask=0, milli=500),
+    )
+    planted.claimed(2, FIRST, (FIRST, "gpu-3"))
+    planted.pod(3, FIRST)
+    planted.owns_too(f"{WORK}-1-2", f"{WORK}-1-3")
+
+    assert planted.found_in_claims() == [
+        f"{planted.namespace}/{WORK}-1-2: has {FIRST}/3, the ledger {FIRST}/4"
+    ]
+
+
+def test_a_claim_whose_pod_is_gone(planted):
+    planted.claimed(0, FIRST, (FIRST, "gpu-0"), owner=False, reserved=False)
+
+    assert planted.found_in_claims() == [
+        f"{planted.namespace}/{WORK}-1-0: its pod is gone, and the claim is not"
+    ]
+
+
+def test_bound_pods_without_a_claim_without_devices_and_without_a_reservation(planted):
+    planted.database.execute(w.allocation_row(WORK, rank=2, node=THIRD))
+    planted.claimed(0, FIRST, claim=False)
+    planted.claimed(1, SECOND)
+    planted.claimed(2, THIRD, (THIRD, "gpu-0"), reserved=False)
+
+    assert sorted(planted.found_in_claims()) == [
+        f"{planted.namespace}/{WORK}-1-0: is missing: a bound pod names this claim",
+        f"{planted.namespace}/{WORK}-1-1: has no devices, and its pod is bound",
+        f"{planted.namespace}/{WORK}-1-2: is not reserved for its pod, which is bound",
+    ]

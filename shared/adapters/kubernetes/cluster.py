@@ -9,6 +9,8 @@ from shared.adapters.kubernetes.connection import Connection
 from shared.adapters.kubernetes.listing import Listing
 from shared.adapters.kubernetes.manifest import Making
 from shared.adapters.kubernetes.operations import Operations
+from shared.adapters.kubernetes.pins.pinning import Pins
+from shared.adapters.kubernetes.pins.view import DeviceView
 from shared.adapters.kubernetes.references import absent_of, refused_for
 from shared.adapters.kubernetes.settings import KubernetesSettings
 from shared.ports.cluster import Missing, Operation, Pod, Result, WatchEvent
@@ -24,8 +26,10 @@ class KubernetesCluster:
             context=settings.context,
             requests_at_once=settings.requests_at_once,
         )
-        self._operations = Operations(self._connection, making)
-        self._listing = Listing(self._connection, settings.instance)
+        self._view = DeviceView(self._connection, settings.instance)
+        pins = Pins(self._connection, self._view, making)
+        self._operations = Operations(self._connection, making, pins)
+        self._listing = Listing(self._connection, settings.instance, self._view)
 
     async def apply(self, operations: Sequence[Operation]) -> list[Result]:
         """Try all, side by side; results in the order of the operations. Never raises."""
@@ -49,4 +53,5 @@ class KubernetesCluster:
 
     async def close(self) -> None:
         """Close all connections."""
+        await self._view.close()
         await self._connection.close()

@@ -20,6 +20,8 @@ from shared.ports.cluster import Pod
 
 SCHEDULER: Final = "muster"
 CONTAINER: Final = "main"
+CLAIM: Final = "gpus"
+"""The name by which a container knows the claim of its pod."""
 SHM: Final = "shm"
 GPU: Final = "nvidia.com/gpu"
 SHARED_GPU: Final = "nvidia.com/gpu.shared"
@@ -47,17 +49,22 @@ class Making:
     user_id: int = USER_ID
 
 
-def manifest(pod: Pod, making: Making) -> dict[str, Any]:
-    """The Pod to create."""
+def manifest(pod: Pod, making: Making, claim: str = "") -> dict[str, Any]:
+    """The Pod to create; `claim`: the name of the ResourceClaim by which it has its GPUs."""
     metadata: dict[str, Any] = {
         "name": pod.name,
         "namespace": pod.namespace,
-        "labels": _labels(pod, making),
+        "labels": labels_of(pod, making),
         "annotations": _annotations(pod),
     }
     if pod.finalizers:
         metadata["finalizers"] = list(pod.finalizers)
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": _spec(pod, making)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": _spec(pod, making, claim),
+    }
 
 
 def service(pod: Pod, uid: str, making: Making) -> dict[str, Any]:
@@ -94,7 +101,8 @@ def in_gang(pod: Pod) -> bool:
     return pod.size > 1
 
 
-def _labels(pod: Pod, making: Making) -> dict[str, str]:
+def labels_of(pod: Pod, making: Making) -> dict[str, str]:
+    """Of a pod, and of what belongs to it alone."""
     return {
         **pod.template.labels,
         naming.MANAGED_BY: naming.MUSTER,
@@ -117,7 +125,7 @@ def _annotations(pod: Pod) -> dict[str, str]:
     return told
 
 
-def _spec(pod: Pod, making: Making) -> dict[str, Any]:
+def _spec(pod: Pod, making: Making, claim: str) -> dict[str, Any]:
     template, pod_set = pod.template, pod.template.pod_set
     spec: dict[str, Any] = {
         "schedulerName": SCHEDULER,
@@ -133,28 +141,33 @@ def _spec(pod: Pod, making: Making) -> dict[str, Any]:
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "tolerations": [_OF_GPU_NODES, *map(_toleration, pod_set.tolerations)],
-        "containers": [_container(pod)],
+        "containers": [_container(pod, claim)],
         "volumes": _volumes(pod_set),
     }
     if pod_set.kubernetes_priority_class:
         spec["priorityClassName"] = pod_set.kubernetes_priority_class
     if template.service_account:
         spec["serviceAccountName"] = template.service_account
+    if claim:
+        spec["resourceClaims"] = [{"name": CLAIM, "resourceClaimName": claim}]
     if in_gang(pod):
         spec["hostname"] = pod.name
         spec["subdomain"] = naming.service_name(pod.workload_id, pod.attempt)
     return spec
 
 
-def _container(pod: Pod) -> dict[str, Any]:
+def _container(pod: Pod, claim: str) -> dict[str, Any]:
     pod_set = pod.template.pod_set
-    resources = _resources(pod_set, pod)
+    amounts = _resources(pod_set, pod, claim)
+    resources: dict[str, Any] = {"requests": amounts, "limits": amounts}
+    if claim:
+        resources["claims"] = [{"name": CLAIM}]
     container: dict[str, Any] = {
         "name": CONTAINER,
         "image": pod_set.image,
         "env": [{"name": key, "value": value} for key, value in _environment(pod).items()],
         "envFrom": [{"secretRef": {"name": name}} for name in pod_set.secrets],
-        "resources": {"requests": resources, "limits": resources},
+        "resources": resources,
         "securityContext": _SECURITY,
         "volumeMounts": _mounts(pod_set),
         "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -184,14 +197,14 @@ def _environment(pod: Pod) -> Mapping[str, str]:
     return {**told, **pod.template.pod_set.environment}
 
 
-def _resources(pod_set: PodSet, pod: Pod) -> Mapping[str, str]:
+def _resources(pod_set: PodSet, pod: Pod, claim: str) -> Mapping[str, str]:
     amounts = {}
     if pod_set.cpu_milli:
         amounts["cpu"] = f"{pod_set.cpu_milli}m"
     if pod_set.memory_mib:
         amounts["memory"] = f"{pod_set.memory_mib}Mi"
     name = _resource_name(pod_set.gpu)
-    if pod.shares and name:
+    if pod.shares and name and not claim:
         amounts[name] = str(len(pod.shares))
     return amounts
 

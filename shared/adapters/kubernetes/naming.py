@@ -23,6 +23,8 @@ TEAM: Final = f"{PREFIX}/team"
 SHARES: Final = f"{PREFIX}/shares"
 DEVICES: Final = f"{PREFIX}/devices"
 """The devices that the ledger has chosen, parted by commas."""
+SHARED: Final = f"{PREFIX}/shared-gpu"
+"""Of a claim that several pods use: the index of its GPU."""
 DURATION: Final = f"{PREFIX}/duration-seconds"
 """How long the owner expects it to run; a simulated node ends it then."""
 

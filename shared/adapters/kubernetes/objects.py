@@ -29,10 +29,17 @@ class Metadata(Object, frozen=True, kw_only=True):
     continue_: str = msgspec.field(name="continue", default="")
 
 
+class PodClaim(Object, frozen=True, kw_only=True):
+    """A ResourceClaim that a pod names."""
+
+    resource_claim_name: str = ""
+
+
 class Spec(Object, frozen=True, kw_only=True):
     """Of a pod."""
 
     node_name: str = ""
+    resource_claims: tuple[PodClaim, ...] = ()
 
 
 class State(Object, frozen=True, kw_only=True):
@@ -59,6 +66,7 @@ class ResourceHealth(Object, frozen=True, kw_only=True):
 class ResourceStatus(Object, frozen=True, kw_only=True):
     """The devices of one resource or claim."""
 
+    name: str = ""
     resources: tuple[ResourceHealth, ...] = ()
 
 

@@ -3,7 +3,8 @@
 | verb | requests |
 |---|---|
 | create | POST the pod; 409: GET who has the name |
-| pin | GET, then PATCH the annotation of its devices, at that version |
+| pin | POST its claim, PATCH the allocation of it (see `pins`) |
+|  | of devices without a claim: GET, then PATCH the annotation of them, at that version |
 | bind | of a gang's rank 0 POST its service; POST the binding with the uid; 409: GET where it is |
 | delete | DELETE with the uid and a grace of at least a second |
 """
@@ -20,6 +21,8 @@ from shared.adapters.kubernetes import naming
 from shared.adapters.kubernetes.connection import Answer, Connection, NoAnswer
 from shared.adapters.kubernetes.manifest import Making, in_gang, manifest, service
 from shared.adapters.kubernetes.objects import ApiStatus, PodObject, decoder
+from shared.adapters.kubernetes.pins.pinning import Pins
+from shared.adapters.kubernetes.pins.store import NotPinned, Refused
 from shared.adapters.kubernetes.reading import read_pod
 from shared.adapters.kubernetes.references import missing_in
 from shared.core.decision import FieldError
@@ -40,7 +43,8 @@ _INVALID_VALUE: Final = re.compile(
 class Operations:
     """Carries operations out; each by itself."""
 
-    def __init__(self, connection: Connection, making: Making) -> None:
+    def __init__(self, connection: Connection, making: Making, pins: Pins) -> None:
+        self._pins = pins
         self._connection = connection
         self._making = making
         self._pods = decoder(PodObject)
@@ -59,6 +63,10 @@ class Operations:
             return refused
         try:
             return await self._verbs[operation.verb](operation)
+        except NotPinned as error:
+            return error.result
+        except Refused as error:
+            return self._refusal(error.answer)
         except Transient as error:
             return Result(status=UNKNOWN, reason="NoAnswer", message=str(error))
         except msgspec.DecodeError as error:
@@ -68,7 +76,7 @@ class Operations:
         pod = operation.pod
         if pod is None:
             raise ValueError(f"create {operation.name} without a pod")
-        body = manifest(pod, self._making)
+        body = manifest(pod, self._making, await self._pins.claim_name(pod))
         answer = await self._connection.request("POST", _pods(operation.namespace), body)
         if answer.status == CREATED:
             return Result(status=CREATED, pod=self._read(answer))
@@ -108,6 +116,12 @@ class Operations:
         return self._refusal(answer)
 
     async def _pin(self, operation: Operation) -> Result:
+        if operation.pod is not None:
+            return await self._pins.pin(operation, operation.pod)
+        return await self._annotate(operation)
+
+    async def _annotate(self, operation: Operation) -> Result:
+        """Note devices on a pod whose kubelet chooses them."""
         found = await self._get(operation)
         if found is None:
             return Result(status=NOT_FOUND, reason="NotFound")

@@ -6,7 +6,7 @@ can take it for its own, whatever its name is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -19,11 +19,21 @@ from shared.ports.cluster import Pod
 DISRUPTION: Final = "DisruptionTarget"
 PULLING: Final = frozenset(("ContainerCreating", "PodInitializing"))
 """Waiting for these is a start that goes on; its longest part is the image."""
+OF_CLAIM: Final = "claim:"
+"""Of a claim the kubelet tells names that are no UUIDs."""
+Claimed = Callable[[str, str], tuple[str, ...]]
 _shares = msgspec.json.Decoder(tuple[GpuShare, ...])
 
 
-def read_pod(found: PodObject, instance: str) -> Pod:
-    """The pod; a foreign one has neither workload nor size."""
+def _nobody_knows(_key: str, _uid: str) -> tuple[str, ...]:
+    return ()
+
+
+def read_pod(found: PodObject, instance: str, claimed: Claimed = _nobody_knows) -> Pod:
+    """The pod; a foreign one has neither workload nor size.
+
+    `claimed`: the devices that a claim, by its namespace and name, holds for a pod, by its uid.
+    """
     metadata, status = found.metadata, found.status
     common: dict[str, Any] = {
         "name": metadata.name,
@@ -40,6 +50,10 @@ def read_pod(found: PodObject, instance: str) -> Pod:
     labels, notes = metadata.labels, metadata.annotations
     waiting, waiting_message = _waiting(found)
     reason, message = _reason(found)
+    claims = [one.resource_claim_name for one in found.spec.resource_claims]
+    held = tuple(
+        one for name in claims for one in claimed(f"{metadata.namespace}/{name}", metadata.uid)
+    )
     return Pod(
         workload_id=labels.get(naming.WORKLOAD, ""),
         attempt=_number(labels.get(naming.ATTEMPT)),
@@ -49,7 +63,8 @@ def read_pod(found: PodObject, instance: str) -> Pod:
         team=notes.get(naming.TEAM, ""),
         shares=decoded_shares(notes.get(naming.SHARES, "")),
         duration_seconds=_seconds(notes.get(naming.DURATION)),
-        devices=tuple(_devices(found)),
+        devices=held or tuple(_devices(found)),
+        unpinned=bool(claims) and not held,
         reason=reason,
         message=message or waiting_message,
         waiting="" if waiting in PULLING else waiting,
@@ -102,6 +117,7 @@ def _devices(found: PodObject) -> Iterable[str]:
         device.resource_id
         for container in found.status.container_statuses
         for resource in container.allocated_resources_status
+        if not resource.name.startswith(OF_CLAIM)
         for device in resource.resources
     ]
     chosen = found.metadata.annotations.get(naming.DEVICES, "")

@@ -9,6 +9,7 @@ import pytest
 from aiohttp import web
 
 from deploy.kube.slices import mig_slices, whole_slice
+from shared.adapters.kubernetes.nodes import following
 from shared.adapters.kubernetes.nodes import source as module
 from shared.adapters.kubernetes.nodes.objects import (
     ClaimObject,
@@ -368,7 +369,7 @@ async def test_a_server_that_is_away_is_told_and_listed_again_when_it_is_back(ap
 
 
 async def test_a_watch_is_listed_anew_after_its_time(api, monkeypatch):
-    monkeypatch.setattr(module, "RELIST_SECONDS", 0.05)
+    monkeypatch.setattr(following, "RELIST_SECONDS", 0.05)
     hearing = Hearing()
     source = KubernetesNodes(KubernetesSettings(config=str(api.config)))
     task = asyncio.create_task(source.follow(hearing.tell))
@@ -381,3 +382,17 @@ async def test_a_watch_is_listed_anew_after_its_time(api, monkeypatch):
     await asyncio.wait([task])
     await source.close()
     assert not [one for one in hearing.news if isinstance(one, Interrupted)]
+
+
+@pytest.mark.parametrize(("user", "told"), [("pod", None), ("other", ClaimUse(gpus=(("n", 1),)))])
+def test_a_claim_of_ours_is_told_when_a_pod_of_others_uses_it(user, told):
+    results = [{"driver": "gpu.nvidia.com", "pool": "n", "device": "gpu-1"}]
+    document = {
+        "metadata": {"labels": OURS, "ownerReferences": [{"uid": "pod"}]},
+        "status": {
+            "allocation": {"devices": {"results": results}},
+            "reservedFor": [{"uid": "pod"}, {"uid": user}],
+        },
+    }
+
+    assert read_claim(parsed(ClaimObject, document), "default") == told

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from shared.adapters.kubernetes.objects import Metadata, Object
@@ -143,16 +145,35 @@ class Allocation(Object, frozen=True, kw_only=True):
     devices: AllocatedDevices = AllocatedDevices()
 
 
+class Consumer(Object, frozen=True, kw_only=True):
+    """For whom a claim is reserved."""
+
+    uid: str = ""
+
+
 class ClaimStatus(Object, frozen=True, kw_only=True):
     """Of a claim."""
 
     allocation: Allocation | None = None
+    reserved_for: tuple[Consumer, ...] = ()
+
+
+class Owner(Object, frozen=True, kw_only=True):
+    """Whose end is the end of an object."""
+
+    uid: str = ""
+
+
+class ClaimMetadata(Metadata, frozen=True, kw_only=True):
+    """Of a claim."""
+
+    owner_references: tuple[Owner, ...] = ()
 
 
 class ClaimObject(Object, frozen=True, kw_only=True):
     """A ResourceClaim."""
 
-    metadata: Metadata = Metadata()
+    metadata: ClaimMetadata = ClaimMetadata()
     status: ClaimStatus = ClaimStatus()
 
 
@@ -205,3 +226,23 @@ class RequestingPodList(Object, frozen=True, kw_only=True):
 
     metadata: Metadata = Metadata()
     items: tuple[RequestingPod, ...] = ()
+
+
+class ClassSpec(Object, frozen=True, kw_only=True):
+    """Of a device class."""
+
+    config: tuple[dict[str, Any], ...] = ()
+
+
+class ClassObject(Object, frozen=True, kw_only=True):
+    """A DeviceClass."""
+
+    metadata: Metadata = Metadata()
+    spec: ClassSpec = ClassSpec()
+
+
+class ClassList(Object, frozen=True, kw_only=True):
+    """A page of device classes."""
+
+    metadata: Metadata = Metadata()
+    items: tuple[ClassObject, ...] = ()

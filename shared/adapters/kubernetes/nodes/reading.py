@@ -123,7 +123,7 @@ def _part(device: DeviceObject) -> MigPart | None:
     minor, place = minor_of(device.name), place_of(device.name)
     if minor is None or place is None or _text(device, "type") != "mig":
         return None
-    slices = _memory_slices(device)
+    slices = memory_slices(device)
     return MigPart(
         minor=minor,
         parent_uuid=_text(device, "parentUUID"),
@@ -139,7 +139,8 @@ def _part(device: DeviceObject) -> MigPart | None:
     )
 
 
-def _memory_slices(device: DeviceObject) -> set[int]:
+def memory_slices(device: DeviceObject) -> set[int]:
+    """Those of its GPU that it takes, as its counters or its capacity name them."""
     counters = [name for one in device.consumes_counters for name in one.counters]
     told = [
         name.removeprefix(prefix)
@@ -151,9 +152,14 @@ def _memory_slices(device: DeviceObject) -> set[int]:
 
 
 def read_claim(found: ClaimObject, instance: str) -> ClaimUse | None:
-    """What a claim of others holds; None of ours, or where it holds no GPU."""
-    allocation = found.status.allocation
-    if allocation is None or naming.is_ours(found.metadata.labels, instance):
+    """What a claim of others holds; None of ours, or where it holds no GPU.
+
+    One of ours that a pod of others uses besides is theirs too: it outlives our pod.
+    """
+    allocation, metadata = found.status.allocation, found.metadata
+    owners = [one.uid for one in metadata.owner_references]
+    used_by_others = any(one.uid not in owners for one in found.status.reserved_for)
+    if allocation is None or (naming.is_ours(metadata.labels, instance) and not used_by_others):
         return None
     gpus = tuple(
         (intern(one.pool), minor)

@@ -1,19 +1,17 @@
-"""`ports.NodeSource` by a Kubernetes API server: four lists, each with a watch after it.
+"""`ports.NodeSource` by a Kubernetes API server: four kinds, each followed for itself.
 
-A list is read page by page and only what the core needs is kept. Where a watch ends (its version
-is no longer kept, the connection broke), the kind is listed again, after a pause that grows while
-the server does not answer. Pods are selected at the server: those that are bound and have not
-ended, so the others cost nothing here.
+Pods are selected at the server: those that are bound and have not ended, so the others cost
+nothing here.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, Final, Generic, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
-from shared.adapters.kubernetes.collection import Collection, HasMetadata
 from shared.adapters.kubernetes.connection import Connection
+from shared.adapters.kubernetes.nodes.following import Follower, collection
 from shared.adapters.kubernetes.nodes.objects import (
     ClaimList,
     ClaimObject,
@@ -25,10 +23,8 @@ from shared.adapters.kubernetes.nodes.objects import (
     SliceObject,
 )
 from shared.adapters.kubernetes.nodes.reading import read_claim, read_node, read_pod, read_slice
-from shared.adapters.kubernetes.objects import decoder
 from shared.adapters.kubernetes.settings import KubernetesSettings
 from shared.ports.cluster_nodes import Changed, Interrupted, Item, Kind, Listed, News
-from shared.ports.errors import ResourceVersionExpired, Transient
 
 NODES: Final = "/api/v1/nodes"
 PODS: Final = "/api/v1/pods"
@@ -37,14 +33,8 @@ CLAIMS: Final = "/apis/resource.k8s.io/v1/resourceclaims"
 ON_NODES: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 SLICES_A_PAGE: Final = 100
 """A slice has up to 128 devices."""
-OTHERS_A_PAGE: Final = 500
-PAUSE_SECONDS_MIN: Final = 0.25
-PAUSE_SECONDS_MAX: Final = 15.0
-RELIST_SECONDS: Final = 600.0
-"""A watch that missed something is put right so long after its list."""
 
 Tell = Callable[[News], None]
-Found = TypeVar("Found", bound=HasMetadata)
 
 
 class KubernetesNodes:
@@ -59,38 +49,40 @@ class KubernetesNodes:
         )
         instance = settings.instance
         only_nodes = {"labelSelector": node_selector} if node_selector else {}
-        self._followers: tuple[_Follower[Any], ...] = (
-            _Follower(
+        self._followers: dict[Kind, Follower[Any, Item]] = {
+            Kind.NODES: Follower(
                 Kind.NODES,
-                self._collection(NODES, Kind.NODES, NodeList, NodeObject, only_nodes),
+                self._collection(Kind.NODES, NODES, NodeList, NodeObject, query=only_nodes),
                 read_node,
             ),
-            _Follower(
+            Kind.SLICES: Follower(
                 Kind.SLICES,
-                self._collection(
-                    SLICES, Kind.SLICES, SliceList, SliceObject, {}, page=SLICES_A_PAGE
-                ),
+                self._collection(Kind.SLICES, SLICES, SliceList, SliceObject, page=SLICES_A_PAGE),
                 read_slice,
             ),
-            _Follower(
+            Kind.CLAIMS: Follower(
                 Kind.CLAIMS,
-                self._collection(CLAIMS, Kind.CLAIMS, ClaimList, ClaimObject, {}),
+                self._collection(Kind.CLAIMS, CLAIMS, ClaimList, ClaimObject),
                 lambda found: read_claim(found, instance),
             ),
-            _Follower(
+            Kind.PODS: Follower(
                 Kind.PODS,
                 self._collection(
-                    PODS, Kind.PODS, RequestingPodList, RequestingPod, {"fieldSelector": ON_NODES}
+                    Kind.PODS,
+                    PODS,
+                    RequestingPodList,
+                    RequestingPod,
+                    query={"fieldSelector": ON_NODES},
                 ),
                 lambda found: read_pod(found, instance),
             ),
-        )
+        }
 
     async def follow(self, tell: Tell) -> None:
         """Tell all news until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            for one in self._followers:
-                tasks.create_task(one.run(tell))
+            for kind, one in self._followers.items():
+                tasks.create_task(one.run(_Telling(kind, tell)))
 
     async def close(self) -> None:
         """Close all connections."""
@@ -98,76 +90,29 @@ class KubernetesNodes:
 
     def _collection(  # one line for each kind stands above
         self,
+        kind: Kind,
         path: str,
-        what: Kind,
         pages: Any,  # noqa: ANN401  # the type of a list
         items: type[Any],
-        query: dict[str, str],
-        *,
-        page: int = OTHERS_A_PAGE,
-    ) -> Collection[Any]:
-        return Collection(
-            self._connection,
-            path,
-            what=what,
-            query=query,
-            pages=decoder(pages),
-            items=decoder(items),
-            page=page,
-        )
+        **how: Any,  # noqa: ANN401  # query and page
+    ) -> Any:  # noqa: ANN401
+        return collection(self._connection, path, what=kind, pages=pages, items=items, **how)
 
 
-class _Follower(Generic[Found]):
-    """Lists and watches one kind for ever."""
+class _Telling:
+    """Makes news of what is told of one kind."""
 
-    def __init__(
-        self, kind: Kind, objects: Collection[Found], read: Callable[[Found], Item | None]
-    ) -> None:
+    def __init__(self, kind: Kind, tell: Tell) -> None:
         self._kind = kind
-        self._objects = objects
-        self._read = read
-        self._pause_seconds = PAUSE_SECONDS_MIN
+        self._tell = tell
 
-    async def run(self, tell: Tell) -> None:
-        while True:
-            try:
-                version = await self._list(tell)
-                self._pause_seconds = PAUSE_SECONDS_MIN
-                async with asyncio.timeout(RELIST_SECONDS):
-                    await self._watch(version, tell)
-            except (ResourceVersionExpired, TimeoutError):
-                continue
-            except Transient as error:
-                tell(Interrupted(kind=self._kind, problem=str(error)))
-                await asyncio.sleep(self._pause_seconds)
-                self._pause_seconds = min(2 * self._pause_seconds, PAUSE_SECONDS_MAX)
+    def listed(self, items: Mapping[str, Item], version: int) -> None:
+        del version
+        self._tell(Listed(kind=self._kind, items=items))
 
-    async def _list(self, tell: Tell) -> int:
-        items: dict[str, Item] = {}
-        version = 0
-        async for page, version in self._objects.pages():  # noqa: B007  # the last one counts
-            for found in page:
-                item = self._item(found)
-                if item is not None:
-                    items[_key(found)] = item
-        tell(Listed(kind=self._kind, items=items))
-        return version
+    def changed(self, key: str, item: Item | None, version: int) -> None:
+        del version
+        self._tell(Changed(kind=self._kind, key=key, item=item))
 
-    async def _watch(self, version: int, tell: Tell) -> None:
-        async for events in self._objects.watch(version):
-            for kind, found in events:
-                item = None if kind == "DELETED" else self._item(found)
-                tell(Changed(kind=self._kind, key=_key(found), item=item))
-
-    def _item(self, found: Found) -> Item | None:
-        """What is read of an object; raises Transient for an amount that is none."""
-        try:
-            return self._read(found)
-        except ValueError as error:
-            raise Transient(f"{self._kind}: {_key(found)}: {error}") from error
-
-
-def _key(found: HasMetadata) -> str:
-    """The same for all time of an object; another object of its name is another pod."""
-    metadata = found.metadata
-    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+    def interrupted(self, problem: str) -> None:
+        self._tell(Interrupted(kind=self._kind, problem=problem))

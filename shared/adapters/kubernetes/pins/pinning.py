@@ -1,0 +1,150 @@
+"""Gives a pod the devices of its shares: its claim, then the allocation.
+
+Each step is read back where it was done before, by this process or one that died, so that a pin
+may be repeated. The API server would accept one device in two claims and devices that do not
+exist, so both are looked at here. What passes is waited for (503): a claim of a pod of ours that
+has ended, a slice that its driver is writing anew. What does not is refused (422).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from shared.adapters.kubernetes.connection import Connection
+from shared.adapters.kubernetes.manifest import Making, labels_of
+from shared.adapters.kubernetes.pins.claims import (
+    Claim,
+    allocation_patch,
+    claim_manifest,
+    shared_name,
+)
+from shared.adapters.kubernetes.pins.devices import (
+    MIG_CLASS,
+    WHOLE_CLASS,
+    DeviceId,
+    device_of,
+    has_devices,
+)
+from shared.adapters.kubernetes.pins.sharing import Sharing
+from shared.adapters.kubernetes.pins.store import MERGE_PATCH, ClaimStore, key_of, later, never
+from shared.adapters.kubernetes.pins.view import DeviceView
+from shared.ports.cluster import Operation, Pod, Result
+from shared.ports.errors import Transient
+
+OK: Final = 200
+
+
+class Pins:
+    """See the module."""
+
+    def __init__(self, connection: Connection, view: DeviceView, making: Making) -> None:
+        self._view = view
+        self._making = making
+        self._store = ClaimStore(connection, view, making.instance)
+        self._sharing = Sharing(self._store, view, making)
+
+    async def claim_name(self, pod: Pod) -> str:
+        """Of the claim that the manifest of a pod names; empty where it has none.
+
+        Raises:
+            NotPinned: it is not known (yet) how the GPUs of its node are had.
+        """
+        if not pod.node or not pod.shares:
+            return ""
+        await self._ready()
+        whole = _has_devices(pod)
+        if self._view.claimed(pod.node):
+            return pod.name if whole else shared_name(pod)
+        by_plugin = self._view.counted(pod.node) or pod.template.pod_set.gpu.mig_profile
+        if whole and not by_plugin:
+            raise later(f"{pod.node} shows no GPUs: no count of a device plugin, no slices")
+        return ""
+
+    async def pin(self, operation: Operation, pod: Pod) -> Result:
+        """200 once the claim of the pod holds its devices and is reserved for it.
+
+        Raises:
+            NotPinned: it does not, and why.
+            Refused: the API server said no.
+            Transient: an answer was lost.
+        """
+        await self._ready()
+        if _has_devices(pod):
+            await self._give(pod, operation.uid)
+        else:
+            await self._sharing.give(pod, operation.uid)
+        return Result(status=OK)
+
+    async def _ready(self) -> None:
+        try:
+            await self._view.ready()
+        except Transient as error:
+            raise later(str(error)) from error
+
+    async def _give(self, pod: Pod, uid: str) -> None:
+        devices = self._devices(pod)
+        own = key_of(pod.namespace, pod.name)
+        for device in devices:
+            await self._store.require_free(device, pod.node, own)
+        claim = await self._claim(pod, uid, len(devices))
+        if not claim.allocated:
+            await self._allocate(claim, pod, uid, devices)
+        elif set(claim.devices) != set(devices):
+            has = ", ".join(one.name for one in claim.devices)
+            raise never("OtherDevices", f"its claim has {has}, and an allocation never changes")
+
+    def _devices(self, pod: Pod) -> list[DeviceId]:
+        """Those that its shares stand for, in their order."""
+        known = self._view.devices(pod.node)
+        profile = pod.template.pod_set.gpu.mig_profile
+        found = []
+        for share in pod.shares:
+            device = device_of(share, profile, known.items())
+            if device is None:
+                what = f"{profile} of GPU {share.index}" if profile else f"GPU {share.index}"
+                raise later(f"no slice of {pod.node} has {what}")
+            found.append(device)
+        return found
+
+    async def _claim(self, pod: Pod, uid: str, count: int) -> Claim:
+        """The claim of this very pod, created if it is not there."""
+        body = claim_manifest(
+            pod,
+            uid,
+            name=pod.name,
+            device_class=_class_of(pod),
+            count=count,
+            labels=labels_of(pod, self._making),
+        )
+        made = await self._store.create(body)
+        if made is not None:
+            return made
+        found = await self._store.read(pod.namespace, pod.name)
+        if found is None:
+            raise later("its claim was there and is gone")
+        if not found.ours:
+            raise never("NameTaken", f"the claim {pod.name} belongs to somebody else")
+        if uid not in found.pod_uids:
+            await self._store.delete(pod.namespace, pod.name, found)
+            raise later("the claim of a former pod of this name is not gone yet")
+        return found
+
+    async def _allocate(self, claim: Claim, pod: Pod, uid: str, devices: list[DeviceId]) -> None:
+        device_class = _class_of(pod)
+        config = self._view.config(device_class)
+        if config is None:
+            raise later(f"there is no device class {device_class}")
+        body = allocation_patch(claim, pod, uid, devices=devices, config=config)
+        done = await self._store.patch(
+            pod.namespace, pod.name, body, of="/status", how=MERGE_PATCH
+        )
+        if done is None:
+            raise later("its claim was changed meanwhile")
+
+
+def _has_devices(pod: Pod) -> bool:
+    return has_devices(pod.shares, pod.template.pod_set.gpu.mig_profile)
+
+
+def _class_of(pod: Pod) -> str:
+    return MIG_CLASS if pod.template.pod_set.gpu.mig_profile else WHOLE_CLASS
