@@ -102,7 +102,7 @@ class Pinning:
         if owner is not None:
             metadata["labels"] = {
                 "app.kubernetes.io/managed-by": "muster",
-                "muster.dev/instance": self.world._instance,
+                "muster.dev/instance": self.world.instance,
             }
             metadata["ownerReferences"] = [
                 {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": owner}
@@ -161,7 +161,7 @@ async def test_a_pod_that_runs_is_read_with_the_uuids_of_its_devices(pinning):
 
     again = KubernetesCluster(
         KubernetesSettings(
-            config=str(pinning.kube.kubeconfig("binder")), instance=pinning.world._instance
+            config=str(pinning.kube.kubeconfig("binder")), instance=pinning.world.instance
         )
     )
     pods, _ = await again.list_pods()
@@ -182,7 +182,7 @@ async def test_a_pin_may_be_repeated_by_a_binder_that_knows_nothing(pinning):
     listed = (await pinning.world.pods())[pod.name]
     restarted = KubernetesCluster(
         KubernetesSettings(
-            config=str(pinning.kube.kubeconfig("binder")), instance=pinning.world._instance
+            config=str(pinning.kube.kubeconfig("binder")), instance=pinning.world.instance
         )
     )
 
@@ -330,6 +330,7 @@ async def test_a_node_that_shows_no_gpus_is_waited_for(pinning):
     assert "no-such-node shows no GPUs" in result.message
 
 
+@pytest.mark.timeout(300)
 async def test_all_gpus_filled_and_emptied_twice_are_those_of_the_ledger(kube):
     """Nodes that other tests use are left out."""
     nodes = [node for node in nodes_with_slices(NODES) if node > LAST_OF_OTHERS]
