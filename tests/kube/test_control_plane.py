@@ -205,7 +205,8 @@ def test_nothing_happens_to_the_pods_of_a_dead_node(admin, pods):
     [
         ("binder", "GET", "/api/v1/pods?limit=1", True),
         ("binder", "GET", "/api/v1/secrets", False),
-        ("binder", "GET", "/api/v1/nodes", False),
+        ("binder", "GET", "/api/v1/nodes?limit=1", True),
+        ("binder", "DELETE", "/api/v1/nodes/none", False),
         ("checker", "GET", "/api/v1/nodes?limit=1", True),
         ("watcher", "GET", "/apis/resource.k8s.io/v1/resourceslices?limit=1", True),
         ("watcher", "GET", "/api/v1/namespaces/default/pods?limit=1", True),
