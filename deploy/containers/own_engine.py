@@ -16,13 +16,13 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from deploy import debian
 from deploy.containers import stand_ins
 from deploy.containers.docker import Docker
 from deploy.containers.stand_ins import STAND_INS, StandIn
 from deploy.local.cache import locked, machine_cache_folder
 from deploy.local.processes import (
     MARK,
-    LocalError,
     Program,
     end_orphans,
     wait_ready,
@@ -173,14 +173,7 @@ class OwnEngine:
         shutil.rmtree(work)
 
     def _install_compose(self, package: Path, unpacked: Path) -> None:
-        done = subprocess.run(
-            ["dpkg-deb", "--extract", str(package), str(unpacked)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise LocalError(f"{package.name} could not be unpacked: {done.stderr.strip()}")
+        debian.unpack(package, unpacked)
         plugins = self.folder / "config" / "cli-plugins"
         plugins.mkdir(parents=True, exist_ok=True)
         shutil.copy(unpacked / COMPOSE, plugins)

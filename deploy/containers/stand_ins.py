@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from deploy import debian
 from deploy.containers.names import KAFKA_IMAGE, POSTGRES_IMAGE, PYTHON_IMAGE
 from deploy.local.kafka_jars import fetched_jars
 from deploy.local.processes import LocalError
@@ -125,7 +126,7 @@ def build(stand_in: StandIn, archive: Path, downloads: Path) -> None:
             *hooks,
             stand_in.suite,
             str(partial),
-            *_mirror(),
+            *filter(None, [debian.mirror()]),
         ],
         env=_environment(downloads),
         stdin=subprocess.DEVNULL,
@@ -158,19 +159,3 @@ def _environment(downloads: Path) -> Mapping[str, str]:
         "AUTHORITIES": str(AUTHORITIES),
         "PIP_SETTINGS": str(PIP_SETTINGS),
     }
-
-
-def _mirror() -> list[str]:
-    """The mirror that this machine takes Debian's packages from."""
-    query = [
-        "--format",
-        "$(REPO_URI)",
-        "Created-By: Packages",
-        "Origin: Debian",
-        "Component: main",
-    ]
-    listed = subprocess.run(
-        ["apt-get", "indextargets", *query], capture_output=True, text=True, check=False
-    )
-    mirrors = [line for line in listed.stdout.split() if "security" not in line]
-    return mirrors[:1]

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from deploy import debian
 from deploy.local.cache import locked, machine_cache_folder
 from deploy.local.processes import LocalError
 
@@ -57,18 +58,11 @@ def _fetch(suite: str, names: tuple[str, ...], into: Path) -> None:
     apt = into / "apt" / suite
     (apt / "lists" / "partial").mkdir(parents=True)
     (apt / "cache" / "archives" / "partial").mkdir(parents=True)
-    (apt / "sources.list").write_text(f"deb [signed-by={KEYS}] {mirror()} {suite} main\n")
+    (apt / "sources.list").write_text(f"deb [signed-by={KEYS}] {_mirror()} {suite} main\n")
     _run(apt, "update")
     _run(apt, "download", *names)
     for package in apt.glob("*.deb"):
-        done = subprocess.run(
-            ["dpkg-deb", "--extract", str(package), str(into)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise LocalError(f"{package.name} could not be unpacked: {done.stderr.strip()}")
+        debian.unpack(package, into)
     shutil.rmtree(into / "apt")
 
 
@@ -97,20 +91,10 @@ def _run(apt: Path, *arguments: str) -> None:
         raise LocalError(f"apt-get {' '.join(arguments)} failed:\n{done.stdout[-2000:]}")
 
 
-def mirror() -> str:
-    """The mirror that this machine takes Debian's packages from.
-
-    Raises:
-        LocalError: it takes none: this is no Debian.
-    """
-    listed = subprocess.run(
-        ["apt-get", "indextargets", "--format", "$(REPO_URI)",
-         "Created-By: Packages", "Origin: Debian", "Component: main"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    for line in listed.stdout.split():
-        if "security" not in line:
-            return line
-    raise LocalError(
-        "no mirror of Debian is known here: /etc/apt/sources.list, then apt-get update"
-    )
+def _mirror() -> str:
+    found = debian.mirror()
+    if not found:
+        raise LocalError(
+            "no mirror of Debian is known here: /etc/apt/sources.list, then apt-get update"
+        )
+    return found

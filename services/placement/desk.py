@@ -282,9 +282,8 @@ class Desk:
         if record.nomination is None or record.nomination.number != nomination.number:
             if record.reason is record.refused_as:
                 record.because(Reason.NONE)
-            record.refused_as = (
-                Reason.NONE
-            )  # another nomination is another question: it gets an answer
+            # Another nomination is another question: it gets an answer.
+            record.refused_as = Reason.NONE
         record.nomination = nomination
         self.nominated[record.workload.id] = cause
         self.records.touch(record)
