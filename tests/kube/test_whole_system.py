@@ -1,0 +1,90 @@
+"""The local system on a real API server, as `make up CLUSTER=kube` starts it."""
+
+import asyncio
+import json
+import os
+import time
+
+import pytest
+
+from deploy.kube import nodes, slices
+from deploy.local.services import on_test_cluster, services_on
+from shared.core.model import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
+from shared.events.envelope import workload_id
+from tests.fixtures.kube import NODES
+from tests.support.killing import checked
+from tests.support.system import TEAM, Stage, launch
+
+pytestmark = pytest.mark.timeout(400)
+RANKS = 4
+GONE_SECONDS = 40
+MUSTER = {"MUSTER_KUBE_INSTANCE": f"whole-{os.getpid()}"}
+
+
+@pytest.fixture
+def system(kube, tmp_path):
+    everywhere = MUSTER | {"MUSTER_CLUSTER": "kubernetes"}
+    products = dict.fromkeys((nodes.PRODUCT, slices.PRODUCT), "default")
+    flavors = {"MUSTER_FLAVORS": json.dumps(products)}
+    overrides = {"*": everywhere, **on_test_cluster(str(kube.folder))}
+    overrides["cluster-watcher"] = overrides["cluster-watcher"] | flavors
+    system = launch(tmp_path / "system", overrides=overrides, services=services_on("kubernetes"))
+    yield system
+    system.discard()
+
+
+@pytest.fixture
+async def stage(system, kube_namespace):
+    stage = Stage(system)
+    await stage.connect()
+    await stage.organise()
+    await stage.put(f"teams/{TEAM}", {"namespace": kube_namespace})
+    await stage.until("SELECT count(*) FROM placement.node", NODES, 60)
+    yield stage
+    await stage.disconnect()
+
+
+def a_gang():
+    worker = PodSet(
+        count=RANKS, gpu=GpuRequest(count=8), cpu_milli=1_000, memory_mib=1_024, image="a/b:1"
+    )
+    return WorkloadSpec(name="gang", kind=WorkloadKind.TRAINING, queue=TEAM, pod_sets=(worker,))
+
+
+def pods(kube, namespace):
+    with kube.client() as admin:
+        return admin.demand("GET", f"/api/v1/namespaces/{namespace}/pods")["items"]
+
+
+def told(pod):
+    return {one["name"]: one.get("value") for one in pod["spec"]["containers"][0]["env"]}
+
+
+async def test_a_gang_by_kafka_runs_as_pods_on_the_nodes_of_the_ledger(
+    stage, kube, kube_namespace
+):
+    await stage.submit([a_gang()], "gang")
+    gang = workload_id(TEAM, "gang-0")
+    await stage.until("SELECT count(*) FROM gateway.workload", 1, 60)
+
+    await stage.reaches(gang, "running", 60)
+    found = sorted(pods(kube, kube_namespace), key=lambda pod: told(pod)["RANK"])
+    rows = await stage.rows.fetch(
+        "SELECT DISTINCT rank, node FROM placement.allocation ORDER BY rank"
+    )
+    clean = await asyncio.to_thread(
+        checked, stage, "--kubeconfig", str(kube.kubeconfig("checker")),
+        "--instance", MUSTER["MUSTER_KUBE_INSTANCE"],
+    )  # fmt: skip
+    await stage.command(gang, "cancel")
+    deadline = time.monotonic() + GONE_SECONDS
+    while pods(kube, kube_namespace) and time.monotonic() < deadline:
+        await asyncio.sleep(0.2)
+
+    assert [(str(row["rank"]), row["node"]) for row in rows] == [
+        (told(pod)["RANK"], pod["spec"]["nodeName"]) for pod in found
+    ]
+    assert {"4"} == {told(pod)["WORLD_SIZE"] for pod in found}
+    assert {"0"} == {told(pod)["LOCAL_RANK"] for pod in found}
+    assert "clean" == clean
+    assert [] == pods(kube, kube_namespace)
