@@ -30,7 +30,6 @@ class Exit(IntEnum):
     WORKLOAD_FAILED = 100
     NOT_FINISHED = 101
     CANCELLED = 103
-    PREEMPTED = 104
 
 
 class UsageError(Exception):
@@ -66,7 +65,6 @@ _ENDS: Final = {
     "cancelled": Exit.CANCELLED,
     "rejected": Exit.REJECTED,
 }
-_EVICTIONS: Final = ("preempt", "reclaim", "evict")
 
 
 def exit_code_of(error: Exception) -> Exit:
@@ -75,10 +73,7 @@ def exit_code_of(error: Exception) -> Exit:
 
 
 def exit_code_of_workload(workload: dict[str, Any]) -> Exit:
-    """The exit code of a workload that has ended; 104 when it was evicted for good."""
-    reason = str(workload.get("reason", "")).lower()
-    if workload["state"] == "failed" and reason.startswith(_EVICTIONS):
-        return Exit.PREEMPTED
+    """The exit code of a workload that has ended: what is evicted goes back to its queue."""
     return _ENDS.get(workload["state"], Exit.NOT_FINISHED)
 
 

@@ -68,7 +68,7 @@ def _class_of(team: str, spec: WorkloadSpec) -> Hashable:
 def _view(fact: PreemptionRefused, at_ms: int, now_ms: int) -> NoEvictionView:
     """A time that has passed is left out: it is looked at again at any moment."""
     return NoEvictionView(
-        obstacle=fact.obstacle.value,
+        obstacle=fact.obstacle,
         message=fact.message,
         next_step=fact.next_step,
         evidence=fact.evidence,

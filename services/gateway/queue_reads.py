@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -16,6 +17,8 @@ from services.gateway.queue_use import use_by_queue
 from services.gateway.queue_views import QueuePage, QueueView
 from services.gateway.workload_reads import REFUSAL
 from shared.core.lifecycle import State
+from shared.core.reason import Reason
+from shared.core.recorded_reasons import recorded
 from shared.events.organisation import QueueApplied
 
 _REASONS: Final = "SELECT coalesce(r.reason, 'Pending') AS reason, count(*)"
@@ -47,7 +50,9 @@ async def get_queue(door: Door, call: Call) -> web.Response:
         queue.team,
         queue.name,
     )
-    reasons = {row["reason"]: row["count"] for row in rows}
+    reasons = Counter[Reason]()
+    for row in rows:
+        reasons[recorded(row["reason"])[0]] += row["count"]
     view = _view(queue, use.get(queue.name, ()), standing, reasons)
     return answer(view, 200, live_tag(queue.version))
 
@@ -56,7 +61,7 @@ def _view(
     queue: QueueApplied,
     rows: Sequence[Any],
     standing: Standing,
-    reasons: dict[str, int],
+    reasons: dict[Reason, int],
 ) -> QueueView:
     states: dict[str, int] = {}
     waiting_gpu_milli = 0

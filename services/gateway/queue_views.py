@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from services.gateway.views import View
 from shared.core.quota.queue_policy import QueuePolicy
+from shared.core.reason import Reason
 from shared.core.units import Resources
 
 
@@ -70,7 +71,7 @@ class QueueView(View, frozen=True, kw_only=True):
     """What they ask for together, in thousandths of a GPU."""
     workloads: dict[str, int]
     """Live workloads by state."""
-    waiting_reasons: dict[str, int]
+    waiting_reasons: dict[Reason, int]
     """Number of queued workloads by the code of their reason; empty in a list."""
     limits_in_force: int
     """Version of the document by which quota decides now; 0 until it has taken one up."""

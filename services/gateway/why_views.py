@@ -7,6 +7,7 @@ from typing import Any
 from services.gateway.queue_views import BudgetSpent
 from services.gateway.views import View
 from shared.core.lifecycle import State
+from shared.core.preemption.plan import Obstacle
 from shared.core.reason import Reason
 from shared.core.units import Resources
 
@@ -95,7 +96,7 @@ class Freeing(View, frozen=True, kw_only=True):
 class NoEvictionView(View, frozen=True, kw_only=True):
     """Why nobody is evicted for it, told when that changed; of it or of one that asks the same."""
 
-    obstacle: str
+    obstacle: Obstacle
     """Code of what stands in the way."""
     message: str
     next_step: str

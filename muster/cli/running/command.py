@@ -68,7 +68,7 @@ def run(
 
     Options stand before the command. Ctrl-C asks, and another one cancels the work; without a
     terminal the first one cancels. Exit codes: 0 it succeeded, 100 it failed, 101 --timeout,
-    103 it was cancelled, 104 it was evicted for good, 5 it is rejected.
+    103 it was cancelled, 5 it is rejected. Preempted work waits again, and so does this.
 
     Examples:
       muster run --gpus 8 -- python train.py --epochs 90

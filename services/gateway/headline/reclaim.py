@@ -23,8 +23,7 @@ GPU: Final = 0
 NAMED_MAX: Final = 2
 """Borrowers that a sentence names, those with most first."""
 _SPARING: Final = frozenset(
-    obstacle.value
-    for obstacle in (
+    {
         Obstacle.DELAY,
         Obstacle.PROTECTED,
         Obstacle.NOT_EVICTABLE,
@@ -34,7 +33,7 @@ _SPARING: Final = frozenset(
         Obstacle.COOLDOWN,
         Obstacle.LOSS_BUDGET,
         Obstacle.PROMISED,
-    )
+    }
 )
 """Obstacles that keep borrowers where they are; with any other, borrowing is not the cause."""
 

@@ -112,7 +112,6 @@ def test_each_state_and_each_reason_of_a_wait_is_told_once(muster, gateway):
     ("state", "reason", "code"),
     [
         ("failed", "never-starts", 100),
-        ("failed", "Preempted", 104),
         ("cancelled", "Cancelled", 103),
         ("rejected", "Invalid", 5),
     ],

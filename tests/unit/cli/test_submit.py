@@ -166,7 +166,6 @@ def test_a_dry_run_asks_for_one_and_exits_with_five_when_it_would_be_rejected(
     [
         ("succeeded", "", 0),
         ("failed", "failed", 100),
-        ("failed", "Preempted", 104),
         ("cancelled", "", 103),
         ("rejected", "", 5),
     ],

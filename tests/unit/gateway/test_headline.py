@@ -54,7 +54,7 @@ def told(tree: QuotaTree, need: Need = NEED, vacated=None, no_eviction=None) -> 
 
 def not_evicted(obstacle: Obstacle, retry_at_ms: int | None = None) -> NoEvictionView:
     return NoEvictionView(
-        obstacle=obstacle.value,
+        obstacle=obstacle,
         message="h100: 8 GPUs are within their minimum run time.",
         next_step="wait until they have run",
         evidence={},
