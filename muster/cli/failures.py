@@ -77,6 +77,12 @@ def exit_code_of_workload(workload: dict[str, Any]) -> Exit:
     return _ENDS.get(workload["state"], Exit.NOT_FINISHED)
 
 
+def exit_code_of_work(workload: dict[str, Any]) -> int:
+    """That of its container where it failed with one, as if it had run here; else as above."""
+    own = workload.get("exit_code") or 0
+    return own if workload["state"] == "failed" and own else exit_code_of_workload(workload)
+
+
 def show(error: Exception) -> None:
     """Tell a person on stderr."""
     print(f"error: {_text(error)}", file=sys.stderr)

@@ -152,7 +152,7 @@ def show_fields(item: Json) -> None:
 
 
 def _text_of(name: str, value: Any) -> str:  # noqa: ANN401  # any JSON
-    if value in (None, "", [], {}):
+    if value in (None, "", [], {}) or (name, value) == ("exit_code", 0):
         return ""
     if name.endswith(("_at_ms", "_until_ms")):
         return local_time(value)

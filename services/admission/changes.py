@@ -49,5 +49,6 @@ class Changes:
             reason=fact.reason,
             message=fact.message,
             pod_reason=fact.pod_reason,
+            exit_code=getattr(fact, "exit_code", 0),
         )
         self._teller.tell_team(fact.team, change, message)

@@ -280,6 +280,7 @@ class Gang(GangState):
                 lost=cause in (FailureCause.TAKEN_AWAY, FailureCause.KUBELET_REFUSED),
                 cause=cause,
                 node=node,
+                exit_code=0 if pod is None else pod.exit_code,
                 **self.who(now_ms),
             )
 

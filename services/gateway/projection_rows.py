@@ -48,6 +48,7 @@ class WorkloadRow:
         "charge_gpu_milli",
         "charge_memory_mib",
         "ended_at_ms",
+        "exit_code",
         "expected_ms",
         "flavor",
         "gpu_milli",
@@ -99,6 +100,7 @@ class WorkloadRow:
         self.reason: str | None = None
         self.message: str | None = None
         self.pod_reason: str | None = None
+        self.exit_code: int | None = None
         self.flavor: str | None = None
         self.charge_gpu_milli: int | None = None
         self.charge_cpu_milli: int | None = None
@@ -248,6 +250,7 @@ COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("reason", "text"),
     ("message", "text"),
     ("pod_reason", "text"),
+    ("exit_code", "integer"),
     ("flavor", "text"),
     ("charge_gpu_milli", "bigint"),
     ("charge_cpu_milli", "bigint"),

@@ -141,7 +141,9 @@ def fact(batch: Batch, event: Event, fact: workloads.WorkloadFact) -> None:
 
 def evicted(batch: Batch, event: Event, fact: workloads.WorkloadEvicted) -> None:
     """It is stopped, for whom or why."""
-    _changed(batch, event, fact)
+    row = _changed(batch, event, fact)
+    if row is not None:
+        row.exit_code = fact.exit_code
     detail = _json.encode({"note": fact.note}).decode() if fact.note else ""
     if fact.preemption is not None:
         story = {"preemption": fact.preemption, "back_at_ms": fact.back_at_ms}
@@ -184,6 +186,7 @@ def ended(batch: Batch, event: Event, fact: workloads.WorkloadReleasedDevices) -
     row = _changed(batch, event, fact)
     if row is not None:
         row.ended_at_ms = event.time_ms
+        row.exit_code = getattr(fact, "exit_code", 0)
     _note(batch, event, fact)
 
 

@@ -147,6 +147,7 @@ def summary_fields(row: Mapping[str, Any]) -> dict[str, Any]:
         "reason": reason,
         "message": (row["refusal_message"] if told else row["message"]) or "",
         "pod_reason": pod_reason,
+        "exit_code": row["exit_code"] or 0,
         "submitted_at_ms": row["submitted_at_ms"],
         "queued_at_ms": row["queued_at_ms"],
         "placed_at_ms": row["placed_at_ms"],

@@ -50,6 +50,9 @@ class WorkloadSummary(View, frozen=True, kw_only=True):
     reason: Reason
     message: str
     pod_reason: str
+    exit_code: int
+    """Of the container that failed first in the attempt that ended last; 0: none did, or none is
+    known."""
     submitted_at_ms: int
     queued_at_ms: int | None
     """When it was queued, Unix milliseconds."""

@@ -5,7 +5,7 @@ Devices are given back only when the pods are seen gone (design.md 1, States).
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from services.placement.desk import Desk
 from services.placement.records import Record
@@ -39,10 +39,10 @@ def finished(desk: Desk, record: Record, fact: pods.PodsFinished, cause: Receive
         lost(desk, record, cause)
     elif record.state in HAS_PODS:
         record.because(Reason.FAILED, fact.message, fact.pod_reason)
-        fail(desk, record, cause)
+        fail(desk, record, cause, fact.exit_code)
 
 
-def fail(desk: Desk, record: Record, cause: Received) -> None:
+def fail(desk: Desk, record: Record, cause: Received, exit_code: int) -> None:
     """An attempt failed and nothing of it runs any more."""
     spec, how = record.workload.spec, record.pod_reason
     final = how in spec.final_failures
@@ -50,10 +50,10 @@ def fail(desk: Desk, record: Record, cause: Received) -> None:
         record.message = f"{record.message}; no retry after {how} (final_failures)".lstrip("; ")
     record.failures += how not in spec.uncounted_failures
     if final or record.failures > spec.max_retries:
-        end(desk, record, State.FAILED, workloads.WorkloadFailed, cause)
+        end(desk, record, State.FAILED, workloads.WorkloadFailed, cause, exit_code=exit_code)
         return
     before = record.become(State.EVICTING)
-    desk.tell(record, before, workloads.WorkloadEvicted, cause)
+    desk.tell(record, before, workloads.WorkloadEvicted, cause, exit_code=exit_code)
     back(desk, record, cause, rests=True)
 
 
@@ -129,6 +129,7 @@ def end(
     state: State,
     fact: type[workloads.WorkloadReleasedDevices],
     cause: Received,
+    **more: Any,  # noqa: ANN401  # fields of the fact
 ) -> None:
     """A transition after which the ledger holds nothing for the workload."""
     held = record.holds
@@ -145,4 +146,5 @@ def end(
         released_at_ms=desk.now_ms if held else 0,
         released_attempt=record.attempt if held else 0,
         released_resizes=record.resize.changes if held else 0,
+        **more,
     )

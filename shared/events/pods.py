@@ -126,6 +126,8 @@ class PodsFinished(PodSetback, frozen=True, kw_only=True):
     """A pod was taken from it, or its kubelet refused it: that is no failure of the work."""
     cause: FailureCause = FailureCause.WORK
     """Why it did not succeed."""
+    exit_code: int = 0
+    """Of the container that failed first; 0: none did, or none is known."""
 
 
 class PodsGone(PodFact, frozen=True, kw_only=True):

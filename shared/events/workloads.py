@@ -173,6 +173,7 @@ class WorkloadChanged(Wire, frozen=True, kw_only=True):
     reason: Reason = Reason.NONE
     message: str = ""
     pod_reason: str = ""
+    exit_code: int = 0
 
 
 class WorkloadFact(Wire, frozen=True, kw_only=True):
@@ -244,6 +245,8 @@ class WorkloadSucceeded(WorkloadReleasedDevices, frozen=True, kw_only=True):
 class WorkloadFailed(WorkloadReleasedDevices, frozen=True, kw_only=True):
     """A pod failed and no retry is left, or a time limit passed."""
 
+    exit_code: int = 0
+
 
 class WorkloadCancelled(WorkloadReleasedDevices, frozen=True, kw_only=True):
     """Stopped by its owner; nothing runs any more."""
@@ -296,6 +299,7 @@ class WorkloadEvicted(WorkloadFact, frozen=True, kw_only=True):
     """Of one that was released because it was idle."""
     note: str = ""
     """Why, in the words of the operator who evicted it, or drained its node."""
+    exit_code: int = 0
 
 
 class WorkloadCancelling(WorkloadFact, frozen=True, kw_only=True):

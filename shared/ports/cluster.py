@@ -67,6 +67,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why it failed, as the kubelet or a controller names it; of a container if that says more."""
     message: str = ""
     """In their words: why it failed, or why it waits."""
+    exit_code: int = 0
+    """Of the container because of which it failed, 1 to 255; 0: none failed, or none is known."""
     waiting: str = ""
     """Why a container of it does not start, as the kubelet names it, such as ErrImagePull."""
     pulling: bool = False

@@ -157,10 +157,10 @@ class Pods:
 
     # ── what others do to pods and nodes ─────────────────────────────────────
 
-    def fail_pod(self, name: str, reason: str) -> bool:
-        """End a pod badly; False when there is no such pod or it has ended already. O(pods)."""
+    def fail_pod(self, name: str, reason: str, exit_code: int = 1) -> bool:
+        """End a container of a pod badly; False when there is none that has not ended. O(pods)."""
         named = [one for one in self._by_key.values() if one.pod.name == name]
-        return sum(self._fail(one, reason) for one in named) > 0
+        return sum(self._fail(one, reason, exit_code) for one in named) > 0
 
     def fail_node(self, node: str, reason: str) -> int:
         """End every pod of a node badly; the number of them."""
@@ -210,10 +210,10 @@ class Pods:
     def _on(self, node: str) -> list[Record]:
         return [self._by_key[key] for key in sorted(self._by_node.get(node, ()))]
 
-    def _fail(self, record: Record, reason: str) -> bool:
+    def _fail(self, record: Record, reason: str, exit_code: int = 0) -> bool:
         if record.pod.ended:
             return False
-        self._end(record, "Failed", reason)
+        self._end(record, "Failed", reason, exit_code=exit_code)
         return True
 
     # ── operations ───────────────────────────────────────────────────────────

@@ -32,6 +32,7 @@ STOP_SECONDS = "1"
 KUBELETS = {
     "starts": {},
     "refuses": {"kwok.muster.dev/refused": "UnexpectedAdmissionError"},
+    "runs-out-of-memory": {"kwok.muster.dev/failed": "OOMKilled"},
     "cannot-pull": {"kwok.muster.dev/waiting": "ImagePullBackOff"},
     "cannot-create": {"kwok.muster.dev/waiting": "CreateContainerConfigError"},
 }

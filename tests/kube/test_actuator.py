@@ -66,6 +66,15 @@ async def test_a_field_that_the_server_refuses_ends_the_attempt_with_field_and_r
     assert await acting.world.pods() == {}
 
 
+async def test_a_container_that_fails_ends_the_attempt_with_its_exit_code(acting):
+    await acting.world.kubelet("runs-out-of-memory")
+    acting.bind("greedy", 2)
+
+    fact = await acting.told((BindRefused, PodsFinished))
+
+    assert (fact.pod_reason, fact.exit_code) == ("OOMKilled", 137)
+
+
 async def test_a_gang_that_meets_a_dead_api_server_is_bound_whole_when_it_is_back(acting, kube):
     acting.bind("early", 2)
     await acting.told(PodsRunning)

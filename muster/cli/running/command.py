@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from muster.cli.documents import Document
 from muster.cli.durations import seconds_of
-from muster.cli.failures import Exit, exit_code_of_workload
+from muster.cli.failures import Exit, exit_code_of_work
 from muster.cli.running.following import follow
 from muster.cli.running.options import (
     Command,
@@ -67,8 +67,9 @@ def run(
     """Run a command on GPUs: submit it, say why it waits, and end as it ends.
 
     Options stand before the command. Ctrl-C asks, and another one cancels the work; without a
-    terminal the first one cancels. Exit codes: 0 it succeeded, 100 it failed, 101 --timeout,
-    103 it was cancelled, 5 it is rejected. Preempted work waits again, and so does this.
+    terminal the first one cancels. Exit codes: 0 it succeeded, its own if it failed (100 where it
+    has none), 101 --timeout, 103 it was cancelled, 5 it is rejected. Preempted work waits again,
+    and so does this.
 
     Examples:
       muster run --gpus 8 -- python train.py --epochs 90
@@ -101,14 +102,14 @@ def run(
 
 def _run(
     wishes: Wishes, seconds: float | None, *, team: str, key: str | None, detach: bool
-) -> Exit:
-    """Submit it and stay, or print its id; the exit code."""
+) -> int:
+    """Submit it and stay, or print its id; the exit code, of the work itself where it failed."""
     document = Document("the command line", document_of(wishes))
     key = new_key() if key is None else key
     keys = keys_of([document], key)
     submitted = Submitted()
 
-    async def work(client: AsyncClient) -> Exit:
+    async def work(client: AsyncClient) -> int:
         sender = Sender(client, submitted, dry_run=False, team=team, telling=not detach)
         await sender.send([document], keys, key)
         if not submitted.answers:
@@ -117,7 +118,7 @@ def _run(
             return await _detached(client, submitted)
         workload = await follow(client, submitted.answers[0], seconds)
         tell_reasons([workload])
-        return exit_code_of_workload(workload)
+        return exit_code_of_work(workload)
 
     return call(work)
 

@@ -49,7 +49,7 @@ def read_pod(found: PodObject, instance: str, claimed: Claimed = _nobody_knows) 
         return Pod(workload_id="", attempt=0, rank=0, size=0, epoch=0, **common)
     labels, notes = metadata.labels, metadata.annotations
     waiting, waiting_message = _waiting(found)
-    reason, message = _reason(found)
+    reason, message, exit_code = _failure(found)
     claims = [one.resource_claim_name for one in found.spec.resource_claims]
     held = tuple(
         one for name in claims for one in claimed(f"{metadata.namespace}/{name}", metadata.uid)
@@ -67,6 +67,7 @@ def read_pod(found: PodObject, instance: str, claimed: Claimed = _nobody_knows) 
         unpinned=bool(claims) and not held,
         reason=reason,
         message=message or waiting_message,
+        exit_code=exit_code,
         waiting="" if waiting in PULLING else waiting,
         pulling=waiting in PULLING,
         ready=_ready(found),
@@ -93,22 +94,25 @@ def _waiting(found: PodObject) -> tuple[str, str]:
     return "", ""
 
 
-def _reason(found: PodObject) -> tuple[str, str]:
-    """Why it failed: of the pod itself, of what took it away, or of the container that ended."""
+def _failure(found: PodObject) -> tuple[str, str, int]:
+    """Why it failed, and with which exit code, if a container of it did.
+
+    The reason is that of the pod itself, of what took it away, or of the container.
+    """
     status = found.status
     if status.reason:
-        return status.reason, status.message
+        return status.reason, status.message, 0
     taken = next((one for one in status.conditions if one.type == DISRUPTION), None)
     if taken is not None and taken.status == "True":
-        return taken.reason or DISRUPTION, taken.message
+        return taken.reason or DISRUPTION, taken.message, 0
     if status.phase != "Failed":
-        return "", ""
+        return "", "", 0
     for container in _containers(found):
         state = container.state.terminated
         if state is not None and state.exit_code:
             words = state.message or f"exit code {state.exit_code}"
-            return state.reason or "Error", words
-    return "", status.message
+            return state.reason or "Error", words, state.exit_code
+    return "", status.message, 0
 
 
 def _devices(found: PodObject) -> Iterable[str]:

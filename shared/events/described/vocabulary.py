@@ -39,6 +39,7 @@ VOCABULARY: Final = {
     "next_step": "What would help, in one sentence.",
     "node": "Name of the node.",
     "nomination": "Number of the nomination, counted for each workload.",
+    "exit_code": "Of the container that failed first; 0: none did, or none is known.",
     "parent": "Name of the cohort above; empty at the root.",
     "placement": "Node and devices of each pod, and what is charged.",
     "plan_id": "Id of the eviction plan.",

@@ -39,12 +39,13 @@ async def test_pods_that_ended_are_told_and_then_deleted(world):
 async def test_a_failed_pod_ends_its_gang_and_the_rest_is_deleted(world):
     await world.send(bind(nodes=("n1", "n2", "n3")))
 
-    world.cluster.pods.fail_pod("w1-1-1", "OOMKilled")
+    world.cluster.pods.fail_pod("w1-1-1", "OOMKilled", 137)
     await world.advance(0.25)
 
     assert world.told() == ["PodsRunning", "PodsFinished"]
     assert (world.facts[-1].succeeded, world.facts[-1].reason) == (False, "OOMKilled")
     assert not world.facts[-1].lost
+    assert 137 == world.facts[-1].exit_code
     assert world.pods() == {}
 
 

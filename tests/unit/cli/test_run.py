@@ -126,6 +126,16 @@ def test_it_ends_as_the_work_ends_and_says_why(muster, gateway, state, reason, c
     assert f"{reason}: in words" in done.err
 
 
+@pytest.mark.parametrize(("exit_code", "code"), [(7, 7), (137, 137), (0, 100)])
+def test_work_that_fails_ends_the_command_with_its_own_exit_code(muster, gateway, exit_code, code):
+    gateway.on("POST /v1/workloads", accepted())
+    gateway.on(GET, workload("failed", reason="failed", exit_code=exit_code))
+
+    done = muster("run", "--", "python", "train.py")
+
+    assert code == done.code
+
+
 def test_detached_it_prints_the_id_alone_and_exits_by_the_verdict(muster, gateway):
     gateway.on("POST /v1/workloads", accepted())
     gateway.on("GET /v1/workloads", {"items": [workload("queued")]})

@@ -229,6 +229,20 @@ def test_an_ended_workload_is_not_live(kind, state):
     assert (row["live"], row["state"], row["ended_at_ms"]) == (False, state.value, 1_000)
 
 
+def test_the_exit_code_is_that_of_the_attempt_that_ended_last():
+    evicted = fact(workloads.WorkloadEvicted, 4, State.EVICTING, exit_code=7)
+    queued = fact(workloads.WorkloadRequeued, 5, State.QUEUED)
+    succeeded = fact(workloads.WorkloadSucceeded, 9, State.SUCCEEDED)
+    failed = fact(workloads.WorkloadFailed, 9, State.FAILED, exit_code=137)
+
+    codes = [
+        rows_of(evicted, *later)["workload"][0]["exit_code"]
+        for later in ((), (queued,), (queued, succeeded), (queued, failed))
+    ]
+
+    assert [7, 7, 0, 137] == codes
+
+
 def test_an_older_inventory_of_a_node_changes_nothing():
     def report(generation: int, pool: str) -> Wire:
         node = Node(

@@ -408,7 +408,11 @@ def test_retries_are_counted_and_the_last_failure_is_final():
     for attempt in (1, 2, 3):
         driver.send(nominated(a_workload(), number=attempt))
         driver.wait(10)
-        facts = driver.send(pod_fact(PodsFinished, "w1", attempt, succeeded=False, reason="Error"))
+        ended = pod_fact(
+            PodsFinished, "w1", attempt, succeeded=False, reason="Error", exit_code=attempt
+        )
+        facts = driver.send(ended)
+        assert attempt == facts[0].exit_code
         wanted = ["WorkloadEvicted", "WorkloadRequeued"] if attempt < 3 else ["WorkloadFailed"]
         assert wanted == kinds(facts)
 
