@@ -78,7 +78,7 @@ def _binds(gang: GangState) -> list[tuple[int, Operation]]:
                 name=pod.name,
                 uid=gang.uids[rank],
                 node=pod.node,
-                pod=pod if rank == 0 and pod.size > 1 else None,
+                pod=pod if rank == 0 and pod.in_gang else None,
             ),
         )
         for rank, pod in enumerate(gang.pods)

@@ -84,6 +84,11 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Whether no container runs any more, whatever keeps the object."""
         return self.phase in ENDED
 
+    @property
+    def in_gang(self) -> bool:
+        """Whether others of its attempt are there, or may join it: they look for rank 0."""
+        return self.size > 1 or self.template.pod_set.count > 1
+
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One request about the pod `name` in `namespace`.

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from deploy.kube.nodes import node_name
-from shared.events.pods import BindRefused, PodsFinished, PodsGone, PodsRunning
-from tests.kube.acting import SECONDS, acting_on
-from tests.kube.kube_world import RED, kill_api_server
+from shared.events.pods import BindRefused, PodsFinished, PodsGone, PodsResized, PodsRunning
+from tests.kube.acting import SECONDS, acting_on, pod_of
+from tests.kube.kube_world import RED, kill_api_server, pod_path
 
 
 @pytest.fixture
@@ -36,6 +36,43 @@ async def test_a_gang_runs_whole_under_a_name_of_its_own_and_goes_whole(acting, 
     async with asyncio.timeout(SECONDS):
         while service_status(kube, "gang-1") != 404:
             await asyncio.sleep(0.1)
+
+
+async def test_a_gang_that_grows_from_one_pod_is_found_by_the_name_of_the_first(acting, kube):
+    key = acting.bind("grows", 1, count=4)
+    await acting.told(PodsRunning)
+    acting.actuator.settled(key)
+    pods = tuple(pod_of("grows", rank, 4, count=4) for rank in range(4))
+
+    acting.actuator.resize(key, 1, pods, 1)
+    await acting.told(PodsResized)
+
+    with kube.client() as admin:
+        found = [admin.demand("GET", pod_path(pod)) for pod in pods]
+        of_service = admin.demand("GET", f"/api/v1/namespaces/{RED}/services/grows-1")
+    assert {pod["spec"]["subdomain"] for pod in found} == {"grows-1"}
+    assert [pod["spec"]["hostname"] for pod in found] == [pod.name for pod in pods]
+    selected = of_service["spec"]["selector"].items()
+    assert all(selected <= pod["metadata"]["labels"].items() for pod in found)
+
+
+async def test_a_foreign_service_of_our_name_stays_and_the_gang_is_refused_whole(acting, kube):
+    foreign = {"metadata": {"name": "served-1"}, "spec": {"ports": [{"port": 80}]}}
+    path = f"/api/v1/namespaces/{RED}/services"
+    with kube.client() as admin:
+        uid = admin.demand("POST", path, foreign)["metadata"]["uid"]
+        try:
+            acting.bind("served", 3)
+
+            fact = await acting.told((BindRefused, PodsRunning))
+
+            left = admin.demand("GET", f"{path}/served-1")
+            assert (fact.reason, fact.ends) == ("NameTaken", False)
+            assert fact.message == "the Service served-1 belongs to somebody else"
+            assert left["metadata"]["uid"] == uid
+            assert [one for one in (await acting.world.pods()).values() if not one.ended] == []
+        finally:
+            admin.demand("DELETE", f"{path}/served-1")
 
 
 async def test_a_foreign_pod_of_our_name_stays_and_the_gang_is_refused_whole(acting, kube):

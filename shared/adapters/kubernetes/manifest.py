@@ -1,4 +1,4 @@
-"""From a pod of Muster to the manifest that the API server is given, and the service of its gang.
+"""From a pod of Muster to the manifest that the API server is given.
 
 Requests equal limits, so that the pod is of the class Guaranteed; nothing restarts inside a pod,
 because an attempt is the unit of a retry; the security context is that of the restricted Pod
@@ -67,40 +67,6 @@ def manifest(pod: Pod, making: Making, claim: str = "") -> dict[str, Any]:
     }
 
 
-def service(pod: Pod, uid: str, making: Making) -> dict[str, Any]:
-    """The headless Service of the gang of a pod, which goes when the pod `uid` goes."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {
-            "name": naming.service_name(pod.workload_id, pod.attempt),
-            "namespace": pod.namespace,
-            "labels": {
-                naming.MANAGED_BY: naming.MUSTER,
-                naming.INSTANCE: making.instance,
-                naming.WORKLOAD: pod.workload_id,
-            },
-            "ownerReferences": [
-                {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": uid},
-            ],
-        },
-        "spec": {
-            "clusterIP": "None",
-            "publishNotReadyAddresses": True,
-            "selector": {
-                naming.INSTANCE: making.instance,
-                naming.WORKLOAD: pod.workload_id,
-                naming.ATTEMPT: str(pod.attempt),
-            },
-        },
-    }
-
-
-def in_gang(pod: Pod) -> bool:
-    """Whether other pods must find it by name."""
-    return pod.size > 1
-
-
 def labels_of(pod: Pod, making: Making) -> dict[str, str]:
     """Of a pod, and of what belongs to it alone."""
     return {
@@ -150,7 +116,7 @@ def _spec(pod: Pod, making: Making, claim: str) -> dict[str, Any]:
         spec["serviceAccountName"] = template.service_account
     if claim:
         spec["resourceClaims"] = [{"name": CLAIM, "resourceClaimName": claim}]
-    if in_gang(pod):
+    if pod.in_gang:
         spec["hostname"] = pod.name
         spec["subdomain"] = naming.service_name(pod.workload_id, pod.attempt)
     return spec
@@ -182,7 +148,7 @@ def _container(pod: Pod, claim: str) -> dict[str, Any]:
 def _environment(pod: Pod) -> Mapping[str, str]:
     """What is told to the work; its own variables go before ours."""
     told = {}
-    if in_gang(pod):
+    if pod.in_gang:
         first = naming.pod_name(pod.workload_id, pod.attempt, 0)
         told = {
             "MASTER_ADDR": f"{first}.{naming.service_name(pod.workload_id, pod.attempt)}",

@@ -29,6 +29,24 @@ class Metadata(Object, frozen=True, kw_only=True):
     continue_: str = msgspec.field(name="continue", default="")
 
 
+class Owner(Object, frozen=True, kw_only=True):
+    """Whose end is the end of an object."""
+
+    uid: str = ""
+
+
+class OwnedMetadata(Metadata, frozen=True, kw_only=True):
+    """Of what ends with others."""
+
+    owner_references: tuple[Owner, ...] = ()
+
+
+class OwnedObject(Object, frozen=True, kw_only=True):
+    """What ends with others."""
+
+    metadata: OwnedMetadata = OwnedMetadata()
+
+
 class PodClaim(Object, frozen=True, kw_only=True):
     """A ResourceClaim that a pod names."""
 

@@ -5,7 +5,8 @@
 | create | POST the pod; 409: GET who has the name |
 | pin | POST its claim, PATCH the allocation of it (see `pins`) |
 |  | of devices without a claim: GET, then PATCH the annotation of them, at that version |
-| bind | of a gang's rank 0 POST its service; POST the binding with the uid; 409: GET where it is |
+| bind | of a gang's rank 0 POST its service (see `gang_service`) |
+|  | POST the binding with the uid; 409: GET where it is |
 | delete | DELETE with the uid and a grace of at least a second |
 """
 
@@ -19,7 +20,8 @@ import msgspec
 
 from shared.adapters.kubernetes import naming
 from shared.adapters.kubernetes.connection import Answer, Connection, NoAnswer
-from shared.adapters.kubernetes.manifest import Making, in_gang, manifest, service
+from shared.adapters.kubernetes.gang_service import NameTaken, create_service
+from shared.adapters.kubernetes.manifest import Making, manifest
 from shared.adapters.kubernetes.objects import ApiStatus, PodObject, decoder
 from shared.adapters.kubernetes.pins.pinning import Pins
 from shared.adapters.kubernetes.pins.store import NotPinned, Refused
@@ -103,18 +105,6 @@ class Operations:
         missing = missing_in(self._status(answer), operation.namespace)
         return msgspec.structs.replace(self._refusal(answer), missing=missing)
 
-    async def _create_service(self, pod: Pod, uid: str) -> Result | None:
-        """The refusal, or None when the service is there.
-
-        It comes with the binding: whatever became of the answers before, who is bound has it.
-        """
-        body = service(pod, uid, self._making)
-        path = f"/api/v1/namespaces/{pod.namespace}/services"
-        answer = await self._connection.request("POST", path, body)
-        if answer.status in (CREATED, CONFLICT):
-            return None
-        return self._refusal(answer)
-
     async def _pin(self, operation: Operation) -> Result:
         if operation.pod is not None:
             return await self._pins.pin(operation, operation.pod)
@@ -150,7 +140,7 @@ class Operations:
 
     async def _bind(self, operation: Operation) -> Result:
         pod = operation.pod
-        if pod is not None and pod.rank == 0 and in_gang(pod):
+        if pod is not None:
             refused = await self._create_service(pod, operation.uid)
             if refused is not None:
                 return refused
@@ -164,6 +154,14 @@ class Operations:
         if answer.status == CREATED:
             return Result(status=CREATED)
         return await self._with_pod(operation, answer)
+
+    async def _create_service(self, pod: Pod, uid: str) -> Result | None:
+        """The refusal, or None when the gang has its Service."""
+        try:
+            refused = await create_service(self._connection, pod, uid, self._making)
+        except NameTaken as error:
+            return Result(status=INVALID, reason="NameTaken", message=str(error))
+        return None if refused is None else self._refusal(refused)
 
     async def _delete(self, operation: Operation) -> Result:
         body = {

@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from shared.adapters.kubernetes.manifest import Making, manifest, service
+from shared.adapters.kubernetes.gang_service import service
+from shared.adapters.kubernetes.manifest import Making, manifest
 from shared.adapters.kubernetes.objects import PodObject, decoder
 from shared.adapters.kubernetes.reading import read_pod
 from shared.core.model import GpuRequest, GpuShare, PodSet
@@ -150,6 +151,16 @@ def test_pods_of_a_gang_know_rank_size_and_the_name_of_the_first():
     labels = manifest(pod, MAKING)["metadata"]["labels"]
     assert found["spec"]["selector"].items() <= labels.items()
     assert found["metadata"]["ownerReferences"][0]["uid"] == "uid-1"
+
+
+def test_a_pod_alone_has_a_name_for_others_only_if_some_may_join_it():
+    alone = a_pod(rank=0, size=1)
+    elastic = a_pod(PodSet(count=4, min_count=1), rank=0, size=1)
+    names = {one["name"] for one in container_of(elastic)["env"]}
+
+    assert "subdomain" not in spec_of(alone)
+    assert spec_of(elastic)["subdomain"] == "w1-3"
+    assert {"MASTER_ADDR", "RANK", "WORLD_SIZE"} <= names
 
 
 def test_a_variable_of_the_work_goes_before_ours():

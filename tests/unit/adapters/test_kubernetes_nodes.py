@@ -27,7 +27,7 @@ from shared.core.kubernetes.requests import Taken
 from shared.core.kubernetes.standing import Readiness
 from shared.core.mig.tables import table_for
 from shared.ports.cluster_nodes import Changed, ClaimUse, Interrupted, Kind, Listed, PodUse
-from tests.unit.adapters.test_kubernetes_requests import Server, write_config
+from tests.unit.adapters.api_server import Server, write_config
 
 SECONDS = 20
 OURS = {"app.kubernetes.io/managed-by": "muster", "muster.dev/instance": "default"}

@@ -15,7 +15,7 @@ from shared.adapters.kubernetes.pins.view import CLASSES
 from shared.adapters.kubernetes.settings import KubernetesSettings
 from shared.core.model import GpuRequest, GpuShare, PodSet
 from shared.ports.cluster import UNKNOWN, Operation, Pod, PodTemplate
-from tests.unit.adapters.test_kubernetes_requests import write_config
+from tests.unit.adapters.api_server import write_config
 
 OPAQUE = {"opaque": {"driver": "gpu.nvidia.com", "parameters": {"kind": "GpuConfig"}}}
 TRIES = 10

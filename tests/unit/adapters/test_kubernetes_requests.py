@@ -2,11 +2,9 @@
 
 import asyncio
 import json
-from typing import Any
 
 import msgspec
 import pytest
-import yaml
 from aiohttp import web
 
 from shared.adapters.kubernetes.cluster import KubernetesCluster
@@ -14,90 +12,9 @@ from shared.adapters.kubernetes.settings import KubernetesSettings
 from shared.core.model import PodSet
 from shared.ports.cluster import UNKNOWN, Missing, Operation, Pod, PodTemplate
 from shared.ports.errors import ResourceVersionExpired, Transient
+from tests.unit.adapters.api_server import OURS, answering, in_turn, one, write_config
 
 PODS = "/api/v1/namespaces/red/pods"
-OURS = {"app.kubernetes.io/managed-by": "muster", "muster.dev/instance": "default"}
-
-
-class Server:
-    """Answers each request by `answer`, and notes what was asked."""
-
-    def __init__(self):
-        self.asked: list[Any] = []
-        self.queries: list[Any] = []
-        self.port = 0
-        self.site: Any = None
-        self.most_at_once = 0
-        self.at_once = 0
-        self.answer: Any = None
-
-    async def handle(self, request):
-        self.at_once += 1
-        self.most_at_once = max(self.most_at_once, self.at_once)
-        body = await request.json() if request.can_read_body else None
-        self.queries.append(request.query)
-        self.asked.append((request.method, request.path, body, request.headers))
-        try:
-            return await self.answer(request)
-        finally:
-            self.at_once -= 1
-
-
-@pytest.fixture
-async def server(tmp_path):
-    server = Server()
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", server.handle)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    server.port = runner.addresses[0][1]
-    server.site = site
-    yield server
-    await runner.cleanup()
-
-
-def write_config(path, port, token="abc"):
-    path.write_text(
-        yaml.safe_dump(
-            {
-                "current-context": "c",
-                "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
-                "users": [{"name": "u", "user": {"token": token}}],
-                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-            }
-        )
-    )
-    return path
-
-
-@pytest.fixture
-def config(server, tmp_path):
-    return write_config(tmp_path / "kube:config", server.port)
-
-
-@pytest.fixture
-async def cluster(config):
-    cluster = KubernetesCluster(KubernetesSettings(config=str(config), requests_at_once=4))
-    yield cluster
-    await cluster.close()
-
-
-def answering(status, body=None, headers=None):
-    async def answer(request):
-        return web.json_response(body or {}, status=status, headers=headers)
-
-    return answer
-
-
-def in_turn(*answers):
-    left = list(answers)
-
-    async def answer(request):
-        return await (left.pop(0) if len(left) > 1 else left[0])(request)
-
-    return answer
 
 
 def create(name="w1-1-0", **fields):
@@ -147,10 +64,6 @@ def pod_document(uid="u", node="", labels=OURS):
         },
         "spec": {"nodeName": node},
     }  # fmt: skip
-
-
-async def one(cluster, operation):
-    return (await cluster.apply([operation]))[0]
 
 
 async def test_requests_carry_the_token_and_a_colon_in_the_path_of_the_file_is_just_that(
@@ -244,33 +157,6 @@ async def test_a_refused_field_is_told_with_value_and_rule(cluster, server):
     assert result.status == 422
     assert (error.field, error.value) == ("spec.containers[0].env[0].name", "A=")
     assert error.rule == 'a valid name must not contain "="'
-
-
-def bind_first_of_two():
-    pod = msgspec.structs.replace(create().pod, size=2)
-    return msgspec.structs.replace(bind(), pod=pod)
-
-
-@pytest.mark.parametrize("status", [201, 409])
-async def test_the_first_of_a_gang_is_bound_once_it_has_its_service(cluster, server, status):
-    server.answer = in_turn(answering(status), answering(201))
-
-    result = await one(cluster, bind_first_of_two())
-
-    paths = [(method, path.rpartition("red/")[2]) for method, path, *_ in server.asked]
-    owner = server.asked[0][2]["metadata"]["ownerReferences"][0]
-    assert result.status == 201
-    assert paths == [("POST", "services"), ("POST", "pods/w1-1-0/binding")]
-    assert (owner["name"], owner["uid"]) == ("w1-1-0", "u")
-
-
-async def test_who_gets_no_service_is_not_bound(cluster, server):
-    server.answer = answering(403, {"reason": "Forbidden", "message": "exceeded quota: q"})
-
-    result = await one(cluster, bind_first_of_two())
-
-    assert (result.status, result.message) == (403, "exceeded quota: q")
-    assert [path for _, path, *_ in server.asked] == ["/api/v1/namespaces/red/services"]
 
 
 TOKEN = "/api/v1/namespaces/red/secrets/token"

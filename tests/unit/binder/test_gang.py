@@ -8,9 +8,10 @@ from services.binder.gang_facts import next_fact
 from services.binder.gang_operations import next_operations
 from services.binder.gang_state import Told
 from shared.core.decision import FieldError
+from shared.core.model import PodSet
 from shared.core.pod_failures import FailureCause
 from shared.events.pods import BindRefused, PodsFinished, PodsGone, PodsRunning
-from shared.ports.cluster import Missing, Pod, Result
+from shared.ports.cluster import Missing, Pod, PodTemplate, Result
 
 NOW = 1_000
 
@@ -279,6 +280,25 @@ def test_a_bind_that_is_refused_for_its_service_is_told_in_its_words_and_tried_a
     assert deleted == [("delete", "w1-1-0")]
     assert (fact.reason, fact.ends, fact.node) == ("ExceededQuota", False, "")
     assert fact.message == words[words.index("exceeded") :]
+
+
+@pytest.mark.parametrize(
+    ("count", "sizes", "named"),
+    [(1, (1,), [False]), (4, (1,), [True]), (1, (2, 2), [True, False])],
+    ids=["alone", "may grow", "two"],
+)
+def test_the_first_of_a_gang_is_bound_under_the_name_by_which_all_find_it(count, sizes, named):
+    template = PodTemplate(pod_set=PodSet(count=count))
+    pods = tuple(pod_of(rank, size=size, template=template) for rank, size in enumerate(sizes))
+    gang = Gang(workload_id="w1", attempt=1, size=len(pods), pods=pods)
+    for (rank, operation), pod in zip(next_operations(gang, NOW), pods, strict=True):
+        made = replace(pod, uid=f"u{rank}", resource_version=1, node="")
+        gang.answered(rank, operation, Result(status=201, pod=made), NOW)
+
+    binds = [operation for _, operation in next_operations(gang, NOW)]
+
+    assert {one.verb for one in binds} == {"bind"}
+    assert [one.pod is not None for one in binds] == named
 
 
 def test_what_refuses_a_growth_for_good_does_not_end_what_runs():

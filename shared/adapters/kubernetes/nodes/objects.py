@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from shared.adapters.kubernetes.objects import Metadata, Object
+from shared.adapters.kubernetes.objects import Metadata, Object, OwnedObject
 
 
 class TaintObject(Object, frozen=True, kw_only=True):
@@ -158,22 +158,9 @@ class ClaimStatus(Object, frozen=True, kw_only=True):
     reserved_for: tuple[Consumer, ...] = ()
 
 
-class Owner(Object, frozen=True, kw_only=True):
-    """Whose end is the end of an object."""
-
-    uid: str = ""
-
-
-class ClaimMetadata(Metadata, frozen=True, kw_only=True):
-    """Of a claim."""
-
-    owner_references: tuple[Owner, ...] = ()
-
-
-class ClaimObject(Object, frozen=True, kw_only=True):
+class ClaimObject(OwnedObject, frozen=True, kw_only=True):
     """A ResourceClaim."""
 
-    metadata: ClaimMetadata = ClaimMetadata()
     status: ClaimStatus = ClaimStatus()
 
 
