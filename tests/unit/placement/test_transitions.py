@@ -408,13 +408,10 @@ def test_retries_are_counted_and_the_last_failure_is_final():
     for attempt in (1, 2, 3):
         driver.send(nominated(a_workload(), number=attempt))
         driver.wait(10)
-        ended = pod_fact(
-            PodsFinished, "w1", attempt, succeeded=False, reason="Error", exit_code=attempt
-        )
-        facts = driver.send(ended)
-        assert attempt == facts[0].exit_code
+        told = {"succeeded": False, "reason": "Error", "exit_code": attempt}
+        facts = driver.send(pod_fact(PodsFinished, "w1", attempt, **told))
         wanted = ["WorkloadEvicted", "WorkloadRequeued"] if attempt < 3 else ["WorkloadFailed"]
-        assert wanted == kinds(facts)
+        assert (attempt, wanted) == (facts[0].exit_code, kinds(facts))
 
     assert (Reason.FAILED, "Error") == (facts[0].reason, facts[0].pod_reason)
     assert State.FAILED is driver.state()
