@@ -3,7 +3,8 @@
 A list is read from the store itself (no resource version is asked for), in pages of one version.
 A watch begins at the version of a list; bookmarks move its version on while nothing happens, and
 the server ends it after `WATCH_SECONDS`: then it goes on from the last version seen. A server that
-says nothing at all for longer is not there any more.
+says nothing at all for longer is not there any more. It need not send bookmarks: of a kind that
+does not change none comes with a version above that of the watch, unless etcd tells of progress.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ import aiohttp
 import msgspec
 
 from shared.adapters.kubernetes.connection import FAILURES, UNAUTHORISED, Connection
-from shared.adapters.kubernetes.objects import ApiStatus, Metadata, WatchLine, decoder
+from shared.adapters.kubernetes.objects import ApiStatus, Bookmark, Metadata, WatchLine, decoder
 from shared.ports.errors import ResourceVersionExpired, Transient
 
 PAGE: Final = 1_000
-WATCH_SECONDS: Final = 120
+WATCH_SECONDS: Final = 60
 SILENCE_SECONDS_MAX: Final = 75.0
-"""Bookmarks come about once a minute."""
+"""Longer than a watch lasts, so that the server's end of it comes first."""
 PAUSE_SECONDS: Final = 0.1
 """Between two watches: a server that ends each at once is not asked without a pause."""
 OK: Final = 200
@@ -68,6 +69,7 @@ class Collection(Generic[Item]):
         self._items = items
         self._page = page
         self._lines = decoder(WatchLine)
+        self._bookmarks = decoder(Bookmark)
         self._statuses = decoder(ApiStatus)
 
     async def read(self) -> tuple[list[Item], int]:
@@ -134,10 +136,12 @@ class Collection(Generic[Item]):
             told = self._lines.decode(line)
             if told.type == "ERROR":
                 self._raise_error(told.object)
-            found = self._items.decode(told.object)
-            version = int(found.metadata.resource_version)
             if told.type in _KINDS:
+                found = self._items.decode(told.object)
                 events.append((told.type, found))
+                version = int(found.metadata.resource_version)
+            else:
+                version = int(self._bookmarks.decode(told.object).metadata.resource_version)
         return version, events
 
     def _raise_error(self, body: bytes | msgspec.Raw) -> None:

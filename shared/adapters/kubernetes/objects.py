@@ -29,6 +29,12 @@ class Metadata(Object, frozen=True, kw_only=True):
     continue_: str = msgspec.field(name="continue", default="")
 
 
+class Bookmark(Object, frozen=True, kw_only=True):
+    """Of an object of the kind that is watched nothing but its version; the rest may be null."""
+
+    metadata: Metadata = Metadata()
+
+
 class Owner(Object, frozen=True, kw_only=True):
     """Whose end is the end of an object."""
 

@@ -329,6 +329,18 @@ async def test_changes_and_ends_are_told_and_a_bookmark_is_not(api, hearing):
     assert [("n", True), ("n", False)] == [(one.key, one.item is not None) for one in changes]
 
 
+async def test_a_bookmark_as_the_api_server_writes_it_breaks_no_watch(api, hearing):
+    await hearing.until(listed(Kind.PODS))
+    empty = {"metadata": {"resourceVersion": "8"}, "spec": {"containers": None}, "status": {}}
+    await api.lines[module.PODS].put({"type": "BOOKMARK", "object": empty})
+    pod = {"metadata": {"name": "p", "namespace": "a", "resourceVersion": "9"}}
+    await api.lines[module.PODS].put({"type": "ADDED", "object": pod})
+
+    await hearing.until(lambda one: isinstance(one, Changed))
+
+    assert 1 == sum(isinstance(one, Listed) and one.kind == Kind.PODS for one in hearing.news)
+
+
 async def test_pods_of_one_name_in_two_namespaces_are_two(api, hearing):
     api.items[module.PODS] = []
     await hearing.until(listed(Kind.PODS))

@@ -8,6 +8,7 @@ import pytest
 from aiohttp import web
 
 from shared.adapters.kubernetes.cluster import KubernetesCluster
+from shared.adapters.kubernetes.collection import SILENCE_SECONDS_MAX
 from shared.adapters.kubernetes.settings import KubernetesSettings
 from shared.core.model import PodSet
 from shared.ports.cluster import UNKNOWN, Missing, Operation, Pod, PodTemplate
@@ -350,6 +351,16 @@ async def test_a_watch_that_the_server_ends_goes_on_from_the_last_bookmark(clust
 
     assert found.type == "DELETED"
     assert [query["resourceVersion"] for query in server.queries] == ["5", "80"]
+
+
+async def test_a_watch_in_which_nothing_happens_ends_before_the_server_counts_as_gone(
+    cluster, server
+):
+    server.answer = streaming(event("DELETED", pod_document()))
+
+    await first_events(cluster)
+
+    assert int(server.queries[0]["timeoutSeconds"]) < SILENCE_SECONDS_MAX
 
 
 async def test_a_watch_that_breaks_off_is_transient(cluster, server):
