@@ -1,0 +1,53 @@
+"""Runs the parts in turn, prints each, and writes all of them as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import tests.benchmarks.kube as about
+from tests.benchmarks.kube import binder, limit, scheduler, whole
+from tests.benchmarks.kube.place import Place, started
+from tests.benchmarks.options import machine
+
+PARTS: Final = {"limit": limit, "scheduler": scheduler, "binder": binder, "whole": whole}
+
+
+def run(place: Place, pods: int, parts: list[str]) -> dict[str, Any]:
+    """The figures of each part, and how the binder compares."""
+    figures: dict[str, Any] = {"machine": machine(), "nodes": place.nodes}
+    for name in parts:
+        count = place.whole_gpus if name == "whole" else pods
+        figures[name] = asyncio.run(PARTS[name].measure(place, count))
+        print(name, json.dumps(figures[name], indent=2), file=sys.stderr, flush=True)
+    ours = figures.get("binder", {}).get("pods_per_second")
+    for other in ("limit", "scheduler"):
+        if ours and other in figures:
+            figures[f"binder_over_{other}"] = round(ours / figures[other]["pods_per_second"], 2)
+    return figures
+
+
+def main() -> None:
+    """Parse options, measure, print JSON."""
+    parser = argparse.ArgumentParser(
+        description=about.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--nodes", type=int, default=1_500, help="a third is for slices of MIG")
+    parser.add_argument("--pods", type=int, default=3_000, help="of each part but the whole")
+    parser.add_argument("--parts", nargs="*", choices=tuple(PARTS), default=list(PARTS))
+    parser.add_argument("--json", type=Path, help="write the figures here")
+    options = parser.parse_args()
+    with started(options.nodes) as place:
+        figures = run(place, options.pods, options.parts)
+    text = json.dumps(figures, indent=2)
+    print(text)
+    if options.json:
+        options.json.write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()

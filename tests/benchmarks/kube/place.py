@@ -1,0 +1,121 @@
+"""A cluster for one run of the benchmark: its processes, and a namespace for each part."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deploy.kube.api import ApiClient
+from deploy.kube.control_plane import NAMESPACE, TOKEN_SECONDS, ControlPlane
+from deploy.kube.kubeconfig import write_kubeconfig
+from deploy.kube.nodes import GPUS_A_NODE, MIG, way_of
+from deploy.local.processes import wait_until
+from tests.fixtures.kube import KubeCluster, make_namespace
+from tests.support.costs import cpu_seconds
+
+EMPTY_SECONDS_MAX = 300
+SCHEDULER = "bench-scheduler"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The control plane that runs, and its nodes."""
+
+    plane: ControlPlane
+    nodes: int
+
+    @property
+    def kube(self) -> KubeCluster:
+        """The same, as tests take it."""
+        return KubeCluster(self.plane.folder)
+
+    @property
+    def whole_gpus(self) -> int:
+        """GPUs that are given whole: the others have MIG on."""
+        return GPUS_A_NODE * sum(way_of(number) != MIG for number in range(self.nodes))
+
+    def cpu(self) -> dict[str, float]:
+        """CPU seconds of each process of the control plane until now."""
+        return {name: cpu_seconds([pid]) for name, pid in self.plane.pids().items()}
+
+    @contextlib.contextmanager
+    def namespace(self, name: str) -> Iterator[ApiClient]:
+        """A namespace for the time of the block, with a client that may do all; left empty."""
+        with self.kube.client() as admin:
+            make_namespace(admin, name)
+            yield admin
+            pods = f"/api/v1/namespaces/{name}/pods"
+            admin.demand("DELETE", f"{pods}?gracePeriodSeconds=0")
+            wait_until(
+                lambda: not admin.demand("GET", f"{pods}?limit=1")["items"],
+                seconds=EMPTY_SECONDS_MAX,
+                what=f"pods of {name} to be gone",
+            )
+
+    def scheduler_account(self) -> Path:
+        """A kubeconfig for kube-scheduler: a service account that may do all."""
+        account = {"name": SCHEDULER, "namespace": NAMESPACE}
+        with self.kube.client() as admin:
+            admin.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
+            admin.create(_all_rights(account))
+            path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{SCHEDULER}/token"
+            wanted: dict[str, Any] = {
+                "apiVersion": "authentication.k8s.io/v1",
+                "kind": "TokenRequest",
+                "spec": {"expirationSeconds": TOKEN_SECONDS},
+            }
+            token = admin.demand("POST", path, wanted)["status"]["token"]
+        config = self.plane.kubeconfig(SCHEDULER)
+        write_kubeconfig(
+            config, server=self.plane.server, certificate=self.plane.certificate, token=token
+        )
+        return config
+
+
+@contextlib.contextmanager
+def started(nodes: int) -> Iterator[Place]:
+    """A cluster in a temporary folder, stopped at the end of the block."""
+    with tempfile.TemporaryDirectory(prefix="muster-bench-kube-", dir="/var/tmp") as name:
+        plane = ControlPlane(Path(name) / "kube", nodes=nodes)
+        plane.start()
+        try:
+            yield Place(plane, nodes)
+        finally:
+            plane.stop()
+
+
+def used(before: dict[str, float], after: dict[str, float], pods: int) -> dict[str, float]:
+    """Milliseconds of CPU of each process for one pod."""
+    return {
+        name: round(1000 * (seconds - before.get(name, 0)) / pods, 2)
+        for name, seconds in sorted(after.items())
+    }
+
+
+def per_second(pods: int, seconds: float) -> float:
+    """Pods a second."""
+    return round(pods / seconds, 1)
+
+
+def now() -> float:
+    """Seconds on a clock that only grows."""
+    return time.monotonic()
+
+
+def _all_rights(account: dict[str, str]) -> dict[str, Any]:
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": account["name"]},
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": "cluster-admin",
+        },
+        "subjects": [{"kind": "ServiceAccount", **account}],
+    }

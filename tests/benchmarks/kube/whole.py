@@ -1,0 +1,100 @@
+"""From a submission to Kafka to pods that are bound, through all services, until GPUs run out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from deploy.kube import nodes, slices
+from deploy.local.services import on_test_cluster, services_on
+from shared.core.model import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
+from tests.benchmarks.kube.place import Place, now, per_second, used
+from tests.benchmarks.pipeline import processes
+from tests.support.costs import cpu_seconds, memory_mib
+from tests.support.system import TEAM, Stage, launch
+
+NAMESPACE = "whole"
+GANG = 8
+BOUND = (
+    "SELECT coalesce(sum(pods), 0)::int FROM gateway.workload"
+    " WHERE state IN ('bound', 'running', 'succeeded')"
+)
+SECONDS_MAX = 1_200
+READY_SECONDS_MAX = 120
+
+
+async def measure(place: Place, pods: int) -> dict[str, Any]:
+    """Half of the pods in gangs of eight, half alone, a GPU each."""
+    with place.namespace(NAMESPACE), tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        system = await asyncio.to_thread(
+            launch,
+            Path(name) / "system",
+            overrides=_settings(place),
+            services=services_on("kubernetes"),
+        )
+        stage = Stage(system)
+        try:
+            await stage.connect()
+            return await _measured(stage, place, pods)
+        finally:
+            await stage.disconnect()
+            await asyncio.to_thread(system.discard)
+
+
+async def _measured(stage: Stage, place: Place, pods: int) -> dict[str, Any]:
+    await stage.organise()
+    await stage.put(f"teams/{TEAM}", {"namespace": NAMESPACE})
+    known = "SELECT count(*) FROM placement.node"
+    read_seconds = await stage.until(known, place.nodes, READY_SECONDS_MAX)
+    before = place.cpu() | await _cpu(stage)
+    start = now()
+    workloads = await stage.submit(_submissions(pods), "kube")
+    await stage.until(BOUND, pods, SECONDS_MAX, every_seconds=0.25)
+    seconds = now() - start
+    after = place.cpu() | await _cpu(stage)
+    memory = {name: memory_mib(pids[0]) for name, pids in (await processes(stage)).items()}
+    return {
+        "pods": pods,
+        "workloads": workloads,
+        "pods_per_second": per_second(pods, seconds),
+        "seconds": round(seconds, 2),
+        "nodes_known_after_seconds": round(read_seconds, 2),
+        "cpu_ms_per_pod": used(before, after, pods),
+        "memory_mib": {name: memory[name] for name in ("binder", "placement", "cluster-watcher")},
+    }
+
+
+async def _cpu(stage: Stage) -> dict[str, float]:
+    return {name: cpu_seconds(pids) for name, pids in (await processes(stage)).items()}
+
+
+def _settings(place: Place) -> dict[str, dict[str, str]]:
+    products = dict.fromkeys((nodes.PRODUCT, slices.PRODUCT), "default")
+    flavors = {"MUSTER_FLAVORS": json.dumps(products)}
+    everywhere = {"MUSTER_KUBE_INSTANCE": "bench-whole", "MUSTER_CLUSTER": "kubernetes"}
+    settings = {"*": everywhere, **on_test_cluster(str(place.plane.folder))}
+    settings["cluster-watcher"] = settings["cluster-watcher"] | flavors
+    return settings
+
+
+def _submissions(pods: int) -> Iterator[WorkloadSpec]:
+    """A gang, then as many single pods as it has, and so on."""
+    for number in range(pods // (2 * GANG)):
+        yield _work(f"gang-{number}", GANG)
+        for single in range(GANG):
+            yield _work(f"single-{number}-{single}", 1)
+
+
+def _work(name: str, count: int) -> WorkloadSpec:
+    pod_set = PodSet(
+        count=count,
+        gpu=GpuRequest(count=1),
+        cpu_milli=1_000,
+        memory_mib=1_024,
+        image="registry.example.org/a/b:1",
+    )
+    return WorkloadSpec(name=name, kind=WorkloadKind.TRAINING, queue=TEAM, pod_sets=(pod_set,))
