@@ -1,7 +1,8 @@
 """`make bench-kube`: Muster on a real API server, beside that server's limit and kube-scheduler.
 
 One cluster of 1,500 simulated nodes with eight GPUs each, of which 1,000 give whole GPUs (half of
-them by a device plugin, half by claims); all parts in one run, everybody as a service account; on a machine with other work compare inside one run alone:
+them by a device plugin, half by claims). All parts in one run, everybody as a service account; on
+a machine with other work compare inside one run alone.
 
     limit      pods created, then bound, 64 requests at once, by a client that does nothing else
     scheduler  the same pods, created in the same way, bound by kube-scheduler 1.37
