@@ -283,7 +283,10 @@ class AsyncClient(Transport):
         return list(answer["items"])
 
     async def command_node(self, name: str, verb: str, note: str = "") -> Json:
-        """`verb` is cordon, uncordon or drain; `note` is told to those whose work runs there."""
+        """`verb` is cordon, uncordon, drain or fence.
+
+        `note` is told to those whose work runs there.
+        """
         path = f"/v1/nodes/{_segment(name)}/{verb}"
         return await self._json("POST", path, body={"note": note})
 

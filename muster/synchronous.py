@@ -187,7 +187,7 @@ class Client:
         return self._runner.run(self._client.fleet_summary(flavor=flavor))
 
     def command_node(self, name: str, verb: str, note: str = "") -> Json:
-        """Cordon, uncordon or drain a node. For operators."""
+        """Cordon, uncordon, drain or fence a node. For operators."""
         return self._runner.run(self._client.command_node(name, verb, note))
 
     def _iterate(self, items: Any) -> Iterator[Any]:  # noqa: ANN401  # an async generator

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from muster.cli import completion, control, keys, nodes
+from muster.cli import completion, control, fencing, keys, nodes
 from muster.cli.applying import Applied, apply_all, in_order
 from muster.cli.documents import read_documents
 from muster.cli.organisation import deleting, reading
@@ -30,6 +30,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(keys.app, name="keys")
+app.add_typer(fencing.app, name="nodes")
 app.command("get")(reading.get)
 app.command("export")(reading.export)
 app.command("delete")(deleting.delete)

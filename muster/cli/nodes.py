@@ -90,7 +90,7 @@ def cordon(node: Nodes, note: Note = "", output: OutputOption = Format.TABLE) ->
 
     Example: muster admin cordon h100-0017 --note "fan 3 is loud"
     """
-    _act("cordon", node, output, note)
+    act_on_nodes("cordon", node, output, note)
 
 
 def uncordon(node: Nodes, output: OutputOption = Format.TABLE) -> None:
@@ -98,7 +98,7 @@ def uncordon(node: Nodes, output: OutputOption = Format.TABLE) -> None:
 
     Example: muster admin uncordon h100-0017
     """
-    _act("uncordon", node, output)
+    act_on_nodes("uncordon", node, output)
 
 
 def drain(node: Nodes, note: Note = "", output: OutputOption = Format.TABLE) -> None:
@@ -106,10 +106,12 @@ def drain(node: Nodes, note: Note = "", output: OutputOption = Format.TABLE) -> 
 
     Example: muster admin drain h100-0017 h100-0018 --note "new firmware"
     """
-    _act("drain", node, output, note)
+    act_on_nodes("drain", node, output, note)
 
 
-def _act(verb: str, names: list[str], output: Format, note: str = "") -> None:
+def act_on_nodes(verb: str, names: list[str], output: Format, note: str = "") -> None:
+    """Give each the command; exits with the code of the worst answer."""
+
     async def one(client: AsyncClient, name: str) -> tuple[str, str]:
         await client.command_node(name, verb, note)
         return name, ""
@@ -149,6 +151,8 @@ def _holders(device: Json) -> str:
 
 
 def _ready(node: Json) -> str:
+    if node.get("fenced"):
+        return "fenced"
     if node.get("draining"):
         return "draining"
     if node.get("cordoned"):

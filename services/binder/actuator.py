@@ -86,11 +86,11 @@ class Actuator:
         self.gangs.bind_until(gang, self._clock.now_ms())
         self.gangs.look_at(gang)
 
-    def evict(self, key: Key, grace_seconds: int) -> None:
-        """Delete the pods of an attempt."""
+    def evict(self, key: Key, grace_seconds: int, fenced_nodes: Sequence[str] = ()) -> None:
+        """Delete the pods of an attempt, those on `fenced_nodes` without their kubelets."""
         gang = self.gangs.by_key.get(key)
         if gang is not None and gang.goal is not Goal.CLOSE:
-            gang.evict(grace_seconds)
+            gang.evict(grace_seconds, fenced_nodes)
             self.gangs.look_at(gang)
 
     def unstarted(self, key: Key) -> tuple[int, ...]:
@@ -182,8 +182,8 @@ class Actuator:
                 self.gangs.settle(gang, now_ms)
             elif gang.not_before_ms > now_ms:
                 self.gangs.look_at_later(gang, gang.not_before_ms)
-            elif rank in gang.deleting:
-                self.gangs.look_at_later(gang, gang.deleting[rank])
+            elif (again_ms := gang.forcing.get(rank) or gang.deleting.get(rank)) is not None:
+                self.gangs.look_at_later(gang, again_ms)
 
     async def _request(self, operations: Sequence[Operation]) -> list[Result]:
         """The results; a full list is asked for if one of them is not known."""

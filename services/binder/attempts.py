@@ -25,24 +25,25 @@ ANSWERED: Final = "gone"
 
 INSERT: Final = (
     "INSERT INTO binder.attempt (workload_id, attempt, cell, epoch, team, state, active, evicting,"
-    " grace_seconds, succeeded, size, pods, accepted_at_ms, changed_at_ms)"
+    " grace_seconds, succeeded, fenced_nodes, size, pods, accepted_at_ms, changed_at_ms)"
     " SELECT w, n, {1}::int, {2}::bigint, t, {3}::text, {4}::bool, {5}::bool, {6}::int,"
-    " {7}::bool, z, p::json, {0}::bigint, {0}::bigint"
-    " FROM unnest({8}::text[], {9}::int[], {10}::text[], {11}::int[], {12}::text[])"
+    " {7}::bool, {8}::text[], z, p::json, {0}::bigint, {0}::bigint"
+    " FROM unnest({9}::text[], {10}::int[], {11}::text[], {12}::int[], {13}::text[])"
     " AS r(w, n, t, z, p) RETURNING 1"
 )
 UPDATE: Final = (
     "UPDATE binder.attempt AS x SET state = {1}::text, active = {2}::bool, evicting = {3}::bool,"
-    " grace_seconds = {4}::int, succeeded = {5}::bool, reason = o, changed_at_ms = {0}::bigint"
-    " FROM unnest({6}::text[], {7}::int[], {8}::text[]) AS r(w, n, o)"
+    " grace_seconds = {4}::int, succeeded = {5}::bool, fenced_nodes = {6}::text[], reason = o,"
+    " changed_at_ms = {0}::bigint"
+    " FROM unnest({7}::text[], {8}::int[], {9}::text[]) AS r(w, n, o)"
     " WHERE x.workload_id = r.w AND x.attempt = r.n RETURNING 1"
 )
 RESIZE: Final = (
     "UPDATE binder.attempt AS x SET state = {1}::text, active = {2}::bool, evicting = {3}::bool,"
-    " grace_seconds = {4}::int, succeeded = {5}::bool, reason = o, changed_at_ms = {0}::bigint,"
-    " size = z, resizing = i, pods_before = b, pods = p::json"
-    " FROM unnest({6}::text[], {7}::int[], {8}::text[], {9}::int[], {10}::int[], {11}::int[],"
-    " {12}::text[]) AS r(w, n, o, z, i, b, p)"
+    " grace_seconds = {4}::int, succeeded = {5}::bool, fenced_nodes = {6}::text[], reason = o,"
+    " changed_at_ms = {0}::bigint, size = z, resizing = i, pods_before = b, pods = p::json"
+    " FROM unnest({7}::text[], {8}::int[], {9}::text[], {10}::int[], {11}::int[], {12}::int[],"
+    " {13}::text[]) AS r(w, n, o, z, i, b, p)"
     " WHERE x.workload_id = r.w AND x.attempt = r.n RETURNING 1"
 )
 """As UPDATE, for a row whose resize was asked for or answered in this unit."""
@@ -52,7 +53,7 @@ FENCE: Final = (
 )
 ACTIVE: Final = (
     "SELECT workload_id, attempt, cell, epoch, team, state, evicting, grace_seconds, succeeded,"
-    " size, resizing, pods_before,"
+    " fenced_nodes, size, resizing, pods_before,"
     " CASE WHEN state = 'binding' OR resizing > 0 THEN pods::text END AS pods"
     " FROM binder.attempt WHERE active ORDER BY accepted_at_ms, workload_id, attempt"
 )
@@ -82,6 +83,8 @@ class Attempt:
     active: bool = True
     evicting: bool = False
     grace_seconds: int = 0
+    fenced_nodes: tuple[str, ...] = ()
+    """From these its pods go without their kubelets."""
     succeeded: bool = False
     reason: str = ""
     resizing: int = 0
@@ -158,7 +161,8 @@ def _sizes(group: Sequence[Attempt]) -> tuple[list[object], ...]:
 
 
 def _standing(one: Attempt) -> tuple[object, ...]:
-    return one.state, one.active, one.evicting, one.grace_seconds, one.succeeded
+    ends = one.grace_seconds, one.succeeded, one.fenced_nodes
+    return one.state, one.active, one.evicting, *ends
 
 
 def fence(cell: int, epoch: int) -> Write:
@@ -189,8 +193,8 @@ async def load(reader: Reader) -> Memory:
         memory.never_bound.add((row["workload_id"], row["attempt"]))
     for row in await reader.fetch(ACTIVE):
         fields = dict(row)
-        pods = fields.pop("pods")
-        attempt = Attempt(**fields)
+        pods, fenced = fields.pop("pods"), tuple(fields.pop("fenced_nodes"))
+        attempt = Attempt(**fields, fenced_nodes=fenced)
         memory.attempts[attempt.key] = attempt
         memory.gangs.append(gang_of(attempt, read(pods) if pods else ()))
     return memory
@@ -210,7 +214,7 @@ def gang_of(attempt: Attempt, pods: tuple[Pod, ...], correlation_id: str = "") -
     if attempt.resizing:
         gang.resize(attempt.resizing, pods, attempt.grace_seconds)
     if attempt.evicting:
-        gang.evict(attempt.grace_seconds)
+        gang.evict(attempt.grace_seconds, attempt.fenced_nodes)
     if attempt.succeeded:
         gang.note()
     return gang

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import structlog
@@ -112,9 +112,10 @@ class Batch:
                 self._tell_unstarted(command, cause)
             attempt.evicting = True
             attempt.grace_seconds = command.grace_seconds
+            fenced = attempt.fenced_nodes = _joined(attempt.fenced_nodes, command.fenced_nodes)
             self._touch(attempt)
             grace = command.grace_seconds
-            self._after_commit.append(lambda: self._actuator.evict(key, grace))
+            self._after_commit.append(lambda: self._actuator.evict(key, grace, fenced))
             return
         if key in self._memory.never_bound:
             return
@@ -267,6 +268,10 @@ class Batch:
                 partition=fact.cell,
             )
         )
+
+
+def _joined(known: tuple[str, ...], more: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted({*known, *more}))
 
 
 def pods_of(command: BindWorkload | ResizePods) -> tuple[Pod, ...]:

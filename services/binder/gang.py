@@ -14,7 +14,7 @@ forward, by resource version.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import Final
 
 from services.binder.create_refusals import refusal_of
@@ -26,6 +26,7 @@ from services.binder.gang_state import (
     FOREIGN,
     GONE,
     NOT_THERE,
+    OVER,
     PINNED,
     RUNNING,
     SUCCEEDED,
@@ -63,8 +64,12 @@ class Gang(GangState):
 
     # ── commands, and what is committed ──────────────────────────────────────
 
-    def evict(self, grace_seconds: int) -> None:
-        """Delete everything and answer PodsGone, whatever was going on."""
+    def evict(self, grace_seconds: int, fenced_nodes: Iterable[str] = ()) -> None:
+        """Delete everything and answer PodsGone, whatever was going on.
+
+        From `fenced_nodes` pods go without their kubelets.
+        """
+        self.fenced_nodes = frozenset(fenced_nodes)
         self.goal = Goal.CLEAR
         self.outcome = None
         if grace_seconds < self.grace_seconds:
@@ -147,7 +152,8 @@ class Gang(GangState):
         elif operation.verb == "bind":
             self._bound(rank, operation, result, now_ms)
         elif result.status == _OK:
-            self.deleting[rank] = now_ms + operation.grace_seconds * 1000 + DELETE_AGAIN_MS
+            accepted = self.forcing if operation.verb == "force_delete" else self.deleting
+            accepted[rank] = now_ms + operation.grace_seconds * 1000 + DELETE_AGAIN_MS
             self.refusals = 0
         elif _says_gone(operation, result):
             self.advance(rank, GONE)
@@ -231,6 +237,10 @@ class Gang(GangState):
         if kind == "DELETED":
             mark = GONE
         self.advance(rank, mark)
+        if pod.deleting and pod.node and mark not in OVER:
+            self.stopping[rank] = pod.node
+        else:
+            self.stopping.pop(rank, None)
         if pod.pulling and mark == BOUND:
             self.pulling.add(rank)
         else:

@@ -93,15 +93,30 @@ def _deletes(gang: GangState, now_ms: int) -> Iterator[tuple[int, Operation]]:
         return
     first = gang.size if gang.goal is Goal.RUN else 0
     for rank, mark in enumerate(gang.marks[first:], first):
-        if mark not in spared and gang.uids[rank] and now_ms >= gang.deleting.get(rank, 0):
-            name = pod_name(gang.key, rank)
-            yield (
-                rank,
-                Operation(
-                    verb="delete",
-                    namespace=gang.namespace,
-                    name=name,
-                    uid=gang.uids[rank],
-                    grace_seconds=max(gang.grace_seconds, GRACE_SECONDS_MIN),
-                ),
-            )
+        if mark in spared or not gang.uids[rank]:
+            continue
+        if gang.stopping.get(rank) in gang.fenced_nodes:
+            if now_ms >= gang.forcing.get(rank, 0):
+                yield rank, _force_delete(gang, rank)
+        elif now_ms >= gang.deleting.get(rank, 0):
+            yield rank, _delete(gang, rank)
+
+
+def _delete(gang: GangState, rank: int) -> Operation:
+    return Operation(
+        verb="delete",
+        namespace=gang.namespace,
+        name=pod_name(gang.key, rank),
+        uid=gang.uids[rank],
+        grace_seconds=max(gang.grace_seconds, GRACE_SECONDS_MIN),
+    )
+
+
+def _force_delete(gang: GangState, rank: int) -> Operation:
+    return Operation(
+        verb="force_delete",
+        namespace=gang.namespace,
+        name=pod_name(gang.key, rank),
+        uid=gang.uids[rank],
+        node=gang.stopping[rank],
+    )

@@ -52,10 +52,11 @@ class GangState:
     """`pods` are what to create; empty once that is done and committed."""
 
     __slots__ = (
-        "cell", "correlation_id", "deadline_ms", "deleting", "ended_well", "goal", "grace_seconds",
-        "hindrance", "in_flight", "key", "marks", "namespace", "never", "not_before_ms", "noted",
-        "outcome", "pods", "pulling", "refusals", "resizing", "setback", "settle_at_ms", "size",
-        "size_before", "told", "told_pulling", "uids", "unknown_round", "unstarted", "versions",
+        "cell", "correlation_id", "deadline_ms", "deleting", "ended_well", "fenced_nodes",
+        "forcing", "goal", "grace_seconds", "hindrance", "in_flight", "key", "marks", "namespace",
+        "never", "not_before_ms", "noted", "outcome", "pods", "pulling", "refusals", "resizing",
+        "setback", "settle_at_ms", "size", "size_before", "stopping", "told", "told_pulling",
+        "uids", "unknown_round", "unstarted", "versions",
     )  # fmt: skip
 
     def __init__(
@@ -95,6 +96,12 @@ class GangState:
         self.versions = [0] * size
         self.deleting: dict[int, int] = {}
         """By rank whose deletion was accepted and not yet seen: when to ask for it again."""
+        self.forcing: dict[int, int] = {}
+        """The same of deletions by force."""
+        self.stopping: dict[int, str] = {}
+        """By rank that the cluster has shown to be deleted and to run: its node."""
+        self.fenced_nodes: frozenset[str] = frozenset()
+        """Nodes whose machines are off, by an operator's word."""
         self.ended_well = 0
         """A bit for each rank that succeeded by itself: not one that ended as it was stopped."""
         self.pulling: set[int] = set()

@@ -104,7 +104,7 @@ class BulkCommanded(View, frozen=True, kw_only=True):
 
 
 class NodeRequest(Request, frozen=True, kw_only=True):
-    """Why a node is cordoned or drained, for those whose work runs there."""
+    """Why a node is cordoned, drained or fenced, for those whose work runs there."""
 
     note: Text = ""
     """Why, in words that the owners of what runs there read."""
@@ -116,4 +116,4 @@ class NodeCommanded(View, frozen=True, kw_only=True):
     name: str
     """Name of the node."""
     command: str
-    """The command that was given: cordon, drain or uncordon."""
+    """The command that was given: cordon, drain, uncordon or fence."""

@@ -66,6 +66,7 @@ NODE_COMMANDS: Final = {
     "cordon": "Start nothing more on a node.",
     "drain": "Start nothing more on a node, and evict with grace what runs there.",
     "uncordon": "Let a node take work again.",
+    "fence": "Say that the machine of a lost node is off: its pods count as gone.",
 }
 
 

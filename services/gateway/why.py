@@ -15,6 +15,7 @@ from aiohttp import web
 
 from services.gateway.around import NOTHING_AROUND, around
 from services.gateway.door import Call, Door, answer, bad_parameter
+from services.gateway.fleet.lost import STOPPING, explained, lost_of
 from services.gateway.headline import PROMISED, better
 from services.gateway.headline.closed_nodes import with_closed
 from services.gateway.headline.past import EVICTED, detail_of, evictions, last_eviction, preemptor
@@ -71,7 +72,7 @@ _RECEIVED: Final = {
 }
 _ON_LOST_NODE: Final = (
     "it queues again once its pods are known to have stopped: when the node is back, or is"
-    f" deleted, or has the taint {OUT_OF_SERVICE}"
+    f" deleted, or is fenced (muster admin nodes fence), or has the taint {OUT_OF_SERVICE}"
 )
 """A node that is not heard may still run them, so nobody else gets their devices before."""
 
@@ -88,6 +89,10 @@ async def why(door: Door, call: Call) -> web.Response:
     history = tuple(_entry(one) for one in told)
     current = _current(stood, told, history)
     state = State(stood["state"] or State.RECEIVED.value)
+    if at_ms is None and state in STOPPING and row["nodes"]:
+        lost = await lost_of(door, row["nodes"])
+        queues = state is State.EVICTING
+        current = explained(current, lost, door.clock.now_ms(), queues=queues)
     waits = at_ms is None and state is State.QUEUED and row["priority"] is not None
     beside = await around(door, call, row, current.reason) if waits else NOTHING_AROUND
     promised = waits and beside.stopped is None

@@ -1,8 +1,13 @@
-"""Nodes on which nothing more is started: cordoned, drained, or about to be taken away.
+"""Nodes on which nothing more is started: cordoned, drained, fenced, or about to be taken away.
 
 Placement's word beside what the agent reports, so it outlives every new inventory. What runs on a
 node that is drained or announced to go is evicted at once, with its own grace but no longer than
 the node stays; it is queued again with its place kept as soon as its pods are gone (mission P10).
+
+A node that is fenced is lost, and an operator vouches that its machine is off. The binder is told
+so of everything that is being stopped there: it takes those pods away without their kubelet, and
+they are gone. When it is back it stays closed, until somebody who has looked at it uncordons it
+(docs/adr/0073).
 
 Commands and inventories are of two topics, which are read in any order: a cordon of a node that
 was never heard of is kept for it. Nothing can run there before it is known, so even a drain finds
@@ -67,6 +72,22 @@ class Drains:
         text += f": {note}" if note else ""
         self._stop(message, command.node, reason, text, note=note)
 
+    def fence(self, message: Received, command: nodes.FenceNode) -> None:
+        """The machine of a lost node is off; a node that is back meanwhile is left alone.
+
+        The command may come before the report that it is about.
+        """
+        desk, name = self._desk, command.node
+        node = self._fleet.present.get(name)
+        told = self._fleet.generations.get(name, -1) >= command.generation
+        if self._fleet.removed(name) or (node is not None and node.ready and told):
+            return
+        text = f"node {name} is fenced by {command.by or 'an operator'}, its machine is off"
+        text += f": {command.note}" if command.note else ""
+        self._stop(message, name, Reason.FENCED, text, note=command.note)
+        for record in desk.records.of_node(name):
+            transitions.stop_pods(desk, record, record.reason, message, fenced_nodes=(name,))
+
     def notice(self, message: Received, fact: nodes.NodeNoticeReported) -> None:
         """The node will be gone soon."""
         if self._fleet.noticed(fact.node, fact.generation):
@@ -107,10 +128,9 @@ class Drains:
             return
         self.put(node)
         self._evictions.lost(node, message)
+        why = Reason.NODE_LOST if reason is Reason.FENCED else reason
         for victim in victims:
-            transitions.evict(
-                desk, victim, reason, text, message, gone_at_ms=gone_at_ms, note=note
-            )
+            transitions.evict(desk, victim, why, text, message, gone_at_ms=gone_at_ms, note=note)
 
     def _trim(self, message: Received) -> None:
         """Bound those that wait for their node. O(cordons), only with a command for one."""

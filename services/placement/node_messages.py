@@ -54,6 +54,11 @@ def cordon(cell: Cell, message: Received, command: nodes.CordonNode) -> None:
     cell.drains.cordon(message, command)
 
 
+def fence(cell: Cell, message: Received, command: nodes.FenceNode) -> None:
+    """An operator vouches that nothing runs there any more."""
+    cell.drains.fence(message, command)
+
+
 def uncordon(cell: Cell, message: Received, command: nodes.UncordonNode) -> None:
     """An operator gives the node back, whatever spoke against it."""
     cell.drains.uncordon(message, command)
@@ -73,4 +78,5 @@ ACTIONS: Final[dict[type, Action]] = {
     nodes.NodeNoticeReported: notice,
     nodes.CordonNode: cordon,
     nodes.UncordonNode: uncordon,
+    nodes.FenceNode: fence,
 }

@@ -127,9 +127,15 @@ def evict(
 
 
 def stop_pods(
-    desk: Desk, record: Record, reason: Reason, cause: Received, gone_at_ms: int = 0
+    desk: Desk,
+    record: Record,
+    reason: Reason,
+    cause: Received,
+    gone_at_ms: int = 0,
+    *,
+    fenced_nodes: tuple[str, ...] = (),
 ) -> None:
-    """Tell the binder to delete the pods of this attempt."""
+    """Tell the binder to delete the pods of this attempt, on `fenced_nodes` by force."""
     lost = reason is Reason.NODE_LOST
     grace_seconds = GRACE_SECONDS_MIN if lost else record.workload.spec.grace_seconds
     if gone_at_ms:
@@ -142,6 +148,7 @@ def stop_pods(
         reason=reason,
         grace_seconds=grace_seconds,
         cell=record.workload.cell,
+        fenced_nodes=fenced_nodes,
     )
     desk.command(record, command, cause)
 

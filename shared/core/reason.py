@@ -163,6 +163,8 @@ class Reason(StrEnum):
     # ── why nothing is started on a node, or something again ──
     CORDONED = "cordoned"
     """An operator keeps new work off the node."""
+    FENCED = "fenced"
+    """An operator says that the node's machine is off."""
     UNCORDONED = "uncordoned"
     """An operator gave the node back."""
     EXPIRED = "expired"

@@ -84,12 +84,29 @@ class UncordonNode(Wire, frozen=True, kw_only=True):
     cell: int = 0
 
 
+class FenceNode(Wire, frozen=True, kw_only=True):
+    """The machine of a lost node is off, says an operator: its pods count as gone.
+
+    Nothing starts there until `UncordonNode`. Passed over where the node is back.
+    """
+
+    node: str
+    generation: int = -1
+    """Of the report by which the node is lost; a newer one by which it is not goes before."""
+    actor: str = ""
+    by: str = ""
+    """Label and role of the key whose public part is `actor`."""
+    note: str = ""
+    """How it is known, in the operator's words."""
+    cell: int = 0
+
+
 class NodeCordoned(Wire, frozen=True, kw_only=True):
     """Nothing is started on a node any more, and `evicted` workloads are being stopped there."""
 
     node: str
     reason: Reason
-    """Cordoned, drained or about to be taken away."""
+    """Cordoned, drained, fenced or about to be taken away."""
     message: str = ""
     note: str = ""
     """Why, in the operator's words; it is part of the message, too."""

@@ -55,6 +55,8 @@ class EvictPods(Wire, frozen=True, kw_only=True):
     """Why the attempt is stopped."""
     grace_seconds: int = 30
     cell: int = 0
+    fenced_nodes: tuple[str, ...] = ()
+    """Nodes whose machines are off, says an operator: pods there go without their kubelets."""
 
 
 class ResizePods(Wire, frozen=True, kw_only=True):

@@ -80,7 +80,7 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
     ),
     topics.PLAN_COMMANDS: (plans.ProposeEvictionPlan, plans.ReleaseIdleWorkload),
     topics.PREEMPTION_FACTS: (plans.PreemptionRefused,),
-    topics.NODE_COMMANDS: (nodes.CordonNode, nodes.UncordonNode),
+    topics.NODE_COMMANDS: (nodes.CordonNode, nodes.UncordonNode, nodes.FenceNode),
     topics.POD_COMMANDS: (pods.BindWorkload, pods.EvictPods, pods.ResizePods),
     topics.POD_FACTS: (
         pods.PodsBound,

@@ -3,7 +3,8 @@
 Semantics are those of the Kubernetes API (tests/contract/test_cluster.py holds every cluster to
 them): create answers 409 when the name exists; pin, bind and delete take the uid as a
 precondition; 403 and 422 say in `errors` which field breaks which rule; a pod that is not bound
-is deleted at once, a bound one when its kubelet says so; a watch starts at a resource version.
+is deleted at once, a bound one when its kubelet says so, or by force, which takes the word of
+somebody who knows that its machine is off; a watch starts at a resource version.
 Operations come in batches; each has its own result, and order between them is not promised.
 """
 
@@ -22,6 +23,10 @@ UNKNOWN: Final = 0
 INVALID: Final = 422
 GRACE_SECONDS_MIN: Final = 1
 """Grace 0 is a force delete: the object goes while its containers may still run."""
+NODE_READY: Final = "NodeReady"
+"""Reason of a refused `force_delete`: a kubelet is there, which says when the pod has stopped."""
+NOT_DELETING: Final = "NotDeleting"
+"""Reason of a refused `force_delete`: the pod is not being deleted on that node."""
 ENDED: Final = frozenset({"Succeeded", "Failed"})
 """Phases in which no container runs any more: the devices of the pod are free."""
 
@@ -95,10 +100,12 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `create` takes `pod`; `pin` uid, node, and `devices` or the `pod` whose shares say which:
     these devices of the node are its own before it is bound there; `bind` uid, node, and of a
-    gang's rank 0 `pod`, by which others find it; `delete` uid, grace, which is at least 1.
+    gang's rank 0 `pod`, by which others find it; `delete` uid, grace, which is at least 1;
+    `force_delete` uid, node: the object goes though no kubelet says so, if the pod is being
+    deleted on that node (else 409 `NotDeleting`), which is not ready (else 409 `NodeReady`).
     """
 
-    verb: Literal["create", "pin", "bind", "delete"]
+    verb: Literal["create", "pin", "bind", "delete", "force_delete"]
     name: str
     namespace: str = "default"
     uid: str = ""
@@ -176,5 +183,9 @@ def refused_by_port(operation: Operation) -> Result | None:
             rule=f"must be at least {GRACE_SECONDS_MIN}: 0 is a force delete, after which the"
             " containers of the pod may still run",
         )
+        return Result(status=INVALID, reason="Invalid", message=error.rule, errors=(error,))
+    if operation.verb == "force_delete" and not (operation.uid and operation.node):
+        field = "node" if operation.uid else "uid"
+        error = FieldError(field=field, value="", rule="must be given for a force delete")
         return Result(status=INVALID, reason="Invalid", message=error.rule, errors=(error,))
     return None

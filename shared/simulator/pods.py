@@ -19,7 +19,15 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from shared.ports.cluster import Operation, Pod, PodTemplate, Result, refused_by_port
+from shared.ports.cluster import (
+    NODE_READY,
+    NOT_DELETING,
+    Operation,
+    Pod,
+    PodTemplate,
+    Result,
+    refused_by_port,
+)
 from shared.simulator import kubelet as kubelets
 from shared.simulator.admission import refused_by_admission
 from shared.simulator.kubelet import Kubelet
@@ -242,6 +250,8 @@ class Pods:
             return self._pin(record, operation.devices)
         if operation.verb == "bind":
             return self._bind(record, operation.node, now_ms)
+        if operation.verb == "force_delete":
+            return self._force_delete(record, operation.node)
         return self._delete(record, operation.grace_seconds, now_ms)
 
     def _in(self, namespace: str) -> int:
@@ -292,6 +302,15 @@ class Pods:
             self._change(record, "MODIFIED", deleting=True)
         if not silent and not 0 < record.gone_at_ms <= now_ms + stop_ms:
             record.gone_at_ms = self._timer(record, now_ms + stop_ms)
+        return DONE
+
+    def _force_delete(self, record: Record, node: str) -> Result:
+        pod = record.pod
+        if not pod.deleting or pod.node != node:
+            return Result(status=409, reason=NOT_DELETING, pod=pod)
+        if node not in self.nodes_down:
+            return Result(status=409, reason=NODE_READY, pod=pod)
+        self._stopped(record, _COLLECTED)
         return DONE
 
     # ── the kubelet ──────────────────────────────────────────────────────────

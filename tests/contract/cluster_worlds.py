@@ -166,6 +166,10 @@ def delete(pod, grace=1):
     return operation("delete", pod, grace_seconds=grace)
 
 
+def force_delete(pod, node, **fields):
+    return operation("force_delete", pod, node=node, **fields)
+
+
 async def bound(world, name="w1-1-0", **fields):
     """A pod that was created and bound to the first node."""
     pod = (await world.one(create(a_pod(name, **fields)))).pod

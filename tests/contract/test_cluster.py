@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from shared.core.pod_failures import FailureCause, cause_of_failure, never_starts
-from shared.ports.cluster import INVALID
+from shared.ports.cluster import INVALID, NODE_READY, NOT_DELETING
 from shared.ports.errors import ResourceVersionExpired
 from tests.contract.cluster_worlds import (
     WORLDS,
@@ -14,6 +14,8 @@ from tests.contract.cluster_worlds import (
     bound,
     create,
     delete,
+    force_delete,
+    operation,
     pin,
     running,
     watched,
@@ -285,6 +287,60 @@ async def test_pods_of_a_node_that_is_not_heard_of_are_deleted_only_when_it_is_f
     await world.until(pod.name, gone)
 
     assert (waiting.deleting, waiting.ended) == (True, False)
+
+
+async def test_a_force_delete_takes_what_is_stopping_off_a_node_that_is_not_heard_of(world):
+    here, elsewhere = world.nodes
+    pod = await running(world)
+    await world.node(here, "silent")
+    await world.one(delete(pod))
+    await world.until(pod.name, lambda one: one.deleting)
+
+    wrong = await world.one(force_delete(pod, elsewhere))
+    kept = (await world.pods()).get(pod.name)
+    done = await world.one(force_delete(pod, here))
+    left = (await world.pods()).get(pod.name)
+    again = await world.one(force_delete(pod, here))
+
+    assert (wrong.status, wrong.reason, wrong.pod.node) == (409, NOT_DELETING, here)
+    assert kept is not None
+    assert (done.status, left, again.status) == (200, None, 404)
+
+
+async def test_a_force_delete_of_what_runs_on_is_refused(world):
+    pod = await running(world)
+    await world.node(world.nodes[0], "silent")
+
+    result = await world.one(force_delete(pod, world.nodes[0]))
+
+    assert (result.status, result.reason, result.pod.uid) == (409, NOT_DELETING, pod.uid)
+    assert not (await world.pods())[pod.name].deleting
+
+
+async def test_a_force_delete_on_a_node_that_is_heard_of_is_refused(world):
+    pod = await running(world, finalizers=KEPT)
+    await world.one(delete(pod))
+    await world.until(pod.name, lambda one: one.deleting)
+
+    result = await world.one(force_delete(pod, world.nodes[0]))
+    kept = (await world.pods()).get(pod.name)
+    await world.let_go(pod.name)
+    await world.until(pod.name, gone)
+
+    assert (result.status, result.reason) == (409, NODE_READY)
+    assert kept is not None
+
+
+@pytest.mark.parametrize(("field", "given"), [("uid", {"uid": ""}), ("node", {"node": ""})])
+async def test_a_force_delete_names_the_very_pod_and_its_node(world, field, given):
+    pod = await running(world)
+    await world.one(delete(pod))
+
+    result = await world.one(operation("force_delete", pod, **({"node": "n"} | given)))
+    other = await world.one(force_delete(pod, world.nodes[0], uid="another"))
+
+    assert (result.status, result.errors[0].field) == (INVALID, field)
+    assert other.status in (404, 409)
 
 
 async def test_pods_of_a_node_that_is_heard_of_again_stop_as_they_were_told(world):

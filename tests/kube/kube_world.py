@@ -5,6 +5,7 @@ by annotations, which an administrator adds between the creation and the binding
 """
 
 import asyncio
+import functools
 import os
 import signal
 import socket
@@ -86,8 +87,14 @@ class KubeWorld:
                 if pod.node == name:
                     self._force_delete(pod_path(pod))
             return
-        label = "simulated" if action == "up" else None
-        self._patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": {MANAGED: label}}})
+        if action == "up":
+            self._patch(f"/api/v1/nodes/{name}", HEARD)
+        else:
+            self._patch(f"/api/v1/nodes/{name}", {"metadata": {"annotations": {NOT_READY: "yes"}}})
+            await asyncio.to_thread(
+                wait_until, lambda: not self._node_is_ready(name), seconds=SECONDS, what="NotReady"
+            )
+            self._patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": {MANAGED: None}}})
         await asyncio.sleep(NOTICE_SECONDS)
 
     async def limit(self, namespace, pods_max):
@@ -120,7 +127,18 @@ class KubeWorld:
                 self._patch(pod_path(pod), {"metadata": {"finalizers": None}})
             self._force_delete(pod_path(pod))
         for name in self.nodes:
-            self._patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": {MANAGED: "simulated"}}})
+            self._patch(f"/api/v1/nodes/{name}", HEARD)
+            await asyncio.to_thread(
+                wait_until,
+                functools.partial(self._node_is_ready, name),
+                seconds=SECONDS,
+                what=f"{name} ready",
+            )
+
+    def _node_is_ready(self, name: str) -> bool:
+        with self._kube.client() as admin:
+            conditions = admin.demand("GET", f"/api/v1/nodes/{name}")["status"]["conditions"]
+        return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
     def _patch(self, path: str, body: dict[str, Any]) -> None:
         with self._kube.client() as admin:
@@ -136,6 +154,8 @@ class KubeWorld:
             return all(_counted(admin, namespace) for namespace in self._limited)
 
 
+NOT_READY = "kwok.muster.dev/not-ready"
+HEARD = {"metadata": {"labels": {MANAGED: "simulated"}, "annotations": {NOT_READY: None}}}
 SLOW_STOP = "kwok.muster.dev/slow-stop"
 
 

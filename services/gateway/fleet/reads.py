@@ -23,6 +23,7 @@ from services.gateway.fleet.rows import COLUMNS, Row, cordoned, node_of, ready, 
 from services.gateway.fleet.summary import summary_of
 from services.gateway.fleet.views import FleetSummary, GpuView, NodePage, NodeSummary, NodeView
 from shared.core.model import Gpu, Node
+from shared.core.reason import Reason
 
 USE_SECONDS: Final = 1.0
 DRAINING: Final = frozenset(("drained", "spot-notice"))
@@ -161,6 +162,7 @@ def _fields(row: Mapping[str, Any], node: Node, milli: int, held: Held) -> dict[
         "ready": ready(row, node),
         "cordoned": cordoned(row, node),
         "draining": row["cordon"] in DRAINING,
+        "fenced": row["cordon"] == Reason.FENCED.value,
         "cordon_message": row["cordon_message"],
         "gone_at_ms": row["gone_at_ms"] or None,
         "shunned_until_ms": row["shunned_until_ms"] or None,

@@ -69,6 +69,8 @@ class NodeSummary(View, frozen=True, kw_only=True):
     """Nothing more is started there, by its agent's or an operator's word."""
     draining: bool
     """What ran there was evicted, because of an operator or a spot notice."""
+    fenced: bool
+    """An operator said that its machine is off; nothing starts there until it is uncordoned."""
     cordon_message: str
     gone_at_ms: int | None
     """When the node will be taken away, if that is known."""

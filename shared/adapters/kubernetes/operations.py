@@ -8,12 +8,14 @@
 | bind | of a gang's rank 0 POST its service (see `gang_service`) |
 |  | POST the binding with the uid; 409: GET where it is |
 | delete | DELETE with the uid and a grace of at least a second |
+| force_delete | GET the pod: it is being deleted there; GET the node: it is not ready; DELETE |
+|  | with the uid, at the version that was read, with grace 0 |
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -22,13 +24,23 @@ from shared.adapters.kubernetes import naming
 from shared.adapters.kubernetes.connection import Answer, Connection, NoAnswer
 from shared.adapters.kubernetes.gang_service import NameTaken, create_service
 from shared.adapters.kubernetes.manifest import Making, manifest
+from shared.adapters.kubernetes.node_readiness import is_ready
 from shared.adapters.kubernetes.objects import ApiStatus, PodObject, decoder
 from shared.adapters.kubernetes.pins.pinning import Pins
 from shared.adapters.kubernetes.pins.store import NotPinned, Refused
 from shared.adapters.kubernetes.reading import read_pod
 from shared.adapters.kubernetes.references import missing_in
 from shared.core.decision import FieldError
-from shared.ports.cluster import INVALID, UNKNOWN, Operation, Pod, Result, refused_by_port
+from shared.ports.cluster import (
+    INVALID,
+    NODE_READY,
+    NOT_DELETING,
+    UNKNOWN,
+    Operation,
+    Pod,
+    Result,
+    refused_by_port,
+)
 from shared.ports.errors import Transient
 
 OK: Final = 200
@@ -56,6 +68,7 @@ class Operations:
             "pin": self._pin,
             "bind": self._bind,
             "delete": self._delete,
+            "force_delete": self._force_delete,
         }
 
     async def carry_out(self, operation: Operation) -> Result:
@@ -164,11 +177,30 @@ class Operations:
         return None if refused is None else self._refusal(refused)
 
     async def _delete(self, operation: Operation) -> Result:
+        preconditions = {"uid": operation.uid} if operation.uid else {}
+        return await self._delete_if(operation, preconditions, operation.grace_seconds)
+
+    async def _force_delete(self, operation: Operation) -> Result:
+        found = await self._get(operation)
+        if found is None:
+            return Result(status=NOT_FOUND, reason="NotFound")
+        if found.uid != operation.uid:
+            return Result(status=CONFLICT, reason="Conflict", pod=found)
+        if not found.deleting or found.node != operation.node:
+            return Result(status=CONFLICT, reason=NOT_DELETING, pod=found)
+        if await is_ready(self._connection, operation.node):
+            return Result(status=CONFLICT, reason=NODE_READY, pod=found)
+        at_version = {"uid": operation.uid, "resourceVersion": str(found.resource_version)}
+        return await self._delete_if(operation, at_version, 0)
+
+    async def _delete_if(
+        self, operation: Operation, preconditions: Mapping[str, str], grace_seconds: int
+    ) -> Result:
         body = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
-            "gracePeriodSeconds": operation.grace_seconds,
-            "preconditions": {"uid": operation.uid} if operation.uid else {},
+            "gracePeriodSeconds": grace_seconds,
+            "preconditions": preconditions,
         }
         answer = await self._connection.request("DELETE", _path(operation), body)
         if answer.status < _REFUSED:

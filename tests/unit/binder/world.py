@@ -49,8 +49,11 @@ class Tables:
             known[write.sql](*write.arguments)
 
     def _insert(self, now_ms, *values):
-        shared, columns = values[:7], values[7:]
-        names = ("cell", "epoch", "state", "active", "evicting", "grace_seconds", "succeeded")
+        shared, columns = values[:8], values[8:]
+        names = (
+            "cell", "epoch", "state", "active", "evicting", "grace_seconds", "succeeded",
+            "fenced_nodes",
+        )  # fmt: skip
         for workload_id, attempt, team, size, pods in zip(*columns, strict=True):
             assert (workload_id, attempt) not in self.rows
             self.rows[workload_id, attempt] = dict(zip(names, shared, strict=True)) | {
@@ -59,16 +62,16 @@ class Tables:
             }  # fmt: skip
 
     def _update(self, now_ms, *values):
-        shared, columns = values[:5], values[5:]
-        names = ("state", "active", "evicting", "grace_seconds", "succeeded")
+        shared, columns = values[:6], values[6:]
+        names = ("state", "active", "evicting", "grace_seconds", "succeeded", "fenced_nodes")
         for workload_id, attempt, reason in zip(*columns, strict=True):
             changes = dict(zip(names, shared, strict=True)) | {"reason": reason}
             self.rows[workload_id, attempt] |= changes
 
     def _resize(self, now_ms, *values):
         names = ("size", "resizing", "pods_before", "pods")
-        rows = zip(*values[5:7], *values[8:], strict=True)
-        self._update(now_ms, *values[:8])
+        rows = zip(*values[6:8], *values[9:], strict=True)
+        self._update(now_ms, *values[:9])
         for workload_id, attempt, *changed in rows:
             self.rows[workload_id, attempt] |= dict(zip(names, changed, strict=True))
 
@@ -89,7 +92,7 @@ class Tables:
                     if not one["active"] and not one["size"]]  # fmt: skip
         if sql == attempts.ACTIVE:
             return [
-                pick(one, *common, "resizing", "pods_before")
+                pick(one, *common, "resizing", "pods_before", "fenced_nodes")
                 | {"pods": one["pods"] if one["state"] == "binding" or one["resizing"] else None}
                 for one in rows
                 if one["active"]
@@ -227,10 +230,11 @@ def placed_on(nodes):
     return Placement(flavor="h100", pods=pods, charge=Resources(gpu_milli=1000 * len(pods)))
 
 
-def evict(workload_id="w1", attempt=1, epoch=1, grace=30, reason=Reason.OPERATOR):
+def evict(workload_id="w1", attempt=1, epoch=1, grace=30, reason=Reason.OPERATOR, *, fenced=()):
     return EvictPods(
-        workload_id=workload_id, attempt=attempt, epoch=epoch, reason=reason, grace_seconds=grace
-    )
+        workload_id=workload_id, attempt=attempt, epoch=epoch, reason=reason, grace_seconds=grace,
+        fenced_nodes=fenced,
+    )  # fmt: skip
 
 
 def without_backoff(monkeypatch):

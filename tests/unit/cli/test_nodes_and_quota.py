@@ -70,6 +70,40 @@ def test_operators_cordon_and_drain_nodes_and_hear_of_each_that_cannot(muster, g
     assert muster("admin", "uncordon", "n2").out == "n2: uncordon requested\n"
 
 
+def test_who_fences_nodes_vouches_for_it(muster, gateway, monkeypatch):
+    gateway.on("POST /v1/nodes/n2/fence", Answer({"name": "n2", "command": "fence"}, 202))
+    answers = iter(["y", "", "yes"])
+    asked = []
+
+    def answer(question):
+        asked.append(question)
+        return next(answers)
+
+    unasked = muster("admin", "nodes", "fence", "n2")
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", answer)
+    unsure = [muster("admin", "nodes", "fence", "n2") for _ in range(2)]
+    before = len(gateway.seen)
+    sure = muster("admin", "nodes", "fence", "n2", "--note", "power is cut")
+    vouched = muster("admin", "nodes", "fence", "n2", "--yes")
+
+    assert (unasked.code, "--yes" in unasked.err) == (2, True)
+    assert [(2, True)] * 2 == [(one.code, "nothing was fenced" in one.err) for one in unsure]
+    assert before == 0
+    assert "off for certain: n2" in sure.err
+    assert (sure.code, sure.out) == (0, "n2: fence requested\n")
+    assert [{"note": "power is cut"}, {"note": ""}] == [one.body for one in gateway.seen]
+    assert (len(asked), vouched.code) == (3, 0)
+
+
+def test_a_fenced_node_is_shown_as_such(muster, gateway):
+    node = {"name": "n1", "flavor": "h100", "gpus": 8, "used_gpu_milli": 0, "ready": False}
+    node |= {"cordoned": True, "fenced": True, "draining": False, "shunned_until_ms": None}
+    gateway.on("GET /v1/nodes", Answer({"items": [node], "next_cursor": ""}))
+
+    assert "fenced" in muster("nodes").out.splitlines()[1].split()
+
+
 def test_nodes_on_which_nothing_starts_say_until_when_and_why(muster, gateway):
     text = "node n1 is shunned for 60 s, because 2 workloads did not start there within 120 s"
     node = {"name": "n1", "flavor": "h100", "gpus": 8, "used_gpu_milli": 0, "ready": True}

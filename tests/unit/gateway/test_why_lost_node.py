@@ -21,7 +21,8 @@ def test_on_a_lost_node_it_says_what_frees_the_devices():
 
     assert said.next_step == (
         "it queues again once its pods are known to have stopped: when the node is back, or is"
-        " deleted, or has the taint node.kubernetes.io/out-of-service"
+        " deleted, or is fenced (muster admin nodes fence), or has the taint"
+        " node.kubernetes.io/out-of-service"
     )
 
 
