@@ -39,7 +39,11 @@ def _targets(text: str) -> list[str]:
     known = {name for line in phony for name in line.split()}
     known |= {*TARGETS.findall(makefile)}
     benchmarks = CHECKOUT / "tests" / "benchmarks"
-    known |= {f"bench-{path.stem.replace('_', '-')}" for path in benchmarks.glob("*.py")}
+    programs = (
+        *benchmarks.glob("*.py"),
+        *(one.parent for one in benchmarks.glob("*/__main__.py")),
+    )
+    known |= {f"bench-{path.stem.replace('_', '-')}" for path in programs}
     named = re.findall(r"(?:`|^)make (?:-s )?([a-z][a-z-]*)", text, re.MULTILINE)
     return [f"make {name}" for name in named if name not in known]
 
