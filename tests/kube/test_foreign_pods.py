@@ -49,18 +49,26 @@ def remove(admin, *names):
         admin.request("DELETE", f"{PATH}/{name}", {"gracePeriodSeconds": 0})
 
 
+INSTANCE = "muster.dev/instance"
 OTHERS = {
-    "of another Muster": {**OURS, "muster.dev/instance": "another"},
+    "of another Muster": {**OURS, INSTANCE: "another"},
     "of no Muster by name": OURS,
-    "of another manager": {"app.kubernetes.io/managed-by": "helm"},
+    "of another manager": {"app.kubernetes.io/managed-by": "helm", INSTANCE: "{ours}"},
+    "of no manager": {INSTANCE: "{ours}"},
     "without a label of ours": {},
 }
+
+
+def labels_of(whose, acting):
+    """Of a pod of others; one may name our instance."""
+    ours = acting.world.instance
+    return {key: value.format(ours=ours) for key, value in OTHERS[whose].items()}
 
 
 @pytest.mark.parametrize("whose", OTHERS)
 async def test_who_has_the_name_of_one_of_our_pods_keeps_it(acting, kube, whose):
     with kube.client() as admin:
-        uid = plant(admin, "theirs-1-1", {**of_workload("theirs", 1), **OTHERS[whose]})
+        uid = plant(admin, "theirs-1-1", {**of_workload("theirs", 1), **labels_of(whose, acting)})
         try:
             acting.bind("theirs", 3)
             fact = await acting.told((BindRefused, PodsRunning))
@@ -79,10 +87,10 @@ async def test_what_nobody_wants_is_deleted_if_it_is_ours_and_left_if_it_is_not(
     with kube.client() as admin:
         try:
             uids = [
-                plant(admin, name, {**of_workload("stray", 0), **OTHERS[whose]})
+                plant(admin, name, {**of_workload("stray", 0), **labels_of(whose, acting)})
                 for name, whose in zip(names, OTHERS, strict=True)
             ]
-            mine = {**of_workload("stray", 0), **OURS, "muster.dev/instance": instance}
+            mine = {**of_workload("stray", 0), **OURS, INSTANCE: instance}
             plant(admin, "stray-ours", mine)
             async with asyncio.timeout(SECONDS):
                 while uid_of(admin, "stray-ours"):
@@ -96,7 +104,7 @@ async def test_what_nobody_wants_is_deleted_if_it_is_ours_and_left_if_it_is_not(
 
 @pytest.mark.parametrize(
     "change",
-    [{"app.kubernetes.io/managed-by": None}, {"muster.dev/instance": "another"}],
+    [{"app.kubernetes.io/managed-by": None}, {INSTANCE: "another"}],
     ids=["no label", "another Muster"],
 )
 async def test_a_pod_that_is_ours_no_more_is_left_and_its_gang_ends_as_robbed(
