@@ -75,3 +75,36 @@ def test_of_two_gpus_of_one_node_in_cells_of_one_score_the_first_is_taken() -> N
 
     assert cells.best(scores(4, 4), 0, 0) == (4 * TIE, sooner)
     assert cells.best(scores(4, 4), 0, 0, accept=lambda _, gpu: gpu == 5) == (4 * TIE, later)
+
+
+def test_a_cell_that_ends_leaves_the_bounds_and_ranks_of_the_others_as_they_are() -> None:
+    first, rich, last = a_member(1), a_member(2, memory_mib=9000), a_member(3)
+    cells = cells_of((0, first), (1, rich), (2, last))
+
+    cells.take(0, first)
+    of_room = cells.best(scores(1, 1, 1), 0, 5000)
+    of_rank = cells.best(scores(9, 1, 1), 0, 0)
+    cells.take(1, rich)
+    none = cells.best(scores(9, 9, 1), 0, 5000)
+    cells.take(2, last)
+
+    assert ((TIE, rich), (TIE, rich), None) == (of_room, of_rank, none)
+    assert cells.best(scores(1, 1, 1), 0, 0) is None
+    assert [] == list(cells.of_score(scores(1, 1, 1), TIE))
+
+
+def test_members_of_a_score_come_in_the_order_of_their_conditions() -> None:
+    first, second, other = a_member(9), a_member(1), a_member(5)
+    cells = cells_of((2, second), (0, first), (1, other))
+
+    assert [first, second] == list(cells.of_score(scores(7, 6, 7), 7 * TIE))
+
+
+def test_a_cell_read_in_vain_for_want_of_cpu_is_passed_over_until_a_member_comes() -> None:
+    cells = cells_of((0, a_member(1, cpu_milli=1000)), (1, a_member(2)))
+
+    assert cells.best(scores(7, 1), 4000, 0, accept=None) is not None
+    rich = a_member(3, cpu_milli=5000)
+    cells.put(0, rich)
+
+    assert cells.best(scores(7, 1), 4000, 0) == (7 * TIE, rich)
