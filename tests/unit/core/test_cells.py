@@ -78,15 +78,15 @@ def test_of_two_gpus_of_one_node_in_cells_of_one_score_the_first_is_taken() -> N
 
 
 def test_a_cell_that_ends_leaves_the_bounds_and_ranks_of_the_others_as_they_are() -> None:
-    first, rich, last = a_member(1), a_member(2, memory_mib=9000), a_member(3)
-    cells = cells_of((0, first), (1, rich), (2, last))
+    first, last, rich = a_member(1), a_member(3), a_member(2, cpu_milli=9000, memory_mib=9000)
+    cells = cells_of((0, first), (1, last), (2, rich))
 
     cells.take(0, first)
-    of_room = cells.best(scores(1, 1, 1), 0, 5000)
+    of_room = cells.best(scores(1, 1, 1), 8500, 5000)
     of_rank = cells.best(scores(9, 1, 1), 0, 0)
-    cells.take(1, rich)
-    none = cells.best(scores(9, 9, 1), 0, 5000)
-    cells.take(2, last)
+    cells.take(2, rich)
+    none = cells.best(scores(9, 1, 9), 0, 5000)
+    cells.take(1, last)
 
     assert ((TIE, rich), (TIE, rich), None) == (of_room, of_rank, none)
     assert cells.best(scores(1, 1, 1), 0, 0) is None
