@@ -88,7 +88,7 @@ async def measure(place: Place, pods: int) -> dict[str, Any]:
         _gang(f"eight-{number}", GANG, [node_name(number % place.nodes)])
         for number in range(pods // GANG)
     ]
-    with place.namespace(NAMESPACE):
+    async with place.namespace(NAMESPACE):
         before, own = place.cpu(), cpu_seconds([os.getpid()])
         eights = await _alone(place, "eights", gangs)
         spent = used(before, place.cpu(), pods)

@@ -46,7 +46,7 @@ async def create(
 
 async def measure(place: Place, pods: int) -> dict[str, Any]:
     """Pods a second that are created, that are bound, and of both together."""
-    with place.namespace(NAMESPACE):
+    async with place.namespace(NAMESPACE):
         connection = Connection(config=str(place.kube.kubeconfig("binder")))
         before, start = place.cpu(), now()
         await create(connection, NAMESPACE, [a_pod(number) for number in range(pods)])

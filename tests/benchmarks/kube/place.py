@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,12 @@ from deploy.kube.api import ApiClient
 from deploy.kube.control_plane import NAMESPACE, TOKEN_SECONDS, ControlPlane
 from deploy.kube.kubeconfig import write_kubeconfig
 from deploy.kube.nodes import GPUS_A_NODE, MIG, way_of
-from deploy.local.processes import wait_until
+from shared.adapters.kubernetes.connection import Connection
 from tests.fixtures.kube import KubeCluster, make_namespace
 from tests.support.costs import cpu_seconds
 
 EMPTY_SECONDS_MAX = 300
+PAGE = 500
 SCHEDULER = "bench-scheduler"
 
 
@@ -43,19 +45,27 @@ class Place:
         """CPU seconds of each process of the control plane until now."""
         return {name: cpu_seconds([pid]) for name, pid in self.plane.pids().items()}
 
-    @contextlib.contextmanager
-    def namespace(self, name: str) -> Iterator[ApiClient]:
+    @contextlib.asynccontextmanager
+    async def namespace(self, name: str) -> AsyncIterator[ApiClient]:
         """A namespace for the time of the block, with a client that may do all; left empty."""
         with self.kube.client() as admin:
             make_namespace(admin, name)
             yield admin
-            pods = f"/api/v1/namespaces/{name}/pods"
-            admin.demand("DELETE", f"{pods}?gracePeriodSeconds=0")
-            wait_until(
-                lambda: not admin.demand("GET", f"{pods}?limit=1")["items"],
-                seconds=EMPTY_SECONDS_MAX,
-                what=f"pods of {name} to be gone",
+            await self._empty(admin, f"/api/v1/namespaces/{name}/pods")
+
+    async def _empty(self, admin: ApiClient, path: str) -> None:
+        """Delete all pods below a path, and wait until they are gone."""
+        connection = Connection(config=str(self.kube.kubeconfig("binder")))
+        deadline = now() + EMPTY_SECONDS_MAX
+        while pods := admin.demand("GET", f"{path}?limit={PAGE}")["items"]:
+            if now() > deadline:
+                raise AssertionError(f"pods are left below {path}")
+            names = [pod["metadata"]["name"] for pod in pods]
+            at_once = {"gracePeriodSeconds": "0"}
+            await asyncio.gather(
+                *(connection.request("DELETE", f"{path}/{one}", query=at_once) for one in names)
             )
+        await connection.close()
 
     def scheduler_account(self) -> Path:
         """A kubeconfig for kube-scheduler: a service account that may do all."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from deploy.kube.api import ApiClient
 from deploy.kube.programs import programs
 from deploy.local.processes import Program
 from shared.adapters.kubernetes.connection import Connection
@@ -26,23 +27,29 @@ SECONDS_MAX = 600
 
 async def measure(place: Place, pods: int) -> dict[str, Any]:
     """Pods a second from the first creation to the last binding."""
-    with place.namespace(NAMESPACE) as admin, _running(place) as scheduler:
-        await asyncio.sleep(SETTLE_SECONDS)
-        connection = Connection(config=str(place.kube.kubeconfig("binder")))
-        before, start = place.cpu() | _cpu(scheduler), now()
-        await create(connection, NAMESPACE, [a_pod(number, DEFAULT) for number in range(pods)])
-        unbound = f"/api/v1/namespaces/{NAMESPACE}/pods?fieldSelector=spec.nodeName%3D&limit=1"
-        while admin.demand("GET", unbound)["items"]:
-            if now() - start > SECONDS_MAX:
-                raise AssertionError("kube-scheduler has not bound all pods")
-            await asyncio.sleep(0.1)
-        seconds = now() - start
-        await connection.close()
+    async with place.namespace(NAMESPACE) as admin:
+        with _running(place) as scheduler:
+            await asyncio.sleep(SETTLE_SECONDS)
+            before, start = place.cpu() | _cpu(scheduler), now()
+            await _create_and_wait(place, admin, pods)
+            seconds = now() - start
+            spent = used(before, place.cpu() | _cpu(scheduler), pods)
         return {
             "pods": pods,
             "pods_per_second": per_second(pods, seconds),
-            "cpu_ms_per_pod": used(before, place.cpu() | _cpu(scheduler), pods),
+            "cpu_ms_per_pod": spent,
         }
+
+
+async def _create_and_wait(place: Place, admin: ApiClient, pods: int) -> None:
+    connection = Connection(config=str(place.kube.kubeconfig("binder")))
+    await create(connection, NAMESPACE, [a_pod(number, DEFAULT) for number in range(pods)])
+    await connection.close()
+    unbound = f"/api/v1/namespaces/{NAMESPACE}/pods?fieldSelector=spec.nodeName%3D&limit=1"
+    deadline = now() + SECONDS_MAX
+    while admin.demand("GET", unbound)["items"]:
+        assert now() < deadline, "kube-scheduler has not bound all pods"
+        await asyncio.sleep(0.1)
 
 
 @contextlib.contextmanager

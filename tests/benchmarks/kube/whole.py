@@ -29,20 +29,23 @@ READY_SECONDS_MAX = 120
 
 async def measure(place: Place, pods: int) -> dict[str, Any]:
     """Half of the pods in gangs of eight, half alone, a GPU each."""
-    with place.namespace(NAMESPACE), tempfile.TemporaryDirectory(dir="/var/tmp") as name:
-        system = await asyncio.to_thread(
-            launch,
-            Path(name) / "system",
-            overrides=_settings(place),
-            services=services_on("kubernetes"),
-        )
-        stage = Stage(system)
-        try:
-            await stage.connect()
-            return await _measured(stage, place, pods)
-        finally:
-            await stage.disconnect()
-            await asyncio.to_thread(system.discard)
+    async with place.namespace(NAMESPACE):
+        with tempfile.TemporaryDirectory(prefix="muster-bench-", dir="/var/tmp") as name:
+            return await _run(place, pods, Path(name) / "system")
+
+
+async def _run(place: Place, pods: int, folder: Path) -> dict[str, Any]:
+    """A system for this part alone, as `make up CLUSTER=kube` starts it."""
+    system = await asyncio.to_thread(
+        launch, folder, overrides=_settings(place), services=services_on("kubernetes")
+    )
+    stage = Stage(system)
+    try:
+        await stage.connect()
+        return await _measured(stage, place, pods)
+    finally:
+        await stage.disconnect()
+        await asyncio.to_thread(system.discard)
 
 
 async def _measured(stage: Stage, place: Place, pods: int) -> dict[str, Any]:
