@@ -1,7 +1,9 @@
 """What the end of a pod means, by the reason that the kubelet or a controller gave.
 
 - The kubelet would not take the pod: it is placed again, no retry is used up, the node rests.
-- The pod was taken away: it is placed again, no retry is used up.
+- The pod was taken away: it is placed again, no retry is used up. So it is when its container was
+  lost, as when the power of its node was cut: the runtime (`Unknown`) or the kubelet
+  (`ContainerStatusUnknown`) then finds a container that ran, and nobody knows how it ended.
 - A container cannot be made, and waiting does not help: the workload fails at once, in the
   kubelet's words.
 - Anything else: the work failed, and that uses up a retry.
@@ -9,7 +11,7 @@
 Such a reason is free text, told as `pod_reason` beside the code of ours (recorded_reasons.py).
 
 Source: Kubernetes 1.37, `pkg/kubelet/lifecycle`, `eviction`, `nodeshutdown`, `images`,
-`kuberuntime`, and the condition DisruptionTarget.
+`kuberuntime`, `status`, and the condition DisruptionTarget; containerd 1.7, `pkg/cri/store`.
 """
 
 from __future__ import annotations
@@ -56,6 +58,8 @@ _TAKEN_AWAY: Final = frozenset(
         "DeletionByTaintManager",
         "EvictionByEvictionAPI",
         "PreemptionByScheduler",
+        "Unknown",
+        "ContainerStatusUnknown",
     )
 )
 _NEVER_STARTS: Final = frozenset(

@@ -17,6 +17,8 @@ from shared.core.recorded_reasons import recorded
         ("Evicted", FailureCause.TAKEN_AWAY),
         ("Terminated", FailureCause.TAKEN_AWAY),
         ("DeletionByPodGC", FailureCause.TAKEN_AWAY),
+        ("Unknown", FailureCause.TAKEN_AWAY),
+        ("ContainerStatusUnknown", FailureCause.TAKEN_AWAY),
         ("OOMKilled", FailureCause.WORK),
         ("Error", FailureCause.WORK),
         ("DeadlineExceeded", FailureCause.WORK),
