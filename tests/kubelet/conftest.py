@@ -1,4 +1,4 @@
-"""Two real kubelets for a run.
+"""Two real kubelets for a run, and all of Muster on them.
 
 Where they cannot run, tests are skipped with the reason; `MUSTER_KUBELETS=required` makes that an
 error. What nodes leave on the machine when they are gone is an error of the run.
@@ -7,13 +7,15 @@ error. What nodes leave on the machine when they are gone is an error of the run
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from deploy.kubelets.cluster import KubeletCluster, obstacle
 from deploy.kubelets.place import leftovers
+from deploy.local.system import LocalSystem
 from tests.fixtures.shared_folder import shared_folder
+from tests.kubelet.world import World, launched
 
 VARIABLE = "MUSTER_KUBELETS"
 REQUIRED = "required"
@@ -31,3 +33,22 @@ def kubelets() -> Iterator[KubeletCluster]:
     finally:
         cluster.stop()
     assert [] == leftovers(cluster.folder)
+
+
+@pytest.fixture(scope="session")
+def system(
+    kubelets: KubeletCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LocalSystem]:
+    system = launched(kubelets, tmp_path_factory.mktemp("kubelets") / "system")
+    yield system
+    system.discard()
+
+
+@pytest.fixture
+async def world(kubelets: KubeletCluster, system: LocalSystem) -> AsyncIterator[World]:
+    world = World(kubelets, system)
+    await world.enter()
+    try:
+        yield world
+    finally:
+        await world.leave()

@@ -10,7 +10,7 @@ from deploy.local.processes import wait_until
 from tests.fixtures.kube import make_namespace
 from tests.support.gpu_plugin import uuids_of
 
-pytestmark = [pytest.mark.kubelet, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.kubelet, pytest.mark.timeout(240, func_only=True)]
 SECONDS = 60
 NAMESPACE = "alone"
 POD = f"/api/v1/namespaces/{NAMESPACE}/pods"

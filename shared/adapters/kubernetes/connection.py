@@ -33,6 +33,7 @@ TRIES_MAX: Final = 3
 """Of a request that is answered 429."""
 RETRY_SECONDS_MAX: Final = 10.0
 JSON: Final = "application/json"
+ANYTHING: Final = "*/*"
 THROTTLED: Final = 429
 UNAUTHORISED: Final = 401
 FAILURES: Final = (aiohttp.ClientError, TimeoutError, OSError)
@@ -109,9 +110,12 @@ class Connection:
     async def websocket(
         self, path: str, query: Sequence[tuple[str, str]], protocol: str
     ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-        """A WebSocket that speaks one subprotocol; raises the errors of aiohttp."""
+        """A WebSocket that speaks one subprotocol; raises the errors of aiohttp.
+
+        The API server passes its headers on to the kubelet, which has no JSON there (406).
+        """
         session, url = await self._opened(), self._url(path)
-        headers = await self._headers(JSON, JSON)
+        headers = await self._headers(JSON, ANYTHING)
         async with asyncio.timeout(REQUEST_SECONDS_MAX):
             socket = await session.ws_connect(
                 url, params=query, protocols=(protocol,), headers=headers
