@@ -7,9 +7,10 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -134,6 +135,19 @@ class KubeletCluster:
             what=f"{name} to have no GPUs, as its new kubelet knows of none yet",
         )
         self.wait_ready(name)
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """No kubelet does anything meanwhile; a node is missed after 12 s."""
+        self._send_kubelets(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._send_kubelets(signal.SIGCONT)
+
+    def _send_kubelets(self, number: signal.Signals) -> None:
+        for node in self.nodes.values():
+            node.send_kubelet(number)
 
     def _usable(self) -> set[str]:
         with self.client() as client:

@@ -80,8 +80,12 @@ class Node:
 
     def restart_kubelet(self) -> None:
         """End the kubelet by force; the node starts it again."""
+        self.send_kubelet(signal.SIGKILL)
+
+    def send_kubelet(self, number: signal.Signals) -> None:
+        """Send a signal to the kubelet."""
         for pid in self._pids("kubelet"):
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, number)
 
     def _pids(self, program: str) -> list[int]:
         assert self._program.pid is not None
