@@ -28,7 +28,7 @@ from services.placement.fleet import Fleet, usable
 from services.placement.transitions import HAS_PODS
 from shared.core.model import Node
 from shared.core.reason import Reason
-from shared.core.shunning import SHUNNED
+from shared.core.taints import SHUNNED
 from shared.core.value import replace
 from shared.events import nodes
 from shared.events.envelope import Received

@@ -20,7 +20,7 @@ from shared.core.preemption.occupants import Occupants
 from shared.core.preemption.vacating import take
 from shared.core.quota.tree import QuotaTree
 from shared.core.resize import shrunk_to
-from shared.core.shunning import SHUNNED
+from shared.core.taints import SHUNNED
 from shared.core.value import replace
 from shared.events.organisation import CohortApplied, QueueApplied
 from shared.events.quota_documents import document_of

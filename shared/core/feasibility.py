@@ -23,8 +23,7 @@ from shared.core.cluster import Cluster
 from shared.core.demand import Gang, PodDemand
 from shared.core.kind import Kind, KindKey
 from shared.core.model import GpuChoice
-from shared.core.shunning import SHUNNED
-from shared.core.taints import GPU_TAINT, SOFT_EFFECT, tolerates
+from shared.core.taints import GPU_TAINT, SHUNNED, SOFT_EFFECT, tolerates
 
 PLANS_MAX: Final = 4096
 """Answers kept; more different choices than that are worked out again."""

@@ -26,8 +26,6 @@ WITNESSES_MIN: Final = 2
 REMEMBERED_MAX: Final = 16
 """Witnesses kept of one node; the oldest are forgotten."""
 DOUBLINGS_MAX: Final = 20
-SHUNNED: Final = "muster/shunned:NoSchedule"
-"""The taint that such a node has in the cluster's state: it is of a kind of its own."""
 
 
 class ShunPolicy(Value, frozen=True, kw_only=True):

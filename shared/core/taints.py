@@ -6,6 +6,9 @@ from typing import Final
 
 GPU_TAINT: Final = "nvidia.com/gpu"
 """Keeps pods without a GPU off nodes that have some."""
+SHUNNED: Final = "muster/shunned:NoSchedule"
+"""Of a node on which nothing starts (core/shunning.py), in the cluster's state alone: it is of a
+kind of its own."""
 SOFT_EFFECT: Final = "PreferNoSchedule"
 """Keeps nobody away."""
 

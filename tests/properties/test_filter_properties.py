@@ -25,7 +25,7 @@ from shared.core.model import (
     Workload,
 )
 from shared.core.placement import PlacementRequest, grow, place
-from shared.core.shunning import SHUNNED
+from shared.core.taints import SHUNNED
 from shared.core.units import UNBOUNDED
 from shared.core.value import replace
 from tests.support import placing

@@ -7,7 +7,7 @@ import pytest
 from shared.core.feasibility import PLANS_MAX, version
 from shared.core.model import GpuChoice, GpuRequest, Node, Placement, PodRole
 from shared.core.placement import grow, place
-from shared.core.shunning import SHUNNED
+from shared.core.taints import SHUNNED
 from shared.core.value import replace
 from tests.support.placing import (
     cluster,

@@ -11,7 +11,6 @@ from shared.core.model import Placement
 from shared.core.placement import place
 from shared.core.shunning import (
     REMEMBERED_MAX,
-    SHUNNED,
     ShunPolicy,
     Suspicion,
     Witness,
@@ -22,6 +21,7 @@ from shared.core.shunning import (
     seconds_of,
     shunned,
 )
+from shared.core.taints import SHUNNED
 from tests.support.placing import cluster, node, pods, request, whole, workload
 
 POLICY = ShunPolicy(seconds=60, seconds_max=600)
