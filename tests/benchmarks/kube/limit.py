@@ -46,8 +46,7 @@ async def create(
 
 async def measure(place: Place, pods: int) -> dict[str, Any]:
     """Pods a second that are created, that are bound, and of both together."""
-    async with place.namespace(NAMESPACE):
-        connection = Connection(config=str(place.kube.kubeconfig("binder")))
+    async with place.namespace(NAMESPACE) as connection:
         before, start = place.cpu(), now()
         await create(connection, NAMESPACE, [a_pod(number) for number in range(pods)])
         created = now()
@@ -55,7 +54,6 @@ async def measure(place: Place, pods: int) -> dict[str, Any]:
             [_bind(connection, number, place.nodes) for number in range(pods)],
         )
         bound = now()
-        await connection.close()
         return {
             "pods": pods,
             "creates_per_second": per_second(pods, created - start),

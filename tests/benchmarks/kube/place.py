@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -11,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deploy.kube.api import ApiClient
 from deploy.kube.control_plane import NAMESPACE, TOKEN_SECONDS, ControlPlane
 from deploy.kube.kubeconfig import write_kubeconfig
 from deploy.kube.nodes import GPUS_A_NODE, MIG, way_of
@@ -46,26 +46,25 @@ class Place:
         return {name: cpu_seconds([pid]) for name, pid in self.plane.pids().items()}
 
     @contextlib.asynccontextmanager
-    async def namespace(self, name: str) -> AsyncIterator[ApiClient]:
-        """A namespace for the time of the block, with a client that may do all; left empty."""
+    async def namespace(self, name: str) -> AsyncIterator[Connection]:
+        """A namespace for the time of the block, with the binder's connection; left empty."""
         with self.kube.client() as admin:
             make_namespace(admin, name)
-            yield admin
-            await self._empty(admin, f"/api/v1/namespaces/{name}/pods")
-
-    async def _empty(self, admin: ApiClient, path: str) -> None:
-        """Delete all pods below a path, and wait until they are gone."""
         connection = Connection(config=str(self.kube.kubeconfig("binder")))
+        yield connection
+        await self._empty(connection, f"/api/v1/namespaces/{name}/pods")
+        await connection.close()
+
+    async def _empty(self, connection: Connection, path: str) -> None:
+        """Delete all pods below a path, and wait until they are gone."""
         deadline = now() + EMPTY_SECONDS_MAX
-        while pods := admin.demand("GET", f"{path}?limit={PAGE}")["items"]:
+        at_once = {"gracePeriodSeconds": "0"}
+        while names := await names_of(connection, path, limit=str(PAGE)):
             if now() > deadline:
                 raise AssertionError(f"pods are left below {path}")
-            names = [pod["metadata"]["name"] for pod in pods]
-            at_once = {"gracePeriodSeconds": "0"}
             await asyncio.gather(
                 *(connection.request("DELETE", f"{path}/{one}", query=at_once) for one in names)
             )
-        await connection.close()
 
     def scheduler_account(self) -> Path:
         """A kubeconfig for kube-scheduler: a service account that may do all."""
@@ -97,6 +96,12 @@ def started(nodes: int) -> Iterator[Place]:
             yield Place(plane, nodes)
         finally:
             plane.stop()
+
+
+async def names_of(connection: Connection, path: str, **query: str) -> list[str]:
+    """The names of the pods of a list."""
+    answer = await connection.request("GET", path, query=query)
+    return [pod["metadata"]["name"] for pod in json.loads(answer.body)["items"]]
 
 
 def used(before: dict[str, float], after: dict[str, float], pods: int) -> dict[str, float]:

@@ -10,12 +10,11 @@ from typing import Any
 
 import yaml
 
-from deploy.kube.api import ApiClient
 from deploy.kube.programs import programs
 from deploy.local.processes import Program
 from shared.adapters.kubernetes.connection import Connection
 from tests.benchmarks.kube.limit import a_pod, create
-from tests.benchmarks.kube.place import Place, now, per_second, used
+from tests.benchmarks.kube.place import Place, names_of, now, per_second, used
 from tests.support.costs import cpu_seconds
 
 NAMESPACE = "scheduler"
@@ -27,11 +26,11 @@ SECONDS_MAX = 600
 
 async def measure(place: Place, pods: int) -> dict[str, Any]:
     """Pods a second from the first creation to the last binding."""
-    async with place.namespace(NAMESPACE) as admin:
+    async with place.namespace(NAMESPACE) as connection:
         with _running(place) as scheduler:
             await asyncio.sleep(SETTLE_SECONDS)
             before, start = place.cpu() | _cpu(scheduler), now()
-            await _create_and_wait(place, admin, pods)
+            await _create_and_wait(connection, pods)
             seconds = now() - start
             spent = used(before, place.cpu() | _cpu(scheduler), pods)
         return {
@@ -41,13 +40,11 @@ async def measure(place: Place, pods: int) -> dict[str, Any]:
         }
 
 
-async def _create_and_wait(place: Place, admin: ApiClient, pods: int) -> None:
-    connection = Connection(config=str(place.kube.kubeconfig("binder")))
+async def _create_and_wait(connection: Connection, pods: int) -> None:
     await create(connection, NAMESPACE, [a_pod(number, DEFAULT) for number in range(pods)])
-    await connection.close()
-    unbound = f"/api/v1/namespaces/{NAMESPACE}/pods?fieldSelector=spec.nodeName%3D&limit=1"
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods"
     deadline = now() + SECONDS_MAX
-    while admin.demand("GET", unbound)["items"]:
+    while await names_of(connection, path, fieldSelector="spec.nodeName=", limit="1"):
         assert now() < deadline, "kube-scheduler has not bound all pods"
         await asyncio.sleep(0.1)
 
