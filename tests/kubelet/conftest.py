@@ -13,6 +13,7 @@ import pytest
 
 from deploy.kubelets.cluster import KubeletCluster, obstacle
 from deploy.kubelets.place import leftovers
+from deploy.local import keeper
 from deploy.local.system import LocalSystem
 from tests.fixtures.shared_folder import shared_folder
 from tests.kubelet.world import World, launched
@@ -39,9 +40,12 @@ def kubelets() -> Iterator[KubeletCluster]:
 def system(
     kubelets: KubeletCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[LocalSystem]:
-    system = launched(kubelets, tmp_path_factory.mktemp("kubelets") / "system")
-    yield system
-    system.discard()
+    with pytest.MonkeyPatch.context() as patch:
+        # Tests kill a process again and again, and do not want to wait ever longer for it.
+        patch.setattr(keeper, "DELAY_SECONDS_MAX", keeper.DELAY_SECONDS_MIN)
+        system = launched(kubelets, tmp_path_factory.mktemp("kubelets") / "system")
+        yield system
+        system.discard()
 
 
 @pytest.fixture
