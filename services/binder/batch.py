@@ -29,6 +29,7 @@ from shared.events.pods import (
     BindRefused,
     BindWorkload,
     EvictPods,
+    PodDevicesTold,
     PodFact,
     PodsBound,
     PodsFinished,
@@ -193,7 +194,7 @@ class Batch:
         if isinstance(fact, (PodsResized, ResizeRefused)):
             self._resized(attempt, fact, cause)
             return
-        if isinstance(fact, (PodsPulling, PodsPulled)):
+        if isinstance(fact, (PodsPulling, PodsPulled, PodDevicesTold)):
             self._emit(fact, cause)
             return
         after = _STATE_AFTER[type(fact)]

@@ -241,6 +241,10 @@ class Gang(GangState):
             self.stopping[rank] = pod.node
         else:
             self.stopping.pop(rank, None)
+        if mark in OVER:
+            self.allocated.ended(rank)
+        else:
+            self.allocated.saw(rank, pod.allocated)
         if pod.pulling and mark == BOUND:
             self.pulling.add(rank)
         else:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from services.binder.gang_state import BOUND, RUNNING, SUCCEEDED, GangState, Goal, Noted, Told
 from shared.events.pods import (
+    PodDevices,
+    PodDevicesTold,
     PodFact,
     PodsBound,
     PodsFinished,
@@ -36,6 +38,14 @@ def _fact_of_run(gang: GangState, now_ms: int) -> PodFact | None:
     if gang.told < Told.BOUND and low >= BOUND and now_ms >= gang.settle_at_ms:
         gang.told = Told.BOUND
         return PodsBound(**gang.who(now_ms))
+    return _fact_beside(gang, now_ms)
+
+
+def _fact_beside(gang: GangState, now_ms: int) -> PodFact | None:
+    """What is told without another state."""
+    if gang.told is Told.RUNNING and gang.allocated:
+        pods = [PodDevices(rank=rank, devices=uuids) for rank, uuids in gang.allocated.take()]
+        return PodDevicesTold(pods=tuple(pods), **gang.who(now_ms))
     if gang.told < Told.RUNNING and bool(gang.pulling) != gang.told_pulling:
         gang.told_pulling = not gang.told_pulling
         return PodsPulling(**gang.who(now_ms)) if gang.pulling else PodsPulled(**gang.who(now_ms))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any, Final
 
+from services.binder.allocated import Allocated
 from shared.events.pods import PodFact
 from shared.ports.cluster import Pod
 
@@ -52,11 +53,11 @@ class GangState:
     """`pods` are what to create; empty once that is done and committed."""
 
     __slots__ = (
-        "cell", "correlation_id", "deadline_ms", "deleting", "ended_well", "fenced_nodes",
-        "forcing", "goal", "grace_seconds", "hindrance", "in_flight", "key", "marks", "namespace",
-        "never", "not_before_ms", "noted", "outcome", "pods", "pulling", "refusals", "resizing",
-        "setback", "settle_at_ms", "size", "size_before", "stopping", "told", "told_pulling",
-        "uids", "unknown_round", "unstarted", "versions",
+        "allocated", "cell", "correlation_id", "deadline_ms", "deleting", "ended_well",
+        "fenced_nodes", "forcing", "goal", "grace_seconds", "hindrance", "in_flight", "key",
+        "marks", "namespace", "never", "not_before_ms", "noted", "outcome", "pods", "pulling",
+        "refusals", "resizing", "setback", "settle_at_ms", "size", "size_before", "stopping",
+        "told", "told_pulling", "uids", "unknown_round", "unstarted", "versions",
     )  # fmt: skip
 
     def __init__(
@@ -104,6 +105,7 @@ class GangState:
         """Nodes whose machines are off, by an operator's word."""
         self.ended_well = 0
         """A bit for each rank that succeeded by itself: not one that ended as it was stopped."""
+        self.allocated = Allocated()
         self.pulling: set[int] = set()
         """Ranks of which an image is being pulled."""
         self.told_pulling = False
@@ -114,8 +116,7 @@ class GangState:
         self.not_before_ms = 0
         self.refusals = 0
         """In a row that only time or an operator mends."""
-        self.deadline_ms = 0
-        self.settle_at_ms = 0
+        self.deadline_ms = self.settle_at_ms = 0
         self.hindrance = ""
         """Why the last operation is to be tried again, in the cluster's words."""
 

@@ -14,6 +14,7 @@ EventRow = tuple[int, str, str, str, int, int, str, str, str, str, str]
 NodeRow = tuple[str, int, int, str, str, int, str, bool, int]
 """name, cell, generation, flavor, pool, gpus, body, removed, changed_at_ms."""
 CordonRow = tuple[str, str, str, int, int]
+LearnedRow = tuple[str, int, str]
 """node, reason, message, gone_at_ms, at_ms; no reason: it takes work again."""
 ShunRow = tuple[str, int, str, int]
 """node, until_ms, message, at_ms; no time: it may be tried."""
@@ -151,6 +152,7 @@ class Batch:
         "events",
         "expired",
         "health",
+        "learned",
         "limits",
         "next_seq",
         "nodes",
@@ -172,6 +174,7 @@ class Batch:
         self.cordons: dict[str, CordonRow] = {}
         self.shuns: dict[str, ShunRow] = {}
         self.health: dict[tuple[str, int], HealthRow] = {}
+        self.learned: dict[str, LearnedRow] = {}
         self.limits: dict[str, LimitRow] = {}
         self.usage: dict[str, UsageRow] = {}
         self.debts: dict[str, DebtRow] = {}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from services.gateway import told_starts
-from services.gateway.projection_rows import COLUMNS, ONCE, TIMES, TOLD, Batch
+from services.gateway.projection_rows import COLUMNS, ONCE, TIMES, TOLD, Batch, LearnedRow
 from shared.ports.store import Write
 
 _AS_TEXT: Final = frozenset(("jsonb", "text[]", "bigint[]"))
@@ -16,6 +16,7 @@ _AS_TEXT: Final = frozenset(("jsonb", "text[]", "bigint[]"))
 def writes(batch: Batch) -> list[Write]:
     """What makes the rows of a batch true; nothing for tables without a row."""
     result = []
+    learned = _learned_alone(batch)
     if batch.workloads:
         rows = list(batch.workloads.values())
         columns = [[getattr(row, name) for row in rows] for name, _ in COLUMNS]
@@ -32,6 +33,7 @@ def writes(batch: Batch) -> list[Write]:
         (USAGE, batch.usage.values()),
         (DEBTS, batch.debts.values()),
         (BUDGETS, batch.budgets.values()),
+        (LEARNED, learned),
         (PREEMPTIONS, batch.preemptions.values()),
         (EXPIRED, batch.expired.values()),
         (told_starts.INSERT, batch.told_starts.values()),
@@ -45,6 +47,21 @@ def writes(batch: Batch) -> list[Write]:
     if over:
         result.append(Write(REFUSALS_OVER, (over,)))
     return result
+
+
+def _learned_alone(batch: Batch) -> list[LearnedRow]:
+    """Those of workloads that have no row in this batch: a statement changes a row once.
+
+    A row that knows a placement has it from a later fact.
+    """
+    alone = []
+    for learned in batch.learned.values():
+        row = batch.workloads.get(learned[0])
+        if row is None:
+            alone.append(learned)
+        elif row.placement is None and row.attempt in (None, learned[1]):
+            row.placement = learned[2]
+    return alone
 
 
 def _columns(rows: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
@@ -99,6 +116,12 @@ WORKLOADS: Final = (
     + " WHERE excluded.version > w.version OR (w.pods IS NULL AND excluded.pods IS NOT NULL)"
     " RETURNING 1"
 )
+LEARNED: Final = (
+    "UPDATE gateway.workload AS w SET placement = r.placement"
+    " FROM unnest({0}::text[], {1}::int[], {2}::text[]) AS r(id, attempt, placement)"
+    " WHERE w.id = r.id AND w.attempt = r.attempt AND w.live RETURNING 1"
+)
+"""Other GPUs of the same nodes: nothing else of the workload changes."""
 SPECS: Final = (
     "INSERT INTO gateway.workload_spec (id, spec) SELECT * FROM unnest({0}::text[], {1}::text[])"
     " ON CONFLICT (id) DO NOTHING RETURNING 1"

@@ -15,7 +15,7 @@ from shared.core.lifecycle import TERMINAL, State
 from shared.core.model import Placement
 from shared.core.reason import Reason
 from shared.core.units import NOTHING
-from shared.events import quotas, workloads
+from shared.events import nodes, quotas, workloads
 from shared.events.envelope import Event
 
 NOWHERE: Final = Placement(flavor="", pods=(), charge=NOTHING)
@@ -171,6 +171,18 @@ def resized(batch: Batch, event: Event, fact: workloads.WorkloadResized) -> None
     if row is not None:
         row.place(fact.placement, detail)
     _note(batch, event, fact, detail)
+
+
+def learned(batch: Batch, event: Event, fact: nodes.NodeDevicesLearned) -> None:
+    """Some hold other GPUs of their node; their states are what they were."""
+    del event
+    for one in fact.workloads:
+        text = _json.encode(one.placement).decode()
+        row = batch.workloads.get(one.workload_id)
+        if row is not None and row.placement and row.attempt == one.attempt:
+            row.placement = text
+        else:
+            batch.learned[one.workload_id] = (one.workload_id, one.attempt, text)
 
 
 def running(batch: Batch, event: Event, fact: workloads.WorkloadRunning) -> None:

@@ -70,6 +70,7 @@ class MonitoringHandler:
             nodes.GpuHealthReported: lambda fact: fleet.health(memory, fact),
             nodes.NodeRemoved: lambda fact: fleet.removed(memory, fact),
             nodes.NodeShunned: lambda fact: fleet.shunned(memory, fact.node, shunned=True),
+            nodes.NodeDevicesLearned: self._workloads.learned,
             nodes.NodeUnshunned: lambda fact: fleet.shunned(memory, fact.node, shunned=False),
             organisation.TeamApplied: self._idle.policy,
             organisation.DocumentDeleted: self._deleted,

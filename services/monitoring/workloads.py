@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from services.monitoring.memory import WORKLOAD, Memory, Seen
+from services.monitoring.memory import WORKLOAD, Devices, Memory, Seen
 from shared.core.lifecycle import HOLDING, TERMINAL, State
+from shared.core.model import Placement
+from shared.events.nodes import NodeDevicesLearned
 from shared.events.quotas import QuotaRefused
 from shared.events.workloads import (
     PlacementRefused,
@@ -96,12 +98,19 @@ class Workloads:
         one.placed_at_ms = at_ms
         self._memory.begin(one)
         if one.gpu_milli:
-            devices = tuple(
-                (pod.node, share.index, share.milli)
-                for pod in placement.pods
-                for share in pod.shares
-            )
-            self._memory.take(fact.workload_id, devices)
+            self._memory.take(fact.workload_id, _devices_of(placement))
+
+    def learned(self, fact: NodeDevicesLearned) -> None:
+        """Some have other GPUs than was told: what was seen of those is no evidence."""
+        memory = self._memory
+        for held in fact.workloads:
+            one = memory.workloads.get(held.workload_id)
+            if held.workload_id in memory.devices and one and one.attempt == held.attempt:
+                memory.give_back(held.workload_id)
+                memory.take(held.workload_id, _devices_of(held.placement))
+                watch = memory.watches.get(held.workload_id)
+                if watch is not None:
+                    memory.watch_anew(held.workload_id, watch)
 
     def _give_back(self, fact: WorkloadFact, one: Seen) -> None:
         if isinstance(fact, WorkloadReleasedDevices):
@@ -143,3 +152,9 @@ class Workloads:
             memory.journal.drop(WORKLOAD, workload_id)
         else:
             memory.journal.put(WORKLOAD, workload_id, one)
+
+
+def _devices_of(placement: Placement) -> Devices:
+    return tuple(
+        (pod.node, share.index, share.milli) for pod in placement.pods for share in pod.shares
+    )

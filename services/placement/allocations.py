@@ -35,6 +35,14 @@ class LedgerRows:
                 )
                 cpu_milli = memory_mib = 0
 
+    def recharge(self, workload: Workload, attempt: int, placement: Placement) -> None:
+        """Its rows anew, on other GPUs of the same nodes: as many as there are."""
+        others = [row for row in self.charged if row[0] != workload.id]
+        if len(others) == len(self.charged):
+            self.release(workload, placement)
+        self.charged = others
+        self.charge(workload, attempt, placement)
+
     def release(self, workload: Workload, placement: Placement) -> None:
         """All rows of the workload."""
         self.released.append(workload.id)

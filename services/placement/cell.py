@@ -21,6 +21,7 @@ from services.placement.ledger import ledger_writes
 from services.placement.queue_drains import QueueDrains
 from services.placement.shunning import Shunning
 from services.placement.switching import Switching
+from services.placement.takeovers import Takeovers
 from services.placement.trials import Trials
 from services.placement.workload_rows import workload_writes
 from shared.core.cluster import Cluster
@@ -63,6 +64,7 @@ class Cell:
         self.switching = Switching(
             desk, fleet, self.trials, self.drains, policy.mig_switch_seconds
         )
+        self.takeovers = Takeovers(desk, fleet, self.drains, self.evictions)
         self.kept_room = KeptRoom(desk, fleet)
 
     async def load(self, reader: Reader) -> None:
@@ -70,6 +72,7 @@ class Cell:
         await store.load(self.desk, self.fleet, reader, f"cell-{self.desk.cell}")
         await self.drains.load(reader)
         await self.shunning.load(reader)
+        await self.takeovers.load(reader)
         self.trials.load()
         self.growth.load()
         self.queue_drains.load()
@@ -88,6 +91,7 @@ class Cell:
 
     def finish(self, now_ms: int) -> Outcome:
         """Try what waits, and write down everything that the unit changed."""
+        self.takeovers.settle()
         self.queue_drains.run()
         self.trials.run()
         self.growth.run()
@@ -99,6 +103,7 @@ class Cell:
         outcome.writes.extend(desk.promises.writes())
         outcome.writes.extend(self.drains.writes())
         outcome.writes.extend(self.shunning.writes(changed))
+        outcome.writes.extend(self.takeovers.writes())
         outcome.writes.extend(desk.turns.writes())
         outcome.writes.extend(desk.spent_budgets.writes())
         outcome.writes.extend(ledger_writes(self.fleet, self.quotas, desk))

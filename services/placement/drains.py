@@ -16,6 +16,7 @@ nothing to evict by then.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 import msgspec
@@ -54,7 +55,7 @@ class Drains:
 
     def seen(self, node: Node) -> Node:
         """`node` as placement may use it."""
-        node = usable(node)
+        node = _without_disputed(usable(node), self._fleet.disputed)
         if node.name in self._fleet.shunned:
             node = replace(node, taints=(*node.taints, SHUNNED))
         return replace(node, cordoned=True) if node.name in self._cordons else node
@@ -171,3 +172,13 @@ class Drains:
         touched, self._touched = self._touched, {}
         saved = {one: _encode(self._cordons[one]) for one in touched if one in self._cordons}
         return ROWS.writes(saved, [one for one in touched if one not in self._cordons])
+
+
+def _without_disputed(node: Node, disputed: Collection[tuple[str, int]]) -> Node:
+    if not any((node.name, gpu.index) in disputed for gpu in node.gpus):
+        return node
+    gpus = (
+        replace(gpu, healthy=False) if (node.name, gpu.index) in disputed else gpu
+        for gpu in node.gpus
+    )
+    return replace(node, gpus=tuple(gpus))

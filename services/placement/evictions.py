@@ -204,13 +204,11 @@ class Evictions:
         reservation = self._desk.reservations.drop(record.workload.id)
         self._tell_expired(record, reservation, (reason, text), message)
 
-    def lost(self, node: str, message: Received) -> None:
+    def lost(self, node: str, message: Received, why: str = "takes no work any more") -> None:
         """A node is gone, or takes no work any more, and the room there with it."""
         for reservation in self._desk.reservations.on(node):
             record = self._desk.records.alive[reservation.workload_id]
-            self.expire(
-                record, Reason.NO_LONGER_FITS, f"node {node} takes no work any more", message
-            )
+            self.expire(record, Reason.NO_LONGER_FITS, f"node {node} {why}", message)
 
     def nominated_again(self, record: Record, message: Received) -> None:
         """Another nomination keeps the reservation as long as it permits its flavor."""

@@ -35,6 +35,8 @@ class Fleet:
     changed: dict[str, None] = field(default_factory=dict)
     switches: dict[tuple[str, int], int] = field(default_factory=dict)
     """GPUs that change their mode, with the time until which they may."""
+    disputed: set[tuple[str, int]] = field(default_factory=set)
+    """GPUs of which a kubelet told what cannot be (takeovers.py)."""
     shunned: set[str] = field(default_factory=set)
     """Nodes on which nothing starts (shunning.py)."""
 

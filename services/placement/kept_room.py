@@ -8,7 +8,7 @@ from shared.events.nodes import NodesKept, SwitchingGpu
 
 
 class KeptRoom:
-    """Nodes kept for promised starts, and GPUs that change their mode, in one cell."""
+    """Nodes kept for promised starts, GPUs that change their mode or are disputed, in one cell."""
 
     def __init__(self, desk: Desk, fleet: Fleet) -> None:
         self._desk, self._fleet = desk, fleet
@@ -26,9 +26,8 @@ class KeptRoom:
             desk.tell_about(now, f"cell-{desk.cell}", desk.last_cause)
 
     def _now(self) -> NodesKept:
-        switching = tuple(
-            SwitchingGpu(node=node, gpu=gpu) for node, gpu in sorted(self._fleet.switches)
-        )
+        out = sorted({*self._fleet.switches, *self._fleet.disputed})
+        switching = tuple(SwitchingGpu(node=node, gpu=gpu) for node, gpu in out)
         return NodesKept(
             kept=self._desk.promises.kept(), switching=switching, cell=self._desk.cell
         )

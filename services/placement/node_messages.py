@@ -36,6 +36,7 @@ def removed(cell: Cell, message: Received, fact: nodes.NodeRemoved) -> None:
     """The node is gone, and all that ran there."""
     if cell.fleet.remove(fact.node, fact.generation):
         cell.desk.cluster.remove_node(fact.node)
+        cell.takeovers.removed(fact.node)
         cell.drains.removed(fact.node, message)
         cell.shunning.forgive(fact.node, Reason.REMOVED, message)
         cell.desk.promises.changed()
@@ -62,6 +63,7 @@ def fence(cell: Cell, message: Received, command: nodes.FenceNode) -> None:
 def uncordon(cell: Cell, message: Received, command: nodes.UncordonNode) -> None:
     """An operator gives the node back, whatever spoke against it."""
     cell.drains.uncordon(message, command)
+    cell.takeovers.uncordon(message, command.node)
     cell.shunning.forgive(command.node, Reason.UNCORDONED, message)
 
 

@@ -63,6 +63,11 @@ def unstarted(cell: Cell, message: Received, fact: pods.PodsUnstarted) -> None:
         cell.shunning.gave_up(record, fact.ranks, message)
 
 
+def devices(cell: Cell, message: Received, fact: pods.PodDevicesTold) -> None:
+    """Kubelets have said which GPUs its pods have."""
+    cell.takeovers.told(message, fact)
+
+
 def gone(desk: Desk, record: Record, fact: pods.PodsGone, cause: Received) -> None:
     """The binder saw the last pod of the attempt go."""
     endings.gone(desk, record, cause, succeeded=fact.succeeded)
@@ -83,6 +88,7 @@ ACTIONS: Final[dict[type, Action]] = {
     pods.PodsPulled: _of_attempt(transitions.pulled),
     pods.PodsFinished: finished,
     pods.PodsUnstarted: unstarted,
+    pods.PodDevicesTold: devices,
     pods.PodsGone: _of_attempt(gone),
     pods.BindRefused: refused,
     pods.PodsResized: _of_attempt(resizing.resized),

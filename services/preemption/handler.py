@@ -114,6 +114,7 @@ class PreemptionHandler:
             nodes.NodeShunned: lambda fact: self._shun(fact.node, shunned=True),
             nodes.NodeUnshunned: lambda fact: self._shun(fact.node, shunned=False),
             nodes.NodesKept: self._kept,
+            nodes.NodeDevicesLearned: self._learned,
             **dict.fromkeys(TRANSITIONS, self._changed),
         }
         self._begin(Memory())
@@ -293,6 +294,9 @@ class PreemptionHandler:
         known = self.memory.machines.get(fact.node)
         if known is not None and known.node is not None:
             self._machine(fact.node, changed(known, generation=fact.generation))
+
+    def _learned(self, fact: nodes.NodeDevicesLearned) -> None:
+        self.memory.learned(fact)
 
     def _cordon(self, name: str, *, cordoned: bool) -> None:
         """What placement tells of a node may be read before its inventory: another topic."""

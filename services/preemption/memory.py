@@ -19,7 +19,7 @@ from shared.core.priority_classes import built_in
 from shared.core.team_policy import IdlePolicy
 from shared.core.value import replace
 from shared.events.idleness import IdlenessNoticed
-from shared.events.nodes import KeptFor, NodesKept
+from shared.events.nodes import KeptFor, NodeDevicesLearned, NodesKept
 from shared.events.organisation import CohortApplied, QueueApplied
 from shared.events.quotas import WorkloadNominated
 from shared.events.workloads import (
@@ -228,6 +228,15 @@ class Memory:
         self.stands[name] = stand
         self.journal.put(STAND, name, stand)
         return True
+
+    def learned(self, fact: NodeDevicesLearned) -> None:
+        """Some hold other GPUs of their node than was told."""
+        for one in fact.workloads:
+            stand = self.stands.get(one.workload_id)
+            if one.workload_id in self.placements and stand and stand.attempt == one.attempt:
+                self.placements[one.workload_id] = one.placement
+                self.journal.put(PLACE, one.workload_id, one.placement)
+                self.dirty[one.workload_id] = None
 
     def refused(self, workload_id: str, *, solvable: bool) -> bool:
         """Placement has no room for it; `solvable` if evictions could make some.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shared.core.inventory import problem_of
-from shared.core.model import Node
+from shared.core.model import Node, Placement
 from shared.core.reason import Reason
 from shared.events.workloads import Wire
 
@@ -175,7 +175,44 @@ class NodesKept(Wire, frozen=True, kw_only=True):
     kept: tuple[KeptFor, ...] = ()
     """Nodes kept for workloads that wait."""
     switching: tuple[SwitchingGpu, ...] = ()
-    """GPUs that change their mode."""
+    """GPUs that change their mode, or that a kubelet gave to somebody else than the ledger did."""
+    cell: int = 0
+
+
+class HeldDevices(Wire, frozen=True, kw_only=True):
+    """What a workload holds, with the GPUs that its pods really have."""
+
+    workload_id: str
+    attempt: int
+    placement: Placement
+    """All that it holds, on other nodes too."""
+
+
+class NodeDevicesLearned(Wire, frozen=True, kw_only=True):
+    """A kubelet chose other GPUs of its node: these workloads hold what is told from now on.
+
+    All whom it concerns, in one fact. States and versions stay as they are.
+    """
+
+    node: str
+    workloads: tuple[HeldDevices, ...]
+    """Whose GPUs changed."""
+    cell: int = 0
+
+
+class NodeDevicesDisputed(Wire, frozen=True, kw_only=True):
+    """A kubelet tells what cannot be: the GPUs take no new work until the node is uncordoned."""
+
+    node: str
+    gpus: tuple[int, ...]
+    """Indexes of the GPUs concerned."""
+    workload_id: str
+    attempt: int
+    rank: int
+    """Number of the pod that has them by its kubelet."""
+    devices: tuple[str, ...]
+    """UUIDs that the kubelet named."""
+    message: str
     cell: int = 0
 
 

@@ -150,6 +150,25 @@ class PodsPulled(PodFact, frozen=True, kw_only=True):
     """No image of the attempt is being pulled any more: its time to start begins."""
 
 
+class PodDevices(Wire, frozen=True, kw_only=True):
+    """The GPUs of one pod by UUID, as its kubelet names them."""
+
+    rank: int
+    """Number of the pod in the workload, from 0."""
+    devices: tuple[str, ...]
+    """UUIDs of its GPUs; none: it has ended, and its kubelet may give them to others."""
+
+
+class PodDevicesTold(PodFact, frozen=True, kw_only=True):
+    """Which whole GPUs kubelets chose for pods of the attempt.
+
+    Told again when the binder starts.
+    """
+
+    pods: tuple[PodDevices, ...]
+    """Pods of which that is told; the others have GPUs that the ledger chose, or none."""
+
+
 class PodsUnstarted(PodFact, frozen=True, kw_only=True):
     """Pods of these ranks are in the cluster and did not run, so the attempt is being stopped.
 

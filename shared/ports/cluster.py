@@ -61,6 +61,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     shares: tuple[GpuShare, ...] = ()
     devices: tuple[str, ...] = ()
     """UUIDs of the devices that it is known to have; empty: not known, or none."""
+    allocated: tuple[str, ...] = ()
+    """UUIDs of the whole GPUs that its kubelet chose, where nobody else could; empty: not told."""
     unpinned: bool = False
     """It names devices of its own that are not chosen yet: before it is bound it is pinned."""
     template: PodTemplate = PodTemplate()

@@ -6,7 +6,9 @@ from typing import Any
 
 from shared.core.model import Gpu, GpuRequest, GpuShare, Node, Placement, PodPlacement, PodSet
 from shared.core.units import Resources
+from shared.core.value import replace
 from shared.events import nodes, topics
+from shared.events.workloads import WorkloadPlaced
 from tests.support import facts as telling
 from tests.support.facts import Fact
 from tests.support.gateway import Gateway, publish_facts, running_projection, until
@@ -48,6 +50,11 @@ def _on_a_slice_of(name: str) -> list[Fact]:
     asked = PodSet(gpu=GpuRequest(mig_profile="1g.10gb"))
     began = telling.started("w2", placement=placement, at_ms=2_000, submitted_at_ms=1_000)
     return [telling.queued("w2", pods=asked, at_ms=1_000), *began]
+
+
+def _placement(facts: list[Fact]) -> Placement:
+    (placed,) = (one for _, one in facts if isinstance(one, WorkloadPlaced))
+    return placed.placement
 
 
 async def _listed(gateway: Gateway, query: str = "") -> list[str]:
@@ -122,6 +129,28 @@ async def test_a_node_tells_where_it_stands_what_it_has_and_what_of_it_is_held(g
     assert [(1000, 255, ["w1"]), (0, 0, []), (250, 0, ["w1"]), (0, 0, [])] == held
     assert [True, True, True, False] == [gpu["healthy"] for gpu in one["devices"]]
     assert 404 == unknown.status
+
+
+async def test_a_node_shows_who_has_which_gpu_by_the_word_of_its_kubelet(gateway: Gateway):
+    began = _on_two_gpus_of("n1")
+    placement = _placement(began)
+    moved = tuple(
+        replace(one, index=3) if one.index == 0 else one for one in placement.pods[0].shares
+    )
+    pods = (replace(placement.pods[0], shares=moved),)
+    held = nodes.HeldDevices(workload_id="w1", attempt=1, placement=replace(placement, pods=pods))
+    fact = nodes.NodeDevicesLearned(node="n1", workloads=(held,))
+
+    async def holders(wanted: list[list[str]]) -> bool:
+        devices = (await gateway.call("GET", "/v1/nodes/n1")).body.get("devices", [])
+        return [one["workloads"] for one in devices] == wanted
+
+    async with running_projection(gateway.settings):
+        await publish_facts(gateway.settings, [_report("n1"), *began], source="t1", at_ms=1_000)
+        await until(lambda: holders([["w1"], [], ["w1"], []]))
+        told = [(topics.WORKLOAD_FACTS, fact)]
+        await publish_facts(gateway.settings, told, source="t2", at_ms=3_000)
+        await until(lambda: holders([[], [], ["w1"], ["w1"]]))
 
 
 async def test_flavors_are_summed_and_a_node_tells_its_mig_instances(gateway: Gateway):

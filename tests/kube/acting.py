@@ -62,12 +62,13 @@ class Acting:
         return next(found())
 
 
-def pod_of(workload_id, rank, size, *, namespace=RED, service_account="", **pod_set):
+def pod_of(workload_id, rank, size, *, namespace=RED, service_account="", shares=(), **pod_set):
     fields = {"image": "registry.example.org/a/b:1", **pod_set}
     template = PodTemplate(pod_set=PodSet(**fields), service_account=service_account)
     return Pod(
         name=f"{workload_id}-1-{rank}", namespace=namespace, workload_id=workload_id, attempt=1,
         rank=rank, size=size, epoch=1, team="red", node=node_name(3 * rank), template=template,
+        shares=shares,
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from shared.adapters.kubernetes import naming
 from shared.adapters.kubernetes.objects import ContainerStatus, PodObject
+from shared.core.kubernetes.requests import GPU
 from shared.core.model import GpuShare
 from shared.ports.cluster import Pod
 
@@ -64,6 +65,7 @@ def read_pod(found: PodObject, instance: str, claimed: Claimed = _nobody_knows) 
         shares=decoded_shares(notes.get(naming.SHARES, "")),
         duration_seconds=_seconds(notes.get(naming.DURATION)),
         devices=held or tuple(_devices(found)),
+        allocated=tuple(_told(found, lambda name: name == GPU)),
         unpinned=bool(claims) and not held,
         reason=reason,
         message=message or waiting_message,
@@ -117,15 +119,17 @@ def _failure(found: PodObject) -> tuple[str, str, int]:
 
 def _devices(found: PodObject) -> Iterable[str]:
     """Those that the kubelet says it has; until then those that the ledger has chosen."""
-    told = [
-        device.resource_id
-        for container in found.status.container_statuses
-        for resource in container.allocated_resources_status
-        if not resource.name.startswith(OF_CLAIM)
-        for device in resource.resources
-    ]
+    told = list(_told(found, lambda name: not name.startswith(OF_CLAIM)))
     chosen = found.metadata.annotations.get(naming.DEVICES, "")
     return told or filter(None, chosen.split(","))
+
+
+def _told(found: PodObject, of: Callable[[str], bool]) -> Iterator[str]:
+    """What the kubelet says that it gave of the resources with such names."""
+    for container in found.status.container_statuses:
+        for resource in container.allocated_resources_status:
+            if of(resource.name):
+                yield from (one.resource_id for one in resource.resources)
 
 
 def _ready(found: PodObject) -> bool:

@@ -268,3 +268,20 @@ def test_devices_are_those_that_the_kubelet_tells_else_those_that_were_chosen():
 
     assert read_back(document).devices == ("GPU-1", "GPU-2")
     assert read_back(document, containerStatuses=[told]).devices == ("GPU-9",)
+
+
+def test_what_a_kubelet_chose_of_gpus_is_told_apart_from_claims_and_other_devices():
+    document = manifest(a_pod(), MAKING)
+    told = [
+        {
+            "name": "nvidia.com/gpu",
+            "resources": [{"resourceID": "GPU-1"}, {"resourceID": "GPU-2"}],
+        },
+        {"name": "claim:a/b", "resources": [{"resourceID": "gpu.nvidia.com/n/gpu-3"}]},
+        {"name": "rdma/hca", "resources": [{"resourceID": "mlx5_0"}]},
+    ]
+
+    pod = read_back(document, containerStatuses=[{"allocatedResourcesStatus": told}])
+
+    assert ("GPU-1", "GPU-2") == pod.allocated
+    assert () == read_back(document).allocated

@@ -2,6 +2,7 @@
 
 import json
 from itertools import permutations
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from services.gateway.projection_sql import (
     DEBTS,
     EVENTS,
     HEALTH,
+    LEARNED,
     NODES,
     REFUSALS,
     REFUSALS_OVER,
@@ -42,6 +44,7 @@ PASSED_OVER = {
     "NominationWithdrawn",
     "NodesKept",
     "NodeNoticeReported",
+    "NodeDevicesDisputed",
     "IdleReleaseRefused",
     "QueueClosed",
 }
@@ -212,6 +215,38 @@ def test_a_gang_that_grew_is_where_the_newest_size_says():
     assert row["nodes"].endswith(',"another"}')
     assert 3 == row["placed_pods"]
     assert (row["state"], row["version"]) == ("running", 4)
+
+
+def learned(before: Wire, **changed: Any) -> nodes.NodeDevicesLearned:
+    """It has the sixth GPU of each node in place of the first."""
+    assert isinstance(before, workloads.WorkloadPlaced)
+    share = replace(before.placement.pods[0].shares[0], index=5)
+    pods = tuple(replace(pod, shares=(share,)) for pod in before.placement.pods)
+    held = nodes.HeldDevices(
+        workload_id=before.workload_id,
+        attempt=before.attempt,
+        placement=replace(before.placement, pods=pods),
+    )
+    return nodes.NodeDevicesLearned(node="n-1", workloads=(replace(held, **changed),))
+
+
+def test_gpus_that_a_kubelet_chose_are_written_beside_what_else_is_told():
+    before = placed()
+    running = fact(workloads.WorkloadRunning, 3, State.RUNNING, running_at_ms=60)
+    back = fact(workloads.WorkloadRequeued, 5, State.QUEUED)
+
+    (alone,) = Projection().decide([told(learned(before), 0)], 0).writes
+    (together,) = rows_of(before, learned(before))["workload"]
+    (after,) = rows_of(learned(before), running)["workload"]
+    (of_another,) = rows_of(before, learned(before, attempt=7))["workload"]
+    (over,) = rows_of(learned(before), back)["workload"]
+
+    assert alone.sql == LEARNED
+    assert [["w1"], [1]] == list(alone.arguments[:2])
+    for row in (together, after):
+        assert '"index":5' in row["placement"]
+    assert '"index":5' not in of_another["placement"]
+    assert "" == over["placement"]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from shared.core.team_policy import IdlePolicy
 from shared.core.value import replace
 from shared.events import workloads
 from shared.events.idleness import IdlenessEnded, IdlenessNoticed
+from shared.events.nodes import HeldDevices, NodeDevicesLearned
 from shared.events.organisation import DocumentDeleted, TeamApplied
 from tests.unit.monitoring import builders as b
 
@@ -114,6 +115,31 @@ def test_a_gpu_that_cannot_be_read_says_nothing(watching):
         told += watching.read(replace(b.usage(0, at_ms=watching.now_ms), unread=(0,)))
 
     assert [] == told
+
+
+def learned(attempt=1):
+    """Its pod has the second GPU of the node, by its kubelet."""
+    share = GpuShare(index=1, mask=255, milli=1000, memory_mib=0)
+    placement = b.placed(shares=(share,)).placement
+    held = HeldDevices(workload_id="w1", attempt=attempt, placement=placement)
+    return NodeDevicesLearned(node="n1", workloads=(held,))
+
+
+def test_what_counts_is_the_use_of_the_gpus_that_its_pods_really_have(watching):
+    watching.passes(40, 0, 90)
+
+    watching.read(learned())
+    used = watching.passes(200, 0, 90)
+    (warning,) = watching.passes(HOLD_MS // 1000 + 60, 90, 0)
+
+    assert [] == used
+    assert isinstance(warning, IdlenessNoticed)
+
+
+def test_gpus_of_an_attempt_that_is_over_are_nobody_s(watching):
+    watching.read(learned(attempt=2))
+
+    assert [] != watching.passes(100, 0, 90)
 
 
 def test_reports_from_before_it_ran_are_not_its_own(watching):
