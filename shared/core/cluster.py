@@ -46,6 +46,8 @@ class Cluster:
         """Indexes of `core.room`, which alone looks at them; forgotten with the kinds."""
         self.markets: dict[str, Market] = {}
         """By flavor: the mix of demand and what `core.market` needs to choose by it."""
+        self._market_of: dict[NodeState, Market] = {}
+        """Which has a node in its cells."""
         self._gpu_milli_total = 0
         self._gpu_milli_used = 0
 
@@ -233,10 +235,13 @@ class Cluster:
             del self.changes[: CHANGES_MAX // 2]
         self.changes.append(state)
         market = self.market(state.kind.key.flavor) if state.kind is not None else None
-        if state.market is not market:
-            if state.market is not None:
-                state.market.leave(state)
-            state.market = market
+        before = self._market_of.get(state)
+        if before is not market:
+            if before is not None:
+                before.leave(state)
+                del self._market_of[state]
+            if market is not None:
+                self._market_of[state] = market
         if market is not None:
             market.change(state)
         self.fabric.follow(state)

@@ -19,8 +19,11 @@ from shared.core.mig_pool import MigPool, MigPools
 from shared.core.mig_reported import Reported, reported_by, table_of
 from shared.core.model import Node
 from shared.core.node_state import NodeState
-from shared.core.shelf import Shelf
+from shared.core.shelf import Entry, Shelf
 from shared.core.units import GPU_MILLI
+
+_GpuEntry = tuple[dict[str, Shelf], str, Entry]
+"""(shelves, name of the shelf, entry)"""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -64,6 +67,8 @@ class Kind:
     """The shelves of one kind; `nodes` counts all of them, on a shelf or not."""
 
     __slots__ = (
+        "_entries",
+        "_gpu_entries",
         "by_free",
         "cpu_per_gpu",
         "images",
@@ -92,6 +97,10 @@ class Kind:
         self.shared: dict[str, Shelf] = {}
         self.mig: dict[str, Shelf] = {}
         """By state, in decimal."""
+        self._entries: dict[NodeState, tuple[int, Entry]] = {}
+        """Nodes on a shelf of `by_free`: (free whole GPUs, entry)."""
+        self._gpu_entries: dict[NodeState, dict[int, _GpuEntry]] = {}
+        """By node and GPU, of those on a shelf of `shared` or `mig`."""
         self.nodes = 0
         self.unhealthy = 0
         """GPUs out of service on nodes that take work."""
@@ -103,6 +112,10 @@ class Kind:
         assert self.table is not None
         return self.table.profiles[profile].milli
 
+    def entry_of(self, node: NodeState) -> tuple[int, Entry] | None:
+        """Its free whole GPUs, and its entry on that shelf of `by_free`; None: it is on none."""
+        return self._entries.get(node)
+
     def shelve(self, node: NodeState, gpus: Iterable[int]) -> None:
         """Bring the shelves in step with `node`, whose GPUs `gpus` may have changed."""
         self._take_out(node)
@@ -111,7 +124,7 @@ class Kind:
             item = (node.free_cpu_milli, node.rank, -1, node)
             self.by_free[free].add(item)
             self.occupied |= 1 << free
-            node.entry = (free, item)
+            self._entries[node] = (free, item)
         for gpu in gpus:
             self._take_gpu_out(node, gpu)
             self._put_gpu_in(node, gpu)
@@ -123,19 +136,22 @@ class Kind:
             self._take_gpu_out(node, gpu)
 
     def _take_out(self, node: NodeState) -> None:
-        if node.entry is None:
+        old = self._entries.pop(node, None)
+        if old is None:
             return
-        free, item = node.entry
+        free, item = old
         shelf = self.by_free[free]
         shelf.remove(item)
         if not shelf.size:
             self.occupied &= ~(1 << free)
-        node.entry = None
 
     def _take_gpu_out(self, node: NodeState, gpu: int) -> None:
-        old = node.gpu_entries.pop(gpu, None)
-        if old is None:
+        entries = self._gpu_entries.get(node)
+        old = entries.pop(gpu, None) if entries else None
+        if entries is None or old is None:
             return
+        if not entries:
+            del self._gpu_entries[node]
         shelves, name, item = old
         shelf = shelves[name]
         shelf.remove(item)
@@ -161,4 +177,4 @@ class Kind:
         shelf.add(item)
         if shelves is self.mig and self.pool is not None:
             self.pool.put(int(name))
-        node.gpu_entries[gpu] = (shelves, name, item)
+        self._gpu_entries.setdefault(node, {})[gpu] = (shelves, name, item)

@@ -16,8 +16,6 @@ from shared.core.node_links import LinkTable, link_table, numa_masks
 
 if TYPE_CHECKING:
     from shared.core.kind import Kind
-    from shared.core.market import Market
-    from shared.core.shelf import Entry, Shelf
     from shared.core.topology import Domain
 
 
@@ -27,18 +25,15 @@ class NodeState:
     __slots__ = (
         "cpu_used_milli",
         "domain",
-        "entry",
         "free_count",
         "free_cpu_milli",
         "free_mask",
         "free_memory_mib",
-        "gpu_entries",
         "healthy",
         "in_mig_mode",
         "inventory",
         "kind",
         "links",
-        "market",
         "memory_used_mib",
         "name",
         "numa_masks",
@@ -73,18 +68,12 @@ class NodeState:
         self.pin = 0
         """The promise for which it is kept; part of its kind."""
         self.kind: Kind | None = None
-        self.market: Market | None = None
-        """That of its flavor, which has it in its cells (core/market.py)."""
-        self.entry: tuple[int, Entry] | None = None
-        """Where `kind` has it: (free whole GPUs, entry)."""
         self.domain: Domain | None = None
         """The tightest domain of the fabric that names it ..."""
         self.whole = False
         """... and whether it counts there as wholly free: takes work, and has ..."""
         self.whole_count = -1
         """... so many whole GPUs free; -1 if it never counts."""
-        self.gpu_entries: dict[int, tuple[dict[str, Shelf], str, Entry]] = {}
-        """By GPU: (shelves, name of the shelf, entry)."""
 
     def __lt__(self, other: NodeState) -> bool:
         """Only asked if two names share a rank."""

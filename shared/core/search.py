@@ -88,13 +88,13 @@ def _at_hand(kinds: tuple[Kind, ...], demand: PodDemand, best: Entry, exclude: N
     free, amount, whole = best[3].free_count, best[0], best[3].whole
     alike = [best]
     for node in chain.from_iterable(map(images.holders, artifacts)):
-        if (
-            node.kind in kinds
-            and node.entry is not None
-            and node.free_memory_mib >= demand.memory_mib
-        ):
-            on_shelf, entry = node.entry
-            if (on_shelf, entry[0], node.whole) == (free, amount, whole) and node not in exclude:
+        kind = node.kind
+        if kind is None or kind not in kinds or node.free_memory_mib < demand.memory_mib:
+            continue
+        found = kind.entry_of(node)
+        if found is not None and node not in exclude:
+            on_shelf, entry = found
+            if (on_shelf, entry[0], node.whole) == (free, amount, whole):
                 alike.append(entry)
     return min(alike, key=lambda entry: (missing(entry[3], artifacts), entry))
 
