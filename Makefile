@@ -105,7 +105,7 @@ replay-kill-test: setup ## The same under Philly and Kalos, with preemption, dra
 # ── quality ───────────────────────────────────────────────────────────────────
 .PHONY: test compose-test container-test coverage check fmt lint types layers tidy generated generated-check wheel-check
 test: setup $(if $(strip $(TEST_ARGUMENTS)),,coverage) ## Run every test, on a real broker and database
-	$(PYTEST) $(or $(TEST_ARGUMENTS),-m "not alone and not compose" --ignore=tests/kube --ignore=tests/kubelet)
+	$(PYTEST) $(or $(TEST_ARGUMENTS),-m "not measured and not alone and not compose" --ignore=tests/kube --ignore=tests/kubelet)
 	$(if $(strip $(TEST_ARGUMENTS)),,$(BIN)/python -m pytest -m alone tests/e2e)
 compose-test: setup ## Run docker-compose.yml as it is on a container engine, and break it
 	$(CONTAINERS) $(BIN)/python -m pytest -m compose -x -s --timeout 900 tests/compose

@@ -1,8 +1,10 @@
 """What every test may use: real servers."""
 
 import os
+from pathlib import Path
 
-from hypothesis import HealthCheck, Phase, settings
+import pytest
+from hypothesis import HealthCheck, Phase, is_hypothesis_test, settings
 
 pytest_plugins = [
     "tests.fixtures.server_choice",
@@ -22,4 +24,16 @@ settings.register_profile(
 )
 # No random example at all: what is then covered is covered whatever the seed.
 settings.register_profile("written", phases=(Phase.explicit,), deadline=None)
+HERE = Path(__file__).parent
+MEASURED = (HERE / "unit", HERE / "properties")
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what `make coverage` runs just so: `make test` need not run it again."""
+    for item in items:
+        measured = any(map(item.path.is_relative_to, MEASURED))
+        left_out = item.path.is_relative_to(HERE / "unit" / "benchmarks")
+        if measured and not left_out and not is_hypothesis_test(getattr(item, "obj", None)):
+            item.add_marker("measured")
