@@ -40,7 +40,7 @@ def up(folder: Path) -> int:
     if found and found.running():
         print("up already")
         return status(folder)
-    down(folder)
+    _clear(folder)
     started = time.monotonic()
     KubeletCluster(folder, home=str(folder)).start()
     print(f"up in {time.monotonic() - started:.1f} s")
@@ -49,11 +49,16 @@ def up(folder: Path) -> int:
 
 def down(folder: Path) -> int:
     """End the cluster and forget what it held."""
+    print("down" if _clear(folder) else "nothing was up")
+    return 0
+
+
+def _clear(folder: Path) -> bool:
+    """Whether anything ran."""
     ended = end_orphans(folder)
     sweep()
     shutil.rmtree(folder, ignore_errors=True)
-    print("down" if ended else "nothing was up")
-    return 0
+    return bool(ended)
 
 
 def status(folder: Path) -> int:
