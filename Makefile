@@ -83,7 +83,7 @@ test-kube: setup ## Run the tests that need a real API server (the first time Go
 
 # ── real kubelets on this machine ─────────────────────────────────────────────
 .PHONY: kubelet-up kubelet-down test-kubelet
-kubelet-up: setup ## Start two real kubelets and their control plane in .kubelets/ (root, Debian)
+kubelet-up: setup ## Start four real kubelets and their control plane in .kubelets/ (root, Debian)
 	@$(KUBELETS) up
 kubelet-down: ## End them and forget what they held
 	@if test -x $(BIN)/python; then $(KUBELETS) down; fi

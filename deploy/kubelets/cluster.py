@@ -1,42 +1,32 @@
 """A control plane and its nodes, as one object.
 
-Nodes have eight GPUs each, offered by the device plugin of the tests.
+Nodes have eight GPUs each (gpus.py).
 """
 
 import contextlib
-import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from deploy.kube import nodes as simulated
 from deploy.kube.api import ApiClient
 from deploy.kube.control_plane import ControlPlane
 from deploy.kube.kubelet_access import RealKubelets
-from deploy.kube.programs import KUBELET, MODULES, programs
-from deploy.kubelets import packages
+from deploy.kube.programs import KUBELET, programs
+from deploy.kubelets import gpus, packages
 from deploy.kubelets.node import Needs, Node
 from deploy.kubelets.place import Place, missing_programs, take_place
 from deploy.local.cache import CHECKOUT
 from deploy.local.processes import MARK, LocalError, Program, wait_until
 
-NAMES: Final = ("node-0", "node-1")
-GPUS_A_NODE: Final = 8
 READY_SECONDS: Final = 90
 DNS: Final = "dns"
-PLUGIN: Final = "tests.support.gpu_plugin"
-"""The command that offers the GPUs of a node; the one thing here that is of the tests."""
-LABELS: Final = {
-    "nvidia.com/gpu.present": "true",
-    "nvidia.com/gpu.product": simulated.PRODUCT,
-    "nvidia.com/gpu.memory": str(simulated.MEMORY_MIB),
-    "nvidia.com/gpu.count": str(GPUS_A_NODE),
-}
+SLICES: Final = "/apis/resource.k8s.io/v1/resourceslices"
 
 
 def obstacle() -> str:
@@ -119,7 +109,7 @@ class KubeletCluster:
 
     def wait_ready(self, *names: str) -> None:
         """Return when these nodes, or all, are Ready with all their GPUs."""
-        wanted = set(names or NAMES)
+        wanted = set(names or gpus.NAMES)
         wait_until(
             lambda: wanted <= self._usable(),
             seconds=READY_SECONDS,
@@ -128,13 +118,21 @@ class KubeletCluster:
 
     def restart_kubelet(self, name: str) -> None:
         """End a kubelet by force; return when another one has the node Ready with its GPUs."""
+        at = time.time()
         self.nodes[name].restart_kubelet()
         wait_until(
-            lambda: name not in self._usable(),
+            lambda: self._heard_at(name) > at,
             seconds=READY_SECONDS,
-            what=f"{name} to have no GPUs, as its new kubelet knows of none yet",
+            what=f"{name} to be heard of by another kubelet",
         )
         self.wait_ready(name)
+
+    def _heard_at(self, name: str) -> int:
+        """When the kubelet of a node last told how it is, in Unix seconds."""
+        with self.client() as client:
+            status = client.demand("GET", f"/api/v1/nodes/{name}")["status"]
+        told = [one["lastHeartbeatTime"] for one in status["conditions"] if one["type"] == "Ready"]
+        return max((int(datetime.fromisoformat(one).timestamp()) for one in told), default=0)
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -151,11 +149,12 @@ class KubeletCluster:
 
     def _usable(self) -> set[str]:
         with self.client() as client:
-            found = client.demand("GET", "/api/v1/nodes")["items"]
-        return {node["metadata"]["name"] for node in found if _is_usable(node)}
+            nodes = client.demand("GET", "/api/v1/nodes")["items"]
+            slices = client.demand("GET", SLICES)["items"]
+        return gpus.usable(nodes, slices)
 
     def _start_control_plane(self, place: Place) -> None:
-        kubelets = RealKubelets(address=place.gateway, names=NAMES)
+        kubelets = RealKubelets(address=place.gateway, names=gpus.NAMES)
         self._control_plane = ControlPlane(
             self.folder, nodes=0, kubelets=kubelets, environment=self._environment
         )
@@ -171,16 +170,17 @@ class KubeletCluster:
         self._dns.start()
 
     def _start_nodes(self, place: Place, kubelet: Path, debian: Path) -> None:
-        needs = Needs(
-            kubelet=kubelet,
-            debian=debian,
-            control_plane=self.folder,
-            daemons=[f"{sys.executable} -m {PLUGIN} --node {{name}} --protocols {protocols()}"],
-            labels=LABELS,
-            environment=self._environment,
-        )
-        for index, name in enumerate(NAMES):
-            self.nodes[name] = Node(name, index, len(NAMES), place, needs)
+        for index, name in enumerate(gpus.NAMES):
+            needs = Needs(
+                kubelet=kubelet,
+                debian=debian,
+                control_plane=self.folder,
+                daemons=[gpus.daemon(name, self.kubeconfig(name))],
+                labels=gpus.labels(name),
+                taints=gpus.taints(name),
+                environment=self._environment,
+            )
+            self.nodes[name] = Node(name, index, len(gpus.NAMES), place, needs)
         for node in self.nodes.values():
             node.start()
 
@@ -189,34 +189,6 @@ class KubeletCluster:
         pids = {name: node.pid for name, node in self.nodes.items()}
         pids[DNS] = self._dns.pid if self._dns else None
         self._control_plane.note({name: pid for name, pid in pids.items() if pid is not None})
-
-
-def protocols() -> Path:
-    """The folder of the kubelet's Go module, in which the descriptions of its protocols lie.
-
-    Raises:
-        LocalError: it cannot be fetched.
-    """
-    done = subprocess.run(
-        ["go", "mod", "download", "-json", "k8s.io/kubelet"],
-        cwd=MODULES / KUBELET[0].folder,
-        env={**os.environ, "GOFLAGS": "", "GOWORK": "off"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise LocalError(f"go mod download k8s.io/kubelet failed: {done.stdout}{done.stderr}")
-    return Path(json.loads(done.stdout)["Dir"])
-
-
-def _is_usable(node: Mapping[str, Any]) -> bool:
-    conditions = {one["type"]: one["status"] for one in node["status"].get("conditions", ())}
-    gpus = node["status"].get("allocatable", {}).get("nvidia.com/gpu", "0")
-    tainted = any(
-        taint["effect"] != "PreferNoSchedule" for taint in node["spec"].get("taints", ())
-    )
-    return conditions.get("Ready") == "True" and gpus == str(GPUS_A_NODE) and not tainted
 
 
 def _has_file_system(name: str) -> bool:

@@ -27,11 +27,11 @@ CLUSTER_DOMAIN: Final = "cluster.local"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """What all nodes share.
+    """What a node is made from.
 
     `kubelet`: the folder of that program; `debian`: the folder of the unpacked packages;
     `control_plane`: the folder of kubeconfig files and certificates; `daemons`: commands that run
-    on each node, with `{name}` in place of its name; `labels`: of each node.
+    on it; `labels` and `taints`: its own.
     """
 
     kubelet: Path
@@ -39,6 +39,7 @@ class Needs:
     control_plane: Path
     daemons: Sequence[str]
     labels: Mapping[str, str]
+    taints: Sequence[Mapping[str, str]]
     environment: Mapping[str, str]
 
 
@@ -119,7 +120,7 @@ class Node:
         self._write("kubelet.json", json.dumps(self._kubelet(), indent=2))
         self._write("kubelet.arguments", *self._arguments())
         self._write("resolv.conf", f"nameserver {self._place.gateway}")
-        self._write("daemons", *(one.format(name=self.name) for one in self._needs.daemons))
+        self._write("daemons", *self._needs.daemons)
         others = [index for index in range(self._count) if index != self._index]
         place = self._place
         self._write("routes", *(f"{place.pods(one)} {place.address(one)}" for one in others))
@@ -205,6 +206,7 @@ class Node:
             "nodeLeaseDurationSeconds": 8,
             "syncFrequency": "5s",
             "registerNode": True,
+            "registerWithTaints": list(self._needs.taints),
         }
 
     def _arguments(self) -> list[str]:

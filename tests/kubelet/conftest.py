@@ -1,4 +1,4 @@
-"""Two real kubelets for a run, and all of Muster on them.
+"""Real kubelets for a run, and all of Muster on them.
 
 Where they cannot run, tests are skipped with the reason; `MUSTER_KUBELETS=required` makes that an
 error. What nodes leave on the machine when they are gone is an error of the run.

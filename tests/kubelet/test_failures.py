@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from deploy.kubelets.cluster import NAMES
+from deploy.kubelets.gpus import COUNTED
 from deploy.kubelets.images import IMAGE
 from tests.kubelet.world import TEAM, UNTIL_TOLD, World, a_workload
 from tests.support.gpu_plugin import GPUS
@@ -98,12 +98,12 @@ async def test_a_pod_that_a_kubelet_refuses_is_placed_again_and_its_node_rests(
     """Somebody takes GPUs of one node, unseen: of two that are placed at once, one is refused."""
     foreign = f"/api/v1/namespaces/{TEAM}/pods/foreign"
     with world.unwatched(), world.kubelets.client() as admin:
-        admin.demand("POST", f"/api/v1/namespaces/{TEAM}/pods", _foreign(NAMES[0]))
+        admin.demand("POST", f"/api/v1/namespaces/{TEAM}/pods", _foreign(COUNTED[0]))
         both = [
             await world.by_kafka(a_workload(name, UNTIL_TOLD, gpus=GPUS)) for name in ("a", "b")
         ]
         await world.eventually(lambda: _refused(world, both), what="a pod to be refused")
-        node = await world.get(f"nodes/{NAMES[0]}")
+        node = await world.get(f"nodes/{COUNTED[0]}")
         admin.demand("DELETE", foreign, {"gracePeriodSeconds": 1})
     refused = await _refused(world, both)
     [other] = {*both} - {refused}
@@ -117,7 +117,7 @@ async def test_a_pod_that_a_kubelet_refuses_is_placed_again_and_its_node_rests(
     assert [("succeeded", 1), ("succeeded", 2)] == [
         (found["state"], found["attempt"]) for found in ended
     ], ended
-    assert NAMES[1] == pod["spec"]["nodeName"]
+    assert COUNTED[1] == pod["spec"]["nodeName"]
     assert "its kubelet refused a pod" in node["shun_message"]
 
 

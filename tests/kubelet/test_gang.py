@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from deploy.kubelets.cluster import NAMES
+from deploy.kubelets.gpus import COUNTED
 from tests.kubelet.world import UNTIL_TOLD, World, a_workload
 from tests.support.gpu_plugin import GPUS, uuids_of
 
@@ -32,12 +32,12 @@ async def test_a_gang_by_kafka_gets_its_devices_and_its_pods_reach_each_other_by
     await world.eventually(lambda: _greeted(world, one), what="rank 0 to reach rank 1")
     written = [await world.logs(one, rank) for rank in range(2)]
 
-    assert set(NAMES) == set(nodes)
+    assert set(COUNTED) == set(nodes)
     for rank, (node, text) in enumerate(zip(nodes, written, strict=True)):
         told = re.search(r"rank=(\d) world=(\d) node devices=(\S+)", text)
         assert told is not None, text
         assert (str(rank), "2", set(uuids_of(node))) == (told[1], told[2], set(told[3].split(",")))
-    assert await _allocated(world, one) == dict.fromkeys(NAMES, (1 << GPUS) - 1)
+    assert [*range(GPUS)] * 2 == [gpu for _, _, gpu in await world.allocated(one)]
 
     await world.go(one, ranks=2)
     assert "succeeded" == (await world.ended(one))["state"]
@@ -45,16 +45,6 @@ async def test_a_gang_by_kafka_gets_its_devices_and_its_pods_reach_each_other_by
 
 async def _greeted(world: World, one: str) -> bool:
     return f"hello of {one}-1-1" in await world.logs(one)
-
-
-async def _allocated(world: World, one: str) -> dict[str, int]:
-    """The mask of devices by node, as the ledger has it."""
-    rows = await world.rows.fetch(
-        "SELECT node, bit_or(mask) AS mask FROM placement.allocation WHERE workload_id = $1"
-        " GROUP BY node",
-        one,
-    )
-    return {row["node"]: row["mask"] for row in rows}
 
 
 async def test_a_command_runs_in_a_container_and_its_exit_code_comes_back(world: World) -> None:

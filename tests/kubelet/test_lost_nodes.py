@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deploy.kubelets.cluster import NAMES
+from deploy.kubelets.gpus import COUNTED
 from tests.kubelet.world import UNTIL_TOLD, World, a_workload
 from tests.support.gpu_plugin import GPUS
 
@@ -34,7 +34,7 @@ async def test_work_of_a_node_that_was_killed_is_taken_away_and_runs_again(world
     await world.eventually(lambda: not world.is_ready(node.name), what="the node to be missed")
     meanwhile = await world.get(f"workloads/{one}")
     node.start()
-    world.kubelets.wait_ready(*NAMES)
+    world.kubelets.wait_ready(*COUNTED)
     await world.eventually(lambda: _attempt(world, one, 2), what="a second attempt")
     await world.runs(one)
     await world.go(one)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from deploy.kubelets.cluster import NAMES, KubeletCluster
+from deploy.kubelets.cluster import KubeletCluster
+from deploy.kubelets.gpus import COUNTED
 from deploy.kubelets.images import IMAGE
 from deploy.local.processes import wait_until
 from tests.fixtures.kube import make_namespace
@@ -28,7 +29,7 @@ def test_a_node_has_its_gpus_and_a_pod_there_is_given_some_of_them(
     }
     body = {
         "metadata": {"name": "one"},
-        "spec": {"nodeName": NAMES[0], "restartPolicy": "Never", "containers": [container]},
+        "spec": {"nodeName": COUNTED[0], "restartPolicy": "Never", "containers": [container]},
     }
     with kubelets.client() as admin:
         make_namespace(admin, NAMESPACE)
@@ -42,4 +43,4 @@ def test_a_node_has_its_gpus_and_a_pod_there_is_given_some_of_them(
         admin.demand("DELETE", f"{POD}/one", {"gracePeriodSeconds": 1})
 
     devices = written.removeprefix("devices ").strip().split(",")
-    assert 3 == len(set(devices) & set(uuids_of(NAMES[0]))) == len(devices)
+    assert 3 == len(set(devices) & set(uuids_of(COUNTED[0]))) == len(devices)

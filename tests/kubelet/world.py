@@ -15,7 +15,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from deploy.kubelets.cluster import LABELS, NAMES, KubeletCluster
+from deploy.kube import nodes, slices
+from deploy.kubelets.cluster import KubeletCluster
+from deploy.kubelets.gpus import NAMES
 from deploy.kubelets.images import IMAGE
 from deploy.local.processes import Program
 from deploy.local.services import on_test_cluster, services_on
@@ -32,7 +34,7 @@ GO = "/tmp/go"
 UNTIL_TOLD = f"until test -e {GO}; do sleep 0.1; done"
 """A shell waits for `World.go`."""
 COMMAND = str(Path(sys.executable).with_name("muster"))
-FLAVORS = json.dumps({LABELS["nvidia.com/gpu.product"]: "default"})
+FLAVORS = json.dumps(dict.fromkeys((nodes.PRODUCT, slices.PRODUCT), "default"))
 _numbers = itertools.count(1)
 
 Object = dict[str, Any]
@@ -153,6 +155,14 @@ class World(Stage):
             env=self._environment(),
             timeout=SECONDS,
         )
+
+    async def allocated(self, one: str) -> list[tuple[int, str, int]]:
+        """Rank, node and index of each GPU that it has in the ledger."""
+        query = (
+            "SELECT rank, node, gpu FROM placement.allocation WHERE workload_id = $1"
+            " ORDER BY rank, gpu"
+        )
+        return [tuple(row) for row in await self.rows.fetch(query, one)]
 
     async def logs(self, one: str, rank: int = 0) -> str:
         """What a pod has written, by the user's command."""
