@@ -92,7 +92,7 @@ test-kubelet: setup ## Run the tests that need real kubelets (the first time Go 
 	$(BIN)/python -m pytest $(or $(TEST_ARGUMENTS),tests/kubelet)
 
 # ── measuring and breaking ────────────────────────────────────────────────────
-.PHONY: kill-test replay-kill-test bench
+.PHONY: kill-test replay-kill-test kube-kill-test bench
 bench: setup ## Run every benchmark of the core in its short form, against its ranges
 	$(BIN)/python -m tests.benchmarks suite $(BENCH_ARGUMENTS)
 bench-%: setup ## Measure: make bench-pipeline, bench-gateway-load, ...
@@ -101,6 +101,8 @@ kill-test: setup ## Kill processes at random under load: make kill-test N=60 SEE
 	$(BIN)/python -m tests.e2e.kill_test --rounds $(N) --seed $(SEED)
 replay-kill-test: setup ## The same under Philly and Kalos, with preemption, drains and changes of quota
 	$(BIN)/python -m tests.e2e.replay_kill_test --rounds $(N) --seed $(SEED)
+kube-kill-test: setup ## The same of binder and API server, with lost answers and refusals: make kube-kill-test N=100 SEED=1
+	$(BIN)/python -m tests.kube.kill_test --rounds $(N) --seed $(SEED)
 
 # ── quality ───────────────────────────────────────────────────────────────────
 .PHONY: test compose-test container-test coverage check fmt lint types layers tidy generated generated-check wheel-check

@@ -47,15 +47,18 @@ class ApiClient:
         """The status and the decoded answer (empty where it is no JSON object).
 
         Raises:
-            OSError: the server cannot be reached.
+            OSError: the server cannot be reached, or its answer broke off.
         """
         content = json.dumps(body) if body is not None else None
         headers = dict(self._headers)
         if method == "PATCH":
             headers["Content-Type"] = "application/merge-patch+json"
-        self._connection.request(method, path, content, headers)
-        response = self._connection.getresponse()
-        text = response.read()
+        try:
+            self._connection.request(method, path, content, headers)
+            response = self._connection.getresponse()
+            text = response.read()
+        except http.client.HTTPException as error:
+            raise ConnectionError(f"{method} {path}: {error!r}") from error
         try:
             answer = json.loads(text)
         except ValueError:

@@ -27,7 +27,7 @@ from shared.events.envelope import workload_id
 from shared.ports.errors import Transient
 from tests.support.killing import SERVERS, SERVICES, checked, doubled, recovery_seconds, settle
 from tests.support.system import TEAM, Stage, launch, now_ms
-from tests.support.work import fleet, submission_row, submissions
+from tests.support.work import GANG_SHARE, fleet, submission_row, submissions
 
 TARGETS = (*SERVICES, *SERVICES, *SERVERS, "gateway", "simulated-cluster")
 EVENTS_PER_SECOND_MIN = 50
@@ -45,6 +45,8 @@ class Load:
     generator: random.Random
     accepted: list[str] = field(default_factory=list)
     stopping: bool = False
+    rate: int = RATE
+    gangs: float = GANG_SHARE
 
     async def run(self) -> None:
         """Go on until told to stop; what is not acknowledged is sent again with the same key."""
@@ -52,7 +54,8 @@ class Load:
         while not self.stopping:
             started = time.monotonic()
             batch = []
-            for spec in submissions(RATE // 2, self.generator.randrange(1 << 30), run_seconds=2):
+            seed = self.generator.randrange(1 << 30)
+            for spec in submissions(self.rate // 2, seed, run_seconds=2, gangs=self.gangs):
                 number += 1
                 batch.append((number, spec))
             half = len(batch) // 2
