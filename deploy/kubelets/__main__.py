@@ -35,11 +35,15 @@ def main() -> int:
 
 
 def up(folder: Path) -> int:
-    """Start a cluster with nothing in it, or say that it is up."""
+    """Start a cluster with nothing in it, or say that it is up; one that lacks a part is ended."""
     found = state.read(folder)
-    if found and found.running():
+    running = found.running().keys() if found else set()
+    ended = found.processes.keys() - running if found else set()
+    if running and not ended:
         print("up already")
         return status(folder)
+    if running:
+        print(f"{', '.join(sorted(ended))} has ended: all is started anew")
     _clear(folder)
     started = time.monotonic()
     KubeletCluster(folder, home=str(folder)).start()

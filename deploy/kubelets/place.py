@@ -11,7 +11,7 @@ import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from deploy.local.cache import locked
 from deploy.local.processes import MARK, LocalError, marked
@@ -21,6 +21,7 @@ NETWORK_FIRST: Final = 120
 """Place N has the addresses 10.(120+N).0.0/16."""
 NODE_FIRST: Final = 11
 NOTES: Final = Path("/run/muster-kubelets")
+LINKS: Final = Path("/sys/class/net")
 CGROUPS: Final = Path("/sys/fs/cgroup")
 REMOVE_SECONDS: Final = 20
 POLL_SECONDS: Final = 0.1
@@ -55,8 +56,8 @@ class Place:
         """The addresses of the pods of a node."""
         return f"{self.prefix}.{NODE_FIRST + index}.0/24"
 
-    def link(self, index: int) -> str:
-        """The end of a node's cable at the bridge."""
+    def link(self, index: int | Literal["*"]) -> str:
+        """The end of a node's cable at the bridge; `*` for a pattern of all."""
         return f"{self.bridge}-{index}"
 
     def cgroup(self, index: int) -> str:
@@ -88,12 +89,15 @@ class Place:
         self._remove_cgroups(self.cgroup(index))
 
     def remove(self) -> None:
-        """Remove bridge and cgroups; their processes have ended.
+        """Remove bridge, cables and cgroups; their processes have ended.
+
+        A connection that nobody closed keeps a dead node's network, and its cable, for minutes.
 
         Raises:
             LocalError: a cgroup still has processes.
         """
-        ip("link", "delete", self.bridge, check=False)
+        for link in (self.bridge, *(path.name for path in LINKS.glob(self.link("*")))):
+            ip("link", "delete", link, check=False)
         self._remove_cgroups(f"muster-kubelet-{self.number}-*")
         (NOTES / str(self.number)).unlink(missing_ok=True)
         with contextlib.suppress(OSError):
@@ -117,7 +121,7 @@ def take_place(folder: Path, home: str) -> Place:
         sweep()
         NOTES.mkdir(exist_ok=True)
         for place in map(Place, range(PLACES_MAX)):
-            if not Path(f"/sys/class/net/{place.bridge}").exists():
+            if not (LINKS / place.bridge).exists():
                 (NOTES / str(place.number)).write_text(f"{folder}\n{home}")
                 ip("link", "add", place.bridge, "type", "bridge")
                 ip("address", "add", f"{place.gateway}/24", "dev", place.bridge)

@@ -23,10 +23,16 @@ REQUIRED = "required"
 
 
 @pytest.fixture(scope="session")
-def kubelets() -> Iterator[KubeletCluster]:
+def nodes_can_run() -> None:
+    """Skips with the reason where none can, unless they are required."""
     reason = obstacle()
     if reason and os.environ.get(VARIABLE) != REQUIRED:
         pytest.skip(f"no real kubelets here: {reason}")
+
+
+@pytest.fixture(scope="session")
+def kubelets(nodes_can_run: None) -> Iterator[KubeletCluster]:
+    del nodes_can_run
     cluster = KubeletCluster(shared_folder() / "kubelets", home=str(shared_folder()))
     cluster.start()
     try:
