@@ -33,6 +33,23 @@ OTHER, RESTS, LEAVES = node_name(33), node_name(36), "extra-node"
 LOST_MS = 4_000
 
 
+DAEMON = "example.org/exporter"
+_REQUESTS = {"cpu": "1", "memory": "512Mi"}
+_CONTAINER = {"name": "c", "image": "a/b:1", "resources": {"requests": _REQUESTS}}
+A_DAEMON_SET = {
+    "apiVersion": "apps/v1",
+    "kind": "DaemonSet",
+    "metadata": {"name": "exporter"},
+    "spec": {
+        "selector": {"matchLabels": {"app": "exporter"}},
+        "template": {
+            "metadata": {"labels": {"app": "exporter"}},
+            "spec": {"nodeSelector": {DAEMON: "yes"}, "containers": [_CONTAINER]},
+        },
+    },
+}
+
+
 class Watched:
     """A watcher at work, what it told, and an administrator of the cluster."""
 
@@ -101,7 +118,7 @@ async def watched(kube, kafka, database, topic_prefix):
         watched = Watched(kube, kafka, database, topic_prefix, admin)
         yield watched
         for name in (PLUGIN, OTHER):
-            label = {"muster.dev/pool": None}
+            label = {"muster.dev/pool": None, DAEMON: None}
             watched.patch(name, metadata={"labels": label}, spec={"unschedulable": None})
         not_ready(watched, RESTS, None)
         admin.request("DELETE", f"/api/v1/nodes/{LEAVES}")
@@ -152,6 +169,30 @@ async def test_cordon_label_and_pods_of_others_are_seen_in_time(watched, kube_na
         assert (2 << 20) - 1024 == small["memory_mib"]
         assert 2 << 20 == free["memory_mib"]
         assert cordoned.get("ready", True)
+
+
+async def test_what_a_daemon_set_takes_of_its_nodes_is_seen_in_time(watched, kube_namespace):
+    """Its controller makes the pod; the test binds it, as kube-scheduler would."""
+    pods = f"/api/v1/namespaces/{kube_namespace}/pods"
+    daemon_set = f"/apis/apps/v1/namespaces/{kube_namespace}/daemonsets/exporter"
+
+    def made():
+        return [one["metadata"]["name"] for one in watched.admin.demand("GET", pods)["items"]]
+
+    async with watched.running():
+        watched.patch(OTHER, metadata={"labels": {DAEMON: "yes"}})
+        watched.admin.demand("POST", daemon_set.removesuffix("/exporter"), A_DAEMON_SET)
+        await watched.until(made)
+        target = {"target": {"kind": "Node", "name": OTHER}}
+        (name,) = made()
+        body = {"metadata": {"name": name}, **target}
+        watched.admin.demand("POST", f"{pods}/{name}/binding", body)
+
+        taken = await watched.node(OTHER, lambda node: node["cpu_milli"] == 191_000)
+        watched.admin.demand("DELETE", daemon_set)
+        await watched.until(lambda: watched.rows()[OTHER]["cpu_milli"] == 192_000)
+
+        assert (2 << 20) - 512 == taken["memory_mib"]
 
 
 async def test_a_node_that_is_not_ready_rests_and_only_later_is_lost(watched):
