@@ -166,6 +166,16 @@ def pod_path(pod) -> str:
     return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
 
 
+def choose_gpus(kube: KubeCluster, path: str, *uuids: str) -> None:
+    """What a kubelet with a device plugin writes of a pod: the simulated one chooses nothing."""
+    resources = [{"resourceID": one, "health": "Healthy"} for one in uuids]
+    told = [{"name": "nvidia.com/gpu", "resources": resources}]
+    with kube.client() as admin:
+        container = admin.demand("GET", path)["status"]["containerStatuses"][0]
+        status = {"containerStatuses": [container | {"allocatedResourcesStatus": told}]}
+        admin.demand("PATCH", f"{path}/status", {"status": status})
+
+
 def _counted(admin, namespace) -> bool:
     path = f"/api/v1/namespaces/{namespace}"
     quota = admin.demand("GET", f"{path}/resourcequotas/pods")

@@ -7,7 +7,7 @@ import pytest
 from shared.core.model import WHOLE_MASK, GpuRequest, GpuShare
 from shared.events.pods import PodDevices, PodDevicesTold, PodsRunning
 from tests.kube.acting import SECONDS, acting_on
-from tests.kube.kube_world import pod_path
+from tests.kube.kube_world import choose_gpus, pod_path
 
 QUIET_SECONDS = 1
 TWO = tuple(GpuShare(index=index, mask=WHOLE_MASK, milli=1000, memory_mib=0) for index in range(2))
@@ -19,23 +19,13 @@ async def acting(kube):
         yield acting
 
 
-def choose(kube, pod, *uuids):
-    """What a kubelet writes: the simulated one does not choose devices."""
-    resources = [{"resourceID": one, "health": "Healthy"} for one in uuids]
-    told = [{"name": "nvidia.com/gpu", "resources": resources}]
-    with kube.client() as admin:
-        container = admin.demand("GET", pod_path(pod))["status"]["containerStatuses"][0]
-        status = {"containerStatuses": [container | {"allocatedResourcesStatus": told}]}
-        admin.demand("PATCH", f"{pod_path(pod)}/status", {"status": status})
-
-
 async def test_what_kubelets_chose_is_told_by_rank(acting, kube):
     acting.bind("gang", 2, shares=TWO, gpu=GpuRequest(count=2))
     await acting.told(PodsRunning)
     pods = await acting.world.pods()
-    choose(kube, pods["gang-1-1"], "GPU-b", "GPU-c")
+    choose_gpus(kube, pod_path(pods["gang-1-1"]), "GPU-b", "GPU-c")
     fact = await acting.told(PodDevicesTold)
-    choose(kube, pods["gang-1-0"], "GPU-a", "GPU-d")
+    choose_gpus(kube, pod_path(pods["gang-1-0"]), "GPU-a", "GPU-d")
     async with asyncio.timeout(SECONDS):
         while acting.facts[-1] is fact:
             await asyncio.sleep(0.05)
