@@ -209,6 +209,7 @@ def _problem_statuses(route: Route) -> list[str]:
         "create_kafka_password",
         "logs",
         "exec",
+        "node_fence",
     }:
         statuses.append("409")
     if route.name.startswith("delete_"):

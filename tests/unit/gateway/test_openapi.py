@@ -37,3 +37,13 @@ def test_every_route_is_described_with_its_answers():
 
 def test_routes_of_the_same_path_differ_in_their_method():
     assert len({(route.method, route.path) for route in ROUTES}) == len(ROUTES)
+
+
+def test_only_of_a_lost_node_a_fence_is_taken_and_that_is_described():
+    paths = document()["paths"]
+    conflicts = {
+        verb: "409" in paths[f"/v1/nodes/{{name}}/{verb}"]["post"]["responses"]
+        for verb in ("cordon", "drain", "uncordon", "fence")
+    }
+
+    assert {"cordon": False, "drain": False, "uncordon": False, "fence": True} == conflicts
