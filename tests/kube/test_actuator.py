@@ -7,7 +7,7 @@ import pytest
 from deploy.kube.nodes import node_name
 from shared.events.pods import BindRefused, PodsFinished, PodsGone, PodsResized, PodsRunning
 from tests.kube.acting import SECONDS, acting_on, pod_of
-from tests.kube.kube_world import RED, kill_api_server, pod_path
+from tests.kube.kube_world import KUBELETS, RED, kill_api_server, pod_path
 
 
 @pytest.fixture
@@ -103,9 +103,13 @@ async def test_a_field_that_the_server_refuses_ends_the_attempt_with_field_and_r
     assert await acting.world.pods() == {}
 
 
-async def test_a_container_that_fails_ends_the_attempt_with_its_exit_code(acting):
-    await acting.world.kubelet("runs-out-of-memory")
+async def test_a_container_that_fails_ends_the_attempt_with_its_exit_code(acting, kube):
     acting.bind("greedy", 2)
+    await acting.told(PodsRunning)
+    with kube.client() as admin:
+        path = f"/api/v1/namespaces/{RED}/pods/greedy-1-1"
+        change = {"metadata": {"annotations": KUBELETS["runs-out-of-memory"]}}
+        admin.demand("PATCH", path, change)
 
     fact = await acting.told((BindRefused, PodsFinished))
 
