@@ -67,6 +67,12 @@ def load_ranges(path: Path = RANGES) -> tuple[dict[str, list[str]], list[Figure]
     return document["short"], figures
 
 
+def load_full(path: Path = RANGES) -> list[Figure]:
+    """Figures of full runs alone, which need more than the core: no short form is run of these."""
+    found = tomllib.loads(path.read_text())["full"]
+    return [Figure(**{"beside": {}, **one}) for one in found]
+
+
 def look_up(document: Any, path: str) -> float | None:  # any JSON
     """The number at `path`; None if there is none."""
     for key in path.split("/"):
