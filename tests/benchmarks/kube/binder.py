@@ -16,7 +16,7 @@ from shared.adapters.kubernetes.settings import KubernetesSettings
 from shared.core.model import GpuRequest, GpuShare, PodSet
 from shared.events.pods import BindRefused, PodsFinished, PodsRunning
 from shared.ports.cluster import Missing, Operation, Pod, PodTemplate, Result
-from tests.benchmarks.kube.place import Place, now, per_second, used
+from tests.benchmarks.kube.place import Place, asked, now, per_second, used
 from tests.kube.pins_fill import nodes_with_slices
 from tests.support.costs import cpu_seconds
 
@@ -46,6 +46,7 @@ class Binding:
     """An actuator, and the facts that it told."""
 
     def __init__(self, place: Place, instance: str) -> None:
+        self._place = place
         config = str(place.kube.kubeconfig("binder"))
         self.cluster = TimedCluster(KubernetesSettings(config=config, instance=instance))
         self.facts: list[Any] = []
@@ -56,25 +57,38 @@ class Binding:
         )
         self.actuator.start(())
 
-    async def run(self, gangs: Sequence[tuple[Pod, ...]]) -> dict[str, float]:
-        """Bind them all; seconds from the start to what is named, and between two bindings."""
-        start = now()
+    async def run(self, gangs: Sequence[tuple[Pod, ...]]) -> dict[str, Any]:
+        """Bind them all; seconds from the start to what is named, and between two bindings.
+
+        CPU is what was used until the last of them was bound.
+        """
+        self.facts, self.cluster.bound_at = [], []
+        pods_count = sum(map(len, gangs))
+        before, start = self._cpu(), now()
         for pods in gangs:
             first = pods[0]
             self.actuator.add(
                 Gang(workload_id=first.workload_id, attempt=1, size=len(pods), pods=pods)
             )
+        spent: dict[str, float] = {}
         async with asyncio.timeout(SECONDS_MAX):
             while len(self.facts) < len(gangs):
                 self.actuator.check()
                 await asyncio.sleep(0.01)
                 self.facts = [one for one in self.facts if _counts(one)]
+                if not spent and len(self.cluster.bound_at) >= pods_count:
+                    spent = used(before, self._cpu(), pods_count)
         bound = self.cluster.bound_at
         return {
+            "pods_per_second": per_second(pods_count, max(bound) - start),
             "bound_seconds": round(max(bound) - start, 2),
             "first_to_last_bound_seconds": round(max(bound) - min(bound), 2),
             "running_told_seconds": round(now() - start, 2),
+            "cpu_ms_per_pod": spent,
         }
+
+    def _cpu(self) -> dict[str, float]:
+        return self._place.cpu() | {"binder": cpu_seconds([os.getpid()])}
 
     async def stop(self) -> None:
         """Leave the pods as they are."""
@@ -83,36 +97,47 @@ class Binding:
 
 
 async def measure(place: Place, pods: int) -> dict[str, Any]:
-    """Gangs of eight, one of 256, and one of 256 whose devices are pinned by claims."""
-    gangs = [
-        _gang(f"eight-{number}", GANG, [node_name(number % place.nodes)])
-        for number in range(pods // GANG)
-    ]
+    """Gangs of eight, single pods, a gang of 256, and one whose devices are pinned by claims."""
+    few, *others = nodes_with_slices(place.nodes)
+    count = min(LARGE, GPUS_A_NODE * len(others))
+    wide = others[: -(-count // GPUS_A_NODE)]
     async with place.namespace(NAMESPACE):
-        before, own = place.cpu(), cpu_seconds([os.getpid()])
-        eights = await _alone(place, "eights", gangs)
-        spent = used(before, place.cpu(), pods)
-        spent["binder"] = round(1000 * (cpu_seconds([os.getpid()]) - own) / pods, 2)
-        count = min(LARGE, GPUS_A_NODE * len(nodes_with_slices(place.nodes)))
-        plain = await _alone(place, "large", [_gang("large", count, _names(place, count))])
+        gangs = await _alone(place, "gangs", _many(place, "gang", pods // GANG, GANG))
+        singles = await _alone(place, "singles", _many(place, "single", pods, 1))
+        large = await _alone(place, "large", [_gang("large", count, wide)])
         pinned = await _alone(
-            place, "pinned", [_gang("pinned", count, _names(place, count), pinned=True)]
+            place,
+            "pinned",
+            [_gang("pinned", count, wide, pinned=True)],
+            before=[_gang("first", GANG, [few], pinned=True)],
         )
     return {
         "pods": pods,
-        "pods_per_second": per_second(pods, eights["bound_seconds"]),
-        "cpu_ms_per_pod": spent,
-        f"gang_of_{count}": plain,
-        f"gang_of_{count}_pinned": pinned,
+        "pods_per_second": gangs["pods_per_second"],
+        "gangs": gangs,
+        "singles": singles,
+        "pods_of_the_large_gang": count,
+        "large_gang": large,
+        "large_gang_pinned": pinned,
     }
 
 
 async def _alone(
-    place: Place, instance: str, gangs: Sequence[tuple[Pod, ...]]
-) -> dict[str, float]:
+    place: Place,
+    instance: str,
+    gangs: Sequence[tuple[Pod, ...]],
+    *,
+    before: Sequence[tuple[Pod, ...]] = (),
+) -> dict[str, Any]:
+    """By a binder of its own; `before` is bound first, so that it knows all devices."""
     binding = Binding(place, f"bench-{instance}")
     try:
-        return await binding.run(gangs)
+        if before:
+            await binding.run(before)
+        told = await place.requests()
+        figures = await binding.run(gangs)
+        pods = sum(map(len, gangs))
+        return figures | {"requests_per_pod": asked(told, await place.requests(), pods)}
     finally:
         await binding.stop()
 
@@ -122,9 +147,10 @@ def _counts(fact: Any) -> bool:
     return isinstance(fact, PodsRunning)
 
 
-def _names(place: Place, count: int) -> list[str]:
-    """Nodes with slices, as many as are needed for so many GPUs."""
-    return nodes_with_slices(place.nodes)[: -(-count // GPUS_A_NODE)]
+def _many(place: Place, name: str, count: int, size: int) -> list[tuple[Pod, ...]]:
+    """So many of one size, each on one node."""
+    names = [node_name(number % place.nodes) for number in range(count)]
+    return [_gang(f"{name}-{number}", size, [node]) for number, node in enumerate(names)]
 
 
 def _gang(name: str, size: int, nodes: Sequence[str], *, pinned: bool = False) -> tuple[Pod, ...]:

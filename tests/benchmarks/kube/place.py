@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import tempfile
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,9 @@ from tests.support.costs import cpu_seconds
 
 EMPTY_SECONDS_MAX = 300
 PAGE = 500
+LABEL = re.compile(r'(\w+)="([^"]*)"')
+FEW = 0.05
+"""Requests for one pod that are not worth a line."""
 SCHEDULER = "bench-scheduler"
 
 
@@ -44,6 +49,19 @@ class Place:
     def cpu(self) -> dict[str, float]:
         """CPU seconds of each process of the control plane until now."""
         return {name: cpu_seconds([pid]) for name, pid in self.plane.pids().items()}
+
+    async def requests(self) -> Counter[str]:
+        """Requests that the API server has answered until now, by verb and resource."""
+        connection = Connection(config=str(self.kube.kubeconfig()))
+        answer = await connection.request("GET", "/metrics")
+        await connection.close()
+        found = Counter[str]()
+        for line in answer.body.decode().splitlines():
+            if line.startswith("apiserver_request_total{"):
+                told = dict(LABEL.findall(line))
+                parts = (told["verb"], told["resource"], told["subresource"])
+                found[" ".join(filter(None, parts))] += int(float(line.rpartition(" ")[2]))
+        return found
 
     @contextlib.asynccontextmanager
     async def namespace(self, name: str) -> AsyncIterator[Connection]:
@@ -110,6 +128,12 @@ def used(before: dict[str, float], after: dict[str, float], pods: int) -> dict[s
         name: round(1000 * (seconds - before.get(name, 0)) / pods, 2)
         for name, seconds in sorted(after.items())
     }
+
+
+def asked(before: Counter[str], after: Counter[str], pods: int) -> dict[str, float]:
+    """Requests for one pod, the most frequent first; also those of others meanwhile."""
+    each = {name: round(count / pods, 2) for name, count in (after - before).most_common()}
+    return {name: count for name, count in each.items() if count >= FEW}
 
 
 def per_second(pods: int, seconds: float) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 from deploy.kube import nodes, slices
 from deploy.local.services import on_test_cluster, services_on
 from shared.core.model import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
-from tests.benchmarks.kube.place import Place, now, per_second, used
+from tests.benchmarks.kube.place import Place, asked, now, per_second, used
 from tests.benchmarks.pipeline import processes
 from tests.support.costs import cpu_seconds, memory_mib
 from tests.support.system import TEAM, Stage, launch
@@ -53,7 +53,7 @@ async def _measured(stage: Stage, place: Place, pods: int) -> dict[str, Any]:
     await stage.put(f"teams/{TEAM}", {"namespace": NAMESPACE})
     known = "SELECT count(*) FROM placement.node"
     read_seconds = await stage.until(known, place.nodes, READY_SECONDS_MAX)
-    before = place.cpu() | await _cpu(stage)
+    before, told = place.cpu() | await _cpu(stage), await place.requests()
     start = now()
     workloads = await stage.submit(_submissions(pods), "kube")
     await stage.until(BOUND, pods, SECONDS_MAX, every_seconds=0.25)
@@ -67,6 +67,7 @@ async def _measured(stage: Stage, place: Place, pods: int) -> dict[str, Any]:
         "seconds": round(seconds, 2),
         "nodes_known_after_seconds": round(read_seconds, 2),
         "cpu_ms_per_pod": used(before, after, pods),
+        "requests_per_pod": asked(told, await place.requests(), pods),
         "memory_mib": {name: memory[name] for name in ("binder", "placement", "cluster-watcher")},
     }
 
