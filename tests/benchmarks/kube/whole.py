@@ -24,6 +24,8 @@ BOUND = (
     " WHERE state IN ('bound', 'running', 'succeeded')"
 )
 SECONDS_MAX = 1_200
+RUN_SECONDS = 3_600
+"""So short that it may use nodes that are kept for brief work; none ends while this runs."""
 READY_SECONDS_MAX = 120
 
 
@@ -101,4 +103,10 @@ def _work(name: str, count: int) -> WorkloadSpec:
         memory_mib=1_024,
         image="registry.example.org/a/b:1",
     )
-    return WorkloadSpec(name=name, kind=WorkloadKind.TRAINING, queue=TEAM, pod_sets=(pod_set,))
+    return WorkloadSpec(
+        name=name,
+        kind=WorkloadKind.TRAINING,
+        queue=TEAM,
+        pod_sets=(pod_set,),
+        max_duration_seconds=RUN_SECONDS,
+    )
