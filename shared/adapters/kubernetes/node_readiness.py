@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from shared.adapters.kubernetes.connection import Connection
 from shared.adapters.kubernetes.nodes.objects import NodeObject
+from shared.adapters.kubernetes.nodes.reading import readiness_of
 from shared.adapters.kubernetes.objects import decoder
 from shared.adapters.kubernetes.pins.store import Refused
 
@@ -27,5 +28,4 @@ async def is_ready(connection: Connection, name: str) -> bool:
         return False
     if answer.status != _OK:
         raise Refused(answer)
-    conditions = _nodes.decode(answer.body).status.conditions or ()
-    return any(one.type == "Ready" and one.status == "True" for one in conditions)
+    return readiness_of(_nodes.decode(answer.body)).ready

@@ -51,14 +51,15 @@ def read_node(found: NodeObject) -> KubernetesNode:
             Taint(key=one.key, value=one.value, effect=one.effect) for one in found.spec.taints
         ),
         unschedulable=found.spec.unschedulable,
-        readiness=_readiness(found),
+        readiness=readiness_of(found),
         capacity=status.capacity or {},
         allocatable=status.allocatable or {},
         images=tuple(one.names for one in status.images or ()),
     )
 
 
-def _readiness(found: NodeObject) -> Readiness:
+def readiness_of(found: NodeObject) -> Readiness:
+    """Its condition Ready; a node without one is not."""
     for one in found.status.conditions or ():
         if one.type == "Ready":
             return Readiness(
