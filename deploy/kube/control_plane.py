@@ -279,11 +279,12 @@ class ControlPlane:
             client.create_all(documents_of(MANIFESTS / "identities.yaml"))
             client.create_all(documents_of(MANIFESTS / "devices.yaml"))
             for identity in IDENTITIES:
-                self._write_identity(client, identity)
+                self.write_identity(client, identity)
             for number in range(self._nodes):
                 client.create_all(objects_of(number, self._ports[KWOK]))
 
-    def _write_identity(self, client: ApiClient, identity: str) -> None:
+    def write_identity(self, client: ApiClient, identity: str) -> None:
+        """The kubeconfig of a service account in the namespace of Muster, which is there."""
         path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{identity}/token"
         body = {
             "apiVersion": "authentication.k8s.io/v1",

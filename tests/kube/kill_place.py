@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import os
 import random
 import signal
@@ -13,9 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from deploy.kube import nodes, slices
 from deploy.kube.__main__ import down, up
-from deploy.local.services import on_test_cluster, services_on
 from operations.check.pods import check_pods
 from shared.core.model import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
 from shared.events.envelope import workload_id
@@ -25,9 +22,9 @@ from tests.kube.faulty_api import Faults, FaultyApi
 from tests.kube.kube_world import kill_api_server
 from tests.kube.pod_census import Census, whole
 from tests.support.killing import TERMINAL
-from tests.support.system import TEAM, Stage, launch
+from tests.support.kube_system import launch_on
+from tests.support.system import TEAM, Stage
 
-FLAVORS: Final = dict.fromkeys((nodes.PRODUCT, slices.PRODUCT), "default")
 RATE: Final = 8
 OPEN_MAX: Final = 100
 """So many that are not over, and no more are submitted: a backlog is nothing to judge."""
@@ -201,12 +198,12 @@ async def _staged(
     folder: Path, kube: KubeCluster, binders: Path, instance: str
 ) -> AsyncIterator[Stage]:
     """The system as `make up CLUSTER=kube` starts it, its binder with another kubeconfig."""
-    everywhere = {"MUSTER_CLUSTER": "kubernetes", "MUSTER_KUBE_INSTANCE": instance}
-    overrides = {"*": everywhere, **on_test_cluster(str(kube.folder))}
-    overrides["binder"] = {"MUSTER_KUBE_CONFIG": str(binders)}
-    overrides["cluster-watcher"] |= {"MUSTER_FLAVORS": json.dumps(FLAVORS)}
     system = await asyncio.to_thread(
-        launch, folder / "system", overrides=overrides, services=services_on("kubernetes")
+        launch_on,
+        kube.folder,
+        folder / "system",
+        instance=instance,
+        binder={"MUSTER_KUBE_CONFIG": str(binders)},
     )
     stage = Stage(system)
     try:

@@ -7,20 +7,20 @@ import time
 
 import pytest
 
-from deploy.kube import nodes, slices
-from deploy.local.services import on_test_cluster, services_on
+from deploy.kube import nodes
 from shared.core.model import GpuChoice, GpuRequest, PodSet, WorkloadKind, WorkloadSpec
 from shared.events.envelope import workload_id
 from tests.fixtures.kube import NODES
 from tests.kube.kube_world import choose_gpus
 from tests.support.killing import checked
-from tests.support.system import TEAM, Stage, launch
+from tests.support.kube_system import launch_on
+from tests.support.system import TEAM, Stage
 
 pytestmark = pytest.mark.timeout(400)
 RANKS = 4
 GONE_SECONDS = 40
 COUNTED, POOL = nodes.node_name(45), "muster.dev/pool"
-MUSTER = {"MUSTER_KUBE_INSTANCE": f"whole-{os.getpid()}"}
+INSTANCE = f"whole-{os.getpid()}"
 
 
 @pytest.fixture
@@ -35,12 +35,7 @@ def counted_node(kube):
 
 @pytest.fixture
 def system(kube, tmp_path, counted_node):
-    everywhere = MUSTER | {"MUSTER_CLUSTER": "kubernetes"}
-    products = dict.fromkeys((nodes.PRODUCT, slices.PRODUCT), "default")
-    flavors = {"MUSTER_FLAVORS": json.dumps(products)}
-    overrides = {"*": everywhere, **on_test_cluster(str(kube.folder))}
-    overrides["cluster-watcher"] = overrides["cluster-watcher"] | flavors
-    system = launch(tmp_path / "system", overrides=overrides, services=services_on("kubernetes"))
+    system = launch_on(kube.folder, tmp_path / "system", instance=INSTANCE)
     yield system
     system.discard()
 
@@ -86,7 +81,7 @@ async def test_a_gang_by_kafka_runs_as_pods_on_the_nodes_of_the_ledger(
     )
     clean = await asyncio.to_thread(
         checked, stage, "--kubeconfig", str(kube.kubeconfig("checker")),
-        "--instance", MUSTER["MUSTER_KUBE_INSTANCE"],
+        "--instance", INSTANCE,
     )  # fmt: skip
     await stage.command(gang, "cancel")
     deadline = time.monotonic() + GONE_SECONDS

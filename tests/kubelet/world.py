@@ -15,18 +15,17 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from deploy.kube import nodes, slices
 from deploy.kubelets.cluster import KubeletCluster
 from deploy.kubelets.gpus import NAMES
 from deploy.kubelets.images import IMAGE
 from deploy.local.processes import Program
-from deploy.local.services import on_test_cluster, services_on
 from deploy.local.system import LocalSystem
 from shared.adapters.kubernetes import naming
 from shared.core.model import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
 from shared.events.envelope import workload_id
 from tests.fixtures.kube import make_namespace
-from tests.support.system import TEAM, Stage, launch
+from tests.support.kube_system import launch_on
+from tests.support.system import TEAM, Stage
 
 SECONDS = 60
 POLL_SECONDS = 0.1
@@ -34,7 +33,6 @@ GO = "/tmp/go"
 UNTIL_TOLD = f"until test -e {GO}; do sleep 0.1; done"
 """A shell waits for `World.go`."""
 COMMAND = str(Path(sys.executable).with_name("muster"))
-FLAVORS = json.dumps(dict.fromkeys((nodes.PRODUCT, slices.PRODUCT), "default"))
 _numbers = itertools.count(1)
 
 Object = dict[str, Any]
@@ -42,9 +40,7 @@ Object = dict[str, Any]
 
 def launched(kubelets: KubeletCluster, folder: Path) -> LocalSystem:
     """All services, each with its own identity at the API server; the caller discards it."""
-    overrides = {"*": {"MUSTER_CLUSTER": "kubernetes"}, **on_test_cluster(str(kubelets.folder))}
-    overrides["cluster-watcher"] = overrides["cluster-watcher"] | {"MUSTER_FLAVORS": FLAVORS}
-    return launch(folder, overrides=overrides, services=services_on("kubernetes"))
+    return launch_on(kubelets.folder, folder)
 
 
 class World(Stage):

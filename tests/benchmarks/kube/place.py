@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deploy.kube.control_plane import NAMESPACE, TOKEN_SECONDS, ControlPlane
-from deploy.kube.kubeconfig import write_kubeconfig
+from deploy.kube.control_plane import NAMESPACE, ControlPlane
 from deploy.kube.nodes import GPUS_A_NODE, MIG, way_of
 from shared.adapters.kubernetes.connection import Connection
 from tests.fixtures.kube import KubeCluster, make_namespace
@@ -90,18 +89,8 @@ class Place:
         with self.kube.client() as admin:
             admin.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
             admin.create(_all_rights(account))
-            path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{SCHEDULER}/token"
-            wanted: dict[str, Any] = {
-                "apiVersion": "authentication.k8s.io/v1",
-                "kind": "TokenRequest",
-                "spec": {"expirationSeconds": TOKEN_SECONDS},
-            }
-            token = admin.demand("POST", path, wanted)["status"]["token"]
-        config = self.plane.kubeconfig(SCHEDULER)
-        write_kubeconfig(
-            config, server=self.plane.server, certificate=self.plane.certificate, token=token
-        )
-        return config
+            self.plane.write_identity(admin, SCHEDULER)
+        return self.plane.kubeconfig(SCHEDULER)
 
 
 @contextlib.contextmanager

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from deploy.kube import nodes, slices
-from deploy.local.services import on_test_cluster, services_on
 from shared.core.model import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
 from tests.benchmarks.kube.place import Place, asked, now, per_second, used
 from tests.benchmarks.pipeline import processes
 from tests.support.costs import cpu_seconds, memory_mib
-from tests.support.system import TEAM, Stage, launch
+from tests.support.kube_system import launch_on
+from tests.support.system import TEAM, Stage
 
 NAMESPACE = "whole"
 GANG = 8
@@ -38,9 +36,7 @@ async def measure(place: Place, pods: int) -> dict[str, Any]:
 
 async def _run(place: Place, pods: int, folder: Path) -> dict[str, Any]:
     """A system for this part alone, as `make up CLUSTER=kube` starts it."""
-    system = await asyncio.to_thread(
-        launch, folder, overrides=_settings(place), services=services_on("kubernetes")
-    )
+    system = await asyncio.to_thread(launch_on, place.plane.folder, folder, instance="bench-whole")
     stage = Stage(system)
     try:
         await stage.connect()
@@ -76,15 +72,6 @@ async def _measured(stage: Stage, place: Place, pods: int) -> dict[str, Any]:
 
 async def _cpu(stage: Stage) -> dict[str, float]:
     return {name: cpu_seconds(pids) for name, pids in (await processes(stage)).items()}
-
-
-def _settings(place: Place) -> dict[str, dict[str, str]]:
-    products = dict.fromkeys((nodes.PRODUCT, slices.PRODUCT), "default")
-    flavors = {"MUSTER_FLAVORS": json.dumps(products)}
-    everywhere = {"MUSTER_KUBE_INSTANCE": "bench-whole", "MUSTER_CLUSTER": "kubernetes"}
-    settings = {"*": everywhere, **on_test_cluster(str(place.plane.folder))}
-    settings["cluster-watcher"] = settings["cluster-watcher"] | flavors
-    return settings
 
 
 def _submissions(pods: int) -> Iterator[WorkloadSpec]:
