@@ -58,7 +58,7 @@ NEEDED: Final = frozenset(
     )
 )
 """Types whose payload some check reads; of all others the headers are enough."""
-IGNORED: Final = ("usage.facts.",)
+IGNORED: Final = ("usage.facts.", "gpu.facts.")
 """Telemetry samples carry no state and expire by themselves."""
 _decoder: Final = msgspec.json.Decoder(Fields)
 POLL_MS: Final = 500

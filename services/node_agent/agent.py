@@ -37,7 +37,7 @@ async def run_agent() -> None:
         clock=clock,
         pace=Pace(usage_seconds=settings.usage_seconds),
         cell=settings.cell,
-        inventories=settings.agent_reports == "all",
+        telling=settings.agent_reports,
     )
     runner = None
     if settings.http_port:

@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from shared.ports.kafka_access import KafkaSettings
+from shared.runtime.reporter import Telling
 
 
 class AgentSettings(KafkaSettings):
@@ -22,8 +23,9 @@ class AgentSettings(KafkaSettings):
         default="described",
         description="where GPUs are read from: the description, or NVML (extra `agent`)",
     )
-    agent_reports: Literal["all", "usage"] = Field(
-        default="all",
-        description="usage alone where the cluster watcher reports what the nodes are",
+    agent_reports: Telling = Field(
+        default=Telling.ALL,
+        description="gpus where the cluster watcher reports what the nodes are: health, links and"
+        " use of their GPUs; usage: use alone",
     )
     usage_seconds: float = Field(default=5.0, gt=0, description="between reports of use")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shared.core.inventory import problem_of
+from shared.core.kubernetes import observed
 from shared.core.model import Node, Placement
 from shared.core.reason import Reason
 from shared.events.workloads import Wire
@@ -232,6 +233,28 @@ class GpuUsageReported(Wire, frozen=True, kw_only=True):
     unread: tuple[int, ...] = ()
     """GPUs of which the use could not be read; their 0 per cent says nothing."""
     cell: int = 0
+
+
+class GpusObserved(Wire, frozen=True, kw_only=True):
+    """What an agent sees of its node's GPUs where a cluster watcher tells what the node is.
+
+    All of them, at start, on change and again every minute; replaces what was told before.
+    """
+
+    node: str
+    at_ms: int
+    """When it was read, Unix milliseconds; an older one is ignored."""
+    gpus: tuple[observed.ObservedGpu, ...]
+    """Every GPU that the driver knows, in order of index."""
+    links: str = ""
+    """Links between them, a character for each pair (core/node_links.py); empty: unknown."""
+    cell: int = 0
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for what cannot be: its message is a dead letter."""
+        problem = observed.problem_of(self.gpus, self.links)
+        if problem:
+            raise ValueError(problem)
 
 
 class ReconfigureGpu(Wire, frozen=True, kw_only=True):

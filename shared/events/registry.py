@@ -105,6 +105,7 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
     ),
     topics.AGENT_COMMANDS: (nodes.ReconfigureGpu,),
     topics.USAGE_FACTS: (nodes.GpuUsageReported,),
+    topics.GPU_FACTS: (nodes.GpusObserved,),
     topics.IDLENESS_FACTS: (idleness.IdlenessNoticed, idleness.IdlenessEnded),
 }
 TEAM_TYPES: Final[tuple[type[Wire], ...]] = (

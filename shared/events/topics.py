@@ -99,6 +99,7 @@ NODE_FACTS: Final = _topic(
 )
 AGENT_COMMANDS: Final = _topic("agent.commands.v1", "cell", 6, "placement", "node_agent")
 USAGE_FACTS: Final = _topic("usage.facts.v1", "cell", 6, "node_agent", "monitoring")
+GPU_FACTS: Final = _topic("gpu.facts.v1", "cell", 6, "node_agent", "cluster_watcher")
 IDLENESS_FACTS: Final = _topic(
     "idleness.facts.v1", "cell", 96, "monitoring", "preemption", "gateway"
 )
@@ -118,6 +119,7 @@ TOPICS: Final = (
     NODE_FACTS,
     AGENT_COMMANDS,
     USAGE_FACTS,
+    GPU_FACTS,
     IDLENESS_FACTS,
 )
 

@@ -1,5 +1,8 @@
 """Publishes what probes read: inventory at start and every minute, health at once, use in turn.
 
+Beside a cluster watcher, which tells what nodes are, only the GPUs are told, and in another way:
+each time with a time of its own, as the watcher may have forgotten what was told before.
+
 Telemetry has no database: a report that is lost is followed by another. An inventory told again
 keeps its generation, so consumers drop it. Use is spread evenly over its interval, which grows
 when so many nodes would exceed the rate that is allowed.
@@ -10,20 +13,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final, Protocol
 
 import structlog
 
+from shared.core.kubernetes.observed import observed
+from shared.core.model import Node
 from shared.events.codec import encode_headers, encode_payload
 from shared.events.envelope import Event, event_id
 from shared.events.nodes import (
     GpuHealthReported,
+    GpusObserved,
     GpuUsageReported,
     NodeInventoryReported,
     NodeNoticeReported,
 )
 from shared.events.registry import NAME_BY_TYPE
-from shared.events.topics import NODE_FACTS, USAGE_FACTS, Topic
+from shared.events.topics import GPU_FACTS, NODE_FACTS, USAGE_FACTS, Topic
 from shared.ports.clock import Clock
 from shared.ports.errors import Transient
 from shared.ports.probe import GpuProbe
@@ -35,9 +42,26 @@ TICK_SECONDS: Final = 0.5
 ROWS_PER_PUBLISH: Final = 500
 RETRY_SECONDS: Final = 1.0
 
-Report = NodeInventoryReported | GpuHealthReported | NodeNoticeReported | GpuUsageReported
+Report = (
+    NodeInventoryReported
+    | GpuHealthReported
+    | NodeNoticeReported
+    | GpuUsageReported
+    | GpusObserved
+)
 
 log = structlog.get_logger("reporter")
+
+
+class Telling(StrEnum):
+    """What is told beside the use of GPUs."""
+
+    ALL = "all"
+    """What nodes are: nobody else tells it."""
+    GPUS = "gpus"
+    """Their GPUs: a cluster watcher tells what nodes are."""
+    USAGE = "usage"
+    """Nothing."""
 
 
 class ReportingProbe(GpuProbe, Protocol):
@@ -64,7 +88,7 @@ class Pace:
 
 
 class Reporter:
-    """Reports for all of `probes`; `ready` once every inventory was acknowledged."""
+    """Reports for all of `probes`; `ready` once each was told of and that was acknowledged."""
 
     def __init__(
         self,
@@ -74,21 +98,23 @@ class Reporter:
         clock: Clock,
         pace: Pace,
         cell: int = 0,
-        inventories: bool = True,
+        telling: Telling = Telling.ALL,
     ) -> None:
-        """`inventories` false: use alone, as somebody else reports what the nodes are."""
-        self.ready = not inventories
+        self.ready = telling is Telling.USAGE
         self.published = 0
         self._probes = probes
         self._publisher = publisher
         self._clock = clock
         self._pace = pace
         self._cell = cell
-        self._inventories = inventories
+        self._telling = telling
         self._next_usage = 0
         self._owed_usage = 0.0
         self._told: dict[str, int] = {}
         """Generation by node that was told last, as inventory or as change of health."""
+        self._observed_ms: dict[str, int] = {}
+        self._reasons: dict[tuple[str, int], str] = {}
+        """Why GPUs are ill, by node and index."""
         self._wake = asyncio.Event()
 
     async def run(self) -> None:
@@ -97,7 +123,7 @@ class Reporter:
         before = next_inventory
         while True:
             now = self._clock.monotonic_seconds()
-            if self._inventories:
+            if self._telling is not Telling.USAGE:
                 if now >= next_inventory:
                     await self.announce()
                     next_inventory = now + self._pace.inventory_seconds
@@ -111,26 +137,48 @@ class Reporter:
         self._wake.set()
 
     async def announce(self) -> None:
-        """Publish every inventory; returns when all are acknowledged."""
-        await self._publish(self._inventory(probe) for probe in self._probes)
+        """Publish every node, or its GPUs; returns when all are acknowledged."""
+        await self._publish(self._whole(probe) for probe in self._probes)
         self.ready = True
 
-    def _inventory(self, probe: ReportingProbe) -> NodeInventoryReported:
+    def _whole(self, probe: ReportingProbe) -> NodeInventoryReported | GpusObserved:
         node = probe.inventory()
         self._told[node.name] = probe.generation
+        if self._telling is Telling.GPUS:
+            return self._observed(node)
         return NodeInventoryReported(node=node, generation=probe.generation, cell=self._cell)
+
+    def _observed(self, node: Node) -> GpusObserved:
+        at_ms = max(self._clock.now_ms(), self._observed_ms.get(node.name, 0) + 1)
+        self._observed_ms[node.name] = at_ms
+        reasons = {index: why for (name, index), why in self._reasons.items() if name == node.name}
+        return GpusObserved(
+            node=node.name,
+            at_ms=at_ms,
+            gpus=observed(node.gpus, reasons),
+            links=node.links,
+            cell=self._cell,
+        )
 
     async def tell_changes(self) -> None:
         """Publish changes of health, and inventories that changed in any other way."""
         reports: list[Report] = []
         for probe in self._probes:
             changes = probe.changes()
-            for change in changes:
-                self._told[change.node] = change.generation
-            reports += changes
+            if self._telling is Telling.GPUS:
+                self._note_reasons(changes)
+            else:
+                self._told |= {change.node: change.generation for change in changes}
+                reports += changes
             if probe.generation > self._told.get(probe.name, 0):
-                reports.append(self._inventory(probe))
+                reports.append(self._whole(probe))
         await self._publish(iter(reports))
+
+    def _note_reasons(self, changes: Sequence[GpuHealthReported | NodeNoticeReported]) -> None:
+        """Of what is told otherwise: whether a node is ready the API server knows."""
+        for change in changes:
+            if isinstance(change, GpuHealthReported) and change.gpu >= 0:
+                self._reasons[change.node, change.gpu] = change.reason
 
     async def tell_usage(self, seconds: float) -> None:
         """Publish the use of as many nodes as are due after `seconds`, in turn."""
@@ -207,4 +255,5 @@ def _about(report: Report) -> tuple[str, int, Topic]:
         return report.node.name, report.generation, NODE_FACTS
     if isinstance(report, GpuHealthReported | NodeNoticeReported):
         return report.node, report.generation, NODE_FACTS
-    return report.node, report.at_ms, USAGE_FACTS
+    topic = GPU_FACTS if isinstance(report, GpusObserved) else USAGE_FACTS
+    return report.node, report.at_ms, topic
