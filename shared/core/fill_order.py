@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from shared.core.node_state import NodeState
-from shared.core.topology import WHOLE_MAX, Domain, size_step
+from shared.core.node_state import Domain, NodeState
+from shared.core.topology import WHOLE_MAX, size_step
 
 REMNANT_NODES: Final = 6
 """Wholly free nodes of a rack that is a remnant, at most. Less keeps more room for wide gangs in

@@ -28,8 +28,7 @@ from shared.core.learned_scores import LearnedScores
 from shared.core.market_index import MarketIndex
 from shared.core.mig_pool import MigPools
 from shared.core.mix import DemandMix
-from shared.core.node_state import NodeState
-from shared.core.topology import Domain
+from shared.core.node_state import Domain, NodeState
 
 Best = tuple[int, Member]
 """(score, member of a cell)"""

@@ -14,9 +14,8 @@ from shared.core.cells import Cells, Conditions, Member
 from shared.core.fill_order import fill_order, order_by, prefix_of, with_rank
 from shared.core.kind import Kind
 from shared.core.market_scores import CPU_STEP_MILLI, REST_MILLI, SHARED_CPU_STEP_MILLI
-from shared.core.node_state import NodeState
+from shared.core.node_state import Domain, NodeState
 from shared.core.share_values import MILLI_STEP
-from shared.core.topology import Domain
 from shared.core.units import GPU_MILLI
 from shared.core.waste import PART_MILLI
 

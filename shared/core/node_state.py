@@ -1,22 +1,22 @@
-"""One node as placement sees it: what its agent reported, and what the ledger holds on it.
+"""One node as placement sees it: what its agent reported, what the ledger holds, where it hangs.
 
 Amounts held are kept apart from the inventory: a report replaces the one and never the other, and
-a node may hold allocations before its first report or after its removal.
+a node may hold allocations before its first report or after its removal. Nodes are the leaves of
+the tree of the fabric, whose domains stand here too; core/topology.py makes the tree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from typing import TYPE_CHECKING
 
 from shared.core.gpu_use import GpuUse
-from shared.core.model import GpuShare, Node
+from shared.core.model import GpuShare, Level, Node
 from shared.core.node_links import LinkTable, link_table, numa_masks
 
 if TYPE_CHECKING:
     from shared.core.kind import Kind
-    from shared.core.topology import Domain
 
 
 class NodeState:
@@ -158,6 +158,53 @@ class NodeState:
             elif use.offers_mig:
                 self.in_mig_mode = True
         self.free_count = self.free_mask.bit_count()
+
+
+class Domain:
+    """A part of the fabric; `children` are the domains and the unlabelled nodes in it."""
+
+    __slots__ = (
+        "children",
+        "fills",
+        "is_block",
+        "level",
+        "name",
+        "parent",
+        "path",
+        "rank",
+        "size",
+        "whole",
+    )
+
+    def __init__(
+        self, level: Level, path: tuple[str, ...], parent: Domain | None, rank: int
+    ) -> None:
+        self.level = level
+        self.path = path
+        self.name = path[-1]
+        self.parent = parent
+        self.rank = rank
+        self.children: dict[str, Domain | NodeState] = {}
+        """By a key that is unique in this domain."""
+        self.fills = level in (Level.RACK, Level.NVLINK_DOMAIN)
+        """Whether single pods fill such parts one after the other (core/fill_order.py)."""
+        self.is_block = level is Level.BLOCK
+        self.size = 0
+        """Nodes in it ..."""
+        self.whole = 0
+        """... and those that take new work and have all their GPUs free."""
+
+    def __lt__(self, other: Domain) -> bool:
+        """Only asked if two paths share a rank."""
+        return self.path < other.path
+
+    def nodes(self) -> Iterator[NodeState]:
+        """All nodes in it. O(nodes in it)."""
+        for child in self.children.values():
+            if isinstance(child, Domain):
+                yield from child.nodes()
+            else:
+                yield child
 
 
 def copy_of(node: NodeState) -> NodeState:

@@ -18,9 +18,9 @@ from shared.core.demand import PodDemand
 from shared.core.devices import node_room
 from shared.core.kind import Kind
 from shared.core.model import Level, Slice
-from shared.core.node_state import NodeState
+from shared.core.node_state import Domain, NodeState
 from shared.core.search import possible
-from shared.core.topology import LEVELS, Domain
+from shared.core.topology import LEVELS
 
 Place = Domain | NodeState
 Ranked = tuple[int, int, Place]

@@ -11,60 +11,13 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from shared.core.model import Level, Node
-from shared.core.node_state import NodeState
+from shared.core.node_state import Domain, NodeState
 from shared.core.ordering_ties import node_rank
 
 LEVELS: Final = (Level.NODE, Level.NVLINK_DOMAIN, Level.RACK, Level.BLOCK, Level.ZONE)
 """From the tightest to the widest."""
 WHOLE_MAX: Final = 63
 """Wholly free nodes of a domain are told apart up to this many."""
-
-
-class Domain:
-    """A part of the fabric; `children` are the domains and the unlabelled nodes in it."""
-
-    __slots__ = (
-        "children",
-        "fills",
-        "is_block",
-        "level",
-        "name",
-        "parent",
-        "path",
-        "rank",
-        "size",
-        "whole",
-    )
-
-    def __init__(
-        self, level: Level, path: tuple[str, ...], parent: Domain | None, rank: int
-    ) -> None:
-        self.level = level
-        self.path = path
-        self.name = path[-1]
-        self.parent = parent
-        self.rank = rank
-        self.children: dict[str, Domain | NodeState] = {}
-        """By a key that is unique in this domain."""
-        self.fills = level in (Level.RACK, Level.NVLINK_DOMAIN)
-        """Whether single pods fill such parts one after the other (core/fill_order.py)."""
-        self.is_block = level is Level.BLOCK
-        self.size = 0
-        """Nodes in it ..."""
-        self.whole = 0
-        """... and those that take new work and have all their GPUs free."""
-
-    def __lt__(self, other: Domain) -> bool:
-        """Only asked if two paths share a rank."""
-        return self.path < other.path
-
-    def nodes(self) -> Iterator[NodeState]:
-        """All nodes in it. O(nodes in it)."""
-        for child in self.children.values():
-            if isinstance(child, Domain):
-                yield from child.nodes()
-            else:
-                yield child
 
 
 class Fabric:

@@ -11,10 +11,10 @@ from shared.core.cluster import Cluster
 from shared.core.feasibility import kind_obstacle
 from shared.core.kind import Kind
 from shared.core.model import Level, Node
-from shared.core.node_state import NodeState
+from shared.core.node_state import Domain, NodeState
 from shared.core.spare_room import BRIEF, SpareRoom
 from shared.core.timeline import Timeline
-from shared.core.topology import Domain, chain
+from shared.core.topology import chain
 
 Free = tuple[int, NodeState, int]
 """(time, node, pods it holds when wholly free)."""

@@ -18,9 +18,9 @@ from shared.core.demand import Gang, PodDemand
 from shared.core.devices import shares_on
 from shared.core.kind import Kind
 from shared.core.model import GpuShare, Spread
-from shared.core.node_state import NodeState, copy_of
+from shared.core.node_state import Domain, NodeState, copy_of
 from shared.core.tenants import Running
-from shared.core.topology import LEVELS, Domain, chain
+from shared.core.topology import LEVELS, chain
 
 FRACTION: Final = 1 << 20
 """Moves for each pod are compared as integers with this denominator."""

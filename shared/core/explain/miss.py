@@ -10,8 +10,7 @@ from shared.core.demand import PodDemand
 from shared.core.devices import node_room
 from shared.core.gang.fill import is_in
 from shared.core.kind import Kind
-from shared.core.node_state import NodeState
-from shared.core.topology import Domain
+from shared.core.node_state import Domain, NodeState
 from shared.core.units import UNLIMITED
 from shared.core.wording import amount, count, listing
 

@@ -21,11 +21,10 @@ from shared.core.gang.orders import OtherOrders
 from shared.core.images import LOOKED_MAX, missing
 from shared.core.kind import Kind
 from shared.core.model import Level
-from shared.core.node_state import NodeState
+from shared.core.node_state import Domain, NodeState
 from shared.core.room import Place as Part
 from shared.core.room import Ranked, RoomIndex, room_index
 from shared.core.statement import Statement
-from shared.core.topology import Domain
 
 _WIDE: Final = (Level.BLOCK, Level.ZONE)
 """Levels of slices that forbid to look at the racks of several blocks at once."""

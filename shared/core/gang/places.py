@@ -15,8 +15,8 @@ from shared.core.demand import Gang, PodDemand
 from shared.core.gang.fill import Layout
 from shared.core.kind import Kind
 from shared.core.model import Level, Spread
+from shared.core.node_state import Domain
 from shared.core.room import Place, RoomIndex, room_index
-from shared.core.topology import Domain
 
 PLACES_BY_DEVICES_MAX: Final = 4
 """Places tried at one level by a count that leaves CPU and memory out."""

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Sequence
 
 from shared.core.demand import PodDemand
 from shared.core.model import GpuShare, Level, PodPlacement
-from shared.core.node_state import NodeState
-from shared.core.topology import LEVELS, Domain, chain
+from shared.core.node_state import Domain, NodeState
+from shared.core.topology import LEVELS, chain
 
 Charged = tuple[PodDemand, NodeState, tuple[GpuShare, ...]]
 

@@ -6,9 +6,10 @@ import pytest
 
 from shared.core.decision import Refusal
 from shared.core.model import Level, Placement, Spread, TopologyRequest
+from shared.core.node_state import Domain
 from shared.core.placement import place
 from shared.core.room import INDEXES_MAX, RoomIndex
-from shared.core.topology import Domain, chain, levels_to_try, span_of
+from shared.core.topology import chain, levels_to_try, span_of
 from tests.support.placing import cluster, node, placed, pods, racks, request, whole, workload
 
 IN_RACK = TopologyRequest(required=Level.RACK)
