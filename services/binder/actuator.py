@@ -55,7 +55,6 @@ class Actuator:
         self.watcher = Watcher(self._cluster, self._clock, self.gangs, self._orphans)
         for gang in gangs:
             gang.unknown_round = self.watcher.wanted_round
-            self.gangs.bind_until(gang, self._clock.now_ms())
 
     def start(self, gangs: Sequence[Gang]) -> None:
         """Work on `gangs`, of whose pods nothing is known until the first list."""
@@ -83,7 +82,6 @@ class Actuator:
     def add(self, gang: Gang) -> None:
         """A new attempt: create and bind its pods."""
         self.gangs.by_key[gang.key] = gang
-        self.gangs.bind_until(gang, self._clock.now_ms())
         self.gangs.look_at(gang)
 
     def evict(self, key: Key, grace_seconds: int, fenced_nodes: Sequence[str] = ()) -> None:
@@ -103,7 +101,6 @@ class Actuator:
         gang = self.gangs.by_key.get(key)
         if gang is not None and gang.goal is Goal.RUN:
             gang.resize(number, pods, grace_seconds)
-            self.gangs.bind_until(gang, self._clock.now_ms())
             self.gangs.look_at(gang)
 
     def settled(self, key: Key) -> None:
@@ -159,6 +156,7 @@ class Actuator:
                 self._tell(fact, gang.correlation_id)
             wanted = next_operations(gang, now_ms)
             if wanted:
+                self.gangs.begin(gang, now_ms)
                 gang.in_flight = True
                 operations += [(gang, rank, operation) for rank, operation in wanted]
             elif over(gang):

@@ -41,7 +41,7 @@ from shared.events.pods import BindRefused, PodsFinished
 from shared.ports.cluster import Operation, Pod, Result
 
 BIND_DEADLINE_MS: Final = 30_000
-"""Not all pods bound after so long: the attempt is refused, all of its pods are deleted."""
+"""Not all pods bound so long after the first request: the attempt is refused, its pods go."""
 SETTLE_MS: Final = 200
 """So long `PodsBound` waits for the pods to run, because `PodsRunning` says it too."""
 RETRY_MS: Final = 250
@@ -79,7 +79,7 @@ class Gang(GangState):
 
     def resize(self, number: int, pods: tuple[Pod, ...], grace_seconds: int) -> None:
         """Have `pods`, which are ranks 0..n-1, and none above; a rank may come back."""
-        self.resizing, self.setback = number, None
+        self.resizing, self.setback, self.deadline_ms = number, None, 0
         self.pods, self.grace_seconds = pods, grace_seconds
         self.size_before, self.size = self.size, len(pods)
         lacking = self.size - len(self.marks)
@@ -103,7 +103,7 @@ class Gang(GangState):
 
     def expire(self, now_ms: int) -> None:
         """Refuse the attempt if it is not bound by its deadline."""
-        if self.goal is Goal.RUN and now_ms >= self.deadline_ms and not self.bound():
+        if self.goal is Goal.RUN and 0 < self.deadline_ms <= now_ms and not self.bound():
             message = f"not all pods were bound within {BIND_DEADLINE_MS // 1000} s"
             if self.hindrance:
                 message += f": {self.hindrance}"

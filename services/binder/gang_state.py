@@ -116,9 +116,15 @@ class GangState:
         self.not_before_ms = 0
         self.refusals = 0
         """In a row that only time or an operator mends."""
-        self.deadline_ms = self.settle_at_ms = 0
+        self.deadline_ms = 0
+        """By when all are to be bound; 0: nothing was sent yet."""
+        self.settle_at_ms = 0
         self.hindrance = ""
         """Why the last operation is to be tried again, in the cluster's words."""
+
+    def is_fresh(self) -> bool:
+        """Whether it is to be bound and nothing was sent for it yet."""
+        return self.goal is Goal.RUN and not self.told and not self.deadline_ms
 
     def surplus(self) -> bool:
         """Whether a pod that is to go is still there."""

@@ -19,34 +19,40 @@ LOOKS_MAX: Final = 4_000
 
 
 class Gangs:
-    """Gangs by key. Each is looked at once for any number of things that happened to it."""
+    """Gangs by key. Each is looked at once for any number of things that happened to it.
+
+    Gangs of which something was sent come before those that only wait for their first request:
+    under a backlog each is bound soon after its first pod was created.
+    """
 
     def __init__(self, gangs: Iterable[Gang]) -> None:
         self.by_key = {gang.key: gang for gang in gangs}
         self.wake = asyncio.Event()
-        self._looks: dict[Key, Gang] = dict(self.by_key)
+        self._begun_looks: dict[Key, Gang] = {}
+        self._fresh_looks: dict[Key, Gang] = {}
+        for gang in self.by_key.values():
+            self._enqueue(gang)
         self._settling: deque[Gang] = deque()
         self._deadlines: deque[tuple[int, Gang]] = deque()
         self._later: list[tuple[int, Key]] = []
 
     def look_at(self, gang: Gang) -> None:
         """Something happened to it."""
-        self._looks[gang.key] = gang
+        self._enqueue(gang)
         self.wake.set()
 
+    def _enqueue(self, gang: Gang) -> None:
+        looks = self._fresh_looks if gang.is_fresh() else self._begun_looks
+        looks[gang.key] = gang
+
     def take(self) -> list[Gang]:
-        """Those to look at, the longest waiting first, `LOOKS_MAX` at most."""
-        taken = list(islice(self._looks.values(), LOOKS_MAX))
-        if len(taken) == len(self._looks):
-            self._looks = {}
-        else:
-            for gang in taken:
-                del self._looks[gang.key]
-        return taken
+        """Those to look at, begun ones first, then the longest waiting; `LOOKS_MAX` at most."""
+        taken = _pop(self._begun_looks, LOOKS_MAX)
+        return taken + _pop(self._fresh_looks, LOOKS_MAX - len(taken))
 
     async def wait(self, now_ms: int) -> None:
         """Until there is one to look at, or a timer has run out."""
-        if self._looks:
+        if self._begun_looks or self._fresh_looks:
             await asyncio.sleep(0)
         else:
             with contextlib.suppress(TimeoutError):
@@ -56,9 +62,12 @@ class Gangs:
 
     # ── timers ───────────────────────────────────────────────────────────────
 
-    def bind_until(self, gang: Gang, now_ms: int) -> None:
-        """An attempt that is to be bound, or to grow, has a deadline from now on."""
-        if gang.goal is Goal.RUN and (not gang.told or gang.resizing):
+    def begin(self, gang: Gang, now_ms: int) -> None:
+        """An attempt that is to be bound, or to grow, has a deadline from its first request on.
+
+        The time before is the binder's own: no node is to blame for it.
+        """
+        if gang.goal is Goal.RUN and not gang.deadline_ms and (not gang.told or gang.resizing):
             gang.deadline_ms = now_ms + BIND_DEADLINE_MS
             self._deadlines.append((gang.deadline_ms, gang))
 
@@ -85,7 +94,7 @@ class Gangs:
     def _look_again(self, key: Key) -> None:
         gang = self.by_key.get(key)
         if gang is not None:
-            self._looks[key] = gang
+            self._enqueue(gang)
 
     def _seconds_to_timer(self, now_ms: int) -> float:
         next_ms = now_ms + round(LOOK_SECONDS_MAX * 1000)
@@ -94,3 +103,13 @@ class Gangs:
         if self._later:
             next_ms = min(next_ms, self._later[0][0])
         return max(0.0, (next_ms - now_ms) / 1000)
+
+
+def _pop(looks: dict[Key, Gang], at_most: int) -> list[Gang]:
+    taken = list(islice(looks.values(), at_most))
+    if len(taken) == len(looks):
+        looks.clear()
+    else:
+        for gang in taken:
+            del looks[gang.key]
+    return taken
