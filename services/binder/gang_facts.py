@@ -42,11 +42,11 @@ def _fact_of_run(gang: GangState, now_ms: int) -> PodFact | None:
 
 
 def _fact_beside(gang: GangState, now_ms: int) -> PodFact | None:
-    """What is told without another state."""
+    """What is told without another state; a pull only after `PodsBound`, the start of a limit."""
     if gang.told is Told.RUNNING and gang.allocated:
         pods = [PodDevices(rank=rank, devices=uuids) for rank, uuids in gang.allocated.take()]
         return PodDevicesTold(pods=tuple(pods), **gang.who(now_ms))
-    if gang.told < Told.RUNNING and bool(gang.pulling) != gang.told_pulling:
+    if gang.told is Told.BOUND and bool(gang.pulling) != gang.told_pulling:
         gang.told_pulling = not gang.told_pulling
         return PodsPulling(**gang.who(now_ms)) if gang.pulling else PodsPulled(**gang.who(now_ms))
     return None

@@ -35,9 +35,9 @@ from shared.events.workloads import PlacementRefused, Wire, WorkloadFact
 from shared.runtime.handler import Change, Emit, Outcome
 
 START_SECONDS: Final = 120
-"""Placed but not running after so long: evicted and queued again (the binder gives up first)."""
+"""Bound but not running after so long: evicted and queued again."""
 START_SECONDS_MAX: Final = 1_800
-"""... and where images are pulled at most after so long: only what follows counts as a start."""
+"""From placing to running at most, with the binder's backlog and the pull of images."""
 TIME_TO_LIVE: Final = "time-to-live"
 """Kind of the deadline that stands whatever the state: it follows from the submission alone."""
 

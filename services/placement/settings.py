@@ -23,7 +23,7 @@ class PlacementSettings(BaseSettings):
     start_seconds: int = Field(
         default=START_SECONDS,
         ge=1,
-        description="placed but not running after so long: evicted and tried elsewhere",
+        description="bound but not running after so long: evicted and tried elsewhere",
     )
     shun_seconds: int = Field(
         default=DEFAULTS.seconds,

@@ -38,7 +38,7 @@ def place(desk: Desk, record: Record, placement: Placement, cause: Received) -> 
     record.refused_as = Reason.NONE
     record.because(Reason.NONE)
     desk.charge(record)
-    desk.deadline(record, BIND, desk.now_ms + desk.start_seconds * 1000)
+    desk.deadline(record, BIND, _latest_start_ms(desk, record))
     desk.tell(
         record,
         before,
@@ -70,9 +70,13 @@ def place(desk: Desk, record: Record, placement: Placement, cause: Received) -> 
 
 
 def bound(desk: Desk, record: Record, _: pods.PodsBound, cause: Received) -> None:
-    """All pods are written to the cluster."""
+    """All pods are on their nodes: from now on it has the time of a start.
+
+    Before, the binder may have a backlog, and it refuses by itself what it cannot bind in time.
+    """
     if record.state is State.PLACED:
         before = record.become(State.BOUND)
+        _start_within_limit(desk, record)
         desk.tell(record, before, workloads.WorkloadBound, cause)
 
 
@@ -98,8 +102,12 @@ def pulling(desk: Desk, record: Record, _: pods.PodsPulling, __: Received) -> No
 def pulled(desk: Desk, record: Record, _: pods.PodsPulled, __: Received) -> None:
     """All images are there: from now on it has the time of a start."""
     if record.deadline_kind == BIND:
-        due_ms = desk.now_ms + desk.start_seconds * 1000
-        desk.deadline(record, BIND, min(due_ms, _latest_start_ms(desk, record)))
+        _start_within_limit(desk, record)
+
+
+def _start_within_limit(desk: Desk, record: Record) -> None:
+    due_ms = desk.now_ms + desk.start_seconds * 1000
+    desk.deadline(record, BIND, min(due_ms, _latest_start_ms(desk, record)))
 
 
 def _latest_start_ms(desk: Desk, record: Record) -> int:

@@ -18,7 +18,14 @@ from shared.events.nodes import (
     UncordonNode,
 )
 from shared.events.plans import ReservationExpired
-from shared.events.pods import BindRefused, PodsFinished, PodsGone, PodsRunning, PodsUnstarted
+from shared.events.pods import (
+    BindRefused,
+    PodsBound,
+    PodsFinished,
+    PodsGone,
+    PodsRunning,
+    PodsUnstarted,
+)
 from shared.events.workloads import HoldWorkload
 from tests.support.placement_driver import (
     Driver,
@@ -49,8 +56,15 @@ def node_of(driver: Driver, name: str) -> str:
 
 def times_out(driver: Driver, *names: str) -> list[Any]:
     """Placed already, none of them runs in time; what is told once the last pod is gone."""
-    driver.wait(START_SECONDS + 1)
+    does_not_start(driver, *names)
     return driver.send(*(fact for name in names for fact in given_up(driver, name)))
+
+
+def does_not_start(driver: Driver, *names: str) -> None:
+    """Bound, and still not running when the time of a start is over."""
+    bound = (pod_fact(PodsBound, name, driver.record(name).attempt) for name in names)
+    driver.send(*bound)
+    driver.wait(START_SECONDS + 1)
 
 
 def given_up(driver: Driver, name: str, ranks: tuple[int, ...] = (0,)) -> list[Any]:
@@ -309,7 +323,7 @@ def test_pods_that_the_cluster_did_not_bind_in_time_count_too():
 def test_pods_that_hang_when_they_are_deleted_speak_against_the_node_already():
     driver = fleet()
     bad = two_on_one_node(driver)
-    driver.wait(START_SECONDS + 1)
+    does_not_start(driver, "a", "b")
 
     out = driver.send(*(pod_fact(PodsUnstarted, name, ranks=(0,)) for name in ("a", "b")))
 
@@ -323,7 +337,7 @@ def test_room_that_was_kept_on_a_shunned_node_is_given_up():
     for name, team in (("b", "red"), ("c", "blue")):
         driver.send(nominated(a_workload(name, gpus=2, team=team, queue="owner")))
     driver.send(reported(a_node("n2", gpus=1)))
-    driver.wait(START_SECONDS + 1)
+    does_not_start(driver, "b", "c")
     driver.send(*given_up(driver, "b"))
     ask(driver, gpus=6)
     driver.send(a_plan(driver, "a"))

@@ -122,7 +122,7 @@ def test_the_stories_carry_out_plans_and_give_some_of_them_up():
     started: set[str] = set()
     moving: set[str] = set()
     moved: set[str] = set()
-    for seed in range(40):
+    for seed in range(200):
         if started and moved and ReservationExpired in told:
             break
         driver, story = Driver(), Story(Random(seed), calm=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from services.placement.desk import START_SECONDS
+from services.placement.desk import START_SECONDS, START_SECONDS_MAX
 from shared.core.lifecycle import State
 from shared.events.quotas import NominationWithdrawn
 from shared.events.workloads import (
@@ -25,6 +25,7 @@ from tests.support.placement_driver import (
 from tests.unit.placement.world import (
     PATHS,
     at,
+    bound,
     cancel,
     failed,
     gone,
@@ -35,14 +36,40 @@ from tests.unit.placement.world import (
 )
 
 
-def test_a_bind_that_takes_too_long_is_given_up():
-    driver = at(State.PLACED)
+def test_a_start_that_takes_too_long_is_given_up():
+    driver = at(State.BOUND)
     assert [] == driver.wait(START_SECONDS - 1)
 
     facts = driver.wait(1)
 
     assert ["WorkloadEvicted", "EvictPods"] == kinds(facts)
     assert "bind-timeout" == facts[0].reason
+
+
+def test_the_time_of_a_start_counts_from_bound_because_the_binder_may_have_a_backlog():
+    driver = at(State.PLACED)
+    assert [] == driver.wait(2 * START_SECONDS)
+    driver.send(bound)
+    assert [] == driver.wait(START_SECONDS - 1)
+
+    assert ["WorkloadEvicted", "EvictPods"] == kinds(driver.wait(1))
+
+
+def test_what_is_not_bound_in_the_longest_time_of_a_start_is_given_up():
+    driver = at(State.PLACED)
+    assert [] == driver.wait(START_SECONDS_MAX - 1)
+
+    (evicted, _) = driver.wait(1)
+
+    assert f"not running {START_SECONDS_MAX} s after placing" == evicted.message
+
+
+def test_a_late_bind_leaves_no_more_than_the_longest_time_of_a_start():
+    driver = at(State.PLACED)
+    driver.wait(START_SECONDS_MAX - 5)
+    driver.send(bound)
+
+    assert ["WorkloadEvicted", "EvictPods"] == kinds(driver.wait(5))
 
 
 def test_the_bind_deadline_goes_on_when_bound_and_ends_when_running():
@@ -55,7 +82,7 @@ def test_the_bind_deadline_goes_on_when_bound_and_ends_when_running():
 
 
 def test_a_bind_deadline_that_passes_with_the_news_that_it_runs_changes_nothing():
-    driver = at(State.PLACED)
+    driver = at(State.BOUND)
     driver.now_ms += START_SECONDS * 1000
     late = driver.handler.due(driver.now_ms)
 
