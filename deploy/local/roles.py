@@ -1,6 +1,7 @@
 """Database roles: one for each service, and one that only reads, for `muster-ops`.
 
-The time-outs bound what a stuck service can hold; migrations, as the owner, have none.
+What they may do is given by migrations (migrations/rights.py). The time-outs bound what a stuck
+service can hold; migrations, as the owner, have none.
 """
 
 from shared.events.grants import READER as READING_SERVICE
@@ -26,5 +27,5 @@ def role_sql(role: str, password: str) -> list[str]:
     create = f"DO $$BEGIN IF NOT EXISTS ({exists}) THEN CREATE ROLE {role}; END IF; END$$"
     statements = [create, f"ALTER ROLE {role} LOGIN PASSWORD '{password}'"]
     if role == READER:
-        return [*statements, f"GRANT pg_read_all_data TO {role}"]
+        return statements
     return statements + [f"ALTER ROLE {role} SET {name} = '{to}'" for name, to in LIMITS.items()]

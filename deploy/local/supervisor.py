@@ -43,7 +43,9 @@ def run(
     Raises:
         LocalError: one runs already, or the system does not start.
     """
+    os.umask(0o077)
     with _owned(folder):
+        _make_private(folder)
         state.remove(folder)
         system = LocalSystem(folder, services=services, overrides=overrides)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -68,7 +70,7 @@ def up(folder: Path) -> bool:
         return False
     state.remove(folder)
     log = folder / "logs" / "supervisor.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
+    log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     daemon = _daemon(folder, log)
     wait_until(
         lambda: _started(folder) or daemon.poll() is not None,
@@ -104,6 +106,11 @@ def is_up(folder: Path) -> bool:
             return False
     except LocalError:
         return True
+
+
+def _make_private(folder: Path) -> None:
+    """Nobody else lists it; where the database has a user of its own, it passes to its data."""
+    folder.chmod(0o700 if os.geteuid() else 0o711)
 
 
 def _stop(number: int, _: FrameType | None) -> NoReturn:

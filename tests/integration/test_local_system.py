@@ -114,6 +114,19 @@ def test_the_command_line_finds_address_and_key(system: LocalSystem, folder: Pat
     assert told["key"] == Path(_settings(system, "gateway")["MUSTER_ADMIN_KEY_FILE"]).read_text()
 
 
+def test_what_a_supervisor_writes_is_its_user_s_alone(folder: Path):
+    process = _supervise(folder)
+    try:
+        what = ("-type", "f,d", "-not", "-name", supervisor.LOCK, "-perm", "/066")
+        command = ["find", str(folder), *what]
+        open_to_others = subprocess.run(command, capture_output=True, text=True, check=False)
+    finally:
+        supervisor.down(folder)
+        process.wait()
+
+    assert open_to_others.stdout.splitlines() == []
+
+
 def test_a_killed_supervisor_is_replaced_and_its_orphans_end(folder: Path):
     stranger = subprocess.Popen(["sleep", "60"], env={**os.environ, MARK: f"{folder}-other"})
     first = _supervise(folder)
