@@ -69,7 +69,7 @@ def check(  # noqa: PLR0917  # typer's form
     from operations.check.pods import check_pods
     from operations.check.runner import gather, judge
     from operations.check.view import as_json, print_table
-    from shared.adapters.kafka_client import login
+    from shared.adapters.kafka.client import login
 
     found = configuration.find(database, kafka, prefix)
     ledger = frozenset(line.strip() for line in acknowledged or () if line.strip())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final, Self
 
-from shared.adapters.kafka_client import options, start
+from shared.adapters.kafka.client import options, start
 from shared.events.codec import Malformed, decode
 from shared.events.envelope import Received
 from shared.ports.kafka_access import KafkaAccess

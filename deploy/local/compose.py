@@ -107,8 +107,8 @@ def _process(service: Service) -> Document:
 
 def _prepare() -> Document:
     migrate = "python -m alembic -c migrations/alembic.ini upgrade head"
-    topics = "python -m shared.adapters.kafka_topics create"
-    admit = "python -m shared.adapters.kafka_administration apply < /run/kafka-users"
+    topics = "python -m shared.adapters.kafka.topics create"
+    admit = "python -m shared.adapters.kafka.administration apply < /run/kafka-users"
     return {
         **_image(),
         # It alone builds: eleven services that build would make the same image eleven times.

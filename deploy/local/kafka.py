@@ -21,7 +21,7 @@ from deploy.local.kafka_jars import fetched_jars
 from deploy.local.kafka_properties import ADMIN, Listener, broker_properties, first_user
 from deploy.local.processes import LocalError, Program, free_ports, wait_ready
 from deploy.local.server import Server
-from shared.adapters.kafka_administration import broker_count
+from shared.adapters.kafka.administration import broker_count
 from shared.events.grants import principal_of
 from shared.ports.kafka_access import KafkaAccess, SecurityProtocol
 

@@ -8,7 +8,7 @@ before it runs, so between broker and controller the same password goes by PLAIN
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shared.adapters.kafka_client import MECHANISM
+from shared.adapters.kafka.client import MECHANISM
 from shared.ports.kafka_access import SecurityProtocol
 
 ADMIN = "admin"

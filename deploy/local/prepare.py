@@ -13,8 +13,8 @@ from deploy.local.services import TOPIC_PREFIX
 from shared.ports.kafka_access import KafkaAccess
 
 MIGRATE = ("alembic", "-c", "migrations/alembic.ini", "upgrade", "head")
-CREATE_TOPICS = ("shared.adapters.kafka_topics", "create")
-ADMIT = ("shared.adapters.kafka_administration", "apply")
+CREATE_TOPICS = ("shared.adapters.kafka.topics", "create")
+ADMIT = ("shared.adapters.kafka.administration", "apply")
 SECONDS_MAX = 120
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from shared.adapters.kafka_client import options, start
+from shared.adapters.kafka.client import options, start
 from shared.ports.kafka_access import KafkaAccess
 
 SUFFIX: Final = ".dlq"

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from muster.client import AsyncClient
-from shared.adapters.kafka_client import options, start
+from shared.adapters.kafka.client import options, start
 from shared.core.model import WorkloadSpec
 from shared.events.codec import encode_payload
 from shared.events.envelope import workload_id

@@ -15,9 +15,9 @@ from pydantic import SecretStr
 
 from services.gateway.key_views import KafkaUserView
 from services.gateway.settings import GatewaySettings
-from shared.adapters.kafka_administration import admit_team, dismiss_team, set_passwords
-from shared.adapters.kafka_client import MECHANISM
-from shared.adapters.kafka_topics import create_topics
+from shared.adapters.kafka.administration import admit_team, dismiss_team, set_passwords
+from shared.adapters.kafka.client import MECHANISM
+from shared.adapters.kafka.topics import create_topics
 from shared.events.grants import principal_of_team
 from shared.events.topics import team_results, team_submissions
 

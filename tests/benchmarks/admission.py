@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from shared.adapters.kafka_client import options as client_options
+from shared.adapters.kafka.client import options as client_options
 from shared.events.envelope import workload_id
 from shared.events.grants import READER
 from shared.events.topics import QUOTA_FACTS, WORKLOAD_FACTS

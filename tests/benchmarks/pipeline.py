@@ -25,7 +25,7 @@ from typing import Any
 import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from shared.adapters.kafka_client import options
+from shared.adapters.kafka.client import options
 from shared.events.grants import READER
 from shared.events.topics import WORKLOAD_FACTS
 from tests.support.costs import cpu_seconds, family, memory_mib

@@ -18,7 +18,7 @@ from deploy.local import compose
 from deploy.local.compose_servers import KAFKA_PORT, LOOPBACK
 from deploy.local.services import GATEWAY, KAFKA, POSTGRES, SERVICES
 from operations.replay.submitting import headers_of
-from shared.adapters.kafka_client import options
+from shared.adapters.kafka.client import options
 from shared.events.envelope import workload_id
 from shared.ports.kafka_access import KafkaAccess, SecurityProtocol
 from tests.compose.conftest import TEAM, Team, gang

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shared.adapters.kafka import KafkaPublisher, KafkaSubscription
-from shared.adapters.kafka_topics import create_topics
+from shared.adapters.kafka.topics import create_topics
 from shared.adapters.memory_log import MemoryLog, MemoryPublisher, MemorySubscription
 from shared.events.topics import QUEUE_FACTS, SUBMISSION_COMMANDS
 from shared.ports.errors import Transient

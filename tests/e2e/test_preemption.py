@@ -12,7 +12,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 
 from deploy.local.system import LocalSystem
-from shared.adapters.kafka_client import options
+from shared.adapters.kafka.client import options
 from shared.events.nodes import NodeNoticeReported
 from shared.events.topics import NODE_FACTS
 from tests.support.at_once import POLICY, organise, submitted

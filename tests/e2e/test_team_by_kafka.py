@@ -15,7 +15,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from deploy.local.services import KAFKA_ROLES
 from deploy.local.system import LocalSystem
 from operations.replay.submitting import headers_of
-from shared.adapters.kafka_client import options
+from shared.adapters.kafka.client import options
 from tests.support.kafka_access import team_access
 from tests.support.system import Stage, launch
 

@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
-from shared.adapters.kafka_topics import create_topics
+from shared.adapters.kafka.topics import create_topics
 from shared.events.codec import decode, encode_headers, encode_payload
 from shared.events.envelope import Event, Received, event_id, workload_id
 from shared.events.fingerprint import body_hash

@@ -18,7 +18,7 @@ import yaml
 from aiokafka import AIOKafkaConsumer
 
 from deploy.local.system import LocalSystem
-from shared.adapters.kafka_client import options
+from shared.adapters.kafka.client import options
 from shared.events.grants import OPERATOR
 from shared.events.topics import team_results
 from tests.support.system import launch

@@ -21,7 +21,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from deploy.local.processes import free_port
 from shared.adapters.kafka import KafkaPublisher
-from shared.adapters.kafka_topics import create_topics
+from shared.adapters.kafka.topics import create_topics
 from shared.adapters.simulated_cluster import SimulatedCluster
 from shared.core.model import GpuShare, Placement, PodPlacement, PodSet
 from shared.core.reason import Reason

@@ -13,7 +13,7 @@ from aiokafka import AIOKafkaProducer
 from operations.check.database import read_rows
 from operations.check.model import CannotCheck, Record
 from operations.check.runner import INVARIANTS, judge
-from shared.adapters.kafka_topics import create_topics
+from shared.adapters.kafka.topics import create_topics
 from shared.events.topics import TOPICS
 from shared.ports.kafka_access import KafkaAccess
 from tests.fixtures.servers import Database

@@ -14,7 +14,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from deploy.local.processes import free_port
 from shared.adapters.kafka import KafkaPublisher
-from shared.adapters.kafka_topics import create_topics
+from shared.adapters.kafka.topics import create_topics
 from shared.events.codec import decode_payload, encode_headers, encode_payload
 from shared.events.envelope import Event, event_id
 from shared.events.nodes import (

@@ -18,7 +18,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from services.gateway.keys import mint
 from services.gateway.projection import Projection
-from shared.adapters.kafka_topics import create_topics
+from shared.adapters.kafka.topics import create_topics
 from shared.adapters.postgres.pool import Database as Pool
 from shared.adapters.postgres.unit_statement import build
 from shared.core.lifecycle import State

@@ -18,14 +18,14 @@ from confluent_kafka.admin import (
 from deploy.local.kafka import LocalKafka
 from deploy.local.services import KAFKA_ROLES
 from shared.adapters.kafka import KafkaPublisher, KafkaSubscription
-from shared.adapters.kafka_admin_client import Administration
-from shared.adapters.kafka_administration import (
+from shared.adapters.kafka.admin_client import Administration
+from shared.adapters.kafka.administration import (
     admit_team,
     dismiss_team,
     make_grants_so,
     set_passwords,
 )
-from shared.adapters.kafka_topics import create_topics
+from shared.adapters.kafka.topics import create_topics
 from shared.events.grants import grants, principal_of_team
 from shared.events.topics import (
     AGENT_COMMANDS,

@@ -19,7 +19,7 @@ import pytest
 
 from services.placement.handlers import PlacementHandler
 from shared.adapters.kafka import KafkaPublisher, KafkaSubscription
-from shared.adapters.kafka_topics import create_topics
+from shared.adapters.kafka.topics import create_topics
 from shared.adapters.postgres.pool import Database as Pool
 from shared.events.codec import decode, encode_headers, encode_payload
 from shared.events.envelope import Event, event_id

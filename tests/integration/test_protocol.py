@@ -20,7 +20,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from shared.adapters.kafka import KafkaPublisher
-from shared.adapters.kafka_topics import create_topics
+from shared.adapters.kafka.topics import create_topics
 from shared.events.codec import encode_headers, encode_payload
 from shared.events.envelope import Event, event_id
 from shared.events.registry import NAME_BY_TYPE

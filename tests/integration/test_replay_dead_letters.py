@@ -7,7 +7,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from operations.check.log import LogReader
 from operations.dlq.letters import NoSuchLetter, pick, read_letters, send_back
-from shared.adapters.kafka_topics import create_topics
+from shared.adapters.kafka.topics import create_topics
 from shared.events.topics import QUEUE_FACTS, WORKLOAD_FACTS
 from shared.ports.kafka_access import KafkaAccess
 

@@ -12,7 +12,7 @@ import pytest
 from deploy.local.kafka import LocalKafka
 from deploy.local.processes import LocalError
 from shared.adapters.kafka import KafkaPublisher
-from shared.adapters.kafka_administration import make_grants_so
+from shared.adapters.kafka.administration import make_grants_so
 from shared.events.grants import grants
 from shared.events.topics import team_submissions
 from shared.ports.errors import Transient

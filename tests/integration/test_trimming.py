@@ -13,7 +13,7 @@ from services.gateway.projection import Projection
 from services.gateway.trims import gateway_trims
 from services.placement.trims import placement_trims
 from shared.adapters.clock import SystemClock
-from shared.adapters.kafka_topics import create_topics
+from shared.adapters.kafka.topics import create_topics
 from shared.adapters.postgres.pool import Database as Pool
 from shared.events.topics import TOPICS
 from shared.ports.errors import Transient

@@ -9,7 +9,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.record.util import calc_crc32c
 
 from shared.adapters.kafka import KafkaSubscription
-from shared.adapters.kafka_topics import create_topics
+from shared.adapters.kafka.topics import create_topics
 from shared.events.topics import team_submissions
 from shared.ports.kafka_access import KafkaAccess
 from shared.ports.publisher import RawMessage

@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import MessageSizeTooLargeError
 
 from services.admission.handler import AdmissionHandler
-from shared.adapters.kafka_topics import create_topics
+from shared.adapters.kafka.topics import create_topics
 from shared.events.codec import decode, encode_headers, encode_payload
 from shared.events.envelope import workload_id
 from shared.events.organisation import FlavorApplied

@@ -16,7 +16,7 @@ from services.cluster_watcher.handler import WatcherHandler
 from services.cluster_watcher.picture import Policy
 from services.cluster_watcher.settings import WatcherSettings
 from shared.adapters.clock import SystemClock
-from shared.adapters.kafka_topics import create_topics
+from shared.adapters.kafka.topics import create_topics
 from shared.adapters.kubernetes.nodes.source import KubernetesNodes
 from shared.adapters.kubernetes.settings import KubernetesSettings
 from shared.events.topics import NODE_FACTS

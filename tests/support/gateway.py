@@ -18,7 +18,7 @@ from services.gateway.process import http_server
 from services.gateway.projection import Projection
 from services.gateway.settings import GatewaySettings
 from shared.adapters.kafka import KafkaPublisher
-from shared.adapters.kafka_topics import create_topics
+from shared.adapters.kafka.topics import create_topics
 from shared.events.codec import encode_headers, encode_payload
 from shared.events.envelope import Event, event_id
 from shared.events.registry import NAME_BY_TYPE

@@ -15,7 +15,7 @@ from aiokafka.errors import (
 from pydantic import SecretStr
 
 from deploy.local.kafka import LocalKafka
-from shared.adapters.kafka_client import options
+from shared.adapters.kafka.client import options
 from shared.events.topics import Topic
 from shared.ports.kafka_access import KafkaAccess
 from shared.ports.store import OutboxRow

@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from shared.adapters.kafka_client import MECHANISM
+from shared.adapters.kafka.client import MECHANISM
 from shared.events.grants import Grant, Resource
 from shared.ports.errors import Transient
 from shared.ports.kafka_access import KafkaAccess

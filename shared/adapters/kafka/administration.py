@@ -1,6 +1,6 @@
 """Users and grants on the broker, by librdkafka: aiokafka has no such calls.
 
-`python -m shared.adapters.kafka_administration apply` makes the grants of the topic table so and
+`python -m shared.adapters.kafka.administration apply` makes the grants of the topic table so and
 sets the passwords that are given to it (`role=password` lines on standard input). Every call is
 idempotent, blocks in a thread and is bounded.
 """
@@ -28,14 +28,14 @@ from confluent_kafka.admin import (
 )
 from pydantic import SecretStr
 
-from shared.adapters.kafka_admin_client import (
+from shared.adapters.kafka.admin_client import (
     POLL_SECONDS,
     Administration,
     is_unknown_user,
     rule_of,
     settings_of,
 )
-from shared.adapters.kafka_client import refusal
+from shared.adapters.kafka.client import refusal
 from shared.events.grants import (
     Grant,
     grants,

@@ -14,6 +14,7 @@ from shared.ports.errors import Transient
 from shared.ports.kafka_access import KafkaAccess
 
 MECHANISM: Final = "SCRAM-SHA-512"
+REQUEST_TIMEOUT_MS: Final = 20_000
 START_SECONDS: Final = 10.0
 STOP_SECONDS: Final = 2.0
 ASK_SECONDS: Final = 3.0

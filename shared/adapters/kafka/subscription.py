@@ -1,8 +1,8 @@
-"""Kafka by aiokafka: an idempotent publisher and subscriptions by `assign`.
+"""Subscriptions by `assign`, by aiokafka.
 
-aiokafka's defaults would lose data (acks=1, auto-commit, "latest"); each is set here. Offsets live
-in PostgreSQL, so nothing is ever committed to Kafka. One consumer for each topic: a fetch that
-waits for one quiet topic must not delay a busy one (recipes.md 8).
+aiokafka's defaults would lose data (auto-commit, "latest"); each is set here. Offsets live in
+PostgreSQL, so nothing is ever committed to Kafka. One consumer for each topic: a fetch that waits
+for one quiet topic must not delay a busy one (recipes.md 8).
 """
 
 from __future__ import annotations
@@ -12,102 +12,23 @@ import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 from aiokafka.structs import ConsumerRecord
 
-from shared.adapters.kafka_client import options, start, stop
+from shared.adapters.kafka.client import REQUEST_TIMEOUT_MS, options, start, stop
 from shared.adapters.topic_buffers import TopicBuffers
 from shared.ports.errors import Transient
 from shared.ports.kafka_access import KafkaAccess
 from shared.ports.publisher import RawMessage
-from shared.ports.store import OutboxRow
 
-BATCH_BYTES: Final = 1 << 20
-REQUEST_TIMEOUT_MS: Final = 20_000
+FETCH_BYTES: Final = 2 << 20
+"""Of one partition in one answer."""
 FETCH_WAIT_MS: Final = 500
-PUBLISH_TIMEOUT_SECONDS: Final = 30.0
 POLL_RECORDS: Final = 500
 ACCESS_SECONDS: Final = 5.0
 CAREFUL_RECORDS: Final = 2_000
 """Records read one by one after one that could not be read."""
-
-
-class KafkaPublisher:
-    """`ports.Publisher`: batches of one partition are sent one after the other."""
-
-    def __init__(self, access: KafkaAccess, prefix: str) -> None:
-        self._access = access
-        self._prefix = prefix
-        self._producer: AIOKafkaProducer | None = None
-
-    async def publish(self, rows: Sequence[OutboxRow]) -> None:
-        """Acknowledged when it returns; after an error the producer is built anew."""
-        try:
-            async with asyncio.timeout(PUBLISH_TIMEOUT_SECONDS):
-                producer = await self._ready()
-                acknowledged = []
-                for (topic, partition), group in _by_partition(rows).items():
-                    name = f"{self._prefix}.{topic}"
-                    acknowledged += await self._send(producer, name, partition, group)
-                await asyncio.gather(*acknowledged)
-        except (KafkaError, TimeoutError, OSError) as error:
-            await self._drop()
-            raise Transient(f"publish: {type(error).__name__}: {error}") from error
-
-    async def _ready(self) -> AIOKafkaProducer:
-        if self._producer is None:
-            producer = AIOKafkaProducer(
-                **options(self._access),
-                enable_idempotence=True,
-                acks="all",
-                linger_ms=0,
-                max_batch_size=BATCH_BYTES,
-                max_request_size=5 * BATCH_BYTES,
-                request_timeout_ms=REQUEST_TIMEOUT_MS,
-            )
-            try:
-                await start(producer, self._access)
-            except BaseException:
-                await producer.stop()
-                raise
-            self._producer = producer
-        return self._producer
-
-    async def _send(
-        self, producer: AIOKafkaProducer, topic: str, partition: int, rows: Sequence[OutboxRow]
-    ) -> list[asyncio.Future[object]]:
-        acknowledged: list[asyncio.Future[object]] = []
-        batch = producer.create_batch()
-        for row in rows:
-            item = {
-                "key": row.key.encode(),
-                "value": row.value,
-                "timestamp": None,
-                "headers": row.headers,
-            }
-            if batch.append(**item) is None:
-                acknowledged.append(await producer.send_batch(batch, topic, partition=partition))
-                batch = producer.create_batch()
-                batch.append(**item)
-        acknowledged.append(await producer.send_batch(batch, topic, partition=partition))
-        return acknowledged
-
-    async def _drop(self) -> None:
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            await stop(producer)
-
-    async def close(self) -> None:
-        """Flush what is in flight and disconnect."""
-        await self._drop()
-
-
-def _by_partition(rows: Sequence[OutboxRow]) -> dict[tuple[str, int], list[OutboxRow]]:
-    groups: dict[tuple[str, int], list[OutboxRow]] = {}
-    for row in rows:
-        groups.setdefault((row.topic, row.partition), []).append(row)
-    return groups
 
 
 class KafkaSubscription:
@@ -147,7 +68,7 @@ class KafkaSubscription:
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             fetch_max_wait_ms=FETCH_WAIT_MS,
-            max_partition_fetch_bytes=2 * BATCH_BYTES,
+            max_partition_fetch_bytes=FETCH_BYTES,
             request_timeout_ms=REQUEST_TIMEOUT_MS,
             isolation_level="read_uncommitted",
             check_crcs=False,

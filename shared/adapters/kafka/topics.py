@@ -1,4 +1,4 @@
-"""Creates topics from the topic table: `python -m shared.adapters.kafka_topics create`.
+"""Creates topics from the topic table: `python -m shared.adapters.kafka.topics create`.
 
 Auto-creation is off on the broker, so a topic exists only if it stands in events/topics.py or
 belongs to a team. Creating what exists is no error.
@@ -14,7 +14,7 @@ from typing import Final
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from shared.adapters.kafka_client import options, start
+from shared.adapters.kafka.client import options, start
 from shared.events.topics import DEAD_LETTER_SUFFIX, TOPICS, Topic, team_of
 from shared.ports.errors import Transient
 from shared.ports.kafka_access import KafkaAccess, KafkaSettings

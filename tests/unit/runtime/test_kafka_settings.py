@@ -7,7 +7,7 @@ import ssl
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from shared.adapters.kafka_client import options
+from shared.adapters.kafka.client import options
 from shared.ports.kafka_access import (
     KafkaAccess,
     KafkaSettings,
