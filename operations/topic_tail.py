@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final, Self
 
 from shared.adapters.kafka.client import options, start
+from shared.adapters.kafka.unpacking import Unpacking
 from shared.events.codec import Malformed, decode
 from shared.events.envelope import Received
 from shared.ports.kafka_access import KafkaAccess
@@ -29,6 +30,7 @@ class TopicTail:
             auto_offset_reset="earliest",
             max_partition_fetch_bytes=4 << 20,
         )
+        Unpacking(self._consumer)
 
     async def __aenter__(self) -> Self:
         """Stand at the end of every partition."""

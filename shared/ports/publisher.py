@@ -21,6 +21,8 @@ class RawMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     value: bytes
     timestamp_ms: int = 0
     """When the broker took it; the only time to trust on a topic that teams write."""
+    unreadable: str = ""
+    """Why the record has no content here: "field: rule", as the codec tells what is malformed."""
 
 
 class Publisher(Protocol):

@@ -16,7 +16,7 @@ from shared.events.topics import team_of
 from shared.ports.publisher import RawMessage
 from shared.runtime.assemble import DeadLetter
 from shared.runtime.dedupe import RecentIds
-from shared.runtime.submission_intake import malformed_submission, submission
+from shared.runtime.submission_intake import malformed_submission, refuse_unreadable, submission
 
 _UUID: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """Small letters only: as the database gives them back, or a duplicate would not be seen."""
@@ -97,6 +97,7 @@ def payloads_of(raw: Sequence[RawMessage], passed_over: Collection[bytes]) -> Ba
             batch.skipped.append(place)
             continue
         try:
+            refuse_unreadable(message)
             batch.fresh.append(_bare(message, kind))
         except Malformed as error:
             batch.dead.append(dead_letter(message, str(error)))
@@ -134,6 +135,7 @@ def dead_letter(message: RawMessage, error: str) -> DeadLetter:
 
 
 def _decode(message: RawMessage) -> Received:
+    refuse_unreadable(message)
     received = decode(
         message.topic, message.partition, message.offset, message.headers, message.value
     )

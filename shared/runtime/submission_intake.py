@@ -32,6 +32,7 @@ _VALUE_LENGTH_MAX: Final = 100
 
 def submission(message: RawMessage) -> Received:
     """What a team sent; raises Malformed with every broken rule of headers or value."""
+    refuse_unreadable(message)
     _check_mode(message)
     received = decode(
         message.topic,
@@ -71,6 +72,12 @@ def malformed_submission(message: RawMessage, error: Malformed) -> Received:
     return Received(
         event=event, topic=message.topic, partition=message.partition, offset=message.offset
     )
+
+
+def refuse_unreadable(message: RawMessage) -> None:
+    """Raise Malformed where the log's client could not read the record."""
+    if message.unreadable:
+        raise Malformed(message.unreadable)
 
 
 def _check_mode(message: RawMessage) -> None:

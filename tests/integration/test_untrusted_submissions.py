@@ -135,6 +135,38 @@ async def test_every_poisoned_record_is_answered_and_no_neighbour_waits(
     assert len(SENT) == len(letters)
 
 
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+async def test_a_batch_that_grows_too_large_is_answered_and_no_neighbour_waits(
+    settings: Settings, codec: str
+) -> None:
+    good = encode_payload(a_submission())
+    async with AIOKafkaProducer(
+        bootstrap_servers=settings.kafka_bootstrap, max_batch_size=1 << 28, compression_type=codec
+    ) as producer:
+        red, blue = Team(settings, "red", producer), Team(settings, "blue", producer)
+        await red.send("before", good)
+        for _ in range(5):
+            batch = producer.create_batch()
+            batch.append(key=b"bomb", value=bytes(24 << 20), timestamp=None)
+            await (await producer.send_batch(batch, red.name(team_submissions), partition=0))
+        await red.send("behind", good)
+        started = time.monotonic()
+        await blue.send("neighbour", good)
+
+        blue_answers = await blue.answers(1, 30)
+        blue_seconds = time.monotonic() - started
+        red_answers = await red.answers(7, 30)
+        letters = await red.records(team_submissions, DEAD_LETTER_SUFFIX)
+
+    assert "accepted" == blue_answers["neighbour"].outcome
+    assert blue_seconds < NEIGHBOUR_SECONDS_MAX
+    assert ["accepted"] * 2 == [red_answers[key].outcome for key in ("before", "behind")]
+    refused = [one for one in red_answers.values() if one.outcome == "rejected"]
+    assert all("larger than 4 MiB when it is unpacked" in one.errors[0].rule for one in refused)
+    assert "record" == refused[0].errors[0].field
+    assert 5 == len(letters)
+
+
 async def test_what_has_no_key_is_answered_by_its_offset_and_the_rest_goes_on(
     settings: Settings,
 ) -> None:

@@ -4,7 +4,13 @@ from collections import Counter
 
 import pytest
 
-from shared.adapters.topic_buffers import ALIKE, MESSAGES_MAX, MESSAGES_OF_TOPIC, TopicBuffers
+from shared.adapters.topic_buffers import (
+    ALIKE,
+    MESSAGES_MAX,
+    MESSAGES_OF_TOPIC,
+    TAKEN_BYTES_MAX,
+    TopicBuffers,
+)
 from shared.ports.publisher import RawMessage
 
 
@@ -96,4 +102,47 @@ def test_a_topic_that_is_dropped_leaves_the_others():
     found.drop("never seen")
 
     assert {"b": 5} == taken(found, 100)
+    assert 0 == len(found)
+
+
+def large(topic: str, count: int, size: int) -> list[RawMessage]:
+    return [
+        RawMessage(topic=topic, partition=0, offset=n, headers=(), key=b"", value=bytes(size))
+        for n in range(count)
+    ]
+
+
+def test_large_records_fill_a_buffer_by_their_bytes():
+    found = TopicBuffers()
+
+    found.put("a", large("a", 31, 1 << 20))
+    assert not found.full("a")
+    found.put("a", large("a", 1, 1 << 20))
+    assert found.full("a")
+    found.put("b", messages("b", 1))
+    found.take(1)
+    assert found.full("a")
+    found.drop("a")
+    assert not found.full("a")
+
+
+def test_large_records_are_taken_a_few_at_a_time_and_small_ones_of_others_with_them():
+    found = TopicBuffers()
+    found.put("large", large("large", 20, 3 << 20))
+    found.put("small", messages("small", *range(1, 100)))
+
+    took = found.take(1_000)
+
+    assert 1 <= sum(one.topic == "large" for one in took) <= 4
+    assert sum(one.topic == "small" for one in took) >= 1
+    assert sum(len(one.value) for one in took) <= TAKEN_BYTES_MAX + (3 << 20)
+    assert found.take(1_000)
+
+
+def test_a_record_larger_than_the_bound_is_taken_alone():
+    found = TopicBuffers()
+    found.put("a", large("a", 2, TAKEN_BYTES_MAX + 1))
+
+    assert 1 == len(found.take(10))
+    assert 1 == len(found.take(10))
     assert 0 == len(found)

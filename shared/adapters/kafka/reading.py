@@ -1,0 +1,190 @@
+"""Reads one topic ahead of who takes its records: a consumer and the task that empties it."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Collection, Mapping
+from typing import Final, Protocol
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import CorruptRecordException, KafkaError, UnsupportedCodecError
+from aiokafka.structs import ConsumerRecord
+
+from shared.adapters.kafka.client import REQUEST_TIMEOUT_MS, options, start, stop
+from shared.adapters.kafka.unpacking import Unpacking
+from shared.ports.errors import Transient
+from shared.ports.kafka_access import KafkaAccess
+from shared.ports.publisher import RawMessage
+
+FETCH_BYTES: Final = 2 << 20
+"""Of one partition in one answer."""
+FETCH_WAIT_MS: Final = 500
+POLL_RECORDS: Final = 500
+ACCESS_SECONDS: Final = 5.0
+CAREFUL_RECORDS: Final = 2_000
+"""Records read one by one after one that could not be read."""
+UNREADABLE: Final = (
+    CorruptRecordException,
+    UnsupportedCodecError,
+    ValueError,  # a name of a header that is not UTF-8, among others
+    IndexError,
+    struct.error,
+)
+"""What aiokafka raises for a record itself; it gives up the whole batch."""
+
+
+class Receiver(Protocol):
+    """Who takes what is read."""
+
+    def put(self, topic: str, messages: list[RawMessage]) -> None:
+        """Records in the order of their log."""
+        ...
+
+    async def room(self, topic: str) -> None:
+        """Returns when more may be read ahead."""
+        ...
+
+    def fail(self, error: Exception) -> None:
+        """The consumer has ended."""
+        ...
+
+
+class TopicReader:
+    """Partitions of one topic from given offsets on, until `close`."""
+
+    def __init__(self, access: KafkaAccess, prefix: str, topic: str, receiver: Receiver) -> None:
+        self._access = access
+        self._topic = topic
+        self._name = f"{prefix}.{topic}"
+        self._receiver = receiver
+        self._positions: dict[int, int] = {}
+        self._pump: asyncio.Task[None] | None = None
+        self._consumer = AIOKafkaConsumer(
+            **options(access),
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=FETCH_WAIT_MS,
+            max_partition_fetch_bytes=FETCH_BYTES,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            isolation_level="read_uncommitted",
+            check_crcs=False,
+        )
+        self._unpacking = Unpacking(self._consumer)
+
+    async def begin(self, offsets: Mapping[int, int]) -> dict[int, int]:
+        """Read from these offsets by partition; the offsets behind the last records of now.
+
+        Raises:
+            Transient: the broker is away, or tells nothing of the topic.
+        """
+        places = {partition: self._place(partition) for partition in offsets}
+        try:
+            await start(self._consumer, self._access)
+            self._consumer.assign(list(places.values()))
+            ends = await self._ends(places.values())
+        except BaseException:
+            await stop(self._consumer)
+            raise
+        for partition, offset in offsets.items():
+            self._consumer.seek(places[partition], offset)
+        self._positions = dict(offsets)
+        self._pump = asyncio.create_task(self._read())
+        return {place.partition: end for place, end in ends.items()}
+
+    async def _ends(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Whoever may not know of a topic would wait for its records for ever, and silently.
+
+        Raises:
+            Transient: its ends are not told.
+        """
+        try:
+            async with asyncio.timeout(ACCESS_SECONDS):
+                ends: dict[TopicPartition, int] = await self._consumer.end_offsets(places)
+        except (KafkaError, TimeoutError) as error:
+            who = self._access.user or "nobody"
+            raise Transient(
+                f"consumer: nothing is told of {self._name}: there is no such topic, or {who} may"
+                f" not read it ({type(error).__name__})"
+            ) from error
+        return ends
+
+    async def _read(self) -> None:
+        """Hand on what comes; stop reading ahead while there is no room."""
+        careful = 0
+        try:
+            while True:
+                count = 1 if careful else POLL_RECORDS
+                careful = max(0, careful - 1)
+                try:
+                    groups = await self._consumer.getmany(timeout_ms=1_000, max_records=count)
+                except UNREADABLE as error:
+                    self._step_over(error, found=count == 1)
+                    careful = CAREFUL_RECORDS
+                    continue
+                for place, records in groups.items():
+                    self._hand_on(place.partition, records)
+                await self._receiver.room(self._topic)
+        except (KafkaError, OSError, *UNREADABLE) as error:
+            self._receiver.fail(error)
+
+    def _step_over(self, error: Exception, *, found: bool) -> None:
+        """Go back and read one by one; the one that cannot be read then is passed on empty.
+
+        Where a topic has several partitions it is not known whose record it was. Only teams can
+        write such a record, to the one partition of their own topic.
+        """
+        if len(self._positions) != 1:
+            raise error
+        ((partition, position),) = self._positions.items()
+        if found:
+            reason = f"record: cannot be read ({type(error).__name__}: {str(error)[:200]})"
+            self._receiver.put(self._topic, [self._unread(partition, position, reason)])
+            position += 1
+        self._positions[partition] = position
+        self._consumer.seek(self._place(partition), position)
+
+    def _hand_on(self, partition: int, records: list[ConsumerRecord]) -> None:
+        self._receiver.put(self._topic, [self._message(partition, one) for one in records])
+        self._positions[partition] = records[-1].offset + 1
+
+    def _message(self, partition: int, record: ConsumerRecord) -> RawMessage:
+        return RawMessage(
+            topic=self._topic,
+            partition=partition,
+            offset=record.offset,
+            headers=record.headers,
+            key=record.key or b"",
+            value=record.value or b"",
+            timestamp_ms=record.timestamp,
+            unreadable=self._unpacking.take_reason(partition, record.offset),
+        )
+
+    def _unread(self, partition: int, offset: int, reason: str) -> RawMessage:
+        return RawMessage(
+            topic=self._topic,
+            partition=partition,
+            offset=offset,
+            headers=(),
+            key=b"",
+            value=b"",
+            unreadable=reason,
+        )
+
+    def _place(self, partition: int) -> TopicPartition:
+        return TopicPartition(self._name, partition)
+
+    async def behind(self) -> int:
+        """Records on the broker that were not handed on yet."""
+        places = list(self._consumer.assignment())
+        ends = await self._consumer.end_offsets(places)
+        return sum(
+            [max(0, ends[place] - await self._consumer.position(place)) for place in places]
+        )
+
+    async def close(self) -> None:
+        """Read no more."""
+        if self._pump is not None:
+            self._pump.cancel()
+            await asyncio.gather(self._pump, return_exceptions=True)
+        await stop(self._consumer)
