@@ -54,6 +54,7 @@ class Loop:
         failpoints: Failpoints,
         beats: Beats,
         batch_messages_max: int,
+        exit_on_decision_error: bool = False,
     ) -> None:
         self.ready = False
         self._name = handler.name
@@ -62,7 +63,14 @@ class Loop:
         self._failpoints = failpoints
         self._beats = beats
         self._stopping = False
-        self._units = Units(handler=handler, session=session, reader=reader, clock=clock, log=log)
+        self._units = Units(
+            handler=handler,
+            session=session,
+            reader=reader,
+            clock=clock,
+            log=log,
+            exit_on_error=exit_on_decision_error,
+        )
         self._polling = Polling(
             handler=handler,
             seen=seen,

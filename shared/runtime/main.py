@@ -105,6 +105,7 @@ def loop_of(parts: Parts, handler: Handler, watchdog: Watchdog) -> tuple[Loop, K
         failpoints=parts.failpoints,
         beats=watchdog,
         batch_messages_max=settings.batch_messages_max,
+        exit_on_decision_error=settings.exit_on_decision_error,
     )
     if hasattr(handler, "on_wake"):
         handler.on_wake = subscription.wake

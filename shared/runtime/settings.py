@@ -28,6 +28,11 @@ class Settings(KafkaSettings):
     stuck_seconds: float = Field(
         default=15.0, gt=0, description="without progress for so long, the process exits with 70"
     )
+    exit_on_decision_error: bool = Field(
+        default=False,
+        description="a decision that raises ends the process, instead of setting its message aside"
+        " after three tries",
+    )
     keep_workloads_days: int = Field(
         default=30,
         ge=RETENTION_DAYS_MIN,

@@ -22,6 +22,11 @@ REFUSED_SUBMISSIONS = Counter(
     "Records of teams' own topics that cannot be read: kept as dead letters, and answered.",
     ["service"],
 )
+RAISED = Counter(
+    "muster_decisions_raised_total",
+    "Batches by which a decision raised an exception: a bug; the log has it.",
+    ["service"],
+)
 UNITS = Counter("muster_units_total", "Units of work committed.", ["service"])
 RELOADS = Counter("muster_reloads_total", "Times that memory was rebuilt.", ["service", "cause"])
 DECIDE_SECONDS = Histogram(

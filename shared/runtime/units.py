@@ -1,19 +1,23 @@
-"""Units of work: decide, commit, and when the database rejects one, find the message at fault.
+"""Units of work: decide, commit, and when one cannot be done, find the message at fault.
 
 What the database rejects is halved until the bad message stands alone and goes to the dead
-letters (design.md 2).
+letters (design.md 2). So is a batch by which `decide` has raised `RAISES_MAX` times, each in a
+memory built anew: a bug that one message meets does not stop the work of all others. If messages
+are buried by it one after another, the fault is not theirs, and the process ends.
 """
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Sequence
+from typing import Final
 
 import structlog
 
 from shared.events.codec import encode_headers, encode_payload
 from shared.events.envelope import Received
 from shared.ports.clock import Clock
-from shared.ports.errors import Rejected, Transient
+from shared.ports.errors import MusterError, Rejected, Transient
 from shared.ports.reader import Reader
 from shared.ports.store import Restored
 from shared.runtime import telemetry
@@ -22,6 +26,16 @@ from shared.runtime.dedupe import RecentIds
 from shared.runtime.handler import Handler, Outcome, Suspendable, Versioned
 from shared.runtime.intake import Batch
 from shared.runtime.session import Session
+
+RAISES_MAX: Final = 3
+"""A batch that raised so often is halved."""
+TRACE_FRAMES: Final = 10
+BURIED_IN_A_ROW_MAX: Final = 2
+"""So many messages by which a decision raises, with no unit between them."""
+
+
+class _RaisedError(Exception):
+    """The handler itself failed; its exception is the cause."""
 
 
 class Units:
@@ -35,7 +49,11 @@ class Units:
         reader: Reader,
         clock: Clock,
         log: structlog.stdlib.BoundLogger,
+        exit_on_error: bool = False,
     ) -> None:
+        """With `exit_on_error` whatever the handler raises ends the process at once."""
+        self._exit_on_error = exit_on_error
+        self._buried_in_a_row = 0
         self.recent = RecentIds()
         self._handler = handler
         self._session = session
@@ -55,34 +73,69 @@ class Units:
         if isinstance(self._handler, Suspendable):
             await self._handler.suspend()
 
-    async def process(self, messages: Sequence[Received], batch: Batch) -> None:
-        """Commit `messages`; when the database rejects them, find the one that it rejects."""
+    async def process(self, messages: Sequence[Received], batch: Batch, raised: int = 0) -> None:
+        """Commit `messages`; if that cannot be done, find the one at fault.
+
+        `raised`: how often the handler has raised by these messages or a batch of which they were.
+        """
         try:
             await self._unit(messages, batch)
+            self._buried_in_a_row = 0
         except Rejected as error:
             self._log.error("rejected", error=str(error), messages=len(messages))
             await self._reopen()
-            if len(messages) > 1:
-                half = len(messages) // 2
-                # Letters go first, offsets of what was skipped last: a crash between loses none.
-                await self.process(messages[:half], Batch(dead=batch.dead))
-                await self.process(messages[half:], Batch(skipped=batch.skipped))
-            elif messages:
-                await self._bury(messages[0], batch, str(error))
+            await self._halve(messages, batch, error, 0)
+        except _RaisedError as error:
+            cause = error.__cause__ or error
+            telemetry.RAISED.labels(self._handler.name).inc()
+            trace = "".join(traceback.format_exception(cause, limit=-TRACE_FRAMES))
+            self._log.error("raised", trace=trace, messages=len(messages), times=raised + 1)
+            await self._reopen()
+            if raised + 1 < RAISES_MAX:
+                await self.process(messages, batch, raised + 1)
             else:
+                await self._halve(messages, batch, cause, raised)
+
+    async def _halve(
+        self, messages: Sequence[Received], batch: Batch, error: BaseException, raised: int
+    ) -> None:
+        if len(messages) > 1:
+            half = len(messages) // 2
+            # Letters go first, offsets of what was skipped last: a crash between loses none.
+            await self.process(messages[:half], Batch(dead=batch.dead), raised)
+            await self.process(messages[half:], Batch(skipped=batch.skipped), raised)
+        elif isinstance(error, Rejected):
+            if not messages:
                 raise Transient("the protocol rows themselves were rejected") from error
+            await self._bury(messages[0], batch, str(error))
+        elif messages and self._buried_in_a_row < BURIED_IN_A_ROW_MAX:
+            self._buried_in_a_row += 1
+            await self._bury(messages[0], batch, f"{type(error).__name__}: {error}")
+        else:
+            raise error
 
     async def _unit(self, messages: Sequence[Received], batch: Batch) -> None:
-        await self._handler.prepare(messages, self._reader)
-        started = self._clock.monotonic_seconds()
-        now_ms = self._clock.now_ms()
-        outcome = self._handler.decide(messages, now_ms)
-        elapsed = self._clock.monotonic_seconds() - started
-        telemetry.DECIDE_SECONDS.labels(self._handler.name).observe(elapsed)
+        try:
+            await self._handler.prepare(messages, self._reader)
+            now_ms = self._clock.now_ms()
+            outcome = self._decide(messages, now_ms)
+        except (MusterError, MemoryError):
+            raise
+        except Exception as error:
+            if self._exit_on_error:
+                raise
+            raise _RaisedError from error
         dead = [*batch.dead, *(_letter(one, reason) for one, reason in outcome.dead)]
         consumed, skipped = self._noted(messages, batch.skipped)
         await self._session.commit(outcome, consumed, skipped, dead, now_ms=now_ms)
         self.recent.add(one.event.id for one in consumed)
+
+    def _decide(self, messages: Sequence[Received], now_ms: int) -> Outcome:
+        started = self._clock.monotonic_seconds()
+        outcome = self._handler.decide(messages, now_ms)
+        elapsed = self._clock.monotonic_seconds() - started
+        telemetry.DECIDE_SECONDS.labels(self._handler.name).observe(elapsed)
+        return outcome
 
     def _noted(
         self, messages: Sequence[Received], skipped: Sequence[tuple[str, int, int]]

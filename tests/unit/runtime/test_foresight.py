@@ -20,7 +20,9 @@ def test_the_subscription_of_a_handler_knows_what_comes_first(monkeypatch, handl
     monkeypatch.setattr(main, "KafkaSubscription", lambda *arguments: made.append(arguments))
     monkeypatch.setattr(main, "Loop", lambda **_: None)
     nothing = SimpleNamespace(wake=None)
-    settings = SimpleNamespace(kafka="access", topic_prefix="muster", batch_messages_max=1)
+    settings = SimpleNamespace(
+        kafka="access", topic_prefix="muster", batch_messages_max=1, exit_on_decision_error=False
+    )
     parts: Any = SimpleNamespace(
         settings=settings,
         session=nothing,

@@ -46,6 +46,10 @@ class Telling:
     def __init__(self) -> None:
         self.wanted: list[tuple[Topic, Sequence[int]]] = [(SUBMISSION_COMMANDS, [0])]
         self.poison: set[str] = set()
+        self.raising: set[str] = set()
+        """Workloads by which `decide` raises."""
+        self.raises = 1_000
+        """... so often."""
         self.batches: list[list[str]] = []
         self.loads = 0
         self.readable: list[type[Wire]] = list(TYPE_BY_NAME.values())
@@ -72,6 +76,9 @@ class Telling:
 
     def decide(self, messages: Sequence[Received], now_ms: int) -> Outcome:
         self.batches.append([one.event.subject for one in messages])
+        if self.raises and self.raising & {one.event.subject for one in messages}:
+            self.raises -= 1
+            raise KeyError("a bug")
         outcome = Outcome()
         for message in messages:
             subject = message.event.subject
@@ -165,7 +172,7 @@ class World:
             failpoints=self.failpoints,
         )
 
-    def begin(self, batch: int = 500) -> None:
+    def begin(self, batch: int = 500, *, exit_on_decision_error: bool = False) -> None:
         session = self.session()
         self.loop = Loop(
             handler=self.handler,
@@ -178,6 +185,7 @@ class World:
             failpoints=self.failpoints,
             beats=self,
             batch_messages_max=batch,
+            exit_on_decision_error=exit_on_decision_error,
         )
         self.task = asyncio.create_task(self.loop.run())
 
