@@ -16,7 +16,7 @@ from operations.dlq.commands import app as dlq_app
 from operations.failures import Failure, known, text_of
 from operations.options import DatabaseOption, KafkaOption, OutputOption, PrefixOption
 from operations.replay import commands as replay_commands
-from shared.ports.errors import Rejected
+from shared.ports.errors import Rejected, Transient
 
 app = typer.Typer(
     name="muster-ops",
@@ -123,7 +123,7 @@ def defragment(  # noqa: PLR0917  # typer's form
         answer = asyncio.run(report(url, workload, cell=cell, seed=seed, moves=moves))
     except NotWaiting as error:
         raise Failure(str(error)) from error
-    except Rejected as error:
+    except (Rejected, Transient) as error:
         hint = "is its address right, and may its role read placement's tables?"
         raise Failure(f"database: {error}; {hint}") from error
     print(json.dumps(answer, indent=2) if output == "json" else "\n".join(lines_of(answer)))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
 
 from shared.adapters.postgres.pool import Database as Pool
-from shared.ports.errors import Rejected, UnknownCommit
+from shared.ports.errors import Rejected, Transient, UnknownCommit
 from tests.fixtures.servers import Database
 
 
@@ -51,6 +52,21 @@ async def test_a_bad_argument_leaves_the_connection_as_it_is(pool: Pool):
         await pool.fetch("SELECT $1::int", "no number")
 
     assert first == await backend(pool)
+
+
+@pytest.mark.parametrize(
+    ("sql", "advice"),
+    [
+        ("SELECT * FROM placement.workload", "run the migrations (migrations/rights.py)"),
+        ("SELECT * FROM quota.nothing", "run the migrations"),
+    ],
+)
+async def test_what_the_installation_lacks_is_no_message_s_fault(database, sql: str, advice: str):
+    pool = Pool(database.url("quota"))
+
+    with pytest.raises(Transient, match=re.escape(advice)):
+        await pool.fetch(sql)
+    await pool.close()
 
 
 async def test_arrays_hold_what_the_tables_hold(pool: Pool):

@@ -232,6 +232,20 @@ async def test_without_the_inbox_a_topic_read_again_is_seen_to_double(chain: Cha
     assert "doubled" in await _replay(chain, "no_inbox")
 
 
+async def test_a_right_that_is_missing_for_a_while_buries_no_message(chain: Chain) -> None:
+    chain.start("quota")
+    chain.start("admission")
+    await chain.feed(count=20)
+    await chain.settled(wanted=20)
+    chain.database.execute("REVOKE INSERT ON admission.audit FROM muster_admission")
+    await chain.feed(20, count=20)
+    await asyncio.sleep(3)
+    chain.database.execute("GRANT INSERT ON admission.audit TO muster_admission")
+    await chain.settled(wanted=40)
+
+    assert await chain.verdict(wanted=40) == "ok"
+
+
 async def test_an_offset_committed_first_is_seen_to_lose(chain: Chain) -> None:
     chain.start("quota")
     await chain.feed()

@@ -1,4 +1,9 @@
-"""What a database error means for a unit of work (design.md 2, Errors)."""
+"""What a database error means for a unit of work (design.md 2, Errors).
+
+Only content can be a message's fault: data that does not fit a type or a constraint, and what our
+own functions raise. A missing right, table or login is the installation's: it ends the life, and
+is told until somebody mends it. Source: PostgreSQL 15, appendix A.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +17,18 @@ from shared.ports.errors import LeaseLost, MusterError, Rejected, Stale, Transie
 
 LEASE_LOST: Final = "MU001"
 STALE: Final = "MU002"
-_TRANSIENT_CLASSES: Final = ("08", "40", "53", "55", "57")
-_TRANSIENT_STATES: Final = frozenset({"25P03", "25006"})
+_OF_CONTENT: Final = ("22", "23", "P0")
+"""Data exception, violation of a constraint, error raised in PL/pgSQL."""
+_ADVICE: Final = {
+    "42501": "give this role its rights: run the migrations (migrations/rights.py)",
+    "42P01": "run the migrations",
+    "42703": "run the migrations",
+    "42883": "run the migrations",
+    "3F000": "run the migrations",
+    "28000": "look at MUSTER_DATABASE_URL and pg_hba.conf",
+    "28P01": "look at the password in MUSTER_DATABASE_URL",
+    "3D000": "look at the database in MUSTER_DATABASE_URL",
+}
 
 
 def classify(error: Exception) -> MusterError:
@@ -35,9 +50,10 @@ def _by_state(state: str, error: asyncpg.PostgresError) -> MusterError:
         return Stale(text)
     if state[:2] in ("08", "57"):
         return UnknownCommit(text)
-    if state[:2] in _TRANSIENT_CLASSES or state in _TRANSIENT_STATES:
-        return Transient(text)
-    return Rejected(text)
+    if state[:2] in _OF_CONTENT:
+        return Rejected(text)
+    advice = _ADVICE.get(state)
+    return Transient(f"{text}: {advice}" if advice else text)
 
 
 @contextlib.contextmanager

@@ -38,8 +38,9 @@ def failing(error: BaseException) -> Callable[..., Any]:
 @pytest.mark.parametrize(
     "error",
     [
-        Rejected("42501: permission denied for schema placement"),
-        Rejected('3D000: database "nope" does not exist'),
+        Transient("42501: permission denied for schema placement"),
+        Transient('3D000: database "nope" does not exist'),
+        Rejected("22P02: no number"),
     ],
 )
 def test_a_database_that_refuses_defragment_is_no_missing_plan(muster_ops, monkeypatch, error):
