@@ -5,19 +5,18 @@ Devices are given back only when the pods are seen gone (design.md 1, States).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from services.placement.desk import Desk
 from services.placement.records import Record
 from services.placement.transitions import BACKOFF, HAS_PODS, RESERVATION
+from shared.core.backoff import rest_seconds, setbacks_in_a_row
 from shared.core.lifecycle import State
 from shared.core.pod_failures import FailureCause
 from shared.core.reason import Reason
 from shared.events import pods, workloads
 from shared.events.envelope import Received
 from shared.events.pods import WAITED_FOR
-
-BACKOFF_SECONDS_MAX: Final = 64
 
 
 def finished(desk: Desk, record: Record, fact: pods.PodsFinished, cause: Received) -> None:
@@ -54,7 +53,7 @@ def fail(desk: Desk, record: Record, cause: Received, exit_code: int) -> None:
         return
     before = record.become(State.EVICTING)
     desk.tell(record, before, workloads.WorkloadEvicted, cause, exit_code=exit_code)
-    back(desk, record, cause, rests=True)
+    back(desk, record, cause, setback=True)
 
 
 def gone(desk: Desk, record: Record, cause: Received, *, succeeded: bool) -> None:
@@ -69,7 +68,7 @@ def gone(desk: Desk, record: Record, cause: Received, *, succeeded: bool) -> Non
     elif record.state is State.EVICTING and succeeded:
         end(desk, record, State.SUCCEEDED, workloads.WorkloadSucceeded, cause)
     elif record.state is State.EVICTING:
-        back(desk, record, cause, rests=record.reason is Reason.BIND_TIMEOUT)
+        back(desk, record, cause, setback=record.reason is Reason.BIND_TIMEOUT)
     elif record.state in HAS_PODS:
         record.because(Reason.PODS_LOST, "its pods vanished from the cluster")
         lost(desk, record, cause)
@@ -87,7 +86,7 @@ def lost(desk: Desk, record: Record, cause: Received) -> None:
     """Its pods were taken from it: no retry is used up, but it rests, as its node may be bad."""
     before = record.become(State.EVICTING)
     desk.tell(record, before, workloads.WorkloadEvicted, cause)
-    back(desk, record, cause, rests=True)
+    back(desk, record, cause, setback=True)
 
 
 def refused_by_cluster(
@@ -106,20 +105,23 @@ def refused_by_cluster(
         gone(desk, record, cause, succeeded=False)
 
 
-def back(desk: Desk, record: Record, cause: Received, *, rests: bool) -> None:
+def back(desk: Desk, record: Record, cause: Received, *, setback: bool) -> None:
     """From evicting to its queue with its place kept, or to held; the devices are given back.
 
-    What failed or was refused rests before its next attempt, so that a bad node is no hot loop.
+    After a setback it rests before its next attempt (core/backoff.py), so that a bad node is no
+    hot loop.
     """
+    ran_ms = desk.now_ms - record.running_at_ms if record.running_at_ms else 0
+    record.setbacks = setbacks_in_a_row(record.setbacks, ran_ms, setback=setback)
     if record.then_held:
         record.then_held = False
         end(desk, record, State.HELD, workloads.WorkloadHeld, cause)
         return
-    seconds = min(2 ** min(record.attempt - 1, 10), BACKOFF_SECONDS_MAX)
-    if rests:
+    seconds = rest_seconds(record.setbacks) if setback else 0
+    if seconds:
         record.message = f"{record.message}; tried again in {seconds} s".lstrip("; ")
     end(desk, record, State.QUEUED, workloads.WorkloadRequeued, cause)
-    if rests:
+    if seconds:
         desk.deadline(record, BACKOFF, desk.now_ms + seconds * 1000)
 
 

@@ -69,6 +69,10 @@ class Record:
     priority: int
     attempt: int = 0
     failures: int = 0
+    setbacks: int = 0
+    """In a row, up to the last attempt that ended (core/backoff.py)."""
+    running_at_ms: int = 0
+    """Since when all pods of the last attempt ran; 0 if they did not."""
     deadline_kind: str = ""
     deadline_ms: int = 0
     then_held: bool = False

@@ -78,6 +78,8 @@ def _restore(desk: Desk, row: Mapping[str, Any]) -> None:
         priority=row["priority"],
         attempt=row["attempt"],
         failures=row["failures"],
+        setbacks=row["setbacks"],
+        running_at_ms=row["running_at_ms"],
         then_held=row["then_held"],
         reason=reason,
         message=row["message"],

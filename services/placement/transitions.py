@@ -32,6 +32,7 @@ def place(desk: Desk, record: Record, placement: Placement, cause: Received) -> 
     """Charge the placement and tell the binder."""
     before = record.become(State.PLACED)
     record.attempt += 1
+    record.running_at_ms = 0
     record.placement = placement
     record.resize = Resize(wanted=record.resize.wanted) if record.resize.wanted else UNCHANGED
     record.nomination = None
@@ -85,6 +86,7 @@ def running(desk: Desk, record: Record, _: pods.PodsRunning, cause: Received) ->
     if record.state not in (State.PLACED, State.BOUND):
         return
     before = record.become(State.RUNNING)
+    record.running_at_ms = desk.now_ms
     desk.promises.running(record, desk.now_ms)
     limit = record.workload.spec.max_duration_seconds or 0
     desk.deadline(record, DURATION if limit else "", desk.now_ms + limit * 1000)

@@ -15,12 +15,13 @@ _encode = msgspec.json.Encoder().encode
 INSERT_WORKLOADS = (
     "INSERT INTO placement.workload (id, team, queue, cell, state, version, attempt, priority,"
     " failures, submitted_at_ms, changed_at_ms, deadline_kind, deadline_ms, then_held, reason,"
-    " message, nomination, nominated, body, placement, resize, priority_class, pod_reason, epoch)"
+    " message, nomination, nominated, body, placement, resize, priority_class, pod_reason,"
+    " setbacks, running_at_ms, epoch)"
     " SELECT r.*, {epoch} FROM unnest({0}::text[], {1}::text[], {2}::text[], {3}::int[],"
     " {4}::text[], {5}::bigint[], {6}::int[], {7}::bigint[], {8}::int[], {9}::bigint[],"
     " {10}::bigint[], {11}::text[], {12}::bigint[], {13}::boolean[], {14}::text[], {15}::text[],"
     " {16}::int[], {17}::text[], {18}::text[], {19}::text[], {20}::text[], {21}::text[],"
-    " {22}::text[]) AS r"
+    " {22}::text[], {23}::int[], {24}::bigint[]) AS r"
     " RETURNING 1"
 )
 UPDATE_WORKLOADS = (
@@ -30,12 +31,14 @@ UPDATE_WORKLOADS = (
     " then_held = r.then_held, reason = r.reason, message = r.message,"
     " nomination = r.nomination, nominated = r.nominated, placement = r.placement,"
     " resize = r.resize, priority_class = r.class, pod_reason = r.pod_reason,"
+    " setbacks = r.setbacks, running_at_ms = r.running,"
     " epoch = {epoch} FROM unnest({0}::text[], {1}::text[], {2}::bigint[],"
     " {3}::int[], {4}::bigint[], {5}::int[], {6}::bigint[], {7}::text[], {8}::bigint[],"
     " {9}::boolean[], {10}::text[], {11}::text[], {12}::int[], {13}::text[], {14}::text[],"
-    " {15}::text[], {16}::text[], {17}::text[], {18}::bigint[])"
+    " {15}::text[], {16}::text[], {17}::text[], {18}::int[], {19}::bigint[], {20}::bigint[])"
     " AS r(id, state, version, attempt, priority, failures, changed, dkind, dms, then_held,"
-    " reason, message, nomination, nominated, placement, resize, class, pod_reason, seen)"
+    " reason, message, nomination, nominated, placement, resize, class, pod_reason, setbacks,"
+    " running, seen)"
     " WHERE w.id = r.id AND w.version = r.seen RETURNING 1"
 )
 
@@ -84,6 +87,8 @@ def _new_row(record: Record, now_ms: int) -> tuple[Any, ...]:
         _resize(record),
         record.priority_class,
         record.pod_reason,
+        record.setbacks,
+        record.running_at_ms,
     )
 
 
@@ -107,6 +112,8 @@ def _changed_row(record: Record, now_ms: int) -> tuple[Any, ...]:
         _resize(record),
         record.priority_class,
         record.pod_reason,
+        record.setbacks,
+        record.running_at_ms,
         record.stored_version,
     )
 

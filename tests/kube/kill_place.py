@@ -43,10 +43,10 @@ KINDS: Final = ("binder", "api server", "watch", *FAULTS)
 LASTING: Final = 12
 """Gangs without an end."""
 SIZE: Final = 3
+EVICTED: Final = 2
+"""Of them as each fault begins."""
 ROBBED: Final = 4
 """Of how many somebody deletes a pod."""
-EVICTED: Final = 2
-"""Of the others, as each fault begins: after many attempts they rest 64 s when they lose a pod."""
 SETTLE_SECONDS: Final = 120.0
 FROZEN_SECONDS: Final = 60.0
 """In an outage of at least so long a watch falls silent; in a shorter one it is broken off."""
@@ -78,7 +78,7 @@ class Place:
 
     async def round(self, kind: str) -> None:
         """One fault, to its end, while gangs are being evicted."""
-        for one in self.random.sample(self.lasting[ROBBED:], EVICTED):
+        for one in self.random.sample(self.lasting, EVICTED):
             await self.stage.command(one, "evict")
         if kind == "binder":
             self.stage.system.kill("binder")

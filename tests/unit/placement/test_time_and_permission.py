@@ -6,7 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from services.placement.desk import START_SECONDS, START_SECONDS_MAX
+from shared.core.backoff import FORGIVEN_AFTER_MS
 from shared.core.lifecycle import State
+from shared.events.nodes import GpuHealthReported
 from shared.events.quotas import NominationWithdrawn
 from shared.events.workloads import (
     RequestEviction,
@@ -27,6 +29,7 @@ from tests.unit.placement.world import (
     at,
     bound,
     cancel,
+    evict,
     failed,
     gone,
     refused,
@@ -113,6 +116,73 @@ def test_what_was_refused_or_failed_rests_longer_before_each_attempt(news):
         assert [] == driver.send(nominated(a_workload(), number=attempt + 1))
         assert [] == driver.wait(seconds - 0.001)
         assert ["WorkloadPlaced", "BindWorkload"] == kinds(driver.wait(0.001))
+
+
+@pytest.mark.parametrize(
+    ("ran_seconds", "seconds"),
+    [(0, 4), (FORGIVEN_AFTER_MS / 1000 - 0.001, 4), (FORGIVEN_AFTER_MS / 1000, 1)],
+)
+def test_an_attempt_that_ran_for_a_while_starts_the_rests_anew(ran_seconds, seconds):
+    driver = at(State.PLACED)
+    for attempt in (1, 2):
+        driver.send(replace(failed, attempt=attempt), nominated(a_workload(), number=attempt + 1))
+        driver.wait(attempt)
+    driver.send(replace(running, attempt=3))
+    driver.now_ms += round(ran_seconds * 1000)
+
+    last = driver.send(replace(failed, attempt=3))[-1]
+
+    assert f"tried again in {seconds} s" in last.message
+
+
+def test_an_attempt_that_never_ran_has_not_run_for_a_while():
+    """Nor does the time count for which the one before it ran."""
+    driver = at(State.RUNNING)
+    driver.send(replace(failed, attempt=1), nominated(a_workload(), number=2))
+    driver.wait(1)
+    driver.now_ms += FORGIVEN_AFTER_MS
+
+    assert "tried again in 2 s" in driver.send(replace(failed, attempt=2))[-1].message
+
+
+def lose_its_node(attempt):
+    return [
+        GpuHealthReported(node="n1", gpu=-1, healthy=healthy, generation=2 * attempt + healthy)
+        for healthy in (False, True)
+    ]
+
+
+@pytest.mark.parametrize("ends", [lambda _: [evict], lose_its_node])
+def test_evictions_and_lost_nodes_lengthen_no_rest(ends):
+    driver = at(State.RUNNING)
+    for attempt in range(1, 9):
+        driver.send(*ends(attempt))
+        driver.send(replace(gone, attempt=attempt))
+        driver.send(nominated(a_workload(), number=attempt + 1))
+        driver.send(replace(running, attempt=attempt + 1))
+        assert State.RUNNING is driver.state()
+
+    assert "tried again in 1 s" in driver.send(replace(failed, attempt=9))[-1].message
+
+
+def test_an_eviction_between_two_setbacks_does_not_start_the_rests_anew():
+    driver = at(State.PLACED)
+    driver.send(refused, nominated(a_workload(), number=2))
+    driver.wait(1)
+    driver.send(replace(running, attempt=2), evict, replace(gone, attempt=2))
+    driver.send(nominated(a_workload(), number=3))
+
+    assert "tried again in 2 s" in driver.send(replace(refused, attempt=3))[-1].message
+
+
+def test_starts_that_time_out_are_setbacks():
+    driver = at(State.PLACED)
+    for attempt, seconds in enumerate((1, 2), 1):
+        driver.wait(START_SECONDS)
+        last = driver.send(replace(gone, attempt=attempt))[-1]
+        assert f"tried again in {seconds} s" in last.message
+        driver.send(nominated(a_workload(), number=attempt + 1))
+        driver.wait(seconds)
 
 
 def test_an_evicted_workload_does_not_rest():

@@ -163,4 +163,4 @@ def test_the_wish_is_written_with_the_first_row():
 
     (insert,) = workload_writes([record], 0)
 
-    assert msgspec.json.decode(insert.arguments[-3][0], type=Resize) == Resize(wanted=4)
+    assert msgspec.json.decode(insert.arguments[-5][0], type=Resize) == Resize(wanted=4)

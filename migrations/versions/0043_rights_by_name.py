@@ -15,8 +15,8 @@ from migrations.rights import (
     service_role,
 )
 
-revision = "0044"
-down_revision = "0041"
+revision = "0043"
+down_revision = "0042"
 
 NEW_OBJECTS_SQL = """
 ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC;
