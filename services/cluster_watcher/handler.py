@@ -2,47 +2,51 @@
 
 ```
 API server -> source -> Picture -> nodes that changed -> due -> decide -> rows, facts
+agents -> their topic -> decide -> Observed -> nodes that changed
 ```
 News only mark nodes; what is told of one is worked out when it is due, at most twice a second, and
 only if it differs from what was told last, which is in the table. So a restart tells what changed
 meanwhile and nothing else, and a node that went while nobody watched is told as removed. Nothing
 is told before every kind of object was listed. While the API server does not answer, nothing is
-told at all: a node is lost by what the API server says, never by its silence.
+told at all: a node is lost by what the API server says, never by its silence. What agents see of
+GPUs is added where it agrees with the API server (docs/adr/0075).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 import structlog
 
 from services.cluster_watcher import metrics, told
+from services.cluster_watcher.facts import SERVICE, WHOLE_NODE, Fact, as_message, health_of_gpus
+from services.cluster_watcher.observed import Observed
 from services.cluster_watcher.picture import Picture, Policy, Seen
 from services.cluster_watcher.told import Told
 from shared.core.inventory import problem_of
 from shared.core.kubernetes.standing import Standing
-from shared.events.envelope import Event, Received, event_id
-from shared.events.nodes import GpuHealthReported, NodeInventoryReported, NodeRemoved
-from shared.events.registry import NAME_BY_TYPE
-from shared.events.topics import NODE_FACTS, Topic
+from shared.events.envelope import Received
+from shared.events.nodes import (
+    GpuHealthReported,
+    GpusObserved,
+    NodeInventoryReported,
+    NodeRemoved,
+)
+from shared.events.topics import GPU_FACTS, NODE_FACTS, Topic
+from shared.events.workloads import Wire
 from shared.ports.clock import Clock
 from shared.ports.cluster_nodes import Interrupted, Kind, Listed, News, NodeSource
 from shared.ports.reader import Reader
 from shared.runtime.handler import Emit, Outcome
 
-SERVICE: Final = "cluster_watcher"
-OBSERVATION: Final = "observation"
 NODES_PER_BATCH: Final = 500
 BETWEEN_REPORTS_MS: Final = 500
 """Of one node: what changes often is told as it is then."""
 RETRY_MS: Final = 30_000
 """A node that cannot be told is looked at again so much later."""
-WHOLE_NODE: Final = -1
-
-Fact = NodeInventoryReported | GpuHealthReported | NodeRemoved
 
 log = structlog.get_logger(SERVICE)
 
@@ -51,6 +55,7 @@ class WatcherHandler:
     """See the module. One handler reports one cell."""
 
     name = SERVICE
+    by_version = True
 
     def __init__(self, *, source: NodeSource, clock: Clock, policy: Policy, cell: int = 0) -> None:
         self.on_wake: Callable[[], None] = lambda: None
@@ -62,6 +67,9 @@ class WatcherHandler:
         self._picture = Picture(policy)
         self._interrupted: set[Kind] = set()
         self._told: dict[str, Told] = {}
+        self._observed = Observed(cell)
+        self._refused: dict[str, str] = {}
+        """Why what an agent sees is not taken, by node."""
         self._due_ms: dict[str, int] = {}
         self._looked_ms: dict[str, int] = {}
         """When a node was told last; those of the last moments only."""
@@ -74,8 +82,12 @@ class WatcherHandler:
         return self._picture.complete and not self._interrupted
 
     def topics(self) -> Sequence[tuple[Topic, Sequence[int]]]:
-        """None: news come from the API server."""
-        return ()
+        """What agents see; all other news come from the API server."""
+        return ((GPU_FACTS, (self._cell,)),)
+
+    def reads(self) -> Collection[type[Wire]]:
+        """What agents see."""
+        return (GpusObserved,)
 
     async def load(self, reader: Reader) -> None:
         """Forget everything, read what was told, and listen anew."""
@@ -83,7 +95,10 @@ class WatcherHandler:
         self._picture = Picture(self._policy)
         self._interrupted, self._due_ms = set(), {}
         self._looked_ms, self._standings = {}, {}
+        self._refused = {}
         self._told = await told.load(reader, self._cell)
+        self._observed = Observed(self._cell)
+        await self._observed.load(reader)
         self._following = asyncio.create_task(self._source.follow(self._hear))
 
     async def suspend(self) -> None:
@@ -109,7 +124,7 @@ class WatcherHandler:
             del self._due_ms[name]
             facts += self._facts(name, now_ms)
         self._count()
-        return [_observation(fact, now_ms, self._cell) for fact in facts]
+        return [as_message(fact, now_ms, self._cell) for fact in facts]
 
     def next_due_ms(self) -> int | None:
         """When the next node is due."""
@@ -117,16 +132,22 @@ class WatcherHandler:
             return None
         return min(self._due_ms.values(), default=None)
 
-    def decide(self, messages: Sequence[Received], now_ms: int) -> Outcome:  # noqa: ARG002
-        """Tell the facts, and note what was told."""
+    def decide(self, messages: Sequence[Received], now_ms: int) -> Outcome:
+        """Hear what agents see; tell the facts, and note what was told."""
         outcome = Outcome()
         changed: dict[str, Told] = {}
         gone: dict[str, None] = {}
         for message in messages:
             fact = message.event.payload
+            if isinstance(fact, GpusObserved):
+                if self._observed.hear(fact, now_ms):
+                    self._mark((fact.node,), now_ms)
+                continue
             if isinstance(fact, NodeInventoryReported):
-                name = fact.node.name
-                changed[name] = Told(node=fact.node, generation=fact.generation)
+                changed[fact.node.name] = self._as_told(fact)
+            elif isinstance(fact, GpuHealthReported) and fact.gpu != WHOLE_NODE:
+                known = changed.get(fact.node) or self._told[fact.node]
+                changed[fact.node] = known.with_health(fact)
             elif isinstance(fact, NodeRemoved):
                 gone[fact.node] = None
             outcome.emits.append(
@@ -141,13 +162,22 @@ class WatcherHandler:
         self._note(outcome, changed, gone)
         return outcome
 
-    def _note(self, outcome: Outcome, changed: dict[str, Told], gone: Iterable[str]) -> None:
+    def _as_told(self, fact: NodeInventoryReported) -> Told:
+        known = self._told.get(fact.node.name)
+        ill = known.ill if known is not None else {}
+        return Told(node=fact.node, generation=fact.generation, ill=ill)
+
+    def _note(self, outcome: Outcome, changed: dict[str, Told], gone: Collection[str]) -> None:
         if changed:
             self._told.update(changed)
             outcome.writes.append(told.put(changed, self._cell))
+            for name in changed:
+                self._observed.told(name)
         removed = [name for name in gone if self._told.pop(name, None) is not None]
         if removed:
             outcome.writes.append(told.delete(removed))
+        self._observed.removed(gone)
+        outcome.writes += self._observed.writes()
         for kind, count in Counter(type(one.payload) for one in outcome.emits).items():
             metrics.REPORTS.labels(kind.__name__).inc(count)
 
@@ -175,7 +205,7 @@ class WatcherHandler:
                 log.info("the cluster is known", nodes=len(set(self._picture.names)))
         else:
             names = self._picture.changed(news)
-        self._mark(names)
+        self._mark(names, self._clock.now_ms())
 
     def _is_doubtful(self, news: News) -> bool:
         """A cluster without a node: taken at its word, a slip in a setting would evict all work.
@@ -185,8 +215,7 @@ class WatcherHandler:
         empty = isinstance(news, Listed) and news.kind is Kind.NODES and not news.items
         return empty and bool(self._told)
 
-    def _mark(self, names: Iterable[str]) -> None:
-        now_ms = self._clock.now_ms()
+    def _mark(self, names: Iterable[str], now_ms: int) -> None:
         for name in names:
             at_ms = max(now_ms, self._looked_ms.get(name, 0) + BETWEEN_REPORTS_MS)
             self._due_ms[name] = min(self._due_ms.get(name, at_ms), at_ms)
@@ -203,10 +232,11 @@ class WatcherHandler:
         if seen is None:
             self._standings.pop(name, None)
             self._looked_ms.pop(name, None)
+            self._refused.pop(name, None)
             if known is None or name in self._picture.names:
                 return []
             return [NodeRemoved(node=name, generation=generation, cell=self._cell)]
-        if known is not None and known.node == seen.node:
+        if known is not None and known.node == seen.node and known.ill == seen.ill:
             return []
         self._looked_ms[name] = now_ms
         facts: list[Fact] = [
@@ -223,12 +253,13 @@ class WatcherHandler:
                     cell=self._cell,
                 )
             )
-        return facts
+        ill = known.ill if known is not None else {}
+        return facts + health_of_gpus(name, ill, seen.ill, generation, self._cell)
 
     def _seen(self, name: str, now_ms: int) -> Seen | None:
         """The node as it is now, if it can be told; looked at again when its time comes."""
         try:
-            seen = self._picture.node(name, now_ms)
+            seen = self._picture.node(name, now_ms, self._observed.of(name, now_ms))
             problem = problem_of(seen.node) if seen is not None else ""
         except ValueError as error:
             seen, problem = None, str(error)
@@ -238,28 +269,23 @@ class WatcherHandler:
             self._due_ms[name] = now_ms + RETRY_MS
             return None
         if seen is not None:
+            self._note_refusal(name, seen.refused)
             self._standings[name] = seen.judgement.standing
             if seen.judgement.until_ms is not None:
                 self._due_ms[name] = seen.judgement.until_ms
         return seen
 
+    def _note_refusal(self, name: str, problem: str) -> None:
+        """Once for each problem of a node."""
+        if problem and self._refused.get(name) != problem:
+            metrics.REFUSED_OBSERVATIONS.inc()
+            log.error("what an agent sees is not taken", node=name, problem=problem)
+        if problem:
+            self._refused[name] = problem
+        else:
+            self._refused.pop(name, None)
+
     def _count(self) -> None:
         counts = Counter(self._standings.values())
         for standing in Standing:
             metrics.NODES.labels(standing).set(counts[standing])
-
-
-def _observation(fact: Fact, now_ms: int, cell: int) -> Received:
-    """A local message; a generation of a node is told once of each kind."""
-    node = fact.node.name if isinstance(fact, NodeInventoryReported) else fact.node
-    kind = type(fact).__name__
-    event = Event(
-        id=event_id(fact.generation, f"{node}/{kind}/{fact.generation}", SERVICE, 0),
-        type=NAME_BY_TYPE[type(fact)],
-        source=SERVICE,
-        subject=node,
-        time_ms=now_ms,
-        key=node,
-        payload=fact,
-    )
-    return Received(event=event, topic=OBSERVATION, partition=cell, offset=-1)

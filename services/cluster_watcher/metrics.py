@@ -18,6 +18,10 @@ REPORTS: Final = Counter(
 REFUSED: Final = Counter(
     "muster_cluster_watcher_refused_nodes_total", "Nodes that could not be told, as they cannot be"
 )
+REFUSED_OBSERVATIONS: Final = Counter(
+    "muster_cluster_watcher_refused_observations_total",
+    "What agents see of GPUs that contradicts the API server, once until it changes",
+)
 NODES: Final = Gauge(
     "muster_cluster_watcher_nodes", "Nodes by standing (ready, resting, lost)", ["standing"]
 )

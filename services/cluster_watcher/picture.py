@@ -11,16 +11,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from shared.core.kubernetes import merging
 from shared.core.kubernetes.devices import NO_DEVICES, Devices, DeviceSlice, devices_of
 from shared.core.kubernetes.inventory import (
     KubernetesNode,
     LabelKeys,
+    Pins,
     Use,
+    contradiction,
     gpu_memory_mib,
     inventory,
     is_counted,
     uses_mig,
 )
+from shared.core.kubernetes.observed import Observation
 from shared.core.kubernetes.requests import NOTHING
 from shared.core.kubernetes.standing import Judgement, judge
 from shared.core.model import Node
@@ -43,6 +47,10 @@ class Seen(NamedTuple):
 
     node: Node
     judgement: Judgement
+    ill: dict[int, str]
+    """GPUs that its agent calls unhealthy: the reason by index."""
+    refused: str
+    """Why what its agent sees was not taken; empty: it was, or there is none."""
 
 
 class Picture:
@@ -109,8 +117,8 @@ class Picture:
             if not keys:
                 del self._of_node[kind][node]
 
-    def node(self, name: str, now_ms: int) -> Seen | None:
-        """The node as it is now; None where there is none.
+    def node(self, name: str, now_ms: int, seen: Observation | None = None) -> Seen | None:
+        """The node as it is now; None where there is none. `seen`: what its agent adds.
 
         Raises:
             ValueError: an amount is no quantity.
@@ -119,15 +127,20 @@ class Picture:
         if not isinstance(found, KubernetesNode):
             return None
         judgement = self._judge(found, now_ms)
+        devices = NO_DEVICES if is_counted(found) else self._devices_of(found)
+        refused = contradiction(found, devices, seen) if seen is not None else ""
+        taken = None if refused else seen
         node = inventory(
             found,
-            NO_DEVICES if is_counted(found) else self._devices_of(found),
+            devices,
             self._use(name),
             standing=judgement.standing,
             keys=self._policy.keys,
             flavors=self._policy.flavors,
+            seen=taken,
         )
-        return Seen(node, judgement)
+        ill = merging.ill(node.gpus, taken) if taken is not None else {}
+        return Seen(node, judgement, ill, refused)
 
     def _judge(self, found: KubernetesNode, now_ms: int) -> Judgement:
         if found.readiness.ready:
@@ -159,7 +172,8 @@ class Picture:
         pods = [one for one in self._on(Kind.PODS, name) if isinstance(one, PodUse)]
         return Use(
             others=sum((one.taken for one in pods), NOTHING),
-            held=frozenset(index for one in pods if one.ours for index in one.held),
+            ours=tuple(Pins(indexes=one.held, uuids=one.uuids) for one in pods if one.ours),
+            given=frozenset(uuid for one in pods if not one.ours for uuid in one.uuids),
         )
 
     def _on(self, kind: Kind, node: str) -> Iterator[Item]:

@@ -8,22 +8,26 @@ from typing import Final
 import msgspec
 
 from shared.core.model import Node
+from shared.events.nodes import GpuHealthReported
 from shared.ports.reader import Reader
 from shared.ports.store import Write
 
 PUT: Final = (
-    "INSERT INTO cluster_watcher.node AS n (name, cell, generation, body)"
-    " SELECT r.name, {0}::int, r.generation, r.body::json"
-    " FROM unnest({1}::text[], {2}::bigint[], {3}::text[]) AS r(name, generation, body)"
-    " ON CONFLICT (name) DO UPDATE SET generation = excluded.generation, body = excluded.body"
-    " RETURNING 1"
+    "INSERT INTO cluster_watcher.node AS n (name, cell, generation, body, ill)"
+    " SELECT r.name, {0}::int, r.generation, r.body::json, r.ill::json"
+    " FROM unnest({1}::text[], {2}::bigint[], {3}::text[], {4}::text[])"
+    " AS r(name, generation, body, ill)"
+    " ON CONFLICT (name) DO UPDATE SET generation = excluded.generation, body = excluded.body,"
+    " ill = excluded.ill RETURNING 1"
 )
 DELETE: Final = "DELETE FROM cluster_watcher.node WHERE name = ANY({0}::text[]) RETURNING 1"
 ALL: Final = (
-    "SELECT name, generation, body::text AS body FROM cluster_watcher.node WHERE cell = $1"
+    "SELECT name, generation, body::text AS body, ill::text AS ill"
+    " FROM cluster_watcher.node WHERE cell = $1"
 )
 _encode: Final = msgspec.json.Encoder().encode
 _nodes: Final = msgspec.json.Decoder(Node)
+_ill: Final = msgspec.json.Decoder(dict[int, str])
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,12 +35,24 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 
     node: Node
     generation: int
+    ill: dict[int, str] = msgspec.field(default_factory=dict)
+    """GPUs that its agent calls unhealthy: the reason by index."""
+
+    def with_health(self, fact: GpuHealthReported) -> Told:
+        """As it is once the health of one GPU is told."""
+        others = {index: reason for index, reason in self.ill.items() if index != fact.gpu}
+        ill = others if fact.healthy else {**others, fact.gpu: fact.reason}
+        return msgspec.structs.replace(self, ill=ill)
 
 
 async def load(reader: Reader, cell: int) -> dict[str, Told]:
     """All that was told and not removed."""
     return {
-        row["name"]: Told(node=_nodes.decode(row["body"]), generation=row["generation"])
+        row["name"]: Told(
+            node=_nodes.decode(row["body"]),
+            generation=row["generation"],
+            ill=_ill.decode(row["ill"]),
+        )
         for row in await reader.fetch(ALL, cell)
     }
 
@@ -45,7 +61,8 @@ def put(told: Mapping[str, Told], cell: int) -> Write:
     """New rows, or what they are now."""
     generations = [one.generation for one in told.values()]
     bodies = [_encode(one.node).decode() for one in told.values()]
-    return Write(PUT, (cell, list(told), generations, bodies), expect=len(told))
+    ill = [_encode(one.ill).decode() for one in told.values()]
+    return Write(PUT, (cell, list(told), generations, bodies, ill), expect=len(told))
 
 
 def delete(names: Collection[str]) -> Write:

@@ -16,6 +16,7 @@ def inventory(cell: Cell, message: Received, fact: nodes.NodeInventoryReported) 
     if not cell.fleet.report(fact):
         return
     cell.drains.put(fact.node.name)
+    cell.takeovers.inventory(message, fact.node)
     cell.desk.freed_nodes[fact.node.name] = message
     if not fact.node.ready:
         _lost(cell, fact.node.name, message)

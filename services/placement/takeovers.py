@@ -8,7 +8,8 @@ take no new work until an operator uncordons the node (docs/adr/0074). The decis
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -20,7 +21,7 @@ from services.placement.evictions import Evictions
 from services.placement.fleet import Fleet
 from services.placement.records import Record
 from shared.core.kubernetes.takeover import APART, Device, Disputed, Key, Taken, take_over
-from shared.core.model import WHOLE_MASK, PodPlacement
+from shared.core.model import WHOLE_MASK, Node, PodPlacement
 from shared.core.units import GPU_MILLI
 from shared.core.value import replace
 from shared.events.envelope import Received
@@ -74,6 +75,25 @@ class Takeovers:
         self._reopen(node)
         if self._nodes.pop(node, None) is not None:
             self._touched[node] = None
+
+    def inventory(self, message: Received, node: Node) -> None:
+        """An inventory that names GPUs otherwise than kubelets were understood: ask them again.
+
+        What each of them told is read anew at the end of the unit, by the names that are certain.
+        """
+        known = self._nodes.get(node.name)
+        names = {gpu.index: gpu.uuid for gpu in node.gpus if gpu.uuid}
+        if known is None or not names:
+            return
+        if all(names.get(index) == told.uuid for index, told in known.gpus.items() if told.uuid):
+            return
+        pods: dict[tuple[str, int, int], list[str]] = {}
+        for told in known.gpus.values():
+            if told.workload_id:
+                pods.setdefault((told.workload_id, told.attempt, told.rank), []).append(told.uuid)
+        known.gpus = {}
+        self._touched[node.name] = None
+        self._reports = [*map(partial(_again, message), pods.items()), *self._reports]
 
     def uncordon(self, message: Received, node: str) -> None:
         """An operator has looked at it: what was disputed takes work again."""
@@ -273,6 +293,17 @@ class Takeovers:
         touched, self._touched = self._touched, {}
         saved = {one: _encode(self._nodes[one]) for one in touched if one in self._nodes}
         return ROWS.writes(saved, [one for one in touched if one not in self._nodes])
+
+
+def _again(
+    message: Received, one: tuple[tuple[str, int, int], Sequence[str]]
+) -> tuple[Received, PodDevicesTold]:
+    """What the kubelet of a pod told, as a report."""
+    (workload_id, attempt, rank), devices = one
+    pods = (PodDevices(rank=rank, devices=tuple(devices)),)
+    at_ms = message.event.time_ms
+    told = PodDevicesTold(workload_id=workload_id, attempt=attempt, at_ms=at_ms, pods=pods)
+    return message, told
 
 
 def _is_whole(pod: PodPlacement) -> bool:

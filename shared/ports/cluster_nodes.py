@@ -35,6 +35,8 @@ class PodUse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Of a pod of others; nothing of ours, as the ledger knows it."""
     held: tuple[int, ...] = ()
     """Of a pod of ours: the GPUs that the ledger has given to it, by index."""
+    uuids: tuple[str, ...] = ()
+    """Those that its kubelet says it gave to it, of a device plugin."""
 
 
 class ClaimUse(msgspec.Struct, frozen=True, kw_only=True, gc=False):

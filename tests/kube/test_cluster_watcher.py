@@ -19,10 +19,13 @@ from shared.adapters.clock import SystemClock
 from shared.adapters.kafka.topics import create_topics
 from shared.adapters.kubernetes.nodes.source import KubernetesNodes
 from shared.adapters.kubernetes.settings import KubernetesSettings
-from shared.events.topics import NODE_FACTS
+from shared.core.kubernetes.observed import ObservedGpu
+from shared.events.nodes import GpusObserved
+from shared.events.topics import GPU_FACTS, NODE_FACTS
 from shared.ports.kafka_access import KafkaAccess
 from shared.runtime.settings import Settings
 from tests.kube.kube_world import kill_api_server
+from tests.support.gateway import publish_facts
 from tests.support.running import running_handler
 
 SECONDS = 40
@@ -31,6 +34,7 @@ SEEN_SECONDS = 6.0
 PLUGIN, WHOLE, MIG = node_name(30), node_name(31), node_name(32)
 OTHER, RESTS, LEAVES = node_name(33), node_name(36), "extra-node"
 LOST_MS = 4_000
+ILL_SQL = f"SELECT ill FROM cluster_watcher.node WHERE name = '{PLUGIN}'"
 
 
 DAEMON = "example.org/exporter"
@@ -113,7 +117,7 @@ class Watched:
 
 @pytest.fixture
 async def watched(kube, kafka, database, topic_prefix):
-    await create_topics(KafkaAccess(bootstrap=kafka), topic_prefix, [NODE_FACTS])
+    await create_topics(KafkaAccess(bootstrap=kafka), topic_prefix, [NODE_FACTS, GPU_FACTS])
     with kube.client() as admin:
         watched = Watched(kube, kafka, database, topic_prefix, admin)
         yield watched
@@ -130,6 +134,45 @@ def not_ready(watched, name, text):
 
 def healthy(node):
     return sum(gpu.get("healthy", True) for gpu in node["gpus"])
+
+
+def eight_gpus(node, *, ill):
+    """What an agent sees of a node of eight GPUs, one of which is sick."""
+    gpus = tuple(
+        ObservedGpu(
+            index=index,
+            uuid=f"GPU-{node}-{index}",
+            numa=index // 4,
+            healthy=index != ill,
+            reason="XID 79" if index == ill else "",
+        )
+        for index in range(8)
+    )
+    return GpusObserved(node=node, at_ms=int(time.time() * 1000), gpus=gpus, links="i")
+
+
+async def agents_tell(watched, *facts):
+    rows = [(GPU_FACTS, fact) for fact in facts]
+    await publish_facts(watched.settings, rows, source="agent", at_ms=facts[0].at_ms)
+
+
+async def test_what_agents_see_is_told_with_the_nodes_and_a_restart_knows_it(watched):
+    async with watched.running():
+        slices = watched.rows()[WHOLE]
+        await agents_tell(watched, eight_gpus(PLUGIN, ill=3), eight_gpus(WHOLE, ill=3))
+        node = await watched.node(PLUGIN, lambda node: node["gpus"][0]["uuid"])
+        ill = watched.database.execute(ILL_SQL)
+    async with watched.running():
+        await asyncio.sleep(1)
+        again = watched.rows()[PLUGIN]
+
+    assert [f"GPU-{PLUGIN}-{index}" for index in range(8)] == [gpu["uuid"] for gpu in node["gpus"]]
+    assert [3] == [index for index, gpu in enumerate(node["gpus"]) if not gpu.get("healthy", True)]
+    assert [0, 1] == [node["gpus"][index].get("numa", 0) for index in (0, 7)]
+    assert "i" == node["links"]
+    assert '{"3":"XID 79"}' == ill
+    assert node == again
+    assert slices == watched.rows()[WHOLE], "its slices have other names: refused"
 
 
 async def test_every_node_is_told_with_its_gpus_in_the_way_it_has_them(watched):

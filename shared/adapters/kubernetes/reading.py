@@ -65,7 +65,7 @@ def read_pod(found: PodObject, instance: str, claimed: Claimed = _nobody_knows) 
         shares=decoded_shares(notes.get(naming.SHARES, "")),
         duration_seconds=_seconds(notes.get(naming.DURATION)),
         devices=held or tuple(_devices(found)),
-        allocated=tuple(_told(found, lambda name: name == GPU)),
+        allocated=given(status.container_statuses),
         unpinned=bool(claims) and not held,
         reason=reason,
         message=message or waiting_message,
@@ -119,14 +119,23 @@ def _failure(found: PodObject) -> tuple[str, str, int]:
 
 def _devices(found: PodObject) -> Iterable[str]:
     """Those that the kubelet says it has; until then those that the ledger has chosen."""
-    told = list(_told(found, lambda name: not name.startswith(OF_CLAIM)))
+    told = list(_told(found.status.container_statuses, _is_of_a_plugin))
     chosen = found.metadata.annotations.get(naming.DEVICES, "")
     return told or filter(None, chosen.split(","))
 
 
-def _told(found: PodObject, of: Callable[[str], bool]) -> Iterator[str]:
+def given(statuses: Iterable[ContainerStatus]) -> tuple[str, ...]:
+    """UUIDs of the whole GPUs that the kubelet says it gave, of those that are counted."""
+    return tuple(_told(statuses, lambda name: name == GPU))
+
+
+def _is_of_a_plugin(name: str) -> bool:
+    return not name.startswith(OF_CLAIM)
+
+
+def _told(statuses: Iterable[ContainerStatus], of: Callable[[str], bool]) -> Iterator[str]:
     """What the kubelet says that it gave of the resources with such names."""
-    for container in found.status.container_statuses:
+    for container in statuses:
         for resource in container.allocated_resources_status:
             if of(resource.name):
                 yield from (one.resource_id for one in resource.resources)

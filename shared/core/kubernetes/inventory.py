@@ -13,8 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from shared.core.inventory import IMAGE_CHARACTERS_MAX, IMAGES_MAX
+from shared.core.kubernetes import merging
 from shared.core.kubernetes.counted import counted_gpus
 from shared.core.kubernetes.devices import Devices
+from shared.core.kubernetes.observed import Observation
 from shared.core.kubernetes.quantity import MIB, MILLI, ONE, at_most
 from shared.core.kubernetes.requests import CPU, GPU, MEMORY, Amounts, Taken
 from shared.core.kubernetes.standing import Readiness, Standing
@@ -71,12 +73,33 @@ class KubernetesNode(Value, frozen=True, kw_only=True):
     """The names of each image."""
 
 
+class Pins(Value, frozen=True, kw_only=True):
+    """The GPUs of one pod of ours: by the ledger as it was bound, and by its kubelet."""
+
+    indexes: tuple[int, ...]
+    uuids: tuple[str, ...] = ()
+    """Empty until its kubelet tells them."""
+
+
 class Use(Value, frozen=True, kw_only=True):
-    """What pods hold of a node: how much those of others take, and which places ours have."""
+    """What pods hold of a node: how much those of others take, and which GPUs ours have."""
 
     others: Taken = Taken()
-    held: frozenset[int] = frozenset()
-    """Indexes of the GPUs that pods of ours hold."""
+    ours: tuple[Pins, ...] = ()
+    given: frozenset[str] = frozenset()
+    """UUIDs of GPUs that kubelets gave to pods of others."""
+
+    def held(self, places: Mapping[str, int]) -> frozenset[int]:
+        """The places that pods of ours have; `places` by UUID, as far as they are known."""
+        return frozenset(
+            index
+            for one in self.ours
+            for index in (
+                [places[uuid] for uuid in one.uuids]
+                if one.uuids and all(uuid in places for uuid in one.uuids)
+                else one.indexes
+            )
+        )
 
 
 def is_counted(node: KubernetesNode) -> bool:
@@ -95,6 +118,19 @@ def gpu_memory_mib(node: KubernetesNode, keys: LabelKeys) -> int:
     return int(text) if text.isascii() and text.isdigit() else 0
 
 
+def contradiction(node: KubernetesNode, devices: Devices, seen: Observation) -> str:
+    """Why what its agent sees cannot be taken, with field, value and rule; empty: it can.
+
+    A node without GPUs contradicts nothing: its device plugin or driver may be still to come.
+
+    Raises:
+        ValueError: an amount is no quantity.
+    """
+    if is_counted(node):
+        return merging.problem_with_count(seen, at_most(node.capacity[GPU], ONE))
+    return merging.problem_with_slices(seen, devices.gpus) if devices.gpus else ""
+
+
 def inventory(
     node: KubernetesNode,
     devices: Devices,
@@ -103,8 +139,11 @@ def inventory(
     standing: Standing,
     keys: LabelKeys,
     flavors: Mapping[str, str],
+    seen: Observation | None = None,
 ) -> Node:
     """The node as placement takes it. `flavors`: by product, where no label names the flavor.
+
+    `seen`: what its agent adds, of which `contradiction` says nothing.
 
     Raises:
         ValueError: an amount is no quantity.
@@ -112,7 +151,9 @@ def inventory(
     counted = is_counted(node)
     labels = node.labels
     product = _label(labels, keys.product) if counted else devices.product
-    gpus = _counted(node, use, keys) if counted else devices.gpus
+    gpus = _counted(node, use, keys, seen) if counted else devices.gpus
+    if seen is not None and not counted and gpus:
+        gpus = merging.joined(gpus, seen)
     return Node(
         name=node.name,
         flavor=_label(labels, keys.flavor) or _flavor(product, flavors, has_gpus=bool(gpus)),
@@ -130,6 +171,7 @@ def inventory(
         ready=standing is not Standing.LOST,
         cordoned=node.unschedulable or standing is Standing.RESTING,
         taints=tuple(sorted(one.text for one in node.taints)),
+        links=merging.links_of(gpus, seen) if seen is not None and gpus else "",
         images=_images(node.images),
     )
 
@@ -144,13 +186,19 @@ def _flavor(product: str, flavors: Mapping[str, str], *, has_gpus: bool) -> str:
     return flavors.get(product) or product.lower()
 
 
-def _counted(node: KubernetesNode, use: Use, keys: LabelKeys) -> tuple[Gpu, ...]:
+def _counted(
+    node: KubernetesNode, use: Use, keys: LabelKeys, seen: Observation | None
+) -> tuple[Gpu, ...]:
+    gpus = merging.whole(seen) if seen is not None else ()
+    places = {one.uuid: place for place, one in enumerate(gpus)}
     return counted_gpus(
         capacity=at_most(node.capacity[GPU], ONE),
         allocatable=at_most(node.allocatable.get(GPU, "0"), ONE),
         others=use.others.gpus,
-        held=use.held,
+        held=use.held(places),
         memory_mib=gpu_memory_mib(node, keys),
+        seen=gpus,
+        given=frozenset(places[uuid] for uuid in use.given if uuid in places),
     )
 
 

@@ -33,6 +33,13 @@ class ObservedGpu(Value, frozen=True, kw_only=True):
     """What is wrong, in the agent's words; empty: nothing."""
 
 
+class Observation(Value, frozen=True, kw_only=True):
+    """All GPUs of a node that its agent sees, in order of index, and their links."""
+
+    gpus: tuple[ObservedGpu, ...]
+    links: str = ""
+
+
 def observed(gpus: Sequence[Gpu], reasons: Mapping[int, str]) -> tuple[ObservedGpu, ...]:
     """What an agent that reads `gpus` tells of them; `reasons` by index, of those that are ill."""
     return tuple(

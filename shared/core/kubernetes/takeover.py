@@ -70,7 +70,8 @@ def take_over(
     if taken:
         return _somebody_elses(taken)
     has = {by_uuid[uuid].index for uuid in told if uuid in by_uuid}
-    places = [one for one in devices if one.index in mine and one.index not in has]
+    there = {one.index: one for one in devices}
+    places = [there.get(i, Device(index=i, certain=True)) for i in mine if i not in has]
     moves = [one for one in elsewhere if one.certain]
     names = [
         uuid for uuid in told if uuid not in by_uuid or _is_only_told(by_uuid[uuid], elsewhere)

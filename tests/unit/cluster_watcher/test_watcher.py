@@ -12,7 +12,8 @@ from shared.core.kubernetes.devices import DeviceSlice, WholeGpu
 from shared.core.kubernetes.inventory import KubernetesNode, LabelKeys
 from shared.core.kubernetes.requests import Taken
 from shared.core.kubernetes.standing import Readiness
-from shared.events.nodes import NodeInventoryReported, NodeRemoved
+from shared.events.nodes import GpusObserved, NodeInventoryReported, NodeRemoved
+from shared.events.topics import GPU_FACTS
 from shared.ports.cluster_nodes import Changed, ClaimUse, Interrupted, Kind, Listed, PodUse
 
 AMOUNTS = {"cpu": "8", "memory": "16Gi"}
@@ -53,19 +54,24 @@ class Table:
 
     def __init__(self):
         self.rows: dict[str, dict[str, Any]] = {}
+        self.observations: dict[str, dict[str, Any]] = {}
 
     async def fetch(self, sql, cell):
-        return list(self.rows.values())
+        return list((self.observations if "observation" in sql else self.rows).values())
 
     def take(self, writes):
         for write in writes:
+            observed = "observation" in write.sql
+            rows = self.observations if observed else self.rows
             if write.sql.startswith("DELETE"):
                 for name in write.arguments[0]:
-                    del self.rows[name]
+                    del rows[name]
+                assert write.expect == len(write.arguments[0])
                 continue
             _, *columns = write.arguments
-            for name, generation, body in zip(*columns, strict=True):
-                self.rows[name] = {"name": name, "generation": generation, "body": body}
+            keys = ("node", "at_ms", "body") if observed else ("name", "generation", "body", "ill")
+            for values in zip(*columns, strict=True):
+                rows[values[0]] = dict(zip(keys, values, strict=True))
             assert write.expect == len(columns[0])
 
 
@@ -386,5 +392,8 @@ async def test_a_listener_that_ended_ends_the_life_of_the_loop(watching):
     await watching.start()
 
 
-async def test_no_topic_is_read():
-    assert () == Watching().handler.topics()
+async def test_what_agents_see_is_the_only_topic_that_is_read():
+    handler = Watching().handler
+
+    assert ((GPU_FACTS, (0,)),) == handler.topics()
+    assert (GpusObserved,) == handler.reads()

@@ -282,3 +282,49 @@ def test_rows_of_who_was_charged_in_this_unit_are_not_given_back():
     assert second.pods[0].shares[0].index == rows_of_unit.charged[0][4]
     assert (["w1"], 1, 1) == (other.released, other.released_rows, len(other.charged))
     assert first.pods[0].shares[0].index == other.charged[0][4]
+
+
+def nameless(node: Any) -> Any:
+    """The same node where a device plugin counts its GPUs and no agent names them yet."""
+    return replace(node, gpus=tuple(replace(gpu, uuid="") for gpu in node.gpus))
+
+
+def test_an_inventory_that_names_gpus_moves_the_ledger_to_what_kubelets_told_before():
+    node = a_node(gpus=4)
+    driver = world("w1", "w2", "w3", node=nameless(node))
+    before = {name: holds(driver, name) for name in ("w1", "w2", "w3")}
+    (one,), (two,) = before["w1"], before["w2"]
+    driver.send(told("w1", two), told("w2", one))
+    assert before == {name: holds(driver, name) for name in before}, "no name says where it is"
+
+    out = driver.send(reported(node, 2))
+    charged = ledger(driver)
+    again = driver.send(reported(node, 3))
+
+    assert ["NodeDevicesLearned"] == kinds(out)
+    assert [{two}, {one}, before["w3"]] == [holds(driver, name) for name in before]
+    assert (["w1", "w2"], 2, [("w1", two), ("w2", one)]) == charged
+    assert [] == again
+    assert [State.RUNNING] * 3 == [driver.state(name) for name in before]
+
+
+def test_who_has_told_nothing_makes_room_for_who_has():
+    node = a_node(gpus=4)
+    driver = world("w1", "w2", node=nameless(node))
+    (one,), (two,) = holds(driver, "w1"), holds(driver, "w2")
+    driver.send(told("w1", two))
+
+    driver.send(reported(node, 2))
+
+    assert {two} == holds(driver, "w1")
+    assert {one} == holds(driver, "w2")
+
+
+def test_an_inventory_with_the_names_that_are_known_asks_nobody():
+    node = a_node(gpus=4)
+    driver = world("w1", node=node)
+    driver.send(told("w1", *holds(driver)))
+
+    driver.send(reported(replace(node, cordoned=True), 2))
+
+    assert [] == rows(driver)

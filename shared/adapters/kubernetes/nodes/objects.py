@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from shared.adapters.kubernetes.objects import Metadata, Object, OwnedObject
+from shared.adapters.kubernetes.objects import ContainerStatus, Metadata, Object, OwnedObject
 
 
 class TaintObject(Object, frozen=True, kw_only=True):
@@ -198,6 +198,7 @@ class RequestingStatus(Object, frozen=True, kw_only=True):
     """Of a pod."""
 
     phase: str = "Pending"
+    container_statuses: tuple[ContainerStatus, ...] = ()
 
 
 class RequestingPod(Object, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from shared.adapters.kubernetes.nodes.objects import (
     RequestingPod,
     SliceObject,
 )
-from shared.adapters.kubernetes.reading import decoded_shares
+from shared.adapters.kubernetes.reading import decoded_shares, given
 from shared.core.kubernetes.devices import (
     DeviceSlice,
     MigPart,
@@ -182,9 +182,11 @@ def read_pod(found: RequestingPod, instance: str) -> PodUse | None:
     if not spec.node_name or found.status.phase in ENDED:
         return None
     node = intern(spec.node_name)
+    uuids = tuple(map(intern, given(found.status.container_statuses)))
     if naming.is_ours(metadata.labels, instance):
         shares = decoded_shares(metadata.annotations.get(naming.SHARES, ""))
-        return PodUse(node=node, ours=True, held=tuple(one.index for one in shares))
+        held = tuple(one.index for one in shares)
+        return PodUse(node=node, ours=True, held=held, uuids=uuids)
     whole_pod = spec.resources.requests if spec.resources is not None else None
     taken = taken_by(
         map(_requests, spec.containers),
@@ -195,7 +197,7 @@ def read_pod(found: RequestingPod, instance: str) -> PodUse | None:
         overhead=spec.overhead,
         whole_pod=whole_pod or {},
     )
-    return PodUse(node=node, ours=False, taken=taken)
+    return PodUse(node=node, ours=False, taken=taken, uuids=uuids)
 
 
 def _requests(container: RequestingContainer) -> dict[str, str]:
