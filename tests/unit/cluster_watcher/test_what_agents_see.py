@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from services.cluster_watcher import metrics
@@ -101,19 +102,19 @@ async def test_a_sick_gpu_is_told_with_its_reason_and_again_when_it_is_well(
 ) -> None:
     seeing.all_listed(n=counting())
     seeing.told()
-    seeing.hear(a_gpu(0), a_gpu(1, healthy=False, reason="XID 79"))
+    seeing.hear(a_gpu(0, healthy=False, reason="XID 79"), a_gpu(1))
 
     inventory, sick = seeing.told(1000)
-    seeing.hear(a_gpu(0), a_gpu(1, healthy=False, reason="XID 48"), at_ms=2)
+    seeing.hear(a_gpu(0, healthy=False, reason="XID 48"), a_gpu(1), at_ms=2)
     (other,) = [one for one in seeing.told(1000) if isinstance(one, GpuHealthReported)]
     seeing.hear(a_gpu(0), a_gpu(1), at_ms=3)
     well_inventory, well = seeing.told(1000)
 
-    assert [True, False] == [gpu.healthy for gpu in inventory.node.gpus]
-    assert (1, False, "XID 79") == (sick.gpu, sick.healthy, sick.reason)
-    assert (1, False, "XID 48") == (other.gpu, other.healthy, other.reason)
+    assert [False, True] == [gpu.healthy for gpu in inventory.node.gpus]
+    assert (0, False, "XID 79") == (sick.gpu, sick.healthy, sick.reason)
+    assert (0, False, "XID 48") == (other.gpu, other.healthy, other.reason)
     assert all(gpu.healthy for gpu in well_inventory.node.gpus)
-    assert (1, True, "") == (well.gpu, well.healthy, well.reason)
+    assert (0, True, "") == (well.gpu, well.healthy, well.reason)
     assert len(seeing.ids) == len(set(seeing.ids))
 
 
@@ -151,7 +152,7 @@ async def test_another_number_than_the_device_plugin_s_is_refused_once(
 
     seeing.hear(*gpus)
     told = seeing.told(1000)
-    seeing.hear(*gpus, at_ms=2)
+    seeing.hear(*(msgspec.structs.replace(one, numa=1) for one in gpus), at_ms=2)
     told += seeing.told(1000)
 
     assert [] == told
