@@ -24,12 +24,12 @@ async def test_a_service_reaches_its_database_as_itself(database: Database):
 
 
 async def test_operations_can_read_and_not_write(database: Database):
-    database.execute("CREATE TABLE read_only (id int)")
+    database.execute("CREATE TABLE quota.read_only (id int)")
     connection = await asyncpg.connect(database.url("operations"))
 
-    assert await connection.fetchval("SELECT count(*) FROM read_only") == 0
+    assert await connection.fetchval("SELECT count(*) FROM quota.read_only") == 0
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
-        await connection.execute("INSERT INTO read_only VALUES (1)")
+        await connection.execute("INSERT INTO quota.read_only VALUES (1)")
     await connection.close()
 
 

@@ -168,7 +168,7 @@ async def publish_facts(
     await publisher.close()
 
 
-async def until(condition: Any, seconds: float = 15.0) -> Any:
+async def until(condition: Any, seconds: float = 30.0) -> Any:
     """What `condition` answers once it is truthy."""
     async with asyncio.timeout(seconds):
         while True:
