@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from shared.core.cluster import Cluster, pod_size
+from shared.core.cluster import Cluster
+from shared.core.cluster_state import pod_size
 from shared.core.model import GpuShare, Placement, Workload
 from shared.core.node_state import NodeState
 from shared.core.preemption.vacating import Holder

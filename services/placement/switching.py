@@ -64,7 +64,7 @@ class Switching:
             return
         waiting = self._waiting()
         kept = {node for one in self._desk.promises.kept() for node in one.nodes}
-        for flavor in sorted(self._desk.cluster.markets):
+        for flavor in sorted(self._desk.cluster.flavors()):
             switch = plan_switch(self._desk.cluster, flavor, waiting[flavor], kept)
             if switch is not None:
                 self._ask(switch, cause)

@@ -21,8 +21,9 @@ from typing import Final
 
 from shared.core.cluster import Cluster
 from shared.core.demand import Gang, PodDemand
-from shared.core.kind import Kind, KindKey
+from shared.core.kind import Kind
 from shared.core.model import GpuChoice
+from shared.core.node_class import KindKey, NodeClass
 from shared.core.taints import GPU_TAINT, SHUNNED, SOFT_EFFECT, tolerates
 
 PLANS_MAX: Final = 4096
@@ -82,7 +83,7 @@ def obstacle(key: KindKey, choice: GpuChoice, demand: PodDemand, flavor: str) ->
     return _gpu_obstacle(key, choice)
 
 
-def kind_obstacle(kind: Kind, gang: Gang, demand: PodDemand, flavor: str) -> Filter | None:
+def kind_obstacle(kind: NodeClass, gang: Gang, demand: PodDemand, flavor: str) -> Filter | None:
     """The first filter that keeps `demand` off `kind`; None if it may run there."""
     found = obstacle(kind.key, gang.choice, demand, flavor)
     if found is None and demand.profile:

@@ -11,13 +11,9 @@ fleet has dozens, and never for a node. Inside a kind every node that takes new 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from shared.core.images import ImageIndex
-from shared.core.mig.table import MigTable
-from shared.core.mig_pool import MigPool, MigPools
-from shared.core.mig_reported import Reported, reported_by, table_of
-from shared.core.model import Node
+from shared.core.node_class import KindKey, NodeClass, StatesOf
 from shared.core.node_state import NodeState
 from shared.core.shelf import Entry, Shelf
 from shared.core.units import GPU_MILLI
@@ -26,71 +22,15 @@ _GpuEntry = tuple[dict[str, Shelf], str, Entry]
 """(shelves, name of the shelf, entry)"""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class KindKey:
-    """Everything that static filters look at."""
+class Kind(NodeClass):
+    """The shelves of one class of nodes; `nodes` counts those on no shelf, too."""
 
-    flavor: str
-    product: str
-    pool: str
-    driver: str
-    cuda: str
-    gpu_memory_mib: int
-    """The smallest memory of its GPUs; 0 without a GPU."""
-    gpus: int
-    cpu_milli: int
-    taints: tuple[str, ...]
-    mig: Reported = ()
-    """Its MIG profiles, where they are reported."""
-    pin: int = 0
-    """Number of the promise for which the node is kept (core/backfill/backfill.py); 0 for none."""
+    __slots__ = ("_entries", "_gpu_entries", "by_free", "images", "mig", "occupied", "shared")
 
-
-def kind_key(node: Node, pin: int = 0) -> KindKey:
-    """The kind to which `node` belongs while it has this `pin`."""
-    return KindKey(
-        node.flavor,
-        node.product,
-        node.pool,
-        node.driver,
-        node.cuda,
-        min((gpu.memory_mib for gpu in node.gpus), default=0),
-        len(node.gpus),
-        node.cpu_milli,
-        tuple(sorted(node.taints)),
-        reported_by(node),
-        pin,
-    )
-
-
-class Kind:
-    """The shelves of one kind; `nodes` counts all of them, on a shelf or not."""
-
-    __slots__ = (
-        "_entries",
-        "_gpu_entries",
-        "by_free",
-        "cpu_per_gpu",
-        "images",
-        "key",
-        "mig",
-        "nodes",
-        "occupied",
-        "pool",
-        "shared",
-        "table",
-        "unhealthy",
-    )
-
-    def __init__(self, key: KindKey, pools: MigPools, images: ImageIndex) -> None:
-        self.key = key
+    def __init__(self, key: KindKey, states_of: StatesOf, images: ImageIndex) -> None:
+        super().__init__(key, states_of)
         self.images = images
         """Of all kinds of the flavor."""
-        self.table: MigTable | None = (
-            table_of(key.product, key.gpu_memory_mib, key.mig) if key.gpus else None
-        )
-        self.pool: MigPool | None = pools.pool(self.table) if self.table else None
-        """The GPUs in MIG mode of all kinds of this product in the flavor."""
         self.by_free = [Shelf() for _ in range(key.gpus + 1)]
         self.occupied = 0
         """Bit f is set while some node has exactly f whole GPUs free."""
@@ -101,16 +41,6 @@ class Kind:
         """Nodes on a shelf of `by_free`: (free whole GPUs, entry)."""
         self._gpu_entries: dict[NodeState, dict[int, _GpuEntry]] = {}
         """By node and GPU, of those on a shelf of `shared` or `mig`."""
-        self.nodes = 0
-        self.unhealthy = 0
-        """GPUs out of service on nodes that take work."""
-        self.cpu_per_gpu = key.cpu_milli // key.gpus if key.gpus else 0
-        """CPU that should stay beside each free GPU."""
-
-    def mig_milli(self, profile: str) -> int:
-        """What quota counts for one instance of `profile` here, which the kind must know."""
-        assert self.table is not None
-        return self.table.profiles[profile].milli
 
     def entry_of(self, node: NodeState) -> tuple[int, Entry] | None:
         """Its free whole GPUs, and its entry on that shelf of `by_free`; None: it is on none."""

@@ -8,16 +8,16 @@ import numpy as np
 
 from shared.core.cells import Conditions, Ints
 from shared.core.demand import PodDemand
-from shared.core.kind import Kind
 from shared.core.market_index import MarketIndex
 from shared.core.market_scores import Bools, score_gpus, score_nodes
 from shared.core.mix import DemandMix
+from shared.core.node_class import NodeClass
 from shared.core.waste import Waste, waste_of
 
 SCORES_MAX: Final = 2048
 """Classes whose scores are kept; more are worked out again."""
 
-ScoreKey = tuple[bool, int, int, int, int, tuple[Kind, ...]]
+ScoreKey = tuple[bool, int, int, int, int, tuple[NodeClass, ...]]
 
 
 class Scores:
@@ -56,16 +56,21 @@ class LearnedScores:
             self._waste = waste_of(mix.counts, self._index.kinds)
             self._scores.clear()
 
-    def of_nodes(self, kinds: tuple[Kind, ...], demand: PodDemand) -> Ints:
+    def of_nodes(self, kinds: tuple[NodeClass, ...], demand: PodDemand) -> Ints:
         """Scores of conditions of nodes, for a pod that may run on `kinds`."""
         return self._of(self._index.conditions, kinds, demand, of_nodes=True)
 
-    def of_gpus(self, kinds: tuple[Kind, ...], demand: PodDemand) -> Ints:
+    def of_gpus(self, kinds: tuple[NodeClass, ...], demand: PodDemand) -> Ints:
         """The same for shared GPUs."""
         return self._of(self._index.shared_conditions, kinds, demand, of_nodes=False)
 
     def _of(
-        self, conditions: Conditions, kinds: tuple[Kind, ...], demand: PodDemand, *, of_nodes: bool
+        self,
+        conditions: Conditions,
+        kinds: tuple[NodeClass, ...],
+        demand: PodDemand,
+        *,
+        of_nodes: bool,
     ) -> Ints:
         """Those that are new are worked out."""
         assert self._waste is not None
@@ -79,7 +84,7 @@ class LearnedScores:
             scores.known = size
         return scores.values
 
-    def _known(self, kinds: tuple[Kind, ...], demand: PodDemand, *, of_nodes: bool) -> Scores:
+    def _known(self, kinds: tuple[NodeClass, ...], demand: PodDemand, *, of_nodes: bool) -> Scores:
         share = (demand.gpus, demand.milli, demand.cpu_milli, demand.share_memory_mib)
         key = (of_nodes, *share, kinds)
         scores = self._scores.get(key)
@@ -89,7 +94,7 @@ class LearnedScores:
             scores = self._scores[key] = Scores(self._allowed(kinds, demand))
         return scores
 
-    def _allowed(self, kinds: tuple[Kind, ...], demand: PodDemand) -> Bools:
+    def _allowed(self, kinds: tuple[NodeClass, ...], demand: PodDemand) -> Bools:
         """(kinds,) where the pod may run."""
         return np.array(
             [

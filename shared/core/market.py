@@ -28,6 +28,7 @@ from shared.core.learned_scores import LearnedScores
 from shared.core.market_index import MarketIndex
 from shared.core.mig_pool import MigPools
 from shared.core.mix import DemandMix
+from shared.core.node_class import StatesOf
 from shared.core.node_state import Domain, NodeState
 
 Best = tuple[int, Member]
@@ -44,6 +45,11 @@ class Market:
         self.images = ImageIndex()
         self.index = MarketIndex()
         self.scores = LearnedScores(self.index)
+
+    @property
+    def states_of(self) -> StatesOf:
+        """Its GPUs in MIG mode, by product."""
+        return self.pools.pool
 
     @property
     def learned(self) -> bool:

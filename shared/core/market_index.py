@@ -12,8 +12,8 @@ from typing import Final
 
 from shared.core.cells import Cells, Conditions, Member
 from shared.core.fill_order import fill_order, order_by, prefix_of, with_rank
-from shared.core.kind import Kind
 from shared.core.market_scores import CPU_STEP_MILLI, REST_MILLI, SHARED_CPU_STEP_MILLI
+from shared.core.node_class import NodeClass
 from shared.core.node_state import Domain, NodeState
 from shared.core.share_values import MILLI_STEP
 from shared.core.units import GPU_MILLI
@@ -52,10 +52,10 @@ class MarketIndex:
         self.shared: dict[str, Cells] = {}
         """By team: a shared GPU has one owner."""
         self.shared_conditions = Conditions()
-        self.kinds: list[Kind] = []
+        self.kinds: list[NodeClass] = []
         self.places: dict[NodeState, dict[int, tuple[Cells, int, Member]]] = {}
         """By node, and by shared GPU or -1 for the node itself: where it is."""
-        self._numbers: dict[Kind, int] = {}
+        self._numbers: dict[NodeClass, int] = {}
         self._steps: list[int] = []
         """By kind: the largest step of free CPU."""
         self._kinds_max = KINDS_MAX
@@ -135,7 +135,7 @@ class MarketIndex:
             cells = self.shared[team] = Cells()
         return cells
 
-    def _number(self, kind: Kind) -> int:
+    def _number(self, kind: NodeClass) -> int:
         number = self._numbers.get(kind)
         if number is None:
             number = self._numbers[kind] = len(self.kinds)

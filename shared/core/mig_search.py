@@ -13,8 +13,8 @@ from heapq import merge
 from shared.core.demand import PodDemand
 from shared.core.devices import instance_share, instance_shares, mig_room
 from shared.core.kind import Kind
-from shared.core.mig_pool import MigPool
 from shared.core.model import GpuShare
+from shared.core.node_class import MigStates
 from shared.core.node_state import NodeState
 from shared.core.shelf import Accept, Entry
 
@@ -37,7 +37,7 @@ def find_instances(
     return None
 
 
-def _offers(kinds: tuple[Kind, ...], profile: str) -> Iterator[tuple[MigPool, int, int]]:
+def _offers(kinds: tuple[Kind, ...], profile: str) -> Iterator[tuple[MigStates, int, int]]:
     """(pool, state, start), the cheapest first; of equals, the pool of the earlier kind."""
     pools = list(dict.fromkeys(kind.pool for kind in kinds if kind.pool is not None))
     numbered = (_numbered(order, pool.offers(profile)) for order, pool in enumerate(pools))

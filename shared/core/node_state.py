@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from typing import TYPE_CHECKING
 
 from shared.core.gpu_use import GpuUse
 from shared.core.model import GpuShare, Level, Node
+from shared.core.node_class import NodeClass
 from shared.core.node_links import LinkTable, link_table, numa_masks
-
-if TYPE_CHECKING:
-    from shared.core.kind import Kind
 
 
 class NodeState:
@@ -67,7 +64,7 @@ class NodeState:
         """The GPUs of each NUMA domain, as masks."""
         self.pin = 0
         """The promise for which it is kept; part of its kind."""
-        self.kind: Kind | None = None
+        self.kind: NodeClass | None = None
         self.domain: Domain | None = None
         """The tightest domain of the fabric that names it ..."""
         self.whole = False

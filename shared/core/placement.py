@@ -31,8 +31,8 @@ from shared.core.gang.attempt import attempt
 from shared.core.gang.elastic import attempt_most, spare_units
 from shared.core.gang.grow import grow
 from shared.core.gang.ranks import ranked
-from shared.core.kind import Kind
 from shared.core.model import Placement, Workload
+from shared.core.node_class import NodeClass
 from shared.core.request import PlacementRequest
 from shared.core.statement import Statement
 from shared.core.topology import span_of
@@ -104,7 +104,7 @@ def helps(
     Room for one pod of any of its sets there is therefore enough for a yes.
     """
     gang = gang_of(workload, pins)
-    permitting: dict[Kind, list[PodDemand]] = {}
+    permitting: dict[NodeClass, list[PodDemand]] = {}
     for name in node_names:
         state = cluster.nodes.get(name)
         if state is None or state.kind is None:
@@ -117,7 +117,7 @@ def helps(
     return False
 
 
-def _permitted_on(kind: Kind, gang: Gang) -> list[PodDemand]:
+def _permitted_on(kind: NodeClass, gang: Gang) -> list[PodDemand]:
     flavor = kind.key.flavor
     return [demand for demand in gang.demands if kind_obstacle(kind, gang, demand, flavor) is None]
 

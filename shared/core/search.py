@@ -88,8 +88,8 @@ def _at_hand(kinds: tuple[Kind, ...], demand: PodDemand, best: Entry, exclude: N
     free, amount, whole = best[3].free_count, best[0], best[3].whole
     alike = [best]
     for node in chain.from_iterable(map(images.holders, artifacts)):
-        kind = node.kind
-        if kind is None or kind not in kinds or node.free_memory_mib < demand.memory_mib:
+        kind = next((each for each in kinds if each is node.kind), None)
+        if kind is None or node.free_memory_mib < demand.memory_mib:
             continue
         found = kind.entry_of(node)
         if found is not None and node not in exclude:

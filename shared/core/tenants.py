@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from shared.core.cluster import pod_size
+from shared.core.cluster_state import pod_size
 from shared.core.model import Placement, PodPlacement, Workload
 from shared.core.node_state import NodeState
 from shared.core.units import GPU_MILLI

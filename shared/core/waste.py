@@ -19,8 +19,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from shared.core.kind import Kind
 from shared.core.mix import PodClass
+from shared.core.node_class import NodeClass
 from shared.core.share_values import MILLI_STEP, rest_values
 from shared.core.units import GPU_MILLI
 
@@ -65,7 +65,7 @@ class Waste:
     """(kinds,) whether they have no GPU."""
 
 
-def waste_of(counts: Mapping[PodClass, int], kinds: Sequence[Kind]) -> Waste:
+def waste_of(counts: Mapping[PodClass, int], kinds: Sequence[NodeClass]) -> Waste:
     """Tables for a mix on a fleet of `kinds`, by number. O(classes + table), not O(nodes)."""
     fleet = [kind for kind in kinds if kind.key.gpus]
     gpu = _gpu_table(counts)
@@ -115,7 +115,7 @@ def _node_table(counts: Mapping[PodClass, int], gpu: Floats) -> Floats:
     return table
 
 
-def _cpu_per_gpu(counts: Mapping[PodClass, int], fleet: list[Kind]) -> float:
+def _cpu_per_gpu(counts: Mapping[PodClass, int], fleet: list[NodeClass]) -> float:
     """Mean CPU per GPU of what is asked; in all if the fleet has less than that.
 
     While nobody asks for GPUs, what the fleet has beside them: CPU work that comes first must not
@@ -133,7 +133,7 @@ def _cpu_per_gpu(counts: Mapping[PodClass, int], fleet: list[Kind]) -> float:
     return asked if asked > there else beside / gpus
 
 
-def _restricted(counts: Mapping[PodClass, int], fleet: list[Kind]) -> dict[PodClass, float]:
+def _restricted(counts: Mapping[PodClass, int], fleet: list[NodeClass]) -> dict[PodClass, float]:
     """Price of each class that not every node can take: (demand / supply) ** 4."""
     asked: dict[PodClass, int] = {}
     for each, count in counts.items():
@@ -153,7 +153,7 @@ def _restricted(counts: Mapping[PodClass, int], fleet: list[Kind]) -> dict[PodCl
     return prices
 
 
-def _pods(each: PodClass, kind: Kind) -> int:
+def _pods(each: PodClass, kind: NodeClass) -> int:
     """How many pods an empty node of the kind takes."""
     if each.products and kind.key.product not in each.products:
         return 0

@@ -53,7 +53,7 @@ def any_history(seed: int) -> tuple[Random, str, History]:
 def pool_of(fleet: Cluster) -> tuple[MigTable, MigPool]:
     (kind,) = fleet.kinds.values()
     assert kind.table is not None
-    assert kind.pool is not None
+    assert isinstance(kind.pool, MigPool)
     return kind.table, kind.pool
 
 

@@ -17,8 +17,8 @@ from services.gateway.fleet.rows import Row, cordoned, node_of, ready, unhealthy
 from services.gateway.fleet.views import FlavorSummary, FleetSummary, LargestGang, MigProfileUse
 from shared.core.demand import PodDemand
 from shared.core.feasibility import obstacle
-from shared.core.kind import KindKey, kind_key
 from shared.core.model import GpuChoice, Level, Node
+from shared.core.node_class import KindKey, kind_key
 from shared.core.topology import LEVELS, paths_of
 
 _ONE_GPU: Final = PodDemand(

@@ -9,8 +9,8 @@ from shared.core.backfill.promise import Waiter
 from shared.core.backfill.whole_nodes import Need, need_of, pods_when_empty, whole_gpus
 from shared.core.cluster import Cluster
 from shared.core.feasibility import kind_obstacle
-from shared.core.kind import Kind
 from shared.core.model import Level, Node
+from shared.core.node_class import NodeClass
 from shared.core.node_state import Domain, NodeState
 from shared.core.spare_room import BRIEF, SpareRoom
 from shared.core.timeline import Timeline
@@ -57,7 +57,7 @@ class Earliest:
     ) -> Iterator[Free]:
         """Nodes that may hold a part of it, in the order in which they are free."""
         everywhere = replaced(waiter.gang, pins=tuple(range(1, BRIEF + 1)))
-        allowed: dict[Kind, bool] = {}
+        allowed: dict[NodeClass, bool] = {}
         nodes, rooms, open_to = self._cluster.nodes, self._room.nodes, waiter.rooms
         for at_ms, name in self._timeline.walk(nodes, now_ms, busy):
             state = nodes.get(name)

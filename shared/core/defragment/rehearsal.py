@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from shared.core.cluster import Cluster, pod_size
+from shared.core.cluster import Cluster
+from shared.core.cluster_state import pod_size
 from shared.core.defragment.evacuation import Room
 from shared.core.demand import Gang, gang_of
 from shared.core.gang.attempt import attempt

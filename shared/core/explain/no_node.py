@@ -8,8 +8,8 @@ from shared.core.decision import Reason, Refusal
 from shared.core.demand import Gang, PodDemand
 from shared.core.explain.survey import Survey
 from shared.core.feasibility import Filter, version
-from shared.core.kind import KindKey
 from shared.core.model import GpuChoice
+from shared.core.node_class import KindKey
 from shared.core.taints import is_for_gpu_work
 from shared.core.wording import count, listing, pod_needs
 

@@ -13,7 +13,8 @@ from shared.core.cluster import Cluster
 from shared.core.demand import Gang, PodDemand
 from shared.core.devices import node_room
 from shared.core.feasibility import Filter, kind_obstacle
-from shared.core.kind import Kind, KindKey
+from shared.core.kind import Kind
+from shared.core.node_class import KindKey
 from shared.core.room import room_index
 from shared.core.search import candidates
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shared.core.cluster import Cluster, pod_size
+from shared.core.cluster import Cluster
+from shared.core.cluster_state import pod_size
 from shared.core.defragment.rehearsal import takes
 from shared.core.demand import Gang, gang_of
 from shared.core.gang.attempt import attempt

@@ -251,7 +251,7 @@ def test_demand_that_no_node_can_serve_has_no_price() -> None:
 
 def test_a_rack_that_is_told_again_in_the_same_order_moves_none_of_its_nodes() -> None:
     fleet = cluster(*(node(f"n{number}", rack="r", block="b", zone="z") for number in range(3)))
-    (market,) = fleet.markets.values()
+    (market,) = map(fleet.market, fleet.flavors())
     index = market.index
     rack = fleet.nodes["n0"].domain
     assert rack is not None
