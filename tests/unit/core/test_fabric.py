@@ -78,7 +78,7 @@ def test_the_shapes_followed_are_bounded() -> None:
 
 
 def test_a_very_long_history_starts_the_indexes_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shared.core.cluster.CHANGES_MAX", 20)
+    monkeypatch.setattr("shared.core.cluster_state.CHANGES_MAX", 20)
     fleet = cluster(*racks(4, 4))
     for _ in range(30):
         asked = workload(pods(whole(8), 2), topology=IN_RACK)
@@ -92,7 +92,7 @@ def test_a_very_long_history_starts_the_indexes_anew(monkeypatch: pytest.MonkeyP
 def test_an_index_that_lags_behind_the_forgotten_changes_begins_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("shared.core.cluster.CHANGES_MAX", 8)
+    monkeypatch.setattr("shared.core.cluster_state.CHANGES_MAX", 8)
     fleet = cluster(*(node(f"n{at:02}", rack=f"r{at // 2}") for at in range(40)))
     gang = workload(pods(whole(4), 4), topology=TopologyRequest(required=Level.RACK))
     assert isinstance(place(fleet, request(gang)), Placement)
