@@ -65,7 +65,7 @@ def _named(alive: Mapping[str, Record], name: str) -> Record:
 
 
 def _request(desk: Desk, record: Record) -> PlacementRequest:
-    headroom = desk.turns.headroom(record)
+    headroom = desk.headroom.of(record)
     return PlacementRequest(workload=record.workload, flavors=tuple(headroom), headroom=headroom)
 
 

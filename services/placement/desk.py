@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from services.placement.allocations import LedgerRows
+from services.placement.headroom import Headroom
 from services.placement.heads import HEAD_AFTER_HOURS
 from services.placement.kept_quota import KeptQuota
 from services.placement.promises import Promises
@@ -53,11 +54,12 @@ class Desk:
     records: Records = field(default_factory=Records)
     usage: Usage = field(default_factory=Usage)
     spent_budgets: SpentBudgets = field(default_factory=SpentBudgets)
-    waiting: WaitingIndex = field(default_factory=WaitingIndex)
     reservations: Reservations = field(init=False)
     turns: Turns = field(init=False)
+    waiting: WaitingIndex = field(init=False)
     promises: Promises = field(init=False)
     kept_quota: KeptQuota = field(init=False)
+    headroom: Headroom = field(init=False)
     quota_heads: QuotaHeads = field(init=False)
     epoch: int = 0
     now_ms: int = 0
@@ -80,16 +82,16 @@ class Desk:
     def __post_init__(self) -> None:
         """Reservations are held in this cluster and this quota."""
         self.reservations = Reservations(self.cluster, self.usage, self.records)
-        self.turns = Turns(self.usage, self.records, self.spent_budgets)
-        self.waiting.rank, self.waiting.rank_at_least = self.turns.rank, self.turns.rank_at_least
+        self.turns = Turns(self.usage, self.records)
+        self.waiting = WaitingIndex(self.turns.rank, self.turns.rank_at_least)
         self.promises = Promises(self.cluster, self.records, self.head_after_hours)
         head_after_ms = self.head_after_hours * 3_600_000
         self.kept_quota = KeptQuota(
             self.usage, self.turns, self.waiting, self.promises, head_after_ms
         )
-        self.turns.limit = self.kept_quota.limit
+        self.headroom = Headroom(self.usage, self.spent_budgets, self.kept_quota)
         self.quota_heads = QuotaHeads(
-            self.usage, self.records, self.turns, self.promises, self.kept_quota
+            self.usage, self.records, self.headroom, self.promises, self.kept_quota
         )
 
     def begin(self, now_ms: int) -> None:

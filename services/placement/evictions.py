@@ -93,7 +93,7 @@ class Evictions:
                 leaving.append((victim.workload, part))
         for workload, placement in leaving:
             desk.usage.release(workload.queue, placement.flavor, placement.charge)
-        headroom = {flavor: desk.turns.room(record, flavor)}
+        headroom = {flavor: desk.headroom.room(record, flavor)}
         for workload, placement in leaving:
             desk.usage.charge(workload.queue, placement.flavor, placement.charge)
         request = PlacementRequest(
@@ -187,7 +187,7 @@ class Evictions:
         desk, workload = self._desk, record.workload
         reservation = desk.reservations.drop(workload.id)
         placement = reservation.placement
-        headroom = desk.turns.room(record, placement.flavor)
+        headroom = desk.headroom.room(record, placement.flavor)
         # Nobody withdraws a nomination of who moves: it has none.
         shut = not desk.usage.names(workload.queue, placement.flavor)
         fits = not shut and placement.charge.fits_in(headroom)

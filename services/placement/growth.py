@@ -132,7 +132,7 @@ class Growth:
             and desk.usage.names(queue, flavor)
             and desk.spent_budgets.may_grow(record.workload.team, flavor)
         ):
-            room = desk.turns.room(record, flavor)
+            room = desk.headroom.room(record, flavor)
             headroom = {flavor: desk.kept_quota.limit(record, flavor, room)}
             request = PlacementRequest(workload=record.sized, flavors=(flavor,), headroom=headroom)
             added = grow(desk.cluster, request, placement)

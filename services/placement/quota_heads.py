@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
+from services.placement.headroom import Headroom
 from services.placement.kept_quota import Kept, KeptQuota, Place
 from services.placement.promises import Promises
 from services.placement.records import Record, Records
-from services.placement.turns import Turns
 from services.placement.usage import Usage
 from shared.core.amounts import amount
 from shared.core.backfill.kept_quota import Holder, Keeping, keeping
@@ -40,9 +40,14 @@ class QuotaHeads:
     """Those of one cell, and in `kept` what is kept for them."""
 
     def __init__(
-        self, usage: Usage, records: Records, turns: Turns, promises: Promises, kept: KeptQuota
+        self,
+        usage: Usage,
+        records: Records,
+        headroom: Headroom,
+        promises: Promises,
+        kept: KeptQuota,
     ) -> None:
-        self._usage, self._records, self._turns = usage, records, turns
+        self._usage, self._records, self._headroom = usage, records, headroom
         self._promises, self.kept = promises, kept
         self._lacking: dict[str, None] = {}
         """Workloads that were tried while quota was short."""
@@ -50,7 +55,7 @@ class QuotaHeads:
 
     def tried(self, record: Record) -> None:
         """It was tried, or could not be, and waits: perhaps for quota."""
-        if record.workload.id not in self._lacking and not self._turns.quota_is_there(record):
+        if record.workload.id not in self._lacking and not self._headroom.quota_is_there(record):
             self._lacking[record.workload.id] = None
             self._stale = True
 
@@ -78,7 +83,7 @@ class QuotaHeads:
         """Those that still lack quota, or wait for promised nodes, by turn."""
         alive, kept = self._records.alive, self.kept
         found = [alive[one] for one in self._lacking if one in alive and kept.waits(alive[one])]
-        found = [one for one in found if not self._turns.quota_is_there(one)]
+        found = [one for one in found if not self._headroom.quota_is_there(one)]
         self._lacking = {one.workload.id: None for one in found}
         promised = [alive[one.workload_id] for one in self._promises.standing]
         found += [one for one in promised if one.workload.id not in self._lacking]

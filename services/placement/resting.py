@@ -72,7 +72,7 @@ class Resting:
         self._lacks.pop(request, None)
         turns = self._desk.turns
         self._waits_for_own(record, request)
-        if turns.has_quota_everywhere(record) and not _strict(record):
+        if self._desk.headroom.has_quota_everywhere(record) and not _strict(record):
             pins, borrows = self._desk.pins_for(record), turns.borrows(record.workload.id)
             lack = Lack(self._room(record), frozenset(pins), borrows, self._desk.now_ms)
             self._lacks[request] = lack
@@ -103,7 +103,7 @@ class Resting:
 
     def _waits_for_own(self, record: Record, request: Hashable) -> None:
         assert record.nomination is not None
-        tried = self._desk.turns.headroom(record)
+        tried = self._desk.headroom.of(record)
         if len(tried) < len(record.nomination.flavors):
             self._patient.setdefault(record.workload.queue, {})[request] = tried.keys()
 
@@ -112,15 +112,15 @@ class Resting:
 
         O(patient classes of the queues where what is taken has changed).
         """
-        found, turns = [], self._desk.turns
+        found, headroom = [], self._desk.headroom
         for queue, classes in self._patient.items():
-            taken = turns.taken(queue)
+            taken = headroom.taken(queue)
             if self._taken.get(queue) == taken:
                 continue
             self._taken[queue] = taken
             for request, tried in list(classes.items()):
                 record = self._at_rest(request)
-                if record is None or turns.headroom(record).keys() > tried:
+                if record is None or headroom.of(record).keys() > tried:
                     del classes[request]
                     found += [request] if record is not None else []
         return found
@@ -154,11 +154,11 @@ class Resting:
 
         Not who was told that quota is short, and would hear it again.
         """
-        refusal, turns = self._reasons.get(request), self._desk.turns
+        refusal, headroom = self._reasons.get(request), self._desk.headroom
         reason = refusal.reason if refusal is not None else None
-        if reason is Reason.WAITING_FOR_QUOTA and not turns.quota_is_there(record):
+        if reason is Reason.WAITING_FOR_QUOTA and not headroom.quota_is_there(record):
             return False
-        if reason is Reason.QUOTA_KEPT and not turns.has_quota(record):
+        if reason is Reason.QUOTA_KEPT and not headroom.has_quota(record):
             return False
         if queues and any(name in queues for name in self._desk.usage.path(record.workload.queue)):
             return True

@@ -14,9 +14,11 @@ from typing import Final
 from services.placement import transitions
 from services.placement.avoided import closed
 from services.placement.desk import Desk
+from services.placement.freed_room import Room
 from services.placement.promise_news import with_broken, with_promise
 from services.placement.records import Record
 from services.placement.resting import Resting
+from services.placement.turns import OwnQuota
 from shared.core.backfill.promise import Promise
 from shared.core.decision import Refusal
 from shared.core.lifecycle import State
@@ -37,7 +39,6 @@ class Trials:
     def __init__(self, desk: Desk) -> None:
         self.unfinished = False
         self._desk, self.resting = desk, Resting(desk)
-        desk.waiting.is_free, desk.waiting.passes = self.resting.is_free, self._passes
 
     def load(self) -> None:
         """Let every workload wait that has an open nomination."""
@@ -142,7 +143,7 @@ class Trials:
         if first is None or record.nomination.strict:
             return not record.nomination.strict
         other = desk.records.alive[first]
-        return desk.promises.precedes(record, other, desk.waiting.rank, desk.now_ms)
+        return desk.promises.precedes(record, other, desk.turns.rank, desk.now_ms)
 
     def _round(self, placed: int, nodes: Collection[str], queues: Collection[str]) -> int:
         """Wake whom these nodes and queues can help, and try; how many this unit has placed."""
@@ -157,7 +158,7 @@ class Trials:
 
     def _try_all(self, placed: int) -> int:
         """Those who are ready, in order."""
-        while (workload_id := self._desk.waiting.pop()) is not None:
+        while (workload_id := self._desk.waiting.pop(self)) is not None:
             record = self._desk.records.alive[workload_id]
             if placed == PLACED_MAX:
                 self._wait(record)
@@ -205,7 +206,7 @@ class Trials:
 
         for request in resting.look_again(queues):
             desk.waiting.wake_class(request)
-        desk.waiting.wake(can_help)
+        desk.waiting.wake(can_help, self)
 
     def _try(self, record: Record) -> int:
         """Place it, or let its class rest with the reason; how many were placed."""
@@ -233,7 +234,11 @@ class Trials:
         assert cause is not None
         return cause
 
-    def _passes(self, workload_id: str) -> bool:
+    def is_free(self, lacks: Room | OwnQuota) -> bool:
+        """Whether something is left of the room that a class lacks."""
+        return self.resting.is_free(lacks)
+
+    def passes(self, workload_id: str) -> bool:
         """Of the freed nodes none can help it: it rests again, untried."""
         record = self._desk.records.alive[workload_id]
         return self.resting.passes(record, self._class(record))
@@ -243,7 +248,7 @@ class Trials:
 
         Before it borrows elsewhere: that would be taken back, and these nodes it owns.
         """
-        desk, headroom = self._desk, self._desk.turns.headroom(record)
+        desk, headroom = self._desk, self._desk.headroom.of(record)
         pins = desk.promises.pins_for(record, desk.now_ms)
         request = PlacementRequest(
             workload=record.sized,
@@ -267,7 +272,7 @@ class Trials:
 
     def _tries(self, record: Record, request: PlacementRequest) -> Iterator[PlacementRequest]:
         """Without, then with what is kept for borrowers; first where it borrows nothing itself."""
-        owned = self._desk.turns.owned_of(record, request.flavors)
+        owned = self._desk.headroom.owned_of(record, request.flavors)
         mixed = 0 < len(owned) < len(request.flavors)
         if mixed and (more := self._desk.pins_for(record)) != request.pins:
             yield replaced(request, flavors=owned)

@@ -21,12 +21,29 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 OrderKey = tuple[int, ...]
 """(-priority, submission in Unix milliseconds, ordinal): smaller is earlier."""
 Key = tuple[int, tuple[Any, ...], OrderKey, str]
 """-priority, rank, order key, workload id."""
+
+
+RankOf = Callable[[str], tuple[Any, ...]]
+
+
+class FreeRoom(Protocol):
+    """What is left of the room that resting workloads lack."""
+
+    def is_free(self, lacks: Any) -> bool:  # noqa: ANN401  # what `rest` was given
+        """Whether something is left of it."""
+
+    def passes(self, workload_id: str) -> bool:
+        """Whether this workload, whose turn it is, finds none in what is left."""
+
+
+def _no_rank(workload_id: str) -> tuple[Any, ...]:  # noqa: ARG001  # an order without shares
+    return ()
 
 
 @dataclass(slots=True)
@@ -47,15 +64,12 @@ class Line:
 class WaitingIndex:
     """Order x request class. O(log n) to add, take and remove."""
 
-    def __init__(self) -> None:
-        self.rank: Callable[[str], tuple[Any, ...]] = _no_rank
-        """The rank of a workload now; grows only, but for what `rewind` follows."""
-        self.rank_at_least: Callable[[str], tuple[Any, ...]] = _no_rank
-        """No larger than its rank, and quickly told: the key of who becomes ready."""
-        self.is_free: Callable[[Any], bool] = _always
-        """Whether something is left of a room that is lacked."""
-        self.passes: Callable[[str], bool] = _never
-        """Whether this workload, whose turn it is, lacks room and finds none in what is left."""
+    def __init__(self, rank: RankOf = _no_rank, rank_at_least: RankOf = _no_rank) -> None:
+        """`rank`: of a workload now; grows only, but for what `rewind` follows.
+
+        `rank_at_least`: no larger than that, and quickly told: the key of who becomes ready.
+        """
+        self._rank, self._rank_at_least = rank, rank_at_least
         self._lines: dict[Hashable, Line] = {}
         self._resting: dict[Hashable | None, dict[Hashable, Line]] = {None: {}}
         """Those that rest by the room that they lack; None for who is asked one by one."""
@@ -117,33 +131,33 @@ class WaitingIndex:
         elif not line.resting and not (line.ticket and line.alike):
             self._offer(request_class, line)
 
-    def pop(self) -> str | None:
+    def pop(self, free: FreeRoom | None = None) -> str | None:
         """The first workload of all classes that do not rest, removed; None without one.
 
-        Before it others may be let rest again, whose room was taken.
+        Before it others may be let rest again, whose room is taken by what `free` tells.
         """
-        line = self._first(asks=True)
+        line = self._first(free)
         return self._take(line) if line is not None else None
 
     def first(self) -> str | None:
         """The first workload of all classes that do not rest, where it is; None without one."""
-        line = self._first(asks=False)
+        line = self._first()
         return self._head(line)[1] if line is not None else None
 
-    def _first(self, *, asks: bool) -> Line | None:
-        """The class whose turn it is; its entry is on top. `asks` whether there is still room."""
+    def _first(self, free: FreeRoom | None = None) -> Line | None:
+        """The class whose turn it is; its entry is on top."""
         ready, checked = self._ready, 0
         while ready:
             _, ticket, request_class = ready[0]
             line = self._lines.get(request_class)
             if line is None or line.resting or line.ticket != ticket:
                 heapq.heappop(ready)
-            elif asks and line.lacks is not None and not self.is_free(line.lacks):
+            elif free and line.lacks is not None and not free.is_free(line.lacks):
                 self._let_rest(request_class, line)
             elif checked != ticket and len(ready) > 1:
                 heapq.heapreplace(ready, (self._key(line), ticket, request_class))
                 checked = ticket
-            elif asks and line.lacks is not None and self.passes(self._head(line)[1]):
+            elif free and line.lacks is not None and free.passes(self._head(line)[1]):
                 self._let_rest(request_class, line)
             else:
                 return line
@@ -176,7 +190,7 @@ class WaitingIndex:
         line.lacks = lacks
         self._let_rest(request_class, line)
 
-    def wake(self, can_help: Callable[[str], bool]) -> None:
+    def wake(self, can_help: Callable[[str], bool], free: FreeRoom | None = None) -> None:
         """Let resting classes be tried again: all that lack a room of which some is free.
 
         Of the others those for whose head `can_help(workload id)` is true. O(rooms that are
@@ -187,7 +201,7 @@ class WaitingIndex:
             if can_help(self._head(line)[1]):
                 self._wake(request_class, line)
         for lacks in [one for one in self._resting if one is not None]:
-            if self.is_free(lacks):
+            if free is None or free.is_free(lacks):
                 for request_class, line in list(self._resting[lacks].items()):
                     self._wake(request_class, line)
 
@@ -236,7 +250,7 @@ class WaitingIndex:
         self._tickets += 1
         line.ticket = self._tickets
         order_key, workload_id = self._head(line)
-        key = (order_key[0], self.rank_at_least(workload_id), order_key, workload_id)
+        key = (order_key[0], self._rank_at_least(workload_id), order_key, workload_id)
         heapq.heappush(self._ready, (key, line.ticket, request_class))
 
     def _take(self, line: Line) -> str:
@@ -249,7 +263,7 @@ class WaitingIndex:
 
     def _key(self, line: Line) -> Key:
         order_key, workload_id = self._head(line)
-        return order_key[0], self.rank(workload_id), order_key, workload_id
+        return order_key[0], self._rank(workload_id), order_key, workload_id
 
     def _is_head(self, line: Line, workload_id: str) -> bool:
         return self._head(line)[1] == workload_id
@@ -260,15 +274,3 @@ class WaitingIndex:
         while members.get(heap[0][1]) != heap[0][0]:
             heapq.heappop(heap)
         return heap[0]
-
-
-def _always(lacks: object) -> bool:  # noqa: ARG001  # whoever rests is woken
-    return True
-
-
-def _never(workload_id: str) -> bool:  # noqa: ARG001  # whoever is woken is tried
-    return False
-
-
-def _no_rank(workload_id: str) -> tuple[Any, ...]:  # noqa: ARG001  # an order without shares
-    return ()

@@ -71,8 +71,7 @@ class Run:
         for document in documents(world):
             self.core.apply(document)
         self.core.used = self.used
-        self.index = WaitingIndex()
-        self.index.rank = lambda one: policy.order(self, one)
+        self.index = WaitingIndex(lambda one: policy.order(self, one))
         self.live: dict[str, Live] = {}
         self._promises = Promises(self.fleet, self.live)
         self._preemption = Evictions(world, self.fleet, self._retry, moves=policy.moves)

@@ -102,7 +102,7 @@ def test_weights_divide_what_is_lent(weights, lent):
     tree = QuotaTree()
     pool = {"h100": FlavorLimits(nominal=(lent * GPU, 0, 0))}
     tree.apply(QuotaDocument(name="org", kind="cohort", version=1, flavors=pool))
-    index = WaitingIndex()
+    index = WaitingIndex(lambda one: rank(tree.node(one[0]), ("h100",), (GPU, 0, 0), 0))
     nothing = {"h100": FlavorLimits(nominal=(0, 0, 0))}
     for queue, weight in weights.items():
         tree.apply(
@@ -112,7 +112,6 @@ def test_weights_divide_what_is_lent(weights, lent):
         )
         for number in range(lent):
             index.add(f"{queue}{number:04}", queue, (0, number))
-    index.rank = lambda one: rank(tree.node(one[0]), ("h100",), (GPU, 0, 0), 0)
 
     for _ in range(lent):
         workload = index.pop()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from shared.core.ordering import order_key
 from shared.core.preemption.choose import EvictionPlan
-from shared.core.quota.fair_share import rank
+from shared.core.quota.fair_share import Rank, rank
 from shared.core.quota.queue_policy import QueuePolicy
 from shared.core.quota.tree import FlavorLimits, QuotaDocument, QuotaTree
 from shared.core.quota.usage_history import UsageHistory
@@ -80,19 +80,17 @@ class Endless:
 
     def __init__(self, draw: Random, queues: list[str], gpus: int) -> None:
         self.draw, self.tree, self.used = draw, QuotaTree(), UsageHistory(HALF_LIFE_MS)
-        self.index, self.now_ms, self.count = WaitingIndex(), 0, 0
+        self.index, self.now_ms, self.count = WaitingIndex(self._rank), 0, 0
         self.running: list[tuple[int, str]] = []
         self.since_ms: dict[str, int] = {}
         self._apply("org", "cohort", gpus * 1_000)
         for name in queues:
             self._apply(name, "queue", 0, parent="org", weight=draw.choice((1, 1, 2, 3)))
             self._queue(name)
-        self.index.rank = lambda identifier: rank(
-            self.tree.node(identifier.split("-")[1]),
-            ("h100",),
-            GPU,
-            self.used.at(identifier.split("-")[1], self.now_ms),
-        )
+
+    def _rank(self, identifier: str) -> Rank:
+        queue = identifier.split("-")[1]
+        return rank(self.tree.node(queue), ("h100",), GPU, self.used.at(queue, self.now_ms))
 
     def _apply(self, name: str, kind: str, milli: int, parent: str = "", weight: int = 1) -> None:
         limits = {"h100": FlavorLimits(nominal=(milli, 0, 0))}

@@ -41,6 +41,12 @@ class Model:
     def rank_at_least(self, workload):
         return (self.rank(workload)[0] // 2,)
 
+    def is_free(self, lacks):
+        return lacks in self.free
+
+    def passes(self, workload_id):
+        return workload_id in self.helpless
+
     def head(self, name):
         members = [(key, one) for one, (cls, key) in self.waiting.items() if cls[0] == name]
         return min(members)[1] if members else None
@@ -87,10 +93,8 @@ class Model:
 
 @given(st.lists(STEPS, min_size=10, max_size=60))
 def test_the_first_of_all_classes_that_do_not_rest_comes_next(steps):
-    index, model = WaitingIndex(), Model()
-    index.rank, index.rank_at_least = model.rank, model.rank_at_least
-    index.is_free = lambda room: room in model.free
-    index.passes = lambda workload: workload in model.helpless
+    model = Model()
+    index = WaitingIndex(model.rank, model.rank_at_least)
     for step in steps:
         _apply(step, index, model)
 
@@ -116,7 +120,7 @@ def _apply(step, index, model):
             model.remove(workload)
         case ("wake", helped, free):
             model.wake(helped, free)
-            index.wake(lambda workload: workload in helped)
+            index.wake(lambda workload: workload in helped, model)
         case ("wake class", cls):
             if index.resting(cls[0]):
                 model.resting[cls[0]] = model.lacks[cls[0]] = None
@@ -136,7 +140,7 @@ def _apply(step, index, model):
 def _try(index, model, refused, lacks):
     assert model.first(asks=False) == index.first()
     expected = model.first(asks=True)
-    assert expected == index.pop()
+    assert expected == index.pop(model)
     if expected is None:
         return
     cls, key = model.waiting[expected]
@@ -160,8 +164,8 @@ def test_an_index_without_ranks_goes_by_age():
 
 
 def test_a_place_for_one_queue_lets_the_other_go_first():
-    index, placed = WaitingIndex(), {"a": 0, "b": 0}
-    index.rank = lambda workload: (placed[workload[0]],)
+    placed = {"a": 0, "b": 0}
+    index = WaitingIndex(lambda workload: (placed[workload[0]],))
     for number in range(3):
         index.add(f"a{number}", "a", (0, number))
         index.add(f"b{number}", "b", (0, 10 + number))
@@ -198,7 +202,6 @@ def test_ranks_that_fell_do_not_wake_who_rests():
 def lacking():
     """Two lack the wide room, one the narrow, one something else; all rooms are taken."""
     index = WaitingIndex()
-    free_rooms(index)
     for order, (name, lacks) in enumerate(
         [("wide", "wide"), ("narrow", "narrow"), ("other", None), ("wider", "wide")]
     ):
@@ -206,54 +209,59 @@ def lacking():
     return index
 
 
-def free_rooms(index, *rooms):
-    index.is_free = lambda room: room in rooms
+class Free:
+    """These rooms are free, and these workloads find nothing there."""
+
+    def __init__(self, *rooms, helpless=()):
+        self.rooms, self.helpless = rooms, helpless
+
+    def is_free(self, lacks):
+        return lacks in self.rooms
+
+    def passes(self, workload_id):
+        return workload_id in self.helpless
 
 
-def popped(index):
+def popped(index, free):
     found = []
-    while (name := index.pop()) is not None:
+    while (name := index.pop(free)) is not None:
         found.append(name)
     return found
 
 
 def test_who_lacks_a_room_is_woken_by_it_and_nobody_asks_whether_it_helps_him(lacking):
-    asked = []
-    free_rooms(lacking, "wide")
+    asked, free = [], Free("wide")
 
     def can_help(workload):
         asked.append(workload)
         return False
 
-    lacking.wake(can_help)
+    lacking.wake(can_help, free)
 
     assert lacking.resting("narrow")
-    assert ["wide", "wider"] == popped(lacking)
+    assert ["wide", "wider"] == popped(lacking, free)
     assert ["other"] == asked
 
 
 def test_whose_room_is_taken_before_his_turn_rests_again_until_it_is_free(lacking):
-    free_rooms(lacking, "wide")
-    lacking.wake(lambda _: False)
-    assert "wide" == lacking.pop()
-    free_rooms(lacking)
+    free = Free("wide")
+    lacking.wake(lambda _: False, free)
+    assert "wide" == lacking.pop(free)
 
     assert "wider" == lacking.first()
-    assert lacking.pop() is None
+    assert lacking.pop(Free()) is None
     assert "wider" == lacking.head_at_rest("wider")
     assert lacking.head_at_rest("wide") is None
-    free_rooms(lacking, "wide")
-    lacking.wake(lambda _: False)
-    assert ["wider"] == popped(lacking)
+    lacking.wake(lambda _: False, free)
+    assert ["wider"] == popped(lacking, free)
 
 
 def test_who_finds_nothing_in_his_room_passes_and_the_next_is_asked(lacking):
-    lacking.passes = lambda workload: workload == "wide"
-    free_rooms(lacking, "wide")
-    lacking.wake(lambda workload: workload == "other")
+    free = Free("wide", helpless=("wide",))
+    lacking.wake(lambda workload: workload == "other", free)
 
     assert "wide" == lacking.first()
-    assert ["other", "wider"] == popped(lacking)
+    assert ["other", "wider"] == popped(lacking, free)
     assert lacking.resting("wide")
 
 
@@ -261,7 +269,7 @@ def test_a_class_that_is_woken_for_itself_is_tried_whatever_room_is_left(lacking
     lacking.wake_class("wide")
     lacking.wake_class("nobody")
 
-    assert ["wide"] == popped(lacking)
+    assert ["wide"] == popped(lacking, Free())
 
 
 class Room:

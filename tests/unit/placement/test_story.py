@@ -61,7 +61,7 @@ def _who_rests_finds_no_room(driver):
     for record, _ in trials.refused():
         if desk.reservations.of(record.workload.id) is not None:
             continue  # of a strict queue: it waits for its own room, and the others behind it
-        headroom = desk.turns.headroom(record)
+        headroom = desk.headroom.of(record)
         yields = desk.turns.yields_to(record, desk.promises.standing)
         request = PlacementRequest(
             workload=record.sized,

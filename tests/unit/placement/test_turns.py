@@ -173,7 +173,7 @@ async def test_what_was_told_outlives_a_restart():
             ]
 
     desk = driver.handler.desk
-    again = Turns(desk.usage, desk.records, desk.spent_budgets)
+    again = Turns(desk.usage, desk.records)
     await again.load(Rows())
 
     assert [again._used(one) for one in "abc"] == [turns._used(one) for one in "abc"]
