@@ -99,7 +99,7 @@ class Both:
     def __init__(self) -> None:
         self._handlers = {"muster": PlacementHandler(), "everybody searches": PlacementHandler()}
         searching = self._handlers["everybody searches"]
-        searching.cell.trials.passes = lambda workload_id: False  # noqa: ARG005
+        searching.cell.trials.passes = lambda workload_id: False
         searching.cell.trials.resting.taken = lambda *_: None
         self.seconds: dict[str, list[float]] = {name: [] for name in self._handlers}
 
