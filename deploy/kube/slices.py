@@ -9,8 +9,8 @@ at most 64 devices in a slice whose devices take counters.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from shared.core.mig.table import Profile
-from shared.core.mig.tables import table_for
+from shared.core.model.mig.table import Profile
+from shared.core.model.mig.tables import table_for
 
 DRIVER: Final = "gpu.nvidia.com"
 PRODUCT: Final = "NVIDIA H100 80GB HBM3"

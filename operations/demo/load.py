@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from operations.replay.submitting import Submission
-from shared.core.model import (
+from shared.core.model.nouns import (
     GpuChoice,
     GpuRequest,
     Level,
@@ -22,7 +22,7 @@ from shared.core.model import (
     WorkloadKind,
     WorkloadSpec,
 )
-from shared.core.value import replace
+from shared.core.model.value import replace
 
 SHORT_SECONDS: Final = (5, 12)
 LONG_SECONDS: Final = (15, 40)

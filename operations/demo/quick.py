@@ -27,7 +27,7 @@ from operations.replay.runner import FOLLOWED
 from operations.replay.system import apply_documents, wait_until_read
 from operations.replay.tracker import Tracker
 from operations.topic_tail import TopicTail
-from shared.core.units import GPU_MILLI
+from shared.core.model.units import GPU_MILLI
 from shared.events.envelope import workload_id
 from shared.events.grants import OPERATOR
 

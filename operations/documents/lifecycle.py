@@ -1,13 +1,13 @@
-"""docs/lifecycle.md: the states of a workload, drawn from the one table in core/lifecycle.py."""
+"""docs/lifecycle.md: the states of a workload, drawn from the one table in model/lifecycle.py."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from shared.core.lifecycle import HOLDING, TERMINAL, TRANSITIONS, State
+from shared.core.model.lifecycle import HOLDING, TERMINAL, TRANSITIONS, State
 
 HEADER: Final = """\
-<!-- Generated from shared/core/lifecycle.py by `make generated`: change that. -->
+<!-- Generated from shared/core/model/lifecycle.py by `make generated`: change that. -->
 
 # The life of a workload
 

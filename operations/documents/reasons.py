@@ -1,14 +1,14 @@
-"""docs/reasons.md: every code of a reason with its meaning, from core/reason.py."""
+"""docs/reasons.md: every code of a reason with its meaning, from core/model/reason.py."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from shared.core.reason import Reason
+from shared.core.model.reason import Reason
 from shared.events.described.docstrings import of_fields
 
 HEADER: Final = """\
-<!-- Generated from shared/core/reason.py by `make generated`: change that. -->
+<!-- Generated from shared/core/model/reason.py by `make generated`: change that. -->
 
 # Codes of reasons
 

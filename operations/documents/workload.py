@@ -10,12 +10,13 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from shared.core.model import WorkloadSpec
+from shared.core.model.nouns import WorkloadSpec
 from shared.events.described import described_components
 from shared.events.strict import INTEGER_MAX, strict
 
 HEADER: Final = """\
-<!-- Generated from shared/core/model.py and its bounds by `make generated`: change those. -->
+<!-- Generated from shared/core/model/nouns.py and its bounds by `make generated`: change those.
+-->
 
 # The fields of a submission
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shared.core.units import GPU_MILLI
+from shared.core.model.units import GPU_MILLI
 
 Json = dict[str, Any]
 

@@ -13,8 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
-from shared.core.model import Gpu, GpuChoice, GpuRequest, Node, PodSet, WorkloadKind, WorkloadSpec
-from shared.core.units import GPU_MILLI, Resources
+from shared.core.model.nouns import (
+    Gpu,
+    GpuChoice,
+    GpuRequest,
+    Node,
+    PodSet,
+    WorkloadKind,
+    WorkloadSpec,
+)
+from shared.core.model.units import GPU_MILLI, Resources
 
 Mapped = TypeVar("Mapped")
 FLAVOR: Final = "default"

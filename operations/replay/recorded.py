@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from operations.replay.openb import BadTrace
-from shared.core.model import (
+from shared.core.model.nouns import (
     GpuRequest,
     Level,
     PodSet,

@@ -16,7 +16,7 @@ import msgspec
 
 from muster.client import AsyncClient
 from shared.adapters.kafka.client import options, start
-from shared.core.model import WorkloadSpec
+from shared.core.model.nouns import WorkloadSpec
 from shared.events.codec import encode_payload
 from shared.events.envelope import workload_id
 from shared.events.registry import NAME_BY_TYPE

@@ -19,7 +19,7 @@ import msgspec
 from muster.client import AsyncClient
 from operations.replay.openb import FLAVOR, PRIORITY_CLASS, Trace, quota_of
 from shared.adapters.kafka.client import options, start
-from shared.core.model import Node
+from shared.core.model.nouns import Node
 from shared.events.codec import encode_headers, encode_payload
 from shared.events.envelope import Event, event_id
 from shared.events.nodes import NodeInventoryReported

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from shared.core.lifecycle import TERMINAL
+from shared.core.model.lifecycle import TERMINAL
 from shared.events import quotas, workloads
 from shared.events.envelope import Received
 

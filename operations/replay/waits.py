@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from operations.replay.report import percentile
-from shared.core.units import GPU_MILLI
+from shared.core.model.units import GPU_MILLI
 
 Json = Mapping[str, Any]
 CLASSES: Final = ((1, "1 GPU"), (7, "2-7 GPUs"), (63, "8-63 GPUs"), (1 << 62, "64 GPUs and more"))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from shared.core.admission.admit import Refused
-from shared.core.decision import FieldError
+from shared.core.model.decision import FieldError
 from shared.ports.reader import Reader
 from shared.ports.store import Write
 

@@ -18,7 +18,7 @@ from services.admission.judge import Judge
 from services.admission.memory import Memory
 from services.admission.submissions import Submissions
 from services.admission.teller import Teller
-from shared.core.fleet_shape import FleetShape
+from shared.core.admission.fleet_shape import FleetShape
 from shared.events import nodes, organisation, quotas, workloads
 from shared.events.deadlines import DeadlinePassed, deadline_message
 from shared.events.envelope import Received

@@ -14,9 +14,9 @@ from services.admission.memory import Memory
 from services.admission.parking import FIT_WAIT_MS, NAMES_WAIT_MS, PARKED_MAX, Submission
 from services.admission.teller import Teller
 from shared.core.admission.admit import AdmittedWorkload, Doubt, Refused, admit
-from shared.core.lifecycle import State
-from shared.core.model import Workload
-from shared.core.priority_classes import on_shares
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import Workload
+from shared.core.model.priority_classes import on_shares
 from shared.events import workloads
 from shared.events.envelope import Received
 from shared.runtime.handler import Change

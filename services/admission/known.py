@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from shared.core.decision import FieldError
+from shared.core.model.decision import FieldError
 from shared.ports.reader import Reader
 from shared.ports.store import Write
 

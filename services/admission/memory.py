@@ -9,7 +9,7 @@ from services.admission.known import Known
 from services.admission.parking import Parking
 from services.admission.rulebook import Rulebook
 from services.admission.told_teams import ToldTeams
-from shared.core.fleet_shape import FleetShape
+from shared.core.admission.fleet_shape import FleetShape
 from shared.events.envelope import Received, workload_id
 from shared.events.topics import WORKLOAD_FACTS, team_of
 from shared.ports.reader import Reader

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from shared.core.admission.admit import Doubt
-from shared.core.model import WorkloadSpec
+from shared.core.model.nouns import WorkloadSpec
 from shared.ports.reader import Reader
 from shared.ports.store import Write
 

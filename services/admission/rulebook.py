@@ -10,11 +10,11 @@ from typing import Final
 
 import msgspec
 
+from shared.core.admission.fleet_shape import FleetShape, NodeSummary, summary_of
 from shared.core.admission.pods import CPU_MILLI_MAX, MEMORY_MIB_MAX
 from shared.core.admission.rules import Rules, TeamPolicy
-from shared.core.fleet_shape import FleetShape, NodeSummary, summary_of
-from shared.core.priority_classes import PRIORITY_MAX, PriorityClass
-from shared.core.units import Resources
+from shared.core.model.priority_classes import PRIORITY_MAX, PriorityClass
+from shared.core.model.units import Resources
 from shared.events.nodes import NodeInventoryReported, NodeRemoved
 from shared.events.organisation import (
     CohortApplied,

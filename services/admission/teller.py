@@ -10,7 +10,7 @@ from collections import Counter
 
 from services.admission import metrics
 from services.admission.parking import Submission
-from shared.core.decision import FieldError
+from shared.core.model.decision import FieldError
 from shared.events import workloads
 from shared.events.envelope import Received
 from shared.events.topics import QUEUE_FACTS, Topic, team_results

@@ -23,7 +23,7 @@ from services.binder.attempts import (
 )
 from services.binder.gang_state import Key
 from services.binder.metrics import FACTS
-from shared.core.reason import Reason
+from shared.core.model.reason import Reason
 from shared.events.envelope import Received
 from shared.events.pods import (
     BindRefused,

@@ -36,7 +36,7 @@ from services.binder.gang_state import (
     Told,
     pod_name,
 )
-from shared.core.pod_failures import FailureCause, cause_of_failure, never_starts
+from shared.core.nodes.pod_failures import FailureCause, cause_of_failure, never_starts
 from shared.events.pods import BindRefused, PodsFinished
 from shared.ports.cluster import Operation, Pod, Result
 

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from shared.core.model import PodSet
+from shared.core.model.nouns import PodSet
 from shared.ports.cluster import Pod, PodTemplate
 
 

@@ -26,7 +26,7 @@ from services.cluster_watcher.facts import SERVICE, WHOLE_NODE, Fact, as_message
 from services.cluster_watcher.observed import Observed
 from services.cluster_watcher.picture import Picture, Policy, Seen
 from services.cluster_watcher.told import Told
-from shared.core.inventory import problem_of
+from shared.core.cluster.inventory import problem_of
 from shared.core.kubernetes.standing import Standing
 from shared.events.envelope import Received
 from shared.events.nodes import (

@@ -27,7 +27,7 @@ from shared.core.kubernetes.inventory import (
 from shared.core.kubernetes.observed import Observation
 from shared.core.kubernetes.requests import NOTHING
 from shared.core.kubernetes.standing import Judgement, judge
-from shared.core.model import Node
+from shared.core.model.nouns import Node
 from shared.ports.cluster_nodes import Changed, ClaimUse, Item, Kind, Listed, PodUse
 
 KINDS: Final = frozenset(Kind)

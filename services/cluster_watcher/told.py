@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from shared.core.model import Node
+from shared.core.model.nouns import Node
 from shared.events.nodes import GpuHealthReported
 from shared.ports.reader import Reader
 from shared.ports.store import Write

@@ -34,10 +34,10 @@ from services.gateway.why_views import (
     OwedTurn,
     QueuePlace,
 )
-from shared.core.charges import least_amount
-from shared.core.decision import Reason, Refusal
-from shared.core.lifecycle import State
-from shared.core.model import WorkloadSpec
+from shared.core.model.charges import least_amount
+from shared.core.model.decision import Reason, Refusal
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import WorkloadSpec
 from shared.core.quota import reasons as quota_reasons
 from shared.core.quota.totals import Totals
 from shared.core.quota.tree import NOTHING, QuotaNode, QuotaTree

@@ -10,7 +10,7 @@ import msgspec
 from aiohttp import web
 
 from services.gateway.problems import Problem, invalid
-from shared.core.decision import FieldError
+from shared.core.model.decision import FieldError
 from shared.events.broken_rules import ERRORS_MAX
 from shared.events.strict_reader import BODY_BYTES_MAX, BadInput, parse, read_strictly
 

@@ -1,7 +1,7 @@
 """Whether workloads may be of the priority class that is asked for: said before it is taken.
 
-The same rule as at submission (core/priority_classes.py). Admission asks it again, in case the
-documents change in between; of what it drops then nobody hears.
+The same rule as at submission (core/model/priority_classes.py). Admission asks it again, in case
+the documents change in between; of what it drops then nobody hears.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from services.gateway.door import Door
 from services.gateway.problems import invalid
 from services.gateway.spec_reads import ERRORS_MAX, SPECS, not_read_yet
 from services.gateway.what_if import classes_of
-from shared.core.decision import FieldError
-from shared.core.model import WorkloadSpec
-from shared.core.priority_classes import on_shares, problem_of_class
+from shared.core.model.decision import FieldError
+from shared.core.model.nouns import WorkloadSpec
+from shared.core.model.priority_classes import on_shares, problem_of_class
 
 FIELD: Final = "priority_class"
 _specs: Final = msgspec.json.Decoder(WorkloadSpec)

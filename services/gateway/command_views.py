@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from services.gateway.route import RANK_MAX
 from services.gateway.views import Name, Request, Text, View
-from shared.core.lifecycle import State
+from shared.core.model.lifecycle import State
 from shared.events.strict import ITEMS_MAX
 
 PODS_MAX = 1_000_000

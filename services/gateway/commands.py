@@ -21,8 +21,8 @@ from services.gateway.other_gateways import published_elsewhere
 from services.gateway.problems import Problem, invalid, not_found
 from services.gateway.sizes import check_sizes
 from services.gateway.submission_rows import cause_of
-from shared.core.decision import FieldError
-from shared.core.lifecycle import TERMINAL
+from shared.core.model.decision import FieldError
+from shared.core.model.lifecycle import TERMINAL
 from shared.events.topics import SUBMISSION_COMMANDS
 from shared.events.workloads import (
     CancelWorkload,

@@ -18,12 +18,12 @@ import msgspec
 from services.gateway.key_views import KafkaUserView
 from shared.core.admission.pods import CPU_MILLI_MAX, MEMORY_MIB_MAX
 from shared.core.admission.products import meant
-from shared.core.decision import FieldError
-from shared.core.model import WorkloadKind
-from shared.core.priority_classes import BUILT_IN, PRIORITY_MAX
+from shared.core.admission.static_fit.wishes import named
+from shared.core.model.decision import FieldError
+from shared.core.model.nouns import WorkloadKind
+from shared.core.model.priority_classes import BUILT_IN, PRIORITY_MAX
+from shared.core.model.team_policy import budget_problems, idle_problems
 from shared.core.quota.tree import DEPTH_MAX, FLAVORS_MAX, WEIGHT_MAX
-from shared.core.static_fit.wishes import named
-from shared.core.team_policy import budget_problems, idle_problems
 from shared.events.organisation import (
     CohortApplied,
     FlavorApplied,

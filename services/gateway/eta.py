@@ -21,8 +21,7 @@ from services.gateway.neighbours import expected_ends, place_in_queue
 from services.gateway.quota_tree import flavors_for, lacking, out_of_reach, quota_tree
 from services.gateway.standstill import nearly_spent, standstill
 from services.gateway.workload_reads import REFUSAL, row_of
-from shared.core.charges import least_amount
-from shared.core.eta import (
+from shared.core.backfill.eta import (
     EXPECTED_ENDS,
     QUEUE,
     QUEUE_AND_SIZE,
@@ -35,8 +34,9 @@ from shared.core.eta import (
     size_class,
     stated,
 )
-from shared.core.lifecycle import TERMINAL, State
-from shared.core.model import WorkloadSpec
+from shared.core.model.charges import least_amount
+from shared.core.model.lifecycle import TERMINAL, State
+from shared.core.model.nouns import WorkloadSpec
 from shared.core.quota.tree import NOTHING
 
 Row = Mapping[str, Any]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from services.gateway.views import View
-from shared.core.lifecycle import State
+from shared.core.model.lifecycle import State
 
 
 class RangeView(View, frozen=True, kw_only=True):

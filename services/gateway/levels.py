@@ -5,14 +5,14 @@ from __future__ import annotations
 from services.gateway.queue_standing import resources
 from services.gateway.queue_views import BudgetSpent
 from services.gateway.why_views import LimitLevel
-from shared.core.amounts import FIELDS, Amount, short_units
-from shared.core.model import WorkloadSpec
+from shared.core.model.amounts import FIELDS, Amount, short_units
+from shared.core.model.nouns import WorkloadSpec
+from shared.core.model.team_policy import AtLimit
+from shared.core.model.units import UNLIMITED
 from shared.core.quota.budget import in_force
 from shared.core.quota.fair_share import may_borrow
 from shared.core.quota.totals import Totals
 from shared.core.quota.tree import QuotaNode
-from shared.core.team_policy import AtLimit
-from shared.core.units import UNLIMITED
 
 
 def level_of(

@@ -6,7 +6,7 @@ from typing import Final
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from shared.core.eta import BASES_OF_STARTS
+from shared.core.backfill.eta import BASES_OF_STARTS
 
 REQUESTS: Final = Counter(
     "muster_http_requests_total", "Requests answered, by route and status.", ["route", "status"]

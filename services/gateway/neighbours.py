@@ -13,9 +13,9 @@ from services.gateway.authorisation import Action, Verdict, authorise
 from services.gateway.door import Call, Door
 from services.gateway.headline import Vacated
 from services.gateway.why_views import Freeing, Neighbour, QueuePlace
-from shared.core.lifecycle import State
-from shared.core.model import WorkloadKind, WorkloadSpec
-from shared.core.units import Resources
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import WorkloadKind, WorkloadSpec
+from shared.core.model.units import Resources
 
 FIRST_MAX: Final = 3
 """Workloads that are named in an answer."""

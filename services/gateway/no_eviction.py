@@ -13,10 +13,10 @@ import msgspec
 
 from services.gateway.door import Door
 from services.gateway.why_views import NoEvictionView
-from shared.core.decision import Reason
-from shared.core.model import Workload, WorkloadSpec
-from shared.core.placement import request_class
-from shared.core.wording import moment
+from shared.core.model.decision import Reason
+from shared.core.model.nouns import Workload, WorkloadSpec
+from shared.core.model.wording import moment
+from shared.core.placement.place import request_class
 from shared.events.plans import PreemptionRefused
 
 UNSOUGHT: Final = frozenset(

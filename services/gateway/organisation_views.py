@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from services.gateway.documents import COLLECTIONS, IN_ORDER_OF_NEED, Collection
 from services.gateway.views import Name, Request, View
-from shared.core.decision import FieldError
+from shared.core.model.decision import FieldError
 
 DOCUMENTS_MAX: Final = 1_000
 DocumentKind = StrEnum("DocumentKind", {one.kind.upper(): one.title for one in COLLECTIONS})  # type: ignore[misc]  # of the table of collections

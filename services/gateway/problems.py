@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from shared.core.decision import FieldError
+from shared.core.model.decision import FieldError
 from shared.events.strict_reader import fit_for_utf8
 
 CONTENT_TYPE: Final = "application/problem+json"

@@ -11,9 +11,9 @@ from typing import Final
 import msgspec
 
 from services.gateway.projection_rows import Batch
-from shared.core.lifecycle import State
-from shared.core.reason import Reason
-from shared.core.wording import moment
+from shared.core.model.lifecycle import State
+from shared.core.model.reason import Reason
+from shared.core.model.wording import moment
 from shared.events.envelope import Event
 from shared.events.idleness import IdlenessEnded, IdlenessNoticed
 from shared.events.plans import PlannedVictim

@@ -13,11 +13,11 @@ from typing import Final
 import msgspec
 
 from services.gateway.projection_rows import Batch
-from shared.core.lifecycle import State
-from shared.core.preemption.plan import Obstacle
-from shared.core.reason import Reason
-from shared.core.recorded_reasons import recorded
-from shared.core.wording import count, moment
+from shared.core.admission.recorded_reasons import recorded
+from shared.core.model.lifecycle import State
+from shared.core.model.reason import Reason
+from shared.core.model.wording import count, moment
+from shared.core.preemption.eligibility.plan import Obstacle
 from shared.events import plans
 from shared.events.envelope import Event
 

@@ -7,9 +7,9 @@ from typing import Final
 import msgspec
 
 from services.gateway.projection_rows import Batch
+from shared.core.model.reason import Reason
+from shared.core.model.team_policy import AtLimit
 from shared.core.quota.budget import FULL_PERCENT
-from shared.core.reason import Reason
-from shared.core.team_policy import AtLimit
 from shared.events import quotas
 from shared.events.envelope import Event
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from services.gateway.told_starts import ToldStart
-from shared.core.model import Placement
-from shared.core.reason import Reason
+from shared.core.model.nouns import Placement
+from shared.core.model.reason import Reason
 from shared.events.envelope import Event
 
 EventRow = tuple[int, str, str, str, int, int, str, str, str, str, str]

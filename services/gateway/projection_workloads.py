@@ -9,12 +9,12 @@ import msgspec
 from services.gateway import projection_idle
 from services.gateway.projection_rows import Batch, WorkloadRow
 from services.gateway.told_starts import ToldStart
-from shared.core.charges import workload_resources
-from shared.core.eta import PROMISE
-from shared.core.lifecycle import TERMINAL, State
-from shared.core.model import Placement
-from shared.core.reason import Reason
-from shared.core.units import NOTHING
+from shared.core.backfill.eta import PROMISE
+from shared.core.model.charges import workload_resources
+from shared.core.model.lifecycle import TERMINAL, State
+from shared.core.model.nouns import Placement
+from shared.core.model.reason import Reason
+from shared.core.model.units import NOTHING
 from shared.events import nodes, quotas, workloads
 from shared.events.envelope import Event
 

@@ -16,9 +16,9 @@ from services.gateway.queue_standing import Standing, standing_of
 from services.gateway.queue_use import use_by_queue
 from services.gateway.queue_views import QueuePage, QueueView
 from services.gateway.workload_reads import REFUSAL
-from shared.core.lifecycle import State
-from shared.core.reason import Reason
-from shared.core.recorded_reasons import recorded
+from shared.core.admission.recorded_reasons import recorded
+from shared.core.model.lifecycle import State
+from shared.core.model.reason import Reason
 from shared.events.organisation import QueueApplied
 
 _REASONS: Final = "SELECT coalesce(r.reason, 'Pending') AS reason, count(*)"

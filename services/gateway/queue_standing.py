@@ -14,12 +14,12 @@ import msgspec
 from services.gateway.door import Door
 from services.gateway.queue_views import BudgetSpent, FlavorUse
 from services.gateway.quota_tree import quota_tree
-from shared.core.amounts import Amount
+from shared.core.model.amounts import Amount
+from shared.core.model.units import Resources
 from shared.core.quota.fair_share import borrowed_share
 from shared.core.quota.totals import Totals
 from shared.core.quota.tree import NOTHING, QuotaNode
 from shared.core.quota.usage_history import decayed
-from shared.core.units import Resources
 from shared.events.organisation import CohortApplied, QueueApplied
 from shared.events.quotas import BudgetTold, FlavorQuota
 

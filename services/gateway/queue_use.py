@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from services.gateway.door import Door
-from shared.core.units import GPU_MILLI
+from shared.core.model.units import GPU_MILLI
 
 USE_SECONDS: Final = 0.5
 GPUS_SECONDS: Final = 1.0

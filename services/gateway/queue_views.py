@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from services.gateway.views import View
+from shared.core.model.reason import Reason
+from shared.core.model.units import Resources
 from shared.core.quota.queue_policy import QueuePolicy
-from shared.core.reason import Reason
-from shared.core.units import Resources
 
 
 class FlavorUse(View, frozen=True, kw_only=True):

@@ -11,12 +11,12 @@ from typing import Final, NamedTuple
 
 from services.gateway.door import Door
 from services.gateway.queue_use import use_by_queue
-from shared.core.amounts import Amount, fits
-from shared.core.charges import least_amount
-from shared.core.decision import Refusal
-from shared.core.lifecycle import HOLDING
-from shared.core.model import WorkloadSpec
-from shared.core.nomination.flavor_choice import Choice, FlavorKind, choice_of, permitted
+from shared.core.model.amounts import Amount, fits
+from shared.core.model.charges import least_amount
+from shared.core.model.decision import Refusal
+from shared.core.model.lifecycle import HOLDING
+from shared.core.model.nouns import WorkloadSpec
+from shared.core.queueing.nomination.flavor_choice import Choice, FlavorKind, choice_of, permitted
 from shared.core.quota import reasons
 from shared.core.quota.attainable import Attainable
 from shared.core.quota.document import QuotaDocument

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from services.gateway.authorisation import Action
 from services.gateway.bodies import BODY_BYTES_MAX, Further
-from shared.core.lifecycle import State
-from shared.core.model import WorkloadKind
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import WorkloadKind
 from shared.events.strict import INTEGER_MAX, PRINTABLE
 
 NAME_LENGTH_MAX: Final = 253

@@ -14,9 +14,9 @@ import msgspec
 from services.gateway.door import Door
 from services.gateway.problems import invalid
 from services.gateway.spec_reads import ERRORS_MAX, SPECS, not_read_yet
-from shared.core.decision import FieldError
-from shared.core.model import Workload, WorkloadSpec
-from shared.core.resize import sizes_of
+from shared.core.model.decision import FieldError
+from shared.core.model.nouns import Workload, WorkloadSpec
+from shared.core.placement.resize import sizes_of
 
 _specs: Final = msgspec.json.Decoder(WorkloadSpec)
 

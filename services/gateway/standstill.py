@@ -11,11 +11,11 @@ from typing import Final
 from services.gateway.door import Door
 from services.gateway.queue_standing import budgets
 from services.gateway.queue_views import BudgetSpent
-from shared.core.decision import Refusal
+from shared.core.model.decision import Refusal
+from shared.core.model.team_policy import AtLimit, Budget
 from shared.core.quota import reasons
 from shared.core.quota.budget import WARN_PERCENT, Spending, month_named, restriction
 from shared.core.quota.tree import QuotaNode
-from shared.core.team_policy import AtLimit, Budget
 
 _MILLI: Final = 1_000
 

@@ -15,8 +15,8 @@ from typing import Final
 
 import msgspec
 
-from shared.core.lifecycle import State
-from shared.core.model import WorkloadSpec
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import WorkloadSpec
 from shared.events.envelope import Event, Received, event_id
 from shared.events.registry import NAME_BY_TYPE
 from shared.events.topics import SUBMISSION_COMMANDS

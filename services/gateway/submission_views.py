@@ -7,9 +7,9 @@ from typing import Annotated
 from msgspec import Meta
 
 from services.gateway.views import Request, View
-from shared.core.decision import FieldError
-from shared.core.model import WorkloadSpec
-from shared.core.reason import Reason
+from shared.core.model.decision import FieldError
+from shared.core.model.nouns import WorkloadSpec
+from shared.core.model.reason import Reason
 from shared.events.strict import ITEMS_MAX, strict
 
 SpecRequest = strict(WorkloadSpec)

@@ -25,11 +25,11 @@ from services.gateway.what_if import classes_of, verdict
 from shared.core.admission.admit import check_kind
 from shared.core.admission.errors import ERRORS_MAX, Errors
 from shared.core.admission.form import check_form
-from shared.core.decision import FieldError
-from shared.core.lifecycle import State
-from shared.core.model import WorkloadSpec
-from shared.core.priority_classes import may_use, rule_of_use
-from shared.core.value import replace
+from shared.core.model.decision import FieldError
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import WorkloadSpec
+from shared.core.model.priority_classes import may_use, rule_of_use
+from shared.core.model.value import replace
 from shared.events.envelope import workload_id
 from shared.events.fingerprint import body_hash
 from shared.events.idempotency import KEY_RULE, is_key

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import structlog
 
 from services.gateway.metrics import ETA_ERROR_SECONDS, ETA_STARTS
-from shared.core.eta import Range, missed
+from shared.core.backfill.eta import Range, missed
 from shared.ports.errors import MusterError
 from shared.ports.reader import Reader
 

@@ -15,7 +15,9 @@ from typing import Final
 
 from services.gateway.no_eviction import in_words
 from services.gateway.why_views import NoEvictionView, OwedTurn
-from shared.core.amounts import Amount
+from shared.core.model.amounts import Amount
+from shared.core.model.units import GPU_MILLI, UNLIMITED
+from shared.core.model.wording import count, moment
 from shared.core.quota.debts import HALF_LIFE_MS, REPAID_MS
 from shared.core.quota.fair_share import (
     SHARE_ONE,
@@ -27,8 +29,6 @@ from shared.core.quota.fair_share import (
 )
 from shared.core.quota.queue_policy import Reclaim
 from shared.core.quota.tree import QuotaNode, QuotaTree
-from shared.core.units import GPU_MILLI, UNLIMITED
-from shared.core.wording import count, moment
 
 LEAST_MILLIONTHS: Final = 500
 """Less is rounded to nothing."""

@@ -10,12 +10,12 @@ from services.gateway.documents import Organisation
 from services.gateway.door import Door
 from services.gateway.submission_views import DryRun
 from shared.core.admission.admit import Refused, admit
+from shared.core.admission.fleet_shape import FleetShape, summary_of
 from shared.core.admission.rules import Rules, TeamPolicy
-from shared.core.fleet_shape import FleetShape, summary_of
-from shared.core.lifecycle import State
-from shared.core.model import Node, WorkloadSpec
-from shared.core.priority_classes import PriorityClass, built_in
-from shared.core.reason import Reason
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import Node, WorkloadSpec
+from shared.core.model.priority_classes import PriorityClass, built_in
+from shared.core.model.reason import Reason
 from shared.events.quota_documents import document_of
 
 FLEET_SECONDS: Final = 5.0

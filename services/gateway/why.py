@@ -22,11 +22,11 @@ from services.gateway.headline.past import EVICTED, detail_of, evictions, last_e
 from services.gateway.why_views import Why, WhyEntry
 from services.gateway.workload_reads import row_of
 from shared.core.admission import remedy
-from shared.core.decision import FieldError, Reason, Refusal
+from shared.core.admission.recorded_reasons import recorded
 from shared.core.kubernetes.standing import OUT_OF_SERVICE
-from shared.core.lifecycle import State
-from shared.core.recorded_reasons import recorded
-from shared.core.wording import moment
+from shared.core.model.decision import FieldError, Reason, Refusal
+from shared.core.model.lifecycle import State
+from shared.core.model.wording import moment
 
 HISTORY_MAX: Final = 50
 REFUSAL_SLACK_MS: Final = 1_000

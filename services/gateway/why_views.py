@@ -6,10 +6,10 @@ from typing import Any
 
 from services.gateway.queue_views import BudgetSpent
 from services.gateway.views import View
-from shared.core.lifecycle import State
-from shared.core.preemption.plan import Obstacle
-from shared.core.reason import Reason
-from shared.core.units import Resources
+from shared.core.model.lifecycle import State
+from shared.core.model.reason import Reason
+from shared.core.model.units import Resources
+from shared.core.preemption.eligibility.plan import Obstacle
 
 
 class WhyEntry(View, frozen=True, kw_only=True):

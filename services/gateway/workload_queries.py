@@ -12,8 +12,8 @@ import msgspec
 
 from services.gateway.problems import invalid
 from shared.core.admission.form import is_label
-from shared.core.decision import FieldError
-from shared.core.lifecycle import TERMINAL
+from shared.core.model.decision import FieldError
+from shared.core.model.lifecycle import TERMINAL
 
 LABELS_MAX: Final = 20
 LABEL_RULE: Final = "must be key=value or key, such as sweep=42 or example.org/sweep"

@@ -14,11 +14,11 @@ from services.gateway.problems import not_found
 from services.gateway.protocol import live_tag
 from services.gateway.workload_queries import cursor_of, page_query
 from services.gateway.workload_views import WorkloadPage, WorkloadSummary, WorkloadView
-from shared.core.lifecycle import State
-from shared.core.model import WorkloadSpec
-from shared.core.reason import Reason
-from shared.core.recorded_reasons import recorded
-from shared.core.units import Resources
+from shared.core.admission.recorded_reasons import recorded
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import WorkloadSpec
+from shared.core.model.reason import Reason
+from shared.core.model.units import Resources
 
 _STATES: Final = frozenset(State)
 _specs: Final = msgspec.json.Decoder(WorkloadSpec)

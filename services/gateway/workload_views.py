@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from services.gateway.views import View
-from shared.core.lifecycle import State
-from shared.core.model import WorkloadSpec
-from shared.core.reason import Reason
-from shared.core.units import Resources
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import WorkloadSpec
+from shared.core.model.reason import Reason
+from shared.core.model.units import Resources
 
 
 class WorkloadSummary(View, frozen=True, kw_only=True):

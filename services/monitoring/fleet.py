@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from services.monitoring.memory import NODE, Memory, NodeState
-from shared.core.units import GPU_MILLI
+from shared.core.model.units import GPU_MILLI
 from shared.events.nodes import (
     GpuHealthReported,
     GpuUsageReported,

@@ -16,8 +16,8 @@ from prometheus_client.registry import Collector
 from services.monitoring import fleet
 from services.monitoring.labels import Capped
 from services.monitoring.memory import Memory
+from shared.core.model.units import GPU_MILLI, UNLIMITED
 from shared.core.quota.fair_share import SHARE_ONE
-from shared.core.units import GPU_MILLI, UNLIMITED
 from shared.ports.clock import Clock
 
 MILLI_MS_PER_GPU_SECOND: Final = GPU_MILLI * 1_000

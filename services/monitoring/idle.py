@@ -12,7 +12,9 @@ from collections import Counter
 from typing import Any, Final
 
 from services.monitoring.memory import POLICY, WATCH, Memory, Seen, Watch
-from shared.core.idleness import (
+from shared.core.model.lifecycle import State
+from shared.core.model.reason import Reason
+from shared.core.nodes.idleness import (
     Idleness,
     Limits,
     Told,
@@ -23,8 +25,6 @@ from shared.core.idleness import (
     whole,
     word_of,
 )
-from shared.core.lifecycle import State
-from shared.core.reason import Reason
 from shared.events.envelope import Received
 from shared.events.idleness import IdlenessEnded, IdlenessNoticed
 from shared.events.nodes import GpuUsageReported

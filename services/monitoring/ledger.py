@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from shared.core.model import Placement
+from shared.core.model.nouns import Placement
 from shared.events.organisation import FlavorApplied
 from shared.events.workloads import (
     WorkloadFact,

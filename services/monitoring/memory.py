@@ -10,10 +10,10 @@ from typing import Final
 
 import msgspec
 
-from shared.core.cost import RunningTotal
-from shared.core.idleness import Run, Told
-from shared.core.lifecycle import HOLDING, TERMINAL, State
-from shared.core.team_policy import IdlePolicy
+from shared.core.model.lifecycle import HOLDING, TERMINAL, State
+from shared.core.model.team_policy import IdlePolicy
+from shared.core.nodes.idleness import Run, Told
+from shared.core.quota.cost import RunningTotal
 from shared.events.nodes import GpuUsageReported
 from shared.events.quotas import QuotaChanged
 from shared.ports.reader import Reader

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Final
 
 from services.monitoring.memory import WORKLOAD, Devices, Memory, Seen
-from shared.core.lifecycle import HOLDING, TERMINAL, State
-from shared.core.model import Placement
+from shared.core.model.lifecycle import HOLDING, TERMINAL, State
+from shared.core.model.nouns import Placement
 from shared.events.nodes import NodeDevicesLearned
 from shared.events.quotas import QuotaRefused
 from shared.events.workloads import (

@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 import yaml
 
-from shared.core.model import Node
-from shared.core.value import replace
+from shared.core.model.nouns import Node
+from shared.core.model.value import replace
 from shared.events.nodes import GpuHealthReported, GpuUsageReported, NodeNoticeReported
 from shared.ports.clock import Clock
 from shared.simulator.machine import Machine

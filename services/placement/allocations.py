@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from shared.core.charges import pod_resources
-from shared.core.model import Placement, PodPlacement, Workload
+from shared.core.model.charges import pod_resources
+from shared.core.model.nouns import Placement, PodPlacement, Workload
 
 AllocationRow = tuple[str, int, int, str, int, str, str, str, int, int, int, int, int]
 

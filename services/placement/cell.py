@@ -24,8 +24,8 @@ from services.placement.switching import Switching
 from services.placement.takeovers import Takeovers
 from services.placement.trials import Trials
 from services.placement.workload_rows import workload_writes
-from shared.core.cluster import Cluster
-from shared.core.shunning import DEFAULTS, ShunPolicy
+from shared.core.nodes.shunning import DEFAULTS, ShunPolicy
+from shared.core.scoring.cluster import Cluster
 from shared.events.envelope import Received
 from shared.ports.reader import Reader
 from shared.runtime.handler import Outcome

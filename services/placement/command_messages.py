@@ -9,7 +9,7 @@ from services.placement import idle_release, owner_commands, resizing, transitio
 from services.placement.cell import Action, Cell
 from services.placement.desk import Desk
 from services.placement.records import Record
-from shared.core.reason import Reason
+from shared.core.model.reason import Reason
 from shared.events import plans, workloads
 from shared.events.envelope import Received
 

@@ -15,7 +15,7 @@ from services.placement import (
 from services.placement.cell import Action, Cell
 from services.placement.desk import TIME_TO_LIVE
 from services.placement.records import Record
-from shared.core.reason import Reason
+from shared.core.model.reason import Reason
 from shared.events.deadlines import DeadlinePassed
 from shared.events.envelope import Received
 

@@ -1,8 +1,8 @@
 """What it would take to let a waiting workload start: moves, planned from the tables, not made.
 
 Reads placement's own rows as the service does at its start (cell.py) and asks the same core
-(core/defragment/defragment.py). Nothing is written, and the running service is not asked: a
-read-only role is enough. The answer is true of the ledger at the moment of reading.
+(core/preemption/defragmentation/defragment.py). Nothing is written, and the running service is not
+asked: a read-only role is enough. The answer is true of the ledger at the moment of reading.
 """
 
 from __future__ import annotations
@@ -12,9 +12,16 @@ from collections.abc import Mapping
 from services.placement.cell import Cell, Policy
 from services.placement.desk import Desk
 from services.placement.records import Record
-from shared.core.defragment.defragment import Limits, NoPlan, Obstacle, Plan, Running, defragment
-from shared.core.lifecycle import State
-from shared.core.placement import PlacementRequest
+from shared.core.model.lifecycle import State
+from shared.core.placement.place import PlacementRequest
+from shared.core.preemption.defragmentation.defragment import (
+    Limits,
+    NoPlan,
+    Obstacle,
+    Plan,
+    Running,
+    defragment,
+)
 from shared.ports.reader import Reader
 
 

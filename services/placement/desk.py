@@ -22,13 +22,13 @@ from services.placement.reservations import Reservations
 from services.placement.spent_budgets import SpentBudgets
 from services.placement.turns import Turns
 from services.placement.usage import Usage
-from shared.core.cluster import Cluster
-from shared.core.decision import Refusal
-from shared.core.lifecycle import State
-from shared.core.model import Placement, PodPlacement
-from shared.core.reason import Reason
-from shared.core.resize import joined, shrunk_to, surplus
-from shared.core.waiting import WaitingIndex
+from shared.core.model.decision import Refusal
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import Placement, PodPlacement
+from shared.core.model.reason import Reason
+from shared.core.placement.resize import joined, shrunk_to, surplus
+from shared.core.queueing.waiting import WaitingIndex
+from shared.core.scoring.cluster import Cluster
 from shared.events.deadlines import deadline_message
 from shared.events.envelope import Received
 from shared.events.topics import AGENT_COMMANDS, POD_COMMANDS, WORKLOAD_FACTS

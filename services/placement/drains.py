@@ -27,10 +27,10 @@ from services.placement.desk import Desk
 from services.placement.evictions import Evictions
 from services.placement.fleet import Fleet, usable
 from services.placement.transitions import HAS_PODS
-from shared.core.model import Node
-from shared.core.reason import Reason
-from shared.core.taints import SHUNNED
-from shared.core.value import replace
+from shared.core.model.nouns import Node
+from shared.core.model.reason import Reason
+from shared.core.model.taints import SHUNNED
+from shared.core.model.value import replace
 from shared.events import nodes
 from shared.events.envelope import Received
 from shared.ports.reader import Reader

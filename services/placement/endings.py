@@ -10,10 +10,10 @@ from typing import Any
 from services.placement.desk import Desk
 from services.placement.records import Record
 from services.placement.transitions import BACKOFF, HAS_PODS, RESERVATION
-from shared.core.backoff import rest_seconds, setbacks_in_a_row
-from shared.core.lifecycle import State
-from shared.core.pod_failures import FailureCause
-from shared.core.reason import Reason
+from shared.core.model.lifecycle import State
+from shared.core.model.reason import Reason
+from shared.core.nodes.backoff import rest_seconds, setbacks_in_a_row
+from shared.core.nodes.pod_failures import FailureCause
 from shared.events import pods, workloads
 from shared.events.envelope import Received
 from shared.events.pods import WAITED_FOR
@@ -108,8 +108,8 @@ def refused_by_cluster(
 def back(desk: Desk, record: Record, cause: Received, *, setback: bool) -> None:
     """From evicting to its queue with its place kept, or to held; the devices are given back.
 
-    After a setback it rests before its next attempt (core/backoff.py), so that a bad node is no
-    hot loop.
+    After a setback it rests before its next attempt (core/nodes/backoff.py), so that a bad node is
+    no hot loop.
     """
     ran_ms = desk.now_ms - record.running_at_ms if record.running_at_ms else 0
     record.setbacks = setbacks_in_a_row(record.setbacks, ran_ms, setback=setback)

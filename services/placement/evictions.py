@@ -19,13 +19,13 @@ from services.placement.remains import what_is_left
 from services.placement.reservations import Reservation, given_up
 from services.placement.transitions import RESERVATION
 from services.placement.trials import Trials
-from shared.core.lifecycle import State
-from shared.core.model import Placement
-from shared.core.placement import PlacementRequest, learn
-from shared.core.preemption.vacating import Holder, place_without, take
-from shared.core.reason import Reason
-from shared.core.spare_room import BRIEF, WIDE
-from shared.core.wording import moment
+from shared.core.backfill.spare_room import BRIEF, WIDE
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import Placement
+from shared.core.model.reason import Reason
+from shared.core.model.wording import moment
+from shared.core.placement.place import PlacementRequest, learn
+from shared.core.preemption.moves.vacating import Holder, place_without, take
 from shared.events import plans
 from shared.events.envelope import Received
 from shared.events.workloads import Wire

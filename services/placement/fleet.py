@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from shared.core.model import Node
-from shared.core.value import replace
+from shared.core.model.nouns import Node
+from shared.core.model.value import replace
 from shared.events.nodes import GpuHealthReported, NodeInventoryReported
 
 _encode = msgspec.json.Encoder().encode

@@ -15,11 +15,11 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from shared.core.cells import Ints
-from shared.core.cluster import Cluster
-from shared.core.model import PodSet, Workload
-from shared.core.node_state import NodeState
-from shared.core.units import GPU_MILLI
+from shared.core.cluster.node_state import NodeState
+from shared.core.model.nouns import PodSet, Workload
+from shared.core.model.units import GPU_MILLI
+from shared.core.scoring.cells import Ints
+from shared.core.scoring.cluster import Cluster
 
 FEW: Final = 64
 """Nodes for which there is room at first; it doubles when they are more."""

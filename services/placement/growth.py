@@ -22,9 +22,9 @@ from services.placement import resizing
 from services.placement.desk import Desk
 from services.placement.records import Record
 from services.placement.trials import Trials
-from shared.core.decision import Reason
-from shared.core.lifecycle import State
-from shared.core.placement import PlacementRequest, grow
+from shared.core.model.decision import Reason
+from shared.core.model.lifecycle import State
+from shared.core.placement.place import PlacementRequest, grow
 from shared.events.deadlines import deadline_message
 from shared.events.envelope import Received
 

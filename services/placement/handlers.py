@@ -24,7 +24,7 @@ from services.placement.drains import Drains
 from services.placement.fleet import Fleet
 from services.placement.heads import HEAD_AFTER_HOURS
 from services.placement.shunning import Shunning
-from shared.core.shunning import DEFAULTS, ShunPolicy
+from shared.core.nodes.shunning import DEFAULTS, ShunPolicy
 from shared.events import topics
 from shared.events.envelope import Received
 from shared.events.workloads import Wire

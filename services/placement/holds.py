@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from shared.core.cluster import Cluster
-from shared.core.cluster_state import pod_size
-from shared.core.model import GpuShare, Placement, Workload
-from shared.core.node_state import NodeState
-from shared.core.preemption.vacating import Holder
-from shared.core.units import GPU_MILLI, SLICES
+from shared.core.cluster.node_state import NodeState
+from shared.core.cluster.state import pod_size
+from shared.core.model.nouns import GpuShare, Placement, Workload
+from shared.core.model.units import GPU_MILLI, SLICES
+from shared.core.preemption.moves.vacating import Holder
+from shared.core.scoring.cluster import Cluster
 
 Place = tuple[str, int]
 """(node, GPU)."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from services.placement import transitions
 from services.placement.desk import Desk
-from shared.core.lifecycle import State
-from shared.core.reason import Reason
-from shared.core.wording import moment
+from shared.core.model.lifecycle import State
+from shared.core.model.reason import Reason
+from shared.core.model.wording import moment
 from shared.events.envelope import Received
 from shared.events.plans import IdleReleaseRefused, ReleaseIdleWorkload
 from shared.events.workloads import IdleRelease

@@ -16,14 +16,14 @@ from services.placement.promises import Promises
 from services.placement.records import Record
 from services.placement.turns import Turns
 from services.placement.usage import Usage
-from shared.core.amounts import Amount, amount, resources
-from shared.core.decision import Reason, Refusal
+from shared.core.model.amounts import Amount, amount, resources
+from shared.core.model.decision import Reason, Refusal
+from shared.core.model.units import Resources
+from shared.core.queueing.waiting import WaitingIndex
 from shared.core.quota.fair_share import within_nominal
 from shared.core.quota.limits import exceeding, least
 from shared.core.quota.reasons import kept_for
 from shared.core.quota.tree import QuotaNode
-from shared.core.units import Resources
-from shared.core.waiting import WaitingIndex
 
 Place = tuple[str, str]
 """Root of a tree, flavor."""
@@ -95,7 +95,7 @@ class KeptQuota:
         return record.workload.id in self._waiting and record.nomination is not None
 
     def turn(self, record: Record) -> Turn:
-        """Who is old, by age; then priority, the rank of its queue, age (core/waiting.py).
+        """Who is old, by age; then priority, the rank of its queue, age (queueing/waiting.py).
 
         Who runs already, and would only grow, comes last.
         """

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from services.placement.records import Record
-from shared.core.estimates import Estimates
-from shared.core.lifecycle import State
-from shared.core.units import GPU_MILLI
+from shared.core.backfill.estimates import Estimates
+from shared.core.model.lifecycle import State
+from shared.core.model.units import GPU_MILLI
 
 
 class Lengths:
-    """What is promised on, and what is likely (core/estimates.py); None for what never ends."""
+    """What is promised on, and what is likely (estimates.py); None for what never ends."""
 
     def __init__(self) -> None:
         self._estimates = Estimates()

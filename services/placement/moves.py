@@ -11,10 +11,10 @@ from services.placement import transitions
 from services.placement.desk import Desk
 from services.placement.records import Record
 from services.placement.reservations import Reservation
-from shared.core.model import Placement, Workload
-from shared.core.preemption.vacating import Mover
-from shared.core.reason import Reason
-from shared.core.wording import listing, moment
+from shared.core.model.nouns import Placement, Workload
+from shared.core.model.reason import Reason
+from shared.core.model.wording import listing, moment
+from shared.core.preemption.moves.vacating import Mover
 from shared.events.envelope import Received
 from shared.events.plans import PlannedVictim, ProposeEvictionPlan
 from shared.events.workloads import Preemption

@@ -6,7 +6,7 @@ from typing import Final
 
 from services.placement import transitions
 from services.placement.cell import Action, Cell
-from shared.core.reason import Reason
+from shared.core.model.reason import Reason
 from shared.events import nodes
 from shared.events.envelope import Received
 

@@ -6,8 +6,8 @@ from services.placement.desk import Desk
 from services.placement.endings import end
 from services.placement.records import Record
 from services.placement.transitions import HAS_PODS, evict, stop_pods
-from shared.core.lifecycle import State
-from shared.core.reason import Reason
+from shared.core.model.lifecycle import State
+from shared.core.model.reason import Reason
 from shared.events import workloads
 from shared.events.envelope import Received
 

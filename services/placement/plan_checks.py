@@ -9,7 +9,7 @@ from services.placement import resizing, transitions
 from services.placement.desk import Desk
 from services.placement.moves import move_problem
 from services.placement.records import Record
-from shared.core.lifecycle import State
+from shared.core.model.lifecycle import State
 from shared.events.plans import PlannedVictim, ProposeEvictionPlan
 
 

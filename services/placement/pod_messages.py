@@ -13,8 +13,8 @@ from services.placement import endings, resizing, transitions
 from services.placement.cell import Action, Cell
 from services.placement.desk import Desk
 from services.placement.records import Record
-from shared.core.lifecycle import State
-from shared.core.pod_failures import FailureCause
+from shared.core.model.lifecycle import State
+from shared.core.nodes.pod_failures import FailureCause
 from shared.events import pods
 from shared.events.envelope import Received
 

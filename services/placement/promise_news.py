@@ -8,9 +8,9 @@ from enum import StrEnum
 from typing import Final
 
 from shared.core.backfill.promise import LATE_MS, Promise
-from shared.core.decision import Refusal
-from shared.core.timeline import NEVER
-from shared.core.value import Value, replace
+from shared.core.backfill.timeline import NEVER
+from shared.core.model.decision import Refusal
+from shared.core.model.value import Value, replace
 from shared.events.deadlines import deadline_message
 from shared.events.envelope import Received
 

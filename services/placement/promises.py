@@ -27,11 +27,11 @@ from services.placement.promise_rows import (
 from services.placement.records import Record, Records
 from shared.core.backfill.backfill import Backfill
 from shared.core.backfill.promise import LATE_MS, PROMISES_MAX, Promise, Waiter
-from shared.core.cluster import Cluster
-from shared.core.decision import Reason, Refusal
-from shared.core.demand import gang_of
-from shared.core.spare_room import SpareRoom
-from shared.core.timeline import NEVER, Timeline
+from shared.core.backfill.spare_room import SpareRoom
+from shared.core.backfill.timeline import NEVER, Timeline
+from shared.core.model.decision import Reason, Refusal
+from shared.core.model.demand import gang_of
+from shared.core.scoring.cluster import Cluster
 from shared.events.envelope import Received
 from shared.events.nodes import KeptFor
 from shared.ports.reader import Reader

@@ -13,7 +13,7 @@ from typing import Final
 
 from services.placement import transitions
 from services.placement.desk import Desk
-from shared.core.reason import Reason
+from shared.core.model.reason import Reason
 from shared.events.deadlines import deadline_message
 from shared.events.envelope import Received
 

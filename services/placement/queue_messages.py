@@ -7,8 +7,8 @@ from typing import Final
 from services.placement.cell import Action, Cell
 from services.placement.records import Nomination, Record
 from services.placement.transitions import BACKOFF
-from shared.core.lifecycle import State
-from shared.core.model import Workload
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import Workload
 from shared.events import quotas
 from shared.events.envelope import Received
 from shared.events.workloads import WorkloadQueued

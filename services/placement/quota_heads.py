@@ -15,12 +15,12 @@ from services.placement.kept_quota import Kept, KeptQuota, Place
 from services.placement.promises import Promises
 from services.placement.records import Record, Records
 from services.placement.usage import Usage
-from shared.core.amounts import amount
 from shared.core.backfill.kept_quota import Holder, Keeping, keeping
-from shared.core.lifecycle import State
+from shared.core.backfill.timeline import NEVER, expected_end
+from shared.core.model.amounts import amount
+from shared.core.model.lifecycle import State
+from shared.core.model.units import UNLIMITED
 from shared.core.quota.fair_share import within_nominal
-from shared.core.timeline import NEVER, expected_end
-from shared.core.units import UNLIMITED
 from shared.events.deadlines import deadline_message
 from shared.events.envelope import Received
 

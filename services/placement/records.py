@@ -7,14 +7,14 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from shared.core.amounts import Amount
-from shared.core.charges import least_amount
-from shared.core.lifecycle import HOLDING, TERMINAL, State, allowed
-from shared.core.model import Placement, Workload
-from shared.core.placement import request_class
-from shared.core.reason import Reason
-from shared.core.resize import sized
-from shared.core.waiting import OrderKey
+from shared.core.model.amounts import Amount
+from shared.core.model.charges import least_amount
+from shared.core.model.lifecycle import HOLDING, TERMINAL, State, allowed
+from shared.core.model.nouns import Placement, Workload
+from shared.core.model.reason import Reason
+from shared.core.placement.place import request_class
+from shared.core.placement.resize import sized
+from shared.core.queueing.waiting import OrderKey
 
 TERMINAL_IDS_MAX = 300_000
 
@@ -70,7 +70,7 @@ class Record:
     attempt: int = 0
     failures: int = 0
     setbacks: int = 0
-    """In a row, up to the last attempt that ended (core/backoff.py)."""
+    """In a row, up to the last attempt that ended (core/nodes/backoff.py)."""
     running_at_ms: int = 0
     """Since when all pods of the last attempt ran; 0 if they did not."""
     deadline_kind: str = ""
@@ -90,7 +90,7 @@ class Record:
     began_at_ms: int = 0
     """Since when it holds its nodes; 0 while it holds none."""
     expected_seconds: int = -1
-    """How long it will run (core/estimates.py); 0 for ever, -1 not asked yet."""
+    """How long it will run (core/backfill/estimates.py); 0 for ever, -1 not asked yet."""
     likely_seconds: int = -1
     """The same by its team's history."""
     priority_class: str = ""
@@ -106,7 +106,7 @@ class Record:
 
     @property
     def request_class(self) -> Hashable:
-        """Equal requests get the same answer (core/placement.py); worked out once he waits."""
+        """Equal requests get the same answer (placement/place.py); worked out once he waits."""
         if self._request_class is None:
             self._request_class = request_class(self.workload)
         return self._request_class

@@ -1,10 +1,10 @@
 """What is carried out of a plan after others for the same preemptor came too late.
 
 The victims that still run and that the rules still give go, as far as the preemptor needs them:
-who may go is judged anew (core/preemption/rules.py) by the quota of now, and whoever can stay, the
-dearest first, stays. Nobody is added: protected classes, cooldowns and loss budgets are known to
-the preemption service alone, which gave its word for those of its plan, in the class that they had
-then. So the work is bounded by the victims of one plan, and `SPARED_MAX` trials.
+who may go is judged anew (core/preemption/eligibility/rules.py) by the quota of now, and whoever
+can stay, the dearest first, stays. Nobody is added: protected classes, cooldowns and loss budgets
+are known to the preemption service alone, which gave its word for those of its plan, in the class
+that they had then. So the work is bounded by the victims of one plan, and `SPARED_MAX` trials.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from services.placement.desk import Desk
 from services.placement.plan_checks import can_go, runs
 from services.placement.records import Record
 from services.placement.reservations import given_up
-from shared.core.amounts import Amount, amount
-from shared.core.charges import least_amount
-from shared.core.model import Placement
-from shared.core.preemption.occupant import Occupant
-from shared.core.preemption.rules import Judge, Rules, Spared
-from shared.core.value import replace
+from shared.core.model.amounts import Amount, amount
+from shared.core.model.charges import least_amount
+from shared.core.model.nouns import Placement
+from shared.core.model.value import replace
+from shared.core.preemption.eligibility.occupant import Occupant
+from shared.core.preemption.eligibility.rules import Judge, Rules, Spared
 from shared.events.plans import PlannedVictim, ProposeEvictionPlan
 
 SPARED_MAX: Final = 16

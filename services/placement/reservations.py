@@ -18,12 +18,12 @@ import msgspec
 from services.placement.holds import Piece, hold, let_go, pieces_of
 from services.placement.records import Record, Records
 from services.placement.usage import Shift, Usage
-from shared.core.amounts import amount
-from shared.core.cluster import Cluster
-from shared.core.model import Placement
-from shared.core.preemption.vacating import Holder
-from shared.core.resize import charge_of, surplus
-from shared.core.value import replace
+from shared.core.model.amounts import amount
+from shared.core.model.nouns import Placement
+from shared.core.model.value import replace
+from shared.core.placement.resize import charge_of, surplus
+from shared.core.preemption.moves.vacating import Holder
+from shared.core.scoring.cluster import Cluster
 from shared.ports.reader import Reader
 from shared.ports.store import Write
 

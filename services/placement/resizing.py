@@ -15,10 +15,10 @@ from dataclasses import replace
 
 from services.placement.desk import Desk
 from services.placement.records import Record
-from shared.core.lifecycle import State
-from shared.core.model import Placement
-from shared.core.reason import Reason
-from shared.core.resize import (
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import Placement
+from shared.core.model.reason import Reason
+from shared.core.placement.resize import (
     REST_SECONDS,
     growth_rest_seconds,
     joined,

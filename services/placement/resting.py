@@ -2,9 +2,9 @@
 
 A class was refused for a reason. Nodes that became freer may help it, if one of its pods has room
 there; quota may, unless nodes alone were missing. Who lacks nodes alone rests by the room that he
-lacks (core/waiting.py): while nothing of it is left, nobody who lacks the same is asked. By time,
-and by what is used, he may also be let on nodes that are kept for others: some are looked at for
-that in every batch. Who is next for what his queue owns rests by that (ADR 50).
+lacks (core/queueing/waiting.py): while nothing of it is left, nobody who lacks the same is asked.
+By time, and by what is used, he may also be let on nodes that are kept for others: some are looked
+at for that in every batch. Who is next for what his queue owns rests by that (ADR 50).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from services.placement.desk import Desk
 from services.placement.freed_room import FreedRoom, Room
 from services.placement.records import Record
 from services.placement.turns import OwnQuota
-from shared.core.amounts import Amount
-from shared.core.decision import Reason, Refusal
-from shared.core.placement import helps
+from shared.core.model.amounts import Amount
+from shared.core.model.decision import Reason, Refusal
+from shared.core.placement.place import helps
 
 REASONS_MAX: Final = 20_000
 """Reasons of classes kept; beyond it, those of classes that wait no more are dropped."""

@@ -7,7 +7,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from services.placement.desk import START_SECONDS
 from services.placement.heads import HEAD_AFTER_HOURS
-from shared.core.shunning import DEFAULTS
+from shared.core.nodes.shunning import DEFAULTS
 
 
 class PlacementSettings(BaseSettings):

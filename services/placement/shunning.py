@@ -1,7 +1,8 @@
 """Nodes on which work does not start: who speaks against them, and which are left alone (ADR 40).
 
-`core/shunning.py` has the rule. Here it hears of starts and of starts that did not come, keeps a
-node that is shunned from all searches by a taint of its own, and lets it be tried again in time.
+`core/nodes/shunning.py` has the rule. Here it hears of starts and of starts that did not come,
+keeps a node that is shunned from all searches by a taint of its own, and lets it be tried again in
+time.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from services.placement.drains import Drains
 from services.placement.evictions import Evictions
 from services.placement.fleet import Fleet
 from services.placement.records import Record
-from shared.core import shunning
-from shared.core.model import Workload
-from shared.core.reason import Reason
-from shared.core.shunning import REST_AFTER_REFUSAL, ShunPolicy, Suspicion, Witness
-from shared.core.value import replace
-from shared.core.wording import listing
+from shared.core.model.nouns import Workload
+from shared.core.model.reason import Reason
+from shared.core.model.value import replace
+from shared.core.model.wording import listing
+from shared.core.nodes import shunning
+from shared.core.nodes.shunning import REST_AFTER_REFUSAL, ShunPolicy, Suspicion, Witness
 from shared.events.deadlines import deadline_message
 from shared.events.envelope import Received
 from shared.events.nodes import NodeShunned, NodeUnshunned

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from shared.core.model.team_policy import AtLimit
 from shared.core.quota.budget import in_force
-from shared.core.team_policy import AtLimit
 from shared.events.quotas import BudgetTold
 from shared.ports.reader import Reader
 from shared.ports.store import Write

@@ -10,11 +10,11 @@ import msgspec
 from services.placement.desk import Desk
 from services.placement.fleet import Fleet, usable
 from services.placement.records import TERMINAL_IDS_MAX, UNCHANGED, Nomination, Record, Resize
-from shared.core.lifecycle import State
-from shared.core.model import Node, Placement, Workload
-from shared.core.placement import learn
-from shared.core.reason import WAITS, Reason
-from shared.core.recorded_reasons import recorded
+from shared.core.admission.recorded_reasons import recorded
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import Node, Placement, Workload
+from shared.core.model.reason import WAITS, Reason
+from shared.core.placement.place import learn
 from shared.events.quotas import QuotaChanged
 from shared.ports.reader import Reader
 

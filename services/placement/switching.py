@@ -1,8 +1,8 @@
 """Moves idle GPUs between whole and MIG mode, one at a time, by asking their node agent.
 
-core/mig_switch.py says which; here is the pace. A GPU takes no work from the command on, until an
-inventory shows the other mode or `EXPIRES_SECONDS` have passed; that stands in the node's row, so
-a restart knows it. Off unless an interval is set; what is open by then ends in its time.
+core/nodes/mig_switch.py says which; here is the pace. A GPU takes no work from the command on,
+until an inventory shows the other mode or `EXPIRES_SECONDS` have passed; that stands in the node's
+row, so a restart knows it. Off unless an interval is set; what is open by then ends in its time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from services.placement.drains import Drains
 from services.placement.fleet import Fleet
 from services.placement.growth import CLASSES_MAX, NO_ROOM_WANTED
 from services.placement.trials import Trials
-from shared.core.mig_switch import Switch, Waiting, mig_gpus_for, plan_switch
+from shared.core.nodes.mig_switch import Switch, Waiting, mig_gpus_for, plan_switch
 from shared.events.deadlines import deadline_message
 from shared.events.envelope import Received
 from shared.events.nodes import ReconfigureGpu

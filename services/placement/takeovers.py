@@ -21,9 +21,9 @@ from services.placement.evictions import Evictions
 from services.placement.fleet import Fleet
 from services.placement.records import Record
 from shared.core.kubernetes.takeover import APART, Device, Disputed, Key, Taken, take_over
-from shared.core.model import WHOLE_MASK, Node, PodPlacement
-from shared.core.units import GPU_MILLI
-from shared.core.value import replace
+from shared.core.model.nouns import WHOLE_MASK, Node, PodPlacement
+from shared.core.model.units import GPU_MILLI
+from shared.core.model.value import replace
 from shared.events.envelope import Received
 from shared.events.nodes import HeldDevices, NodeDevicesDisputed, NodeDevicesLearned
 from shared.events.pods import PodDevices, PodDevicesTold

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from services.placement.desk import START_SECONDS_MAX, Desk
 from services.placement.records import UNCHANGED, Record, Resize
-from shared.core.lifecycle import State
-from shared.core.model import Placement
-from shared.core.reason import Reason
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import Placement
+from shared.core.model.reason import Reason
 from shared.events import pods, workloads
 from shared.events.envelope import Received
 from shared.ports.cluster import GRACE_SECONDS_MIN

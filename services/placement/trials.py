@@ -20,10 +20,10 @@ from services.placement.records import Record
 from services.placement.resting import Resting
 from services.placement.turns import OwnQuota
 from shared.core.backfill.promise import Promise
-from shared.core.decision import Refusal
-from shared.core.lifecycle import State
-from shared.core.model import Placement
-from shared.core.placement import PlacementRequest, place
+from shared.core.model.decision import Refusal
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import Placement
+from shared.core.placement.place import PlacementRequest, place
 from shared.core.quota.reasons import behind_head
 from shared.events.deadlines import deadline_message
 from shared.events.envelope import Received

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from services.placement.records import Record, Records
 from services.placement.usage import Usage
-from shared.core.amounts import Amount
 from shared.core.backfill.promise import Promise
+from shared.core.model.amounts import Amount
 from shared.core.quota.attainable import Attainable
 from shared.core.quota.fair_share import (
     Rank,

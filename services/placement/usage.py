@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from shared.core.amounts import Amount, amount
+from shared.core.model.amounts import Amount, amount
+from shared.core.model.units import Resources
 from shared.core.quota.limits import least
 from shared.core.quota.tree import QuotaTree
-from shared.core.units import Resources
 from shared.events.quotas import QuotaChanged
 
 Shift = tuple[str, str, Amount, int]

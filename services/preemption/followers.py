@@ -15,15 +15,15 @@ from typing import Final
 from services.preemption.lines import Lines
 from services.preemption.memory import Flight, Memory
 from services.preemption.world import World
-from shared.core.charges import least_amount
-from shared.core.model import Placement, Workload
+from shared.core.model.charges import least_amount
+from shared.core.model.nouns import Placement, Workload
+from shared.core.model.request import PlacementRequest
+from shared.core.model.value import replace
+from shared.core.placement.resize import surplus
 from shared.core.preemption.crowd import crowd_of, may_crowd, parts_of
-from shared.core.preemption.occupant import gpu_milli_of
-from shared.core.preemption.plan import EvictionPlan, NoEviction
-from shared.core.preemption.rules import policy_of
-from shared.core.request import PlacementRequest
-from shared.core.resize import surplus
-from shared.core.value import replace
+from shared.core.preemption.eligibility.occupant import gpu_milli_of
+from shared.core.preemption.eligibility.plan import EvictionPlan, NoEviction
+from shared.core.preemption.eligibility.rules import policy_of
 
 PODS_MAX: Final = 2_048
 """Pods of all that are looked for at once."""

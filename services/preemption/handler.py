@@ -29,8 +29,8 @@ from services.preemption.moving import MOVES_PER_HOUR
 from services.preemption.planner import Planner
 from services.preemption.world import World
 from shared.adapters.clock import SystemClock
-from shared.core.decision import Reason
-from shared.core.value import replace
+from shared.core.model.decision import Reason
+from shared.core.model.value import replace
 from shared.events import idleness, nodes, organisation, plans, quotas, topics, workloads
 from shared.events.deadlines import DeadlinePassed, deadline_message
 from shared.events.envelope import Received

@@ -11,8 +11,8 @@ from typing import Final
 
 from services.preemption import metrics
 from services.preemption.memory import IDLE, POLICY, Memory
-from shared.core.idleness import Idleness, limits_of, why_spared
-from shared.core.lifecycle import State
+from shared.core.model.lifecycle import State
+from shared.core.nodes.idleness import Idleness, limits_of, why_spared
 from shared.events.idleness import IdlenessEnded, IdlenessNoticed
 from shared.events.organisation import TeamApplied
 from shared.events.plans import ReleaseIdleWorkload

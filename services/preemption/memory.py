@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import msgspec
 
-from shared.core.lifecycle import HOLDING, TERMINAL, State
-from shared.core.model import Node, Placement, PodSet, Workload
-from shared.core.priority_classes import built_in
-from shared.core.team_policy import IdlePolicy
-from shared.core.value import replace
+from shared.core.model.lifecycle import HOLDING, TERMINAL, State
+from shared.core.model.nouns import Node, Placement, PodSet, Workload
+from shared.core.model.priority_classes import built_in
+from shared.core.model.team_policy import IdlePolicy
+from shared.core.model.value import replace
 from shared.events.idleness import IdlenessNoticed
 from shared.events.nodes import KeptFor, NodeDevicesLearned, NodesKept
 from shared.events.organisation import CohortApplied, QueueApplied

@@ -2,7 +2,7 @@
 
 A search for moves costs many times one for victims, so a class of equal requests gets one a
 minute and a turn at most one; what is moved in an hour is bounded (mission P9;
-core/preemption/moving.py).
+core/preemption/moves/moving.py).
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Final
 
 from services.preemption.memory import Flight, Memory
 from services.preemption.world import World
-from shared.core.model import Placement
-from shared.core.preemption.moving import State, choose_moves, limits_for, may_ask
-from shared.core.preemption.plan import EvictionPlan, Moved, NoEviction, Obstacle, Rule
-from shared.core.preemption.rules import Rules
-from shared.core.request import PlacementRequest
+from shared.core.model.nouns import Placement
+from shared.core.model.request import PlacementRequest
+from shared.core.preemption.eligibility.plan import EvictionPlan, Moved, NoEviction, Obstacle, Rule
+from shared.core.preemption.eligibility.rules import Rules
+from shared.core.preemption.moves.moving import State, choose_moves, limits_for, may_ask
 from shared.events import plans
 
 MOVES_PER_HOUR: Final = 60

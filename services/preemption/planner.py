@@ -20,10 +20,10 @@ from services.preemption.proposals import Proposals
 from services.preemption.refusals import Refusals
 from services.preemption.searching import Searching
 from services.preemption.world import World
-from shared.core.lifecycle import State
-from shared.core.model import Placement
-from shared.core.placement import PlacementRequest, request_class
-from shared.core.preemption.choose import (
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import Placement
+from shared.core.placement.place import PlacementRequest, request_class
+from shared.core.preemption.victims.choose import (
     EvictionPlan,
     NoEviction,
     Victim,

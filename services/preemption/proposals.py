@@ -13,7 +13,7 @@ from msgspec.structs import replace as changed
 
 from services.preemption.memory import Flight, Memory
 from services.preemption.world import World
-from shared.core.preemption.plan import EvictionPlan, Victim
+from shared.core.preemption.eligibility.plan import EvictionPlan, Victim
 from shared.events.plans import ProposeEvictionPlan
 
 

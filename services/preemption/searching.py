@@ -9,13 +9,13 @@ from typing import Final
 from services.preemption.losses import Losses
 from services.preemption.memory import Memory, Stand
 from services.preemption.world import World
-from shared.core.charges import least_amount
-from shared.core.lifecycle import State
-from shared.core.model import Workload
-from shared.core.placement import PlacementRequest
-from shared.core.preemption.choose import EvictionPlan, Limits, NoEviction, choose_victims
+from shared.core.model.charges import least_amount
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import Workload
+from shared.core.model.value import replace
+from shared.core.placement.place import PlacementRequest
+from shared.core.preemption.victims.choose import EvictionPlan, Limits, NoEviction, choose_victims
 from shared.core.quota.fair_share import Start, borrowers, borrows
-from shared.core.value import replace
 from shared.events.nodes import KeptFor
 
 LIMITS: Final = Limits(trials_max=128)

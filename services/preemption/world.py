@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from services.preemption.memory import Machine, Memory
-from shared.core.amounts import amount
-from shared.core.cluster import Cluster
-from shared.core.lifecycle import State
-from shared.core.model import Placement, Workload
-from shared.core.preemption.occupant import Occupant
-from shared.core.preemption.occupants import Occupants
-from shared.core.preemption.vacating import take
+from shared.core.model.amounts import amount
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import Placement, Workload
+from shared.core.model.taints import SHUNNED
+from shared.core.model.value import replace
+from shared.core.placement.resize import shrunk_to
+from shared.core.preemption.eligibility.occupant import Occupant
+from shared.core.preemption.eligibility.occupants import Occupants
+from shared.core.preemption.moves.vacating import take
 from shared.core.quota.tree import QuotaTree
-from shared.core.resize import shrunk_to
-from shared.core.taints import SHUNNED
-from shared.core.value import replace
+from shared.core.scoring.cluster import Cluster
 from shared.events.organisation import CohortApplied, QueueApplied
 from shared.events.quota_documents import document_of
 

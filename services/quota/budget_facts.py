@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypedDict
 
-from shared.core.cost import GPU_HOUR_MILLI_MS, rounded
+from shared.core.model.team_policy import AtLimit, Budget
 from shared.core.quota.budget import Spending, gpu_limit, money_limit, month_name
-from shared.core.team_policy import AtLimit, Budget
+from shared.core.quota.cost import GPU_HOUR_MILLI_MS, rounded
 from shared.events.quotas import BudgetTold, BudgetWarned
 
 NO_BUDGET = Budget()

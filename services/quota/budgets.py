@@ -18,9 +18,9 @@ import msgspec
 from services.quota import budget_facts
 from services.quota.history import TELL_INTERVAL_MS
 from services.quota.untold import Untold
-from shared.core.cost import Price, price_at
-from shared.core.nomination.nominator import Nominator
-from shared.core.nomination.pending import Pending, Phase
+from shared.core.model.team_policy import Budget
+from shared.core.queueing.nomination.nominator import Nominator
+from shared.core.queueing.nomination.pending import Pending, Phase
 from shared.core.quota.budget import (
     FULL_PERCENT,
     THRESHOLDS,
@@ -29,7 +29,7 @@ from shared.core.quota.budget import (
     month_of,
     restriction,
 )
-from shared.core.team_policy import Budget
+from shared.core.quota.cost import Price, price_at
 from shared.events.organisation import FlavorApplied, TeamApplied
 from shared.events.quotas import BudgetTold, BudgetWarned
 from shared.ports.reader import Reader

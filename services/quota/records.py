@@ -11,11 +11,11 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from shared.core.charges import least_amount
-from shared.core.model import Workload
-from shared.core.nomination.flavor_choice import choice_of
-from shared.core.nomination.nominator import Nominator
-from shared.core.nomination.pending import Pending, Phase
+from shared.core.model.charges import least_amount
+from shared.core.model.nouns import Workload
+from shared.core.queueing.nomination.flavor_choice import choice_of
+from shared.core.queueing.nomination.nominator import Nominator
+from shared.core.queueing.nomination.pending import Pending, Phase
 from shared.ports.reader import Reader
 from shared.ports.store import Write
 

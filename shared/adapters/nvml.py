@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from shared.adapters.pci import DEVICES, numa_of
-from shared.core.model import Gpu, MigInstance, MigPlacements, Node
-from shared.core.value import replace
+from shared.core.model.nouns import Gpu, MigInstance, MigPlacements, Node
+from shared.core.model.value import replace
 from shared.events.nodes import GpuHealthReported, GpuUsageReported, NodeNoticeReported
 from shared.ports.clock import Clock
 
@@ -33,7 +33,7 @@ NODE_WORDS: Final = 16
 """64-bit words for a set of NUMA nodes; Linux knows at most 1,024 of them."""
 BASE36: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 ANCESTORS: Final = {0: "I", 10: "I", 20: "P", 30: "H", 40: "N", 50: "S"}
-"""Common ancestor in the topology, as core/node_links.py spells it."""
+"""Common ancestor in the topology, as core/cluster/node_links.py spells it."""
 
 
 class NvmlProbe:
@@ -201,7 +201,7 @@ class NvmlProbe:
     # ── links ──
 
     def _links(self, handles: list[Any]) -> str:
-        """A character for each pair; one for all when they are equal (core/node_links.py)."""
+        """A character for each pair; one for all when they are equal (cluster/node_links.py)."""
         nvml = self._nvml
         buses = [_text(nvml.nvmlDeviceGetPciInfo(one).busId) for one in handles]
         peers = [self._peers(one) for one in handles]

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from shared.core.decision import FieldError
+from shared.core.model.decision import FieldError
 from shared.events.strict import PRINTABLE
 
 ERRORS_MAX: Final = 50

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from shared.core.decision import FieldError
+from shared.core.model.decision import FieldError
 from shared.events.envelope import Event, Received
 from shared.events.older import upcast
 from shared.events.registry import TYPE_BY_NAME

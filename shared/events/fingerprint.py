@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from shared.core.model import WorkloadSpec
+from shared.core.model.nouns import WorkloadSpec
 
 _canonical: Final = msgspec.json.Encoder(order="deterministic")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.core.reason import Reason
+from shared.core.model.reason import Reason
 from shared.events.workloads import Wire
 
 

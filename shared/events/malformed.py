@@ -6,7 +6,7 @@ on a topic, like a passed deadline.
 
 from __future__ import annotations
 
-from shared.core.decision import FieldError
+from shared.core.model.decision import FieldError
 from shared.events.workloads import Wire
 
 

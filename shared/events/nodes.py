@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from shared.core.inventory import problem_of
+from shared.core.cluster.inventory import problem_of
 from shared.core.kubernetes import observed
-from shared.core.model import Node, Placement
-from shared.core.reason import Reason
+from shared.core.model.nouns import Node, Placement
+from shared.core.model.reason import Reason
 from shared.events.workloads import Wire
 
 
@@ -247,7 +247,7 @@ class GpusObserved(Wire, frozen=True, kw_only=True):
     gpus: tuple[observed.ObservedGpu, ...]
     """Every GPU that the driver knows, in order of index."""
     links: str = ""
-    """Links between them, a character for each pair (core/node_links.py); empty: unknown."""
+    """Links between them, a character for each pair (cluster/node_links.py); empty: unknown."""
     cell: int = 0
 
     def __post_init__(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from shared.core.recorded_reasons import recorded
+from shared.core.admission.recorded_reasons import recorded
 from shared.events.workloads import Wire, WorkloadFact
 
 _fields: Final = msgspec.json.Decoder(dict[str, Any])

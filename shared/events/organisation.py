@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from shared.core.model.team_policy import Budget, IdlePolicy
+from shared.core.model.units import Resources
 from shared.core.quota.queue_policy import QueuePolicy
-from shared.core.team_policy import Budget, IdlePolicy
-from shared.core.units import Resources
 from shared.events.quotas import FlavorQuota
 from shared.events.workloads import Wire
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import msgspec
 
-from shared.core.model import Placement
-from shared.core.preemption.plan import Obstacle
-from shared.core.reason import Reason
+from shared.core.model.nouns import Placement
+from shared.core.model.reason import Reason
+from shared.core.preemption.eligibility.plan import Obstacle
 from shared.events.workloads import Wire
 
 

@@ -11,9 +11,9 @@ from typing import Final
 import msgspec
 
 from shared.core.admission.errors import shown
-from shared.core.model import Placement, PodSet
-from shared.core.pod_failures import FailureCause
-from shared.core.reason import Reason
+from shared.core.model.nouns import Placement, PodSet
+from shared.core.model.reason import Reason
+from shared.core.nodes.pod_failures import FailureCause
 from shared.events.workloads import Wire
 
 EXCEEDED_QUOTA: Final = "ExceededQuota"

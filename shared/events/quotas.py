@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
-from shared.core.amounts import amount
-from shared.core.decision import Reason
-from shared.core.model import Workload
+from shared.core.model.amounts import amount
+from shared.core.model.decision import Reason
+from shared.core.model.nouns import Workload
+from shared.core.model.team_policy import AtLimit
+from shared.core.model.units import UNBOUNDED, Resources
 from shared.core.quota.document import FlavorLimits, QuotaDocument
 from shared.core.quota.queue_policy import QueuePolicy
-from shared.core.team_policy import AtLimit
-from shared.core.units import UNBOUNDED, Resources
 from shared.events.workloads import Wire
 
 

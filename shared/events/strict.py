@@ -19,8 +19,8 @@ import msgspec
 from msgspec import Meta
 
 from shared.core.admission.pods import LONG_TEXT_MAX, PODS_MAX
+from shared.core.model.units import UNBOUNDED, UNLIMITED
 from shared.core.quota.queue_policy import POLICY_SECONDS_MAX
-from shared.core.units import UNBOUNDED, UNLIMITED
 
 INTEGER_MAX: Final = 2**53
 TEXT_LENGTH_MAX: Final = 1024

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from shared.core.decision import FieldError
+from shared.core.model.decision import FieldError
 from shared.events.broken_rules import (
     VALUE_LENGTH_MAX,
     broken_rules,

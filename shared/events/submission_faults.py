@@ -14,9 +14,9 @@ import msgspec
 
 from shared.core.admission.errors import ERRORS_MAX, Errors
 from shared.core.admission.form import check_form
-from shared.core.decision import FieldError
-from shared.core.model import WorkloadSpec
-from shared.core.value import replace
+from shared.core.model.decision import FieldError
+from shared.core.model.nouns import WorkloadSpec
+from shared.core.model.value import replace
 
 _STAND_INS: Final = {"name": "unread", "kind": "training"}
 """For the fields that every submission has."""

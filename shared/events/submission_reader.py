@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from shared.core.decision import FieldError
+from shared.core.model.decision import FieldError
 from shared.events.broken_rules import ERRORS_MAX, VALUE_LENGTH_MAX
 from shared.events.codec import Malformed, decode_payload
 from shared.events.registry import type_name

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import msgspec
 
-from shared.core.decision import FieldError
-from shared.core.lifecycle import State
-from shared.core.model import Placement, Workload, WorkloadSpec
-from shared.core.reason import Reason
+from shared.core.model.decision import FieldError
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import Placement, Workload, WorkloadSpec
+from shared.core.model.reason import Reason
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

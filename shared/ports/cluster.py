@@ -15,8 +15,8 @@ from typing import Final, Literal, Protocol
 
 import msgspec
 
-from shared.core.decision import FieldError
-from shared.core.model import GpuShare, PodSet
+from shared.core.model.decision import FieldError
+from shared.core.model.nouns import GpuShare, PodSet
 
 UNKNOWN: Final = 0
 """Status of an operation whose answer was lost: it may or may not have happened."""

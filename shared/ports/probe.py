@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from shared.core.model import Node
+from shared.core.model.nouns import Node
 from shared.events.nodes import GpuHealthReported, GpuUsageReported, NodeNoticeReported
 
 

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 import structlog
 
 from shared.core.kubernetes.observed import observed
-from shared.core.model import Node
+from shared.core.model.nouns import Node
 from shared.events.codec import encode_headers, encode_payload
 from shared.events.envelope import Event, event_id
 from shared.events.nodes import (

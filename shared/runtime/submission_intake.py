@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from shared.core.decision import FieldError
+from shared.core.model.decision import FieldError
 from shared.events.codec import REQUIRED, Malformed, decode
 from shared.events.envelope import Event, Received, event_id
 from shared.events.idempotency import KEY_LENGTH_MAX, KEY_RULE, is_key

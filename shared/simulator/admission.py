@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from shared.core.decision import FieldError
+from shared.core.model.decision import FieldError
 from shared.ports.cluster import Operation, Result
 
 NAME_MAX: Final = 253

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from random import Random
 from typing import Final, NamedTuple
 
-from shared.core.model import Node
-from shared.core.value import replace
+from shared.core.model.nouns import Node
+from shared.core.model.value import replace
 from shared.events.nodes import (
     GpuHealthReported,
     GpuUsageReported,

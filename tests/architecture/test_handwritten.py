@@ -15,7 +15,7 @@ DOCUMENTS = [
 ]
 TARGETS = re.compile(r"^([a-z][a-z%-]*):", re.MULTILINE)
 TREES = ("", "shared")
-"""Where a path may begin: `core/cost.py` is `shared/core/cost.py`."""
+"""Where a path may begin: `core/quota/cost.py` is `shared/core/quota/cost.py`."""
 
 
 def missing(text: str) -> list[str]:

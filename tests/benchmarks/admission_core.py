@@ -12,11 +12,11 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from shared.core.nomination.decision import Decision, Expect, Nominate
-from shared.core.nomination.nominator import Nominator
-from shared.core.nomination.pending import Pending
+from shared.core.queueing.nomination.decision import Decision, Expect, Nominate
+from shared.core.queueing.nomination.nominator import Nominator
+from shared.core.queueing.nomination.pending import Pending
+from shared.core.queueing.waiting import WaitingIndex
 from shared.core.quota.tree import FlavorLimits, QuotaDocument, QuotaTree
-from shared.core.waiting import WaitingIndex
 from tests.benchmarks.admission_shapes import (
     BORROWED_CPU_MAX,
     FLAVOR,

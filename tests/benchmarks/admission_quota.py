@@ -15,10 +15,10 @@ from typing import Any
 
 from services.admission.handler import AdmissionHandler
 from services.quota.handler import QuotaHandler
-from shared.core.decision import Reason
-from shared.core.lifecycle import State
-from shared.core.model import GpuRequest, Placement, PodSet, WorkloadKind, WorkloadSpec
-from shared.core.units import Resources
+from shared.core.model.decision import Reason
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import GpuRequest, Placement, PodSet, WorkloadKind, WorkloadSpec
+from shared.core.model.units import Resources
 from shared.events import workloads
 from shared.events.codec import encode_payload
 from shared.events.envelope import Received, workload_id

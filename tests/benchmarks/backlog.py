@@ -22,7 +22,7 @@ from random import Random
 import msgspec
 
 from services.placement.handlers import PlacementHandler
-from shared.core.model import Workload
+from shared.core.model.nouns import Workload
 from shared.events.envelope import Received, workload_id
 from shared.events.nodes import NodeInventoryReported
 from shared.events.pods import PodsFinished, PodsRunning

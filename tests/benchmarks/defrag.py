@@ -20,9 +20,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from shared.core.defragment.defragment import NoPlan, Plan, defragment
-from shared.core.model import Placement
-from shared.core.placement import PlacementRequest, place
+from shared.core.model.nouns import Placement
+from shared.core.placement.place import PlacementRequest, place
+from shared.core.preemption.defragmentation.defragment import NoPlan, Plan, defragment
 from tests.benchmarks.fragmented import (
     GANG_CPU_MILLI,
     WHOLE_NODE_GPUS,

@@ -1,4 +1,4 @@
-"""The fewest moves that any plan needs, by CP-SAT: the measure of `core.defragment`.
+"""The fewest moves that any plan needs, by CP-SAT: the measure of defragmentation.
 
 Each workload may be anywhere at the end; it counts as moved unless it is on its node (a share: on
 its GPU). The gang's nodes end up with nobody else. In which order the moves are made is left out:
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ortools.sat.python import cp_model
 
-from shared.core.model import Node, PodSet
+from shared.core.model.nouns import Node, PodSet
 from tests.benchmarks.fragmented import Fragmented
 
 GPU_MILLI = 1000

@@ -20,9 +20,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from shared.core.decision import Refusal
-from shared.core.model import GpuChoice, Level, Placement, TopologyRequest, Workload
-from shared.core.placement import explain, place
+from shared.core.model.decision import Refusal
+from shared.core.model.nouns import GpuChoice, Level, Placement, TopologyRequest, Workload
+from shared.core.placement.place import explain, place
 from shared.runtime.garbage import relax_garbage_collection
 from tests.benchmarks.explain_fleet import fleet, single
 from tests.benchmarks.options import machine

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from random import Random
 
-from shared.core.cluster import Cluster
-from shared.core.model import GpuRequest, Workload
+from shared.core.model.nouns import GpuRequest, Workload
+from shared.core.scoring.cluster import Cluster
 from tests.support import placing
 
 

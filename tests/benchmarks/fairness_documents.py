@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from shared.core.model import (
+from shared.core.model.nouns import (
     Gpu,
     GpuRequest,
     Node,
@@ -13,9 +13,9 @@ from shared.core.model import (
     WorkloadKind,
     WorkloadSpec,
 )
+from shared.core.model.units import GPU_MILLI, UNLIMITED
 from shared.core.quota.queue_policy import QueuePolicy, Reclaim, WithinQueue
 from shared.core.quota.tree import FlavorLimits, QuotaDocument
-from shared.core.units import GPU_MILLI, UNLIMITED
 from tests.benchmarks.fairness_world import FLAVOR, GPUS, Job, World
 
 MIN_RUNTIME_MS: Final = 60_000

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Final
 
-from shared.core.preemption.choose import EvictionPlan, NoEviction, Rules, choose_victims
-from shared.core.preemption.moving import State, choose_moves
-from shared.core.preemption.rules import WHOLE_MS, Judge
-from shared.core.request import PlacementRequest
+from shared.core.model.request import PlacementRequest
+from shared.core.preemption.eligibility.rules import WHOLE_MS, Judge
+from shared.core.preemption.moves.moving import State, choose_moves
+from shared.core.preemption.victims.choose import EvictionPlan, NoEviction, Rules, choose_victims
 from tests.benchmarks.fairness_fleet import Fleet
 from tests.benchmarks.fairness_live import Class, Live
 from tests.benchmarks.fairness_world import FLAVOR, World

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from shared.core.amounts import amount
-from shared.core.cluster import Cluster
-from shared.core.model import Placement
-from shared.core.preemption.choose import Occupant, Occupants
+from shared.core.backfill.timeline import Timeline
+from shared.core.model.amounts import amount
+from shared.core.model.nouns import Placement
+from shared.core.model.units import GPU_MILLI
+from shared.core.preemption.victims.choose import Occupant, Occupants
 from shared.core.quota.tree import QuotaTree
 from shared.core.quota.usage_history import UsageHistory
-from shared.core.timeline import Timeline
-from shared.core.units import GPU_MILLI
+from shared.core.scoring.cluster import Cluster
 from tests.benchmarks.fairness_documents import documents, node_of
 from tests.benchmarks.fairness_live import Live
 from tests.benchmarks.fairness_world import FLAVOR, World

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from shared.core.amounts import Amount
-from shared.core.model import Placement, Workload
-from shared.core.nomination.pending import Pending
+from shared.core.model.amounts import Amount
+from shared.core.model.nouns import Placement, Workload
+from shared.core.queueing.nomination.pending import Pending
 from tests.benchmarks.fairness_world import Job
 
 Class = tuple[str, Amount, int]

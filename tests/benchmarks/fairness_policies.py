@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import log
 from typing import Any, Final
 
+from shared.core.model.units import UNLIMITED
 from shared.core.quota.fair_share import rank, within_nominal
 from shared.core.quota.tree import QuotaNode
 from shared.core.quota.usage_history import HALF_LIFE_MS
-from shared.core.units import UNLIMITED
 from tests.benchmarks.fairness_run import Policy, Run
 from tests.benchmarks.fairness_world import FLAVOR, GPUS
 

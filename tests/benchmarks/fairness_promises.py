@@ -9,7 +9,7 @@ from typing import Any
 from services.placement.heads import HEAD_AFTER_HOURS
 from shared.core.backfill.backfill import Backfill
 from shared.core.backfill.promise import PROMISES_MAX, Waiter
-from shared.core.demand import gang_of
+from shared.core.model.demand import gang_of
 from shared.core.quota.attainable import Attainable
 from shared.core.quota.fair_share import arrears
 from tests.benchmarks.fairness_fleet import Fleet

@@ -13,20 +13,20 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
 
-from shared.core.amounts import amount
-from shared.core.decision import Reason, Refusal
-from shared.core.model import Placement
-from shared.core.nomination.decision import Nominate, Withdraw
-from shared.core.nomination.nominator import Nominator
-from shared.core.nomination.pending import Pending
-from shared.core.placement import place
-from shared.core.preemption.plan import EvictionPlan, Moved
+from shared.core.model.amounts import amount
+from shared.core.model.decision import Reason, Refusal
+from shared.core.model.nouns import Placement
+from shared.core.model.request import PlacementRequest
+from shared.core.model.units import GPU_MILLI, UNLIMITED, Resources
+from shared.core.placement.place import place
+from shared.core.preemption.eligibility.plan import EvictionPlan, Moved
+from shared.core.queueing.nomination.decision import Nominate, Withdraw
+from shared.core.queueing.nomination.nominator import Nominator
+from shared.core.queueing.nomination.pending import Pending
+from shared.core.queueing.waiting import WaitingIndex
 from shared.core.quota.debts import Debts, below
 from shared.core.quota.fair_share import within_nominal
 from shared.core.quota.usage_history import GPU_SECOND
-from shared.core.request import PlacementRequest
-from shared.core.units import GPU_MILLI, UNLIMITED, Resources
-from shared.core.waiting import WaitingIndex
 from tests.benchmarks.fairness_documents import CHECKPOINT_SECONDS, ROOT, documents, workload_of
 from tests.benchmarks.fairness_evictions import Evictions
 from tests.benchmarks.fairness_fleet import Fleet
@@ -55,7 +55,7 @@ class Policy:
     debts: bool = True
     """Whether what was had beyond one's part is paid back (core/quota/debts.py)."""
     moves: bool = True
-    """Whether who may not be evicted goes on elsewhere for others (core/preemption/moving.py)."""
+    """Whether who may not be evicted goes on elsewhere for others (moves/moving.py)."""
     promises: bool = True
     """Whether the first who need whole nodes are promised a start (core/backfill/backfill.py)."""
 

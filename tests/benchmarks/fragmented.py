@@ -8,12 +8,12 @@ from random import Random
 
 import msgspec
 
-from shared.core.cluster import Cluster
-from shared.core.defragment.defragment import Plan
-from shared.core.model import Placement, PodSet, Workload, WorkloadKind, WorkloadSpec
-from shared.core.placement import PlacementRequest, place
-from shared.core.tenants import Running
-from shared.core.units import UNBOUNDED
+from shared.core.cluster.tenants import Running
+from shared.core.model.nouns import Placement, PodSet, Workload, WorkloadKind, WorkloadSpec
+from shared.core.model.units import UNBOUNDED
+from shared.core.placement.place import PlacementRequest, place
+from shared.core.preemption.defragmentation.defragment import Plan
+from shared.core.scoring.cluster import Cluster
 from tests.benchmarks.baselines.muster import FLAVOR, node_of, request_of
 from tests.benchmarks.openb import TraceNode, TracePod, arrivals, permuted
 from tests.support import placing

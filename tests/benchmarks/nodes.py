@@ -21,8 +21,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from shared.core.model import GpuRequest, Node, PodSet, WorkloadKind, WorkloadSpec
-from shared.core.value import replace
+from shared.core.model.nouns import GpuRequest, Node, PodSet, WorkloadKind, WorkloadSpec
+from shared.core.model.value import replace
 from tests.benchmarks.options import machine
 from tests.support.system import Stage, launch
 from tests.support.work import fleet

@@ -15,7 +15,7 @@ from collections import defaultdict
 
 from services.placement.handlers import PlacementHandler
 from shared.adapters.postgres.unit_statement import build
-from shared.core.model import Workload
+from shared.core.model.nouns import Workload
 from shared.events.envelope import Event, Received, event_id, workload_id
 from shared.events.nodes import NodeInventoryReported
 from shared.events.pods import PodsRunning

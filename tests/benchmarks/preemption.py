@@ -25,10 +25,10 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from shared.core.model import Workload
-from shared.core.preemption.choose import EvictionPlan, NoEviction, choose_victims
+from shared.core.model.nouns import Workload
+from shared.core.model.units import UNLIMITED
+from shared.core.preemption.victims.choose import EvictionPlan, NoEviction, choose_victims
 from shared.core.quota.tree import NOTHING
-from shared.core.units import UNLIMITED
 from tests.benchmarks.baselines.evictions import (
     SERVICE_RULES,
     Incremental,

@@ -20,9 +20,8 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Final, Protocol
 
-from shared.core.amounts import Amount, amount
-from shared.core.cluster import Cluster
-from shared.core.model import (
+from shared.core.model.amounts import Amount, amount
+from shared.core.model.nouns import (
     Gpu,
     GpuRequest,
     Node,
@@ -32,12 +31,13 @@ from shared.core.model import (
     WorkloadKind,
     WorkloadSpec,
 )
-from shared.core.placement import PlacementRequest, place
-from shared.core.preemption.occupant import Occupant
-from shared.core.preemption.occupants import Occupants
+from shared.core.model.units import UNBOUNDED
+from shared.core.placement.place import PlacementRequest, place
+from shared.core.preemption.eligibility.occupant import Occupant
+from shared.core.preemption.eligibility.occupants import Occupants
 from shared.core.quota.queue_policy import QueuePolicy
 from shared.core.quota.tree import EVERYTHING, FlavorLimits, QuotaDocument, QuotaTree
-from shared.core.units import UNBOUNDED
+from shared.core.scoring.cluster import Cluster
 
 FLAVOR: Final = "h100"
 GPUS: Final = 8

@@ -13,12 +13,12 @@ from typing import Final
 
 from ortools.sat.python import cp_model
 
-from shared.core.charges import least_amount
-from shared.core.model import Workload
-from shared.core.preemption.choose import EvictionPlan, choose_victims
-from shared.core.preemption.occupants import Occupants
-from shared.core.preemption.rules import Judge
-from shared.core.preemption.screen import Screen
+from shared.core.model.charges import least_amount
+from shared.core.model.nouns import Workload
+from shared.core.preemption.eligibility.occupants import Occupants
+from shared.core.preemption.eligibility.rules import Judge
+from shared.core.preemption.eligibility.screen import Screen
+from shared.core.preemption.victims.choose import EvictionPlan, choose_victims
 from tests.benchmarks.baselines.evictions import SERVICE_RULES
 from tests.benchmarks.preemption_mix import (
     CHECKPOINT_SECONDS,

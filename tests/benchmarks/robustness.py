@@ -30,9 +30,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from shared.core.cluster import Cluster
-from shared.core.model import Placement, Workload
-from shared.core.placement import PlacementRequest, place
+from shared.core.model.nouns import Placement, Workload
+from shared.core.placement.place import PlacementRequest, place
+from shared.core.scoring.cluster import Cluster
 from tests.benchmarks.baselines.fgd import Fgd, Fragmentation
 from tests.benchmarks.baselines.fleet import Fleet, Scan
 from tests.benchmarks.baselines.muster import node_of, request_of

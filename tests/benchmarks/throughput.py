@@ -2,11 +2,11 @@
 
     python -m tests.benchmarks throughput --nodes 10000 --seeds 1000-1002 --json FILE
 
-What is measured is what the service calls: `shared.core.placement.place` on `Cluster`. The fleet
-is churned at 85 % utilisation (tests/support/churn.py): single pods of the trace, gangs, and nine
-in ten of the one and one in ten of the other. A decision is one pod or gang placed or refused; the
-release before it, and the tables of the learned mix, are part of its cost. Times are CPU time of
-the one thread; memory and readiness are those of fresh processes.
+What is measured is what the service calls: `shared.core.placement.place.place` on `Cluster`. The
+fleet is churned at 85 % utilisation (tests/support/churn.py): single pods of the trace, gangs, and
+nine in ten of the one and one in ten of the other. A decision is one pod or gang placed or
+refused; the release before it, and the tables of the learned mix, are part of its cost. Times are
+CPU time of the one thread; memory and readiness are those of fresh processes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from shared.core.model import Workload
+from shared.core.model.nouns import Workload
 from tests.benchmarks.openb import TracePod, load_nodes, load_pods
 from tests.benchmarks.options import data_folder, machine, numbers
 from tests.support import placing

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from shared.core.model import (
+from shared.core.model.nouns import (
     GpuRequest,
     Level,
     PodSet,

@@ -11,7 +11,7 @@ from typing import Any
 
 from shared.adapters.memory_cluster import MemoryCluster
 from shared.adapters.simulated_cluster import SimulatedCluster
-from shared.core.model import GpuShare, PodSet
+from shared.core.model.nouns import GpuShare, PodSet
 from shared.ports.cluster import Cluster, Operation, Pod, PodTemplate
 from shared.simulator.cluster.server import serving
 from shared.simulator.cluster.settings import ClusterSettings

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from shared.core.pod_failures import FailureCause, cause_of_failure, never_starts
+from shared.core.nodes.pod_failures import FailureCause, cause_of_failure, never_starts
 from shared.ports.cluster import INVALID, NODE_READY, NOT_DELETING
 from shared.ports.errors import ResourceVersionExpired
 from tests.contract.cluster_worlds import (

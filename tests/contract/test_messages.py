@@ -11,7 +11,7 @@ import yaml
 from deploy.local.cache import CHECKOUT
 from operations.documents.__main__ import SCHEMAS, broken, rendered
 from operations.documents.compatibility import broken_promises
-from shared.core.reason import Reason
+from shared.core.model.reason import Reason
 from shared.events.codec import Malformed, decode_payload, encode_payload
 from shared.events.registry import TYPE_BY_NAME
 from shared.events.written_out import written_out

@@ -29,7 +29,7 @@ from operations.replay.fleet import Fleet
 from operations.replay.recorded import RecordedTrace
 from operations.replay.scaled import send_all
 from operations.replay.system import apply_documents
-from shared.core.model import WorkloadSpec
+from shared.core.model.nouns import WorkloadSpec
 from shared.events.envelope import workload_id
 from tests.support.disturbances import Disturbances
 from tests.support.killing import (

@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from deploy.local.system import LocalSystem
-from shared.core.model import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
+from shared.core.model.nouns import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
 from shared.events.envelope import workload_id
 from tests.support.killing import checked
 from tests.support.system import TEAM, UNLIMITED, Stage, launch

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from deploy.local.system import LocalSystem
-from shared.core.model import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
+from shared.core.model.nouns import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
 from shared.events.envelope import workload_id
 from shared.events.nodes import NodeInventoryReported
 from shared.events.topics import NODE_FACTS

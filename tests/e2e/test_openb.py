@@ -13,10 +13,10 @@ import pytest
 
 from deploy.local.system import LocalSystem
 from operations.replay.openb import Trace, read_trace
-from shared.core.cluster import Cluster
-from shared.core.model import Workload
-from shared.core.placement import PlacementRequest, place
-from shared.core.units import UNBOUNDED
+from shared.core.model.nouns import Workload
+from shared.core.model.units import UNBOUNDED
+from shared.core.placement.place import PlacementRequest, place
+from shared.core.scoring.cluster import Cluster
 from shared.events.grants import OPERATOR
 from tests.support.system import launch
 

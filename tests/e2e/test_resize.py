@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from deploy.local.system import LocalSystem
-from shared.core.model import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
+from shared.core.model.nouns import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
 from shared.events.envelope import workload_id
 from tests.support.system import TEAM, Stage, launch
 from tests.support.work import fleet

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from deploy.local.system import LocalSystem
-from shared.core.model import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
+from shared.core.model.nouns import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
 from shared.events.envelope import workload_id
 from tests.support.system import TEAM, Stage, launch
 from tests.support.work import fleet

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from deploy.local.system import LocalSystem
-from shared.core.model import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
+from shared.core.model.nouns import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
 from shared.events.envelope import workload_id
 from tests.e2e.kill_test import checked
 from tests.support.system import TEAM, Stage, launch

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from deploy.local.system import LocalSystem
-from shared.core.model import (
+from shared.core.model.nouns import (
     GpuChoice,
     GpuRequest,
     Level,
@@ -22,7 +22,7 @@ from shared.core.model import (
     WorkloadKind,
     WorkloadSpec,
 )
-from shared.core.value import replace
+from shared.core.model.value import replace
 from shared.events.envelope import workload_id
 from tests.support.system import TEAM, Stage, launch
 from tests.support.work import fleet

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
-from shared.core.model import GpuChoice, GpuRequest, PodSet, WorkloadSpec
+from shared.core.model.nouns import GpuChoice, GpuRequest, PodSet, WorkloadSpec
 from shared.events.envelope import workload_id
 from shared.events.workloads import CancelWorkload, HoldWorkload, ReleaseWorkload
 from tests.support.placement_driver import Driver, command

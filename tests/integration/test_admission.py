@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from services.admission import known
 from services.admission.handler import AdmissionHandler
 from services.admission.parking import NAMES_WAIT_MS
-from shared.core.lifecycle import State
+from shared.core.model.lifecycle import State
 from shared.events.envelope import workload_id
 from shared.events.fingerprint import body_hash
 from shared.events.nodes import NodeInventoryReported, NodeRemoved

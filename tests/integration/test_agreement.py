@@ -9,7 +9,7 @@ from services.placement.handlers import PlacementHandler
 from shared.adapters.postgres.lease import PostgresLease
 from shared.adapters.postgres.pool import Database as Pool
 from shared.adapters.postgres.store import PostgresStore
-from shared.core.model import Workload
+from shared.core.model.nouns import Workload
 from shared.events.envelope import Event, Received, event_id
 from shared.events.nodes import NodeInventoryReported
 from shared.events.quotas import FlavorQuota, PermittedFlavor, QuotaChanged, WorkloadNominated

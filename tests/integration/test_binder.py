@@ -23,9 +23,9 @@ from deploy.local.processes import free_port
 from shared.adapters.kafka import KafkaPublisher
 from shared.adapters.kafka.topics import create_topics
 from shared.adapters.simulated_cluster import SimulatedCluster
-from shared.core.model import GpuShare, Placement, PodPlacement, PodSet
-from shared.core.reason import Reason
-from shared.core.units import Resources
+from shared.core.model.nouns import GpuShare, Placement, PodPlacement, PodSet
+from shared.core.model.reason import Reason
+from shared.core.model.units import Resources
 from shared.events.codec import encode_headers, encode_payload
 from shared.events.envelope import Event, event_id
 from shared.events.pods import BindWorkload, EvictPods

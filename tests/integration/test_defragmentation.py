@@ -13,8 +13,8 @@ from services.placement.defragmentation import NotWaiting, plan_for
 from shared.adapters.postgres.lease import PostgresLease
 from shared.adapters.postgres.pool import Database as Pool
 from shared.adapters.postgres.store import PostgresStore
-from shared.core.defragment.defragment import NoPlan, Obstacle, Plan
-from shared.core.value import replace
+from shared.core.model.value import replace
+from shared.core.preemption.defragmentation.defragment import NoPlan, Obstacle, Plan
 from shared.events.nodes import CordonNode
 from shared.events.pods import PodsFinished, PodsRunning
 from shared.events.quotas import NominationWithdrawn

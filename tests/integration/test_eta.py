@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from shared.core.model import GpuRequest, Placement, PodSet
-from shared.core.units import Resources
+from shared.core.model.nouns import GpuRequest, Placement, PodSet
+from shared.core.model.units import Resources
 from shared.events import topics, workloads
 from tests.support import facts as telling
 from tests.support.facts import Fact

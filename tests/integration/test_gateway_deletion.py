@@ -9,8 +9,8 @@ import pytest
 
 from services.gateway.organising import deleting
 from services.gateway.organising.uses import uses_of
-from shared.core.decision import FieldError
-from shared.core.model import Node, PodSet
+from shared.core.model.decision import FieldError
+from shared.core.model.nouns import Node, PodSet
 from shared.events import topics
 from shared.events.nodes import NodeInventoryReported
 from shared.events.workloads import WorkloadRejected

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shared.core.model import PodSet
+from shared.core.model.nouns import PodSet
 from tests.support import facts as telling
 from tests.support.gateway import Gateway, publish_facts, running_projection, until
 

@@ -2,7 +2,7 @@
 
 import contextlib
 
-from shared.core.model import PodSet
+from shared.core.model.nouns import PodSet
 from shared.ports.pod_exec import Ended
 from tests.fixtures.servers import Database
 from tests.support import facts as telling

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from shared.core.lifecycle import State
-from shared.core.model import Node, Placement, PodPlacement, PodSet
-from shared.core.reason import Reason
-from shared.core.units import Resources
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import Node, Placement, PodPlacement, PodSet
+from shared.core.model.reason import Reason
+from shared.core.model.units import Resources
 from shared.events import nodes, topics, workloads
 from tests.support import facts as telling
 from tests.support.facts import Fact, common

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from shared.core.model import Gpu, GpuRequest, GpuShare, Node, Placement, PodPlacement, PodSet
-from shared.core.units import Resources
-from shared.core.value import replace
+from shared.core.model.nouns import (
+    Gpu,
+    GpuRequest,
+    GpuShare,
+    Node,
+    Placement,
+    PodPlacement,
+    PodSet,
+)
+from shared.core.model.units import Resources
+from shared.core.model.value import replace
 from shared.events import nodes, topics
 from shared.events.workloads import WorkloadPlaced
 from tests.support import facts as telling

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from shared.core.model import PodSet
+from shared.core.model.nouns import PodSet
 from tests.support import facts as telling
 from tests.support.gateway import Gateway, publish_facts, running_projection, until
 

@@ -21,9 +21,9 @@ from services.gateway.projection import Projection
 from shared.adapters.kafka.topics import create_topics
 from shared.adapters.postgres.pool import Database as Pool
 from shared.adapters.postgres.unit_statement import build
-from shared.core.lifecycle import State
-from shared.core.model import Placement, PodPlacement, Workload, WorkloadKind, WorkloadSpec
-from shared.core.units import Resources
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import Placement, PodPlacement, Workload, WorkloadKind, WorkloadSpec
+from shared.core.model.units import Resources
 from shared.events import topics, workloads
 from shared.events.envelope import Event, Received, event_id
 from shared.events.registry import NAME_BY_TYPE

@@ -8,8 +8,8 @@ import time
 
 import aiohttp
 
-from shared.core.lifecycle import State
-from shared.core.model import (
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import (
     Gpu,
     GpuShare,
     Node,
@@ -17,8 +17,8 @@ from shared.core.model import (
     PodPlacement,
     PodSet,
 )
-from shared.core.reason import Reason
-from shared.core.units import Resources
+from shared.core.model.reason import Reason
+from shared.core.model.units import Resources
 from shared.events import nodes, topics, workloads
 from tests.support import facts as telling
 from tests.support.facts import Fact

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.core.model import Node
+from shared.core.model.nouns import Node
 from shared.events import nodes, topics
 from tests.support.gateway import SPEC, Gateway, publish_facts, running_projection, until
 

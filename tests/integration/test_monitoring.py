@@ -18,7 +18,7 @@ import pytest
 from deploy.local.processes import free_port
 from shared.adapters.kafka import KafkaPublisher
 from shared.adapters.kafka.topics import create_topics
-from shared.core.cost import DAY_MS, Interval, Price, by_team_and_day
+from shared.core.quota.cost import DAY_MS, Interval, Price, by_team_and_day
 from shared.events import topics, workloads
 from shared.events.codec import encode_headers, encode_payload
 from shared.events.topics import TOPICS

@@ -20,11 +20,11 @@ from services.placement.records import Record
 from shared.adapters.postgres.lease import PostgresLease
 from shared.adapters.postgres.pool import Database as Pool
 from shared.adapters.postgres.store import PostgresStore
-from shared.core.lifecycle import State
-from shared.core.reason import Reason
-from shared.core.shunning import ShunPolicy
-from shared.core.team_policy import AtLimit
-from shared.core.value import replace
+from shared.core.model.lifecycle import State
+from shared.core.model.reason import Reason
+from shared.core.model.team_policy import AtLimit
+from shared.core.model.value import replace
+from shared.core.nodes.shunning import ShunPolicy
 from shared.events.nodes import NodeUnshunned
 from shared.events.pods import PodsFinished, PodsGone, PodsRunning, PodsUnstarted
 from shared.events.quotas import NominationWithdrawn

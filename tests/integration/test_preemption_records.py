@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from shared.core.reason import Reason
+from shared.core.model.reason import Reason
 from shared.events import plans, topics
 from tests.fixtures.servers import Database
 from tests.support.facts import Fact

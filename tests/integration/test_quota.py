@@ -8,10 +8,10 @@ import pytest
 
 from services.quota.answers import SILENCE_MS
 from services.quota.handler import QuotaHandler
-from shared.core.lifecycle import State
-from shared.core.model import Placement
-from shared.core.nomination.pending import Phase
-from shared.core.units import Resources
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import Placement
+from shared.core.model.units import Resources
+from shared.core.queueing.nomination.pending import Phase
 from shared.events import workloads
 from shared.events.organisation import CohortApplied, FlavorApplied
 from shared.events.quotas import EndedWorkloadsCounted

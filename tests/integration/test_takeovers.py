@@ -18,7 +18,7 @@ from services.placement.takeovers import ROWS
 from shared.adapters.postgres.lease import PostgresLease
 from shared.adapters.postgres.pool import Database as Pool
 from shared.adapters.postgres.store import PostgresStore
-from shared.core.lifecycle import State
+from shared.core.model.lifecycle import State
 from shared.events.nodes import NodeDevicesDisputed, NodeDevicesLearned
 from shared.events.pods import PodDevices, PodDevicesTold, PodsFinished, PodsRunning
 from tests.fixtures.servers import Database

@@ -12,9 +12,9 @@ from prometheus_client import REGISTRY
 from services.gateway import told_starts
 from services.gateway.told_starts import ToldStart, ToldStarts, score
 from shared.adapters.postgres.pool import Database as Pool
-from shared.core.eta import BASES_OF_STARTS, Range
-from shared.core.model import GpuRequest, Placement, PodSet
-from shared.core.units import Resources
+from shared.core.backfill.eta import BASES_OF_STARTS, Range
+from shared.core.model.nouns import GpuRequest, Placement, PodSet
+from shared.core.model.units import Resources
 from tests.fixtures.servers import Database
 from tests.support import facts as telling
 from tests.support.facts import Fact

@@ -11,7 +11,7 @@ from deploy.kube.nodes import node_name
 from services.binder.actuator import Actuator
 from services.binder.gang import Gang
 from shared.adapters.clock import SystemClock
-from shared.core.model import PodSet
+from shared.core.model.nouns import PodSet
 from shared.ports.cluster import Pod, PodTemplate
 from tests.fixtures.kube import KubeCluster
 from tests.kube.kube_world import RED, on_kubernetes

@@ -14,7 +14,7 @@ from typing import Final
 
 from deploy.kube.__main__ import down, up
 from operations.check.pods import check_pods
-from shared.core.model import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
+from shared.core.model.nouns import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
 from shared.events.envelope import workload_id
 from tests.e2e.kill_test import Load
 from tests.fixtures.kube import NODES, KubeCluster, make_namespace

@@ -24,7 +24,7 @@ from services.binder.gang import Gang
 from shared.adapters.clock import SystemClock
 from shared.adapters.kubernetes.cluster import KubernetesCluster
 from shared.adapters.kubernetes.settings import KubernetesSettings
-from shared.core.model import GpuRequest, GpuShare, PodSet
+from shared.core.model.nouns import GpuRequest, GpuShare, PodSet
 from shared.events.pods import BindRefused, PodsFinished, PodsGone, PodsRunning
 from shared.ports.cluster import Pod, PodTemplate
 from tests.fixtures.kube import KubeCluster, make_namespace

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from shared.core.model import WHOLE_MASK, GpuRequest, GpuShare
+from shared.core.model.nouns import WHOLE_MASK, GpuRequest, GpuShare
 from shared.events.pods import PodDevices, PodDevicesTold, PodsRunning
 from tests.kube.acting import SECONDS, acting_on
 from tests.kube.kube_world import choose_gpus, pod_path

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from services.binder import orphans
-from shared.core.pod_failures import FailureCause
+from shared.core.nodes.pod_failures import FailureCause
 from shared.events.pods import BindRefused, PodsFinished, PodsRunning
 from tests.kube.acting import SECONDS, acting_on
 from tests.kube.kube_world import RED

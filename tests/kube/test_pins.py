@@ -10,7 +10,7 @@ import pytest
 from deploy.kube.nodes import node_name
 from shared.adapters.kubernetes.cluster import KubernetesCluster
 from shared.adapters.kubernetes.settings import KubernetesSettings
-from shared.core.model import GpuRequest, GpuShare, PodSet
+from shared.core.model.nouns import GpuRequest, GpuShare, PodSet
 from shared.ports.cluster import Operation, Pod, PodTemplate
 from tests.fixtures.kube import NODES
 from tests.kube.kube_world import RED, on_kubernetes

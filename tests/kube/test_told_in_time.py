@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.core.model import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
+from shared.core.model.nouns import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
 from shared.events.envelope import workload_id
 from tests.kube.kill_place import placed
 from tests.support.system import TEAM

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from deploy.kube import nodes
-from shared.core.model import GpuChoice, GpuRequest, PodSet, WorkloadKind, WorkloadSpec
+from shared.core.model.nouns import GpuChoice, GpuRequest, PodSet, WorkloadKind, WorkloadSpec
 from shared.events.envelope import workload_id
 from tests.fixtures.kube import NODES
 from tests.kube.kube_world import choose_gpus

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from deploy.kubelets.gpus import CLAIMED, POOL
-from shared.core.model import GpuChoice
+from shared.core.model.nouns import GpuChoice
 from tests.kubelet.world import UNTIL_TOLD, World, a_workload
 from tests.support.gpu_plugin import uuids_of
 from tests.support.killing import checked

@@ -21,7 +21,7 @@ from deploy.kubelets.images import IMAGE
 from deploy.local.processes import Program
 from deploy.local.system import LocalSystem
 from shared.adapters.kubernetes import naming
-from shared.core.model import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
+from shared.core.model.nouns import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
 from shared.events.envelope import workload_id
 from tests.fixtures.kube import make_namespace
 from tests.support.kube_system import launch_on

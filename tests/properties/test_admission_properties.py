@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from shared.core.admission.admit import AdmittedWorkload, Refused, admit
 from shared.core.admission.errors import Errors
 from shared.core.admission.form import check_form
-from shared.core.model import (
+from shared.core.model.nouns import (
     GpuChoice,
     GpuRequest,
     Level,

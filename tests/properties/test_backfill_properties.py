@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from shared.core.backfill.promise import LATE_MS
-from shared.core.spare_room import WIDE
+from shared.core.backfill.spare_room import WIDE
 from tests.benchmarks.baselines.muster_queue import BEGIN_MS, MusterQueue
 from tests.benchmarks.queueing_world import Job, World, run
 

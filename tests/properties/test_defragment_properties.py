@@ -8,13 +8,19 @@ from random import Random
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from shared.core.cluster import Cluster
-from shared.core.defragment.defragment import Limits, NoPlan, Obstacle, Plan, defragment
-from shared.core.defragment.rehearsal import Move
-from shared.core.model import Level, Placement, Spread, TopologyRequest, Workload
-from shared.core.placement import place
-from shared.core.tenants import Running
-from shared.core.value import replace
+from shared.core.cluster.tenants import Running
+from shared.core.model.nouns import Level, Placement, Spread, TopologyRequest, Workload
+from shared.core.model.value import replace
+from shared.core.placement.place import place
+from shared.core.preemption.defragmentation.defragment import (
+    Limits,
+    NoPlan,
+    Obstacle,
+    Plan,
+    defragment,
+)
+from shared.core.preemption.defragmentation.rehearsal import Move
+from shared.core.scoring.cluster import Cluster
 from tests.properties.test_placement_properties import Run, any_history, any_workload
 from tests.support import placing
 from tests.support.brute_force import Ledger, feasible

@@ -7,8 +7,8 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.core.model import Workload
-from shared.core.preemption.choose import NoEviction
+from shared.core.model.nouns import Workload
+from shared.core.preemption.victims.choose import NoEviction
 from tests.support import placing
 from tests.support.evicting import Scene, waiting
 

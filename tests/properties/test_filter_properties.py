@@ -10,8 +10,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.core.cluster import Cluster
-from shared.core.model import (
+from shared.core.model.nouns import (
     GpuChoice,
     Level,
     Node,
@@ -24,10 +23,11 @@ from shared.core.model import (
     TopologyRequest,
     Workload,
 )
-from shared.core.placement import PlacementRequest, grow, place
-from shared.core.taints import SHUNNED
-from shared.core.units import UNBOUNDED
-from shared.core.value import replace
+from shared.core.model.taints import SHUNNED
+from shared.core.model.units import UNBOUNDED
+from shared.core.model.value import replace
+from shared.core.placement.place import PlacementRequest, grow, place
+from shared.core.scoring.cluster import Cluster
 from tests.support import placing
 
 FOR_GPUS = "nvidia.com/gpu=present:NoSchedule"

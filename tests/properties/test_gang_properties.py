@@ -9,8 +9,8 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.core.cluster import Cluster
-from shared.core.model import (
+from shared.core.cluster.topology import LEVELS
+from shared.core.model.nouns import (
     Level,
     Node,
     Placement,
@@ -20,9 +20,9 @@ from shared.core.model import (
     TopologyRequest,
     Workload,
 )
-from shared.core.placement import grow, place
-from shared.core.topology import LEVELS
-from shared.core.value import replace
+from shared.core.model.value import replace
+from shared.core.placement.place import grow, place
+from shared.core.scoring.cluster import Cluster
 from tests.support import placing
 
 WIDER = (Level.NVLINK_DOMAIN, Level.RACK, Level.BLOCK, Level.ZONE)

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.core.idleness import (
+from shared.core.nodes.idleness import (
     GAP_MS_MAX,
     HOLD_MS,
     Limits,

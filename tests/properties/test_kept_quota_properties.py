@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from shared.core.lifecycle import State
+from shared.core.model.lifecycle import State
 from tests.support.placement_driver import a_workload
 from tests.support.three_services import Services
 

@@ -8,11 +8,11 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.core.cluster import Cluster
-from shared.core.demand import gang_of
-from shared.core.mix import LEARNED_MIN
-from shared.core.model import GpuChoice, Placement, Workload
-from shared.core.placement import place
+from shared.core.model.demand import gang_of
+from shared.core.model.nouns import GpuChoice, Placement, Workload
+from shared.core.placement.place import place
+from shared.core.scoring.cluster import Cluster
+from shared.core.scoring.mix import LEARNED_MIN
 from tests.properties.test_placement_properties import Run, any_fleet, any_gpu
 from tests.support import placing
 from tests.support.brute_force import Ledger, feasible

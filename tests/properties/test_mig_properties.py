@@ -8,11 +8,11 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.core.cluster import Cluster
-from shared.core.mig.table import MASK, MigTable, holders
-from shared.core.mig_pool import MigPool
-from shared.core.model import Placement, Workload
-from shared.core.placement import place
+from shared.core.model.mig.table import MASK, MigTable, holders
+from shared.core.model.nouns import Placement, Workload
+from shared.core.placement.place import place
+from shared.core.scoring.cluster import Cluster
+from shared.core.scoring.mig_pool import MigPool
 from tests.support import placing
 
 A30 = "NVIDIA-A30"

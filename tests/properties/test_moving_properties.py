@@ -7,14 +7,14 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.core.amounts import amount
-from shared.core.model import Workload
-from shared.core.preemption.choose import NoEviction, Rule, Rules
-from shared.core.preemption.moving import may_ask
-from shared.core.preemption.plan import EvictionPlan
-from shared.core.preemption.rules import policy_of
+from shared.core.model.amounts import amount
+from shared.core.model.nouns import Workload
+from shared.core.model.request import PlacementRequest
+from shared.core.preemption.eligibility.plan import EvictionPlan
+from shared.core.preemption.eligibility.rules import policy_of
+from shared.core.preemption.moves.moving import may_ask
+from shared.core.preemption.victims.choose import NoEviction, Rule, Rules
 from shared.core.quota.queue_policy import QueuePolicy
-from shared.core.request import PlacementRequest
 from tests.support import placing
 from tests.support.evicting import NOW_MS, Scene, waiting
 from tests.support.eviction_scenes import any_rules, put

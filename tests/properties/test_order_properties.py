@@ -7,10 +7,10 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.core.ordering import order_key
+from shared.core.model.ordering import order_key
+from shared.core.queueing.waiting import WaitingIndex
 from shared.core.quota.fair_share import rank
 from shared.core.quota.tree import FlavorLimits, QuotaDocument, QuotaTree
-from shared.core.waiting import WaitingIndex
 
 GPU = 1000
 QUEUES = ("a", "b", "c", "d", "alone")

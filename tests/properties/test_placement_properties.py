@@ -8,9 +8,8 @@ from random import Random
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from shared.core.cluster import Cluster
-from shared.core.decision import Refusal
-from shared.core.model import (
+from shared.core.model.decision import Refusal
+from shared.core.model.nouns import (
     GpuRequest,
     Level,
     Node,
@@ -19,9 +18,10 @@ from shared.core.model import (
     TopologyRequest,
     Workload,
 )
-from shared.core.placement import explain, helps, place, request_class
-from shared.core.room import RoomIndex
-from shared.core.value import replace
+from shared.core.model.value import replace
+from shared.core.placement.place import explain, helps, place, request_class
+from shared.core.placement.room import RoomIndex
+from shared.core.scoring.cluster import Cluster
 from tests.support import placing
 from tests.support.brute_force import STARTS, Ledger, feasible
 

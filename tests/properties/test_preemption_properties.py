@@ -7,20 +7,27 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.core.amounts import amount
-from shared.core.charges import least_amount
-from shared.core.demand import gang_of
-from shared.core.gang.attempt import attempt, least_charge
-from shared.core.gang.elastic import smallest
-from shared.core.model import Placement, Workload
-from shared.core.placement import place
-from shared.core.preemption.choose import EvictionPlan, NoEviction, Obstacle, Rule, Rules, Victim
-from shared.core.preemption.occupant import Occupant
-from shared.core.preemption.rules import Judge, Spared
+from shared.core.model.amounts import amount
+from shared.core.model.charges import least_amount
+from shared.core.model.demand import gang_of
+from shared.core.model.nouns import Placement, Workload
+from shared.core.model.units import UNBOUNDED
+from shared.core.model.value import replace
+from shared.core.placement.gang.attempt import attempt, least_charge
+from shared.core.placement.gang.elastic import smallest
+from shared.core.placement.place import place
+from shared.core.placement.resize import sizes
+from shared.core.preemption.eligibility.occupant import Occupant
+from shared.core.preemption.eligibility.rules import Judge, Spared
+from shared.core.preemption.victims.choose import (
+    EvictionPlan,
+    NoEviction,
+    Obstacle,
+    Rule,
+    Rules,
+    Victim,
+)
 from shared.core.quota.queue_policy import Reclaim, WithinQueue
-from shared.core.resize import sizes
-from shared.core.units import UNBOUNDED
-from shared.core.value import replace
 from tests.support import placing
 from tests.support.evicting import NOW_MS, Scene
 from tests.support.eviction_scenes import any_preemptor, any_rules, any_scene

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.core.amounts import fits
-from shared.core.nomination.decision import Nominate
-from shared.core.nomination.pending import Phase
-from shared.core.nomination.room_by_eviction import Hope
+from shared.core.model.amounts import fits
+from shared.core.queueing.nomination.decision import Nominate
+from shared.core.queueing.nomination.pending import Phase
+from shared.core.queueing.nomination.room_by_eviction import Hope
 from shared.core.quota.limits import plus
 from shared.core.quota.tree import NOTHING
 from tests.unit.quota.builders import Desk, a_cohort, a_pending, a_queue

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from operations.check.limits import Limits, tree_of
 from operations.check.model import Record
-from shared.core.amounts import FIELDS
+from shared.core.model.amounts import FIELDS
+from shared.core.model.units import UNLIMITED, Resources
 from shared.core.quota.attainable import Attainable
 from shared.core.quota.limits import least
 from shared.core.quota.tree import FlavorLimits, QuotaDocument, QuotaTree
-from shared.core.units import UNLIMITED, Resources
 from shared.events.quotas import FlavorQuota, QuotaChanged
 from tests.support.quota_reference import UNITS, ReferenceTree
 

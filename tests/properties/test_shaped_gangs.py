@@ -12,8 +12,8 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.core.cluster import Cluster
-from shared.core.model import (
+from shared.core.cluster.topology import LEVELS
+from shared.core.model.nouns import (
     GpuChoice,
     Level,
     Node,
@@ -25,9 +25,9 @@ from shared.core.model import (
     TopologyRequest,
     Workload,
 )
-from shared.core.placement import place
-from shared.core.topology import LEVELS
-from shared.core.value import replace
+from shared.core.model.value import replace
+from shared.core.placement.place import place
+from shared.core.scoring.cluster import Cluster
 from tests.properties.test_gang_properties import distance, part_of
 from tests.support import placing
 

@@ -9,10 +9,10 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.core.cluster import Cluster
-from shared.core.model import Level, Node, Placement, Spread, TopologyRequest, Workload
-from shared.core.placement import grow, place
-from shared.core.value import replace
+from shared.core.model.nouns import Level, Node, Placement, Spread, TopologyRequest, Workload
+from shared.core.model.value import replace
+from shared.core.placement.place import grow, place
+from shared.core.scoring.cluster import Cluster
 from tests.support import placing
 
 

@@ -7,13 +7,13 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.core.ordering import order_key
-from shared.core.preemption.choose import EvictionPlan
+from shared.core.model.ordering import order_key
+from shared.core.preemption.victims.choose import EvictionPlan
+from shared.core.queueing.waiting import WaitingIndex
 from shared.core.quota.fair_share import Rank, rank
 from shared.core.quota.queue_policy import QueuePolicy
 from shared.core.quota.tree import FlavorLimits, QuotaDocument, QuotaTree
 from shared.core.quota.usage_history import UsageHistory
-from shared.core.waiting import WaitingIndex
 from tests.support import placing
 from tests.support.evicting import Scene, waiting
 

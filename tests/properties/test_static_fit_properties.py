@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from shared.core.admission.errors import Errors
 from shared.core.admission.form import check_form
-from shared.core.cluster import Cluster
-from shared.core.model import (
+from shared.core.admission.static_fit.fit import fitting_flavors
+from shared.core.cluster.topology import LEVELS
+from shared.core.model.nouns import (
     Level,
     Node,
     Placement,
@@ -20,10 +21,9 @@ from shared.core.model import (
     TopologyRequest,
     Workload,
 )
-from shared.core.placement import place
-from shared.core.static_fit.fit import fitting_flavors
-from shared.core.topology import LEVELS
-from shared.core.value import replace
+from shared.core.model.value import replace
+from shared.core.placement.place import place
+from shared.core.scoring.cluster import Cluster
 from tests.support import placing
 from tests.unit.admission.fleets import a_fleet
 

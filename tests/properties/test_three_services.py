@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from shared.core.lifecycle import State
+from shared.core.model.lifecycle import State
 from tests.support.placement_driver import a_workload
 from tests.support.three_services import Services
 from tests.support.three_services_story import REQUESTS, STAYING, Story, play

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.core.model import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
+from shared.core.model.nouns import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
 from tests.support.system import TEAM, UNLIMITED, Stage
 from tests.support.work import fleet
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from shared.core.model import GpuShare, Level, Node, Placement, PodSet, Spread, Workload
+from shared.core.model.nouns import GpuShare, Level, Node, Placement, PodSet, Spread, Workload
 
 STARTS = {
     "1g.10gb": (1, range(7)),

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from shared.core.cluster import Cluster
-from shared.core.model import GpuRequest, Level, Placement, TopologyRequest, Workload
-from shared.core.placement import place
+from shared.core.model.nouns import GpuRequest, Level, Placement, TopologyRequest, Workload
+from shared.core.placement.place import place
+from shared.core.scoring.cluster import Cluster
 from tests.benchmarks.openb import GPU_MILLI, TraceNode, TracePod
 from tests.support import placing
 

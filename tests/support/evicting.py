@@ -5,21 +5,27 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from shared.core.amounts import amount
-from shared.core.charges import workload_resources
-from shared.core.cluster import Cluster
-from shared.core.defragment.plan import Limits as MoveLimits
-from shared.core.model import GpuRequest, Node, Placement, PodPlacement, PodSet, Workload
-from shared.core.placement import PlacementRequest, place
-from shared.core.preemption.choose import EvictionPlan, Limits, NoEviction, Rules, choose_victims
-from shared.core.preemption.moving import State, choose_moves
-from shared.core.preemption.occupant import Occupant
-from shared.core.preemption.occupants import Occupants
-from shared.core.preemption.vacating import take
+from shared.core.model.amounts import amount
+from shared.core.model.charges import workload_resources
+from shared.core.model.nouns import GpuRequest, Node, Placement, PodPlacement, PodSet, Workload
+from shared.core.model.units import UNBOUNDED
+from shared.core.model.value import replace
+from shared.core.placement.place import PlacementRequest, place
+from shared.core.preemption.defragmentation.plan import Limits as MoveLimits
+from shared.core.preemption.eligibility.occupant import Occupant
+from shared.core.preemption.eligibility.occupants import Occupants
+from shared.core.preemption.moves.moving import State, choose_moves
+from shared.core.preemption.moves.vacating import take
+from shared.core.preemption.victims.choose import (
+    EvictionPlan,
+    Limits,
+    NoEviction,
+    Rules,
+    choose_victims,
+)
 from shared.core.quota.queue_policy import QueuePolicy
 from shared.core.quota.tree import FlavorLimits, QuotaDocument, QuotaTree
-from shared.core.units import UNBOUNDED
-from shared.core.value import replace
+from shared.core.scoring.cluster import Cluster
 from tests.support import placing
 
 NOW_MS = 10_000_000

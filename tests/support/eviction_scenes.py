@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from shared.core.model import Level, PodSet, Spread, TopologyRequest, Workload
-from shared.core.preemption.choose import Rules
+from shared.core.model.nouns import Level, PodSet, Spread, TopologyRequest, Workload
+from shared.core.preemption.victims.choose import Rules
 from shared.core.quota.queue_policy import QueuePolicy, Reclaim, WithinQueue
 from tests.support import placing
 from tests.support.evicting import NOW_MS, Scene, waiting

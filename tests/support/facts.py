@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from shared.core.decision import Reason
-from shared.core.lifecycle import State
-from shared.core.model import GpuChoice, Placement, PodSet, Workload, WorkloadKind, WorkloadSpec
+from shared.core.model.decision import Reason
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import (
+    GpuChoice,
+    Placement,
+    PodSet,
+    Workload,
+    WorkloadKind,
+    WorkloadSpec,
+)
 from shared.events import topics, workloads
 
 Fact = tuple[topics.Topic, workloads.Wire]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shared.core.cluster import Cluster
-from shared.core.defragment.defragment import Limits, NoPlan, Plan, defragment
-from shared.core.model import (
+from shared.core.cluster.tenants import Running
+from shared.core.model.nouns import (
     GpuRequest,
     Node,
     Placement,
     Workload,
 )
-from shared.core.placement import place
-from shared.core.tenants import Running
-from shared.core.value import replace
+from shared.core.model.value import replace
+from shared.core.placement.place import place
+from shared.core.preemption.defragmentation.defragment import Limits, NoPlan, Plan, defragment
+from shared.core.scoring.cluster import Cluster
 from tests.support import placing
 
 

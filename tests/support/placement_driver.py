@@ -14,9 +14,8 @@ from services.placement.handlers import PlacementHandler
 from services.placement.holds import hold
 from services.placement.records import Record
 from services.placement.usage import Usage
-from shared.core.cluster import Cluster
-from shared.core.lifecycle import TERMINAL, State, allowed
-from shared.core.model import (
+from shared.core.model.lifecycle import TERMINAL, State, allowed
+from shared.core.model.nouns import (
     Gpu,
     GpuRequest,
     Node,
@@ -26,7 +25,8 @@ from shared.core.model import (
     WorkloadKind,
     WorkloadSpec,
 )
-from shared.core.units import UNLIMITED, Resources
+from shared.core.model.units import UNLIMITED, Resources
+from shared.core.scoring.cluster import Cluster
 from shared.events import nodes, plans, pods, quotas, topics, workloads
 from shared.events.envelope import Received
 from shared.ports.store import Unit

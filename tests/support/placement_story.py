@@ -12,10 +12,10 @@ from typing import Any
 
 from services.placement.records import Record
 from services.placement.transitions import HAS_PODS
-from shared.core.model import GpuRequest, Node, Placement
-from shared.core.preemption.vacating import place_without
-from shared.core.request import PlacementRequest
-from shared.core.units import UNBOUNDED
+from shared.core.model.nouns import GpuRequest, Node, Placement
+from shared.core.model.request import PlacementRequest
+from shared.core.model.units import UNBOUNDED
+from shared.core.preemption.moves.vacating import place_without
 from shared.events import nodes, plans, pods, quotas, workloads
 from tests.support.placement_driver import (
     Driver,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shared.core.cluster import Cluster
-from shared.core.decision import Refusal
-from shared.core.model import (
+from shared.core.model.decision import Refusal
+from shared.core.model.nouns import (
     Gpu,
     GpuChoice,
     GpuRequest,
@@ -19,8 +18,9 @@ from shared.core.model import (
     WorkloadKind,
     WorkloadSpec,
 )
-from shared.core.placement import PlacementRequest, place
-from shared.core.units import UNBOUNDED
+from shared.core.model.units import UNBOUNDED
+from shared.core.placement.place import PlacementRequest, place
+from shared.core.scoring.cluster import Cluster
 
 A100 = "NVIDIA-A100-SXM4-80GB"
 A100_MIB = 81_920

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from shared.core.model import WorkloadKind, WorkloadSpec
+from shared.core.model.nouns import WorkloadKind, WorkloadSpec
 from shared.events.codec import encode_headers, encode_payload
 from shared.events.envelope import Event, Received, event_id
 from shared.events.registry import NAME_BY_TYPE

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from services.quota.handler import QuotaHandler
-from shared.core.charges import least_amount
-from shared.core.nomination.flavor_choice import FlavorKind, choice_of
+from shared.core.model.charges import least_amount
+from shared.core.queueing.nomination.flavor_choice import FlavorKind, choice_of
 from shared.core.quota.budget import THRESHOLDS
 from shared.events import organisation, quotas, workloads
 from shared.events.deadlines import DeadlinePassed

@@ -5,12 +5,12 @@ A history is a list of steps, (name, *arguments); a number picks one of those wh
 
 from typing import Any
 
-from shared.core.model import GpuChoice
-from shared.core.nomination.flavor_choice import FlavorKind
+from shared.core.model.nouns import GpuChoice
+from shared.core.model.team_policy import AtLimit, Budget
+from shared.core.model.units import UNLIMITED, Resources
+from shared.core.model.value import replace
+from shared.core.queueing.nomination.flavor_choice import FlavorKind
 from shared.core.quota.queue_policy import QueuePolicy, Reclaim, WithinQueue
-from shared.core.team_policy import AtLimit, Budget
-from shared.core.units import UNLIMITED, Resources
-from shared.core.value import replace
 from shared.events.quotas import FlavorQuota
 
 HALF_LIFE_MS = 3_600_000

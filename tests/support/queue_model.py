@@ -1,7 +1,7 @@
 """Quota and placement together as their loops drive them, each held against its reference."""
 
+from shared.core.model.value import replace
 from shared.core.quota.queue_policy import QueuePolicy
-from shared.core.value import replace
 from shared.events import nodes, organisation, pods, quotas, workloads
 from shared.events.topics import ORGANISATION_FACTS
 from tests.support.placement_driver import a_node, a_workload, command, pod_fact

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from unittest.mock import patch
 
-from shared.core.charges import least_amount
+from shared.core.model.charges import least_amount
 from shared.events import nodes, pods, quotas, workloads
 from tests.support.placement_driver import Driver, pod_fact
 from tests.support.queue_asked import key

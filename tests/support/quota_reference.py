@@ -8,7 +8,7 @@ they know nothing of each other.
 
 from functools import wraps
 
-from shared.core.units import UNLIMITED
+from shared.core.model.units import UNLIMITED
 
 UNITS = range(3)
 

@@ -24,8 +24,8 @@ from operations.replay.recorded import (
     spec_of,
 )
 from operations.replay.scaled import documents_of
-from shared.core.model import PodSet, WorkloadSpec
-from shared.core.value import replace
+from shared.core.model.nouns import PodSet, WorkloadSpec
+from shared.core.model.value import replace
 
 GPUS_OF_A_NODE: Final = 8
 SPOT: Final = "spot"

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from itertools import product
 from math import floor, log
 
-from shared.core.nomination.flavor_choice import UNTOLD
-from shared.core.nomination.next_of_own import NEXT_MAX
+from shared.core.model.team_policy import AtLimit
+from shared.core.model.units import UNLIMITED
+from shared.core.queueing.nomination.flavor_choice import UNTOLD
+from shared.core.queueing.nomination.next_of_own import NEXT_MAX
 from shared.core.quota.queue_policy import Reclaim, WithinQueue
 from shared.core.quota.tree import DEPTH_MAX
-from shared.core.team_policy import AtLimit
-from shared.core.units import UNLIMITED
 from tests.support.quota_reference import UNITS, ReferenceTree, remembered
 
 OPEN = ("offered", "refused")

@@ -16,7 +16,7 @@ import msgspec
 from deploy.local.services import SERVICES, WATCHER, Service
 from deploy.local.system import LocalSystem
 from shared.adapters.kafka import KafkaPublisher
-from shared.core.model import Node, WorkloadSpec
+from shared.core.model.nouns import Node, WorkloadSpec
 from shared.events.grants import OPERATOR
 from shared.ports.store import OutboxRow
 from tests.support.work import node_row, submission_row

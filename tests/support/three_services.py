@@ -13,10 +13,10 @@ from typing import Any
 
 from services.preemption.handler import PreemptionHandler
 from services.quota.handler import QuotaHandler
-from shared.core.lifecycle import State
-from shared.core.model import Workload
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import Workload
+from shared.core.model.value import replace
 from shared.core.quota.queue_policy import QueuePolicy
-from shared.core.value import replace
 from shared.events import organisation, pods, topics, workloads
 from shared.events.quotas import FlavorQuota
 from tests.support.placement_driver import FLAVOR, Driver, a_node, gpu_limit, pod_fact, reported

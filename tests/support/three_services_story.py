@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from shared.core.model import GpuRequest
+from shared.core.model.nouns import GpuRequest
 from shared.core.quota.queue_policy import QueuePolicy, Reclaim, WithinQueue
 from shared.events import nodes, workloads
 from tests.support.placement_driver import a_workload, command

@@ -7,10 +7,10 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
-from shared.core.decision import Reason
-from shared.core.model import GpuRequest, Placement, PodSet
-from shared.core.team_policy import AtLimit
-from shared.core.units import Resources
+from shared.core.model.decision import Reason
+from shared.core.model.nouns import GpuRequest, Placement, PodSet
+from shared.core.model.team_policy import AtLimit
+from shared.core.model.units import Resources
 from shared.events import quotas, topics
 from tests.fixtures.servers import Database
 from tests.support import facts as telling

@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-from shared.core.model import (
+from shared.core.model.nouns import (
     Gpu,
     GpuRequest,
     Level,

@@ -15,7 +15,7 @@ import aiohttp
 
 from operations.demo.story.stage import Stage, identifier
 from operations.demo.story.work import UNDER_FIRE
-from shared.core.units import GPU_MILLI
+from shared.core.model.units import GPU_MILLI
 
 Json = dict[str, Any]
 SLOTS: Final = 8

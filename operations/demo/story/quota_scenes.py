@@ -10,7 +10,7 @@ from operations.demo.organisation import MIN_RUNTIME_SECONDS
 from operations.demo.story.stage import Stage, identifier, name_of
 from operations.demo.story.work import BORROW, FILL, OWNER
 from operations.replay.report import percentile
-from shared.core.units import GPU_MILLI
+from shared.core.model.units import GPU_MILLI
 
 Json = dict[str, Any]
 FLAVOR = "h100"

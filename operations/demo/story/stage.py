@@ -18,7 +18,7 @@ from operations.demo.story.work import items_of
 from operations.replay.fleet import Fleet
 from operations.replay.tracker import Fate, Tracker
 from operations.topic_tail import TopicTail
-from shared.core.units import GPU_MILLI
+from shared.core.model.units import GPU_MILLI
 from shared.events.envelope import workload_id
 
 Json = dict[str, Any]

@@ -18,8 +18,8 @@ from operations.demo.load import (
     whole,
 )
 from operations.replay.submitting import Submission
-from shared.core.model import GpuChoice, Level, TopologyRequest, WorkloadKind, WorkloadSpec
-from shared.core.value import replace
+from shared.core.model.nouns import GpuChoice, Level, TopologyRequest, WorkloadKind, WorkloadSpec
+from shared.core.model.value import replace
 
 LABEL: Final = {"demo": "story"}
 """On all that the story submits; the next run cancels it by this label."""

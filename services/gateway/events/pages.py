@@ -18,7 +18,7 @@ from services.gateway.hub import EVENT_COLUMNS
 from services.gateway.route import SEQ_MAX
 from services.gateway.workload_reads import raw
 from services.gateway.workload_views import EventPage, EventView
-from shared.core.recorded_reasons import recorded
+from shared.core.admission.recorded_reasons import recorded
 from shared.events.strict import INTEGER_MAX
 
 Row = Mapping[str, Any]

@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from services.gateway.door import Door
-from shared.core.lifecycle import HOLDING
-from shared.core.model import WHOLE_MASK
+from shared.core.model.lifecycle import HOLDING
+from shared.core.model.nouns import WHOLE_MASK
 
 SECONDS: Final = 2.0
 STATES: Final = sorted(state.value for state in HOLDING)

@@ -9,10 +9,10 @@ import msgspec
 
 from services.gateway.door import Door
 from services.gateway.why_views import WhyEntry
-from shared.core.lifecycle import State
-from shared.core.model import Node
-from shared.core.reason import Reason
-from shared.core.wording import count, listing, moment
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import Node
+from shared.core.model.reason import Reason
+from shared.core.model.wording import count, listing, moment
 
 STOPPING: Final = frozenset({State.EVICTING, State.CANCELLING})
 """Its devices are held until its pods are known to have stopped."""

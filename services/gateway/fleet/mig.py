@@ -1,7 +1,7 @@
 """MIG instances of a device by profile: how many are held, and how many more there is room for.
 
-Room is by exact position (core/mig/table.py), of each profile as if it came alone: on an empty
-A100-80GB seven of 1g.10gb or two of 3g.40gb fit, not both.
+Room is by exact position (core/model/mig/table.py), of each profile as if it came alone: on an
+empty A100-80GB seven of 1g.10gb or two of 3g.40gb fit, not both.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 
 from services.gateway.fleet.held import Held, Hold
 from services.gateway.fleet.views import MigProfileUse
-from shared.core.mig.table import MigTable, Profile, held
-from shared.core.mig_reported import reported_by, table_of
-from shared.core.model import Gpu, Node
+from shared.core.model.mig.reported import reported_by, table_of
+from shared.core.model.mig.table import MigTable, Profile, held
+from shared.core.model.nouns import Gpu, Node
 
 
 def of_device(node: Node, gpu: Gpu, holds: Held, *, usable: bool) -> tuple[MigProfileUse, ...]:

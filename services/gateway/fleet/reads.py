@@ -22,8 +22,8 @@ from services.gateway.fleet.held import (
 from services.gateway.fleet.rows import COLUMNS, Row, cordoned, node_of, ready, unhealthy
 from services.gateway.fleet.summary import summary_of
 from services.gateway.fleet.views import FleetSummary, GpuView, NodePage, NodeSummary, NodeView
-from shared.core.model import Gpu, Node
-from shared.core.reason import Reason
+from shared.core.model.nouns import Gpu, Node
+from shared.core.model.reason import Reason
 
 USE_SECONDS: Final = 1.0
 DRAINING: Final = frozenset(("drained", "spot-notice"))

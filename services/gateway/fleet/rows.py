@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from shared.core.model import Node
+from shared.core.model.nouns import Node
 
 COLUMNS: Final = (
     "SELECT n.name, n.cell, n.body, n.removed, (SELECT array_agg(h.gpu ORDER BY h.gpu) FROM"

@@ -15,11 +15,11 @@ from services.gateway.fleet import mig
 from services.gateway.fleet.held import Held
 from services.gateway.fleet.rows import Row, cordoned, node_of, ready, unhealthy
 from services.gateway.fleet.views import FlavorSummary, FleetSummary, LargestGang, MigProfileUse
-from shared.core.demand import PodDemand
-from shared.core.feasibility import obstacle
-from shared.core.model import GpuChoice, Level, Node
-from shared.core.node_class import KindKey, kind_key
-from shared.core.topology import LEVELS, paths_of
+from shared.core.cluster.node_class import KindKey, kind_key
+from shared.core.cluster.topology import LEVELS, paths_of
+from shared.core.model.demand import PodDemand
+from shared.core.model.nouns import GpuChoice, Level, Node
+from shared.core.placement.feasibility import obstacle
 
 _ONE_GPU: Final = PodDemand(
     pod_set="",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from services.gateway.views import View
-from shared.core.model import Level
+from shared.core.model.nouns import Level
 
 
 class MigProfileUse(View, frozen=True, kw_only=True):

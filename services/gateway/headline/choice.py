@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from services.gateway.headline.reclaim import Reclaiming
-from shared.core.decision import Reason, Refusal
+from shared.core.model.decision import Reason, Refusal
 
 PROMISED: Final = "promised_start_ms"
 _BY_NUMBERS: Final = frozenset(

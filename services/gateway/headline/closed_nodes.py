@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from services.gateway.door import Door
-from shared.core.decision import Reason
-from shared.core.wording import count
+from shared.core.model.decision import Reason
+from shared.core.model.wording import count
 
 QUOTED_MAX: Final = 2
 """Nodes of which the words are quoted, those closed last."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from services.gateway.why_views import LastEviction, Preemptor
-from shared.core.recorded_reasons import recorded
+from shared.core.admission.recorded_reasons import recorded
 
 Row = Mapping[str, Any]
 _EVICTIONS: Final = (

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from services.gateway.why_views import NoEvictionView
-from shared.core.decision import Reason, Refusal
-from shared.core.preemption.plan import Obstacle
+from shared.core.model.decision import Reason, Refusal
+from shared.core.model.units import GPU_MILLI, UNLIMITED
+from shared.core.model.wording import count, moment
+from shared.core.preemption.eligibility.plan import Obstacle
 from shared.core.quota.queue_policy import Reclaim
 from shared.core.quota.tree import QuotaNode
-from shared.core.units import GPU_MILLI, UNLIMITED
-from shared.core.wording import count, moment
 
 GPU: Final = 0
 NAMED_MAX: Final = 2

@@ -20,7 +20,7 @@ from services.gateway.organising.uses import WORK_OF, kind_of, title_of, uses_of
 from services.gateway.organising.writing import RACES_MAX, WHOLE, busy, withdraw_from_broker
 from services.gateway.problems import Problem, not_found
 from services.gateway.submission_rows import cause_of
-from shared.core.decision import FieldError
+from shared.core.model.decision import FieldError
 from shared.events.organisation import DocumentDeleted, TeamApplied
 from shared.events.topics import ORGANISATION_FACTS
 from shared.ports.errors import Stale

@@ -16,7 +16,7 @@ from services.gateway.organisation_views import RehearsedDocument, Result, Wante
 from services.gateway.organising.merging import fields_of, patched
 from services.gateway.organising.protection import takes_protection_away
 from services.gateway.problems import Problem
-from shared.core.decision import FieldError
+from shared.core.model.decision import FieldError
 from shared.events.organisation import QueueApplied, TeamApplied
 
 FORCE_RULE = "takes protection away from its work; force says that it is meant"

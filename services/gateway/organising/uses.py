@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from services.gateway.documents import BY_KIND, Applied, Organisation
 from services.gateway.door import Door
-from shared.core.decision import FieldError
-from shared.core.priority_classes import built_in
+from shared.core.model.decision import FieldError
+from shared.core.model.priority_classes import built_in
 
 USERS_MAX: Final = 50
 """Documents that are named; of work and nodes the first three."""

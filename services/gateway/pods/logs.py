@@ -19,7 +19,7 @@ from services.gateway.open_stream import CHECK_SECONDS, OpenStream, Over, place
 from services.gateway.problems import Problem
 from services.gateway.route import LINES_MAX, LOG_SECONDS_MAX, RANK_MAX
 from services.gateway.workload_reads import row_of
-from shared.core.lifecycle import State
+from shared.core.model.lifecycle import State
 from shared.ports.errors import MusterError
 from shared.ports.pod_logs import LogRequest, Missing, NoLogs
 

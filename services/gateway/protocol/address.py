@@ -9,7 +9,7 @@ from aiohttp import web
 
 from services.gateway.problems import invalid
 from services.gateway.route import NAME_LENGTH_MAX
-from shared.core.decision import FieldError
+from shared.core.model.decision import FieldError
 from shared.events.strict import PRINTABLE
 
 _printable: Final = re.compile(PRINTABLE).search

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from services.gateway.problems import invalid
 from services.gateway.route import Parameter, Route
-from shared.core.decision import FieldError
+from shared.core.model.decision import FieldError
 
 VALUE_LENGTH_MAX: Final = 100
 """Characters of a wrong value that are told back."""

@@ -15,7 +15,7 @@ import msgspec
 
 from shared.adapters.kubernetes import naming
 from shared.core.admission.volumes import mount_of
-from shared.core.model import GpuRequest, PodSet
+from shared.core.model.nouns import GpuRequest, PodSet
 from shared.ports.cluster import Pod
 
 SCHEDULER: Final = "muster"

@@ -30,7 +30,7 @@ from shared.adapters.kubernetes.pins.pinning import Pins
 from shared.adapters.kubernetes.pins.store import NotPinned, Refused
 from shared.adapters.kubernetes.reading import read_pod
 from shared.adapters.kubernetes.references import missing_in
-from shared.core.decision import FieldError
+from shared.core.model.decision import FieldError
 from shared.ports.cluster import (
     INVALID,
     NODE_READY,

@@ -14,7 +14,7 @@ import msgspec
 from shared.adapters.kubernetes import naming
 from shared.adapters.kubernetes.objects import ContainerStatus, PodObject
 from shared.core.kubernetes.requests import GPU
-from shared.core.model import GpuShare
+from shared.core.model.nouns import GpuShare
 from shared.ports.cluster import Pod
 
 DISRUPTION: Final = "DisruptionTarget"

@@ -17,13 +17,14 @@ from enum import StrEnum
 from typing import Final
 
 from shared.core.admission.errors import Errors, shown
+from shared.core.admission.fleet_shape import FleetShape
 from shared.core.admission.form import check_form
 from shared.core.admission.products import in_full
 from shared.core.admission.rules import QueueRules, Rules, TeamPolicy
-from shared.core.charges import least_count, pod_resources
-from shared.core.decision import FieldError
-from shared.core.fleet_shape import FleetShape
-from shared.core.model import (
+from shared.core.admission.static_fit.model_size import model_error
+from shared.core.model.charges import least_count, pod_resources
+from shared.core.model.decision import FieldError
+from shared.core.model.nouns import (
     GpuChoice,
     GpuRequest,
     Level,
@@ -33,7 +34,7 @@ from shared.core.model import (
     WorkloadKind,
     WorkloadSpec,
 )
-from shared.core.priority_classes import (
+from shared.core.model.priority_classes import (
     NO_SHARES,
     PriorityClass,
     default_class,
@@ -41,9 +42,8 @@ from shared.core.priority_classes import (
     problem_of_class,
     usable_names,
 )
-from shared.core.static_fit.model_size import model_error
-from shared.core.units import Resources
-from shared.core.value import Value, replace
+from shared.core.model.units import Resources
+from shared.core.model.value import Value, replace
 
 TRAINING_SHM_MIB: Final = 16_384
 """Data loaders of training pass batches through shared memory (mission M4)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from shared.core.decision import FieldError
+from shared.core.model.decision import FieldError
 
 ERRORS_MAX: Final = 50
 SHOWN_MAX: Final = 100

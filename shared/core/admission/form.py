@@ -23,7 +23,7 @@ from shared.core.admission.pods import (
     is_name,
     text_length,
 )
-from shared.core.model import GpuChoice, PodSet, WorkloadSpec
+from shared.core.model.nouns import GpuChoice, PodSet, WorkloadSpec
 
 POD_SETS_MAX: Final = 16
 SPEC_TEXT_MAX: Final = 65_536

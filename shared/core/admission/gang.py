@@ -10,8 +10,8 @@ from itertools import pairwise
 from typing import Final
 
 from shared.core.admission.errors import Errors, shown
-from shared.core.charges import least_count
-from shared.core.model import Level, PodRole, PodSet, Spread, WorkloadSpec
+from shared.core.model.charges import least_count
+from shared.core.model.nouns import Level, PodRole, PodSet, Spread, WorkloadSpec
 
 SLICES_MAX: Final = 3
 

@@ -8,9 +8,9 @@ from typing import Final
 from shared.core.admission.errors import Errors, check_range
 from shared.core.admission.gang import check_slices
 from shared.core.admission.volumes import check_volumes
-from shared.core.mig.profiles import is_profile_name
-from shared.core.model import GpuRequest, PodSet
-from shared.core.units import GPU_MILLI
+from shared.core.model.mig.profiles import is_profile_name
+from shared.core.model.nouns import GpuRequest, PodSet
+from shared.core.model.units import GPU_MILLI
 
 PODS_MAX: Final = 4096
 GPUS_PER_POD_MAX: Final = 1024

@@ -11,8 +11,8 @@ import re
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from shared.core.model import GpuChoice
-from shared.core.value import replace
+from shared.core.model.nouns import GpuChoice
+from shared.core.model.value import replace
 
 _BETWEEN_WORDS: Final = re.compile(r"[^a-z0-9]+")
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from shared.core.decision import FieldError
+from shared.core.model.decision import FieldError
 
 TOLD_MAX: Final = 3
 """Remedies in one sentence."""

@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from shared.core.amounts import Amount, exceeded, fits, short_units, told_units
-from shared.core.charges import least_amount, least_count
-from shared.core.decision import FieldError
-from shared.core.fleet_shape import FleetShape
-from shared.core.model import WorkloadSpec
-from shared.core.priority_classes import PriorityClass, built_in
+from shared.core.admission.fleet_shape import FleetShape
+from shared.core.admission.static_fit.fit import fitting_flavors
+from shared.core.model.amounts import Amount, exceeded, fits, short_units, told_units
+from shared.core.model.charges import least_amount, least_count
+from shared.core.model.decision import FieldError
+from shared.core.model.nouns import WorkloadSpec
+from shared.core.model.priority_classes import PriorityClass, built_in
+from shared.core.model.units import Resources
 from shared.core.quota.tree import QuotaDocument, QuotaNode, QuotaTree
-from shared.core.static_fit.fit import fitting_flavors
-from shared.core.units import Resources
 
 FIT_CACHE_MAX: Final = 4_096
 

@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 from shared.core.admission.errors import Errors
-from shared.core.value import Value
+from shared.core.model.value import Value
 
 PATH_MAX: Final = 255
 READ_ONLY: Final = "ro"

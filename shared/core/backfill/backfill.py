@@ -1,14 +1,14 @@
 """Promised starts: who waits for nodes to be free gets a time and the concrete nodes.
 
 The first few gangs that wait each get a promise (`Backfill.plan`): walk the nodes in the order in
-which they will be wholly free (core/timeline.py); the first domain that holds the gang gives the
-earliest start, and of its nodes those that are free last are pinned, so that the ones which are
-free now stay open to all. Others may use pinned nodes only if they end before the start; a node
-that is pinned is of a kind of its own (core/kind.py), so a decision asks no more than before.
-The second promise takes the first for granted, and so on: conservative for these, EASY for the
-rest. Each flavor has promises of its own; beyond the second they keep no more than half of its
-nodes. A promise is never moved back while its nodes can be free in time; if they cannot, it is
-renewed and counted.
+which they will be wholly free (core/backfill/timeline.py); the first domain that holds the gang
+gives the earliest start, and of its nodes those that are free last are pinned, so that the ones
+which are free now stay open to all. Others may use pinned nodes only if they end before the start;
+a node that is pinned is of a kind of its own (core/cluster/kind.py), so a decision asks no more
+than before. The second promise takes the first for granted, and so on: conservative for these,
+EASY for the rest. Each flavor has promises of its own; beyond the second they keep no more than
+half of its nodes. A promise is never moved back while its nodes can be free in time; if they
+cannot, it is renewed and counted.
 
 Sources: Lifka, EASY (JSSPP'95); Mu'alem and Feitelson (TPDS'01); placement.md 3.6 (node sets).
 A promise is made for pods with whole GPUs; parts of gangs without any find room beside them.
@@ -30,9 +30,9 @@ from shared.core.backfill.promise import (
     compared,
     pins_of,
 )
-from shared.core.cluster import Cluster
-from shared.core.spare_room import WIDE, WIDE_MS, SpareRoom
-from shared.core.timeline import NEVER, Timeline
+from shared.core.backfill.spare_room import WIDE, WIDE_MS, SpareRoom
+from shared.core.backfill.timeline import NEVER, Timeline
+from shared.core.scoring.cluster import Cluster
 
 Pin = tuple[int, int]
 """(number, when the node is wanted)."""

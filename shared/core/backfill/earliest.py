@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace as replaced
 
 from shared.core.backfill.promise import Waiter
+from shared.core.backfill.spare_room import BRIEF, SpareRoom
+from shared.core.backfill.timeline import Timeline
 from shared.core.backfill.whole_nodes import Need, need_of, pods_when_empty, whole_gpus
-from shared.core.cluster import Cluster
-from shared.core.feasibility import kind_obstacle
-from shared.core.model import Level, Node
-from shared.core.node_class import NodeClass
-from shared.core.node_state import Domain, NodeState
-from shared.core.spare_room import BRIEF, SpareRoom
-from shared.core.timeline import Timeline
-from shared.core.topology import chain
+from shared.core.cluster.node_class import NodeClass
+from shared.core.cluster.node_state import Domain, NodeState
+from shared.core.cluster.topology import chain
+from shared.core.model.nouns import Level, Node
+from shared.core.placement.feasibility import kind_obstacle
+from shared.core.scoring.cluster import Cluster
 
 Free = tuple[int, NodeState, int]
 """(time, node, pods it holds when wholly free)."""

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from shared.core.amounts import Amount, fits
+from shared.core.backfill.timeline import NEVER
+from shared.core.model.amounts import Amount, fits
+from shared.core.model.units import UNLIMITED
 from shared.core.quota.limits import exceeding
 from shared.core.quota.tree import QuotaNode, QuotaTree
-from shared.core.timeline import NEVER
-from shared.core.units import UNLIMITED
 
 
 class Holder(NamedTuple):

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from shared.core.demand import Gang
-from shared.core.spare_room import BRIEF, WIDE
-from shared.core.timeline import NEVER
-from shared.core.value import Value, replace
+from shared.core.backfill.spare_room import BRIEF, WIDE
+from shared.core.backfill.timeline import NEVER
+from shared.core.model.demand import Gang
+from shared.core.model.value import Value, replace
 
 PROMISES_MAX: Final = 3
 """Workloads with a promise in a flavor at a time; others are behind these (ADR 36, 53)."""
@@ -24,7 +24,7 @@ class Promise(Value, frozen=True, kw_only=True):
 
     workload_id: str
     number: int
-    """From 1, below the pins of rooms (core/spare_room.py): the pin of its nodes."""
+    """From 1, below the pins of rooms (core/backfill/spare_room.py): the pin of its nodes."""
     flavor: str
     nodes: tuple[str, ...]
     start_ms: int
@@ -46,7 +46,7 @@ class Waiter:
     flavors: tuple[str, ...]
     length_ms: int | None
     rooms: tuple[int, ...] = (WIDE, BRIEF)
-    """Rooms on whose nodes it may begin (core/spare_room.py)."""
+    """Rooms on whose nodes it may begin (core/backfill/spare_room.py)."""
 
 
 def compared(fresh: Promise, old: Promise | None) -> Promise:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shared.core.demand import Gang, PodDemand
-from shared.core.model import Node, Spread
+from shared.core.model.demand import Gang, PodDemand
+from shared.core.model.nouns import Node, Spread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

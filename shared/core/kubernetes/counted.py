@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shared.core.kubernetes.observed import ObservedGpu
-from shared.core.model import Gpu
+from shared.core.model.nouns import Gpu
 
 
 def counted_gpus(

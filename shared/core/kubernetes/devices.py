@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from shared.core import mig_reported
-from shared.core.model import Gpu, MigInstance, MigPlacements
-from shared.core.value import Value
+from shared.core.model.mig import reported as mig_reported
+from shared.core.model.nouns import Gpu, MigInstance, MigPlacements
+from shared.core.model.value import Value
 
 _GPU_NAME: Final = re.compile(r"gpu-([0-9]{1,4})")
 _PART_NAME: Final = re.compile(r"gpu-([0-9]{1,4})-mig-.+-([0-9]+)-([0-9]+)")

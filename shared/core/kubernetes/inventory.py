@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from shared.core.inventory import IMAGE_CHARACTERS_MAX, IMAGES_MAX
+from shared.core.cluster.inventory import IMAGE_CHARACTERS_MAX, IMAGES_MAX
 from shared.core.kubernetes import merging
 from shared.core.kubernetes.counted import counted_gpus
 from shared.core.kubernetes.devices import Devices
@@ -20,8 +20,8 @@ from shared.core.kubernetes.observed import Observation
 from shared.core.kubernetes.quantity import MIB, MILLI, ONE, at_most
 from shared.core.kubernetes.requests import CPU, GPU, MEMORY, Amounts, Taken
 from shared.core.kubernetes.standing import Readiness, Standing
-from shared.core.model import Gpu, Node
-from shared.core.value import Value, field
+from shared.core.model.nouns import Gpu, Node
+from shared.core.model.value import Value, field
 
 CORE_MILLI: Final = 1000
 CPU_FLAVOR: Final = "cpu"

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from shared.core.kubernetes.observed import Observation, ObservedGpu
-from shared.core.model import Gpu
-from shared.core.value import replace
-from shared.core.wording import count
+from shared.core.model.nouns import Gpu
+from shared.core.model.value import replace
+from shared.core.model.wording import count
 
 UNLINKED: Final = "S"
 """Stands for the links of an index that no GPU has: nobody is ever given it."""
@@ -64,7 +64,7 @@ def joined(gpus: Sequence[Gpu], seen: Observation) -> tuple[Gpu, ...]:
 
 
 def links_of(gpus: Sequence[Gpu], seen: Observation) -> str:
-    """The links by the indexes that the node has (core/node_links.py). O(indexes squared)."""
+    """The links by the indexes that the node has (cluster/node_links.py). O(indexes squared)."""
     if len(seen.links) <= 1:
         return seen.links
     position = {one.uuid: at for at, one in enumerate(seen.gpus)}

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
-from shared.core.model import Gpu
-from shared.core.value import Value
+from shared.core.model.nouns import Gpu
+from shared.core.model.value import Value
 
 GPUS_MAX: Final = 256
 CHARACTERS_MAX: Final = 256

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Final
 
 from shared.core.kubernetes.quantity import MILLI, ONE, at_least
-from shared.core.value import Value
+from shared.core.model.value import Value
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"

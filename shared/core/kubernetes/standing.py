@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from shared.core.value import Value
+from shared.core.model.value import Value
 
 OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 

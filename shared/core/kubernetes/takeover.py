@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from shared.core.value import Value
-from shared.core.wording import count, listing
+from shared.core.model.value import Value
+from shared.core.model.wording import count, listing
 
 Key = tuple[str, int]
 """A pod: its workload and rank."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from shared.core.charges import least_count
-from shared.core.model import Placement, Spread, Workload
-from shared.core.resize import charge_of
-from shared.core.value import replace
+from shared.core.model.charges import least_count
+from shared.core.model.nouns import Placement, Spread, Workload
+from shared.core.model.value import replace
+from shared.core.placement.resize import charge_of
 
 
 def may_crowd(workload: Workload) -> bool:

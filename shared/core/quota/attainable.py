@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from shared.core.amounts import Amount, fits
+from shared.core.model.amounts import Amount, fits
 from shared.core.quota.limits import above, least, plus
 from shared.core.quota.tree import NOTHING, QuotaNode
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final, NamedTuple
 
-from shared.core.cost import GPU_HOUR_MILLI_MS
-from shared.core.decision import Reason, Refusal
-from shared.core.team_policy import AtLimit, Budget
+from shared.core.model.decision import Reason, Refusal
+from shared.core.model.team_policy import AtLimit, Budget
+from shared.core.quota.cost import GPU_HOUR_MILLI_MS
 
 DAY_MS: Final = 86_400_000
 WARN_PERCENT: Final = 80

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from shared.core.amounts import Amount
+from shared.core.model.amounts import Amount
+from shared.core.model.units import UNLIMITED
 from shared.core.quota.queue_policy import DEFAULT_POLICY, QueuePolicy, problem_of_policy
-from shared.core.units import UNLIMITED
 
 NOTHING: Final[Amount] = (0, 0, 0)
 EVERYTHING: Final[Amount] = (UNLIMITED, UNLIMITED, UNLIMITED)

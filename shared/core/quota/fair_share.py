@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from shared.core.amounts import Amount
+from shared.core.model.amounts import Amount
+from shared.core.model.units import UNLIMITED
 from shared.core.quota.limits import plus
 from shared.core.quota.tree import DEPTH_MAX, NOTHING, QuotaNode
-from shared.core.units import UNLIMITED
 
 SHARE_ONE: Final = 1_000_000
 """A share of all that the cohort owns, at weight 1: parts per million, rounded up."""

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from shared.core.model.units import UNLIMITED
 from shared.core.quota.fair_share import weight_of
 from shared.core.quota.tree import QuotaNode
-from shared.core.units import UNLIMITED
 
 GPU = 0
 """Of an amount, the unit that is looked at."""

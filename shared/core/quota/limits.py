@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from shared.core.amounts import Amount
+from shared.core.model.amounts import Amount
+from shared.core.model.units import UNLIMITED, saturating_add
 from shared.core.quota.document import EVERYTHING, NOTHING, FlavorLimits
-from shared.core.units import UNLIMITED, saturating_add
 
 
 class Limits(NamedTuple):

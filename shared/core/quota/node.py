@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from shared.core.amounts import Amount
+from shared.core.model.amounts import Amount
+from shared.core.model.units import UNLIMITED
 from shared.core.quota.document import NOTHING, FlavorLimits, QuotaDocument
 from shared.core.quota.limits import (
     NO_QUOTA,
@@ -20,7 +21,6 @@ from shared.core.quota.limits import (
     plus,
     reach,
 )
-from shared.core.units import UNLIMITED
 
 
 class QuotaNode:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from shared.core.value import Value
+from shared.core.model.value import Value
 
 POLICY_SECONDS_MAX: Final = 30 * 86_400
 """No wait of a policy is longer: thirty days."""

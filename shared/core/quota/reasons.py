@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from shared.core.amounts import FIELDS, UNITS, Amount, exceeded, short_units, text, told_units
-from shared.core.decision import Reason, Refusal
+from shared.core.model.amounts import (
+    FIELDS,
+    UNITS,
+    Amount,
+    exceeded,
+    short_units,
+    text,
+    told_units,
+)
+from shared.core.model.decision import Reason, Refusal
+from shared.core.model.units import UNLIMITED
+from shared.core.model.wording import moment
 from shared.core.quota.attainable import Beyond
 from shared.core.quota.limits import exceeding, plus
 from shared.core.quota.tree import NOTHING, QuotaNode
-from shared.core.units import UNLIMITED
-from shared.core.wording import moment
 
 _UNEVICTABLE: Final = "nobody may evict it, so its queue borrows nothing for it"
 

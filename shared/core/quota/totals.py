@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from shared.core.amounts import Amount
+from shared.core.model.amounts import Amount
 from shared.core.quota.limits import plus
 from shared.core.quota.node import QuotaNode
 from shared.core.quota.tree import NOTHING, QuotaTree

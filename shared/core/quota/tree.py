@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from shared.core.amounts import Amount, fits
+from shared.core.model.amounts import Amount, fits
 from shared.core.quota.document import (
     EVERYTHING,
     FLAVORS_MAX,

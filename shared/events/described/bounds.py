@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from shared.core.admission import form, gang, pods, volumes
-from shared.core.model import WorkloadKind
-from shared.core.priority_classes import PRIORITY_MAX
+from shared.core.model.nouns import WorkloadKind
+from shared.core.model.priority_classes import PRIORITY_MAX
+from shared.core.model.units import GPU_MILLI
 from shared.core.quota.tree import FLAVORS_MAX, WEIGHT_MAX
-from shared.core.units import GPU_MILLI
 
 Schema = dict[str, Any]
 

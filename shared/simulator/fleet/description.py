@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from shared.core.model import Gpu, Node
+from shared.core.model.nouns import Gpu, Node
 
 NODES_DEFAULT: Final = 1_200
 ZONES: Final = 3
@@ -32,7 +32,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     nvswitch: bool = False
     """All GPUs of a machine are in one NVLink domain."""
     links: str = ""
-    """Links between the GPUs of a machine (core/node_links.py); empty: unknown."""
+    """Links between the GPUs of a machine (core/cluster/node_links.py); empty: unknown."""
     cpu_milli: int = 64_000
     memory_mib: int = 262_144
     pool: str = "default"

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from shared.core.model import Node
+from shared.core.model.nouns import Node
 from shared.simulator.fleet.description import DEFAULT_GROUPS, FleetFile, nodes_of, scaled
 
 

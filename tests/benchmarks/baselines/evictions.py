@@ -17,16 +17,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from shared.core.cluster import Cluster
-from shared.core.demand import gang_of
-from shared.core.devices import whole_shares
-from shared.core.model import Placement, Workload
-from shared.core.node_state import NodeState
-from shared.core.placement import PlacementRequest, placement_of
-from shared.core.preemption.choose import EvictionPlan, Rules, choose_victims
-from shared.core.preemption.occupant import Occupant
-from shared.core.preemption.rules import WHOLE_MS
-from shared.core.statement import Statement
+from shared.core.cluster.node_state import NodeState
+from shared.core.cluster.statement import Statement
+from shared.core.model.demand import gang_of
+from shared.core.model.nouns import Placement, Workload
+from shared.core.placement.place import PlacementRequest, placement_of
+from shared.core.preemption.eligibility.occupant import Occupant
+from shared.core.preemption.eligibility.rules import WHOLE_MS
+from shared.core.preemption.victims.choose import EvictionPlan, Rules, choose_victims
+from shared.core.scoring.cluster import Cluster
+from shared.core.scoring.devices import whole_shares
 from tests.benchmarks.preemption_mix import Place, State, packed, request
 
 SERVICE_RULES: Final = Rules(whole_ms=WHOLE_MS)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from shared.core.cluster import Cluster
-from shared.core.model import (
+from shared.core.model.nouns import (
     Gpu,
     GpuRequest,
     Node,
@@ -15,8 +14,9 @@ from shared.core.model import (
     WorkloadKind,
     WorkloadSpec,
 )
-from shared.core.placement import PlacementRequest, place
-from shared.core.units import UNBOUNDED
+from shared.core.model.units import UNBOUNDED
+from shared.core.placement.place import PlacementRequest, place
+from shared.core.scoring.cluster import Cluster
 
 PRODUCT: Final = "NVIDIA-A100-SXM4-80GB"
 MEMORY_MIB: Final = 81_920

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from shared.core.cluster import Cluster
-from shared.core.model import (
+from shared.core.model.nouns import (
     Gpu,
     GpuChoice,
     GpuRequest,
@@ -16,8 +15,9 @@ from shared.core.model import (
     WorkloadKind,
     WorkloadSpec,
 )
-from shared.core.placement import PlacementRequest, learn, place
-from shared.core.units import UNBOUNDED
+from shared.core.model.units import UNBOUNDED
+from shared.core.placement.place import PlacementRequest, learn, place
+from shared.core.scoring.cluster import Cluster
 from tests.benchmarks.baselines.fleet import Fleet
 from tests.benchmarks.openb import GPU_MILLI, TraceNode, TracePod
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shared.core.cluster import Cluster
-from shared.core.model import (
+from shared.core.model.nouns import (
     Gpu,
     GpuRequest,
     Level,
@@ -18,8 +17,9 @@ from shared.core.model import (
     WorkloadKind,
     WorkloadSpec,
 )
-from shared.core.placement import PlacementRequest, place
-from shared.core.units import UNBOUNDED
+from shared.core.model.units import UNBOUNDED
+from shared.core.placement.place import PlacementRequest, place
+from shared.core.scoring.cluster import Cluster
 from tests.benchmarks.clos import CPU_PER_GPU, GPUS, Host, Job
 
 FLAVOR = "lingjun"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from services.placement.handlers import PlacementHandler
-from shared.core.model import (
+from shared.core.model.nouns import (
     Gpu,
     GpuRequest,
     Node,
@@ -18,7 +18,7 @@ from shared.core.model import (
     WorkloadKind,
     WorkloadSpec,
 )
-from shared.core.units import UNLIMITED, Resources
+from shared.core.model.units import UNLIMITED, Resources
 from shared.events.envelope import Event, Received, event_id
 from shared.events.nodes import NodeInventoryReported
 from shared.events.pods import BindWorkload, PodsFinished, PodsRunning

@@ -13,7 +13,7 @@ from services.binder.gang import Gang
 from shared.adapters.clock import SystemClock
 from shared.adapters.kubernetes.cluster import KubernetesCluster
 from shared.adapters.kubernetes.settings import KubernetesSettings
-from shared.core.model import GpuRequest, GpuShare, PodSet
+from shared.core.model.nouns import GpuRequest, GpuShare, PodSet
 from shared.events.pods import BindRefused, PodsFinished, PodsRunning
 from shared.ports.cluster import Missing, Operation, Pod, PodTemplate, Result
 from tests.benchmarks.kube.place import Place, asked, now, per_second, used

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from shared.core.model import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
+from shared.core.model.nouns import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
 from tests.benchmarks.kube.place import Place, asked, now, per_second, used
 from tests.benchmarks.pipeline import processes
 from tests.support.costs import cpu_seconds, memory_mib

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from services.gateway import neighbours
-from shared.core.model import GpuRequest, PodSet
+from shared.core.model.nouns import GpuRequest, PodSet
 from shared.events import quotas, topics
 from tests.support import facts as telling
 from tests.support.gateway import Gateway, publish_facts, running_projection, until

@@ -6,10 +6,10 @@ import time
 from functools import partial
 from typing import Any
 
-from shared.core.decision import Reason
-from shared.core.lifecycle import State
-from shared.core.model import GpuRequest, Node, PodSet
-from shared.core.preemption.plan import Obstacle
+from shared.core.model.decision import Reason
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import GpuRequest, Node, PodSet
+from shared.core.preemption.eligibility.plan import Obstacle
 from shared.events import nodes, plans, topics, workloads
 from tests.support import facts as telling
 from tests.support.facts import Fact, common

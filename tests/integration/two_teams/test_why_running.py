@@ -7,11 +7,11 @@ from functools import partial
 import msgspec
 import pytest
 
-from shared.core.decision import FieldError, Reason
-from shared.core.lifecycle import State
-from shared.core.model import GpuRequest, GpuShare, Placement, PodPlacement, PodSet
-from shared.core.units import Resources
-from shared.core.wording import moment
+from shared.core.model.decision import FieldError, Reason
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import GpuRequest, GpuShare, Placement, PodPlacement, PodSet
+from shared.core.model.units import Resources
+from shared.core.model.wording import moment
 from shared.events import idleness, topics, workloads
 from tests.fixtures.servers import Database
 from tests.support import facts as telling

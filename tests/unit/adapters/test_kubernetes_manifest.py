@@ -9,7 +9,7 @@ from shared.adapters.kubernetes.gang_service import service
 from shared.adapters.kubernetes.manifest import Making, manifest
 from shared.adapters.kubernetes.objects import PodObject, decoder
 from shared.adapters.kubernetes.reading import read_pod
-from shared.core.model import GpuRequest, GpuShare, PodSet
+from shared.core.model.nouns import GpuRequest, GpuShare, PodSet
 from shared.ports.cluster import Pod, PodTemplate
 
 MAKING = Making(instance="blue", user_id=1234)

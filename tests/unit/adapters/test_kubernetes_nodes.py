@@ -25,7 +25,7 @@ from shared.core.kubernetes.devices import devices_of
 from shared.core.kubernetes.inventory import Taint
 from shared.core.kubernetes.requests import Taken
 from shared.core.kubernetes.standing import Readiness
-from shared.core.mig.tables import table_for
+from shared.core.model.mig.tables import table_for
 from shared.ports.cluster_nodes import Changed, ClaimUse, Interrupted, Kind, Listed, PodUse
 from tests.unit.adapters.api_server import Server, write_config
 

@@ -13,7 +13,7 @@ from shared.adapters.kubernetes.cluster import KubernetesCluster
 from shared.adapters.kubernetes.nodes.source import CLAIMS, NODES, SLICES
 from shared.adapters.kubernetes.pins.view import CLASSES
 from shared.adapters.kubernetes.settings import KubernetesSettings
-from shared.core.model import GpuRequest, GpuShare, PodSet
+from shared.core.model.nouns import GpuRequest, GpuShare, PodSet
 from shared.ports.cluster import UNKNOWN, Operation, Pod, PodTemplate
 from tests.unit.adapters.api_server import write_config
 

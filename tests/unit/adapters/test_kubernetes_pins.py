@@ -16,7 +16,7 @@ from shared.adapters.kubernetes.pins.devices import (
     read_names,
 )
 from shared.adapters.kubernetes.pins.known import Claims, Known, Slices
-from shared.core.model import GpuShare
+from shared.core.model.nouns import GpuShare
 from shared.ports.cluster import Pod
 
 UUIDS = ["GPU-a", "GPU-b"]

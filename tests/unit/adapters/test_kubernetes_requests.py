@@ -10,7 +10,7 @@ from aiohttp import web
 from shared.adapters.kubernetes.cluster import KubernetesCluster
 from shared.adapters.kubernetes.collection import SILENCE_SECONDS_MAX
 from shared.adapters.kubernetes.settings import KubernetesSettings
-from shared.core.model import PodSet
+from shared.core.model.nouns import PodSet
 from shared.ports.cluster import UNKNOWN, Missing, Operation, Pod, PodTemplate
 from shared.ports.errors import ResourceVersionExpired, Transient
 from tests.unit.adapters.api_server import OURS, answering, in_turn, one, write_config

@@ -1,11 +1,11 @@
 """Valid objects that name only what matters to a test of admission or quota."""
 
+from shared.core.admission.fleet_shape import summary_of
 from shared.core.admission.rules import Rules, TeamPolicy
-from shared.core.amounts import amount
-from shared.core.fleet_shape import summary_of
-from shared.core.model import Gpu, GpuRequest, Node, PodSet, WorkloadKind, WorkloadSpec
+from shared.core.model.amounts import amount
+from shared.core.model.nouns import Gpu, GpuRequest, Node, PodSet, WorkloadKind, WorkloadSpec
+from shared.core.model.units import UNLIMITED, Resources
 from shared.core.quota.tree import FlavorLimits, QuotaDocument
-from shared.core.units import UNLIMITED, Resources
 
 TEAM = "fraud"
 QUEUE = "team-fraud"

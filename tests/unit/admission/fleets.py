@@ -1,8 +1,8 @@
 """An empty fleet, and whether a request would fit it."""
 
-from shared.core.fleet_shape import FleetShape, summary_of
-from shared.core.static_fit.fit import fitting_flavors
-from shared.core.value import replace
+from shared.core.admission.fleet_shape import FleetShape, summary_of
+from shared.core.admission.static_fit.fit import fitting_flavors
+from shared.core.model.value import replace
 
 
 def a_fleet(*nodes, switching=False):

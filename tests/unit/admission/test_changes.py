@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from shared.core.lifecycle import State
-from shared.core.model import Placement
-from shared.core.reason import Reason
-from shared.core.units import NOTHING
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import Placement
+from shared.core.model.reason import Reason
+from shared.core.model.units import NOTHING
 from shared.events.topics import ORGANISATION_FACTS, WORKLOAD_FACTS, team_results
 from shared.events.workloads import (
     SubmissionAnswered,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from services.admission.rulebook import Rulebook
-from shared.core.fleet_shape import FleetShape
+from shared.core.admission.fleet_shape import FleetShape
 from shared.events.organisation import (
     CohortApplied,
     DocumentDeleted,

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from services.admission.handler import AdmissionHandler
-from shared.core.decision import FieldError
+from shared.core.model.decision import FieldError
 from shared.events.malformed import SubmissionMalformed
 from shared.events.quotas import EndedWorkloadsCounted
 from shared.events.topics import (

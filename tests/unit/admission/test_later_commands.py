@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.core.model import GpuRequest, WorkloadKind
+from shared.core.model.nouns import GpuRequest, WorkloadKind
 from shared.events.envelope import workload_id
 from shared.events.topics import (
     QUEUE_FACTS,

@@ -1,7 +1,7 @@
 """Documents change the rules; whose topics are read follows from them."""
 
 from services.admission.handler import AdmissionHandler
-from shared.core.units import Resources
+from shared.core.model.units import Resources
 from shared.events.organisation import PriorityClassApplied
 from shared.events.topics import (
     SUBMISSION_COMMANDS,

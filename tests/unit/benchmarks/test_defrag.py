@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from shared.core.defragment.defragment import Plan, defragment
-from shared.core.model import Placement
-from shared.core.placement import place
+from shared.core.model.nouns import Placement
+from shared.core.placement.place import place
+from shared.core.preemption.defragmentation.defragment import Plan, defragment
 from tests.benchmarks.defrag import compared, counted
 from tests.benchmarks.fragmented import Fragmented, fragmented, whole_nodes
 from tests.benchmarks.openb import TraceNode, TracePod

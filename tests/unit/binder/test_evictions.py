@@ -6,7 +6,7 @@ import pytest
 
 from services.binder.gang import Gang
 from services.binder.gang_state import RUNNING, Told
-from shared.core.reason import Reason
+from shared.core.model.reason import Reason
 from shared.events.pods import PodsFinished, PodsGone
 from shared.simulator.faults import Faults
 from tests.unit.binder.world import bind, evict

@@ -7,9 +7,9 @@ from services.binder.gang import BIND_DEADLINE_MS, DELETE_AGAIN_MS, Gang
 from services.binder.gang_facts import next_fact
 from services.binder.gang_operations import next_operations
 from services.binder.gang_state import Told
-from shared.core.decision import FieldError
-from shared.core.model import PodSet
-from shared.core.pod_failures import FailureCause
+from shared.core.model.decision import FieldError
+from shared.core.model.nouns import PodSet
+from shared.core.nodes.pod_failures import FailureCause
 from shared.events.pods import BindRefused, PodsFinished, PodsGone, PodsRunning
 from shared.ports.cluster import Missing, Pod, PodTemplate, Result
 

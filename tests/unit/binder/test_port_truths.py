@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from services.binder import orphans
 from services.binder.stored_pods import read, written
-from shared.core.model import PodSet
+from shared.core.model.nouns import PodSet
 from shared.ports.cluster import Operation, Pod, PodTemplate
 from shared.simulator.faults import LOST
 from shared.simulator.pods import DONE

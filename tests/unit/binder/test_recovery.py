@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from services.binder import pulse, watcher
-from shared.core.pod_failures import FailureCause
+from shared.core.nodes.pod_failures import FailureCause
 from shared.events.pods import PodsFinished
 from shared.ports.cluster import Operation, Pod
 from shared.simulator.faults import Faults

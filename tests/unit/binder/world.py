@@ -9,9 +9,9 @@ import msgspec
 from services.binder import attempts, watcher
 from services.binder.handler import BinderHandler
 from shared.adapters.memory_cluster import MemoryCluster
-from shared.core.model import GpuShare, Placement, PodPlacement, PodSet
-from shared.core.reason import Reason
-from shared.core.units import Resources
+from shared.core.model.nouns import GpuShare, Placement, PodPlacement, PodSet
+from shared.core.model.reason import Reason
+from shared.core.model.units import Resources
 from shared.events.envelope import Event, Received, event_id
 from shared.events.pods import BindWorkload, EvictPods, ResizePods
 from shared.events.registry import NAME_BY_TYPE

@@ -12,8 +12,8 @@ from muster.cli import completion
 from muster.cli.application import application
 from muster.client import ENDED
 from services.gateway.authorisation import Role
-from shared.core.lifecycle import State
-from shared.core.model import WorkloadKind
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import WorkloadKind
 from tests.unit.cli.builders import ID, OTHER, workload
 from tests.unit.cli.gateway import problem
 

@@ -14,7 +14,7 @@ from shared.core.kubernetes.inventory import KubernetesNode
 from shared.core.kubernetes.observed import ObservedGpu
 from shared.core.kubernetes.requests import Taken
 from shared.core.kubernetes.standing import Readiness
-from shared.core.model import Node
+from shared.core.model.nouns import Node
 from shared.events.envelope import Event, Received
 from shared.events.nodes import GpuHealthReported, GpusObserved, NodeInventoryReported, NodeRemoved
 from shared.events.topics import GPU_FACTS

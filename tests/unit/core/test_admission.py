@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from shared.core.admission.admit import AdmittedWorkload, Doubt, Refused, admit, class_for_team
-from shared.core.amounts import amount
-from shared.core.decision import FieldError
-from shared.core.model import (
+from shared.core.model.amounts import amount
+from shared.core.model.decision import FieldError
+from shared.core.model.nouns import (
     GpuChoice,
     GpuRequest,
     Level,
@@ -16,9 +16,9 @@ from shared.core.model import (
     TopologyRequest,
     WorkloadKind,
 )
-from shared.core.priority_classes import NO_SHARES, PriorityClass
+from shared.core.model.priority_classes import NO_SHARES, PriorityClass
+from shared.core.model.units import UNLIMITED, Resources
 from shared.core.quota.tree import FlavorLimits, QuotaDocument
-from shared.core.units import UNLIMITED, Resources
 from tests.unit.admission.builders import (
     QUEUE,
     TEAM,
@@ -319,7 +319,7 @@ def test_the_answer_for_an_equal_request_is_forgotten_when_the_queue_changes():
 
 
 def test_the_answer_for_an_equal_request_is_forgotten_when_the_fleet_changes():
-    from shared.core.fleet_shape import summary_of  # noqa: PLC0415
+    from shared.core.admission.fleet_shape import summary_of  # noqa: PLC0415
 
     by = rules([a_node(gpus=4)])
     refused(a_spec(gpus=8), by)

@@ -2,13 +2,13 @@
 
 import pytest
 
-from shared.core.model import (
+from shared.core.admission.static_fit.fit import fitting_flavors
+from shared.core.model.nouns import (
     GpuChoice,
     GpuRequest,
     PodSet,
 )
-from shared.core.static_fit.fit import fitting_flavors
-from shared.core.value import replace
+from shared.core.model.value import replace
 from tests.unit.admission.builders import a_node, a_pod_set, a_spec
 from tests.unit.admission.fleets import a_fleet, flavors, ready, unfit
 

@@ -5,7 +5,7 @@ import pytest
 from shared.core.admission.errors import ERRORS_MAX, Errors, shown
 from shared.core.admission.form import check_form
 from shared.core.admission.volumes import Mount, mount_of
-from shared.core.model import (
+from shared.core.model.nouns import (
     GpuChoice,
     GpuRequest,
     Level,
@@ -15,7 +15,7 @@ from shared.core.model import (
     Spread,
     TopologyRequest,
 )
-from shared.core.value import replace
+from shared.core.model.value import replace
 from tests.unit.admission.builders import a_pod_set, a_spec
 
 

@@ -3,12 +3,12 @@
 import pytest
 
 from shared.core.admission.admit import AdmittedWorkload, Refused, admit
-from shared.core.charges import workload_resources
-from shared.core.mig.profiles import known_profiles, least_milli, profiles_of
-from shared.core.mig_reported import table_of
-from shared.core.model import GpuRequest, MigPlacements, WorkloadKind
-from shared.core.static_fit.fit import fitting_flavors
-from shared.core.value import replace
+from shared.core.admission.static_fit.fit import fitting_flavors
+from shared.core.model.charges import workload_resources
+from shared.core.model.mig.profiles import known_profiles, least_milli, profiles_of
+from shared.core.model.mig.reported import table_of
+from shared.core.model.nouns import GpuRequest, MigPlacements, WorkloadKind
+from shared.core.model.value import replace
 from tests.unit.admission.builders import TEAM, a_node, a_pod_set, a_spec, gpu_quota, rules
 from tests.unit.admission.fleets import a_fleet, flavors, ready, unfit
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from shared.core.model import Level, PodSet, Slice, Spread, TopologyRequest
-from shared.core.value import replace
+from shared.core.model.nouns import Level, PodSet, Slice, Spread, TopologyRequest
+from shared.core.model.value import replace
 from tests.unit.admission.builders import QUEUE, a_node, a_pod_set, a_spec, rules
 from tests.unit.admission.fleets import a_fleet, flavors, ready, unfit
 

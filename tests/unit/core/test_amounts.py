@@ -2,8 +2,8 @@
 
 import pytest
 
-from shared.core.amounts import amount, exceeded, fits, text
-from shared.core.units import UNLIMITED, Resources
+from shared.core.model.amounts import amount, exceeded, fits, text
+from shared.core.model.units import UNLIMITED, Resources
 
 
 @pytest.mark.parametrize(

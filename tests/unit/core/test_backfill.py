@@ -6,14 +6,14 @@ from dataclasses import replace as replaced
 
 import pytest
 
-from shared.core import estimates as lengths
+from shared.core.backfill import estimates as lengths
 from shared.core.backfill.backfill import Backfill
+from shared.core.backfill.estimates import SHARES_MAX, UNKNOWN_SECONDS, Estimates
 from shared.core.backfill.promise import LATE_MS, Waiter
+from shared.core.backfill.timeline import NEVER, Timeline, expected_end
 from shared.core.backfill.whole_nodes import need_of, pods_when_empty
-from shared.core.cluster import Cluster
-from shared.core.demand import gang_of
-from shared.core.estimates import SHARES_MAX, UNKNOWN_SECONDS, Estimates
-from shared.core.model import (
+from shared.core.model.demand import gang_of
+from shared.core.model.nouns import (
     GpuRequest,
     GpuShare,
     Level,
@@ -21,10 +21,10 @@ from shared.core.model import (
     TopologyRequest,
     WorkloadKind,
 )
-from shared.core.placement import PlacementRequest, place
-from shared.core.timeline import NEVER, Timeline, expected_end
-from shared.core.units import UNBOUNDED
-from shared.core.value import replace
+from shared.core.model.units import UNBOUNDED
+from shared.core.model.value import replace
+from shared.core.placement.place import PlacementRequest, place
+from shared.core.scoring.cluster import Cluster
 from tests.support.placement_driver import FLAVOR, a_node, a_workload
 
 HOUR = 3_600_000

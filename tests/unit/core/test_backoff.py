@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.core.backoff import (
+from shared.core.nodes.backoff import (
     FORGIVEN_AFTER_MS,
     REST_SECONDS_MAX,
     rest_seconds,

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.core.decision import Reason
+from shared.core.model.decision import Reason
+from shared.core.model.team_policy import AtLimit, Budget
 from shared.core.quota.budget import (
     DAY_MS,
     Integral,
@@ -19,7 +20,6 @@ from shared.core.quota.budget import (
     month_start_ms,
     restriction,
 )
-from shared.core.team_policy import AtLimit, Budget
 
 HOUR_MS = 3_600_000
 NOVEMBER = 2026 * 12 + 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from shared.core.cells import RANK_SHIFT, TIE, Cells, Member
+from shared.core.scoring.cells import RANK_SHIFT, TIE, Cells, Member
 from tests.support.placing import cluster, node
 
 

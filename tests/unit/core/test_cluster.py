@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from shared.core.cluster import Cluster
-from shared.core.model import GpuShare, Node, Placement, PodPlacement
-from shared.core.node_state import NodeState
-from shared.core.ordering_ties import node_rank
-from shared.core.placement import place
-from shared.core.shelf import CHUNK, Shelf
+from shared.core.cluster.node_state import NodeState
+from shared.core.cluster.ordering_ties import node_rank
+from shared.core.cluster.shelf import CHUNK, Shelf
+from shared.core.model.nouns import GpuShare, Node, Placement, PodPlacement
+from shared.core.placement.place import place
+from shared.core.scoring.cluster import Cluster
 from tests.support.placing import cluster, mig, node, pods, request, share, whole, workload
 
 WHOLE = GpuShare(index=0, mask=255, milli=1000, memory_mib=81_920)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.core.cost import (
+from shared.core.quota.cost import (
     DAY_MS,
     GPU_HOUR_MILLI_MS,
     Cost,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from shared.core.cluster import Cluster
-from shared.core.decision import Refusal
-from shared.core.model import Level, PodSet, Slice, Spread, TopologyRequest
-from shared.core.placement import PlacementRequest, place
+from shared.core.model.decision import Refusal
+from shared.core.model.nouns import Level, PodSet, Slice, Spread, TopologyRequest
+from shared.core.model.units import UNBOUNDED
+from shared.core.model.value import replace
+from shared.core.placement.place import PlacementRequest, place
 from shared.core.preemption.crowd import crowd_of, may_crowd, parts_of
-from shared.core.units import UNBOUNDED
-from shared.core.value import replace
+from shared.core.scoring.cluster import Cluster
 from tests.support.placement_driver import a_node, a_workload
 
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from shared.core.defragment.defragment import Limits, NoPlan, Obstacle, Plan, defragment
-from shared.core.model import (
+from shared.core.cluster.tenants import Running
+from shared.core.model.nouns import (
     Level,
     Placement,
     Spread,
     TopologyRequest,
 )
-from shared.core.placement import PlacementRequest, place
-from shared.core.tenants import Running
-from shared.core.units import Resources
-from shared.core.value import replace
+from shared.core.model.units import Resources
+from shared.core.model.value import replace
+from shared.core.placement.place import PlacementRequest, place
+from shared.core.preemption.defragmentation.defragment import (
+    Limits,
+    NoPlan,
+    Obstacle,
+    Plan,
+    defragment,
+)
 from tests.support import placing
 from tests.support.fragments import Scene, moved, named, pod
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from shared.core.defragment.defragment import Plan
-from shared.core.model import (
+from shared.core.cluster.tenants import Running
+from shared.core.model.nouns import (
     GpuRequest,
     Level,
     Spread,
     TopologyRequest,
 )
-from shared.core.tenants import Running
+from shared.core.preemption.defragmentation.defragment import Plan
 from tests.support import placing
 from tests.support.fragments import Scene, moved, named, pod
 

@@ -6,24 +6,25 @@ import dataclasses
 
 import pytest
 
-from shared.core import market_index, node_links
-from shared.core.decision import Reason, Refusal
-from shared.core.demand import gang_of
-from shared.core.model import (
+from shared.core.backfill.timeline import NEVER, Timeline, expected_end
+from shared.core.cluster import node_links
+from shared.core.cluster.node_links import LinkTable
+from shared.core.model.decision import Reason, Refusal
+from shared.core.model.demand import gang_of
+from shared.core.model.nouns import (
     Level,
     Placement,
     Slice,
 )
-from shared.core.node_links import LinkTable
-from shared.core.nomination.flavor_choice import Choice, FlavorKind
-from shared.core.nomination.settling import TURN_MAX
-from shared.core.placement import place
+from shared.core.model.team_policy import AtLimit
+from shared.core.model.value import replace
+from shared.core.placement.place import place
+from shared.core.placement.room import room_index
+from shared.core.queueing.nomination.flavor_choice import Choice, FlavorKind
+from shared.core.queueing.nomination.settling import TURN_MAX
 from shared.core.quota.budget import Restriction
 from shared.core.quota.tree import FlavorLimits, QuotaDocument
-from shared.core.room import room_index
-from shared.core.team_policy import AtLimit
-from shared.core.timeline import NEVER, Timeline, expected_end
-from shared.core.value import replace
+from shared.core.scoring import market_index
 from tests.support.placing import (
     cluster,
     mig,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from shared.core.decision import Reason, Refusal
-from shared.core.model import (
+from shared.core.model.decision import Reason, Refusal
+from shared.core.model.nouns import (
     Level,
     Placement,
     PodSet,
@@ -11,10 +11,10 @@ from shared.core.model import (
     Spread,
     TopologyRequest,
 )
-from shared.core.placement import PlacementRequest, grow, place
-from shared.core.resize import charge_of, joined, shrunk_to, sizes, surplus
-from shared.core.units import UNLIMITED, Resources
-from shared.core.value import replace
+from shared.core.model.units import UNLIMITED, Resources
+from shared.core.model.value import replace
+from shared.core.placement.place import PlacementRequest, grow, place
+from shared.core.placement.resize import charge_of, joined, shrunk_to, sizes, surplus
 from tests.support.placing import (
     cluster,
     node,

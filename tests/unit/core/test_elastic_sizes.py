@@ -6,15 +6,15 @@ from random import Random
 
 import pytest
 
-from shared.core.cluster import Cluster
-from shared.core.demand import Gang, gang_of
-from shared.core.gang import elastic
-from shared.core.gang.attempt import attempt
-from shared.core.gang.elastic import attempt_most, shrunk, smallest, spare_units
-from shared.core.model import Level, PodSet, TopologyRequest, Workload
-from shared.core.statement import Statement
-from shared.core.units import UNLIMITED, Resources
-from shared.core.value import replace
+from shared.core.cluster.statement import Statement
+from shared.core.model.demand import Gang, gang_of
+from shared.core.model.nouns import Level, PodSet, TopologyRequest, Workload
+from shared.core.model.units import UNLIMITED, Resources
+from shared.core.model.value import replace
+from shared.core.placement.gang import elastic
+from shared.core.placement.gang.attempt import attempt
+from shared.core.placement.gang.elastic import attempt_most, shrunk, smallest, spare_units
+from shared.core.scoring.cluster import Cluster
 from tests.support.placing import cluster, pods, racks, whole, workload
 
 UNBOUNDED = Resources(gpu_milli=UNLIMITED, cpu_milli=UNLIMITED, memory_mib=UNLIMITED)

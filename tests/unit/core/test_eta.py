@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.core.eta import (
+from shared.core.backfill.eta import (
     Range,
     after,
     by_ends,

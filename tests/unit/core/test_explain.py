@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shared.core.cluster import Cluster
-from shared.core.decision import Reason, Refusal
-from shared.core.model import (
+from shared.core.model.decision import Reason, Refusal
+from shared.core.model.nouns import (
     GpuChoice,
     Level,
     Node,
@@ -16,9 +15,10 @@ from shared.core.model import (
     TopologyRequest,
     Workload,
 )
-from shared.core.placement import PlacementRequest, place
-from shared.core.units import UNBOUNDED, Resources
-from shared.core.wording import amount, count, has, listing
+from shared.core.model.units import UNBOUNDED, Resources
+from shared.core.model.wording import amount, count, has, listing
+from shared.core.placement.place import PlacementRequest, place
+from shared.core.scoring.cluster import Cluster
 from tests.support.placing import cluster, mig, node, pods, request, share, whole, workload
 
 

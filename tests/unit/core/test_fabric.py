@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from shared.core.decision import Refusal
-from shared.core.model import Level, Placement, Spread, TopologyRequest
-from shared.core.node_state import Domain
-from shared.core.placement import place
-from shared.core.room import INDEXES_MAX, RoomIndex
-from shared.core.topology import chain, levels_to_try, span_of
+from shared.core.cluster.node_state import Domain
+from shared.core.cluster.topology import chain, levels_to_try, span_of
+from shared.core.model.decision import Refusal
+from shared.core.model.nouns import Level, Placement, Spread, TopologyRequest
+from shared.core.placement.place import place
+from shared.core.placement.room import INDEXES_MAX, RoomIndex
 from tests.support.placing import cluster, node, placed, pods, racks, request, whole, workload
 
 IN_RACK = TopologyRequest(required=Level.RACK)
@@ -78,7 +78,7 @@ def test_the_shapes_followed_are_bounded() -> None:
 
 
 def test_a_very_long_history_starts_the_indexes_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shared.core.cluster_state.CHANGES_MAX", 20)
+    monkeypatch.setattr("shared.core.cluster.state.CHANGES_MAX", 20)
     fleet = cluster(*racks(4, 4))
     for _ in range(30):
         asked = workload(pods(whole(8), 2), topology=IN_RACK)
@@ -92,7 +92,7 @@ def test_a_very_long_history_starts_the_indexes_anew(monkeypatch: pytest.MonkeyP
 def test_an_index_that_lags_behind_the_forgotten_changes_begins_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("shared.core.cluster_state.CHANGES_MAX", 8)
+    monkeypatch.setattr("shared.core.cluster.state.CHANGES_MAX", 8)
     fleet = cluster(*(node(f"n{at:02}", rack=f"r{at // 2}") for at in range(40)))
     gang = workload(pods(whole(4), 4), topology=TopologyRequest(required=Level.RACK))
     assert isinstance(place(fleet, request(gang)), Placement)

@@ -7,8 +7,12 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.core.cluster import Cluster
-from shared.core.fill_order import (
+from shared.core.cluster.topology import WHOLE_MAX, size_step
+from shared.core.model.nouns import WHOLE_MASK, GpuShare, Node, Placement, PodPlacement, Workload
+from shared.core.model.value import replace
+from shared.core.placement.place import learn, place
+from shared.core.scoring.cluster import Cluster
+from shared.core.scoring.fill_order import (
     BLOCK_BITS,
     FREE_MAX,
     REMNANT_NODES,
@@ -16,10 +20,6 @@ from shared.core.fill_order import (
     fill_order,
     whole_key,
 )
-from shared.core.model import WHOLE_MASK, GpuShare, Node, Placement, PodPlacement, Workload
-from shared.core.placement import learn, place
-from shared.core.topology import WHOLE_MAX, size_step
-from shared.core.value import replace
 from tests.support.placing import cluster, node, pods, request, whole, workload
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from shared.core.feasibility import PLANS_MAX, version
-from shared.core.model import GpuChoice, GpuRequest, Node, Placement, PodRole
-from shared.core.placement import grow, place
-from shared.core.taints import SHUNNED
-from shared.core.value import replace
+from shared.core.model.nouns import GpuChoice, GpuRequest, Node, Placement, PodRole
+from shared.core.model.taints import SHUNNED
+from shared.core.model.value import replace
+from shared.core.placement.feasibility import PLANS_MAX, version
+from shared.core.placement.place import grow, place
 from tests.support.placing import (
     cluster,
     node,

@@ -1,7 +1,7 @@
 """Which flavors will do, and in what order they are tried."""
 
-from shared.core.model import GpuChoice
-from shared.core.nomination.flavor_choice import (
+from shared.core.model.nouns import GpuChoice
+from shared.core.queueing.nomination.flavor_choice import (
     Choice,
     FlavorKind,
     choice_of,

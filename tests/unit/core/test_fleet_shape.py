@@ -2,9 +2,9 @@
 
 import pytest
 
-from shared.core.fleet_shape import summary_of
-from shared.core.model import GpuRequest, Level, PodSet, TopologyRequest
-from shared.core.static_fit.fit import fitting_flavors
+from shared.core.admission.fleet_shape import summary_of
+from shared.core.admission.static_fit.fit import fitting_flavors
+from shared.core.model.nouns import GpuRequest, Level, PodSet, TopologyRequest
 from tests.unit.admission.builders import a_node, a_spec
 from tests.unit.admission.fleets import a_fleet, ready
 

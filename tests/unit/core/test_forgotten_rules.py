@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shared.core.admission.rules import Rules
-from shared.core.priority_classes import PriorityClass, built_in
+from shared.core.model.priority_classes import PriorityClass, built_in
 from shared.core.quota.tree import QuotaDocument
 from tests.unit.admission.builders import QUEUE, TEAM, rules
 

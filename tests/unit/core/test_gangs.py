@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from shared.core.decision import Reason
-from shared.core.model import (
+from shared.core.model.decision import Reason
+from shared.core.model.nouns import (
     Level,
     PodRole,
     PodSet,
@@ -14,8 +14,8 @@ from shared.core.model import (
     TopologyRequest,
     Workload,
 )
-from shared.core.placement import request_class
-from shared.core.value import replace
+from shared.core.model.value import replace
+from shared.core.placement.place import request_class
 from tests.support.placing import (
     cluster,
     node,

@@ -2,7 +2,8 @@
 
 import pytest
 
-from shared.core.idleness import (
+from shared.core.model.team_policy import IdlePolicy
+from shared.core.nodes.idleness import (
     FRESH_MS,
     GAP_MS_MAX,
     HOLD_MS,
@@ -19,7 +20,6 @@ from shared.core.idleness import (
     why_spared,
     word_of,
 )
-from shared.core.team_policy import IdlePolicy
 
 LIMITS = Limits(percent_below=5, warn_ms=10_000, release_ms=30_000)
 POLICY = IdlePolicy(warn_after_seconds=600, release_after_seconds=3600)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from shared.core.cluster import Cluster
-from shared.core.demand import gang_of
-from shared.core.images import LOOKED_MAX, ImageIndex, missing
-from shared.core.model import (
+from shared.core.cluster.images import LOOKED_MAX, ImageIndex, missing
+from shared.core.cluster.node_state import NodeState
+from shared.core.model.demand import gang_of
+from shared.core.model.nouns import (
     GpuChoice,
     Level,
     Placement,
@@ -16,9 +16,9 @@ from shared.core.model import (
     TopologyRequest,
     Workload,
 )
-from shared.core.node_state import NodeState
-from shared.core.placement import place
-from shared.core.value import replace
+from shared.core.model.value import replace
+from shared.core.placement.place import place
+from shared.core.scoring.cluster import Cluster
 from tests.support.placing import cluster, node, pods, request, share, whole, workload
 
 IMAGE = "registry/train:1"

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.core.backfill.kept_quota import Holder, Keeping, keeping
+from shared.core.backfill.timeline import NEVER
+from shared.core.model.units import UNLIMITED
 from shared.core.quota.tree import FlavorLimits, QuotaDocument, QuotaTree
-from shared.core.timeline import NEVER
-from shared.core.units import UNLIMITED
 
 FLAVOR = "h100"
 

@@ -15,8 +15,8 @@ from shared.core.kubernetes.devices import (
     minor_of,
     place_of,
 )
-from shared.core.mig_reported import table_of
-from shared.core.model import MigInstance, MigPlacements
+from shared.core.model.mig.reported import table_of
+from shared.core.model.nouns import MigInstance, MigPlacements
 
 PRODUCT = "NVIDIA H100 80GB HBM3"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.core.inventory import IMAGES_MAX, problem_of
+from shared.core.cluster.inventory import IMAGES_MAX, problem_of
 from shared.core.kubernetes.devices import NO_DEVICES, Devices
 from shared.core.kubernetes.inventory import (
     KubernetesNode,
@@ -16,7 +16,7 @@ from shared.core.kubernetes.inventory import (
 )
 from shared.core.kubernetes.requests import Taken
 from shared.core.kubernetes.standing import OUT_OF_SERVICE, Readiness, Standing, judge
-from shared.core.model import Gpu
+from shared.core.model.nouns import Gpu
 
 KEYS = LabelKeys(
     flavor=("flavor",), product=("product",), memory=("memory",), pool=("first", "pool"),

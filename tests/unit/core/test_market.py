@@ -6,14 +6,14 @@ from copy import deepcopy
 
 import pytest
 
-from shared.core.cluster import Cluster
-from shared.core.demand import gang_of
-from shared.core.learned_counts import CLASSES_MAX, TOTAL_MAX
-from shared.core.learned_scores import SCORES_MAX
-from shared.core.market_index import KINDS_MAX
-from shared.core.mix import LEARNED_MIN, DemandMix
-from shared.core.model import GpuChoice, Placement, Workload
-from shared.core.placement import learn, place
+from shared.core.model.demand import gang_of
+from shared.core.model.nouns import GpuChoice, Placement, Workload
+from shared.core.placement.place import learn, place
+from shared.core.scoring.cluster import Cluster
+from shared.core.scoring.learned_counts import CLASSES_MAX, TOTAL_MAX
+from shared.core.scoring.learned_scores import SCORES_MAX
+from shared.core.scoring.market_index import KINDS_MAX
+from shared.core.scoring.mix import LEARNED_MIN, DemandMix
 from tests.support.placing import cluster, node, pods, request, share, whole, workload
 
 
@@ -221,7 +221,7 @@ def test_a_flavor_of_cordoned_nodes_alone_has_no_place() -> None:
 def test_more_classes_than_are_kept_change_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = []
     for scores_max in (SCORES_MAX, 3):
-        monkeypatch.setattr("shared.core.learned_scores.SCORES_MAX", scores_max)
+        monkeypatch.setattr("shared.core.scoring.learned_scores.SCORES_MAX", scores_max)
         fleet = cluster(*(node(f"n{number}", cpu_milli=50_000 + number) for number in range(6)))
         teach(fleet, one_gpu())
         answers.append([where(fleet, one_gpu(1000 * (each % 7))) for each in range(28)])

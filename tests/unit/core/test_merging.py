@@ -6,7 +6,7 @@ import pytest
 
 from shared.core.kubernetes.merging import UNLINKED, joined, links_of, problem_with_slices
 from shared.core.kubernetes.observed import Observation, ObservedGpu
-from shared.core.model import Gpu
+from shared.core.model.nouns import Gpu
 
 
 def observation(*uuids: str, links: str = "") -> Observation:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from shared.core.mig.profiles import known_profiles, least_milli, profile_gigabytes
-from shared.core.mig.table import MASK, MEDIA_BIT, MigTable, Profile, held, holders
-from shared.core.mig.tables import table_for
+from shared.core.model.mig.profiles import known_profiles, least_milli, profile_gigabytes
+from shared.core.model.mig.table import MASK, MEDIA_BIT, MigTable, Profile, held, holders
+from shared.core.model.mig.tables import table_for
 
 Layout = frozenset[tuple[str, int]]
 A100_80 = "NVIDIA-A100-SXM4-80GB"

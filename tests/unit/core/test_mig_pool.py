@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from shared.core.learned_counts import REFRESH_MAX, TOTAL_MAX
-from shared.core.mig.table import MigTable
-from shared.core.mig.tables import table_for
-from shared.core.mig_mix import LEARNED_MIN, ProfileMix
-from shared.core.mig_pool import MigPool, MigPools
+from shared.core.model.mig.table import MigTable
+from shared.core.model.mig.tables import table_for
+from shared.core.scoring.learned_counts import REFRESH_MAX, TOTAL_MAX
+from shared.core.scoring.mig_mix import LEARNED_MIN, ProfileMix
+from shared.core.scoring.mig_pool import MigPool, MigPools
 
 
 def a_table(product: str = "A100-80GB") -> MigTable:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from shared.core.fleet_shape import summary_of
-from shared.core.inventory import IMAGES_MAX, problem_of
-from shared.core.mig_reported import board_slices, reported_by, table_of
-from shared.core.model import GpuRequest, MigInstance, MigPlacements, Node, Placement
-from shared.core.placement import place
-from shared.core.value import replace
+from shared.core.admission.fleet_shape import summary_of
+from shared.core.cluster.inventory import IMAGES_MAX, problem_of
+from shared.core.model.mig.reported import board_slices, reported_by, table_of
+from shared.core.model.nouns import GpuRequest, MigInstance, MigPlacements, Node, Placement
+from shared.core.model.value import replace
+from shared.core.placement.place import place
 from shared.events.nodes import NodeInventoryReported
 from tests.support.placing import cluster, node, pods, request, workload
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from shared.core.cluster import Cluster
-from shared.core.model import Node, Placement
-from shared.core.placement import place
+from shared.core.model.nouns import Node, Placement
+from shared.core.placement.place import place
+from shared.core.scoring.cluster import Cluster
 from tests.support.placing import cluster, mig, node, pods, request, workload
 
 

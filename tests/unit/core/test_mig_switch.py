@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from shared.core.cluster import Cluster
-from shared.core.demand import gang_of
-from shared.core.mig.profiles import counted_milli
-from shared.core.mig_switch import Switch, Waiting, mig_gpus_for, plan_switch
-from shared.core.mix import LEARNED_MIN, MODES_MILLI_MAX, ModeMix
-from shared.core.model import GpuRequest, Node, Placement, PodSet, Workload
-from shared.core.placement import place
+from shared.core.model.demand import gang_of
+from shared.core.model.mig.profiles import counted_milli
+from shared.core.model.nouns import GpuRequest, Node, Placement, PodSet, Workload
+from shared.core.nodes.mig_switch import Switch, Waiting, mig_gpus_for, plan_switch
+from shared.core.placement.place import place
+from shared.core.scoring.cluster import Cluster
+from shared.core.scoring.mix import LEARNED_MIN, MODES_MILLI_MAX, ModeMix
 from tests.support.placing import cluster, node, pods, request, whole, workload
 
 NOBODY = Waiting()

@@ -2,11 +2,11 @@
 
 import pytest
 
-from shared.core.model import (
+from shared.core.admission.static_fit.model_size import model_error
+from shared.core.model.nouns import (
     GpuRequest,
     WorkloadKind,
 )
-from shared.core.static_fit.model_size import model_error
 from tests.unit.admission.builders import a_node, a_pod_set, a_spec
 from tests.unit.admission.fleets import a_fleet
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from shared.core.defragment.plan import Limits
-from shared.core.model import Workload, WorkloadSpec
-from shared.core.preemption import moving_search
-from shared.core.preemption.choose import NoEviction, Rule, Rules
-from shared.core.preemption.moving import limits_for
-from shared.core.preemption.plan import EvictionPlan
+from shared.core.model.nouns import Workload, WorkloadSpec
+from shared.core.model.value import replace
+from shared.core.preemption.defragmentation.plan import Limits
+from shared.core.preemption.eligibility.plan import EvictionPlan
+from shared.core.preemption.moves import moving_search
+from shared.core.preemption.moves.moving import limits_for
+from shared.core.preemption.victims.choose import NoEviction, Rule, Rules
 from shared.core.quota.queue_policy import QueuePolicy
-from shared.core.value import replace
 from tests.support import placing
 from tests.support.evicting import PATIENT, Scene, victims, waiting
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shared.core.explain.miss import WALKED_MAX
-from shared.core.model import Level, Node, TopologyRequest
+from shared.core.model.nouns import Level, Node, TopologyRequest
+from shared.core.placement.explain.miss import WALKED_MAX
 from tests.support.placing import cluster, node, pods, refused, share, whole, workload
 
 IN_RACK = TopologyRequest(required=Level.RACK)

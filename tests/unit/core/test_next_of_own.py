@@ -1,14 +1,14 @@
 """Who is announced to placement as the next for what his queue owns and holds itself."""
 
-from shared.core.decision import Reason, Refusal
-from shared.core.nomination.decision import Nominate
-from shared.core.nomination.next_of_own import NEXT_MAX
-from shared.core.nomination.pending import Phase
+from shared.core.model.decision import Reason, Refusal
+from shared.core.model.team_policy import AtLimit
+from shared.core.model.units import UNLIMITED
+from shared.core.queueing.nomination.decision import Nominate
+from shared.core.queueing.nomination.next_of_own import NEXT_MAX
+from shared.core.queueing.nomination.pending import Phase
 from shared.core.quota.budget import Restriction
 from shared.core.quota.queue_policy import QueuePolicy, WithinQueue
 from shared.core.quota.tree import FlavorLimits, QuotaDocument
-from shared.core.team_policy import AtLimit
-from shared.core.units import UNLIMITED
 from tests.unit.quota.builders import PATIENT, Desk, a_cohort, a_pending, a_queue, gpus
 
 ONLY_RECLAIM = QueuePolicy(fair_share=False, within_queue=WithinQueue.NEVER)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.core.model import GpuRequest, Level, Node, Placement, Spread, TopologyRequest
-from shared.core.node_links import GPUS_MAX, LinkTable, link_table, link_value, numa_masks
-from shared.core.placement import place
+from shared.core.cluster.node_links import GPUS_MAX, LinkTable, link_table, link_value, numa_masks
+from shared.core.model.nouns import GpuRequest, Level, Node, Placement, Spread, TopologyRequest
+from shared.core.placement.place import place
 from tests.support.machines import FOLDER, Machine, from_facts, from_nccl, from_table
 from tests.support.placing import cluster, node, pods, request, whole, workload
 

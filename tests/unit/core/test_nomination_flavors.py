@@ -1,8 +1,8 @@
 """What is nominated in which flavors, and what a queue owns while others hold it."""
 
-from shared.core.nomination.flavor_choice import Choice, FlavorKind
+from shared.core.model.value import replace
+from shared.core.queueing.nomination.flavor_choice import Choice, FlavorKind
 from shared.core.quota.queue_policy import QueuePolicy, WithinQueue
-from shared.core.value import replace
 from tests.unit.quota.builders import PATIENT, Desk, a_cohort, a_pending, a_queue
 
 

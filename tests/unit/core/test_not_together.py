@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from shared.core.cluster import Cluster
-from shared.core.decision import Reason
-from shared.core.demand import gang_of
-from shared.core.explain.draft import STEPS_MAX, Drafts
-from shared.core.explain.not_together import short_in_domain
-from shared.core.model import Level, PodRole, PodSet, Slice, Spread, TopologyRequest
-from shared.core.value import replace
+from shared.core.model.decision import Reason
+from shared.core.model.demand import gang_of
+from shared.core.model.nouns import Level, PodRole, PodSet, Slice, Spread, TopologyRequest
+from shared.core.model.value import replace
+from shared.core.placement.explain.draft import STEPS_MAX, Drafts
+from shared.core.placement.explain.not_together import short_in_domain
+from shared.core.scoring.cluster import Cluster
 from tests.support.placing import (
     cluster,
     mig,

@@ -5,8 +5,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.core.nomination.pending import Pending
-from shared.core.ordering import Lineup, order_key
+from shared.core.model.ordering import Lineup, order_key
+from shared.core.queueing.nomination.pending import Pending
 from tests.unit.quota.builders import a_pending
 
 

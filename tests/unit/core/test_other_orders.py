@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from shared.core.cluster import Cluster
-from shared.core.demand import gang_of
-from shared.core.gang.exact import Exhaustive
-from shared.core.gang.orders import ORDERED_MAX, OtherOrders
-from shared.core.model import Level, PodRole, PodSet, Slice, Spread, TopologyRequest
-from shared.core.statement import Statement
-from shared.core.value import replace
+from shared.core.cluster.statement import Statement
+from shared.core.model.demand import gang_of
+from shared.core.model.nouns import Level, PodRole, PodSet, Slice, Spread, TopologyRequest
+from shared.core.model.value import replace
+from shared.core.placement.gang.exact import Exhaustive
+from shared.core.placement.gang.orders import ORDERED_MAX, OtherOrders
+from shared.core.scoring.cluster import Cluster
 from tests.support.placing import (
     cluster,
     node,

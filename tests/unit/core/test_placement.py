@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from shared.core.decision import Reason
-from shared.core.gang.exact import CHARGES_MAX
-from shared.core.model import GpuChoice, GpuShare, Placement, Spread
-from shared.core.placement import PlacementRequest, helps, place, request_class
-from shared.core.units import UNBOUNDED, Resources
-from shared.core.value import replace
+from shared.core.model.decision import Reason
+from shared.core.model.nouns import GpuChoice, GpuShare, Placement, Spread
+from shared.core.model.units import UNBOUNDED, Resources
+from shared.core.model.value import replace
+from shared.core.placement.gang.exact import CHARGES_MAX
+from shared.core.placement.place import PlacementRequest, helps, place, request_class
 from tests.support.placing import (
     cluster,
     gpus_of,

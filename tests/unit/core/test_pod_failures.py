@@ -2,9 +2,9 @@
 
 import pytest
 
-from shared.core.pod_failures import FailureCause, cause_of_failure, never_starts
-from shared.core.reason import Reason
-from shared.core.recorded_reasons import recorded
+from shared.core.admission.recorded_reasons import recorded
+from shared.core.model.reason import Reason
+from shared.core.nodes.pod_failures import FailureCause, cause_of_failure, never_starts
 
 
 @pytest.mark.parametrize(

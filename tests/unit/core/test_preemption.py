@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from shared.core.model import GpuChoice
-from shared.core.preemption.choose import (
+from shared.core.model.nouns import GpuChoice
+from shared.core.model.value import replace
+from shared.core.preemption.eligibility.rules import Judge, Spared
+from shared.core.preemption.victims.choose import (
     EvictionPlan,
     NoEviction,
     Obstacle,
     Rule,
     Rules,
 )
-from shared.core.preemption.rules import Judge, Spared
-from shared.core.preemption.telling import NEXT_STEP
+from shared.core.preemption.victims.telling import NEXT_STEP
 from shared.core.quota.queue_policy import QueuePolicy, WithinQueue
-from shared.core.value import replace
 from tests.support import placing
 from tests.support.evicting import NOW_MS, Scene, one_queue, victims, waiting
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from shared.core.demand import gang_of
-from shared.core.model import GpuChoice, Level, Slice, TopologyRequest
-from shared.core.node_state import NodeState, copy_of
-from shared.core.preemption import choice as preemption_choice
-from shared.core.preemption.choose import EvictionPlan, Limits, Rule, Rules
-from shared.core.preemption.leavers import Leavers, Scope, least_gone
-from shared.core.preemption.occupant import Occupant
-from shared.core.preemption.offers import STEPS_MAX, Way, by_search
-from shared.core.preemption.rules import Judge
-from shared.core.preemption.screen import Screen
-from shared.core.value import replace
+from shared.core.cluster.node_state import NodeState, copy_of
+from shared.core.model.demand import gang_of
+from shared.core.model.nouns import GpuChoice, Level, Slice, TopologyRequest
+from shared.core.model.value import replace
+from shared.core.preemption.eligibility.occupant import Occupant
+from shared.core.preemption.eligibility.rules import Judge
+from shared.core.preemption.eligibility.screen import Screen
+from shared.core.preemption.victims import choice as preemption_choice
+from shared.core.preemption.victims.choose import EvictionPlan, Limits, Rule, Rules
+from shared.core.preemption.victims.leavers import Leavers, Scope, least_gone
+from shared.core.preemption.victims.offers import STEPS_MAX, Way, by_search
 from tests.support import placing
 from tests.support.evicting import NOW_MS, Scene, one_queue, victims, waiting
 

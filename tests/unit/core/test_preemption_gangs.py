@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from shared.core.model import Level, Slice, Spread, TopologyRequest
-from shared.core.preemption.choose import (
+from shared.core.model.nouns import Level, Slice, Spread, TopologyRequest
+from shared.core.model.value import replace
+from shared.core.preemption.victims.choose import (
     EvictionPlan,
 )
-from shared.core.value import replace
 from tests.support import placing
 from tests.support.evicting import (
     NOW_MS,

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
-from shared.core.amounts import amount
-from shared.core.model import Level, Placement, TopologyRequest
-from shared.core.placement import PlacementRequest, place
-from shared.core.preemption.choose import (
+from shared.core.model.amounts import amount
+from shared.core.model.nouns import Level, Placement, TopologyRequest
+from shared.core.model.units import UNBOUNDED
+from shared.core.placement.place import PlacementRequest, place
+from shared.core.preemption.eligibility.occupants import Occupants
+from shared.core.preemption.eligibility.rules import WHOLE_MS
+from shared.core.preemption.victims.choose import (
     EvictionPlan,
     Limits,
     NoEviction,
@@ -16,10 +19,7 @@ from shared.core.preemption.choose import (
     Rules,
     choose_victims,
 )
-from shared.core.preemption.occupants import Occupants
-from shared.core.preemption.rules import WHOLE_MS
 from shared.core.quota.tree import FlavorLimits, QuotaDocument
-from shared.core.units import UNBOUNDED
 from tests.support import placing
 from tests.support.evicting import (
     NOW_MS,

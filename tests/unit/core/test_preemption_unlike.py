@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from shared.core.preemption.choose import (
+from shared.core.model.value import replace
+from shared.core.preemption.victims.choose import (
     EvictionPlan,
     NoEviction,
     Obstacle,
 )
-from shared.core.value import replace
 from tests.support import placing
 from tests.support.evicting import (
     Scene,

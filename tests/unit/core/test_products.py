@@ -3,7 +3,7 @@
 import pytest
 
 from shared.core.admission.products import in_full
-from shared.core.model import GpuChoice
+from shared.core.model.nouns import GpuChoice
 
 A100, A100_80 = "NVIDIA-A100-SXM4-40GB", "NVIDIA-A100-SXM4-80GB"
 H100, T4 = "NVIDIA-H100-80GB-HBM3", "Tesla-T4"

@@ -2,9 +2,9 @@
 
 import pytest
 
+from shared.core.model.units import UNLIMITED
 from shared.core.quota.totals import Totals
 from shared.core.quota.tree import FlavorLimits, QuotaDocument, QuotaTree
-from shared.core.units import UNLIMITED
 from tests.unit.quota.builders import a_cohort, a_queue, gpus
 
 

@@ -1,7 +1,7 @@
 """In which flavors work may be tried, and what changes that."""
 
-from shared.core.decision import Reason
-from shared.core.nomination.flavor_choice import FlavorKind
+from shared.core.model.decision import Reason
+from shared.core.queueing.nomination.flavor_choice import FlavorKind
 from tests.unit.quota.builders import Desk, a_pending, a_queue
 
 

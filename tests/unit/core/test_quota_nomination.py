@@ -1,7 +1,7 @@
 """Who is nominated, in which order, and what the others are told."""
 
-from shared.core.decision import Reason
-from shared.core.nomination.pending import Phase
+from shared.core.model.decision import Reason
+from shared.core.queueing.nomination.pending import Phase
 from tests.unit.quota.builders import PATIENT, Desk, a_cohort, a_pending, a_queue, gpus
 
 

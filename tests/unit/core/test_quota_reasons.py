@@ -1,10 +1,10 @@
 """What a workload that waits for quota is told: which limit, at which level of the tree."""
 
-from shared.core.decision import Reason
+from shared.core.model.decision import Reason
+from shared.core.model.units import UNLIMITED
 from shared.core.quota.attainable import Attainable
 from shared.core.quota.reasons import beyond
 from shared.core.quota.tree import FlavorLimits, QuotaDocument
-from shared.core.units import UNLIMITED
 from tests.unit.quota.builders import PATIENT, Desk, a_cohort, a_pending, a_queue, gpus
 
 

@@ -1,6 +1,6 @@
 """What waited, was offered or ran before a restart counts after it as before."""
 
-from shared.core.nomination.pending import Phase
+from shared.core.queueing.nomination.pending import Phase
 from tests.unit.quota.builders import Desk, a_pending, a_queue, gpus
 
 

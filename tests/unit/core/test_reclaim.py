@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.core.preemption.choose import (
+from shared.core.preemption.victims.choose import (
     EvictionPlan,
     NoEviction,
     Obstacle,

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from shared.core import value
-from shared.core.cluster import Cluster
-from shared.core.defragment.rehearsal import Move, Rehearsal
-from shared.core.model import Placement, PodSet
-from shared.core.placement import place
-from shared.core.tenants import Running, Tenants
+from shared.core.cluster.tenants import Running, Tenants
+from shared.core.model import value
+from shared.core.model.nouns import Placement, PodSet
+from shared.core.placement.place import place
+from shared.core.preemption.defragmentation.rehearsal import Move, Rehearsal
+from shared.core.scoring.cluster import Cluster
 from tests.support import placing
 
 KINDS = {

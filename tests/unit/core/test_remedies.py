@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shared.core.admission.remedy import next_step, remedy
-from shared.core.decision import FieldError
+from shared.core.model.decision import FieldError
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,11 @@
 
 import pytest
 
-from shared.core.nomination.decision import Nominate
-from shared.core.nomination.pending import Phase
+from shared.core.model.units import UNLIMITED
+from shared.core.queueing.nomination.decision import Nominate
+from shared.core.queueing.nomination.pending import Phase
 from shared.core.quota.queue_policy import QueuePolicy, Reclaim, WithinQueue
 from shared.core.quota.tree import FlavorLimits, QuotaDocument
-from shared.core.units import UNLIMITED
 from tests.unit.quota.builders import PATIENT, Desk, a_cohort, a_pending, a_queue, gpus
 
 NEVER_INSIDE = QueuePolicy(within_queue=WithinQueue.NEVER)

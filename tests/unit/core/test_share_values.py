@@ -8,13 +8,13 @@ from random import Random
 import numpy as np
 import pytest
 
-from shared.core import share_values
-from shared.core.cluster import Cluster
-from shared.core.demand import gang_of
-from shared.core.mix import PodClass
-from shared.core.model import Placement, Workload
-from shared.core.placement import place
-from shared.core.share_values import SIZES_MAX, STEPS, rest_values
+from shared.core.model.demand import gang_of
+from shared.core.model.nouns import Placement, Workload
+from shared.core.placement.place import place
+from shared.core.scoring import share_values
+from shared.core.scoring.cluster import Cluster
+from shared.core.scoring.mix import PodClass
+from shared.core.scoring.share_values import SIZES_MAX, STEPS, rest_values
 from tests.support.placing import cluster, node, pods, request, share, whole, workload
 
 OPENB = {810: 35, 470: 24, 320: 11, 650: 8, 230: 5, 460: 4}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from shared.core.decision import Reason, Refusal
-from shared.core.model import GpuChoice, GpuShare, Placement
-from shared.core.placement import PlacementRequest, helps, place
-from shared.core.units import Resources
+from shared.core.model.decision import Reason, Refusal
+from shared.core.model.nouns import GpuChoice, GpuShare, Placement
+from shared.core.model.units import Resources
+from shared.core.placement.place import PlacementRequest, helps, place
 from tests.support.placing import (
     cluster,
     gpus_of,

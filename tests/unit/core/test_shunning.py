@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.core.decision import Reason, Refusal
-from shared.core.model import Placement
-from shared.core.placement import place
-from shared.core.shunning import (
+from shared.core.model.decision import Reason, Refusal
+from shared.core.model.nouns import Placement
+from shared.core.model.taints import SHUNNED
+from shared.core.nodes.shunning import (
     REMEMBERED_MAX,
     ShunPolicy,
     Suspicion,
@@ -21,7 +21,7 @@ from shared.core.shunning import (
     seconds_of,
     shunned,
 )
-from shared.core.taints import SHUNNED
+from shared.core.placement.place import place
 from tests.support.placing import cluster, node, pods, request, whole, workload
 
 POLICY = ShunPolicy(seconds=60, seconds_max=600)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.core.model import (
+from shared.core.model.nouns import (
     GpuRequest,
     Level,
     PodRole,
@@ -12,7 +12,7 @@ from shared.core.model import (
     WorkloadKind,
     WorkloadSpec,
 )
-from shared.core.resize import growth_rest_seconds, sized, sizes_of
+from shared.core.placement.resize import growth_rest_seconds, sized, sizes_of
 
 LEADER = PodSet(name="leader", role=PodRole.LEADER)
 

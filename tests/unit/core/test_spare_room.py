@@ -6,11 +6,7 @@ import pytest
 
 from shared.core.backfill.backfill import Backfill
 from shared.core.backfill.promise import Waiter
-from shared.core.cluster import Cluster
-from shared.core.decision import Refusal
-from shared.core.demand import gang_of
-from shared.core.placement import PlacementRequest, place
-from shared.core.spare_room import (
+from shared.core.backfill.spare_room import (
     BRIEF,
     BRIEF_MS,
     CHOSEN_FOR_MS,
@@ -21,8 +17,12 @@ from shared.core.spare_room import (
     WIDE_MS,
     SpareRoom,
 )
-from shared.core.timeline import Timeline
-from shared.core.units import UNBOUNDED
+from shared.core.backfill.timeline import Timeline
+from shared.core.model.decision import Refusal
+from shared.core.model.demand import gang_of
+from shared.core.model.units import UNBOUNDED
+from shared.core.placement.place import PlacementRequest, place
+from shared.core.scoring.cluster import Cluster
 from tests.support.placement_driver import FLAVOR, a_node, a_workload
 
 HOUR = 3_600_000

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from shared.core.model import (
+from shared.core.model.nouns import (
     GpuChoice,
     Level,
     Placement,
@@ -18,8 +18,8 @@ from shared.core.model import (
     TopologyRequest,
     Workload,
 )
-from shared.core.placement import grow
-from shared.core.value import replace
+from shared.core.model.value import replace
+from shared.core.placement.place import grow
 from tests.support.placing import (
     cluster,
     node,

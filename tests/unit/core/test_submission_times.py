@@ -1,7 +1,7 @@
 """Who submits first is first, also within a millisecond."""
 
-from shared.core import submission_times
-from shared.core.submission_times import LEAD_MS_MAX, SubmissionTimes
+from shared.core.queueing import submission_times
+from shared.core.queueing.submission_times import LEAD_MS_MAX, SubmissionTimes
 
 NOW_MS = 1_700_000_000_000
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from shared.core.cluster import Cluster
-from shared.core.decision import Reason, Refusal
-from shared.core.model import GpuChoice, Level, Placement, Spread, TopologyRequest
-from shared.core.placement import place
+from shared.core.model.decision import Reason, Refusal
+from shared.core.model.nouns import GpuChoice, Level, Placement, Spread, TopologyRequest
+from shared.core.placement.place import place
+from shared.core.scoring.cluster import Cluster
 from tests.support.placing import cluster, node, pods, racks, request, share, whole, workload
 
 IN_RACK = TopologyRequest(required=Level.RACK)

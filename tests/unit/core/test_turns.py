@@ -1,9 +1,9 @@
 """Queues fill a window that cannot hold all of their work in the order of placement."""
 
-from shared.core.nomination.decision import Nominate, Withdraw
-from shared.core.nomination.permission import Room
-from shared.core.nomination.turns import Turn, take_turns, turn_key
-from shared.core.units import UNLIMITED
+from shared.core.model.units import UNLIMITED
+from shared.core.queueing.nomination.decision import Nominate, Withdraw
+from shared.core.queueing.nomination.permission import Room
+from shared.core.queueing.nomination.turns import Turn, take_turns, turn_key
 from tests.unit.quota.builders import PATIENT, Desk, a_cohort, a_pending, a_queue
 
 PLENTY = {"h100": UNLIMITED}

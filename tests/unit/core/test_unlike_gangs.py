@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from shared.core.cluster import Cluster
-from shared.core.decision import Refusal
-from shared.core.demand import PodDemand, gang_of
-from shared.core.gang.exact import OPTIONS_MAX, _sets_of_positions
-from shared.core.model import GpuRequest, Level, Placement, PodSet, Spread, TopologyRequest
-from shared.core.placement import place
-from shared.core.room import RoomIndex
+from shared.core.model.decision import Refusal
+from shared.core.model.demand import PodDemand, gang_of
+from shared.core.model.nouns import GpuRequest, Level, Placement, PodSet, Spread, TopologyRequest
+from shared.core.placement.gang.exact import OPTIONS_MAX, _sets_of_positions
+from shared.core.placement.place import place
+from shared.core.placement.room import RoomIndex
+from shared.core.scoring.cluster import Cluster
 from tests.support.placing import cluster, mig, node, pods, request, share, whole, workload
 
 IN_RACK = TopologyRequest(required=Level.RACK)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from shared.core.cluster import Cluster
-from shared.core.model import Placement, Workload
-from shared.core.placement import PlacementRequest, place
-from shared.core.preemption.vacating import place_without, take
-from shared.core.value import replace
+from shared.core.model.nouns import Placement, Workload
+from shared.core.model.value import replace
+from shared.core.placement.place import PlacementRequest, place
+from shared.core.preemption.moves.vacating import place_without, take
+from shared.core.scoring.cluster import Cluster
 from tests.support.placement_driver import a_node, a_workload, gpu_limit
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.core.waiting import WaitingIndex
+from shared.core.queueing.waiting import WaitingIndex
 
 NAMES = st.sampled_from([f"w{number}" for number in range(6)])
 CLASSES = st.sampled_from([("a", True), ("b", True), ("s", False)])

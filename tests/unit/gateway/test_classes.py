@@ -11,8 +11,8 @@ from services.gateway.classes import check_class
 from services.gateway.documents import Organisation
 from services.gateway.door import Door
 from services.gateway.problems import Problem
-from shared.core.model import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
-from shared.core.priority_classes import NO_SHARES
+from shared.core.model.nouns import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
+from shared.core.model.priority_classes import NO_SHARES
 from shared.events.organisation import TeamApplied
 
 PRODUCTION, BATCH = "inference-production", "training-batch"

@@ -9,7 +9,7 @@ import structlog
 
 from services.gateway.committer import Committer, Order, QueueFull
 from services.gateway.submission_rows import Submission
-from shared.core.model import WorkloadKind, WorkloadSpec
+from shared.core.model.nouns import WorkloadKind, WorkloadSpec
 from shared.events.fingerprint import body_hash
 from shared.ports.errors import LeaseLost, MusterError, Rejected, Stale, UnknownCommit
 from shared.ports.store import Write

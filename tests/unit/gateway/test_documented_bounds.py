@@ -11,7 +11,7 @@ import pytest
 from services.gateway.documents import COLLECTIONS, Organisation, applied_of, problems_of
 from shared.core.admission.errors import Errors
 from shared.core.admission.form import check_form
-from shared.core.model import WorkloadSpec
+from shared.core.model.nouns import WorkloadSpec
 from shared.events.described.bounds import BOUNDS, bound
 from shared.events.organisation import CohortApplied, FlavorApplied, TeamApplied
 

@@ -10,7 +10,7 @@ import yaml
 from shared.core.admission.admit import check_kind
 from shared.core.admission.errors import Errors
 from shared.core.admission.form import check_form
-from shared.core.model import GpuChoice, Level, Slice, Spread, TopologyRequest, WorkloadSpec
+from shared.core.model.nouns import GpuChoice, Level, Slice, Spread, TopologyRequest, WorkloadSpec
 from shared.events.strict import strict
 from shared.events.strict_reader import read_strictly
 

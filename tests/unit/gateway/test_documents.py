@@ -13,10 +13,10 @@ from services.gateway.documents import (
     organisation_of,
     problems_of,
 )
+from shared.core.model.team_policy import AtLimit, Budget, IdlePolicy
+from shared.core.model.units import UNLIMITED
 from shared.core.quota.queue_policy import QueuePolicy, Reclaim
 from shared.core.quota.tree import DEPTH_MAX, FLAVORS_MAX
-from shared.core.team_policy import AtLimit, Budget, IdlePolicy
-from shared.core.units import UNLIMITED
 from shared.events.organisation import (
     CohortApplied,
     FlavorApplied,

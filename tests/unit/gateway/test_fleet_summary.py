@@ -11,7 +11,7 @@ from services.gateway.fleet import mig
 from services.gateway.fleet.held import Held, Hold
 from services.gateway.fleet.summary import summary_of
 from services.gateway.fleet.views import FlavorSummary
-from shared.core.model import Gpu, MigPlacements, Node
+from shared.core.model.nouns import Gpu, MigPlacements, Node
 
 EMPTY = Held({}, {})
 A100 = "NVIDIA-A100-SXM4-80GB"

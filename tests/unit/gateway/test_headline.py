@@ -8,13 +8,13 @@ import pytest
 
 from services.gateway.headline import Need, Reclaiming, Vacated, better, reclaiming
 from services.gateway.why_views import NoEvictionView
-from shared.core.decision import Reason, Refusal
-from shared.core.preemption.plan import Obstacle
+from shared.core.model.decision import Reason, Refusal
+from shared.core.model.units import UNLIMITED
+from shared.core.model.value import replace
+from shared.core.preemption.eligibility.plan import Obstacle
 from shared.core.quota.document import FlavorLimits, QuotaDocument
 from shared.core.quota.queue_policy import QueuePolicy, Reclaim
 from shared.core.quota.tree import QuotaTree
-from shared.core.units import UNLIMITED
-from shared.core.value import replace
 
 FLAVOR = "h100"
 AT_MS = 1_763_733_900_000

@@ -6,11 +6,11 @@ import pytest
 
 from services.gateway.levels import level_of, owned_only
 from services.gateway.queue_views import BudgetSpent
+from shared.core.model.team_policy import AtLimit
+from shared.core.model.units import UNLIMITED
 from shared.core.quota.queue_policy import QueuePolicy
 from shared.core.quota.totals import Totals
 from shared.core.quota.tree import FlavorLimits, QuotaDocument, QuotaTree
-from shared.core.team_policy import AtLimit
-from shared.core.units import UNLIMITED
 from tests.unit.admission.builders import a_spec
 
 

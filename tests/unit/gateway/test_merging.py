@@ -10,7 +10,7 @@ from services.gateway.documents import BY_PATH
 from services.gateway.organising.merging import fields_of, merged, patched
 from services.gateway.organising.protection import takes_protection_away, warning
 from services.gateway.problems import Problem
-from shared.core.units import Resources
+from shared.core.model.units import Resources
 from shared.events.organisation import (
     CohortApplied,
     PriorityClassApplied,

@@ -13,8 +13,8 @@ from services.gateway.authorisation import Role, Subject
 from services.gateway.door import Call
 from services.gateway.fleet import get_node
 from services.gateway.routes import ROUTES
-from shared.core.model import Gpu, GpuShare, Node, Placement, PodPlacement
-from shared.core.units import Resources
+from shared.core.model.nouns import Gpu, GpuShare, Node, Placement, PodPlacement
+from shared.core.model.units import Resources
 
 GPUS = tuple(Gpu(index=at, uuid=f"g{at}", memory_mib=81_559) for at in range(3))
 NODE = Node(name="n1", flavor="h100", product="H100", cpu_milli=1, memory_mib=1, gpus=GPUS)

@@ -20,8 +20,8 @@ from services.gateway.projection_sql import (
     SPECS,
     WORKLOADS,
 )
-from shared.core.lifecycle import State
-from shared.core.model import (
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import (
     GpuShare,
     Node,
     Placement,
@@ -30,10 +30,10 @@ from shared.core.model import (
     WorkloadKind,
     WorkloadSpec,
 )
-from shared.core.preemption.plan import Obstacle
-from shared.core.reason import Reason
-from shared.core.units import Resources
-from shared.core.value import replace
+from shared.core.model.reason import Reason
+from shared.core.model.units import Resources
+from shared.core.model.value import replace
+from shared.core.preemption.eligibility.plan import Obstacle
 from shared.events import nodes, plans, quotas, topics, workloads
 from shared.events.envelope import Event, Received, event_id
 from shared.events.registry import BY_TOPIC, NAME_BY_TYPE

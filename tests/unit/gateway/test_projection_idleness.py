@@ -4,8 +4,8 @@ import json
 
 from services.gateway.projection import Projection
 from services.gateway.projection_sql import PREEMPTIONS
-from shared.core.lifecycle import State
-from shared.core.reason import Reason
+from shared.core.model.lifecycle import State
+from shared.core.model.reason import Reason
 from shared.events import idleness, workloads
 from tests.unit.gateway.test_projection import fact, rows_of, told
 

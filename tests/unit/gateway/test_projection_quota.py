@@ -2,8 +2,8 @@
 
 import pytest
 
-from shared.core.team_policy import AtLimit
-from shared.core.value import replace
+from shared.core.model.team_policy import AtLimit
+from shared.core.model.value import replace
 from shared.events import quotas
 from tests.unit.gateway.test_projection import rows_of
 

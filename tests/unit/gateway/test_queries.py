@@ -22,8 +22,8 @@ from services.gateway.workload_queries import (
     place_of,
 )
 from services.gateway.workload_reads import list_workloads
-from shared.core.decision import FieldError
-from shared.core.lifecycle import State
+from shared.core.model.decision import FieldError
+from shared.core.model.lifecycle import State
 
 
 @given(st.integers(0, 2**53), st.from_regex(r"[a-z0-9:]{1,40}", fullmatch=True))

@@ -10,7 +10,7 @@ import pytest
 
 from services.gateway.door import bad_parameter
 from services.gateway.problems import Problem, invalid
-from shared.core.decision import FieldError
+from shared.core.model.decision import FieldError
 from tests.support.bare_gateway import Parts, served
 
 KEY = b"Authorization: Bearer " + b"a" * 43 + b"\r\n"

@@ -1,7 +1,7 @@
 """What a group of submissions makes true: new, replayed and conflicting ones."""
 
 from services.gateway.submission_rows import Known, Submission, outcome_of
-from shared.core.model import WorkloadKind, WorkloadSpec
+from shared.core.model.nouns import WorkloadKind, WorkloadSpec
 from shared.events.fingerprint import body_hash
 from shared.events.workloads import SubmitWorkload
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from services.monitoring import ledger
-from shared.core.decision import Reason
-from shared.core.lifecycle import State
-from shared.core.model import (
+from shared.core.model.decision import Reason
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import (
     Gpu,
     GpuShare,
     Node,
@@ -17,7 +17,7 @@ from shared.core.model import (
     WorkloadKind,
     WorkloadSpec,
 )
-from shared.core.units import Resources
+from shared.core.model.units import Resources
 from shared.events import nodes, organisation, quotas, topics, workloads
 from shared.events.envelope import Event, Received, event_id
 from shared.events.registry import BY_TOPIC, NAME_BY_TYPE

@@ -3,10 +3,10 @@
 import pytest
 
 from services.monitoring.handler import MonitoringHandler
-from shared.core.idleness import HOLD_MS, REMIND_MS
-from shared.core.model import GpuShare
-from shared.core.team_policy import IdlePolicy
-from shared.core.value import replace
+from shared.core.model.nouns import GpuShare
+from shared.core.model.team_policy import IdlePolicy
+from shared.core.model.value import replace
+from shared.core.nodes.idleness import HOLD_MS, REMIND_MS
 from shared.events import workloads
 from shared.events.idleness import IdlenessEnded, IdlenessNoticed
 from shared.events.nodes import HeldDevices, NodeDevicesLearned

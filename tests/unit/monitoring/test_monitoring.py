@@ -10,9 +10,9 @@ from services.monitoring.gauges import Gauges
 from services.monitoring.handler import MonitoringHandler
 from services.monitoring.labels import Capped
 from services.monitoring.memory import Memory
-from shared.core.decision import Reason
-from shared.core.model import GpuShare
-from shared.core.units import Resources
+from shared.core.model.decision import Reason
+from shared.core.model.nouns import GpuShare
+from shared.core.model.units import Resources
 from shared.events import nodes, quotas, workloads
 from shared.runtime import journal
 from tests.unit.monitoring import builders as b

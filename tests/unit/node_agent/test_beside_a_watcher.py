@@ -7,7 +7,7 @@ import pytest
 
 from services.node_agent.settings import AgentSettings
 from shared.adapters.memory import ManualClock
-from shared.core.model import Gpu, Node
+from shared.core.model.nouns import Gpu, Node
 from shared.events.codec import decode_payload
 from shared.events.nodes import GpusObserved
 from shared.events.registry import NAME_BY_TYPE

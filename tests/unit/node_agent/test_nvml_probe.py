@@ -16,8 +16,8 @@ from services.node_agent.agent import open_probe
 from services.node_agent.settings import AgentSettings
 from shared.adapters.nvml import LIBRARY, NvmlProbe
 from shared.adapters.pci import numa_of
-from shared.core.mig_reported import problem_of, reported_by, table_of
-from shared.core.model import MigInstance, Node
+from shared.core.model.mig.reported import problem_of, reported_by, table_of
+from shared.core.model.nouns import MigInstance, Node
 
 NOW = 1_700_000_000_000
 GIB = 1 << 30

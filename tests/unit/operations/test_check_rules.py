@@ -9,7 +9,7 @@ import operations.check
 from operations.check.limits import GRACE_MS, Limits
 from operations.check.model import Record
 from operations.check.states import ALLOWED, HOLDING, TERMINAL
-from shared.core import lifecycle
+from shared.core.model import lifecycle
 
 HOUR_MS = 3_600_000
 

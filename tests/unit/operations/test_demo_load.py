@@ -9,10 +9,10 @@ from operations.demo.load import EVERY_TEAM, RECIPES, load
 from operations.demo.organisation import SHARES_PERCENT, documents_of
 from operations.replay.fleet import Fleet
 from shared.core.admission.admit import AdmittedWorkload, Refused, admit
+from shared.core.admission.fleet_shape import FleetShape, summary_of
 from shared.core.admission.rules import Rules, TeamPolicy
-from shared.core.fleet_shape import FleetShape, summary_of
-from shared.core.model import WorkloadKind
-from shared.core.units import Resources
+from shared.core.model.nouns import WorkloadKind
+from shared.core.model.units import Resources
 from shared.events.organisation import CohortApplied, QueueApplied
 from shared.events.quota_documents import document_of
 from shared.simulator.fleet.description import DEFAULT_GROUPS, FleetFile, nodes_of

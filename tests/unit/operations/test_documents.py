@@ -7,8 +7,8 @@ import pytest
 
 from operations.documents import __main__ as documents
 from operations.documents import decisions, lifecycle, metrics, settings, workload
-from shared.core.lifecycle import TRANSITIONS, State
-from shared.core.model import (
+from shared.core.model.lifecycle import TRANSITIONS, State
+from shared.core.model.nouns import (
     GpuChoice,
     GpuRequest,
     PodSet,

@@ -9,7 +9,7 @@ from operations.replay.openb import MEMORY_MIB, BadTrace, quota_of, read_trace, 
 from shared.core.admission.admit import check_kind
 from shared.core.admission.errors import Errors
 from shared.core.admission.form import check_form
-from shared.core.model import GpuRequest, WorkloadKind
+from shared.core.model.nouns import GpuRequest, WorkloadKind
 
 NODES = """sn,cpu_milli,memory_mib,gpu,model
 openb-node-0000,64000,262144,2,P100

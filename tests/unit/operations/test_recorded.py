@@ -10,7 +10,7 @@ from operations.replay.openb import BadTrace
 from operations.replay.recorded import Recorded, part_of, read_recorded, spec_of
 from operations.replay.scaled import _length, _submitted, documents_of
 from operations.replay.waits import report_of, table_of, utilisation
-from shared.core.model import Level
+from shared.core.model.nouns import Level
 
 PHILLY = """timestamp,duration,num_gpus,gpu_time,cluster
 2017-10-09 07:01:55,66.0,1,66.0,aa

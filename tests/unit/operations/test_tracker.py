@@ -4,10 +4,10 @@ import pytest
 
 from operations.replay.report import lines_of, percentile, report_of
 from operations.replay.tracker import Tracker
-from shared.core.decision import Reason
-from shared.core.lifecycle import State
-from shared.core.model import Placement, Workload, WorkloadKind, WorkloadSpec
-from shared.core.units import Resources
+from shared.core.model.decision import Reason
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import Placement, Workload, WorkloadKind, WorkloadSpec
+from shared.core.model.units import Resources
 from shared.events.envelope import Event, Received
 from shared.events.quotas import QuotaRefused
 from shared.events.workloads import (

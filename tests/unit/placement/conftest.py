@@ -3,7 +3,7 @@
 import pytest
 
 from services.placement import trials
-from shared.core.placement import place
+from shared.core.placement.place import place
 
 
 @pytest.fixture

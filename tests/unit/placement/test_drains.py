@@ -8,7 +8,7 @@ from unittest.mock import create_autospec
 import pytest
 
 from services.placement import drains
-from shared.core.lifecycle import State
+from shared.core.model.lifecycle import State
 from shared.events.nodes import (
     CordonNode,
     NodeCordoned,

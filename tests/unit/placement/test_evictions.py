@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from shared.core.lifecycle import State
-from shared.core.model import Level, TopologyRequest
-from shared.core.value import replace
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import Level, TopologyRequest
+from shared.core.model.value import replace
 from shared.events.nodes import NodeRemoved
 from shared.events.plans import (
     EvictionPlanAccepted,

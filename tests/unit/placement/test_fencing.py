@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shared.core.lifecycle import State
+from shared.core.model.lifecycle import State
 from shared.events.nodes import FenceNode, GpuHealthReported, NodeRemoved, UncordonNode
 from shared.events.pods import EvictPods, PodsGone, PodsRunning
 from shared.events.workloads import CancelWorkload

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.core.lifecycle import State
+from shared.core.model.lifecycle import State
 from shared.events.plans import IdleReleaseRefused, ReleaseIdleWorkload
 from shared.events.pods import EvictPods, PodsFinished, PodsGone
 from shared.events.workloads import IdleRelease, WorkloadEvicted, WorkloadHeld

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from shared.core.lifecycle import State
-from shared.core.model import GpuRequest, GpuShare, Placement, PodPlacement
-from shared.core.value import replace
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import GpuRequest, GpuShare, Placement, PodPlacement
+from shared.core.model.value import replace
 from shared.events.nodes import NodeRemoved
 from shared.events.plans import EvictionPlanAccepted, PlannedVictim, ReservationExpired
 from shared.events.pods import PodsFinished

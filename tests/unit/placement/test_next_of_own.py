@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from shared.core.decision import Reason
-from shared.core.lifecycle import State
+from shared.core.model.decision import Reason
+from shared.core.model.lifecycle import State
 from shared.events.nodes import CordonNode
 from shared.events.quotas import NominationWithdrawn
 from tests.support.placement_driver import Driver, a_node, a_quota, a_workload, nominated, reported

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from shared.core.lifecycle import State
-from shared.core.model import WorkloadKind
-from shared.core.value import replace
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import WorkloadKind
+from shared.core.model.value import replace
 from shared.events.nodes import CordonNode, KeptFor, NodeNoticeReported, NodeRemoved, UncordonNode
 from shared.events.pods import PodsFinished, PodsGone, PodsRunning
 from shared.events.quotas import DebtsTold, FlavorQuota, NominationWithdrawn

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from services.placement import trials
-from shared.core.value import replace
+from shared.core.model.value import replace
 from shared.events.pods import PodsFinished, PodsRunning
 from shared.events.workloads import CancelWorkload, PlacementRefused
 from tests.support.placement_driver import (

@@ -3,9 +3,9 @@
 import pytest
 
 from services.placement.desk import START_SECONDS, START_SECONDS_MAX
-from shared.core.lifecycle import State
-from shared.core.pod_failures import FailureCause
-from shared.core.reason import Reason
+from shared.core.model.lifecycle import State
+from shared.core.model.reason import Reason
+from shared.core.nodes.pod_failures import FailureCause
 from shared.events.pods import (
     EXCEEDED_QUOTA,
     NAMESPACE_NOT_FOUND,

@@ -9,9 +9,9 @@ import pytest
 from services.placement.agreement import held_in_memory
 from services.placement.handlers import PlacementHandler
 from services.placement.reservations import SAVE
-from shared.core.lifecycle import State
-from shared.core.model import GpuRequest
-from shared.core.value import replace
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import GpuRequest
+from shared.core.model.value import replace
 from shared.events.plans import (
     EvictionPlanAccepted,
     EvictionPlanRefused,

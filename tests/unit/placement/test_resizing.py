@@ -7,11 +7,11 @@ import pytest
 
 from services.placement import growth, resizing
 from services.placement.records import Resize
-from shared.core.lifecycle import State
-from shared.core.reason import Reason
-from shared.core.resize import REST_SECONDS
-from shared.core.team_policy import AtLimit
-from shared.core.value import replace
+from shared.core.model.lifecycle import State
+from shared.core.model.reason import Reason
+from shared.core.model.team_policy import AtLimit
+from shared.core.model.value import replace
+from shared.core.placement.resize import REST_SECONDS
 from shared.events.pods import (
     EvictPods,
     PodsFinished,

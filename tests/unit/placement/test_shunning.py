@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from services.placement.desk import START_SECONDS
-from shared.core.lifecycle import State
-from shared.core.pod_failures import FailureCause
-from shared.core.shunning import ShunPolicy
+from shared.core.model.lifecycle import State
+from shared.core.nodes.pod_failures import FailureCause
+from shared.core.nodes.shunning import ShunPolicy
 from shared.events.nodes import (
     CordonNode,
     NodeRemoved,

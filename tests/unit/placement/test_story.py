@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import astuple
 
-from shared.core.amounts import amount, fits
-from shared.core.decision import Refusal
-from shared.core.lifecycle import State
-from shared.core.placement import PlacementRequest, place
+from shared.core.model.amounts import amount, fits
+from shared.core.model.decision import Refusal
+from shared.core.model.lifecycle import State
+from shared.core.placement.place import PlacementRequest, place
 from shared.core.quota.tree import NOTHING
 from shared.events.plans import EvictionPlanAccepted, ReservationExpired
 from shared.events.workloads import WorkloadPlaced

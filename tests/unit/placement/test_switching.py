@@ -6,9 +6,9 @@ import pytest
 
 from services.placement.promises import Promises
 from services.placement.switching import EXPIRES_SECONDS, REST_SECONDS
-from shared.core.lifecycle import State
-from shared.core.model import GpuRequest
-from shared.core.value import replace
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import GpuRequest
+from shared.core.model.value import replace
 from shared.events.nodes import (
     GpuHealthReported,
     KeptFor,

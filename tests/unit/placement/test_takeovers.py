@@ -6,9 +6,9 @@ from typing import Any
 
 from services.placement.allocations import LedgerRows
 from services.placement.takeovers import ROWS
-from shared.core.lifecycle import State
-from shared.core.model import GpuRequest
-from shared.core.value import replace
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import GpuRequest
+from shared.core.model.value import replace
 from shared.events.nodes import (
     NodeDevicesDisputed,
     NodeDevicesLearned,

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from services.placement.desk import START_SECONDS, START_SECONDS_MAX
-from shared.core.backoff import FORGIVEN_AFTER_MS
-from shared.core.lifecycle import State
+from shared.core.model.lifecycle import State
+from shared.core.nodes.backoff import FORGIVEN_AFTER_MS
 from shared.events.nodes import GpuHealthReported
 from shared.events.quotas import NominationWithdrawn
 from shared.events.workloads import (

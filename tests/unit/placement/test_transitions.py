@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from shared.core.lifecycle import TERMINAL, TRANSITIONS, State
-from shared.core.reason import Reason
-from shared.core.value import replace
+from shared.core.model.lifecycle import TERMINAL, TRANSITIONS, State
+from shared.core.model.reason import Reason
+from shared.core.model.value import replace
 from shared.events.nodes import GpuHealthReported, NodeRemoved
 from shared.events.pods import (
     BindWorkload,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from services.placement import trials
-from shared.core.decision import Reason
-from shared.core.lifecycle import State
-from shared.core.model import GpuRequest
+from shared.core.model.decision import Reason
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import GpuRequest
 from shared.events.nodes import GpuHealthReported
 from shared.events.pods import PodsFinished, PodsGone
 from shared.events.quotas import NominationWithdrawn

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from shared.core.decision import Reason
-from shared.core.lifecycle import State
-from shared.core.model import GpuRequest
+from shared.core.model.decision import Reason
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import GpuRequest
 from shared.events.pods import PodsFinished
 from tests.support.placement_driver import (
     Driver,

@@ -6,7 +6,7 @@ import pytest
 
 from services.placement import resting, trials
 from services.placement.desk import Desk
-from shared.core.model import GpuChoice
+from shared.core.model.nouns import GpuChoice
 from shared.events.nodes import GpuHealthReported
 from shared.events.pods import PodsFinished, PodsRunning
 from shared.events.workloads import CancelWorkload

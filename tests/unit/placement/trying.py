@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.core.lifecycle import State
+from shared.core.model.lifecycle import State
 from shared.events.pods import PodsFinished
 from shared.events.workloads import PlacementRefused, WorkloadPlaced
 from tests.support.placement_driver import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.core.team_policy import IdlePolicy
+from shared.core.model.team_policy import IdlePolicy
 from shared.events.organisation import (
     CohortApplied,
     DocumentDeleted,

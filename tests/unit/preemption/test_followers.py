@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from services.preemption.lines import REST_MS, REST_MS_MAX, Lines
-from shared.core.lifecycle import State
-from shared.core.model import Level, TopologyRequest
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import Level, TopologyRequest
+from shared.core.model.value import replace as changed
 from shared.core.quota.queue_policy import QueuePolicy
-from shared.core.value import replace as changed
 from shared.events.plans import EvictionPlanAccepted
 from shared.events.pods import PodsGone, PodsResized, PodsRunning
 from shared.events.quotas import NominationWithdrawn

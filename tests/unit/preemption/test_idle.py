@@ -1,9 +1,9 @@
 """Whether idle work is released is decided by its team's policy, while the evidence is fresh."""
 
-from shared.core.idleness import FRESH_MS
-from shared.core.lifecycle import State
-from shared.core.reason import Reason
-from shared.core.team_policy import IdlePolicy
+from shared.core.model.lifecycle import State
+from shared.core.model.reason import Reason
+from shared.core.model.team_policy import IdlePolicy
+from shared.core.nodes.idleness import FRESH_MS
 from shared.events.idleness import IdlenessEnded, IdlenessNoticed
 from shared.events.organisation import PriorityClassApplied, TeamApplied
 from shared.events.plans import ReleaseIdleWorkload

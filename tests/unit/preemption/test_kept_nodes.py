@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from shared.core.lifecycle import State
-from shared.core.preemption.plan import NoEviction, Obstacle
-from shared.core.reason import Reason
+from shared.core.model.lifecycle import State
+from shared.core.model.reason import Reason
+from shared.core.preemption.eligibility.plan import NoEviction, Obstacle
 from shared.events.nodes import (
     KeptFor,
     NodeCordoned,

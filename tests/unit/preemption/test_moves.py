@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from services.preemption.handler import PreemptionHandler
-from shared.core.lifecycle import State
+from shared.core.model.lifecycle import State
 from shared.core.quota.queue_policy import QueuePolicy
 from shared.events.nodes import KeptFor, NodesKept
 from shared.events.organisation import CohortApplied, TeamApplied

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from shared.core.lifecycle import State
-from shared.core.model import GpuChoice
-from shared.core.team_policy import AtLimit, Budget
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import GpuChoice
+from shared.core.model.team_policy import AtLimit, Budget
 from shared.events import organisation
 from shared.events.quotas import FlavorQuota
 from tests.support.placement_driver import FLAVOR, a_workload, gpu_limit

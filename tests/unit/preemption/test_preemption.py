@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace as changed
 
-from shared.core.decision import Reason
-from shared.core.lifecycle import State
+from shared.core.model.decision import Reason
+from shared.core.model.lifecycle import State
+from shared.core.model.value import replace
 from shared.core.quota.queue_policy import QueuePolicy, Reclaim
-from shared.core.value import replace
 from shared.events.nodes import (
     NodeRemoved,
 )

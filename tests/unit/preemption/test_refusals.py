@@ -6,11 +6,11 @@ import pytest
 
 from services.preemption.memory import Told
 from services.preemption.refusals import _is_new
-from shared.core.preemption.plan import Obstacle
-from shared.core.preemption.telling import NEXT_STEP
+from shared.core.model.reason import Reason
+from shared.core.model.value import replace
+from shared.core.preemption.eligibility.plan import Obstacle
+from shared.core.preemption.victims.telling import NEXT_STEP
 from shared.core.quota.queue_policy import QueuePolicy, Reclaim
-from shared.core.reason import Reason
-from shared.core.value import replace
 from shared.events.organisation import TeamApplied
 from shared.events.plans import EvictionPlanAccepted, EvictionPlanRefused, ReservationExpired
 from shared.events.pods import PodsRunning

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from services.placement.records import Record
 from services.preemption.world import HELD
-from shared.core.cluster import Cluster
-from shared.core.lifecycle import HOLDING, State
-from shared.core.model import Workload
-from shared.core.spare_room import WIDE
+from shared.core.backfill.spare_room import WIDE
+from shared.core.model.lifecycle import HOLDING, State
+from shared.core.model.nouns import Workload
+from shared.core.scoring.cluster import Cluster
 from shared.events import nodes, quotas
 from shared.events.organisation import CohortApplied, PriorityClassApplied, QueueApplied
 from shared.events.plans import EvictionPlanAccepted, ReservationExpired

@@ -6,9 +6,9 @@ import pytest
 
 from services.preemption import memory as module
 from services.preemption.memory import Flight, Memory
-from shared.core.lifecycle import State
-from shared.core.model import Placement
-from shared.core.units import Resources
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import Placement
+from shared.core.model.units import Resources
 from shared.events.plans import EvictionPlanAccepted, ReservationExpired
 from shared.events.pods import PodsRunning
 from shared.events.workloads import CancelWorkload, PlacementRefused

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from services.preemption.handler import PreemptionHandler
-from shared.core.lifecycle import State
+from shared.core.model.lifecycle import State
+from shared.core.model.units import UNLIMITED, Resources
 from shared.core.quota.queue_policy import QueuePolicy
-from shared.core.units import UNLIMITED, Resources
 from shared.events.envelope import Received
 from shared.events.organisation import CohortApplied, QueueApplied
 from shared.events.plans import ProposeEvictionPlan

@@ -1,12 +1,12 @@
 """Valid objects that name only what matters to a test of quota."""
 
-from shared.core.nomination.decision import Expect, Nominate, Refuse, Withdraw
-from shared.core.nomination.flavor_choice import Choice
-from shared.core.nomination.nominator import Nominator
-from shared.core.nomination.pending import Pending
+from shared.core.model.units import UNLIMITED
+from shared.core.queueing.nomination.decision import Expect, Nominate, Refuse, Withdraw
+from shared.core.queueing.nomination.flavor_choice import Choice
+from shared.core.queueing.nomination.nominator import Nominator
+from shared.core.queueing.nomination.pending import Pending
 from shared.core.quota.queue_policy import QueuePolicy, Reclaim, WithinQueue
 from shared.core.quota.tree import FlavorLimits, QuotaDocument
-from shared.core.units import UNLIMITED
 
 PATIENT = QueuePolicy(within_queue=WithinQueue.NEVER, reclaim=Reclaim.NEVER, fair_share=False)
 """Nobody is evicted for the work of such a queue."""

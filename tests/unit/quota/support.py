@@ -1,10 +1,10 @@
 """A quota handler without a loop: messages in, emits and rows out."""
 
 from services.quota.handler import QuotaHandler
-from shared.core.decision import Reason
-from shared.core.lifecycle import State
-from shared.core.model import Placement, Workload
-from shared.core.units import Resources
+from shared.core.model.decision import Reason
+from shared.core.model.lifecycle import State
+from shared.core.model.nouns import Placement, Workload
+from shared.core.model.units import Resources
 from shared.events import workloads
 from shared.events.organisation import CohortApplied, FlavorApplied, QueueApplied
 from shared.events.quotas import FlavorQuota

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.quota.budgets import Budgets
-from shared.core.nomination.nominator import Nominator
+from shared.core.model.team_policy import AtLimit, Budget
+from shared.core.queueing.nomination.nominator import Nominator
 from shared.core.quota.budget import month_start_ms
-from shared.core.team_policy import AtLimit, Budget
 from shared.events.organisation import TeamApplied
 from shared.events.quotas import (
     BudgetTold,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from services.quota.documents import Documents
-from shared.core.nomination.nominator import Nominator
-from shared.core.team_policy import Budget
+from shared.core.model.team_policy import Budget
+from shared.core.queueing.nomination.nominator import Nominator
 from shared.events.organisation import (
     CohortApplied,
     DocumentDeleted,

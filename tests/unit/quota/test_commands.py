@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.core.lifecycle import State
+from shared.core.model.lifecycle import State
 from shared.events import workloads
 from shared.events.quotas import (
     NominationWithdrawn,

@@ -4,9 +4,9 @@ import asyncio
 
 from services.quota.debts import REVIEW_MS, NodeDebts
 from services.quota.memory import Memory
-from shared.core.nomination.nominator import Nominator
+from shared.core.model.units import Resources
+from shared.core.queueing.nomination.nominator import Nominator
 from shared.core.quota.usage_history import HALF_LIFE_MS
-from shared.core.units import Resources
 from shared.events.organisation import CohortApplied
 from shared.events.quotas import DebtsTold, FlavorQuota
 from tests.unit.quota.support import Ledger, a_workload, queue_document

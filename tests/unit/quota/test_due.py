@@ -4,9 +4,9 @@ import pytest
 
 from services.quota.answers import ANSWER_WAIT_MS, SILENCE_MS
 from services.quota.handler import LATE_MS, QUIET_MS
-from shared.core.lifecycle import State
-from shared.core.nomination.pending import Phase
-from shared.core.units import UNLIMITED
+from shared.core.model.lifecycle import State
+from shared.core.model.units import UNLIMITED
+from shared.core.queueing.nomination.pending import Phase
 from shared.events import workloads
 from shared.events.quotas import (
     EndedWorkloadsCounted,

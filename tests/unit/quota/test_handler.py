@@ -1,9 +1,9 @@
 """Facts come in any order between topics; nominations, charges and rows come out right."""
 
-from shared.core.decision import Reason
-from shared.core.lifecycle import State
-from shared.core.nomination.pending import Phase
-from shared.core.units import Resources
+from shared.core.model.decision import Reason
+from shared.core.model.lifecycle import State
+from shared.core.model.units import Resources
+from shared.core.queueing.nomination.pending import Phase
 from shared.events import workloads
 from shared.events.quotas import (
     QuotaRefused,

@@ -1,7 +1,7 @@
 """Documents become limits in force, or are refused and change nothing."""
 
+from shared.core.model.units import Resources
 from shared.core.quota.queue_policy import QueuePolicy, Reclaim
-from shared.core.units import Resources
 from shared.events.organisation import CohortApplied, FlavorApplied
 from shared.events.quotas import (
     FlavorQuota,

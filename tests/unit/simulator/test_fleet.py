@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from shared.core.model import GpuShare
+from shared.core.model.nouns import GpuShare
 from shared.events.codec import decode_payload
 from shared.ports.cluster import Pod
 from shared.ports.errors import Transient

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from shared.core.model import Gpu, Node
+from shared.core.model.nouns import Gpu, Node
 from shared.events.nodes import ReconfigureGpu
 from shared.simulator.machine import Machine, Occupancy
 

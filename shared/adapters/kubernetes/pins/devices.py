@@ -16,8 +16,8 @@ import msgspec
 from shared.adapters.kubernetes.nodes.objects import DeviceObject, SliceObject
 from shared.adapters.kubernetes.nodes.reading import DRIVER, memory_slices
 from shared.core.kubernetes.devices import minor_of, place_of
-from shared.core.model import GpuShare
-from shared.core.units import GPU_MILLI
+from shared.core.model.nouns import GpuShare
+from shared.core.model.units import GPU_MILLI
 
 WHOLE_CLASS: Final = "gpu.nvidia.com"
 MIG_CLASS: Final = "mig.nvidia.com"

@@ -1,0 +1,164 @@
+"""What is free for a demand, in each form that a pod can ask for; on open nodes of some kinds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final
+
+from shared.core.cluster.kind import Kind
+from shared.core.cluster.node_state import NodeState
+from shared.core.model.demand import PodDemand
+from shared.core.model.mig.table import MEDIA_BIT
+from shared.core.model.nouns import Level
+from shared.core.model.units import GPU_MILLI, SLICES
+from shared.core.placement.explain.miss import nearest
+from shared.core.placement.room import room_index
+from shared.core.placement.search import candidates
+from shared.core.scoring.cluster import Cluster
+
+LOOKED_AT_MAX: Final = 64
+"""Nodes looked at one by one for a nearest miss."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeGpus:
+    """Open nodes by what a demand for whole GPUs (or for CPU alone) finds on them."""
+
+    with_gpus: int
+    """Nodes with enough whole GPUs free ..."""
+    with_cpu: int
+    """... and of these, with enough CPU too."""
+    free: int
+    """Whole GPUs free anywhere."""
+    best_free: int
+    """Most of them on one node ..."""
+    best_node: str
+    """... which is this one."""
+    in_mig_mode: int
+    """GPUs beside them on which nothing lies: they take MIG instances alone."""
+
+    @property
+    def more(self) -> str:
+        """What is to be added to the number of free GPUs."""
+        more = f"; {self.in_mig_mode} more with nothing on them, but in MIG mode"
+        return more if self.in_mig_mode else ""
+
+    @property
+    def evidence(self) -> dict[str, int]:
+        """Free GPUs by name."""
+        empty = {"gpus_empty_in_mig_mode": self.in_mig_mode} if self.in_mig_mode else {}
+        return {"gpus_free": self.free} | empty
+
+
+def free_gpus(kinds: tuple[Kind, ...], demand: PodDemand) -> FreeGpus:
+    """Count whole GPUs on open nodes of `kinds`. O(kinds x GPUs of a node)."""
+    with_gpus = with_cpu = free = 0
+    best_free, best_node = -1, ""
+    for kind in kinds:
+        for count, shelf in enumerate(kind.by_free):
+            if not shelf.size:
+                continue
+            free += count * shelf.size
+            if count > best_free:
+                best_free, best_node = count, shelf.last()[3].name
+            if count >= demand.gpus:
+                with_gpus += shelf.size
+                with_cpu += shelf.count_from(demand.cpu_milli)
+    return FreeGpus(
+        with_gpus=with_gpus,
+        with_cpu=with_cpu,
+        free=free,
+        best_free=max(best_free, 0),
+        best_node=best_node,
+        in_mig_mode=sum(_empty_in_mig_mode(kind) for kind in kinds),
+    )
+
+
+def best_beside(kinds: tuple[Kind, ...], demand: PodDemand, gpus: int) -> NodeState | None:
+    """Of open nodes with `gpus` free: with most memory of those with the CPU, else with most CPU.
+
+    None if no node has the GPUs. O(kinds x GPUs of a node), and the chunks of a shelf.
+    """
+    shelves = [shelf for kind in kinds for shelf in kind.by_free[gpus:] if shelf.size]
+    rich = (shelf.most_memory(demand.cpu_milli) for shelf in shelves)
+    with_cpu = [entry for entry in rich if entry is not None]
+    if with_cpu:
+        return max(with_cpu, key=lambda entry: (entry[3].free_memory_mib, entry))[3]
+    return max(shelf.last() for shelf in shelves)[3] if shelves else None
+
+
+def _empty_in_mig_mode(kind: Kind) -> int:
+    return sum(shelf.size for name, shelf in kind.mig.items() if not _used(int(name)))
+
+
+def _used(state: int) -> int:
+    """Slices of a state that are taken."""
+    return (state & ((1 << SLICES) - 1)).bit_count()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeByNuma:
+    """What a demand for whole GPUs in one NUMA domain finds on nodes with enough of them free."""
+
+    nodes: int
+    """Nodes that have them in one domain, whatever their CPU and memory ..."""
+    best: NodeState
+    """... and of these the nearest; if there is none, the one with most in a domain ..."""
+    looked_at: int
+    """... of so many."""
+
+
+def free_by_numa(cluster: Cluster, kinds: tuple[Kind, ...], demand: PodDemand) -> FreeByNuma:
+    """Nodes are counted in an index of rooms; `LOOKED_AT_MAX` are looked at one by one."""
+    by_gpus = replace(demand, cpu_milli=0, memory_mib=0, slices=())
+    index = room_index(cluster, kinds, by_gpus, "", distinct=False)
+    together = [place for _, _, place in index.at_least(Level.NODE, 1, LOOKED_AT_MAX)]
+    nodes = [node for node in together if isinstance(node, NodeState)]
+    if not nodes:
+        nodes = list(islice(candidates(kinds, replace(by_gpus, aligned=False), ""), LOOKED_AT_MAX))
+    best = nearest(nodes, demand)
+    assert best is not None, "there are nodes with the GPUs"
+    return FreeByNuma(nodes=index.count_at_least(Level.NODE, 1), best=best, looked_at=len(nodes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeSlices:
+    """What a demand for MIG instances finds on healthy GPUs in MIG mode; sizes in eighths."""
+
+    gpus: int
+    free_slices: int
+    best_free_slices: int
+    positions: int
+    """Legal starts free for one instance of the profile."""
+    size: int
+    """Slices of one instance, on the board where it is smallest."""
+    media_taken: int
+    """GPUs where one could begin, were it not the second with media engines."""
+
+
+def free_slices(kinds: tuple[Kind, ...], demand: PodDemand) -> FreeSlices:
+    """Count slices and legal starts. O(kinds x states), of which there are 192 at most."""
+    gpus = slices = best = positions = media_taken = 0
+    sizes = []
+    for kind in kinds:
+        assert kind.table is not None
+        sizes.append(kind.mig_milli(demand.profile) * SLICES // GPU_MILLI)
+        for name, shelf in kind.mig.items():
+            state = int(name)
+            free = SLICES - _used(state)
+            gpus += shelf.size
+            slices += free * shelf.size
+            best = max(best, free)
+            room = kind.table.room(state, demand.profile)
+            positions += room * shelf.size
+            if not room and kind.table.room(state & ~MEDIA_BIT, demand.profile):
+                media_taken += shelf.size
+    return FreeSlices(
+        gpus=gpus,
+        free_slices=slices,
+        best_free_slices=best,
+        positions=positions,
+        size=min(sizes),
+        media_taken=media_taken,
+    )

@@ -1,0 +1,108 @@
+"""The fleet as one pod of a demand finds it: nodes by what keeps it off them, and room.
+
+Nothing here walks all nodes: kinds are dozens, and a shelf knows how many lie above an amount.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Final
+
+from shared.core.cluster.kind import Kind
+from shared.core.cluster.node_class import KindKey
+from shared.core.model.demand import Gang, PodDemand
+from shared.core.placement.feasibility import Filter, kind_obstacle
+from shared.core.placement.room import room_index
+from shared.core.placement.search import candidates
+from shared.core.scoring.cluster import Cluster
+from shared.core.scoring.devices import node_room
+
+LOOKED_AT_MAX: Final = 64
+"""Pods for which nodes are looked at one by one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """Nodes by what keeps the demand off them; `kinds` are those that pass all filters."""
+
+    nodes: int
+    excluded: dict[Filter, int]
+    """Each node once, at the first filter that it fails, in the order of `Filter`."""
+    out: dict[Filter, tuple[KindKey, ...]]
+    """Their kinds."""
+    kinds: tuple[Kind, ...]
+    matching: int
+    """Nodes that pass all filters ..."""
+    open: int
+    """... and take new work: not cordoned, ready, healthy."""
+    gpus: int
+    """GPUs on open nodes ..."""
+    unhealthy_gpus: int
+    """... and those of them that are out of service."""
+
+    def evidence(self) -> dict[str, int]:
+        """The same by name, as a refusal tells it; a dictionary of its own."""
+        excluded = {f"nodes_excluded_{each.value}": many for each, many in self.excluded.items()}
+        return {
+            "nodes": self.nodes,
+            **excluded,
+            "nodes_matching": self.matching,
+            "nodes_open": self.open,
+            "gpus_unhealthy": self.unhealthy_gpus,
+        }
+
+
+def survey(cluster: Cluster, gang: Gang, demand: PodDemand, flavors: tuple[str, ...]) -> Survey:
+    """Count the fleet for one pod of `demand` in any of `flavors`. O(kinds)."""
+    excluded: Counter[Filter] = Counter()
+    out: dict[Filter, tuple[KindKey, ...]] = {}
+    kinds: list[Kind] = []
+    for key in sorted(cluster.kinds):
+        kind = cluster.kinds[key]
+        flavor = key.flavor if key.flavor in flavors else ""
+        found = kind_obstacle(kind, gang, demand, flavor) if flavor else Filter.FLAVOR
+        if found is None:
+            kinds.append(kind)
+        else:
+            excluded[found] += kind.nodes
+            out[found] = (*out.get(found, ()), key)
+    return Survey(
+        nodes=sum(kind.nodes for kind in cluster.kinds.values()),
+        excluded={each: excluded[each] for each in Filter if excluded[each]},
+        out=out,
+        kinds=tuple(kinds),
+        matching=sum(kind.nodes for kind in kinds),
+        open=sum(_open(kind) for kind in kinds),
+        gpus=sum(_open(kind) * kind.key.gpus for kind in kinds),
+        unhealthy_gpus=sum(kind.unhealthy for kind in kinds),
+    )
+
+
+def room_for(
+    cluster: Cluster,
+    kinds: tuple[Kind, ...],
+    demand: PodDemand,
+    team: str,
+    limit: int,
+    *,
+    distinct: bool,
+) -> int:
+    """How many pods of `demand` find room on `kinds`, at most `limit`.
+
+    Few are looked for; many, and those of which no shelf tells whether they fit, are counted in
+    an index of rooms.
+    """
+    if limit > LOOKED_AT_MAX or demand.aligned or demand.instances > 1:
+        loose = replace(demand, slices=())
+        return min(room_index(cluster, kinds, loose, team, distinct=distinct).total, limit)
+    room = 0
+    for node in candidates(kinds, demand, team):
+        room += 1 if distinct else node_room(node, demand, team)
+        if room >= limit:
+            return limit
+    return room
+
+
+def _open(kind: Kind) -> int:
+    return sum(shelf.size for shelf in kind.by_free)

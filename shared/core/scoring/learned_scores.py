@@ -1,0 +1,104 @@
+"""The scores of conditions under the learned mix, each worked out once for a class of pods."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from shared.core.cluster.node_class import NodeClass
+from shared.core.model.demand import PodDemand
+from shared.core.scoring.cells import Conditions, Ints
+from shared.core.scoring.market_index import MarketIndex
+from shared.core.scoring.market_scores import Bools, score_gpus, score_nodes
+from shared.core.scoring.mix import DemandMix
+from shared.core.scoring.waste import Waste, waste_of
+
+SCORES_MAX: Final = 2048
+"""Classes whose scores are kept; more are worked out again."""
+
+ScoreKey = tuple[bool, int, int, int, int, tuple[NodeClass, ...]]
+
+
+class Scores:
+    """The scores of one class of pods, for the cells there were when it was last asked."""
+
+    __slots__ = ("allowed", "known", "values")
+
+    def __init__(self, allowed: Bools) -> None:
+        self.allowed = allowed
+        self.known = 0
+        self.values: Ints = np.empty(0, dtype=np.int64)
+
+    def grow(self, size: int, room: int) -> None:
+        """Room for `size` scores, if there is none; then at once for `room`."""
+        if len(self.values) < size:
+            values = np.empty(room, dtype=np.int64)
+            values[: self.known] = self.values[: self.known]
+            self.values = values
+
+
+class LearnedScores:
+    """Scores by the number that conditions have in a market's index."""
+
+    def __init__(self, index: MarketIndex) -> None:
+        self._index = index
+        self._waste: Waste | None = None
+        self._made_for = (0, 0)
+        """The mix and the numbers that `_waste` and `_scores` were made for."""
+        self._scores: dict[ScoreKey, Scores] = {}
+
+    def follow(self, mix: DemandMix) -> None:
+        """Go by the mix in force and the kinds there are. O(classes + table) if that is news."""
+        now = (mix.version, self._index.edition)
+        if self._waste is None or self._made_for != now:
+            self._made_for = now
+            self._waste = waste_of(mix.counts, self._index.kinds)
+            self._scores.clear()
+
+    def of_nodes(self, kinds: tuple[NodeClass, ...], demand: PodDemand) -> Ints:
+        """Scores of conditions of nodes, for a pod that may run on `kinds`."""
+        return self._of(self._index.conditions, kinds, demand, of_nodes=True)
+
+    def of_gpus(self, kinds: tuple[NodeClass, ...], demand: PodDemand) -> Ints:
+        """The same for shared GPUs."""
+        return self._of(self._index.shared_conditions, kinds, demand, of_nodes=False)
+
+    def _of(
+        self,
+        conditions: Conditions,
+        kinds: tuple[NodeClass, ...],
+        demand: PodDemand,
+        *,
+        of_nodes: bool,
+    ) -> Ints:
+        """Those that are new are worked out."""
+        assert self._waste is not None
+        scores = self._known(kinds, demand, of_nodes=of_nodes)
+        known, size = scores.known, conditions.size
+        if known < size:
+            rule = score_nodes if of_nodes else score_gpus
+            scores.grow(size, len(conditions.columns))
+            fresh = conditions.columns[known:size]
+            scores.values[known:size] = rule(self._waste, scores.allowed, fresh, demand)
+            scores.known = size
+        return scores.values
+
+    def _known(self, kinds: tuple[NodeClass, ...], demand: PodDemand, *, of_nodes: bool) -> Scores:
+        share = (demand.gpus, demand.milli, demand.cpu_milli, demand.share_memory_mib)
+        key = (of_nodes, *share, kinds)
+        scores = self._scores.get(key)
+        if scores is None:
+            if len(self._scores) >= SCORES_MAX:
+                self._scores.clear()
+            scores = self._scores[key] = Scores(self._allowed(kinds, demand))
+        return scores
+
+    def _allowed(self, kinds: tuple[NodeClass, ...], demand: PodDemand) -> Bools:
+        """(kinds,) where the pod may run."""
+        return np.array(
+            [
+                kind in kinds and kind.key.gpu_memory_mib >= demand.share_memory_mib
+                for kind in self._index.kinds
+            ]
+        )

@@ -1,0 +1,160 @@
+"""One pod at its best place in a flavor, by what the learned mix of demand leaves useful.
+
+Of all conditions that nodes (or shared GPUs of the team) are in, the best is
+1. the one whose useless GPU grows least, in bins of 500 milli: fragments (FGD, ATC'23) and the
+   price of room that scarce classes need, which counts only when it is a whole bin;
+2. for a share: a GPU that is shared already, the one whose rest loses least of what it is worth to
+   other shares (core/scoring/share_values.py), in bins of 100 milli;
+3. the one whose CPU deficit grows least, in bins of 2 cores: no GPU is left without CPU;
+4. for a share: a GPU whose rest is still worth something, so that many sizes find their partner;
+5. a node that has weights and image already (core/cluster/images.py), if any has them;
+6. the node of the least seeded rank.
+Bins and keys: placement.md 3.2 (rule X); values, prices and the choice of the CPU mean make it
+adapt (core/scoring/waste.py). Until the mix is known (`learned`, core/scoring/mix.py) nobody asks
+here: the tightest fit of core/placement/search.py decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from itertools import islice
+
+from shared.core.cluster.images import LOOKED_MAX, ImageIndex, missing
+from shared.core.cluster.kind import Kind
+from shared.core.cluster.node_class import StatesOf
+from shared.core.cluster.node_state import Domain, NodeState
+from shared.core.model.demand import PodDemand
+from shared.core.scoring.cells import Cells, Ints, Member
+from shared.core.scoring.devices import takes_share
+from shared.core.scoring.learned_scores import LearnedScores
+from shared.core.scoring.market_index import MarketIndex
+from shared.core.scoring.mig_pool import MigPools
+from shared.core.scoring.mix import DemandMix
+
+Best = tuple[int, Member]
+"""(score, member of a cell)"""
+
+
+class Market:
+    """All of one flavor: the mix asked of it, and its nodes and shared GPUs in cells."""
+
+    def __init__(self) -> None:
+        self.mix = DemandMix()
+        self.pools = MigPools(self.mix.profiles)
+        """Its GPUs in MIG mode."""
+        self.images = ImageIndex()
+        self.index = MarketIndex()
+        self.scores = LearnedScores(self.index)
+
+    @property
+    def states_of(self) -> StatesOf:
+        """Its GPUs in MIG mode, by product."""
+        return self.pools.pool
+
+    @property
+    def learned(self) -> bool:
+        """Whether there is a mix to go by."""
+        return self.mix.version > 0
+
+    def change(self, node: NodeState) -> None:
+        """A node changed; its cells follow when they are next needed."""
+        self.index.change(node)
+
+    def reorder(self, domains: Mapping[Domain, None]) -> None:
+        """The nodes of `domains` come in another order now; their cells follow as above."""
+        self.index.reorder(domains)
+
+    def leave(self, node: NodeState) -> None:
+        """Take a node out of its cells: it is gone, or of another flavor."""
+        self.index.leave(node)
+
+    def follow(self) -> None:
+        """Bring the cells in step with the nodes that changed. O(GPUs) for each."""
+        if self.learned:
+            self.index.follow()
+
+    def find(
+        self, kinds: tuple[Kind, ...], demand: PodDemand, team: str, exclude: Container[NodeState]
+    ) -> tuple[NodeState, int] | None:
+        """(node, its shared GPU or -1) for one pod without MIG; None if nothing fits."""
+        self.follow()
+        if not self.index.kinds:
+            return None
+        self.scores.follow(self.mix)
+        best = self._best_node(kinds, demand, team, exclude)
+        if demand.milli:
+            on_gpu = self._best_gpu(kinds, demand, team, exclude)
+            if on_gpu is not None and (best is None or on_gpu[0] >= best[0]):
+                best = on_gpu
+        return None if best is None else (best[1][2], best[1][1])
+
+    def _best_node(
+        self,
+        kinds: tuple[Kind, ...],
+        demand: PodDemand,
+        team: str,
+        exclude: Container[NodeState],
+    ) -> Best | None:
+        cells = self.index.nodes
+        scores = self.scores.of_nodes(kinds, demand)
+        best = cells.best(scores, demand.cpu_milli, demand.memory_mib, exclude)
+        if best is None or not self.images.has_any(demand.artifacts):
+            return best
+        return self._at_hand((cells, scores), best, demand, team, exclude)
+
+    def _best_gpu(
+        self,
+        kinds: tuple[Kind, ...],
+        demand: PodDemand,
+        team: str,
+        exclude: Container[NodeState],
+    ) -> Best | None:
+        """Among the GPUs that the team shares already."""
+        cells = self.index.shared.get(team)
+        if cells is None:
+            return None
+
+        def accepts(node: NodeState, gpu: int) -> bool:
+            return takes_share(node.uses[gpu], demand, team)
+
+        scores = self.scores.of_gpus(kinds, demand)
+        best = cells.best(scores, demand.cpu_milli, demand.memory_mib, exclude, accepts)
+        if best is None or not self.images.has_any(demand.artifacts):
+            return best
+        return self._at_hand((cells, scores), best, demand, team, exclude)
+
+    def _at_hand(
+        self,
+        where: tuple[Cells, Ints],
+        best: Best,
+        demand: PodDemand,
+        team: str,
+        exclude: Container[NodeState],
+    ) -> Best:
+        """The member as good as the best whose node has most of the artifacts at hand."""
+        (cells, scores), (score, first) = where, best
+
+        def suits(member: Member) -> bool:
+            _, gpu, node = member
+            return (
+                node.whole == first[2].whole
+                and node.free_cpu_milli >= demand.cpu_milli
+                and node.free_memory_mib >= demand.memory_mib
+                and node not in exclude
+                and (gpu < 0 or takes_share(node.uses[gpu], demand, team))
+            )
+
+        looked = list(islice(cells.of_score(scores, score), LOOKED_MAX))
+        for one in demand.artifacts:
+            looked += self._holders(cells, scores, score, one)
+        return score, min(
+            (first, *filter(suits, looked)),
+            key=lambda member: (missing(member[2], demand.artifacts), member),
+        )
+
+    def _holders(self, cells: Cells, scores: Ints, score: int, artifact: str) -> Iterator[Member]:
+        """Members of `cells` with that score, of nodes that have it."""
+        for node in self.images.holders(artifact):
+            for at, number, member in self.index.places.get(node, {}).values():
+                if at is cells and scores[number] == score:
+                    yield member

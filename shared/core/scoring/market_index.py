@@ -1,0 +1,181 @@
+"""Nodes and shared GPUs of one flavor in cells by their condition: what market.py looks at.
+
+A change is noted at once and followed when somebody looks: one node moves from cell to cell, in
+the order in which single pods take equals (core/scoring/fill_order.py). Kinds and conditions are
+numbered as they appear; when most kinds are gone, all are numbered anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from shared.core.cluster.node_class import NodeClass
+from shared.core.cluster.node_state import Domain, NodeState
+from shared.core.model.units import GPU_MILLI
+from shared.core.scoring.cells import Cells, Conditions, Member
+from shared.core.scoring.fill_order import fill_order, order_by, prefix_of, with_rank
+from shared.core.scoring.market_scores import CPU_STEP_MILLI, REST_MILLI, SHARED_CPU_STEP_MILLI
+from shared.core.scoring.share_values import MILLI_STEP
+from shared.core.scoring.waste import PART_MILLI
+
+KINDS_MAX: Final = 64
+"""Kinds numbered before it is asked whether most of them are gone."""
+DOMAINS_MAX: Final = 1 << 16
+"""Domains of which is known how their nodes are in order; then it is found out anew."""
+
+Place = tuple[Cells, int]
+"""A cell: by its number."""
+Part = tuple[int, int, str]
+"""(GPU, its free milli, team) of a shared GPU."""
+
+
+class MarketIndex:
+    """In which cell each node and shared GPU is."""
+
+    def __init__(self) -> None:
+        self.edition = 0
+        """Rises when kinds or conditions get numbers that they did not have."""
+        self._changed: dict[NodeState, None] = {}
+        """Nodes whose cells are out of step ..."""
+        self._reordered: dict[Domain, None] = {}
+        """... and domains whose nodes may come in another order in theirs."""
+        self._ordered: dict[Domain, int] = {}
+        """By what domain their nodes are in order, as far as is known."""
+        self._empty()
+
+    def _empty(self) -> None:
+        """No kinds, no cells."""
+        self.edition += 1
+        self.nodes = Cells()
+        self.conditions = Conditions()
+        self.shared: dict[str, Cells] = {}
+        """By team: a shared GPU has one owner."""
+        self.shared_conditions = Conditions()
+        self.kinds: list[NodeClass] = []
+        self.places: dict[NodeState, dict[int, tuple[Cells, int, Member]]] = {}
+        """By node, and by shared GPU or -1 for the node itself: where it is."""
+        self._numbers: dict[NodeClass, int] = {}
+        self._steps: list[int] = []
+        """By kind: the largest step of free CPU."""
+        self._kinds_max = KINDS_MAX
+
+    def change(self, node: NodeState) -> None:
+        """A node changed; its cells follow when they are next needed."""
+        self._changed[node] = None
+
+    def reorder(self, domains: Mapping[Domain, None]) -> None:
+        """The nodes of `domains` come in another order now; their cells follow as above."""
+        self._reordered.update(domains)
+
+    def leave(self, node: NodeState) -> None:
+        """Take a node out of its cells: it is gone, or of another flavor."""
+        self._changed.pop(node, None)
+        for cells, number, member in self.places.pop(node, {}).values():
+            cells.take(number, member)
+
+    def follow(self) -> None:
+        """Bring the cells in step with the nodes that changed. O(GPUs) for each."""
+        if len(self.kinds) > self._kinds_max:
+            self._forget_kinds()
+        for node in self._changed:
+            self._follow_node(node)
+        self._changed.clear()
+        for domain in self._reordered:
+            self._follow_domain(domain)
+        self._reordered.clear()
+        if len(self._ordered) > DOMAINS_MAX:
+            self._ordered.clear()
+
+    def _forget_kinds(self) -> None:
+        """Number the kinds anew if most of those numbered have no node left. O(nodes), rarely."""
+        living = sum(kind.nodes > 0 for kind in self.kinds)
+        if 2 * living < len(self.kinds):
+            self._changed |= dict.fromkeys(self.places)
+            self._empty()
+        self._kinds_max = max(KINDS_MAX, 2 * living)
+
+    def _follow_node(self, node: NodeState) -> None:
+        places = self.places.setdefault(node, {})
+        now = self._places_of(node)
+        for index in [index for index in places if index not in now]:
+            cells, number, member = places.pop(index)
+            cells.take(number, member)
+        order = fill_order(node)
+        for index, (cells, number) in now.items():
+            member = (order, index, node)
+            old = places.get(index)
+            if old is not None:
+                if old == (cells, number, member):
+                    cells.raise_bounds(number, node)
+                    continue
+                old[0].take(old[1], old[2])
+            cells.put(number, member)
+            places[index] = (cells, number, member)
+
+    def _places_of(self, node: NodeState) -> dict[int, Place]:
+        """By shared GPU, or -1 for the node: where it belongs now."""
+        if node.kind is None or not node.schedulable:
+            return {}
+        kind, parts = self._number(node.kind), _parts_of(node)
+        parts_milli = sum([free for _, free, _ in parts])
+        step = node.free_cpu_milli // CPU_STEP_MILLI
+        row = (kind, node.free_count, parts_milli // PART_MILLI)
+        now = {-1: (self.nodes, self.conditions.number(row, step, self._steps[kind]))}
+        all_milli = node.free_count * GPU_MILLI + parts_milli
+        step = node.free_cpu_milli // SHARED_CPU_STEP_MILLI
+        for index, free, team in parts:
+            row = (kind, free // MILLI_STEP, (all_milli - free) // REST_MILLI)
+            now[index] = (self._cells_of(team), self.shared_conditions.number(row, step, 0))
+        return now
+
+    def _cells_of(self, team: str) -> Cells:
+        cells = self.shared.get(team)
+        if cells is None:
+            cells = self.shared[team] = Cells()
+        return cells
+
+    def _number(self, kind: NodeClass) -> int:
+        number = self._numbers.get(kind)
+        if number is None:
+            number = self._numbers[kind] = len(self.kinds)
+            self.kinds.append(kind)
+            self._steps.append(kind.key.cpu_milli // CPU_STEP_MILLI)
+            self.edition += 1
+        return number
+
+    def _follow_domain(self, domain: Domain) -> None:
+        order = order_by(domain)
+        if self._ordered.get(domain) != order:
+            self._ordered[domain] = order
+            self._reorder(domain)
+
+    def _reorder(self, domain: Domain) -> None:
+        prefixes: dict[tuple[Domain | None, int, bool], int] = {}
+        for node in domain.nodes():
+            kin = (node.domain, node.free_count, node.whole)
+            prefix = prefixes.get(kin)
+            if prefix is None:
+                prefix = prefix_of(node.domain, free=node.free_count, whole=node.whole)
+                prefixes[kin] = prefix
+            order = with_rank(prefix, node)
+            places = self.places.get(node)
+            if places and next(iter(places.values()))[2][0] != order:
+                _move(node, places, order)
+
+
+def _parts_of(node: NodeState) -> list[Part]:
+    return [
+        (index, GPU_MILLI - use.milli, use.team)
+        for index, use in node.uses.items()
+        if 0 < use.milli < GPU_MILLI and use.offers_shares
+    ]
+
+
+def _move(node: NodeState, places: dict[int, tuple[Cells, int, Member]], order: int) -> None:
+    """All places of a node are in one order."""
+    for index, (cells, number, member) in places.items():
+        cells.take(number, member)
+        moved = (order, index, node)
+        cells.put(number, moved)
+        places[index] = (cells, number, moved)
