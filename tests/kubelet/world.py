@@ -111,7 +111,11 @@ class World(Stage):
 
     async def runs(self, one: str, pods: int = 1) -> list[Object]:
         """Its pods, by rank, when all are Running."""
-        await self.reaches(one, "running", SECONDS)
+        try:
+            await self.reaches(one, "running", SECONDS)
+        except TimeoutError as late:
+            late.add_note(f"nodes: {await self.get('nodes')}")
+            raise
         await self.eventually(
             lambda: [pod["status"]["phase"] for pod in self.pods(one)] == ["Running"] * pods,
             what=f"{pods} pods of {one} to run",

@@ -5,9 +5,7 @@
    (core/preemption/defragmentation/evacuation.py); the parts that need the fewest moves are tried
    first.
 3. Rehearse it (core/preemption/defragmentation/rehearsal.py): reserve what the gang needs, move
-   each workload out
-of it
-   with the same placer as ever, the hungriest first; its new place is charged before the old one
+   each workload out of it with the same placer as ever, the hungriest first; its new place is charged before the old one
    is given back. One that finds no place has room made for it in the same way, to a small depth.
 4. Who could not go, or only with help, stays at the next try: others may be cheaper to move.
 5. Of the plans found, the one with fewest moves, then of least cost; then every move that turns

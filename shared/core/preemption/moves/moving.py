@@ -5,7 +5,8 @@ eviction helps then (core/preemption/victims/choose.py says no). So, for who is 
 more than its part lately, in each permitted flavor:
 
 1. All who may be evicted by the rules are gone, the cheapest first.
-2. The fewest moves of those who stay let the gang in (core/preemption/defragmentation); they go to what is free.
+2. The fewest moves of those who stay let the gang in (core/preemption/defragmentation); they go to
+   what is free.
 3. Who was thought gone comes back, the dearest first, unless the gang, a mover or quota needs it.
 
 Nobody is moved who could not be evicted were he beyond his quota (minimum run time, cooldown, loss
