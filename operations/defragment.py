@@ -9,7 +9,7 @@ import msgspec
 
 from services.placement.defragmentation import plan_for
 from shared.adapters.postgres.pool import Database
-from shared.core.preemption.defragmentation.defragment import Limits, Plan
+from shared.core.preemption.defragmentation import Limits, Plan
 
 
 async def report(url: str, workload: str, *, cell: int, seed: int, moves: int) -> dict[str, Any]:

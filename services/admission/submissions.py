@@ -7,7 +7,7 @@ from services.admission.memory import Memory, identify
 from services.admission.parking import Submission
 from services.admission.teller import Teller
 from shared.core.admission.admit import Refused
-from shared.core.queueing.submission_times import SubmissionTimes
+from shared.core.queueing import SubmissionTimes
 from shared.events import workloads
 from shared.events.envelope import Received, workload_id
 from shared.events.fingerprint import body_hash

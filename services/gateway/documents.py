@@ -18,7 +18,7 @@ import msgspec
 from services.gateway.key_views import KafkaUserView
 from shared.core.admission.pods import CPU_MILLI_MAX, MEMORY_MIB_MAX
 from shared.core.admission.products import meant
-from shared.core.admission.static_fit.wishes import named
+from shared.core.admission.static_fit import named
 from shared.core.model.decision import FieldError
 from shared.core.model.nouns import WorkloadKind
 from shared.core.model.priority_classes import BUILT_IN, PRIORITY_MAX

@@ -34,7 +34,7 @@ from services.gateway.team_access import TeamAccess
 from services.gateway.told_starts import ToldStarts
 from shared.adapters.no_pod_logs import NoPodLogs
 from shared.core.model.decision import FieldError
-from shared.core.queueing.submission_times import SubmissionTimes
+from shared.core.queueing import SubmissionTimes
 from shared.events.written_out import written_out
 from shared.ports.clock import Clock
 from shared.ports.pod_exec import PodExec

@@ -16,7 +16,7 @@ from shared.core.model.charges import least_amount
 from shared.core.model.decision import Refusal
 from shared.core.model.lifecycle import HOLDING
 from shared.core.model.nouns import WorkloadSpec
-from shared.core.queueing.nomination.flavor_choice import Choice, FlavorKind, choice_of, permitted
+from shared.core.queueing.nomination import Choice, FlavorKind, choice_of, permitted
 from shared.core.quota import reasons
 from shared.core.quota.attainable import Attainable
 from shared.core.quota.document import QuotaDocument

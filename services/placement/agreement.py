@@ -13,7 +13,7 @@ from typing import Final
 from services.placement.desk import Desk
 from services.placement.holds import Piece
 from shared.core.model.mig.table import MASK
-from shared.core.scoring.cluster import Cluster
+from shared.core.scoring import Cluster
 from shared.ports.errors import Stale
 from shared.ports.reader import Reader
 

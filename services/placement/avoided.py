@@ -14,7 +14,7 @@ import msgspec
 from services.placement.bodies import Bodies
 from services.placement.records import Record, Records
 from shared.core.model.value import replace
-from shared.core.scoring.cluster import Cluster
+from shared.core.scoring import Cluster
 from shared.ports.reader import Reader
 from shared.ports.store import Write
 

@@ -25,7 +25,7 @@ from services.placement.takeovers import Takeovers
 from services.placement.trials import Trials
 from services.placement.workload_rows import workload_writes
 from shared.core.nodes.shunning import DEFAULTS, ShunPolicy
-from shared.core.scoring.cluster import Cluster
+from shared.core.scoring import Cluster
 from shared.events.envelope import Received
 from shared.ports.reader import Reader
 from shared.runtime.handler import Outcome

@@ -14,7 +14,7 @@ from services.placement.desk import Desk
 from services.placement.records import Record
 from shared.core.model.lifecycle import State
 from shared.core.placement.place import PlacementRequest
-from shared.core.preemption.defragmentation.defragment import (
+from shared.core.preemption.defragmentation import (
     Limits,
     NoPlan,
     Obstacle,

@@ -27,8 +27,8 @@ from shared.core.model.lifecycle import State
 from shared.core.model.nouns import Placement, PodPlacement
 from shared.core.model.reason import Reason
 from shared.core.placement.resize import joined, shrunk_to, surplus
-from shared.core.queueing.waiting import WaitingIndex
-from shared.core.scoring.cluster import Cluster
+from shared.core.queueing import WaitingIndex
+from shared.core.scoring import Cluster
 from shared.events.deadlines import deadline_message
 from shared.events.envelope import Received
 from shared.events.topics import AGENT_COMMANDS, POD_COMMANDS, WORKLOAD_FACTS

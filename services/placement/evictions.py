@@ -25,7 +25,7 @@ from shared.core.model.nouns import Placement
 from shared.core.model.reason import Reason
 from shared.core.model.wording import moment
 from shared.core.placement.place import PlacementRequest, learn
-from shared.core.preemption.moves.vacating import Holder, place_without, take
+from shared.core.preemption.moves import Holder, place_without, take
 from shared.events import plans
 from shared.events.envelope import Received
 from shared.events.workloads import Wire

@@ -18,8 +18,7 @@ import numpy as np
 from shared.core.cluster.node_state import NodeState
 from shared.core.model.nouns import PodSet, Workload
 from shared.core.model.units import GPU_MILLI
-from shared.core.scoring.cells import Ints
-from shared.core.scoring.cluster import Cluster
+from shared.core.scoring import Cluster, Ints
 
 FEW: Final = 64
 """Nodes for which there is room at first; it doubles when they are more."""

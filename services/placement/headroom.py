@@ -10,7 +10,7 @@ from services.placement.spent_budgets import SpentBudgets
 from services.placement.usage import Usage
 from shared.core.model.amounts import Amount, amount, resources
 from shared.core.model.units import Resources
-from shared.core.queueing.nomination.flavor_choice import in_order_of_use
+from shared.core.queueing.nomination import in_order_of_use
 from shared.core.quota.fair_share import may_borrow, within_nominal
 from shared.core.quota.limits import least
 

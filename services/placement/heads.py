@@ -14,7 +14,7 @@ from services.placement.lengths import Lengths, gpus_of, lost_its_nodes, waited_
 from services.placement.records import Record, Records
 from shared.core.backfill.estimates import UNKNOWN_SECONDS
 from shared.core.model.demand import gang_of
-from shared.core.scoring.cluster import Cluster
+from shared.core.scoring import Cluster
 
 SMALL_AFTER_MS: Final = 6 * 3_600_000
 """Work that fills no node is promised a start once it has waited longer."""

@@ -14,8 +14,8 @@ from shared.core.cluster.node_state import NodeState
 from shared.core.cluster.state import pod_size
 from shared.core.model.nouns import GpuShare, Placement, Workload
 from shared.core.model.units import GPU_MILLI, SLICES
-from shared.core.preemption.moves.vacating import Holder
-from shared.core.scoring.cluster import Cluster
+from shared.core.preemption.moves import Holder
+from shared.core.scoring import Cluster
 
 Place = tuple[str, int]
 """(node, GPU)."""

@@ -19,7 +19,7 @@ from services.placement.usage import Usage
 from shared.core.model.amounts import Amount, amount, resources
 from shared.core.model.decision import Reason, Refusal
 from shared.core.model.units import Resources
-from shared.core.queueing.waiting import WaitingIndex
+from shared.core.queueing import WaitingIndex
 from shared.core.quota.fair_share import within_nominal
 from shared.core.quota.limits import exceeding, least
 from shared.core.quota.reasons import kept_for

@@ -14,7 +14,7 @@ from services.placement.reservations import Reservation
 from shared.core.model.nouns import Placement, Workload
 from shared.core.model.reason import Reason
 from shared.core.model.wording import listing, moment
-from shared.core.preemption.moves.vacating import Mover
+from shared.core.preemption.moves import Mover
 from shared.events.envelope import Received
 from shared.events.plans import PlannedVictim, ProposeEvictionPlan
 from shared.events.workloads import Preemption

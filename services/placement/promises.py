@@ -31,7 +31,7 @@ from shared.core.backfill.spare_room import SpareRoom
 from shared.core.backfill.timeline import NEVER, Timeline
 from shared.core.model.decision import Reason, Refusal
 from shared.core.model.demand import gang_of
-from shared.core.scoring.cluster import Cluster
+from shared.core.scoring import Cluster
 from shared.events.envelope import Received
 from shared.events.nodes import KeptFor
 from shared.ports.reader import Reader

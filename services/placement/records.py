@@ -14,7 +14,7 @@ from shared.core.model.nouns import Placement, Workload
 from shared.core.model.reason import Reason
 from shared.core.placement.place import request_class
 from shared.core.placement.resize import sized
-from shared.core.queueing.waiting import OrderKey
+from shared.core.queueing import OrderKey
 
 TERMINAL_IDS_MAX = 300_000
 

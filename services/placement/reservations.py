@@ -22,8 +22,8 @@ from shared.core.model.amounts import amount
 from shared.core.model.nouns import Placement
 from shared.core.model.value import replace
 from shared.core.placement.resize import charge_of, surplus
-from shared.core.preemption.moves.vacating import Holder
-from shared.core.scoring.cluster import Cluster
+from shared.core.preemption.moves import Holder
+from shared.core.scoring import Cluster
 from shared.ports.reader import Reader
 from shared.ports.store import Write
 

@@ -20,7 +20,7 @@ from shared.core.model.nouns import Placement, Workload
 from shared.core.model.request import PlacementRequest
 from shared.core.model.value import replace
 from shared.core.placement.resize import surplus
-from shared.core.preemption.crowd import crowd_of, may_crowd, parts_of
+from shared.core.preemption import crowd_of, may_crowd, parts_of
 from shared.core.preemption.eligibility.occupant import gpu_milli_of
 from shared.core.preemption.eligibility.plan import EvictionPlan, NoEviction
 from shared.core.preemption.eligibility.rules import policy_of

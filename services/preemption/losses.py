@@ -5,8 +5,7 @@ from __future__ import annotations
 from services.preemption.memory import COOLDOWN, LOSS, Memory
 from services.preemption.moving import HOUR_MS
 from services.preemption.world import World
-from shared.core.preemption.eligibility.rules import WHOLE_MS, policy_of
-from shared.core.preemption.victims.choose import Rules
+from shared.core.preemption.eligibility.rules import WHOLE_MS, Rules, policy_of
 from shared.events import plans
 
 

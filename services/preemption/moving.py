@@ -15,7 +15,7 @@ from shared.core.model.nouns import Placement
 from shared.core.model.request import PlacementRequest
 from shared.core.preemption.eligibility.plan import EvictionPlan, Moved, NoEviction, Obstacle, Rule
 from shared.core.preemption.eligibility.rules import Rules
-from shared.core.preemption.moves.moving import State, choose_moves, limits_for, may_ask
+from shared.core.preemption.moves import State, choose_moves, limits_for, may_ask
 from shared.events import plans
 
 MOVES_PER_HOUR: Final = 60

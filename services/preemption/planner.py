@@ -23,11 +23,7 @@ from services.preemption.world import World
 from shared.core.model.lifecycle import State
 from shared.core.model.nouns import Placement
 from shared.core.placement.place import PlacementRequest, request_class
-from shared.core.preemption.victims.choose import (
-    EvictionPlan,
-    NoEviction,
-    Victim,
-)
+from shared.core.preemption.eligibility.plan import EvictionPlan, NoEviction, Victim
 from shared.events import plans
 
 SEARCHES_MIN: Final = 8

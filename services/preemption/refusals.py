@@ -13,7 +13,7 @@ from typing import Final
 from services.preemption.memory import Memory, Told
 from services.preemption.searching import Searching
 from shared.core.preemption.eligibility.plan import NoEviction, Obstacle
-from shared.core.preemption.victims.telling import NEXT_STEP
+from shared.core.preemption.victims import NEXT_STEP
 from shared.events.plans import PreemptionRefused
 
 QUIET_MS: Final = 60_000

@@ -14,7 +14,8 @@ from shared.core.model.lifecycle import State
 from shared.core.model.nouns import Workload
 from shared.core.model.value import replace
 from shared.core.placement.place import PlacementRequest
-from shared.core.preemption.victims.choose import EvictionPlan, Limits, NoEviction, choose_victims
+from shared.core.preemption.eligibility.plan import EvictionPlan, Limits, NoEviction
+from shared.core.preemption.victims import choose_victims
 from shared.core.quota.fair_share import Start, borrowers, borrows
 from shared.events.nodes import KeptFor
 

@@ -19,9 +19,9 @@ from shared.core.model.value import replace
 from shared.core.placement.resize import shrunk_to
 from shared.core.preemption.eligibility.occupant import Occupant
 from shared.core.preemption.eligibility.occupants import Occupants
-from shared.core.preemption.moves.vacating import take
+from shared.core.preemption.moves import take
 from shared.core.quota.tree import QuotaTree
-from shared.core.scoring.cluster import Cluster
+from shared.core.scoring import Cluster
 from shared.events.organisation import CohortApplied, QueueApplied
 from shared.events.quota_documents import document_of
 

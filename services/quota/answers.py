@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Final
 
-from shared.core.queueing.nomination.pending import Pending, Phase
+from shared.core.queueing.nomination import Pending, Phase
 
 ANSWER_WAIT_MS: Final = 5_000
 SILENCE_MS: Final = 120_000

@@ -19,8 +19,7 @@ from services.quota import budget_facts
 from services.quota.history import TELL_INTERVAL_MS
 from services.quota.untold import Untold
 from shared.core.model.team_policy import Budget
-from shared.core.queueing.nomination.nominator import Nominator
-from shared.core.queueing.nomination.pending import Pending, Phase
+from shared.core.queueing.nomination import Nominator, Pending, Phase
 from shared.core.quota.budget import (
     FULL_PERCENT,
     THRESHOLDS,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from shared.core.queueing.nomination.nominator import Nominator
+from shared.core.queueing.nomination import Nominator
 from shared.core.quota.debts import HALF_LIFE_MS, Debts
 from shared.core.quota.usage_history import Account
 from shared.events.quotas import DebtsTold

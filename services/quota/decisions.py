@@ -8,7 +8,7 @@ from typing import Any, Final
 from services.quota import metrics
 from services.quota.memory import Memory
 from shared.core.model.amounts import resources
-from shared.core.queueing.nomination.decision import Expect, Nominate, Refuse, Withdraw
+from shared.core.queueing.nomination import Expect, Nominate, Refuse, Withdraw
 from shared.events.envelope import Received
 from shared.events.quotas import (
     NominationWithdrawn,

@@ -7,8 +7,7 @@ from typing import Final
 
 import msgspec
 
-from shared.core.queueing.nomination.flavor_choice import FlavorKind
-from shared.core.queueing.nomination.nominator import Nominator
+from shared.core.queueing.nomination import FlavorKind, Nominator
 from shared.core.quota.tree import QuotaNode
 from shared.events.organisation import (
     CohortApplied,

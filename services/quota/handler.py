@@ -19,7 +19,7 @@ from services.quota.ledger_facts import LedgerFacts
 from services.quota.memory import Action, Memory
 from services.quota.queue_facts import QueueFacts
 from shared.core.model.team_policy import budget_problems
-from shared.core.queueing.nomination.pending import Phase
+from shared.core.queueing.nomination import Phase
 from shared.core.quota.usage_history import HALF_LIFE_MS
 from shared.events import organisation
 from shared.events.deadlines import DeadlinePassed, deadline_message

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from services.quota.untold import Untold
-from shared.core.queueing.nomination.pending import Pending, Phase
+from shared.core.queueing.nomination import Pending, Phase
 from shared.core.quota.usage_history import GPU_SECOND, Account, UsageHistory
 from shared.events.quotas import QueueUsageTold
 from shared.ports.reader import Reader

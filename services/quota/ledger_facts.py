@@ -9,7 +9,7 @@ from services.quota.memory import Action, Memory
 from services.quota.records import Early
 from shared.core.model.amounts import amount
 from shared.core.model.lifecycle import HOLDING, State
-from shared.core.queueing.nomination.pending import Pending, Phase
+from shared.core.queueing.nomination import Pending, Phase
 from shared.events import workloads
 from shared.events.envelope import Received
 from shared.events.workloads import Wire

@@ -12,8 +12,7 @@ from services.quota.documents import Documents
 from services.quota.ended import Ended
 from services.quota.history import History
 from services.quota.records import Records
-from shared.core.queueing.nomination.nominator import Nominator
-from shared.core.queueing.nomination.pending import Pending, Phase
+from shared.core.queueing.nomination import Nominator, Pending, Phase
 from shared.events.envelope import Received
 from shared.ports.reader import Reader
 from shared.ports.store import Write

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from services.quota.memory import Action, Memory
-from shared.core.queueing.nomination.pending import Pending, Phase
+from shared.core.queueing.nomination import Pending, Phase
 from shared.events import workloads
 from shared.events.envelope import Received
 from shared.events.workloads import Wire

@@ -13,9 +13,7 @@ import msgspec
 
 from shared.core.model.charges import least_amount
 from shared.core.model.nouns import Workload
-from shared.core.queueing.nomination.flavor_choice import choice_of
-from shared.core.queueing.nomination.nominator import Nominator
-from shared.core.queueing.nomination.pending import Pending, Phase
+from shared.core.queueing.nomination import Nominator, Pending, Phase, choice_of
 from shared.ports.reader import Reader
 from shared.ports.store import Write
 

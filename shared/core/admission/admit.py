@@ -21,7 +21,7 @@ from shared.core.admission.fleet_shape import FleetShape
 from shared.core.admission.form import check_form
 from shared.core.admission.products import in_full
 from shared.core.admission.rules import QueueRules, Rules, TeamPolicy
-from shared.core.admission.static_fit.model_size import model_error
+from shared.core.admission.static_fit import model_error
 from shared.core.model.charges import least_count, pod_resources
 from shared.core.model.decision import FieldError
 from shared.core.model.nouns import (

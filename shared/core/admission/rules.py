@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from shared.core.admission.fleet_shape import FleetShape
-from shared.core.admission.static_fit.fit import fitting_flavors
+from shared.core.admission.static_fit import fitting_flavors
 from shared.core.model.amounts import Amount, exceeded, fits, short_units, told_units
 from shared.core.model.charges import least_amount, least_count
 from shared.core.model.decision import FieldError

@@ -32,7 +32,7 @@ from shared.core.backfill.promise import (
 )
 from shared.core.backfill.spare_room import WIDE, WIDE_MS, SpareRoom
 from shared.core.backfill.timeline import NEVER, Timeline
-from shared.core.scoring.cluster import Cluster
+from shared.core.scoring import Cluster
 
 Pin = tuple[int, int]
 """(number, when the node is wanted)."""

@@ -14,7 +14,7 @@ from shared.core.cluster.node_state import Domain, NodeState
 from shared.core.cluster.topology import chain
 from shared.core.model.nouns import Level, Node
 from shared.core.placement.feasibility import kind_obstacle
-from shared.core.scoring.cluster import Cluster
+from shared.core.scoring import Cluster
 
 Free = tuple[int, NodeState, int]
 """(time, node, pods it holds when wholly free)."""

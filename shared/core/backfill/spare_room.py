@@ -25,7 +25,7 @@ from typing import Final
 
 from shared.core.backfill.timeline import Span, Timeline
 from shared.core.cluster.node_state import NodeState
-from shared.core.scoring.cluster import Cluster
+from shared.core.scoring import Cluster
 
 WIDE: Final = 101
 BRIEF: Final = 102

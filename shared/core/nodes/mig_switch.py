@@ -24,7 +24,7 @@ from shared.core.cluster.kind import Kind
 from shared.core.cluster.node_state import NodeState
 from shared.core.model.charges import least_count
 from shared.core.model.nouns import PodSet
-from shared.core.scoring.cluster import Cluster
+from shared.core.scoring import Cluster
 
 BAND_PERCENT: Final = 10
 """Of the GPUs that can have MIG; at least one GPU."""

@@ -24,7 +24,7 @@ from shared.core.cluster.node_class import KindKey, NodeClass
 from shared.core.model.demand import Gang, PodDemand
 from shared.core.model.nouns import GpuChoice
 from shared.core.model.taints import GPU_TAINT, SHUNNED, SOFT_EFFECT, tolerates
-from shared.core.scoring.cluster import Cluster
+from shared.core.scoring import Cluster
 
 PLANS_MAX: Final = 4096
 """Answers kept; more different choices than that are worked out again."""

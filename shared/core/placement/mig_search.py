@@ -17,7 +17,7 @@ from shared.core.cluster.node_state import NodeState
 from shared.core.cluster.shelf import Accept, Entry
 from shared.core.model.demand import PodDemand
 from shared.core.model.nouns import GpuShare
-from shared.core.scoring.devices import instance_share, instance_shares, mig_room
+from shared.core.scoring import instance_share, instance_shares, mig_room
 
 
 def find_instances(

@@ -32,14 +32,10 @@ from shared.core.model.demand import Gang, PodDemand, choice_key, gang_of, pod_s
 from shared.core.model.nouns import Placement, Workload
 from shared.core.model.request import PlacementRequest
 from shared.core.model.units import NOTHING
-from shared.core.placement.explain.explain import explain
+from shared.core.placement.explain import explain
 from shared.core.placement.feasibility import kind_obstacle
-from shared.core.placement.gang.attempt import attempt
-from shared.core.placement.gang.elastic import attempt_most, spare_units
-from shared.core.placement.gang.grow import grow
-from shared.core.placement.gang.ranks import ranked
-from shared.core.scoring.cluster import Cluster
-from shared.core.scoring.devices import node_room
+from shared.core.placement.gang import attempt, attempt_most, grow, ranked, spare_units
+from shared.core.scoring import Cluster, node_room
 
 __all__ = [
     "PlacementRequest",

@@ -19,8 +19,7 @@ from shared.core.cluster.topology import LEVELS
 from shared.core.model.demand import PodDemand
 from shared.core.model.nouns import Level, Slice
 from shared.core.placement.search import possible
-from shared.core.scoring.cluster import Cluster
-from shared.core.scoring.devices import node_room
+from shared.core.scoring import Cluster, node_room
 
 Place = Domain | NodeState
 Ranked = tuple[int, int, Place]

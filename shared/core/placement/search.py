@@ -17,9 +17,14 @@ from shared.core.model.demand import PodDemand
 from shared.core.model.nouns import GpuShare
 from shared.core.placement.feasibility import Tiers
 from shared.core.placement.mig_search import find_instances
-from shared.core.scoring.devices import node_room, share_of, whole_shares
-from shared.core.scoring.market import Market
-from shared.core.scoring.spare_cpu import cpu_to_leave_milli, pick_gpus
+from shared.core.scoring import (
+    Market,
+    cpu_to_leave_milli,
+    node_room,
+    pick_gpus,
+    share_of,
+    whole_shares,
+)
 
 Place = tuple[NodeState, tuple[GpuShare, ...]]
 Nodes = Container[NodeState]

@@ -1,1 +1,10 @@
-"""Whom to evict so that a workload that waits can start whole; `choose` is the first to read."""
+"""Room for who waits, by evictions or moves of who runs.
+
+`eligibility` says who may be evicted for whom, `victims` finds the cheapest set of them, `moves`
+lets work go on elsewhere instead, `defragmentation` finds the fewest moves for one blocked gang.
+`crowd.py`: equal workloads that wait are one preemptor batch. Begin with `victims`.
+"""
+
+from shared.core.preemption.crowd import crowd_of, may_crowd, parts_of
+
+__all__ = ["crowd_of", "may_crowd", "parts_of"]

@@ -1,1 +1,41 @@
-"""To be told."""
+"""Of places that fit, which is best: by what the learned mix of demand leaves useful.
+
+A flavor's pods are counted as they are asked for (`mix.py`, `learned_counts.py`). Nodes and shared
+GPUs in the same condition are one equivalence class (`cells.py`, `market_index.py`); a class gets
+one score, not each node (`market_scores.py`, `learned_scores.py`, `waste.py`, `share_values.py`).
+`market.py` finds the best member of the best class and tells the order of preferences: begin
+there, and add a preference there. Until enough was asked, `placement/search.py` goes by tightest
+fit. MIG instances have prices of their own (`mig_pool.py`). `devices.py` picks GPUs inside a node.
+`Cluster` is the state of `core/cluster` with all of that.
+"""
+
+from shared.core.scoring.cells import Ints
+from shared.core.scoring.cluster import Cluster
+from shared.core.scoring.devices import (
+    instance_share,
+    instance_shares,
+    mig_room,
+    node_room,
+    share_of,
+    shares_on,
+    takes_share,
+    whole_shares,
+)
+from shared.core.scoring.market import Market
+from shared.core.scoring.spare_cpu import cpu_to_leave_milli, pick_gpus
+
+__all__ = [
+    "Cluster",
+    "Ints",
+    "Market",
+    "cpu_to_leave_milli",
+    "instance_share",
+    "instance_shares",
+    "mig_room",
+    "node_room",
+    "pick_gpus",
+    "share_of",
+    "shares_on",
+    "takes_share",
+    "whole_shares",
+]

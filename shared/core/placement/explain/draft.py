@@ -20,8 +20,7 @@ from shared.core.model.nouns import Level, Spread
 from shared.core.model.units import UNLIMITED
 from shared.core.placement.feasibility import permitted
 from shared.core.placement.room import Place, RoomIndex, room_index
-from shared.core.scoring.cluster import Cluster
-from shared.core.scoring.devices import node_room, shares_on
+from shared.core.scoring import Cluster, node_room, shares_on
 
 STEPS_MAX: Final = 128
 """Nodes taken for one refusal, in all places that are tried."""

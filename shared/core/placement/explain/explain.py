@@ -28,8 +28,8 @@ from shared.core.placement.explain.no_node import no_node
 from shared.core.placement.explain.no_quota import no_quota
 from shared.core.placement.explain.no_room import no_room
 from shared.core.placement.explain.survey import survey
-from shared.core.placement.gang.elastic import smallest
-from shared.core.scoring.cluster import Cluster
+from shared.core.placement.gang import smallest
+from shared.core.scoring import Cluster
 
 
 def explain(cluster: Cluster, request: PlacementRequest) -> Refusal:

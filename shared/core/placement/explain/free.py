@@ -15,7 +15,7 @@ from shared.core.model.units import GPU_MILLI, SLICES
 from shared.core.placement.explain.miss import nearest
 from shared.core.placement.room import room_index
 from shared.core.placement.search import candidates
-from shared.core.scoring.cluster import Cluster
+from shared.core.scoring import Cluster
 
 LOOKED_AT_MAX: Final = 64
 """Nodes looked at one by one for a nearest miss."""

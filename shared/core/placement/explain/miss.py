@@ -11,8 +11,8 @@ from shared.core.cluster.node_state import Domain, NodeState
 from shared.core.model.demand import PodDemand
 from shared.core.model.units import UNLIMITED
 from shared.core.model.wording import amount, count, listing
-from shared.core.placement.gang.fill import is_in
-from shared.core.scoring.devices import node_room
+from shared.core.placement.gang import is_in
+from shared.core.scoring import node_room
 
 WALKED_MAX: Final = 128
 """Nodes of a domain that are all looked at; of larger ones, and of the fleet, those that shelves

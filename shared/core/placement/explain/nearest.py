@@ -14,7 +14,7 @@ from shared.core.model.wording import count, pod_needs
 from shared.core.placement.explain.miss import WALKED_MAX, evidence_of, name_of, nearest_full, told
 from shared.core.placement.feasibility import permitted
 from shared.core.placement.room import Place, Ranked, room_index
-from shared.core.scoring.cluster import Cluster
+from shared.core.scoring import Cluster
 
 
 def nearest_domain(cluster: Cluster, gang: Gang, flavors: tuple[str, ...]) -> Refusal | None:

@@ -19,7 +19,7 @@ from shared.core.placement.explain.not_together import (
     short_in_domain,
 )
 from shared.core.placement.explain.survey import Survey, room_for
-from shared.core.scoring.cluster import Cluster
+from shared.core.scoring import Cluster
 
 
 def no_gang(

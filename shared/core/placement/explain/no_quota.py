@@ -7,8 +7,8 @@ from shared.core.model.demand import Gang
 from shared.core.model.request import PlacementRequest
 from shared.core.model.units import NOTHING, UNBOUNDED, Resources
 from shared.core.model.wording import amount, listing
-from shared.core.placement.gang.attempt import attempt, least_charge
-from shared.core.scoring.cluster import Cluster
+from shared.core.placement.gang import attempt, least_charge
+from shared.core.scoring import Cluster
 
 
 def no_quota(cluster: Cluster, request: PlacementRequest, gang: Gang) -> Refusal | None:

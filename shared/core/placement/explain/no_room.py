@@ -20,7 +20,7 @@ from shared.core.placement.explain.free import (
 from shared.core.placement.explain.miss import evidence_of, gpus_together, short_of
 from shared.core.placement.explain.no_share import no_share
 from shared.core.placement.explain.survey import Survey, room_for
-from shared.core.scoring.cluster import Cluster
+from shared.core.scoring import Cluster
 
 
 def no_room(cluster: Cluster, found: Survey, gang: Gang, demand: PodDemand) -> Refusal | None:

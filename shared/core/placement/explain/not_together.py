@@ -18,7 +18,7 @@ from shared.core.model.nouns import Level
 from shared.core.model.wording import listing, pod_needs
 from shared.core.placement.explain.draft import Drafts
 from shared.core.placement.explain.miss import name_of
-from shared.core.placement.gang.fill import is_in
+from shared.core.placement.gang import is_in
 from shared.core.placement.room import Place
 
 FILLS_MAX: Final = 6

@@ -15,8 +15,7 @@ from shared.core.model.demand import Gang, PodDemand
 from shared.core.placement.feasibility import Filter, kind_obstacle
 from shared.core.placement.room import room_index
 from shared.core.placement.search import candidates
-from shared.core.scoring.cluster import Cluster
-from shared.core.scoring.devices import node_room
+from shared.core.scoring import Cluster, node_room
 
 LOOKED_AT_MAX: Final = 64
 """Pods for which nodes are looked at one by one."""

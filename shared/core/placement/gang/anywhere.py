@@ -18,8 +18,7 @@ from shared.core.placement.gang.exact import unlike
 from shared.core.placement.gang.fill import Layout
 from shared.core.placement.room import room_index
 from shared.core.placement.search import Nodes, Place, candidates, find, find_by_mix
-from shared.core.scoring.cluster import Cluster
-from shared.core.scoring.devices import shares_on
+from shared.core.scoring import Cluster, shares_on
 
 COUNTED_MIN: Final = 64
 """Pods up to which a gang without a topology request is tried without counting room before."""

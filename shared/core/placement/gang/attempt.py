@@ -7,7 +7,7 @@ from shared.core.model.demand import Gang
 from shared.core.model.units import Resources
 from shared.core.placement.feasibility import Tiers, cheapest, permitted
 from shared.core.placement.gang.lay_out import lay_out
-from shared.core.scoring.cluster import Cluster
+from shared.core.scoring import Cluster
 
 
 def attempt(cluster: Cluster, gang: Gang, flavor: str, headroom: Resources) -> Statement | None:

@@ -18,7 +18,7 @@ from shared.core.model.units import Resources
 from shared.core.placement.feasibility import permitted
 from shared.core.placement.gang.anywhere import COUNTED_MIN, rooms
 from shared.core.placement.gang.attempt import attempt
-from shared.core.scoring.cluster import Cluster
+from shared.core.scoring import Cluster
 
 
 def spare_units(gang: Gang) -> int:

@@ -25,7 +25,7 @@ from shared.core.model.demand import Gang, PodDemand
 from shared.core.model.mig.table import Profile
 from shared.core.model.nouns import GpuShare
 from shared.core.placement.gang.ranks import domain_at
-from shared.core.scoring.devices import instance_share, node_room, share_of, shares_on, takes_share
+from shared.core.scoring import instance_share, node_room, share_of, shares_on, takes_share
 
 CHARGES_MAX: Final = 200
 """Pods charged in all before giving up: a few milliseconds."""

@@ -23,8 +23,7 @@ from shared.core.placement.gang.exact import Exhaustive
 from shared.core.placement.gang.orders import OtherOrders
 from shared.core.placement.room import Place as Part
 from shared.core.placement.room import Ranked, RoomIndex, room_index
-from shared.core.scoring.cluster import Cluster
-from shared.core.scoring.devices import node_room, shares_on
+from shared.core.scoring import Cluster, node_room, shares_on
 
 _WIDE: Final = (Level.BLOCK, Level.ZONE)
 """Levels of slices that forbid to look at the racks of several blocks at once."""

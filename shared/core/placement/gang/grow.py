@@ -19,7 +19,7 @@ from shared.core.placement.gang.apart import taken
 from shared.core.placement.gang.fill import Fill, Layout, is_in, outward
 from shared.core.placement.gang.ranks import domain_at, ranked
 from shared.core.placement.room import Place
-from shared.core.scoring.cluster import Cluster
+from shared.core.scoring import Cluster
 
 
 def grow(cluster: Cluster, request: PlacementRequest, placement: Placement) -> Placement | None:

@@ -16,7 +16,7 @@ from shared.core.placement.feasibility import Tiers
 from shared.core.placement.gang.anywhere import anywhere
 from shared.core.placement.gang.fill import Layout
 from shared.core.placement.gang.span import in_fleet, in_smallest_span
-from shared.core.scoring.cluster import Cluster
+from shared.core.scoring import Cluster
 
 
 def lay_out(

@@ -26,7 +26,7 @@ from shared.core.placement.gang.places import Trial, gpus_together, needed, plac
 from shared.core.placement.gang.ranks import slices_hold
 from shared.core.placement.room import Place
 from shared.core.placement.search import candidates, find
-from shared.core.scoring.devices import node_room
+from shared.core.scoring import node_room
 
 _SPREADS: Final[Mapping[Spread, tuple[Spread, ...]]] = {
     Spread.NONE: (Spread.NONE,),

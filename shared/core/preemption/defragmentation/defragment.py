@@ -5,8 +5,9 @@
    (core/preemption/defragmentation/evacuation.py); the parts that need the fewest moves are tried
    first.
 3. Rehearse it (core/preemption/defragmentation/rehearsal.py): reserve what the gang needs, move
-   each workload out of it with the same placer as ever, the hungriest first; its new place is charged before the old one
-   is given back. One that finds no place has room made for it in the same way, to a small depth.
+   each workload out of it with the same placer as ever, the hungriest first; its new place is
+   charged before the old one is given back. One that finds no place has room made for it in the
+   same way, to a small depth.
 4. Who could not go, or only with help, stays at the next try: others may be cheaper to move.
 5. Of the plans found, the one with fewest moves, then of least cost; then every move that turns
    out not to be needed is dropped.
@@ -22,10 +23,10 @@ from shared.core.cluster.tenants import Running, Tenants
 from shared.core.model.demand import gang_of
 from shared.core.model.request import PlacementRequest
 from shared.core.model.units import NOTHING
-from shared.core.placement.gang.attempt import least_charge
+from shared.core.placement.gang import least_charge
 from shared.core.preemption.defragmentation.plan import Limits, NoPlan, Obstacle, Plan, no_plan
 from shared.core.preemption.defragmentation.search import Goal, Search
-from shared.core.scoring.cluster import Cluster
+from shared.core.scoring import Cluster
 
 __all__ = ["Limits", "NoPlan", "Obstacle", "Plan", "Running", "defragment"]
 

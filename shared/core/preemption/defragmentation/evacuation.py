@@ -19,8 +19,7 @@ from shared.core.cluster.topology import LEVELS, chain
 from shared.core.model.demand import Gang, PodDemand
 from shared.core.model.nouns import GpuShare, Spread
 from shared.core.preemption.defragmentation.node_offers import Offer, Offers
-from shared.core.scoring.cluster import Cluster
-from shared.core.scoring.devices import shares_on
+from shared.core.scoring import Cluster, shares_on
 
 FRACTION: Final = 1 << 20
 """Moves for each pod are compared as integers with this denominator."""

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from shared.core.cluster.node_state import NodeState, copy_of
 from shared.core.cluster.tenants import Running, Tenants
 from shared.core.model.demand import Gang, PodDemand
-from shared.core.scoring.cluster import Cluster
-from shared.core.scoring.devices import node_room
+from shared.core.scoring import Cluster, node_room
 
 MayLeave = Callable[[Running], bool]
 

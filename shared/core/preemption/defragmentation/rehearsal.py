@@ -19,10 +19,10 @@ from shared.core.model.mig.table import MEDIA_BIT
 from shared.core.model.nouns import WHOLE_MASK, GpuShare, Placement, PodPlacement
 from shared.core.model.units import GPU_MILLI, Resources
 from shared.core.model.value import replace
-from shared.core.placement.gang.attempt import attempt
+from shared.core.placement.gang import attempt
 from shared.core.placement.place import placement_of
 from shared.core.preemption.defragmentation.evacuation import Room
-from shared.core.scoring.cluster import Cluster
+from shared.core.scoring import Cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

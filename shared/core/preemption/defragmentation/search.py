@@ -23,7 +23,7 @@ from shared.core.preemption.defragmentation.evacuation import (
 from shared.core.preemption.defragmentation.node_offers import MayLeave, Offers
 from shared.core.preemption.defragmentation.plan import Limits, NoPlan, Obstacle, Plan, no_plan
 from shared.core.preemption.defragmentation.rehearsal import Move, Rehearsal
-from shared.core.scoring.cluster import Cluster
+from shared.core.scoring import Cluster
 
 PARTS_MAX: Final = 4
 """Parts of the fabric in which moves are rehearsed, those with the fewest moves first."""

@@ -23,7 +23,7 @@ from shared.core.preemption.eligibility.occupant import (
     checkpoint_interval_ms,
     gpu_milli_of,
 )
-from shared.core.scoring.cluster import Cluster
+from shared.core.scoring import Cluster
 
 CPU_MILLI_PER_GPU: Final = 16_000
 """Work without a GPU weighs as much as one GPU for so much CPU."""

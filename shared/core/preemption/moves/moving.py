@@ -23,12 +23,12 @@ from typing import Final
 
 from shared.core.model.charges import least_amount
 from shared.core.model.request import PlacementRequest
-from shared.core.preemption.defragmentation.plan import Limits
+from shared.core.preemption.defragmentation import Limits
 from shared.core.preemption.eligibility.plan import EvictionPlan
 from shared.core.preemption.moves.moving_search import MovingSearch, State
 from shared.core.quota.fair_share import arrears, borrows
 from shared.core.quota.tree import QuotaTree
-from shared.core.scoring.cluster import Cluster
+from shared.core.scoring import Cluster
 
 __all__ = ["State", "choose_moves", "limits_for", "may_ask"]
 

@@ -16,17 +16,15 @@ from shared.core.model.units import UNBOUNDED
 from shared.core.model.value import replace as changed
 from shared.core.placement.feasibility import permitted
 from shared.core.placement.resize import charge_of
-from shared.core.preemption.defragmentation.defragment import Limits, Plan, Running, defragment
-from shared.core.preemption.defragmentation.rehearsal import Move
+from shared.core.preemption.defragmentation import Limits, Move, Plan, Running, defragment
 from shared.core.preemption.eligibility.occupant import Occupant
 from shared.core.preemption.eligibility.occupants import Occupants
 from shared.core.preemption.eligibility.plan import EvictionPlan, Moved, Rule, Victim
 from shared.core.preemption.eligibility.rules import Judge, Rules, policy_of
 from shared.core.preemption.eligibility.screen import Screen
-from shared.core.preemption.victims.leavers import Leavers, Scope
-from shared.core.preemption.victims.telling import victim_of
+from shared.core.preemption.victims import Leavers, Scope, victim_of
 from shared.core.quota.tree import QuotaTree
-from shared.core.scoring.cluster import Cluster
+from shared.core.scoring import Cluster
 
 NODES_MAX: Final = 256
 """Nodes whose occupants may go or be moved: those that could be emptiest."""

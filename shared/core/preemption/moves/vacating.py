@@ -15,11 +15,10 @@ from shared.core.model.demand import Gang, gang_of
 from shared.core.model.nouns import Placement, PodPlacement, Workload
 from shared.core.model.request import PlacementRequest
 from shared.core.model.units import NOTHING
-from shared.core.placement.gang.attempt import attempt
-from shared.core.placement.gang.elastic import attempt_most, spare_units
+from shared.core.placement.gang import attempt, attempt_most, spare_units
 from shared.core.placement.place import placement_of
-from shared.core.preemption.defragmentation.rehearsal import takes
-from shared.core.scoring.cluster import Cluster
+from shared.core.preemption.defragmentation import takes
+from shared.core.scoring import Cluster
 
 Holder = tuple[Workload, Placement]
 Mover = tuple[Workload, Placement, Placement]

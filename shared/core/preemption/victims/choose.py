@@ -14,7 +14,7 @@ from __future__ import annotations
 from shared.core.model.charges import least_amount
 from shared.core.model.demand import gang_of
 from shared.core.model.request import PlacementRequest
-from shared.core.placement.gang.elastic import smallest
+from shared.core.placement.gang import smallest
 from shared.core.preemption.eligibility.occupant import Occupant
 from shared.core.preemption.eligibility.occupants import Occupants
 from shared.core.preemption.eligibility.plan import (
@@ -30,7 +30,7 @@ from shared.core.preemption.eligibility.rules import Judge, Rules, policy_of
 from shared.core.preemption.victims.search import Found, Search
 from shared.core.preemption.victims.telling import delayed, fits_now, plan_of, refused
 from shared.core.quota.tree import QuotaTree
-from shared.core.scoring.cluster import Cluster
+from shared.core.scoring import Cluster
 
 __all__ = [
     "Alternative",

@@ -12,7 +12,7 @@ from shared.core.cluster.kind import Kind
 from shared.core.cluster.node_state import NodeState
 from shared.core.model.demand import Gang, PodDemand
 from shared.core.model.nouns import Spread
-from shared.core.preemption.defragmentation.evacuation import parts_of
+from shared.core.preemption.defragmentation import parts_of
 from shared.core.preemption.victims.choice import Choice
 from shared.core.preemption.victims.leavers import Out, Part, Scope, Vacancy
 from shared.core.preemption.victims.made_room import MadeRoom

@@ -15,7 +15,7 @@ from shared.core.preemption.eligibility.occupants import Occupants
 from shared.core.preemption.eligibility.plan import Rule
 from shared.core.preemption.eligibility.rules import Judge
 from shared.core.preemption.eligibility.screen import Screen
-from shared.core.scoring.cluster import Cluster
+from shared.core.scoring import Cluster
 
 T = TypeVar("T")
 

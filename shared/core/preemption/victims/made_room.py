@@ -15,7 +15,7 @@ from shared.core.model.nouns import Level
 from shared.core.placement.room import ROOM_MAX, room_index
 from shared.core.preemption.eligibility.occupant import Occupant
 from shared.core.preemption.victims.leavers import Part, Vacancy
-from shared.core.scoring.devices import node_room, shares_on
+from shared.core.scoring import node_room, shares_on
 
 
 class MadeRoom:

@@ -17,7 +17,7 @@ from shared.core.model.demand import PodDemand
 from shared.core.model.nouns import PodPlacement
 from shared.core.model.units import UNLIMITED
 from shared.core.preemption.eligibility.occupant import Occupant
-from shared.core.scoring.devices import node_room
+from shared.core.scoring import node_room
 
 STEPS_MAX: Final = 400
 """Questions for the room of one node."""

@@ -11,8 +11,7 @@ from shared.core.model.demand import Gang
 from shared.core.model.nouns import Placement, PodPlacement
 from shared.core.model.units import UNBOUNDED
 from shared.core.placement.feasibility import permitted
-from shared.core.placement.gang.attempt import attempt
-from shared.core.placement.gang.exact import unlike
+from shared.core.placement.gang import attempt, unlike
 from shared.core.placement.place import placement_of
 from shared.core.preemption.eligibility.occupant import Occupant, gpu_milli_of
 from shared.core.preemption.eligibility.occupants import Occupants
@@ -21,7 +20,7 @@ from shared.core.preemption.eligibility.rules import Judge
 from shared.core.preemption.eligibility.screen import Screen
 from shared.core.preemption.victims.counts import Counts, Dearer, Failure
 from shared.core.preemption.victims.leavers import Leavers, Out, Scope, least_gone
-from shared.core.scoring.cluster import Cluster
+from shared.core.scoring import Cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

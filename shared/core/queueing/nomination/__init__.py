@@ -1,1 +1,32 @@
-"""Who may be tried next, under quota: lines, turns, windows."""
+"""Who may be tried next, under quota: `Nominator` is the first to read.
+
+Facts come in; `agenda.py` says which queues they may help, `line.py` holds a queue's order,
+`permission.py` asks the quota, `turns.py` the order across queues, `window.py` bounds what is open
+and `settling.py` concludes. Out come decisions: nominate, expect, refuse, withdraw.
+"""
+
+from shared.core.queueing.nomination.decision import Expect, Nominate, Refuse, Withdraw
+from shared.core.queueing.nomination.flavor_choice import (
+    Choice,
+    FlavorKind,
+    choice_of,
+    in_order_of_use,
+    permitted,
+)
+from shared.core.queueing.nomination.nominator import Nominator
+from shared.core.queueing.nomination.pending import Pending, Phase
+
+__all__ = [
+    "Choice",
+    "Expect",
+    "FlavorKind",
+    "Nominate",
+    "Nominator",
+    "Pending",
+    "Phase",
+    "Refuse",
+    "Withdraw",
+    "choice_of",
+    "in_order_of_use",
+    "permitted",
+]
