@@ -44,6 +44,15 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     rank: int = 0
 
 
+class Early(msgspec.Struct, frozen=True, kw_only=True):
+    """What a kubelet told of a pod while its node listed no such GPUs, as after a restart."""
+
+    workload_id: str
+    attempt: int
+    rank: int
+    devices: tuple[str, ...]
+
+
 class NodeDevices(msgspec.Struct, kw_only=True):
     """What kubelets told of one node, by index."""
 
@@ -51,6 +60,8 @@ class NodeDevices(msgspec.Struct, kw_only=True):
     gpus: dict[int, Told] = msgspec.field(default_factory=dict)
     disputed: dict[int, str] = msgspec.field(default_factory=dict)
     """Why GPUs take no new work."""
+    early: list[Early] = msgspec.field(default_factory=list)
+    """Read when the node lists its GPUs again."""
 
 
 _decoder: Final = msgspec.json.Decoder(NodeDevices)
@@ -82,10 +93,13 @@ class Takeovers:
         What each of them told is read anew at the end of the unit, by the names that are certain.
         """
         known = self._nodes.get(node.name)
-        names = {gpu.index: gpu.uuid for gpu in node.gpus if gpu.uuid}
-        if known is None or not names:
+        if known is None or not node.gpus:
             return
-        if all(names.get(index) == told.uuid for index, told in known.gpus.items() if told.uuid):
+        self._read_early(message, known)
+        names = {gpu.index: gpu.uuid for gpu in node.gpus if gpu.uuid}
+        if not names or all(
+            names.get(index) == told.uuid for index, told in known.gpus.items() if told.uuid
+        ):
             return
         pods: dict[tuple[str, int, int], list[str]] = {}
         for told in known.gpus.values():
@@ -94,6 +108,13 @@ class Takeovers:
         known.gpus = {}
         self._touched[node.name] = None
         self._reports = [*map(partial(_again, message), pods.items()), *self._reports]
+
+    def _read_early(self, message: Received, known: NodeDevices) -> None:
+        early, known.early = known.early, []
+        for one in early:
+            key = one.workload_id, one.attempt, one.rank
+            self._reports.append(_again(message, (key, one.devices)))
+            self._touched[known.node] = None
 
     def uncordon(self, message: Received, node: str) -> None:
         """An operator has looked at it: what was disputed takes work again."""
@@ -137,8 +158,11 @@ class Takeovers:
         if not told.devices:
             self._ended(node.name, (record.workload.id, told.rank))
             return {}
-        held = self._held(node.name)
         known = self._nodes.get(node.name) or NodeDevices(node=node.name)
+        if not {one.index for one in pod.shares} <= {gpu.index for gpu in node.gpus}:
+            self._keep(known, record, told)
+            return {}
+        held = self._held(node.name)
         devices = [
             Device(index=gpu.index, uuid=gpu.uuid, certain=True)
             if gpu.uuid
@@ -153,6 +177,20 @@ class Takeovers:
             return {}
         names = {one.index: one.uuid for one in devices}
         return self._take(message, record, (known, names | found.learned), key, found)
+
+    def _keep(self, known: NodeDevices, record: Record, told: PodDevices) -> None:
+        """For the inventory that lists the GPUs; but nothing that was told before."""
+        key = record.workload.id, record.attempt, told.rank
+        names = {gpu.uuid for gpu in known.gpus.values() if _holder(gpu) == key}
+        early = [one for one in known.early if _holder(one) != key]
+        if names != set(told.devices):
+            early.append(
+                Early(workload_id=key[0], attempt=key[1], rank=key[2], devices=told.devices)
+            )
+        if early != known.early:
+            known.early = early
+            self._nodes[known.node] = known
+            self._touched[known.node] = None
 
     def _ended(self, node: str, key: Key) -> None:
         """The ledger keeps what the pod holds until its attempt is over; its kubelet does not."""
@@ -304,6 +342,10 @@ def _again(
     at_ms = message.event.time_ms
     told = PodDevicesTold(workload_id=workload_id, attempt=attempt, at_ms=at_ms, pods=pods)
     return message, told
+
+
+def _holder(one: Told | Early) -> tuple[str, int, int]:
+    return one.workload_id, one.attempt, one.rank
 
 
 def _is_whole(pod: PodPlacement) -> bool:

@@ -115,6 +115,8 @@ class World(Stage):
             await self.reaches(one, "running", SECONDS)
         except TimeoutError as late:
             late.add_note(f"nodes: {await self.get('nodes')}")
+            devices = await self.rows.fetch("SELECT body FROM placement.node_devices")
+            late.add_note(f"devices: {[row['body'] for row in devices]}")
             raise
         await self.eventually(
             lambda: [pod["status"]["phase"] for pod in self.pods(one)] == ["Running"] * pods,

@@ -328,3 +328,31 @@ def test_an_inventory_with_the_names_that_are_known_asks_nobody():
     driver.send(reported(replace(node, cordoned=True), 2))
 
     assert [] == rows(driver)
+
+
+def test_a_kubelet_that_restarts_lists_no_gpu_and_disputes_nothing_by_what_it_told_before():
+    node = nameless(a_node(gpus=4))
+    driver = world("w1", node=node)
+    driver.send(told("w1", 3))
+    driver.send(reported(replace(node, gpus=()), 2))
+
+    assert [] == driver.send(told("w1", 3))
+    assert [] == rows(driver)
+    assert [] == driver.send(reported(node, 3))
+    assert [] == rows(driver)
+
+
+def test_what_is_told_while_no_gpu_is_listed_is_read_when_they_are_listed_again():
+    node = a_node(gpus=4)
+    driver = world("w1", "w2", node=node)
+    (one,), (two,) = holds(driver, "w1"), holds(driver, "w2")
+    driver.send(reported(replace(node, gpus=()), 2))
+
+    assert [] == driver.send(told("w1", one), told("w1", two), told("w2", one))
+    assert ["INSERT"] == rows(driver)
+    out = driver.send(reported(node, 3))
+
+    assert ["NodeDevicesLearned"] == kinds(out)
+    assert [{two}, {one}] == [holds(driver, "w1"), holds(driver, "w2")]
+    assert [] == driver.send(reported(node, 4))
+    assert [] == rows(driver)
