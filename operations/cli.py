@@ -116,7 +116,7 @@ def defragment(  # noqa: PLR0917  # typer's form
     import json
 
     from operations.defragment import lines_of, report
-    from services.placement.defragmentation import NotWaiting
+    from services.placement.offline.defragmentation import NotWaiting
 
     url = configuration.find(database, kafka, prefix).database
     try:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from services.placement.defragmentation import plan_for
+from services.placement.offline.defragmentation import plan_for
 from shared.adapters.postgres.pool import Database
 from shared.core.preemption.defragmentation import Limits, Plan
 

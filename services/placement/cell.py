@@ -9,21 +9,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from services.placement import store
-from services.placement.desk import START_SECONDS, Desk
-from services.placement.drains import Drains
-from services.placement.evictions import Evictions
-from services.placement.fleet import Fleet
-from services.placement.growth import Growth
-from services.placement.heads import HEAD_AFTER_HOURS
-from services.placement.kept_room import KeptRoom
-from services.placement.ledger import ledger_writes
-from services.placement.queue_drains import QueueDrains
-from services.placement.shunning import Shunning
-from services.placement.switching import Switching
-from services.placement.takeovers import Takeovers
-from services.placement.trials import Trials
-from services.placement.workload_rows import workload_writes
+from services.placement.backfill.heads import HEAD_AFTER_HOURS
+from services.placement.cycle.growth import Growth
+from services.placement.cycle.trials import Trials
+from services.placement.nodes.drains import Drains
+from services.placement.nodes.kept_room import KeptRoom
+from services.placement.nodes.shunning import Shunning
+from services.placement.nodes.switching import Switching
+from services.placement.nodes.takeovers import Takeovers
+from services.placement.preemption.evictions import Evictions
+from services.placement.state.fleet import Fleet
+from services.placement.state.workload_rows import workload_writes
+from services.placement.unit import store
+from services.placement.unit.desk import START_SECONDS, Desk
+from services.placement.unit.ledger import ledger_writes
+from services.placement.workloads.queue_drains import QueueDrains
 from shared.core.nodes.shunning import DEFAULTS, ShunPolicy
 from shared.core.scoring import Cluster
 from shared.events.envelope import Received

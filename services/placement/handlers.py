@@ -10,20 +10,20 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from services.placement import (
+from services.placement.backfill.heads import HEAD_AFTER_HOURS
+from services.placement.cell import Action, Cell, Policy
+from services.placement.messages import (
     command_messages,
     deadline_messages,
     node_messages,
     pod_messages,
     queue_messages,
 )
-from services.placement.agreement import Agreement
-from services.placement.cell import Action, Cell, Policy
-from services.placement.desk import START_SECONDS, Desk
-from services.placement.drains import Drains
-from services.placement.fleet import Fleet
-from services.placement.heads import HEAD_AFTER_HOURS
-from services.placement.shunning import Shunning
+from services.placement.nodes.drains import Drains
+from services.placement.nodes.shunning import Shunning
+from services.placement.state.fleet import Fleet
+from services.placement.unit.agreement import Agreement
+from services.placement.unit.desk import START_SECONDS, Desk
 from shared.core.nodes.shunning import DEFAULTS, ShunPolicy
 from shared.events import topics
 from shared.events.envelope import Received

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from services.placement.desk import START_SECONDS
-from services.placement.heads import HEAD_AFTER_HOURS
+from services.placement.backfill.heads import HEAD_AFTER_HOURS
+from services.placement.unit.desk import START_SECONDS
 from shared.core.nodes.shunning import DEFAULTS
 
 

@@ -1,4 +1,4 @@
-"""Who of a fairness world is promised a start, as by services/placement/promises.py."""
+"""Who of a fairness world is promised a start, as by services/placement/backfill/promises.py."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from services.placement.heads import HEAD_AFTER_HOURS
+from services.placement.backfill.heads import HEAD_AFTER_HOURS
 from shared.core.backfill.backfill import Backfill
 from shared.core.backfill.promise import PROMISES_MAX, Waiter
 from shared.core.model.demand import gang_of

@@ -88,7 +88,7 @@ def test_openb_is_placed_checked_and_replayed(system: LocalSystem) -> None:
     decisions = json.loads(
         run(
             system,
-            "services.placement.replay",
+            "services.placement.offline.replay",
             "--database",
             system.postgres.url("operations", "muster"),
             "--kafka",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.placement.agreement import compare
 from services.placement.handlers import PlacementHandler
+from services.placement.unit.agreement import compare
 from shared.adapters.postgres.lease import PostgresLease
 from shared.adapters.postgres.pool import Database as Pool
 from shared.adapters.postgres.store import PostgresStore

@@ -119,7 +119,7 @@ def test_decisions_are_not_replayed_without_a_login_and_a_line_says_so(
     database = system.postgres.url("operations", "muster")
     arguments = ("--database", database, "--kafka", system.kafka.bootstrap)
 
-    done = typed(system, "-m", "services.placement.replay", *arguments)
+    done = typed(system, "-m", "services.placement.offline.replay", *arguments)
 
     assert (2, "", 1) == (done.returncode, done.stdout, done.stderr.count("\n")), done.stderr
     assert "without a user (MUSTER_KAFKA_USER)" in done.stderr

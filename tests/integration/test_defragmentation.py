@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from services.placement.defragmentation import NotWaiting, plan_for
+from services.placement.offline.defragmentation import NotWaiting, plan_for
 from shared.adapters.postgres.lease import PostgresLease
 from shared.adapters.postgres.pool import Database as Pool
 from shared.adapters.postgres.store import PostgresStore

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.placement.ledger import LEDGER
+from services.placement.unit.ledger import LEDGER
 from shared.adapters.postgres.lease import PostgresLease
 from shared.adapters.postgres.store import PostgresStore
 from shared.ports.errors import MusterError, Rejected

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from services.placement import trials
-from services.placement.desk import START_SECONDS
+from services.placement.cycle import trials
 from services.placement.handlers import PlacementHandler
-from services.placement.records import Record
+from services.placement.state.records import Record
+from services.placement.unit.desk import START_SECONDS
 from shared.adapters.postgres.lease import PostgresLease
 from shared.adapters.postgres.pool import Database as Pool
 from shared.adapters.postgres.store import PostgresStore

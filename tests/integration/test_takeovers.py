@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from services.placement.handlers import PlacementHandler
-from services.placement.takeovers import ROWS
+from services.placement.nodes.takeovers import ROWS
 from shared.adapters.postgres.lease import PostgresLease
 from shared.adapters.postgres.pool import Database as Pool
 from shared.adapters.postgres.store import PostgresStore

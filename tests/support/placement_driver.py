@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from services.placement.desk import TIME_TO_LIVE
 from services.placement.handlers import PlacementHandler
-from services.placement.holds import hold
-from services.placement.records import Record
-from services.placement.usage import Usage
+from services.placement.state.holds import hold
+from services.placement.state.records import Record
+from services.placement.state.usage import Usage
+from services.placement.unit.desk import TIME_TO_LIVE
 from shared.core.model.lifecycle import TERMINAL, State, allowed
 from shared.core.model.nouns import (
     Gpu,

@@ -5,8 +5,8 @@ What is reserved is in memory alone: to the ledger it is free, or still a victim
 
 from __future__ import annotations
 
-from services.placement.agreement import compare
 from services.placement.handlers import PlacementHandler
+from services.placement.unit.agreement import compare
 from shared.ports.reader import Reader
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from services.placement.records import Record
-from services.placement.transitions import HAS_PODS
+from services.placement.state.records import Record
+from services.placement.workloads.transitions import HAS_PODS
 from shared.core.model.nouns import GpuRequest, Node, Placement
 from shared.core.model.request import PlacementRequest
 from shared.core.model.units import UNBOUNDED

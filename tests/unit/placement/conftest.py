@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.placement import trials
+from services.placement.cycle import trials
 from shared.core.placement.place import place
 
 

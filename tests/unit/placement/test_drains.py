@@ -7,7 +7,7 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from services.placement import drains
+from services.placement.nodes import drains
 from shared.core.model.lifecycle import State
 from shared.events.nodes import (
     CordonNode,

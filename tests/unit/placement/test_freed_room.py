@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.placement.freed_room import FEW, FreedRoom
+from services.placement.cycle.freed_room import FEW, FreedRoom
 from shared.core.model.nouns import GpuRequest
 from tests.support import placing
 from tests.support.placement_driver import FLAVOR, a_node, a_workload

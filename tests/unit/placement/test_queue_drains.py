@@ -1,6 +1,6 @@
 """A queue that is held or drained: what starts, what is evicted, and what goes on afterwards."""
 
-from services.placement import queue_drains
+from services.placement.workloads import queue_drains
 from shared.core.model.lifecycle import State
 from shared.events.pods import EvictPods, PodsFinished, PodsGone, PodsRunning
 from shared.events.workloads import WorkloadEvicted

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from services.placement import trials
+from services.placement.cycle import trials
 from shared.core.model.value import replace
 from shared.events.pods import PodsFinished, PodsRunning
 from shared.events.workloads import CancelWorkload, PlacementRefused

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from services.placement import replay
+from services.placement.offline import replay
 from shared.ports.errors import Transient
 
 ARGUMENTS = ["replay", "--database", "postgresql://nobody@127.0.0.1:1/none", "--kafka", "kafka:1"]

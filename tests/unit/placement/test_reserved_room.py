@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from services.placement.agreement import held_in_memory
 from services.placement.handlers import PlacementHandler
-from services.placement.reservations import SAVE
+from services.placement.state.reservations import SAVE
+from services.placement.unit.agreement import held_in_memory
 from shared.core.model.lifecycle import State
 from shared.core.model.nouns import GpuRequest
 from shared.core.model.value import replace

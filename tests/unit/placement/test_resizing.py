@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from services.placement import growth, resizing
-from services.placement.records import Resize
+from services.placement.cycle import growth
+from services.placement.state.records import Resize
+from services.placement.workloads import resizing
 from shared.core.model.lifecycle import State
 from shared.core.model.reason import Reason
 from shared.core.model.team_policy import AtLimit

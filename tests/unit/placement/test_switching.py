@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.placement.promises import Promises
-from services.placement.switching import EXPIRES_SECONDS, REST_SECONDS
+from services.placement.backfill.promises import Promises
+from services.placement.nodes.switching import EXPIRES_SECONDS, REST_SECONDS
 from shared.core.model.lifecycle import State
 from shared.core.model.nouns import GpuRequest
 from shared.core.model.value import replace

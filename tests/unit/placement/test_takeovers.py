@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from services.placement.allocations import LedgerRows
-from services.placement.takeovers import ROWS
+from services.placement.nodes.takeovers import ROWS
+from services.placement.state.allocations import LedgerRows
 from shared.core.model.lifecycle import State
 from shared.core.model.nouns import GpuRequest
 from shared.core.model.value import replace

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from services.placement.desk import START_SECONDS, START_SECONDS_MAX
+from services.placement.unit.desk import START_SECONDS, START_SECONDS_MAX
 from shared.core.model.lifecycle import State
 from shared.core.nodes.backoff import FORGIVEN_AFTER_MS
 from shared.events.nodes import GpuHealthReported

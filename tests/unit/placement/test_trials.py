@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.placement import trials
+from services.placement.cycle import trials
 from shared.core.model.decision import Reason
 from shared.core.model.lifecycle import State
 from shared.core.model.nouns import GpuRequest

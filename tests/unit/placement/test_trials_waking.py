@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.placement import resting, trials
-from services.placement.desk import Desk
+from services.placement.cycle import resting, trials
+from services.placement.unit.desk import Desk
 from shared.core.model.nouns import GpuChoice
 from shared.events.nodes import GpuHealthReported
 from shared.events.pods import PodsFinished, PodsRunning

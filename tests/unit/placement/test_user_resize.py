@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from services.placement.records import Resize
-from services.placement.workload_rows import workload_writes
+from services.placement.state.records import Resize
+from services.placement.state.workload_rows import workload_writes
 from shared.events.pods import PodsFinished, PodsGone, PodsResized, PodsRunning, ResizePods
 from shared.events.workloads import (
     RequestEviction,

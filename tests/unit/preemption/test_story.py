@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.placement.records import Record
+from services.placement.state.records import Record
 from services.preemption.world import HELD
 from shared.core.backfill.spare_room import WIDE
 from shared.core.model.lifecycle import HOLDING, State

@@ -1,0 +1,48 @@
+"""Deadlines that passed: of the cell's parts by their kind, and of the state of one workload."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from services.placement.backfill import promise_news, quota_heads
+from services.placement.cell import Action, Cell
+from services.placement.nodes import shunning, switching
+from services.placement.state.records import Record
+from services.placement.unit.desk import TIME_TO_LIVE
+from services.placement.workloads import owner_commands, transitions
+from shared.core.model.reason import Reason
+from shared.events.deadlines import DeadlinePassed
+from shared.events.envelope import Received
+
+
+def passed(cell: Cell, message: Received, fact: DeadlinePassed) -> None:
+    """Whose time it was; one that no longer stands does nothing."""
+    if fact.kind == switching.KIND:
+        cell.switching.look(message)
+    elif fact.kind == shunning.KIND:
+        cell.shunning.expired(fact.subject, message)
+    elif fact.kind == promise_news.DUE:
+        cell.desk.promises.changed()
+    elif fact.kind == quota_heads.DUE:
+        pass  # each unit ends with a look at it
+    else:
+        record = cell.desk.records.alive.get(fact.subject)
+        if record is not None and fact.kind == TIME_TO_LIVE:
+            owner_commands.expire(cell.desk, record, message)
+        elif record is not None and record.deadline_kind == fact.kind:
+            _of_workload(cell, record, fact.kind, message)
+
+
+def _of_workload(cell: Cell, record: Record, kind: str, message: Received) -> None:
+    if kind == transitions.RESERVATION:
+        text = "its victims did not leave in time"
+        cell.evictions.expire(record, Reason.TIMED_OUT, text, message)
+    elif kind == transitions.BACKOFF:
+        cell.desk.deadline(record, "", 0)
+        if record.nomination is not None:
+            cell.trials.add(record, message)
+    else:
+        transitions.deadline(cell.desk, record, kind, message)
+
+
+ACTIONS: Final[dict[type, Action]] = {DeadlinePassed: passed}

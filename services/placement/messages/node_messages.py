@@ -1,0 +1,85 @@
+"""Facts of agents about nodes, and what operators want of them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from services.placement.cell import Action, Cell
+from services.placement.workloads import transitions
+from shared.core.model.reason import Reason
+from shared.events import nodes
+from shared.events.envelope import Received
+
+
+def inventory(cell: Cell, message: Received, fact: nodes.NodeInventoryReported) -> None:
+    """All of a node, as its agent found it."""
+    if not cell.fleet.report(fact):
+        return
+    cell.drains.put(fact.node.name)
+    cell.takeovers.inventory(message, fact.node)
+    cell.desk.freed_nodes[fact.node.name] = message
+    if not fact.node.ready:
+        _lost(cell, fact.node.name, message)
+
+
+def health(cell: Cell, message: Received, fact: nodes.GpuHealthReported) -> None:
+    """A GPU, or the node, broke or is whole again."""
+    if not cell.fleet.health(fact):
+        return
+    cell.drains.put(fact.node)
+    if fact.healthy:
+        cell.desk.freed_nodes[fact.node] = message
+    elif fact.gpu < 0:
+        _lost(cell, fact.node, message)
+
+
+def removed(cell: Cell, message: Received, fact: nodes.NodeRemoved) -> None:
+    """The node is gone, and all that ran there."""
+    if cell.fleet.remove(fact.node, fact.generation):
+        cell.desk.cluster.remove_node(fact.node)
+        cell.takeovers.removed(fact.node)
+        cell.drains.removed(fact.node, message)
+        cell.shunning.forgive(fact.node, Reason.REMOVED, message)
+        cell.desk.promises.changed()
+        _lost(cell, fact.node, message)
+    elif fact.node not in cell.fleet.present:
+        cell.drains.removed(fact.node, message)
+
+
+def notice(cell: Cell, message: Received, fact: nodes.NodeNoticeReported) -> None:
+    """The node will be gone soon."""
+    cell.drains.notice(message, fact)
+
+
+def cordon(cell: Cell, message: Received, command: nodes.CordonNode) -> None:
+    """An operator wants nothing more there, or nothing at all."""
+    cell.drains.cordon(message, command)
+
+
+def fence(cell: Cell, message: Received, command: nodes.FenceNode) -> None:
+    """An operator vouches that nothing runs there any more."""
+    cell.drains.fence(message, command)
+
+
+def uncordon(cell: Cell, message: Received, command: nodes.UncordonNode) -> None:
+    """An operator gives the node back, whatever spoke against it."""
+    cell.drains.uncordon(message, command)
+    cell.takeovers.uncordon(message, command.node)
+    cell.shunning.forgive(command.node, Reason.UNCORDONED, message)
+
+
+def _lost(cell: Cell, node: str, cause: Received) -> None:
+    cell.evictions.lost(node, cause)
+    for record in list(cell.desk.records.of_node(node)):
+        transitions.evict(cell.desk, record, Reason.NODE_LOST, f"node {node} is lost", cause)
+
+
+ACTIONS: Final[dict[type, Action]] = {
+    nodes.NodeInventoryReported: inventory,
+    nodes.GpuHealthReported: health,
+    nodes.NodeRemoved: removed,
+    nodes.NodeNoticeReported: notice,
+    nodes.CordonNode: cordon,
+    nodes.UncordonNode: uncordon,
+    nodes.FenceNode: fence,
+}
