@@ -29,7 +29,7 @@ CONTRACTS := tests/contract/test_store.py tests/contract/test_lease.py tests/con
 N ?= 10
 SEED ?= 1
 # Modules that write a committed file from the code; each takes --write and --check.
-GENERATORS := "deploy.local compose" "operations.documents" "services.gateway.openapi" \
+GENERATORS := "deploy.local compose" "operations.documents" "services.gateway.api.openapi" \
 	"tests.benchmarks.readme"
 COMPILE := $(BIN)/pip-compile --quiet --no-strip-extras --generate-hashes --allow-unsafe --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host

@@ -57,7 +57,10 @@ def _declared(module: ModuleType) -> Iterator[tuple[Metric, Iterable[str]]]:
 
 
 def _owner(module: ModuleType) -> str:
+    """The service, whatever package of it the module lies in, or the shared package."""
     package = module.__name__.rpartition(".")[0]
+    if package.startswith("services."):
+        package = ".".join(package.split(".")[:2])
     return "All services" if package == "shared.runtime" else f"`{package}`"
 
 

@@ -16,21 +16,21 @@ from typing import Final
 
 from aiohttp import web
 
-from services.gateway.backlog import Backlog
-from services.gateway.bootstrap import prepare
-from services.gateway.committer import Committer
-from services.gateway.door import Door
-from services.gateway.hub import Hub
-from services.gateway.keys import KeyRing
-from services.gateway.organisation import OrganisationCache
-from services.gateway.projection import Projection
+from services.gateway.api.server import application, check_table
+from services.gateway.app.backlog import Backlog
+from services.gateway.app.committer import Committer
+from services.gateway.app.door import Door
+from services.gateway.app.hub import Hub
+from services.gateway.app.team_access import TeamAccess
+from services.gateway.app.told_starts import score_forever
+from services.gateway.app.trims import gateway_trims
+from services.gateway.documents.keys import KeyRing
+from services.gateway.documents.organisation import OrganisationCache
+from services.gateway.http.rate import Rate
+from services.gateway.organisation.bootstrap import prepare
+from services.gateway.projection.projection import Projection
 from services.gateway.protocol import Runner
-from services.gateway.rate import Rate
-from services.gateway.server import application, check_table
 from services.gateway.settings import GatewaySettings
-from services.gateway.team_access import TeamAccess
-from services.gateway.told_starts import score_forever
-from services.gateway.trims import gateway_trims
 from shared.adapters.clock import SystemClock
 from shared.adapters.kubernetes.pod_exec import KubernetesPodExec
 from shared.adapters.kubernetes.pod_logs import KubernetesPodLogs

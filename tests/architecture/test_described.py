@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from operations.documents import schemas
-from services.gateway.openapi import document
+from services.gateway.api.openapi import document
 from shared.events.described import described_components
 from shared.events.described.vocabulary import VOCABULARY
 from shared.events.strict import strict

@@ -16,7 +16,7 @@ from typing import Final
 
 import pytest
 
-from services.gateway.routes import ROUTES
+from services.gateway.api.routes import ROUTES
 from tests.fixtures.servers import Database
 from tests.support.gateway import SPEC, running_gateway, running_projection
 

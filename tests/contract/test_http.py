@@ -13,11 +13,11 @@ import jsonschema
 import pytest
 from openapi_spec_validator import validate
 
-from services.gateway.authorisation import NEEDS, RANK, Role
-from services.gateway.keys import mint
-from services.gateway.openapi import document
-from services.gateway.route import Route
-from services.gateway.routes import ROUTES
+from services.gateway.api.openapi import document
+from services.gateway.api.routes import ROUTES
+from services.gateway.documents.keys import mint
+from services.gateway.http.authorisation import NEEDS, RANK, Role
+from services.gateway.http.route import Route
 from tests.fixtures.servers import Database
 from tests.support.gateway import SPEC, Gateway, Reply, running_gateway
 

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from services.gateway.bodies import decode
-from services.gateway.problems import Problem
-from services.gateway.submission_views import SpecRequest
+from services.gateway.http.bodies import decode
+from services.gateway.http.problems import Problem
+from services.gateway.submissions.submission_views import SpecRequest
 from shared.events.codec import Malformed
 from shared.events.registry import type_name
 from shared.events.submission_reader import decode_submission

@@ -16,7 +16,7 @@ from muster.cli.organisation.exporting import documents_of
 from muster.cli.organisation.rehearsing import rehearse_all
 from muster.cli.output import yaml_of
 from muster.client import AsyncClient
-from services.gateway.documents import BY_PATH
+from services.gateway.documents.documents import BY_PATH
 from tests.fixtures.servers import Database
 from tests.support.gateway import Gateway, running_gateway
 

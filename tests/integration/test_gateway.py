@@ -202,7 +202,7 @@ async def test_a_class_that_the_team_may_not_use_or_its_work_not_have_is_refused
 async def test_a_selection_goes_on_behind_the_last_that_was_answered(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("services.gateway.commands.BULK_MAX", 2)
+    monkeypatch.setattr("services.gateway.workloads.commands.BULK_MAX", 2)
     key, other = await gateway.key("red", "member"), await gateway.key("blue", "member")
     specs = [{**SPEC, "name": f"n{at}", "labels": {"a": "b"}} for at in range(3)]
     made = [

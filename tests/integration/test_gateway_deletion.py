@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from services.gateway.organising import deleting
-from services.gateway.organising.uses import uses_of
+from services.gateway.organisation import deleting
+from services.gateway.organisation.uses import uses_of
 from shared.core.model.decision import FieldError
 from shared.core.model.nouns import Node, PodSet
 from shared.events import topics

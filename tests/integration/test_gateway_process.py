@@ -16,8 +16,8 @@ import aiohttp
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from services.gateway.keys import mint
-from services.gateway.projection import Projection
+from services.gateway.documents.keys import mint
+from services.gateway.projection.projection import Projection
 from shared.adapters.kafka.topics import create_topics
 from shared.adapters.postgres.pool import Database as Pool
 from shared.adapters.postgres.unit_statement import build

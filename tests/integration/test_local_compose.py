@@ -8,7 +8,7 @@ import yaml
 
 from deploy.local import compose
 from deploy.local.services import SERVICES
-from services.gateway.keys import prefix_of
+from services.gateway.documents.keys import prefix_of
 
 LONG_RUNNING = {"kafka", "postgres", *(row.name for row in SERVICES)}
 

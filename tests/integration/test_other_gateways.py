@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from services.gateway import other_gateways
+from services.gateway.app import other_gateways
 from tests.fixtures.servers import Database
 from tests.support.gateway import SPEC, Gateway
 

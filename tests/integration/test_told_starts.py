@@ -9,8 +9,8 @@ from functools import partial
 import pytest
 from prometheus_client import REGISTRY
 
-from services.gateway import told_starts
-from services.gateway.told_starts import ToldStart, ToldStarts, score
+from services.gateway.app import told_starts
+from services.gateway.app.told_starts import ToldStart, ToldStarts, score
 from shared.adapters.postgres.pool import Database as Pool
 from shared.core.backfill.eta import BASES_OF_STARTS, Range
 from shared.core.model.nouns import GpuRequest, Placement, PodSet

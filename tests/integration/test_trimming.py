@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 import pytest
 import structlog
 
-from services.gateway.projection import Projection
-from services.gateway.trims import gateway_trims
+from services.gateway.app.trims import gateway_trims
+from services.gateway.projection.projection import Projection
 from services.placement.state.trims import placement_trims
 from shared.adapters.clock import SystemClock
 from shared.adapters.kafka.topics import create_topics

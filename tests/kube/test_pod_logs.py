@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from services.gateway.authorisation import Role, Subject
+from services.gateway.http.authorisation import Role, Subject
 from shared.adapters.clock import SystemClock
 from shared.adapters.kubernetes.pod_logs import KubernetesPodLogs
 from shared.adapters.kubernetes.settings import KubernetesSettings

@@ -10,10 +10,10 @@ from typing import Any
 
 from aiohttp import web
 
-from services.gateway.authorisation import Role, Subject
-from services.gateway.documents import Organisation
+from services.gateway.api.server import application
+from services.gateway.documents.documents import Organisation
+from services.gateway.http.authorisation import Role, Subject
 from services.gateway.protocol import Runner
-from services.gateway.server import application
 from shared.adapters.memory import ManualClock
 
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import aiohttp
 
-from services.gateway.door import Door
-from services.gateway.keys import mint
+from services.gateway.app.door import Door
+from services.gateway.documents.keys import mint
 from services.gateway.process import http_server
-from services.gateway.projection import Projection
+from services.gateway.projection.projection import Projection
 from services.gateway.settings import GatewaySettings
 from shared.adapters.kafka import KafkaPublisher
 from shared.adapters.kafka.topics import create_topics

@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from services.gateway.door import Call, Door, answer, bad_parameter
-from services.gateway.hub import EVENT_COLUMNS
-from services.gateway.route import SEQ_MAX
-from services.gateway.workload_reads import raw
-from services.gateway.workload_views import EventPage, EventView
+from services.gateway.app.door import Call, Door, answer, bad_parameter
+from services.gateway.app.hub import EVENT_COLUMNS
+from services.gateway.http.route import SEQ_MAX
+from services.gateway.workloads.workload_reads import raw
+from services.gateway.workloads.workload_views import EventPage, EventView
 from shared.core.admission.recorded_reasons import recorded
 from shared.events.strict import INTEGER_MAX
 

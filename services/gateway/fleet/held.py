@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from services.gateway.door import Door
+from services.gateway.app.door import Door
 from shared.core.model.lifecycle import HOLDING
 from shared.core.model.nouns import WHOLE_MASK
 

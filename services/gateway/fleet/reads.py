@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from services.gateway.authorisation import Action, Verdict, authorise
-from services.gateway.door import Call, Door, answer
-from services.gateway.existing import check_names, missing_node
+from services.gateway.app.door import Call, Door, answer
+from services.gateway.app.existing import check_names, missing_node
 from services.gateway.fleet import mig
 from services.gateway.fleet.held import (
     STATES,
@@ -22,6 +21,7 @@ from services.gateway.fleet.held import (
 from services.gateway.fleet.rows import COLUMNS, Row, cordoned, node_of, ready, unhealthy
 from services.gateway.fleet.summary import summary_of
 from services.gateway.fleet.views import FleetSummary, GpuView, NodePage, NodeSummary, NodeView
+from services.gateway.http.authorisation import Action, Verdict, authorise
 from shared.core.model.nouns import Gpu, Node
 from shared.core.model.reason import Reason
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.gateway.views import View
+from services.gateway.http.views import View
 from shared.core.model.nouns import Level
 
 

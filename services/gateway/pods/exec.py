@@ -15,13 +15,13 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from services.gateway.committer import Order
-from services.gateway.door import Call, Door
-from services.gateway.open_stream import CHECK_SECONDS, OpenStream, Over, place
+from services.gateway.app.committer import Order
+from services.gateway.app.door import Call, Door
+from services.gateway.app.open_stream import CHECK_SECONDS, OpenStream, Over, place
+from services.gateway.app.submission_rows import cause_of
+from services.gateway.http.problems import Problem
 from services.gateway.pods.logs import GONE
-from services.gateway.problems import Problem
-from services.gateway.submission_rows import cause_of
-from services.gateway.workload_reads import row_of
+from services.gateway.workloads.workload_reads import row_of
 from shared.events.workloads import CancelWorkload
 from shared.ports.errors import MusterError
 from shared.ports.pod_exec import Ended, ExecRequest, NoPod, Output, PodExec

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from aiohttp import ClientConnectionResetError, web
 
-from services.gateway.door import Call, Door
-from services.gateway.open_stream import CHECK_SECONDS, OpenStream, Over, place
-from services.gateway.problems import Problem
-from services.gateway.route import LINES_MAX, LOG_SECONDS_MAX, RANK_MAX
-from services.gateway.workload_reads import row_of
+from services.gateway.app.door import Call, Door
+from services.gateway.app.open_stream import CHECK_SECONDS, OpenStream, Over, place
+from services.gateway.http.problems import Problem
+from services.gateway.http.route import LINES_MAX, LOG_SECONDS_MAX, RANK_MAX
+from services.gateway.workloads.workload_reads import row_of
 from shared.core.model.lifecycle import State
 from shared.ports.errors import MusterError
 from shared.ports.pod_logs import LogRequest, Missing, NoLogs

@@ -6,8 +6,22 @@ its entity tag, or replaces it by 304, and compresses it; `versions_named` reads
 
 from __future__ import annotations
 
+from services.gateway.protocol.address import check_address
 from services.gateway.protocol.broken import SERVER_NAME, Runner
 from services.gateway.protocol.compression import compress
+from services.gateway.protocol.documented import NOT_MODIFIED, headers_of
 from services.gateway.protocol.entity_tags import live_tag, revalidated, versions_named
+from services.gateway.protocol.parameters import Parameters
 
-__all__ = ["SERVER_NAME", "Runner", "compress", "live_tag", "revalidated", "versions_named"]
+__all__ = [
+    "NOT_MODIFIED",
+    "SERVER_NAME",
+    "Parameters",
+    "Runner",
+    "check_address",
+    "compress",
+    "headers_of",
+    "live_tag",
+    "revalidated",
+    "versions_named",
+]

@@ -7,8 +7,8 @@ from typing import Final
 
 from aiohttp import web
 
-from services.gateway.problems import invalid
-from services.gateway.route import NAME_LENGTH_MAX
+from services.gateway.http.problems import invalid
+from services.gateway.http.route import NAME_LENGTH_MAX
 from shared.core.model.decision import FieldError
 from shared.events.strict import PRINTABLE
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 
-from services.gateway.problems import CONTENT_TYPE, Problem
+from services.gateway.http.problems import CONTENT_TYPE, Problem
 
 SERVER_NAME: Final = "muster"
 """Without a version: it would tell which of the known faults may be tried."""

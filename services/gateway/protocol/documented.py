@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from services.gateway.route import Route
+from services.gateway.http.route import Route
 
 _SECONDS: Final = {"type": "integer", "minimum": 0}
 _TEXT: Final = {"type": "string"}

@@ -8,8 +8,8 @@ from typing import Final
 
 from aiohttp import web
 
-from services.gateway.problems import invalid
-from services.gateway.route import Parameter, Route
+from services.gateway.http.problems import invalid
+from services.gateway.http.route import Parameter, Route
 from shared.core.model.decision import FieldError
 
 VALUE_LENGTH_MAX: Final = 100

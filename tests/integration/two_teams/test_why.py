@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from services.gateway import neighbours
+from services.gateway.why import neighbours
 from shared.core.model.nouns import GpuRequest, PodSet
 from shared.events import quotas, topics
 from tests.support import facts as telling

@@ -11,7 +11,7 @@ import typer
 from muster.cli import completion
 from muster.cli.application import application
 from muster.client import ENDED
-from services.gateway.authorisation import Role
+from services.gateway.http.authorisation import Role
 from shared.core.model.lifecycle import State
 from shared.core.model.nouns import WorkloadKind
 from tests.unit.cli.builders import ID, OTHER, workload

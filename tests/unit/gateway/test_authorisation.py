@@ -2,7 +2,8 @@
 
 import pytest
 
-from services.gateway.authorisation import (
+from services.gateway.api.routes import ROUTES
+from services.gateway.http.authorisation import (
     NEEDS,
     Action,
     Role,
@@ -11,7 +12,6 @@ from services.gateway.authorisation import (
     authorise,
     may_grant,
 )
-from services.gateway.routes import ROUTES
 
 OPEN = {"/healthz", "/readyz", "/openapi.json"}
 WEAKEST = {

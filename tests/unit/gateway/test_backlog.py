@@ -2,7 +2,7 @@
 
 import asyncio
 
-from services.gateway.backlog import FAR_SECONDS, NEAR_SECONDS, Backlog
+from services.gateway.app.backlog import FAR_SECONDS, NEAR_SECONDS, Backlog
 
 
 class Clock:

@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from services.gateway.bodies import BODY_BYTES_MAX, decode, decode_object
-from services.gateway.command_views import EvictRequest, NodeRequest, Selection
-from services.gateway.documents import BY_PATH
-from services.gateway.key_views import KeyRequest
-from services.gateway.problems import Problem
-from services.gateway.submission_views import BatchRequest, SpecRequest
+from services.gateway.documents.documents import BY_PATH
+from services.gateway.documents.key_views import KeyRequest
+from services.gateway.http.bodies import BODY_BYTES_MAX, decode, decode_object
+from services.gateway.http.problems import Problem
+from services.gateway.submissions.submission_views import BatchRequest, SpecRequest
+from services.gateway.workloads.command_views import EvictRequest, NodeRequest, Selection
 from tests.support.untrusted import least_cpu_seconds
 
 SPEC: msgspec.json.Decoder[Any] = msgspec.json.Decoder(SpecRequest)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from services.gateway.submission_views import BatchRequest, SpecRequest
+from services.gateway.submissions.submission_views import BatchRequest, SpecRequest
 from shared.core.model.decision import FieldError
 from shared.events.broken_rules import ERRORS_MAX, broken_rules
 from shared.events.strict_reader import BadInput, read_strictly

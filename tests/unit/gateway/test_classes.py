@@ -7,10 +7,10 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from services.gateway.classes import check_class
-from services.gateway.documents import Organisation
-from services.gateway.door import Door
-from services.gateway.problems import Problem
+from services.gateway.app.door import Door
+from services.gateway.documents.documents import Organisation
+from services.gateway.http.problems import Problem
+from services.gateway.workloads.classes import check_class
 from shared.core.model.nouns import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
 from shared.core.model.priority_classes import NO_SHARES
 from shared.events.organisation import TeamApplied

@@ -7,8 +7,8 @@ from typing import Any, cast
 import pytest
 import structlog
 
-from services.gateway.committer import Committer, Order, QueueFull
-from services.gateway.submission_rows import Submission
+from services.gateway.app.committer import Committer, Order, QueueFull
+from services.gateway.app.submission_rows import Submission
 from shared.core.model.nouns import WorkloadKind, WorkloadSpec
 from shared.events.fingerprint import body_hash
 from shared.ports.errors import LeaseLost, MusterError, Rejected, Stale, UnknownCommit

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from services.gateway.documents import (
+from services.gateway.documents.documents import (
     BY_PATH,
     COLLECTIONS,
     Organisation,

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import aiohttp
 import pytest
 
-from services.gateway import open_stream
-from services.gateway.authorisation import Role, Subject
+from services.gateway.app import open_stream
+from services.gateway.http.authorisation import Role, Subject
 from services.gateway.pods import exec as pods_exec
 from shared.ports.errors import Transient
 from shared.ports.pod_exec import Ended, ExecRequest, NoPod, Output

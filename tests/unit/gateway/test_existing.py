@@ -2,9 +2,9 @@
 
 import pytest
 
-from services.gateway.existing import missing
-from services.gateway.problems import Problem
-from services.gateway.workload_queries import page_query
+from services.gateway.app.existing import missing
+from services.gateway.http.problems import Problem
+from services.gateway.workloads.workload_queries import page_query
 
 
 @pytest.mark.parametrize(

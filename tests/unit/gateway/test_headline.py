@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from services.gateway.headline import Need, Reclaiming, Vacated, better, reclaiming
-from services.gateway.why_views import NoEvictionView
+from services.gateway.why.headline import Need, Reclaiming, Vacated, better, reclaiming
+from services.gateway.why.why_views import NoEvictionView
 from shared.core.model.decision import Reason, Refusal
 from shared.core.model.units import UNLIMITED
 from shared.core.model.value import replace

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 import structlog
 
-from services.gateway.hub import QUEUE_EVENTS_MAX, Hub, Listener
+from services.gateway.app.hub import QUEUE_EVENTS_MAX, Hub, Listener
 
 
 def row(seq: int, team: str = "red", workload_id: str = "w1") -> dict:

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from services.gateway.authorisation import Role
-from services.gateway.keys import KeyRing, digest_of, mint, prefix_of
+from services.gateway.documents.keys import KeyRing, digest_of, mint, prefix_of
+from services.gateway.http.authorisation import Role
 from shared.ports.errors import Transient
 
 PEPPER = b"pepper"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.gateway.levels import level_of, owned_only
-from services.gateway.queue_views import BudgetSpent
+from services.gateway.queues.queue_views import BudgetSpent
+from services.gateway.why.levels import level_of, owned_only
 from shared.core.model.team_policy import AtLimit
 from shared.core.model.units import UNLIMITED
 from shared.core.quota.queue_policy import QueuePolicy

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import aiohttp
 import pytest
 
-from services.gateway import open_stream
-from services.gateway.authorisation import Role, Subject
+from services.gateway.app import open_stream
+from services.gateway.http.authorisation import Role, Subject
 from services.gateway.pods import logs
 from shared.adapters.no_pod_logs import NoPodLogs
 from shared.ports.errors import Transient

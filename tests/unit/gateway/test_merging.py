@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from services.gateway.documents import BY_PATH
-from services.gateway.organising.merging import fields_of, merged, patched
-from services.gateway.organising.protection import takes_protection_away, warning
-from services.gateway.problems import Problem
+from services.gateway.documents.documents import BY_PATH
+from services.gateway.http.problems import Problem
+from services.gateway.organisation.merging import fields_of, merged, patched
+from services.gateway.organisation.protection import takes_protection_away, warning
 from shared.core.model.units import Resources
 from shared.events.organisation import (
     CohortApplied,

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from services.gateway.authorisation import Role, Subject
-from services.gateway.door import Call
+from services.gateway.api.routes import ROUTES
+from services.gateway.app.door import Call
 from services.gateway.fleet import get_node
-from services.gateway.routes import ROUTES
+from services.gateway.http.authorisation import Role, Subject
 from shared.core.model.nouns import Gpu, GpuShare, Node, Placement, PodPlacement
 from shared.core.model.units import Resources
 

@@ -2,9 +2,9 @@
 
 import re
 
-from services.gateway.openapi import PATH, document, text
-from services.gateway.routes import ROUTES
-from services.gateway.server import check_table
+from services.gateway.api.openapi import PATH, document, text
+from services.gateway.api.routes import ROUTES
+from services.gateway.api.server import check_table
 
 
 def test_every_route_has_a_handler_and_every_handler_a_route():
@@ -12,7 +12,7 @@ def test_every_route_has_a_handler_and_every_handler_a_route():
 
 
 def test_the_committed_document_is_fresh():
-    assert PATH.read_text() == text(), "python -m services.gateway.openapi --write"
+    assert PATH.read_text() == text(), "python -m services.gateway.api.openapi --write"
 
 
 def test_every_reference_leads_somewhere():

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from services.gateway.projection import APPLY, Projection
-from services.gateway.projection_sql import (
+from services.gateway.projection.projection import APPLY, Projection
+from services.gateway.projection.projection_sql import (
     CORDONS,
     DEBTS,
     EVENTS,

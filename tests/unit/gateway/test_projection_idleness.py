@@ -2,8 +2,8 @@
 
 import json
 
-from services.gateway.projection import Projection
-from services.gateway.projection_sql import PREEMPTIONS
+from services.gateway.projection.projection import Projection
+from services.gateway.projection.projection_sql import PREEMPTIONS
 from shared.core.model.lifecycle import State
 from shared.core.model.reason import Reason
 from shared.events import idleness, workloads

@@ -15,9 +15,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
+from services.gateway.http.route import NAME_LENGTH_MAX, SEQ_MAX
 from services.gateway.protocol import compress, live_tag, revalidated, versions_named
 from services.gateway.protocol.broken import FIELD_BYTES_MAX, TARGET_BYTES_MAX
-from services.gateway.route import NAME_LENGTH_MAX, SEQ_MAX
 from shared.events.organisation import FlavorApplied
 from tests.support.bare_gateway import Parts, served
 

@@ -8,12 +8,12 @@ from aiohttp.test_utils import make_mocked_request
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.gateway.authorisation import Role, Subject
-from services.gateway.door import Call
-from services.gateway.problems import Problem
-from services.gateway.rate import Rate
-from services.gateway.routes import ROUTES
-from services.gateway.workload_queries import (
+from services.gateway.api.routes import ROUTES
+from services.gateway.app.door import Call
+from services.gateway.http.authorisation import Role, Subject
+from services.gateway.http.problems import Problem
+from services.gateway.http.rate import Rate
+from services.gateway.workloads.workload_queries import (
     LABEL_RULE,
     cursor_at,
     cursor_of,
@@ -21,7 +21,7 @@ from services.gateway.workload_queries import (
     page_query,
     place_of,
 )
-from services.gateway.workload_reads import list_workloads
+from services.gateway.workloads.workload_reads import list_workloads
 from shared.core.model.decision import FieldError
 from shared.core.model.lifecycle import State
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from services.gateway.documents import Organisation, default_documents
-from services.gateway.organisation_views import DocumentKind, RehearsedDocument, WantedDocument
-from services.gateway.organising.rehearsing import Rehearsing
+from services.gateway.documents.documents import Organisation, default_documents
+from services.gateway.documents.organisation_views import (
+    DocumentKind,
+    RehearsedDocument,
+    WantedDocument,
+)
+from services.gateway.organisation.rehearsing import Rehearsing
 from shared.events.organisation import FlavorApplied, QueueApplied, TeamApplied
 from shared.events.quotas import FlavorQuota
 

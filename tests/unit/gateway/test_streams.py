@@ -13,11 +13,12 @@ import pytest
 import structlog
 from aiohttp.test_utils import make_mocked_request
 
-from services.gateway import open_stream, streams
-from services.gateway.authorisation import Role, Subject
-from services.gateway.door import Call
-from services.gateway.hub import QUEUE_EVENTS_MAX, Hub, Listener
-from services.gateway.problems import Problem
+from services.gateway.app import open_stream
+from services.gateway.app.door import Call
+from services.gateway.app.hub import QUEUE_EVENTS_MAX, Hub, Listener
+from services.gateway.events import streams
+from services.gateway.http.authorisation import Role, Subject
+from services.gateway.http.problems import Problem
 from shared.adapters.memory import ManualClock
 from shared.ports.errors import Transient
 
@@ -154,7 +155,7 @@ class World:
 
 @pytest.fixture
 async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    monkeypatch.setattr("services.gateway.hub.POLL_SECONDS", 0.001)
+    monkeypatch.setattr("services.gateway.app.hub.POLL_SECONDS", 0.001)
     world = World(Reader(newest=3))
     monkeypatch.setattr("aiohttp.web.StreamResponse", world.response)
     task = asyncio.create_task(world.hub.run())

@@ -9,9 +9,9 @@ import aiohttp
 import msgspec
 import pytest
 
-from services.gateway.bodies import decode
-from services.gateway.problems import Problem
-from services.gateway.routes import ROUTES
+from services.gateway.api.routes import ROUTES
+from services.gateway.http.bodies import decode
+from services.gateway.http.problems import Problem
 from shared.events.codec import Malformed
 from shared.events.registry import type_name
 from shared.events.submission_reader import decode_submission

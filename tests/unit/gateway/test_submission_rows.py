@@ -1,6 +1,6 @@
 """What a group of submissions makes true: new, replayed and conflicting ones."""
 
-from services.gateway.submission_rows import Known, Submission, outcome_of
+from services.gateway.app.submission_rows import Known, Submission, outcome_of
 from shared.core.model.nouns import WorkloadKind, WorkloadSpec
 from shared.events.fingerprint import body_hash
 from shared.events.workloads import SubmitWorkload

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from services.gateway.turn import Shares, owed, owing, owned_flavor, turn_view
-from services.gateway.why_views import NoEvictionView
+from services.gateway.why.turn import Shares, owed, owing, owned_flavor, turn_view
+from services.gateway.why.why_views import NoEvictionView
 from shared.core.quota.queue_policy import QueuePolicy, Reclaim
 from shared.core.quota.tree import FlavorLimits, QuotaDocument, QuotaTree
 

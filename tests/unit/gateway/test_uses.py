@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from services.gateway.documents import (
+from services.gateway.documents.documents import (
     Applied,
     Organisation,
     default_documents,
     organisation_of,
     problems_of,
 )
-from services.gateway.organising.uses import kind_of, named_by, title_of
+from services.gateway.organisation.uses import kind_of, named_by, title_of
 from shared.events.organisation import (
     CohortApplied,
     FlavorApplied,

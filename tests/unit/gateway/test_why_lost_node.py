@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.gateway.why import _current
+from services.gateway.why.why import _current
 
 
 def row(reason, state="evicting"):

@@ -1,0 +1,414 @@
+"""The table of routes: what exists, what it does, who may, what comes in and what goes out.
+
+The dispatcher, the authorisation of the middleware, docs/openapi.json and the test matrix of
+roles are all made from it. `handler` names a function of the module after the colon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from services.gateway.documents import key_views, organisation_views
+from services.gateway.documents.documents import COLLECTIONS
+from services.gateway.fleet import views as fleet_views
+from services.gateway.http.authorisation import Action
+from services.gateway.http.bodies import BATCH_BYTES_MAX
+from services.gateway.http.route import (
+    AFTER,
+    AT,
+    BEFORE,
+    CURSOR,
+    DRY_RUN,
+    EVENTS_SINCE,
+    FILTERS,
+    FOLLOW,
+    FOR_TEAM,
+    FORCE,
+    IDEMPOTENCY_KEY,
+    IF_MATCH,
+    IF_NONE_MATCH,
+    LAST_EVENT_ID,
+    LIMIT,
+    MERGE_PATCH,
+    NEWEST,
+    PREVIOUS,
+    RANK,
+    SINCE,
+    SINCE_SECONDS,
+    TAIL,
+    TEAM,
+    Parameter,
+    Route,
+)
+from services.gateway.queues import queue_views
+from services.gateway.submissions import submission_views
+from services.gateway.why import eta_views, why_views
+from services.gateway.workloads import command_views, workload_views
+from shared.events.submission_faults import further_rules, further_rules_of_batch
+
+COMMANDS: Final[dict[str, tuple[Action, Any]]] = {
+    "cancel": (Action.CONTROL_WORKLOAD, command_views.EmptyRequest),
+    "hold": (Action.CONTROL_WORKLOAD, command_views.EmptyRequest),
+    "release": (Action.CONTROL_WORKLOAD, command_views.EmptyRequest),
+    "reprioritise": (Action.CONTROL_WORKLOAD, command_views.ReprioritiseRequest),
+    "resize": (Action.CONTROL_WORKLOAD, command_views.ResizeRequest),
+    "evict": (Action.EVICT_WORKLOAD, command_views.EvictRequest),
+}
+NODE_COMMANDS: Final = {
+    "cordon": "Start nothing more on a node.",
+    "drain": "Start nothing more on a node, and evict with grace what runs there.",
+    "uncordon": "Let a node take work again.",
+    "fence": "Say that the machine of a lost node is off: its pods count as gone.",
+}
+
+
+def _routes() -> Iterator[Route]:
+    yield from _open_routes()
+    yield from _submission_routes()
+    yield from _workload_routes()
+    yield from _pod_routes()
+    yield from _command_routes()
+    yield from _fleet_routes()
+    yield from _organisation_routes()
+    yield from _whole_organisation_routes()
+    yield from _key_routes()
+
+
+def _open_routes() -> Iterator[Route]:
+    for path, name, summary in (
+        ("/healthz", "healthz", "Whether the process lives."),
+        ("/readyz", "readyz", "Whether requests can be accepted now."),
+        ("/openapi.json", "openapi", "This document."),
+    ):
+        yield Route(method="GET", path=path, name=name, summary=summary, action=None)
+    yield Route(
+        method="GET",
+        path="/metrics",
+        name="metrics",
+        summary="Prometheus metrics; for operators, or from the machine itself.",
+        action=Action.READ_METRICS,
+    )
+
+
+def _submission_routes() -> Iterator[Route]:
+    yield Route(
+        method="POST",
+        path="/v1/workloads",
+        name="submit",
+        summary="Submit a workload.",
+        action=Action.SUBMIT_WORKLOAD,
+        request=submission_views.SpecRequest,
+        further=further_rules,
+        answers=((202, submission_views.Accepted), (200, submission_views.DryRun)),
+        parameters=(IDEMPOTENCY_KEY, DRY_RUN, FOR_TEAM),
+    )
+    yield Route(
+        method="POST",
+        path="/v1/workloads:batch",
+        name="submit_batch",
+        summary="Submit up to 1,000 workloads at once.",
+        action=Action.SUBMIT_WORKLOAD,
+        request=submission_views.BatchRequest,
+        further=further_rules_of_batch,
+        answers=((202, submission_views.BatchAccepted),),
+        parameters=(FOR_TEAM,),
+        body_bytes_max=BATCH_BYTES_MAX,
+    )
+
+
+def _workload_routes() -> Iterator[Route]:
+    yield Route(
+        method="GET",
+        path="/v1/workloads",
+        name="list_workloads",
+        summary="List workloads, the newest first.",
+        action=Action.READ_WORKLOAD,
+        answers=((200, workload_views.WorkloadPage),),
+        parameters=FILTERS,
+    )
+    yield Route(
+        method="GET",
+        path="/v1/workloads/{id}",
+        name="get_workload",
+        summary="Read one workload.",
+        action=Action.READ_WORKLOAD,
+        answers=((200, workload_views.WorkloadView),),
+    )
+    yield Route(
+        method="GET",
+        path="/v1/workloads/{id}/why",
+        name="why",
+        summary="Why a workload stands where it stands.",
+        action=Action.READ_WORKLOAD,
+        answers=((200, why_views.Why),),
+        parameters=(AT,),
+    )
+    yield Route(
+        method="GET",
+        path="/v1/workloads/{id}/eta",
+        name="eta",
+        summary="When a workload is likely to start and to end.",
+        action=Action.READ_WORKLOAD,
+        answers=((200, eta_views.Eta),),
+    )
+    yield Route(
+        method="GET",
+        path="/v1/preemptions",
+        name="list_preemptions",
+        summary="List preemptions, the newest first.",
+        action=Action.READ_WORKLOAD,
+        answers=((200, why_views.PreemptionPage),),
+        parameters=(TEAM, SINCE, LIMIT, CURSOR),
+    )
+    for path, name in (("/v1/workloads/{id}/events", "workload_events"), ("/v1/events", "events")):
+        yield Route(
+            method="GET",
+            path=path,
+            name=name,
+            summary="Recorded events; a stream for `Accept: text/event-stream`.",
+            action=Action.READ_WORKLOAD,
+            answers=((200, workload_views.EventPage),),
+            parameters=(AFTER, BEFORE, NEWEST, EVENTS_SINCE, LAST_EVENT_ID, LIMIT, TEAM),
+        )
+
+
+def _pod_routes() -> Iterator[Route]:
+    yield Route(
+        method="GET",
+        path="/v1/workloads/{id}/logs",
+        name="logs",
+        summary="What a pod of a workload has written, passed on as it comes.",
+        action=Action.READ_WORKLOAD,
+        text="Standard output and error of the container, as they were written.",
+        parameters=(RANK, FOLLOW, PREVIOUS, TAIL, SINCE_SECONDS),
+    )
+    yield Route(
+        method="POST",
+        path="/v1/workloads/{id}/exec",
+        name="exec",
+        summary="Run a command in a pod of a workload; it is noted in the audit first.",
+        action=Action.EXEC_WORKLOAD,
+        request=command_views.ExecRequest,
+        text="JSON by lines: `stdout` or `stderr` with a piece of output in base64, and last "
+        "`exit_code`, or `error` where the command could not run. Without that end it was cut.",
+        text_type="application/x-ndjson",
+    )
+
+
+def _command_routes() -> Iterator[Route]:
+    for verb, (action, request) in COMMANDS.items():
+        yield Route(
+            method="POST",
+            path="/v1/workloads/{id}/" + verb,
+            name=f"command_{verb}",
+            summary=f"{verb.capitalize()} one workload.",
+            action=action,
+            request=request,
+            answers=((202, command_views.Commanded),),
+            body_optional=verb not in ("reprioritise", "resize"),
+        )
+        yield Route(
+            method="POST",
+            path=f"/v1/workloads:{verb}",
+            name=f"bulk_{verb}",
+            summary=f"{verb.capitalize()} up to 1,000 workloads of a team.",
+            action=action,
+            request=command_views.Selection,
+            answers=((202, command_views.BulkCommanded),),
+        )
+
+
+def _fleet_routes() -> Iterator[Route]:
+    yield Route(
+        method="GET",
+        path="/v1/nodes",
+        name="list_nodes",
+        summary="List nodes by name, with what is used of them.",
+        action=Action.READ_FLEET,
+        answers=((200, fleet_views.NodePage),),
+        parameters=(
+            Parameter(name="flavor", text="Only of this flavor."),
+            Parameter(name="pool", text="Only of this pool."),
+            LIMIT,
+            CURSOR,
+        ),
+    )
+    yield Route(
+        method="GET",
+        path="/v1/nodes:summary",
+        name="summarise_nodes",
+        summary="Sum up the nodes by flavor, with the largest gang that fits at each level.",
+        action=Action.READ_FLEET,
+        answers=((200, fleet_views.FleetSummary),),
+        parameters=(Parameter(name="flavor", text="Only of this flavor."),),
+    )
+    yield Route(
+        method="GET",
+        path="/v1/nodes/{name}",
+        name="get_node",
+        summary="Read one node with its devices, and which of the caller's workloads hold them.",
+        action=Action.READ_FLEET,
+        answers=((200, fleet_views.NodeView),),
+    )
+    for verb, summary in NODE_COMMANDS.items():
+        yield Route(
+            method="POST",
+            path="/v1/nodes/{name}/" + verb,
+            name=f"node_{verb}",
+            summary=summary,
+            action=Action.CONTROL_FLEET,
+            request=command_views.NodeRequest,
+            answers=((202, command_views.NodeCommanded),),
+            body_optional=True,
+        )
+
+
+_READ: Final[dict[str, tuple[Any, Any]]] = {
+    "queues": (queue_views.QueueView, queue_views.QueuePage),
+    "cohorts": (queue_views.CohortStanding, queue_views.CohortPage),
+}
+"""What is read with its use; other documents are read as they were applied."""
+
+
+def _organisation_routes() -> Iterator[Route]:
+    for collection in COLLECTIONS:
+        of_teams = collection.path in ("teams", "queues")
+        read = Action.READ_TEAM if of_teams else Action.READ_CATALOGUE
+        one, page = _READ.get(collection.path) or (collection.view, page_of(collection.view))
+        names = collection.path.replace("-", "_")
+        guarded = collection.path == "priority-classes"
+        conditions = (IF_MATCH, IF_NONE_MATCH, *((FORCE,) if guarded else ()))
+        yield Route(
+            method="GET",
+            path=f"/v1/{collection.path}",
+            name=f"list_{names}",
+            summary=f"List {collection.path}.",
+            action=read,
+            answers=((200, page),),
+            parameters=(TEAM,) if of_teams else (),
+        )
+        yield Route(
+            method="GET",
+            path=f"/v1/{collection.path}/{{name}}",
+            name=f"get_{names}",
+            summary=f"Read one of {collection.path}.",
+            action=read,
+            answers=((200, one),),
+        )
+        yield Route(
+            method="PUT",
+            path=f"/v1/{collection.path}/{{name}}",
+            name=f"put_{names}",
+            summary=f"Replace one of {collection.path}, or make it; needs every field.",
+            action=Action.APPLY_ORGANISATION,
+            request=collection.request,
+            answers=((200, collection.view), (201, collection.created)),
+            parameters=conditions,
+        )
+        yield Route(
+            method="PATCH",
+            path=f"/v1/{collection.path}/{{name}}",
+            name=f"patch_{names}",
+            summary=f"Change some fields of one of {collection.path}, or make it.",
+            action=Action.APPLY_ORGANISATION,
+            request=collection.patch,
+            answers=((200, collection.view), (201, collection.created)),
+            parameters=conditions,
+            content_types=MERGE_PATCH,
+            free_form=True,
+        )
+        yield Route(
+            method="DELETE",
+            path=f"/v1/{collection.path}/{{name}}",
+            name=f"delete_{names}",
+            summary=f"Delete one of {collection.path} that nothing uses; again changes nothing.",
+            action=Action.APPLY_ORGANISATION,
+            answers=((204, None),),
+            parameters=(IF_MATCH,),
+        )
+
+
+def _whole_organisation_routes() -> Iterator[Route]:
+    yield Route(
+        method="GET",
+        path="/v1/organisation",
+        name="get_organisation",
+        summary="Read all documents of the organisation as they were applied, of one moment.",
+        action=Action.APPLY_ORGANISATION,
+        answers=((200, organisation_views.OrganisationView),),
+    )
+    yield Route(
+        method="POST",
+        path="/v1/organisation:dry-run",
+        name="rehearse_organisation",
+        summary="Say what would become of documents if they were applied; change nothing.",
+        action=Action.APPLY_ORGANISATION,
+        request=organisation_views.RehearsalRequest,
+        answers=((200, organisation_views.Rehearsal),),
+        parameters=(FORCE,),
+        body_bytes_max=BATCH_BYTES_MAX,
+        free_form=True,
+    )
+
+
+def page_of(view: type[msgspec.Struct]) -> type[msgspec.Struct]:
+    """All documents of a collection."""
+    return msgspec.defstruct(
+        f"{view.__name__}Page",
+        [("items", tuple[view, ...]), ("next_cursor", str, "")],  # type: ignore[valid-type]  # built at run time
+        kw_only=True,
+        frozen=True,
+        namespace={"__doc__": "All that the caller may see."},
+    )
+
+
+def _key_routes() -> Iterator[Route]:
+    yield Route(
+        method="GET",
+        path="/v1/whoami",
+        name="whoami",
+        summary="Whom the key makes of its caller, and which version answers.",
+        action=Action.READ_TEAM,
+        answers=((200, key_views.WhoAmI),),
+    )
+    yield Route(
+        method="GET",
+        path="/v1/teams/{name}/keys",
+        name="list_keys",
+        summary="List the API keys of a team, without their secrets.",
+        action=Action.MANAGE_KEYS,
+        answers=((200, key_views.KeyPage),),
+    )
+    yield Route(
+        method="POST",
+        path="/v1/teams/{name}/keys",
+        name="create_key",
+        summary="Make an API key; its secret is shown this once.",
+        action=Action.MANAGE_KEYS,
+        request=key_views.KeyRequest,
+        answers=((201, key_views.NewKeyView),),
+    )
+    yield Route(
+        method="DELETE",
+        path="/v1/teams/{name}/keys/{prefix}",
+        name="revoke_key",
+        summary="Make a key useless, everywhere within five seconds.",
+        action=Action.MANAGE_KEYS,
+        answers=((204, None),),
+    )
+    yield Route(
+        method="POST",
+        path="/v1/teams/{name}/kafka-password",
+        name="create_kafka_password",
+        summary="Give the team's Kafka user a new password; it is shown this once.",
+        action=Action.MANAGE_KEYS,
+        request=command_views.EmptyRequest,
+        answers=((201, key_views.KafkaUserView),),
+        body_optional=True,
+    )
+
+
+ROUTES: Final = tuple(_routes())

@@ -1,0 +1,63 @@
+"""What a team needs on the broker: two topics, one user, and grants for just that.
+
+A second login does it (`kafka_admin_user`), which can change rules but has no right to write any
+event; the login that publishes the gateway's events can change no rule (docs/adr/0020). Without
+that second login somebody else keeps the broker's users, and only the topics are made here.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from typing import Final
+
+from pydantic import SecretStr
+
+from services.gateway.documents.key_views import KafkaUserView
+from services.gateway.settings import GatewaySettings
+from shared.adapters.kafka.administration import admit_team, dismiss_team, set_passwords
+from shared.adapters.kafka.client import MECHANISM
+from shared.adapters.kafka.topics import create_topics
+from shared.events.grants import principal_of_team
+from shared.events.topics import team_results, team_submissions
+
+PASSWORD_BYTES: Final = 24
+
+
+class TeamAccess:
+    """Every call is idempotent, and raises Transient when the broker is away or refuses."""
+
+    def __init__(self, settings: GatewaySettings, random_bytes: Callable[[int], bytes]) -> None:
+        self._access = settings.kafka_admin
+        self._prefix = settings.topic_prefix
+        self._replication = settings.topic_replication
+        self._random_bytes = random_bytes
+        self.keeps_users = bool(settings.kafka_admin_user)
+
+    async def prepare(self, team: str) -> None:
+        """Topics and grants; what is written to the topics from now on is read."""
+        topics = (team_submissions(team), team_results(team))
+        await create_topics(self._access, self._prefix, topics, replication=self._replication)
+        if self.keeps_users:
+            await admit_team(self._access, team, self._prefix)
+
+    async def new_password(self, team: str) -> KafkaUserView:
+        """Make the team's user, or give it another password; the view is the only copy."""
+        user = principal_of_team(team, self._prefix)
+        secret = base64.urlsafe_b64encode(self._random_bytes(PASSWORD_BYTES)).decode()
+        await set_passwords(self._access, {user: SecretStr(secret)})
+        return KafkaUserView(
+            bootstrap=self._access.bootstrap,
+            security_protocol=self._access.protocol.value,
+            mechanism=MECHANISM,
+            user=user,
+            password=secret,
+            submissions_topic=team_submissions(team).on_broker(self._prefix),
+            results_topic=team_results(team).on_broker(self._prefix),
+            consumer_group=user,
+        )
+
+    async def withdraw(self, team: str) -> None:
+        """Take user and grants away; the topics stay with what is in them."""
+        if self.keeps_users:
+            await dismiss_team(self._access, team, self._prefix)

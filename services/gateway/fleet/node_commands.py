@@ -1,0 +1,74 @@
+"""Cordon, drain, uncordon and fence a node: accepted when it is durable, done by placement."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from services.gateway.app.committer import Order
+from services.gateway.app.door import Call, Door, answer
+from services.gateway.app.existing import missing_node
+from services.gateway.app.submission_rows import cause_of
+from services.gateway.http.problems import Problem
+from services.gateway.why.lost import lost_of
+from services.gateway.workloads.command_views import NodeCommanded
+from shared.events.nodes import CordonNode, FenceNode, UncordonNode
+from shared.events.topics import NODE_COMMANDS
+from shared.runtime.handler import Change, Emit
+
+NodeCommand = CordonNode | UncordonNode | FenceNode
+
+
+async def command(door: Door, call: Call) -> web.Response:
+    """One command to one node."""
+    verb, name = call.route.name.removeprefix("node_"), call.part("name")
+    rows = await door.reader.fetch(
+        "SELECT cell FROM gateway.node WHERE name = $1 AND NOT removed", name
+    )
+    if not rows:
+        raise await missing_node(door, name)
+    generation = await _lost_generation(door, name) if verb == "fence" else 0
+    payload = _payload(call, verb, name, rows[0]["cell"], generation)
+    await door.commit(_order(door, verb, payload))
+    return answer(NodeCommanded(name=name, command=verb), 202)
+
+
+async def _lost_generation(door: Door, name: str) -> int:
+    """Of the report by which the node is lost; 409 where it is not."""
+    lost = await lost_of(door, [name])
+    if not lost:
+        detail = (
+            f"node {name} is not lost: its kubelet stops pods itself (muster admin drain {name})."
+            f" If its machine is off, fence it when `muster nodes {name}` says that it is not"
+            " ready, which is 120 s after its kubelet was last heard unless it is set otherwise"
+        )
+        raise Problem(409, "node-not-lost", detail)
+    return lost[0].generation
+
+
+def _payload(call: Call, verb: str, name: str, cell: int, generation: int) -> NodeCommand:
+    actor, by, note = call.subject.name, call.subject.described, getattr(call.body, "note", "")
+    if verb == "uncordon":
+        return UncordonNode(node=name, actor=actor, by=by, cell=cell)
+    if verb == "fence":
+        return FenceNode(
+            node=name, generation=generation, note=note, actor=actor, by=by, cell=cell
+        )
+    return CordonNode(node=name, drain=verb == "drain", note=note, actor=actor, by=by, cell=cell)
+
+
+def _order(door: Door, verb: str, payload: NodeCommand) -> Order:
+    name = payload.node
+    cause = cause_of(payload, name, verb + door.random_bytes(10).hex(), door.clock.now_ms())
+    emit = Emit(
+        payload=payload, topic=NODE_COMMANDS, subject=name, cause=cause, partition=payload.cell
+    )
+    change = Change(
+        subject=f"node/{name}",
+        version=0,
+        before="",
+        after=verb,
+        cause=cause,
+        actor=payload.actor,
+        kind="node",
+    )
+    return Order(emits=[emit], changes=[change])

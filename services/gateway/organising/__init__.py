@@ -1,1 +1,0 @@
-"""How documents of the organisation change: merged, guarded, rehearsed, deleted."""

@@ -1,0 +1,82 @@
+"""Nodes, their cordons and the health of their devices as rows; the newest report stands."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from services.gateway.projection.projection_rows import Batch
+from shared.events import nodes
+from shared.events.envelope import Event
+
+_json: Final = msgspec.json.Encoder()
+
+
+def node(batch: Batch, event: Event, fact: nodes.NodeInventoryReported) -> None:
+    """A node as its agent reported it."""
+    node = fact.node
+    known = batch.nodes.get(node.name)
+    if known is None or known[2] < fact.generation:
+        batch.nodes[node.name] = (
+            node.name,
+            fact.cell,
+            fact.generation,
+            node.flavor,
+            node.pool,
+            len(node.gpus),
+            _json.encode(node).decode(),
+            False,
+            event.time_ms,
+        )
+
+
+def node_removed(batch: Batch, event: Event, fact: nodes.NodeRemoved) -> None:
+    """A node is gone."""
+    known = batch.nodes.get(fact.node)
+    if known is None:
+        row = (fact.node, fact.cell, fact.generation, "", "", 0, "", True, event.time_ms)
+        batch.nodes[fact.node] = row
+    elif known[2] <= fact.generation:
+        batch.nodes[fact.node] = (*known[:2], fact.generation, *known[3:7], True, event.time_ms)
+
+
+def health(batch: Batch, event: Event, fact: nodes.GpuHealthReported) -> None:
+    """A device became unhealthy, or healthy again."""
+    place = (fact.node, fact.gpu)
+    known = batch.health.get(place)
+    if known is None or known[2] <= fact.generation:
+        batch.health[place] = (
+            fact.node,
+            fact.gpu,
+            fact.generation,
+            fact.healthy,
+            fact.reason,
+            event.time_ms,
+        )
+
+
+def cordoned(batch: Batch, event: Event, fact: nodes.NodeCordoned) -> None:
+    """Nothing is started on a node any more."""
+    batch.cordons[fact.node] = (
+        fact.node,
+        fact.reason,
+        fact.message,
+        fact.gone_at_ms,
+        event.time_ms,
+    )
+
+
+def uncordoned(batch: Batch, event: Event, fact: nodes.NodeUncordoned) -> None:
+    """A node takes work again."""
+    batch.cordons[fact.node] = (fact.node, "", "", 0, event.time_ms)
+
+
+def shunned(batch: Batch, event: Event, fact: nodes.NodeShunned) -> None:
+    """Nothing is started on a node for a while."""
+    batch.shuns[fact.node] = (fact.node, fact.until_ms, fact.message, event.time_ms)
+
+
+def unshunned(batch: Batch, event: Event, fact: nodes.NodeUnshunned) -> None:
+    """A node may be tried again."""
+    batch.shuns[fact.node] = (fact.node, 0, "", event.time_ms)
