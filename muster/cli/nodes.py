@@ -159,8 +159,12 @@ def _ready(node: Json) -> str:
         return "cordoned"
     if node.get("shunned_until_ms"):
         return f"shunned until {local_time(node['shunned_until_ms'])}"
-    return "yes" if node.get("ready", True) else "no"
+    if not node.get("ready", True):
+        return "no"
+    disputed = len(node.get("disputed_gpus", ()))
+    return f"{disputed} GPU{'s' * (disputed > 1)} disputed" if disputed else "yes"
 
 
 def _why(node: Json) -> str:
-    return str(node.get("cordon_message") or node.get("shun_message") or "")
+    messages = (node.get(name) for name in ("cordon_message", "shun_message", "dispute_message"))
+    return str(next(filter(None, messages), ""))

@@ -214,6 +214,15 @@ class NodeDevicesDisputed(Wire, frozen=True, kw_only=True):
     devices: tuple[str, ...]
     """UUIDs that the kubelet named."""
     message: str
+    disputed: tuple[int, ...] = ()
+    """Indexes of all GPUs of the node that take no new work for such a reason now."""
+    cell: int = 0
+
+
+class NodeDevicesSettled(Wire, frozen=True, kw_only=True):
+    """Of the node no GPU is disputed any more: it was uncordoned, or is gone."""
+
+    node: str
     cell: int = 0
 
 

@@ -79,6 +79,7 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
         nodes.NodesKept,
         nodes.NodeDevicesLearned,
         nodes.NodeDevicesDisputed,
+        nodes.NodeDevicesSettled,
     ),
     topics.PLAN_COMMANDS: (plans.ProposeEvictionPlan, plans.ReleaseIdleWorkload),
     topics.PREEMPTION_FACTS: (plans.PreemptionRefused,),

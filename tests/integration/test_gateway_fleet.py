@@ -161,6 +161,36 @@ async def test_a_node_shows_who_has_which_gpu_by_the_word_of_its_kubelet(gateway
         await until(lambda: holders([[], [], ["w1"], ["w1"]]))
 
 
+async def test_a_node_shows_which_gpus_are_disputed_until_they_are_settled(
+    gateway: Gateway,
+) -> None:
+    text = "pod w1-1-0: it has 1 GPU by its kubelet and 2 by the ledger"
+    fact = nodes.NodeDevicesDisputed(
+        node="n1",
+        gpus=(2,),
+        workload_id="w1",
+        attempt=1,
+        rank=0,
+        devices=("a",),
+        message=text,
+        disputed=(2, 3),
+    )
+
+    async def shown(gpus: list[int], message: str) -> bool:
+        one = (await gateway.call("GET", "/v1/nodes/n1")).body
+        names = ("disputed_gpus", "unhealthy_gpus", "dispute_message")
+        return [one.get(name) for name in names] == [gpus, gpus, message]
+
+    async with running_projection(gateway.settings):
+        await publish_facts(gateway.settings, [_report("n1")], source="t1", at_ms=1_000)
+        told = [(topics.WORKLOAD_FACTS, fact)]
+        await publish_facts(gateway.settings, told, source="t2", at_ms=2_000)
+        await until(lambda: shown([2, 3], text))
+        settled = [(topics.WORKLOAD_FACTS, nodes.NodeDevicesSettled(node="n1"))]
+        await publish_facts(gateway.settings, settled, source="t3", at_ms=3_000)
+        await until(lambda: shown([], ""))
+
+
 async def test_flavors_are_summed_and_a_node_tells_its_mig_instances(gateway: Gateway):
     viewer = await gateway.key("red", "viewer")
     product: dict[str, Any] = {"product": "NVIDIA-H100-80GB-HBM3"}

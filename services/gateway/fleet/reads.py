@@ -18,7 +18,7 @@ from services.gateway.fleet.held import (
     held_of_node,
     held_on_mig_nodes,
 )
-from services.gateway.fleet.rows import COLUMNS, Row, cordoned, node_of, ready, unhealthy
+from services.gateway.fleet.rows import COLUMNS, Row, cordoned, disputed, node_of, ready, unhealthy
 from services.gateway.fleet.summary import summary_of
 from services.gateway.fleet.views import FleetSummary, GpuView, NodePage, NodeSummary, NodeView
 from services.gateway.http.authorisation import Action, Verdict, authorise
@@ -167,6 +167,8 @@ def _fields(row: Mapping[str, Any], node: Node, milli: int, held: Held) -> dict[
         "gone_at_ms": row["gone_at_ms"] or None,
         "shunned_until_ms": row["shunned_until_ms"] or None,
         "shun_message": row["shun_message"],
+        "disputed_gpus": tuple(disputed(row)),
+        "dispute_message": row["dispute_message"],
         "taints": node.taints,
         "cpu_milli": node.cpu_milli,
         "memory_mib": node.memory_mib,

@@ -14,11 +14,14 @@ COLUMNS: Final = (
     " gateway.gpu_health h WHERE h.node = n.name AND NOT h.healthy"
     " AND h.generation >= n.generation) AS unhealthy, coalesce(c.reason, '') AS cordon,"
     " coalesce(c.message, '') AS cordon_message, coalesce(c.gone_at_ms, 0) AS gone_at_ms,"
-    " coalesce(s.until_ms, 0) AS shunned_until_ms, coalesce(s.message, '') AS shun_message"
+    " coalesce(s.until_ms, 0) AS shunned_until_ms, coalesce(s.message, '') AS shun_message,"
+    " coalesce(d.gpus, '[]') AS disputed, coalesce(d.message, '') AS dispute_message"
     " FROM gateway.node n LEFT JOIN gateway.node_cordon c ON c.node = n.name"
     " LEFT JOIN gateway.node_shun s ON s.node = n.name"
+    " LEFT JOIN gateway.node_dispute d ON d.node = n.name"
 )
 _nodes: Final = msgspec.json.Decoder(Node)
+_indexes: Final = msgspec.json.Decoder(list[int])
 Row = Mapping[str, Any]
 
 
@@ -27,9 +30,14 @@ def node_of(row: Row) -> Node:
     return _nodes.decode(row["body"])
 
 
+def disputed(row: Row) -> list[int]:
+    """Devices of which the kubelet told what cannot be."""
+    return _indexes.decode(row["disputed"])
+
+
 def unhealthy(row: Row, node: Node) -> set[int]:
     """Devices not to be used; -1 in a report speaks of the whole node."""
-    reported = set(row["unhealthy"] or ())
+    reported = {*(row["unhealthy"] or ()), *disputed(row)}
     told = {gpu.index for gpu in node.gpus if not gpu.healthy}
     return {gpu.index for gpu in node.gpus} if -1 in reported else reported | told
 

@@ -78,6 +78,11 @@ class NodeSummary(View, frozen=True, kw_only=True):
     """Work did not start there, so nobody's is placed there before."""
     shun_message: str
     """Why work is not placed there for now, in words; empty: it is."""
+    disputed_gpus: tuple[int, ...]
+    """Indexes of GPUs that take no new work until the node is uncordoned, as what its kubelet told
+    of them cannot be; they are among the unhealthy ones, too."""
+    dispute_message: str
+    """Which pod that is, and why it cannot be; empty: none."""
     taints: tuple[str, ...]
     """Taints as Kubernetes writes them: key=value:effect."""
     cpu_milli: int

@@ -142,6 +142,8 @@ APPLY: Final[dict[type[Wire], Callable[[Batch, Event, Any], None]]] = {
     nodes.NodeUncordoned: projection_fleet.uncordoned,
     nodes.NodeShunned: projection_fleet.shunned,
     nodes.NodeUnshunned: projection_fleet.unshunned,
+    nodes.NodeDevicesDisputed: projection_fleet.disputed,
+    nodes.NodeDevicesSettled: projection_fleet.settled,
     nodes.NodeDevicesLearned: projection_workloads.learned,
 }
 """Facts that change the read model; a nomination changes no state and is passed over."""

@@ -80,3 +80,14 @@ def shunned(batch: Batch, event: Event, fact: nodes.NodeShunned) -> None:
 def unshunned(batch: Batch, event: Event, fact: nodes.NodeUnshunned) -> None:
     """A node may be tried again."""
     batch.shuns[fact.node] = (fact.node, 0, "", event.time_ms)
+
+
+def disputed(batch: Batch, event: Event, fact: nodes.NodeDevicesDisputed) -> None:
+    """What a kubelet told of GPUs cannot be: they take no new work."""
+    gpus = _json.encode(fact.disputed or fact.gpus).decode()
+    batch.disputes[fact.node] = (fact.node, gpus, fact.message, event.time_ms)
+
+
+def settled(batch: Batch, event: Event, fact: nodes.NodeDevicesSettled) -> None:
+    """They take work again."""
+    batch.disputes[fact.node] = (fact.node, "[]", "", event.time_ms)

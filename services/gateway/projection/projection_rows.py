@@ -18,6 +18,8 @@ LearnedRow = tuple[str, int, str]
 """node, reason, message, gone_at_ms, at_ms; no reason: it takes work again."""
 ShunRow = tuple[str, int, str, int]
 """node, until_ms, message, at_ms; no time: it may be tried."""
+DisputeRow = tuple[str, str, str, int]
+"""node, indexes of GPUs as a JSON array, message, at_ms; no GPU: all take work again."""
 HealthRow = tuple[str, int, int, bool, str, int]
 """node, gpu, generation, healthy, reason, changed_at_ms."""
 LimitRow = tuple[str, str, int, str, int]
@@ -149,6 +151,7 @@ class Batch:
         "budgets",
         "cordons",
         "debts",
+        "disputes",
         "events",
         "expired",
         "health",
@@ -173,6 +176,7 @@ class Batch:
         self.nodes: dict[str, NodeRow] = {}
         self.cordons: dict[str, CordonRow] = {}
         self.shuns: dict[str, ShunRow] = {}
+        self.disputes: dict[str, DisputeRow] = {}
         self.health: dict[tuple[str, int], HealthRow] = {}
         self.learned: dict[str, LearnedRow] = {}
         self.limits: dict[str, LimitRow] = {}

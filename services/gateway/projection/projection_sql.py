@@ -36,6 +36,7 @@ def writes(batch: Batch) -> list[Write]:
         (HEALTH, batch.health.values()),
         (CORDONS, batch.cordons.values()),
         (SHUNS, batch.shuns.values()),
+        (DISPUTES, batch.disputes.values()),
         (LIMITS, batch.limits.values()),
         (USAGE, batch.usage.values()),
         (DEBTS, batch.debts.values()),
@@ -181,6 +182,15 @@ _SHUN_COLUMNS: Final = (
     ("at_ms", "bigint"),
 )
 SHUNS: Final = _plain_upsert("node_shun", _SHUN_COLUMNS, ("node",), "excluded.at_ms >= w.at_ms")
+_DISPUTE_COLUMNS: Final = (
+    ("node", "text"),
+    ("gpus", "text"),
+    ("message", "text"),
+    ("at_ms", "bigint"),
+)
+DISPUTES: Final = _plain_upsert(
+    "node_dispute", _DISPUTE_COLUMNS, ("node",), "excluded.at_ms >= w.at_ms"
+)
 _LIMIT_COLUMNS: Final = (
     ("name", "text"),
     ("kind", "text"),

@@ -37,7 +37,7 @@ def removed(cell: Cell, message: Received, fact: nodes.NodeRemoved) -> None:
     """The node is gone, and all that ran there."""
     if cell.fleet.remove(fact.node, fact.generation):
         cell.desk.cluster.remove_node(fact.node)
-        cell.takeovers.removed(fact.node)
+        cell.takeovers.removed(message, fact.node)
         cell.drains.removed(fact.node, message)
         cell.shunning.forgive(fact.node, Reason.REMOVED, message)
         cell.desk.promises.changed()

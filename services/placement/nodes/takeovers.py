@@ -25,7 +25,12 @@ from shared.core.model.nouns import WHOLE_MASK, Node, PodPlacement
 from shared.core.model.units import GPU_MILLI
 from shared.core.model.value import replace
 from shared.events.envelope import Received
-from shared.events.nodes import HeldDevices, NodeDevicesDisputed, NodeDevicesLearned
+from shared.events.nodes import (
+    HeldDevices,
+    NodeDevicesDisputed,
+    NodeDevicesLearned,
+    NodeDevicesSettled,
+)
 from shared.events.pods import PodDevices, PodDevicesTold
 from shared.ports.reader import Reader
 from shared.ports.store import Write
@@ -81,9 +86,9 @@ class Takeovers:
         """A report, for the end of the unit."""
         self._reports.append((message, fact))
 
-    def removed(self, node: str) -> None:
+    def removed(self, message: Received, node: str) -> None:
         """The node is gone; another machine of its name has other GPUs."""
-        self._reopen(node)
+        self._reopen(message, node)
         if self._nodes.pop(node, None) is not None:
             self._touched[node] = None
 
@@ -118,11 +123,11 @@ class Takeovers:
 
     def uncordon(self, message: Received, node: str) -> None:
         """An operator has looked at it: what was disputed takes work again."""
-        if self._reopen(node) and node in self._fleet.present:
+        if self._reopen(message, node) and node in self._fleet.present:
             self._drains.put(node)
             self._desk.freed_nodes[node] = message
 
-    def _reopen(self, node: str) -> bool:
+    def _reopen(self, message: Received, node: str) -> bool:
         """Whether anything was disputed there."""
         known = self._nodes.get(node)
         if known is None or not known.disputed:
@@ -130,6 +135,8 @@ class Takeovers:
         self._fleet.disputed -= {(node, index) for index in known.disputed}
         known.disputed = {}
         self._touched[node] = None
+        fact = NodeDevicesSettled(node=node, cell=self._desk.cell)
+        self._desk.tell_about(fact, node, message)
         return True
 
     def settle(self) -> None:
@@ -310,6 +317,7 @@ class Takeovers:
             rank=told.rank,
             devices=told.devices,
             message=text,
+            disputed=tuple(sorted(known.disputed)),
             cell=self._desk.cell,
         )
         self._desk.tell_about(fact, node, message)

@@ -116,6 +116,25 @@ def test_nodes_on_which_nothing_starts_say_until_when_and_why(muster, gateway):
     assert "because 2 workloads" in " ".join(wide.split())
 
 
+def test_a_node_with_disputed_gpus_says_how_many_and_why(muster, gateway):
+    text = "pod w1-1-0: it has 1 GPU by its kubelet and 2 by the ledger"
+    node = {"name": "n1", "flavor": "h100", "gpus": 8, "used_gpu_milli": 0, "ready": True}
+    one, two = ({"disputed_gpus": gpus, "dispute_message": text} for gpus in ([3], [3, 4]))
+    items = [node | one, node | two | {"name": "n2"}, node | two | {"name": "n3", "ready": False}]
+    gateway.on("GET /v1/nodes", {"items": items, "next_cursor": ""})
+
+    _, *table = muster("nodes").out.splitlines()
+    wide = " ".join(muster("nodes", "-o", "wide").out.split())
+
+    assert ["1 GPU disputed", "2 GPUs disputed"] == [
+        words
+        for words, line in zip(("1 GPU disputed", "2 GPUs disputed"), table, strict=False)
+        if words in line
+    ]
+    assert " no " in table[2]
+    assert text in wide
+
+
 UNLIMITED = 2**62
 
 

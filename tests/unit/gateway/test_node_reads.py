@@ -30,9 +30,13 @@ class Reader:
                 holder("w2", "blue", 0, 500),
                 holder("w3", "blue", 1),
             ]
-        row: dict[str, Any] = dict.fromkeys(("cordon", "cordon_message", "shun_message"), "")
+        row: dict[str, Any] = dict.fromkeys(
+            ("cordon", "cordon_message", "shun_message", "dispute_message"), ""
+        )
         row |= {"name": "n1", "cell": 0, "body": encoded(NODE), "removed": False}
-        return [row | {"unhealthy": None, "gone_at_ms": 0, "shunned_until_ms": 0}]
+        return [
+            row | {"unhealthy": None, "gone_at_ms": 0, "shunned_until_ms": 0, "disputed": "[]"}
+        ]
 
 
 def encoded(value: Any) -> str:

@@ -12,6 +12,7 @@ from shared.core.model.value import replace
 from shared.events.nodes import (
     NodeDevicesDisputed,
     NodeDevicesLearned,
+    NodeDevicesSettled,
     NodeRemoved,
     UncordonNode,
 )
@@ -356,3 +357,20 @@ def test_what_is_told_while_no_gpu_is_listed_is_read_when_they_are_listed_again(
     assert [{two}, {one}] == [holds(driver, "w1"), holds(driver, "w2")]
     assert [] == driver.send(reported(node, 4))
     assert [] == rows(driver)
+
+
+def test_all_gpus_that_are_disputed_are_told_and_that_they_take_work_again():
+    driver = world("w1", "w2", gpu=GpuRequest(count=2))
+    (first,) = driver.send(told("w1", *list(holds(driver, "w1"))[:1]))
+    (second,) = driver.send(told("w2", *list(holds(driver, "w2"))[:1]))
+
+    settled = driver.send(UncordonNode(node="n1"))
+    again = driver.send(UncordonNode(node="n1"))
+
+    assert sorted(holds(driver, "w1")) == sorted(first.disputed)
+    assert (0, 1, 2, 3) == second.disputed
+    assert [NodeDevicesSettled(node="n1")] == settled
+    assert [] == again
+    driver.send(told("w1", *list(holds(driver, "w1"))[:1]))
+    gone = driver.send(NodeRemoved(node="n1", generation=2))
+    assert NodeDevicesSettled(node="n1") in gone
