@@ -13,6 +13,11 @@ from typing import Final
 CELL_PARTITIONS: Final = 4
 """Cells that can be added without a new topic version."""
 DEAD_LETTER_SUFFIX: Final = ".dlq"
+MESSAGE_BYTES_MAX: Final = 5 << 20
+"""Of a record with its headers. More than the codec takes of a value (4 MiB): the placement of a
+gang of 4,096 pods is about 2 MiB."""
+SUBMISSION_BYTES_MAX: Final = 3 << 19
+"""On a team's submissions: far more than a valid one; holds a dead letter (1 MiB) too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +137,11 @@ def team_submissions(team: str) -> Topic:
 def team_results(team: str) -> Topic:
     """The topic on which `team` reads the answers to its submissions, and what becomes of them."""
     return _topic(f"result-{team}.facts.v1", "team", 96, "admission", team)
+
+
+def record_bytes_max(topic_name: str) -> int:
+    """The largest record that a topic of this name takes, with its headers."""
+    return MESSAGE_BYTES_MAX if team_of(topic_name) is None else SUBMISSION_BYTES_MAX
 
 
 def team_of(topic_name: str) -> str | None:

@@ -5,7 +5,8 @@
     |   `-- UnknownCommit    it may have happened: drop memory, reload, go on
     |-- Stale                epoch, inbox or version is not what was seen: reload, decide again
     |   `-- LeaseLost        another holder has the shard
-    |-- Rejected             the database refuses the content: halve the batch
+    |-- Rejected             the content of a unit is refused: halve the batch
+    |-- TaskEnded            a task of the session ended by itself: begin a new life
     `-- ResourceVersionExpired  a watch cannot go on: list again
 
 `events.codec.Malformed` (dead letter) is the fourth kind; a refusal of a workload is none of
@@ -36,7 +37,11 @@ class LeaseLost(Stale):
 
 
 class Rejected(MusterError):  # noqa: N818
-    """The database refuses the content of a unit."""
+    """The database refuses the content of a unit, or a row is larger than its topic takes."""
+
+
+class TaskEnded(MusterError):  # noqa: N818
+    """A task of the session ended by itself: what it kept going stands still."""
 
 
 class ResourceVersionExpired(MusterError):  # noqa: N818

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from shared.events.codec import encode_headers, encode_payload
+from shared.events.codec import MAX_VALUE_BYTES, encode_headers, encode_payload
 from shared.events.envelope import Event, Received, event_id
 from shared.events.registry import NAME_BY_TYPE
-from shared.events.topics import DEAD_LETTER_SUFFIX
+from shared.events.topics import DEAD_LETTER_SUFFIX, record_bytes_max
+from shared.ports.errors import Rejected
 from shared.ports.store import AuditRow, OutboxRow, Unit
 from shared.runtime.handler import Change, Emit, Outcome
 
@@ -24,6 +25,8 @@ it; the rest of a longer value is at its source coordinates."""
 DEAD_HEADERS_BYTES_MAX: Final = 64 << 10
 """Headers of the sender beyond this are left out."""
 DEAD_KEY_LENGTH_MAX: Final = 1_000
+RECORD_OVERHEAD_BYTES: Final = 1 << 10
+"""Of a record and its batch beside key, headers and value, and more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +70,12 @@ def assemble(
     dead: Sequence[DeadLetter],
     now_ms: int,
 ) -> Unit:
-    """The unit for `outcome`; `skipped` and `acked_seq` are the session's to add."""
+    """The unit for `outcome`; `skipped` and `acked_seq` are the session's to add.
+
+    Raises:
+        Rejected: a row is larger than its topic or its readers take; the relay would never get
+            past it.
+    """
     rows: list[OutboxRow] = []
     indexes: Counter[str] = Counter()
     seq = counters.next_seq
@@ -104,7 +112,7 @@ def _outbox_row(source: str, seq: int, emit: Emit, index: int, now_ms: int) -> O
         correlation_id=cause.correlation_id or cause.id,
         traceparent=cause.traceparent,
     )
-    return OutboxRow(
+    row = OutboxRow(
         seq=seq,
         event_id=event.id,
         topic=emit.topic.name,
@@ -113,6 +121,18 @@ def _outbox_row(source: str, seq: int, emit: Emit, index: int, now_ms: int) -> O
         headers=encode_headers(event),
         value=encode_payload(emit.payload),
     )
+    _check_size(row, event.type)
+    return row
+
+
+def _check_size(row: OutboxRow, kind: str) -> None:
+    beside = len(row.key.encode()) + sum(len(name) + len(text) for name, text in row.headers)
+    room = record_bytes_max(row.topic) - RECORD_OVERHEAD_BYTES - beside
+    if len(row.value) > min(room, MAX_VALUE_BYTES):
+        raise Rejected(
+            f"{kind} of {row.key}: {len(row.value)} bytes, {row.topic} takes"
+            f" {min(room, MAX_VALUE_BYTES)}"
+        )
 
 
 def _dead_row(source: str, seq: int, letter: DeadLetter, now_ms: int) -> OutboxRow:

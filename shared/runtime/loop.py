@@ -121,8 +121,7 @@ class Loop:
     async def _turn(self) -> bool:
         """Poll and process once; whether a unit was committed."""
         self._beats.beat()
-        self._session.check()
-        await self._session.relay.room()
+        await self._session.room()
         raw = await self._polling.gather()
         await self._failpoints.reach("loop.polled")
         batch = await self._polling.sort_out(raw, self._units.recent)

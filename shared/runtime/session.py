@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Final
 
 import structlog
 
 from shared.events.envelope import Received
 from shared.ports.clock import Clock
-from shared.ports.errors import LeaseLost, MusterError, Transient, UnknownCommit
+from shared.ports.errors import LeaseLost, MusterError, TaskEnded, Transient, UnknownCommit
 from shared.ports.lease import Lease
 from shared.ports.publisher import Publisher
 from shared.ports.store import Restored, Store, Unit
@@ -31,6 +31,7 @@ SILENCE_SECONDS: Final = 3.3
 """A holder that could not renew for so long stops by itself."""
 RETRIES_MAX: Final = 5
 DRAIN_SECONDS: Final = 5.0
+ROOM_CHECK_SECONDS: Final = 1.0
 MAINTAIN_SECONDS: Final = 3_600.0
 """Parts of tables are made for the two days to come; a service lives longer than that."""
 
@@ -80,13 +81,35 @@ class Session:
         self._marked_seq = restored.acked_seq
         self._broken = None
         self._tasks = [
-            asyncio.create_task(self.relay.run()),
-            asyncio.create_task(self._keep_lease()),
-            asyncio.create_task(self._keep_watermark()),
-            asyncio.create_task(self._keep_tables()),
+            self._start("relay", self.relay.run()),
+            self._start("lease", self._keep_lease()),
+            self._start("watermark", self._keep_watermark()),
+            self._start("tables", self._keep_tables()),
         ]
         self._log.info("opened", epoch=restored.epoch, unacked=len(restored.unacked))
         return restored
+
+    def _start(self, name: str, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        """A task without which the session is broken."""
+        task = asyncio.create_task(work, name=name)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled() or self._broken is not None:
+            return
+        error = task.exception()
+        why = f"{type(error).__name__}: {error}" if error is not None else "it returned"
+        self._log.error("task ended", task=task.get_name(), error=why, exc_info=error)
+        self._broken = TaskEnded(f"the {task.get_name()} task of the session has ended: {why}")
+
+    async def room(self) -> None:
+        """Return when little waits to be published; raises what broke the session meanwhile."""
+        while True:
+            self.check()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(ROOM_CHECK_SECONDS):
+                    return await self.relay.room()
 
     def check(self) -> None:
         """Raise what broke the session, so that an idle holder notices a lost lease too."""
@@ -147,7 +170,11 @@ class Session:
         COMMIT_SECONDS.labels(self.source).observe(self._clock.monotonic_seconds() - started)
 
     async def _keep_lease(self) -> None:
-        """Renew; a holder that could not for too long stops by itself."""
+        """Renew; a holder that could not for too long stops by itself.
+
+        But not while a unit of its own is being committed: that has the row of the lease, so a
+        renewal waits for it, and nobody else can take the lease meanwhile.
+        """
         renewed = self._clock.monotonic_seconds()
         while True:
             await asyncio.sleep(RENEW_SECONDS)
@@ -159,7 +186,8 @@ class Session:
                 return
             except MusterError as error:
                 self._log.warning("lease not renewed", error=str(error))
-                if self._clock.monotonic_seconds() - renewed > SILENCE_SECONDS:
+                silent = self._clock.monotonic_seconds() - renewed > SILENCE_SECONDS
+                if silent and not self._committing.locked():
                     self._broken = LeaseLost("could not renew in time")
                     return
 

@@ -117,7 +117,6 @@ class Committer:
                 self._filled.clear()
                 await self._filled.wait()
                 continue
-            await self._session.relay.room()
             await self._finish(self._take())
         await self._session.close(graceful=True)
         self.ready = False
@@ -167,6 +166,7 @@ class Committer:
             await self._settle(group[half:])
 
     async def _once(self, group: Sequence[Order]) -> None:
+        await self._session.room()
         submissions = [one for order in group for one in order.submissions]
         known = await self._known(submissions)
         outcome, answers = outcome_of(submissions, known)

@@ -15,17 +15,12 @@ from typing import Final
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from shared.adapters.kafka.client import options, start
-from shared.events.topics import DEAD_LETTER_SUFFIX, TOPICS, Topic, team_of
+from shared.events.topics import DEAD_LETTER_SUFFIX, TOPICS, Topic, record_bytes_max
 from shared.ports.errors import Transient
 from shared.ports.kafka_access import KafkaAccess, KafkaSettings
 
 ALREADY_EXISTS: Final = 36
 DEAD_LETTER_RETENTION_HOURS: Final = 24 * 14
-MESSAGE_BYTES_MAX: Final = 5 << 20
-"""More than the codec takes (4 MiB): the placement of a gang of 4,096 pods is about 2 MiB, and a
-row that the broker refuses would stop its relay for good."""
-SUBMISSION_BYTES_MAX: Final = 3 << 19
-"""On a team's own topics: far more than a valid submission; holds a dead letter (1 MiB) too."""
 
 
 async def create_topics(
@@ -50,7 +45,7 @@ async def create_topics(
 
 def _with_dead_letters(topic: Topic, prefix: str, replication: int) -> list[NewTopic]:
     name = topic.on_broker(prefix)
-    largest = MESSAGE_BYTES_MAX if team_of(topic.name) is None else SUBMISSION_BYTES_MAX
+    largest = record_bytes_max(topic.name)
     dead_hours = DEAD_LETTER_RETENTION_HOURS
     return [
         _new(name, topic.partitions, topic.retention_hours, largest, replication),

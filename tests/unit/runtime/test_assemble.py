@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import pytest
+
+from shared.core.model.reason import Reason
+from shared.events.codec import MAX_VALUE_BYTES, encode_payload
 from shared.events.quotas import NominationWithdrawn
-from shared.events.topics import QUOTA_FACTS
+from shared.events.topics import QUOTA_FACTS, SUBMISSION_BYTES_MAX, team_submissions
+from shared.events.workloads import PlacementRefused
+from shared.ports.errors import Rejected
 from shared.runtime.assemble import Counters, DeadLetter, assemble
 from shared.runtime.handler import Change, Emit, Outcome
 from tests.support.protocol import FIRST_MS, a_message
 
 START = Counters(next_seq=5, next_unit=3, next_audit=9, last_digest=b"before")
+
+REFUSED = {
+    "workload_id": "w1",
+    "team": "red",
+    "queue": "red",
+    "nomination": 1,
+    "reason": Reason.NODES_UNHEALTHY,
+    "next_step": "",
+}
 
 
 def an_emit(cause, subject="w1", nomination=1):
@@ -127,3 +142,19 @@ def test_a_dead_letter_always_fits_the_broker():
     size = len(row.value) + len(row.key) + sum(len(value) for _, value in row.headers)
     assert size < 1_500_000
     assert b"2000000" == dict(row.headers)["source_value_bytes"]
+
+
+@pytest.mark.parametrize(
+    ("beyond", "topic"), [(0, QUOTA_FACTS), (1, QUOTA_FACTS), (1, team_submissions("red"))]
+)
+def test_a_row_that_its_topic_or_its_readers_do_not_take_is_refused(beyond, topic):
+    empty = len(encode_payload(PlacementRefused(**REFUSED, message="")))
+    largest = MAX_VALUE_BYTES if topic is QUOTA_FACTS else SUBMISSION_BYTES_MAX
+    payload = PlacementRefused(**REFUSED, message="x" * (largest - empty + beyond))
+    emit = Emit(payload=payload, topic=topic, subject="w1", cause=a_message(1))
+
+    if not beyond:
+        assert largest == len(unit_of(Outcome(emits=[emit])).outbox[0].value)
+        return
+    with pytest.raises(Rejected, match=rf"of w1: {largest + 1} bytes, {topic.name} takes \d+"):
+        unit_of(Outcome(emits=[emit]))

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from shared.adapters.memory import MemoryLease
+from shared.ports.errors import LeaseLost, TaskEnded, Transient
+from shared.runtime import assemble as assemble_module
 from shared.runtime import session as session_module
-from tests.support.protocol import a_row, a_unit
-from tests.unit.runtime.world import SHARD, SlowPublisher, names
+from tests.support.protocol import a_row, a_unit, an_event
+from tests.unit.runtime.world import SHARD, TOPIC, SlowPublisher, names
 
 
 async def test_an_idle_holder_notices_that_it_was_overtaken(world, monkeypatch):
@@ -83,3 +87,72 @@ async def test_tables_are_maintained_again_and_again_whatever_fails(world, monke
 
     assert world.loop.ready
     assert 1 == world.handler.loads
+
+
+async def test_a_relay_that_has_ended_begins_a_new_life_and_what_it_left_is_published(world):
+    ends = [KeyError("a bug"), None]
+
+    async def ended(rows):
+        if (error := ends.pop(0)) is not None:
+            raise error
+        world.publisher.publish = publish
+        await publish(rows)
+
+    publish, world.publisher.publish = world.publisher.publish, ended
+    world.feed_numbers(1)
+    world.begin()
+    await world.read_to(1)
+
+    assert 2 == world.handler.loads
+    assert names(1) == world.out()
+
+
+async def test_who_waits_for_the_relay_hears_that_it_has_ended(world, monkeypatch):
+    monkeypatch.setattr(session_module, "ROOM_CHECK_SECONDS", 0.01)
+    session = world.session()
+    await session.open()
+
+    async def ended(rows):
+        raise KeyError("a bug")
+
+    world.publisher.publish = ended
+    session.relay.put([a_row(1)])
+    session.relay._emptied.clear()
+
+    with pytest.raises(TaskEnded, match="the relay task of the session has ended: KeyError"):
+        await session.room()
+    await session.close(graceful=False)
+
+
+async def test_a_row_that_is_too_large_is_buried_with_its_message_and_the_rest_goes_on(
+    world, monkeypatch
+):
+    monkeypatch.setattr(assemble_module, "MAX_VALUE_BYTES", 60)
+    world.feed(an_event(1), an_event(2, subject="w" * 60), an_event(3))
+    world.begin()
+    await world.read_to(3)
+
+    assert names(1, 3) == world.out()
+    assert 1 == len(world.log.records[f"{TOPIC}.dlq", 0])
+
+
+async def test_a_renewal_that_waits_for_a_unit_of_its_own_is_no_lost_lease(world, monkeypatch):
+    monkeypatch.setattr(session_module, "RENEW_SECONDS", 0.001)
+    session, tries = world.session(), 0
+    await session.open()
+
+    async def renew():
+        nonlocal tries
+        tries += 1
+        world.clock.advance(session_module.SILENCE_SECONDS)
+        raise Transient("canceling statement due to lock timeout")
+
+    session._lease.renew = renew
+    async with session._committing:
+        await world.until(lambda: tries > 3)
+        session.check()
+    await world.until(lambda: session._broken is not None)
+
+    with pytest.raises(LeaseLost, match="could not renew in time"):
+        session.check()
+    await session.close(graceful=False)
