@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from shared.core.model.reason import Reason
@@ -16,7 +18,7 @@ from tests.support.protocol import FIRST_MS, a_message
 
 START = Counters(next_seq=5, next_unit=3, next_audit=9, last_digest=b"before")
 
-REFUSED = {
+REFUSED: dict[str, Any] = {
     "workload_id": "w1",
     "team": "red",
     "queue": "red",
