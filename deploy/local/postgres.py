@@ -27,6 +27,9 @@ from deploy.local.roles import OWNER
 from deploy.local.server import Server
 
 START_SECONDS = 60
+"""Without an answer; a server that recovers is waited for, however long."""
+REJECTS = 1
+"""Exit code of pg_isready where a server runs and takes no connections."""
 STOP_SECONDS = 20
 SOCKET_PATH_BYTES_MAX = 90  # the kernel allows 107, the file's name takes 15
 SETTINGS = """
@@ -92,7 +95,14 @@ class LocalPostgres(Server, DatabaseServer):
             stop_seconds=STOP_SECONDS,
         )
         self._program.start()
-        wait_ready(self._program, self.answers, seconds=START_SECONDS)
+        wait_ready(self._program, self.answers, seconds=START_SECONDS, busy=self.recovers)
+
+    def recovers(self) -> bool:
+        """Whether it runs and takes no connections yet: ending it would begin recovery anew."""
+        command = [str(self._binaries / "pg_isready"), "-h", "127.0.0.1", "-p", str(self.port)]
+        return (
+            subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode == REJECTS
+        )
 
     def stop(self) -> None:
         """End it in order, without waiting for clients (fast shutdown)."""

@@ -146,22 +146,36 @@ def free_ports(count: int) -> list[int]:
     raise LocalError(f"no free TCP port between {PORTS.start} and {PORTS.stop}: what uses them?")
 
 
-def wait_until(check: Callable[[], bool], *, seconds: float, what: str) -> None:
-    """Poll until `check` holds.
+def wait_until(
+    check: Callable[[], bool],
+    *,
+    seconds: float,
+    what: str,
+    busy: Callable[[], bool] = lambda: False,
+) -> None:
+    """Poll until `check` holds; as long as `busy` holds then, for another `seconds`.
 
     Raises:
         LocalError: it did not within `seconds`.
     """
     deadline = time.monotonic() + seconds
     while not check():
-        if time.monotonic() > deadline:
+        if time.monotonic() > deadline and busy():
+            deadline = time.monotonic() + seconds
+        elif time.monotonic() > deadline:
             message = f"waited {seconds:.0f} s for {what}"
             raise LocalError(message)
         time.sleep(POLL_SECONDS)
 
 
-def wait_ready(program: Program, check: Callable[[], bool], *, seconds: float) -> None:
-    """Poll until a program answers.
+def wait_ready(
+    program: Program,
+    check: Callable[[], bool],
+    *,
+    seconds: float,
+    busy: Callable[[], bool] = lambda: False,
+) -> None:
+    """Poll until a program answers; `busy`: it says that it will, and is waited for.
 
     Raises:
         LocalError: it ended or did not answer in time and was ended; with the end of its log.
@@ -172,6 +186,7 @@ def wait_ready(program: Program, check: Callable[[], bool], *, seconds: float) -
             lambda: check() or not program.alive(),
             seconds=seconds,
             what=f"{program.name} to start",
+            busy=lambda: program.alive() and busy(),
         )
     except LocalError as error:
         program.kill()

@@ -1,6 +1,8 @@
 """The real broker and database of `deploy.local`: what was acknowledged survives a SIGKILL."""
 
 import asyncio
+import os
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +12,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from deploy.local import kafka_jars
+from deploy.local import kafka_jars, postgres
 from deploy.local.kafka import LocalKafka
 from deploy.local.postgres import LocalPostgres
 from deploy.local.processes import LocalError, descendants, running
@@ -52,6 +54,34 @@ def test_a_stopped_broker_starts_again_on_its_port(broker: LocalKafka):
 
     assert before == broker.bootstrap
     assert broker.answers()
+
+
+def test_a_database_that_recovers_is_waited_for_however_long(
+    server: LocalPostgres, monkeypatch: pytest.MonkeyPatch
+):
+    """One that recovers for ever, as a standby without connections does, until it is promoted."""
+    server.start()
+    server.stop()
+    data = server.folder / "data"
+    monkeypatch.setattr(postgres, "SETTINGS", f"{postgres.SETTINGS}\nhot_standby = off\n")
+    monkeypatch.setattr(postgres, "START_SECONDS", 0.5)
+    (data / "standby.signal").touch(mode=0o644)
+    asked: list[bool] = []
+    recovers = server.recovers
+
+    def until_promoted() -> bool:
+        asked.append(recovers())
+        if len(asked) == 3:
+            (data / "promote").touch(mode=0o644)
+            os.kill(int((data / "postmaster.pid").read_text().split()[0]), signal.SIGUSR1)
+        return asked[-1]
+
+    monkeypatch.setattr(server, "recovers", until_promoted)
+    server.start()
+
+    assert [True] * 3 == asked[:3]
+    assert server.answers()
+    assert not recovers()
 
 
 def test_a_killed_database_keeps_what_it_committed(server: LocalPostgres):
