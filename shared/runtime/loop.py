@@ -69,6 +69,7 @@ class Loop:
             reader=reader,
             clock=clock,
             log=log,
+            waits=self._waits,
             exit_on_error=exit_on_decision_error,
         )
         self._polling = Polling(
@@ -100,6 +101,11 @@ class Loop:
         await self._units.suspend()
         await self._session.close(graceful=True)
         await self._polling.close()
+
+    def _waits(self) -> bool:
+        """A standby is alive while it waits for the lease, and ends when it is told to."""
+        self._beats.beat()
+        return not self._stopping
 
     async def _begin(self) -> None:
         self._beats.beat()

@@ -146,7 +146,9 @@ async def serve_handler(make: Callable[[Settings], Handler], settings: Settings)
         asyncio.get_running_loop().add_signal_handler(number, loop.stop)
     runner = None
     if settings.http_port:
-        app = health_app(lambda: loop.ready and _has_what_it_needs(handler))
+        app = health_app(
+            lambda: loop.ready and parts.session.ready and _has_what_it_needs(handler)
+        )
         runner = await serve(app, settings.http_host, settings.http_port)
     watchdog.start()
     lag = asyncio.create_task(watch_lag(loop, subscription, handler.name, settings.stuck_seconds))
@@ -164,6 +166,10 @@ async def serve_handler(make: Callable[[Settings], Handler], settings: Settings)
             await runner.cleanup()
         await parts.close()
         parts.log.info("stopped")
+
+
+def _is_ready(loop: Loop, session: Session, handler: Handler) -> bool:
+    return loop.ready and session.ready and _has_what_it_needs(handler)
 
 
 def _has_what_it_needs(handler: Handler) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Final
 
 import structlog
@@ -26,9 +26,12 @@ from shared.runtime.handler import Outcome
 from shared.runtime.relay import Relay
 from shared.runtime.telemetry import COMMIT_SECONDS, OUTBOX_WAITING, UNITS
 
+ACQUIRE_SECONDS: Final = 0.2
 RENEW_SECONDS: Final = 1.5
 SILENCE_SECONDS: Final = 3.3
 """A holder that could not renew for so long stops by itself."""
+READY_SECONDS: Final = 3.0
+"""Without a commit or a renewal for so long it is not ready."""
 RETRIES_MAX: Final = 5
 DRAIN_SECONDS: Final = 5.0
 ROOM_CHECK_SECONDS: Final = 1.0
@@ -63,11 +66,22 @@ class Session:
         self._committing = asyncio.Lock()
         self._broken: MusterError | None = LeaseLost("the session is not open")
         self._marked_seq = 0
+        self._proved_at = 0.0
+        """When the database last said that the lease is ours, monotonic seconds."""
 
-    async def open(self) -> Restored:
-        """Wait for the lease, restore, start the relay; raises Transient without a database."""
-        while not await self._lease.try_acquire():  # noqa: ASYNC110  # the other holder is remote
-            await asyncio.sleep(0.2)
+    async def open(self, waits: Callable[[], bool] = lambda: True) -> Restored:
+        """Wait for the lease, restore, start the relay; raises Transient without a database.
+
+        `waits` is asked before each try: False gives up the wait (LeaseLost), as a standby that is
+        to stop does.
+        """
+        while waits():
+            if await self._lease.try_acquire():
+                break
+            await asyncio.sleep(ACQUIRE_SECONDS)
+        else:
+            raise LeaseLost("the wait for the lease was given up")
+        self._proved_at = self._clock.monotonic_seconds()
         await self._failpoints.reach("lease.before_restore")
         restored = await self._store.restore()
         self._counters = Counters(
@@ -111,6 +125,12 @@ class Session:
                 async with asyncio.timeout(ROOM_CHECK_SECONDS):
                     return await self.relay.room()
 
+    @property
+    def ready(self) -> bool:
+        """Whether something was committed or renewed lately, so that a unit would be, too."""
+        silent = self._clock.monotonic_seconds() - self._proved_at
+        return self._broken is None and silent < READY_SECONDS
+
     def check(self) -> None:
         """Raise what broke the session, so that an idle holder notices a lost lease too."""
         if self._broken is not None:
@@ -145,6 +165,7 @@ class Session:
             await self._failpoints.reach("unit.before_commit")
             await self._commit_bounded(unit)
             self._counters = self._counters.after(unit)
+            self._proved_at = self._clock.monotonic_seconds()
             await self._failpoints.reach("unit.after_commit")
             self.relay.put(unit.outbox)
         UNITS.labels(self.source).inc()
@@ -180,7 +201,7 @@ class Session:
             await asyncio.sleep(RENEW_SECONDS)
             try:
                 await self._lease.renew()
-                renewed = self._clock.monotonic_seconds()
+                renewed = self._proved_at = self._clock.monotonic_seconds()
             except LeaseLost as error:
                 self._broken = error
                 return

@@ -9,7 +9,7 @@ are buried by it one after another, the fault is not theirs, and the process end
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import structlog
@@ -49,9 +49,14 @@ class Units:
         reader: Reader,
         clock: Clock,
         log: structlog.stdlib.BoundLogger,
+        waits: Callable[[], bool] = lambda: True,
         exit_on_error: bool = False,
     ) -> None:
-        """With `exit_on_error` whatever the handler raises ends the process at once."""
+        """With `exit_on_error` whatever the handler raises ends the process at once.
+
+        `waits`: whether to wait for the lease of another holder any longer.
+        """
+        self._waits = waits
         self._exit_on_error = exit_on_error
         self._buried_in_a_row = 0
         self.recent = RecentIds()
@@ -63,7 +68,7 @@ class Units:
 
     async def open(self) -> Restored:
         """Take the lease, and rebuild memory from the tables."""
-        restored = await self._session.open()
+        restored = await self._session.open(self._waits)
         self.recent = RecentIds(restored.recent_ids, complete=restored.recent_complete)
         await self._handler.load(self._reader)
         return restored

@@ -10,6 +10,7 @@ from shared.adapters.memory import MemoryLease
 from shared.ports.errors import LeaseLost, TaskEnded, Transient
 from shared.runtime import assemble as assemble_module
 from shared.runtime import session as session_module
+from shared.runtime.handler import Outcome
 from tests.support.protocol import a_row, a_unit, an_event
 from tests.unit.runtime.world import SHARD, TOPIC, SlowPublisher, names
 
@@ -155,4 +156,47 @@ async def test_a_renewal_that_waits_for_a_unit_of_its_own_is_no_lost_lease(world
 
     with pytest.raises(LeaseLost, match="could not renew in time"):
         session.check()
+    await session.close(graceful=False)
+
+
+async def test_a_standby_beats_while_it_waits_and_ends_when_it_is_told_to(world, monkeypatch):
+    monkeypatch.setattr(session_module, "ACQUIRE_SECONDS", 0.001)
+    beats = 0
+
+    def beat():
+        nonlocal beats
+        beats += 1
+
+    monkeypatch.setattr(world, "beat", beat)
+    await MemoryLease(world.database, SHARD, "b").try_acquire()
+    world.clock.advance = lambda _: None
+    world.begin()
+    await world.until(lambda: beats > 10)
+    assert not world.loop.ready
+
+    await asyncio.wait_for(world.end(), 5)
+    assert 0 == world.handler.loads
+
+
+async def test_who_can_neither_commit_nor_renew_is_not_ready(world):
+    session = world.session()
+    assert not session.ready
+    await session.open()
+    assert session.ready
+
+    world.clock.advance(session_module.READY_SECONDS)
+    assert not session.ready
+    await session.commit(Outcome())
+    assert session.ready
+
+    await session.close(graceful=False)
+    assert not session.ready
+
+
+async def test_who_renews_is_ready(world, monkeypatch):
+    monkeypatch.setattr(session_module, "RENEW_SECONDS", 0.001)
+    session = world.session()
+    await session.open()
+    world.clock.advance(session_module.READY_SECONDS)
+    await world.until(lambda: session.ready)
     await session.close(graceful=False)
