@@ -1,4 +1,6 @@
-"""Writes the README's table of figures from the JSON of the full runs in `docs/benchmarks`.
+"""Writes the tables of figures from the JSON of the full runs in `docs/benchmarks`.
+
+The README has the headlines, docs/benchmarks/README.md all of them.
 
 python -m tests.benchmarks.readme --write      # or --check, as `make check` does
 """
@@ -15,13 +17,23 @@ from tests.benchmarks.suite import Figure, load_full, load_ranges, look_up
 
 README: Final = Path("README.md")
 RESULTS: Final = Path("docs/benchmarks")
+ALL: Final = RESULTS / "README.md"
+HEAD: Final = """\
+# Figures
+
+Each row is a figure of the full run whose JSON lies beside this file; `make bench` runs a short form
+of each against its range (CONTRIBUTING.md tells how to run the full ones). Data: openb, Philly,
+Kalos, Lingjun as published. Baselines are ours, written from the papers, on the same arrivals in
+the same run. What is wanted and not reached stands here as well.
+
+"""
 BEGIN: Final = "<!-- figures: written by `make generated` from docs/benchmarks -->\n"
 END: Final = "<!-- end of figures -->\n"
 
 
-def table() -> str:
-    """The rows of all figures whose full run is there."""
-    figures = load_ranges()[1] + load_full()
+def table(*, headlines: bool = False) -> str:
+    """The rows of all figures whose full run is there, or of the headlines alone."""
+    figures = [one for one in load_ranges()[1] + load_full() if one.headline or not headlines]
     head = "| figure | Muster | wanted | beside it, in the same run |\n|---|---|---|---|\n"
     return head + "".join(map(_row, figures))
 
@@ -51,7 +63,7 @@ def written(text: str) -> str:
     """`text` with the table of now between its marks."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    return before + BEGIN + table() + END + after
+    return before + BEGIN + table(headlines=True) + END + after
 
 
 def main() -> None:
@@ -60,12 +72,11 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
-    now = README.read_text()
-    then = written(now)
-    if options.write:
-        README.write_text(then)
-    elif now != then:
-        sys.exit("README.md: the table of figures is stale: run `make generated`")
+    for path, then in ((README, written(README.read_text())), (ALL, HEAD + table())):
+        if options.write:
+            path.write_text(then)
+        elif not path.exists() or path.read_text() != then:
+            sys.exit(f"{path}: the table of figures is stale: run `make generated`")
 
 
 if __name__ == "__main__":

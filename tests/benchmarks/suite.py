@@ -39,7 +39,9 @@ class Figure:
     """Keys joined by "/": `policies/muster/allocation_percent/130`."""
     title: str
     wanted: str = ""
-    """What the full form must reach, for the table of the README."""
+    """What the full form must reach, for the table of docs/benchmarks."""
+    headline: bool = False
+    """Whether the README shows it, too."""
     at_least: float | None = None
     at_most: float | None = None
     unit: str = ""
