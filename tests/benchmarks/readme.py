@@ -21,8 +21,8 @@ ALL: Final = RESULTS / "README.md"
 HEAD: Final = """\
 # Figures
 
-Each row is a figure of the full run whose JSON lies beside this file; `make bench` runs a short form
-of each against its range (CONTRIBUTING.md tells how to run the full ones). Data: openb, Philly,
+Each row is a figure of a full run, whose JSON lies beside this file; `make bench` runs short forms
+against their ranges (CONTRIBUTING.md tells how to run the full ones). Data: openb, Philly,
 Kalos, Lingjun as published. Baselines are ours, written from the papers, on the same arrivals in
 the same run. What is wanted and not reached stands here as well.
 
