@@ -8,11 +8,12 @@ that run for four days keep a gang of 128 waiting for four days. Two rooms bound
   be free in time those that are free last are taken: what is free now stays open to long work. It
   is kept while nobody waits, too: when the next wide gang comes it is too late to make room.
 - The brief room: one node in `NODES_PER_BRIEF` is for work shorter than `BRIEF_MS`, so that short
-  small work need not wait until a gang ends.
+  small work need not wait until a gang ends. Where none began of late there is no such room, as it
+  would keep nodes idle.
 
-A room keeps no node idle, it says who may begin there. Not bound by it are services without end,
-whoever is too wide for the rest of a flavor, and by the wide room whoever has waited long. What
-counts is how long work is likely to last (core/backfill/estimates.py), not what is promised on.
+A room says who may begin there. Not bound by it are services without end, whoever is too wide for
+the rest of a flavor, and by the wide room whoever has waited long. What counts is how long work is
+likely to last (core/backfill/estimates.py), not what is promised on.
 Both bounds are powers of two of seconds, as are the classes of requests by length.
 Source: partitions by maximum run time, as batch systems have them, without fixed nodes.
 """
@@ -20,7 +21,7 @@ Source: partitions by maximum run time, as batch systems have them, without fixe
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from shared.core.backfill.timeline import Span, Timeline
@@ -38,7 +39,7 @@ NODES_PER_BRIEF: Final = 128
 PATIENCE_MS: Final = 48 * 3_600_000
 """Whoever has waited longer is not bound by the wide room."""
 LATELY_MS: Final = 48 * 3_600_000
-"""Gangs that began so lately tell how wide gangs are."""
+"""Gangs that began so lately tell how wide gangs are, and brief work that there is some."""
 CHOSEN_FOR_MS: Final = 60_000
 """Nodes are chosen anew no sooner than after this."""
 
@@ -54,6 +55,8 @@ class SpareRoom:
         self._cluster, self._timeline = cluster, Timeline()
         self._widths: dict[str, deque[tuple[int, int]]] = {}
         """By flavor: (begin, GPUs) of gangs of late, each wider than all that began after it."""
+        self._brief_ms: dict[str, int] = {}
+        """By flavor: when brief work began there last."""
         self._outside: dict[str, dict[int, int]] = {}
         """By flavor and pin: GPUs that are not in that room."""
         self.nodes: dict[str, int] = {}
@@ -63,12 +66,20 @@ class SpareRoom:
         """When nodes are to be chosen anew, if somebody asked too soon."""
 
     def begin(self, workload_id: str, nodes: Collection[str], span: Span) -> None:
-        """Work is likely to lie on `nodes` for so long."""
+        """Work is likely to lie on `nodes` for so long. O(its nodes)."""
         self._timeline.begin(workload_id, nodes, span)
+        begin_ms, length_ms = span
+        if length_ms is not None and length_ms < BRIEF_MS:
+            for flavor in self._flavors_of(nodes):
+                self._brief_ms[flavor] = max(self._brief_ms.get(flavor, begin_ms), begin_ms)
 
     def finish(self, workload_id: str, nodes: Collection[str]) -> None:
         """It does so no more."""
         self._timeline.finish(workload_id, nodes)
+
+    def _flavors_of(self, nodes: Collection[str]) -> Iterator[str]:
+        states = (self._cluster.nodes.get(name) for name in nodes)
+        return (state.kind.key.flavor for state in states if state and state.kind)
 
     def note_width(self, flavor: str, gpus: int, now_ms: int) -> None:
         """A gang of so many GPUs began; times do not fall. O(1) on the mean."""
@@ -106,6 +117,11 @@ class SpareRoom:
             return True
         closed, self.nodes, self._outside = bool(self.nodes), {}, {}
         return closed
+
+    def _is_brief(self, flavor: str, now_ms: int) -> bool:
+        """Whether brief work began there of late."""
+        began_ms = self._brief_ms.get(flavor)
+        return began_ms is not None and now_ms - began_ms < LATELY_MS
 
     def _widest(self, flavor: str, now_ms: int) -> int:
         """GPUs of the widest gang of late."""
@@ -154,7 +170,7 @@ class SpareRoom:
         wide = last_in_time(rest, widest, now_ms + WIDE_MS)
         kept = [one for one in free if one[1].name not in promised]
         kept.sort(key=lambda one: before.get(one[1].name) != BRIEF)
-        brief = kept[: len(free) // NODES_PER_BRIEF]
+        brief = kept[: len(free) // NODES_PER_BRIEF] if self._is_brief(flavor, now_ms) else []
         self.nodes.update((state.name, WIDE) for _, state, _ in wide)
         self.nodes.update((state.name, BRIEF) for _, state, _ in brief)
         self._outside[flavor] = {

@@ -83,9 +83,11 @@ def test_nodes_promised_to_long_work_are_not_for_the_wide_room():
 
 def test_the_brief_room_stays_where_it_is_but_leaves_a_promised_node():
     room = a_room([0] * NODES_PER_BRIEF, gpus=1)
+    room.begin("brief", ["n1"], (0, HOUR))
+    room.finish("brief", ["n1"])
     room.choose(0, (), ())
     (first,) = nodes_of(room, BRIEF)
-    room.begin("brief", [first], (0, HOUR))
+    room.begin("next", [first], (0, HOUR))
 
     room.choose(CHOSEN_FOR_MS, (), ())
     assert {first} == nodes_of(room, BRIEF)
@@ -93,6 +95,26 @@ def test_the_brief_room_stays_where_it_is_but_leaves_a_promised_node():
     room.choose(2 * CHOSEN_FOR_MS, (first,), ())
     (second,) = nodes_of(room, BRIEF)
     assert first != second
+
+
+@pytest.mark.parametrize(
+    ("lengths_ms", "age_ms", "kept"),
+    [
+        ((), 0, False),
+        ((BRIEF_MS, None), 0, False),  # longer, or without an end
+        ((BRIEF_MS - 1,), LATELY_MS - 1, True),
+        ((BRIEF_MS - 1,), LATELY_MS, False),
+        ((BRIEF_MS - 1, None), 0, True),
+    ],
+)
+def test_there_is_a_brief_room_only_where_brief_work_began_of_late(lengths_ms, age_ms, kept):
+    room = a_room([0] * (NODES_PER_BRIEF + 1), gpus=1)
+    for number, length_ms in enumerate(lengths_ms):
+        room.begin(f"w{number}", ["n1", "gone"], (0, length_ms))
+
+    room.choose(age_ms, (), ())
+
+    assert kept == bool(nodes_of(room, BRIEF))
 
 
 def test_who_asks_too_soon_is_told_when_to_ask_again():
