@@ -15,16 +15,10 @@ from shared.ports.errors import LeaseLost, MusterError, Rejected, Stale, Unknown
 from shared.ports.store import Write
 
 
-class Relay:
-    async def room(self) -> None:
-        return
-
-
 class Session:
     """Remembers what was committed; fails as it is told."""
 
     def __init__(self) -> None:
-        self.relay = Relay()
         self.units: list[list[str]] = []
         self.failures: list[MusterError] = []
         self.poison: str = ""
@@ -36,6 +30,9 @@ class Session:
         self.opened += 1
 
     async def close(self, *, graceful: bool) -> None:
+        return
+
+    async def room(self) -> None:
         return
 
     async def commit(self, outcome) -> None:

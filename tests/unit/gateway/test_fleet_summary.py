@@ -27,7 +27,12 @@ def a_node(name: str, *, gpus: int = 4, mig_gpus: int = 0, **more: Any) -> Node:
 
 
 def row(node: Node, **told: Any) -> dict[str, Any]:
-    usual: dict[str, Any] = {"unhealthy": None, "cordon": "", "shunned_until_ms": 0}
+    usual: dict[str, Any] = {
+        "unhealthy": None,
+        "cordon": "",
+        "disputed": "[]",
+        "shunned_until_ms": 0,
+    }
     return {"body": msgspec.json.encode(node).decode(), **usual, **told}
 
 

@@ -44,7 +44,6 @@ PASSED_OVER = {
     "NominationWithdrawn",
     "NodesKept",
     "NodeNoticeReported",
-    "NodeDevicesDisputed",
     "IdleReleaseRefused",
     "QueueClosed",
 }

@@ -12,7 +12,7 @@ from shared.core.model.nouns import Level, TopologyRequest
 from shared.core.model.value import replace as changed
 from shared.core.quota.queue_policy import QueuePolicy
 from shared.events.plans import EvictionPlanAccepted
-from shared.events.pods import PodsGone, PodsResized, PodsRunning
+from shared.events.pods import PodsFinished, PodsGone, PodsResized, PodsRunning
 from shared.events.quotas import NominationWithdrawn
 from shared.events.workloads import (
     CancelWorkload,
@@ -299,10 +299,19 @@ def began_ms(cell: Cell) -> int:
     return cell.handler.memory.stands["e"].running_at_ms
 
 
+def brief_work_ran(cell: Cell) -> None:
+    """Nodes are kept for brief work only where such work began of late."""
+    cell.run("brief", "owner", expected_duration_seconds=600)
+    cell.driver.wait(600)
+    cell.send(pod_fact(PodsFinished, "brief", succeeded=True))
+    assert cell.driver.state("brief") is State.SUCCEEDED
+
+
 def test_who_might_evict_others_goes_on_nodes_that_are_kept_for_brief_work_instead():
     cell = Cell(gpus=1, nodes=256)
     cell.queue("owner", 256)
     cell.queue("borrower", 0)
+    brief_work_ran(cell)
     cell.run("g", "borrower", pod_count=254, team="blue", expected_duration_seconds=200_000)
     cell.ask("p", "owner", expected_duration_seconds=90_000)
 
@@ -317,6 +326,7 @@ def test_who_might_evict_others_goes_on_nodes_that_are_kept_for_brief_work_inste
 def test_who_may_not_evict_waits_beside_nodes_that_are_kept_for_brief_work():
     cell = Cell(gpus=1, nodes=256)
     cell.queue("owner", 256)
+    brief_work_ran(cell)
     cell.run("g", "owner", pod_count=254, expected_duration_seconds=200_000)
     cell.ask("p", "owner", expected_duration_seconds=90_000)
 
