@@ -78,7 +78,7 @@ def test_with_the_same_mix_a_cluster_rebuilt_in_another_order_decides_the_same(s
         rebuilt.put_node(run.ledger.nodes[name])
     market = run.cluster.market(FLAVOR)
     rebuilt.market(FLAVOR).mix = deepcopy(market.mix)
-    market.scores._waste = None  # the tables of both speak of the fleet as it is now
+    market.scores._scorer = None  # the tables of both speak of the fleet as it is now
 
     for _ in range(6):
         request = placing.request(single(draw))

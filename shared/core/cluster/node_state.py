@@ -184,7 +184,10 @@ class Domain:
         self.children: dict[str, Domain | NodeState] = {}
         """By a key that is unique in this domain."""
         self.fills = level in (Level.RACK, Level.NVLINK_DOMAIN)
-        """Whether single pods fill such parts one after the other (core/scoring/fill_order.py)."""
+        """Whether single pods fill such parts one after the other.
+
+        See core/scoring/policies/fabric_order.py.
+        """
         self.is_block = level is Level.BLOCK
         self.size = 0
         """Nodes in it ..."""

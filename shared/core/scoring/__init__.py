@@ -1,11 +1,11 @@
 """Of places that fit, which is best: by what the learned mix of demand leaves useful.
 
-A flavor's pods are counted as they are asked for (`mix.py`, `learned_counts.py`). Nodes and shared
+The preferences are a list in `policies/__init__.py`: begin there, and add a preference there. A
+flavor's pods are counted as they are asked for (`mix.py`, `learned_counts.py`). Nodes and shared
 GPUs in the same condition are one equivalence class (`cells.py`, `market_index.py`); a class gets
-one score, not each node (`market_scores.py`, `learned_scores.py`, `waste.py`, `share_values.py`).
-`market.py` finds the best member of the best class and tells the order of preferences: begin
-there, and add a preference there. Until enough was asked, `placement/search.py` goes by tightest
-fit. MIG instances have prices of their own (`mig_pool.py`). `devices.py` picks GPUs inside a node.
+one score by the policies, not each node (`scores.py`, `learned_scores.py`). `market.py` finds the
+best member of the best class. Until enough was asked, `placement/search.py` goes by tightest fit.
+MIG instances have prices of their own (`mig_pool.py`). `devices.py` picks GPUs inside a node.
 `Cluster` is the state of `core/cluster` with all of that.
 """
 

@@ -10,9 +10,9 @@ from shared.core.cluster.node_class import NodeClass
 from shared.core.model.demand import PodDemand
 from shared.core.scoring.cells import Conditions, Ints
 from shared.core.scoring.market_index import MarketIndex
-from shared.core.scoring.market_scores import Bools, score_gpus, score_nodes
 from shared.core.scoring.mix import DemandMix
-from shared.core.scoring.waste import Waste, waste_of
+from shared.core.scoring.policy import Learned
+from shared.core.scoring.scores import Bools, Scorer
 
 SCORES_MAX: Final = 2048
 """Classes whose scores are kept; more are worked out again."""
@@ -43,17 +43,17 @@ class LearnedScores:
 
     def __init__(self, index: MarketIndex) -> None:
         self._index = index
-        self._waste: Waste | None = None
+        self._scorer: Scorer | None = None
         self._made_for = (0, 0)
-        """The mix and the numbers that `_waste` and `_scores` were made for."""
+        """The mix and the numbers that `_scorer` and `_scores` were made for."""
         self._scores: dict[ScoreKey, Scores] = {}
 
     def follow(self, mix: DemandMix) -> None:
         """Go by the mix in force and the kinds there are. O(classes + table) if that is news."""
         now = (mix.version, self._index.edition)
-        if self._waste is None or self._made_for != now:
+        if self._scorer is None or self._made_for != now:
             self._made_for = now
-            self._waste = waste_of(mix.counts, self._index.kinds)
+            self._scorer = Scorer(Learned(mix.counts, self._index.kinds))
             self._scores.clear()
 
     def of_nodes(self, kinds: tuple[NodeClass, ...], demand: PodDemand) -> Ints:
@@ -73,14 +73,14 @@ class LearnedScores:
         of_nodes: bool,
     ) -> Ints:
         """Those that are new are worked out."""
-        assert self._waste is not None
+        assert self._scorer is not None
         scores = self._known(kinds, demand, of_nodes=of_nodes)
         known, size = scores.known, conditions.size
         if known < size:
-            rule = score_nodes if of_nodes else score_gpus
+            rule = self._scorer.of_nodes if of_nodes else self._scorer.of_gpus
             scores.grow(size, len(conditions.columns))
             fresh = conditions.columns[known:size]
-            scores.values[known:size] = rule(self._waste, scores.allowed, fresh, demand)
+            scores.values[known:size] = rule(scores.allowed, fresh, demand)
             scores.known = size
         return scores.values
 

@@ -1,17 +1,8 @@
 """One pod at its best place in a flavor, by what the learned mix of demand leaves useful.
 
-Of all conditions that nodes (or shared GPUs of the team) are in, the best is
-1. the one whose useless GPU grows least, in bins of 500 milli: fragments (FGD, ATC'23) and the
-   price of room that scarce classes need, which counts only when it is a whole bin;
-2. for a share: a GPU that is shared already, the one whose rest loses least of what it is worth to
-   other shares (core/scoring/share_values.py), in bins of 100 milli;
-3. the one whose CPU deficit grows least, in bins of 2 cores: no GPU is left without CPU;
-4. for a share: a GPU whose rest is still worth something, so that many sizes find their partner;
-5. a node that has weights and image already (core/cluster/images.py), if any has them;
-6. the node of the least seeded rank.
-Bins and keys: placement.md 3.2 (rule X); values, prices and the choice of the CPU mean make it
-adapt (core/scoring/waste.py). Until the mix is known (`learned`, core/scoring/mix.py) nobody asks
-here: the tightest fit of core/placement/search.py decides.
+Of all conditions that nodes (or shared GPUs of the team) are in, the policies of
+core/scoring/policies, which are listed there in order, tell the best. Until the mix is known
+(`learned`, core/scoring/mix.py) the tightest fit of core/placement/search.py decides instead.
 """
 
 from __future__ import annotations

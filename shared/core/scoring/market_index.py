@@ -1,8 +1,8 @@
 """Nodes and shared GPUs of one flavor in cells by their condition: what market.py looks at.
 
 A change is noted at once and followed when somebody looks: one node moves from cell to cell, in
-the order in which single pods take equals (core/scoring/fill_order.py). Kinds and conditions are
-numbered as they appear; when most kinds are gone, all are numbered anew.
+the order in which single pods take equals (core/scoring/policies/fabric_order.py). Kinds and
+conditions are numbered as they appear; when most kinds are gone, all are numbered anew.
 """
 
 from __future__ import annotations
@@ -14,10 +14,14 @@ from shared.core.cluster.node_class import NodeClass
 from shared.core.cluster.node_state import Domain, NodeState
 from shared.core.model.units import GPU_MILLI
 from shared.core.scoring.cells import Cells, Conditions, Member
-from shared.core.scoring.fill_order import fill_order, order_by, prefix_of, with_rank
-from shared.core.scoring.market_scores import CPU_STEP_MILLI, REST_MILLI, SHARED_CPU_STEP_MILLI
+from shared.core.scoring.policies import fabric_order, order_by, prefix_of, with_rank
+from shared.core.scoring.policy import (
+    CPU_STEP_MILLI,
+    PART_MILLI,
+    REST_MILLI,
+    SHARED_CPU_STEP_MILLI,
+)
 from shared.core.scoring.share_values import MILLI_STEP
-from shared.core.scoring.waste import PART_MILLI
 
 KINDS_MAX: Final = 64
 """Kinds numbered before it is asked whether most of them are gone."""
@@ -101,7 +105,7 @@ class MarketIndex:
         for index in [index for index in places if index not in now]:
             cells, number, member = places.pop(index)
             cells.take(number, member)
-        order = fill_order(node)
+        order = fabric_order(node)
         for index, (cells, number) in now.items():
             member = (order, index, node)
             old = places.get(index)

@@ -181,7 +181,7 @@ def test_kinds_that_came_and_went_are_forgotten_and_change_no_decision() -> None
         assert isinstance(answer, Placement)
         rebuilt.charge(each.team, answer.pods, each.spec.pod_sets)
     rebuilt.market("a100").mix = deepcopy(market.mix)
-    market.scores._waste = None  # the tables of both speak of the fleet as it is now
+    market.scores._scorer = None  # the tables of both speak of the fleet as it is now
     for each in (small, one_gpu(8000), small, one_gpu(8000), one_gpu(40_000), small):
         assert place(rebuilt, request(each)) == place(fleet, request(each))
 

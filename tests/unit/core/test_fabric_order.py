@@ -12,12 +12,12 @@ from shared.core.model.nouns import WHOLE_MASK, GpuShare, Node, Placement, PodPl
 from shared.core.model.value import replace
 from shared.core.placement.place import learn, place
 from shared.core.scoring.cluster import Cluster
-from shared.core.scoring.fill_order import (
+from shared.core.scoring.policies.fabric_order import (
     BLOCK_BITS,
     FREE_MAX,
     REMNANT_NODES,
     broken_key,
-    fill_order,
+    fabric_order,
     whole_key,
 )
 from tests.support.placing import cluster, node, pods, request, whole, workload
@@ -103,7 +103,7 @@ def test_broken_nodes_of_the_smaller_block_go_first() -> None:
         hold(fleet, name, 1)
 
     orders = sorted(
-        (fill_order(each), each.name) for each in fleet.nodes.values() if 0 < each.free_count < 8
+        (fabric_order(each), each.name) for each in fleet.nodes.values() if 0 < each.free_count < 8
     )
 
     assert orders[0][1].startswith("small")
@@ -134,7 +134,7 @@ def test_of_broken_nodes_in_a_block_the_fullest_goes_first() -> None:
 
     broken = [each for each in fleet.nodes.values() if 0 < each.free_count < 8]
 
-    assert [each.free_count for each in sorted(broken, key=fill_order)] == [5, 6, 7]
+    assert [each.free_count for each in sorted(broken, key=fabric_order)] == [5, 6, 7]
 
 
 def test_keys_keep_their_order_and_fit_31_bits() -> None:
@@ -181,7 +181,7 @@ def test_counts_and_order_are_those_of_a_fleet_that_is_counted_anew(seed: int) -
         assert len(members) == domain.size
         assert sum(each.schedulable and each.free_count == 8 for each in members) == domain.whole
     for each, places in market.index.places.items():
-        assert {member[0] for _, _, member in places.values()} <= {fill_order(each)}
+        assert {member[0] for _, _, member in places.values()} <= {fabric_order(each)}
 
 
 def change(fleet: Cluster, draw: Random, held: list[tuple[Workload, Placement]]) -> None:

@@ -1,4 +1,4 @@
-"""Which of equally good nodes a single pod takes: the one that gangs miss least.
+"""Of equally good nodes a single pod takes the one that gangs miss least.
 
 1. Broken nodes go before whole ones: those of one block after the other, small blocks first; in a
    block the fullest node, then the NVLink domain and the rack with the fewest wholly free nodes.
@@ -63,7 +63,7 @@ def whole_key(block: int, tight: int, wide: int) -> int:
     return WHOLE_LAST | RACKS_LAST | block << 2 * COUNT_BITS | fewest
 
 
-def fill_order(node: NodeState) -> int:
+def fabric_order(node: NodeState) -> int:
     """63 bits; smaller goes first. O(levels)."""
     return with_rank(prefix_of(node.domain, free=node.free_count, whole=node.whole), node)
 
