@@ -11,7 +11,7 @@ from typing import Any
 
 from services.placement.backfill.heads import HEAD_AFTER_HOURS
 from services.placement.cycle.growth import Growth
-from services.placement.cycle.trials import Trials
+from services.placement.cycle.scheduling_cycle import SchedulingCycle
 from services.placement.nodes.drains import Drains
 from services.placement.nodes.kept_room import KeptRoom
 from services.placement.nodes.shunning import Shunning
@@ -55,15 +55,13 @@ class Cell:
         )
         self.fleet = fleet = Fleet()
         self.quotas: set[str] = set()
-        self.trials = Trials(desk)
-        self.evictions = Evictions(desk, self.trials)
-        self.growth = Growth(desk, self.trials)
+        self.cycle = SchedulingCycle(desk)
+        self.evictions = Evictions(desk, self.cycle)
+        self.growth = Growth(desk, self.cycle)
         self.queue_drains = QueueDrains(desk)
         self.drains = Drains(desk, fleet, self.evictions)
         self.shunning = Shunning(desk, fleet, self.drains, self.evictions, policy.shun)
-        self.switching = Switching(
-            desk, fleet, self.trials, self.drains, policy.mig_switch_seconds
-        )
+        self.switching = Switching(desk, fleet, self.cycle, self.drains, policy.mig_switch_seconds)
         self.takeovers = Takeovers(desk, fleet, self.drains, self.evictions)
         self.kept_room = KeptRoom(desk, fleet)
 
@@ -73,7 +71,7 @@ class Cell:
         await self.drains.load(reader)
         await self.shunning.load(reader)
         await self.takeovers.load(reader)
-        self.trials.load()
+        self.cycle.load()
         self.growth.load()
         self.queue_drains.load()
         self.kept_room.load()
@@ -93,7 +91,7 @@ class Cell:
         """Try what waits, and write down everything that the unit changed."""
         self.takeovers.settle()
         self.queue_drains.run()
-        self.trials.run()
+        self.cycle.run()
         self.growth.run()
         self.kept_room.tell()
         desk, outcome = self.desk, self.desk.outcome
@@ -110,17 +108,17 @@ class Cell:
         return outcome
 
     def due(self, now_ms: int) -> Sequence[Received]:
-        """Deadlines that have passed, and the rest of trials that were cut short."""
+        """Deadlines that have passed, and the rest of a cycle that was cut short."""
         rest = (
-            self.trials.rest(now_ms) or self.queue_drains.rest(now_ms) or self.growth.rest(now_ms)
+            self.cycle.rest(now_ms) or self.queue_drains.rest(now_ms) or self.growth.rest(now_ms)
         )
         nodes = (*self.switching.due(now_ms), *self.shunning.due(now_ms))
         kept = (*self.desk.promises.due(now_ms), *self.desk.quota_heads.due(now_ms))
         return [*self.desk.passed(now_ms), *kept, *rest, *nodes]
 
     def next_due_ms(self) -> int | None:
-        """The earliest deadline; 0 when trials were cut short."""
-        if self.trials.unfinished or self.queue_drains.unfinished:
+        """The earliest deadline; 0 when a cycle was cut short."""
+        if self.cycle.unfinished or self.queue_drains.unfinished:
             return 0
         due = (
             self.desk.due[0][0] if self.desk.due else None,

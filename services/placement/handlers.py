@@ -1,4 +1,4 @@
-"""The placement service: from messages to transitions, trials and rows.
+"""The placement service: from messages to transitions, a scheduling cycle and rows.
 
 Every message goes to the transition of one workload, one node or one quota; then what waits is
 tried, in order; then all rows of the batch are written at once. What each kind of message does is
@@ -137,9 +137,9 @@ class PlacementHandler:
         return cell.finish(now_ms)
 
     def due(self, now_ms: int) -> Sequence[Received]:
-        """Deadlines that have passed, and the rest of trials that were cut short."""
+        """Deadlines that have passed, and the rest of a cycle that was cut short."""
         return self.cell.due(now_ms)
 
     def next_due_ms(self) -> int | None:
-        """The earliest deadline; 0 when trials were cut short."""
+        """The earliest deadline; 0 when a cycle was cut short."""
         return self.cell.next_due_ms()

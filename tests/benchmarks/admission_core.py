@@ -88,7 +88,9 @@ class _World:
 
     def _try(self, pending: Pending, now_ms: int) -> None:
         if self._ledger.blocked_by(self._ledger.node(pending.queue), FLAVOR, pending.request):
-            self._index.rest(pending.id, (pending.queue, pending.request), pending.key)
+            self._index.make_inadmissible(
+                pending.id, (pending.queue, pending.request), pending.key
+            )
             self.core.refused(pending, pending.nomination)
             return
         self._ledger.charge(pending.queue, FLAVOR, pending.request)
@@ -105,7 +107,7 @@ class _World:
             self._ledger.charge(over.queue, FLAVOR, over.request, -1)
             self.core.forget(over)
             freed.add(self._root(over))
-        self._index.wake(lambda one: self._root(self._known[one]) in freed)
+        self._index.requeue(lambda one: self._root(self._known[one]) in freed)
         return now_ms
 
     def _root(self, pending: Pending) -> str:

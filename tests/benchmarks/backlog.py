@@ -99,8 +99,8 @@ class Both:
     def __init__(self) -> None:
         self._handlers = {"muster": PlacementHandler(), "everybody searches": PlacementHandler()}
         searching = self._handlers["everybody searches"]
-        searching.cell.trials.passes = lambda workload_id: False
-        searching.cell.trials.resting.taken = lambda *_: None
+        searching.cell.cycle.passes = lambda workload_id: False
+        searching.cell.cycle._inadmissible.taken = lambda *_: None
         self.seconds: dict[str, list[float]] = {name: [] for name in self._handlers}
 
     @property

@@ -134,7 +134,7 @@ class Run:
             self._wake()
         elif kind == "retry":
             due = {key for key, at_ms in self._retries.items() if at_ms <= self.now_ms}
-            self.index.wake(lambda one: self.live[one].kind in due)
+            self.index.requeue(lambda one: self.live[one].kind in due)
             for key in due:
                 del self._retries[key]
                 self._preemption.rested(key)
@@ -161,7 +161,7 @@ class Run:
 
     def _wake(self) -> None:
         self.index.rewind()
-        self.index.wake(lambda _: True)
+        self.index.requeue(lambda _: True)
 
     # ── decisions ────────────────────────────────────────────────────────────────────────────
 
@@ -174,7 +174,7 @@ class Run:
                     pending = decision.pending
                     key = self.live[pending.id].kind
                     self.index.add(pending.id, key, pending.key)
-                    if self.index.resting(key):
+                    if self.index.is_inadmissible(key):
                         self.core.refused(pending, pending.nomination)
                 elif isinstance(decision, Withdraw):
                     self.index.remove(decision.pending.id)
@@ -228,7 +228,7 @@ class Run:
     def _refuse(self, live: Live) -> None:
         """Its class rests, and all of it know; what is owed is looked at again by the service."""
         key = live.kind
-        self.index.rest(live.pending.id, key, live.pending.key)
+        self.index.make_inadmissible(live.pending.id, key, live.pending.key)
         for workload_id in self.index.behind(key):
             pending = self.live[workload_id].pending
             self.core.refused(pending, pending.nomination)
@@ -260,7 +260,7 @@ class Run:
         """Promise the first who need whole nodes a start; whether nodes are freer after it."""
         loosened = self._promises.plan(self.now_ms)
         if loosened:
-            self.index.wake(lambda _: True)
+            self.index.requeue(lambda _: True)
         return loosened
 
     def _reclaim(self, live: Live, request: PlacementRequest) -> bool:
@@ -288,7 +288,7 @@ class Run:
         movers = [(self._stop(one.workload_id, stops_ms), one) for one in plan.moves]
         for live_mover, moved in movers:
             self._go_on(live_mover, moved, stops_ms)
-        self.index.wake(self._is_owed)
+        self.index.requeue(self._is_owed)
         self._start(live, plan.placement, stops_ms)
 
     def _stop(self, workload_id: str, stops_ms: int) -> Live:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from services.placement.cycle import trials
+from services.placement.cycle import attempts, scheduling_cycle
 from services.placement.handlers import PlacementHandler
 from services.placement.state.records import Record
 from services.placement.unit.desk import START_SECONDS
@@ -55,8 +55,8 @@ ESTIMATES = ("began_at_ms", "expected_seconds", "likely_seconds")
 @pytest.fixture(autouse=True)
 def bounds_are_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small bounds, so that a short history meets them."""
-    monkeypatch.setattr(trials, "TOLD_MAX", 1)
-    monkeypatch.setattr(trials, "PLACED_MAX", 2)
+    monkeypatch.setattr(attempts, "TOLD_MAX", 1)
+    monkeypatch.setattr(scheduling_cycle, "PLACED_MAX", 2)
 
 
 @pytest.fixture

@@ -111,7 +111,9 @@ class Endless:
             name = identifier.split("-")[1]
             node = self.tree.node(name)
             if self.tree.blocked_by(node, "h100", GPU) is not None:
-                self.index.rest(identifier, name, order_key(0, self.since_ms[name], identifier))
+                self.index.make_inadmissible(
+                    identifier, name, order_key(0, self.since_ms[name], identifier)
+                )
                 continue
             self.tree.charge(name, "h100", GPU)
             self.used.change(name, self.now_ms, GPU[0])
@@ -125,4 +127,4 @@ class Endless:
         self.tree.charge(name, "h100", GPU, -1)
         self.used.change(name, self.now_ms, -GPU[0])
         self.index.rewind()
-        self.index.wake(lambda identifier: True)
+        self.index.requeue(lambda identifier: True)

@@ -1,10 +1,10 @@
-"""Who waits at the head is promised a start, and its nodes are kept (core/backfill/backfill.py).
+"""What waits at the head is promised a start, and its nodes are kept (core/backfill/backfill.py).
 
-Kept in step by the desk: what begins and ends goes into the timeline, who waits no more loses his
-promise. The trials say who was refused for want of room; of these the first few are promised to,
-after each unit in which something changed that matters to them: somebody new among the first, a
-promise given up, kept or due, work that ended before its time, or somebody refused while nodes
-are kept. With nobody refused this costs an entry for each node of what begins.
+Kept in step by the unit of work: what begins and ends goes into the timeline, what waits no more
+loses its promise. The scheduling cycle tells what was refused for want of room; of these the first
+few are promised a start, after each unit in which something changed that matters to them: a new
+one among the first, a promise given up, kept or due, work that ended before its time, or a refusal
+while nodes are kept. With nothing refused this costs an entry for each node of what begins.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""The scheduling cycle: what waits is tried in order, and rests with a reason.
+"""The scheduling cycle: what waits is tried in order, and is placed or told why not.
 
-Begin with `trials.py`, `Trials.run`; `resting.py` says whom freed room can help, `avoided.py`
-which nodes one workload goes round, `growth.py` makes running gangs larger.
+Begin with `scheduling_cycle.py`: `SchedulingCycle.run` is the list of steps. `attempts.py` is one
+try of one workload, `request_classes.py` which requests are tried as one, `inadmissible.py` what
+makes a refused class admissible again (`freed_room.py`: which room), `avoided.py` which nodes one
+workload goes round, `growth.py` makes running gangs larger.
 """

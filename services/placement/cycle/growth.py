@@ -2,7 +2,7 @@
 
 And smaller, at once, those whose owners asked for fewer than they have.
 
-Looked at after the trials of a unit, so what is left then fits nobody that waits. A gang grows in
+Looked at after the cycle of a unit, so what is left then fits nobody that waits. A gang grows in
 its flavor only while no refused class waits there for room: those have permission and a place in
 the order, the gang runs already. Who waits for quota wants no room. Who makes room for another
 does not grow before that one is placed, which waits for whatever its victims have beyond the plan.
@@ -18,7 +18,7 @@ from collections.abc import Collection
 from itertools import islice
 from typing import Final
 
-from services.placement.cycle.trials import Trials
+from services.placement.cycle.scheduling_cycle import SchedulingCycle
 from services.placement.state.records import Record
 from services.placement.unit.desk import Desk
 from services.placement.workloads import resizing
@@ -43,9 +43,9 @@ NO_ROOM_WANTED: Final = frozenset(
 class Growth:
     """The gangs of one cell that may grow, in order."""
 
-    def __init__(self, desk: Desk, trials: Trials) -> None:
+    def __init__(self, desk: Desk, cycle: SchedulingCycle) -> None:
         self._desk = desk
-        self._trials = trials
+        self._cycle = cycle
         self._small: dict[str, None] = {}
         self._line: list[tuple[int, int, str]] = []
         """Heap of those to try: (-priority, submitted_at_ms, id)."""
@@ -62,7 +62,7 @@ class Growth:
     def run(self) -> None:
         """Try the next few, if there is a reason to."""
         self._gather()
-        if not self._line or self._trials.unfinished:
+        if not self._line or self._cycle.unfinished:
             return
         self._tried_at_ms = self._desk.now_ms
         wanted = self._wanted()
@@ -100,7 +100,7 @@ class Growth:
 
     def _wanted(self) -> Collection[str] | None:
         """Flavors in which someone waits for room; None when too many wait to say."""
-        refused = list(islice(self._trials.refused(), CLASSES_MAX + 1))
+        refused = list(islice(self._cycle.refused(), CLASSES_MAX + 1))
         if len(refused) > CLASSES_MAX:
             return None
         return {

@@ -40,7 +40,7 @@ def _of_workload(cell: Cell, record: Record, kind: str, message: Received) -> No
     elif kind == transitions.BACKOFF:
         cell.desk.deadline(record, "", 0)
         if record.nomination is not None:
-            cell.trials.add(record, message)
+            cell.cycle.add(record, message)
     else:
         transitions.deadline(cell.desk, record, kind, message)
 

@@ -36,7 +36,7 @@ def nominated(cell: Cell, message: Received, fact: quotas.WorkloadNominated) -> 
     if cell.desk.reservations.of(record.workload.id) is not None:
         cell.evictions.nominated_again(record, message)
     elif record.deadline_kind != BACKOFF:
-        cell.trials.add(record, message)
+        cell.cycle.add(record, message)
 
 
 def withdrawn(cell: Cell, _: Received, fact: quotas.NominationWithdrawn) -> None:

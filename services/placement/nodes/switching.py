@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Final
 
 from services.placement.cycle.growth import CLASSES_MAX, NO_ROOM_WANTED
-from services.placement.cycle.trials import Trials
+from services.placement.cycle.scheduling_cycle import SchedulingCycle
 from services.placement.nodes.drains import Drains
 from services.placement.state.fleet import Fleet
 from services.placement.unit.desk import Desk
@@ -34,9 +34,9 @@ class Switching:
     """One cell; `seconds` between two looks, 0 for never."""
 
     def __init__(
-        self, desk: Desk, fleet: Fleet, trials: Trials, drains: Drains, seconds: int
+        self, desk: Desk, fleet: Fleet, cycle: SchedulingCycle, drains: Drains, seconds: int
     ) -> None:
-        self._desk, self._fleet, self._trials = desk, fleet, trials
+        self._desk, self._fleet, self._cycle = desk, fleet, cycle
         self._drains = drains
         self._seconds = seconds
         self._looked_at_ms = 0
@@ -78,7 +78,7 @@ class Switching:
 
     def _waiting(self) -> dict[str, Waiting]:
         """By flavor; of so many classes that nobody looks at them all, it counts as both."""
-        refused = list(islice(self._trials.refused(), CLASSES_MAX + 1))
+        refused = list(islice(self._cycle.refused(), CLASSES_MAX + 1))
         crowd = EVERYBODY if len(refused) > CLASSES_MAX else NOBODY
         found: dict[str, Waiting] = defaultdict(lambda: crowd)
         for record, refusal in refused:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from services.placement.cycle.trials import Trials
+from services.placement.cycle.scheduling_cycle import SchedulingCycle
 from services.placement.preemption import moves
 from services.placement.preemption.plan_checks import preemptor_problem, victim_problem
 from services.placement.preemption.remains import what_is_left
@@ -41,9 +41,9 @@ SLACK_SECONDS: Final = 60
 class Evictions:
     """Plans and reservations of one cell."""
 
-    def __init__(self, desk: Desk, trials: Trials) -> None:
+    def __init__(self, desk: Desk, cycle: SchedulingCycle) -> None:
         self._desk = desk
-        self._trials = trials
+        self._cycle = cycle
         self._refusals: dict[str, int] = {}
         """By preemptor, plans that were refused because victims had changed."""
 
@@ -124,7 +124,7 @@ class Evictions:
                 moves.move(desk, planned, record, plan, message)
             else:
                 self._evict(planned, record, plan, message)
-        self._trials.reserve(record)
+        self._cycle.reserve(record)
         desk.deadline(record, RESERVATION, expires_at_ms)
         reservation = Reservation(
             plan_id=plan.plan_id,
@@ -286,7 +286,7 @@ class Evictions:
         if record.deadline_kind == RESERVATION:
             desk.deadline(record, "", 0)
         if record.nomination is not None and record.state is State.QUEUED:
-            self._trials.add(record, message)
+            self._cycle.add(record, message)
 
     def _tell(self, fact: Wire, workload_id: str, message: Received) -> None:
         self._desk.tell_about(fact, workload_id, message)

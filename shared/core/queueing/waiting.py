@@ -1,15 +1,17 @@
 """The open nominations that wait for room: by request class, in order within a class.
 
-Equal requests get the same answer, so each class is tried at its head only and rests after a
-refusal, until something frees up that can help it. A strict FIFO queue is one class of unlike
-requests: nothing behind its refused head is tried, and it rests only as long as that one is its
-head. Sizes are bounded by quota's bound on open nominations (design.md 1).
+Equal requests get the same answer, so each class is tried at its head only and is inadmissible
+after a refusal, until something is released that can help it (Kueue: inadmissible workloads). A
+strict FIFO queue is one class of unlike requests: nothing behind its refused head is tried, and it
+stays inadmissible only as long as that one is its head. Sizes are bounded by quota's bound on open
+nominations (design.md 1).
 
-Who was refused for want of room alone rests by the room that he lacks: all who lack the same are
-woken together, and as long as nothing of it comes free nobody asks them. When the turn of one who
-was woken so comes and others have taken that room, he rests again without having been tried.
+A class that was refused for want of room alone is inadmissible by the room that it lacks: all that
+lack the same are requeued together, and as long as nothing of it is released none of them is
+asked. When the turn of such a class comes and others have taken that room, it is set aside again
+without having been tried.
 
-Over all classes that do not rest the order is priority, then the rank of the head (whose share is
+Over all admissible classes the order is priority, then the rank of the head (whose share is
 smallest now: core/quota/fair_share.py), then age and identity. A rank moves with every placement,
 so a class stands in the heap under a key that is not larger than its own and is looked at again
 when it comes up: ranks only grow while work is placed. When something was given back, `rewind`
@@ -33,9 +35,9 @@ RankOf = Callable[[str], tuple[Any, ...]]
 
 
 class FreeRoom(Protocol):
-    """What is left of the room that resting workloads lack."""
+    """What is left of the room that inadmissible classes lack."""
 
-    def is_free(self, lacks: Any) -> bool:  # noqa: ANN401  # what `rest` was given
+    def is_free(self, lacks: Any) -> bool:  # noqa: ANN401  # what `make_inadmissible` was given
         """Whether something is left of it."""
 
     def passes(self, workload_id: str) -> bool:
@@ -47,12 +49,12 @@ def _no_rank(workload_id: str) -> tuple[Any, ...]:  # noqa: ARG001  # an order w
 
 
 @dataclass(slots=True)
-class Line:
-    """The waiting workloads of one class; `resting` after its head was refused."""
+class RequestClass:
+    """The waiting workloads of one class; `inadmissible` after its head was refused."""
 
     heap: list[tuple[OrderKey, str]] = field(default_factory=list)
     members: dict[str, OrderKey] = field(default_factory=dict)
-    resting: bool = False
+    inadmissible: bool = False
     alike: bool = True
     """Whether the refusal of one speaks for all; not so in a strict queue."""
     ticket: int = 0
@@ -67,12 +69,12 @@ class WaitingIndex:
     def __init__(self, rank: RankOf = _no_rank, rank_at_least: RankOf = _no_rank) -> None:
         """`rank`: of a workload now; grows only, but for what `rewind` follows.
 
-        `rank_at_least`: no larger than that, and quickly told: the key of who becomes ready.
+        `rank_at_least`: no larger than that, and quickly told: the key of what becomes ready.
         """
         self._rank, self._rank_at_least = rank, rank_at_least
-        self._lines: dict[Hashable, Line] = {}
-        self._resting: dict[Hashable | None, dict[Hashable, Line]] = {None: {}}
-        """Those that rest by the room that they lack; None for who is asked one by one."""
+        self._classes: dict[Hashable, RequestClass] = {}
+        self._inadmissible: dict[Hashable | None, dict[Hashable, RequestClass]] = {None: {}}
+        """By the room that they lack; None for those that are asked one by one."""
         self._class_of: dict[str, Hashable] = {}
         self._ready: list[tuple[Key, int, Hashable]] = []
         self._tickets = 0
@@ -95,83 +97,83 @@ class WaitingIndex:
     ) -> None:
         """Let a workload wait; one that waits already is moved."""
         self.remove(workload_id)
-        line = self._lines.setdefault(request_class, Line(alike=alike))
-        if not line.resting:
-            line.lacks = None  # nobody has told the new one why it waits
-        line.members[workload_id] = order_key
-        heapq.heappush(line.heap, (order_key, workload_id))
+        waiting = self._classes.setdefault(request_class, RequestClass(alike=alike))
+        if not waiting.inadmissible:
+            waiting.lacks = None  # the new one was not told why it waits
+        waiting.members[workload_id] = order_key
+        heapq.heappush(waiting.heap, (order_key, workload_id))
         self._class_of[workload_id] = request_class
-        is_head = self._is_head(line, workload_id)
-        if is_head and not line.alike:
-            self._rouse(request_class, line)
-        if not line.resting and (is_head or not line.ticket):
-            self._offer(request_class, line)
+        is_head = self._is_head(waiting, workload_id)
+        if is_head and not waiting.alike:
+            self._admit(request_class, waiting)
+        if not waiting.inadmissible and (is_head or not waiting.ticket):
+            self._offer(request_class, waiting)
 
     def waits(self, request_class: Hashable) -> bool:
-        """Whether anybody of this class waits."""
-        return request_class in self._lines
+        """Whether any workload of this class waits."""
+        return request_class in self._classes
 
-    def resting(self, request_class: Hashable) -> bool:
+    def is_inadmissible(self, request_class: Hashable) -> bool:
         """Whether the class was refused and nothing that could help happened since."""
-        line = self._lines.get(request_class)
-        return line is not None and line.resting
+        waiting = self._classes.get(request_class)
+        return waiting is not None and waiting.inadmissible
 
     def remove(self, workload_id: str) -> None:
         """Forget a workload; nothing happens if it does not wait."""
         request_class = self._class_of.pop(workload_id, None)
         if request_class is None:
             return
-        line = self._lines[request_class]
-        if self._is_head(line, workload_id) and not line.alike:
-            self._rouse(request_class, line)
-        del line.members[workload_id]
-        if not line.members:
-            self._rouse(request_class, line)
-            del self._lines[request_class]
-        elif not line.resting and not (line.ticket and line.alike):
-            self._offer(request_class, line)
+        waiting = self._classes[request_class]
+        if self._is_head(waiting, workload_id) and not waiting.alike:
+            self._admit(request_class, waiting)
+        del waiting.members[workload_id]
+        if not waiting.members:
+            self._admit(request_class, waiting)
+            del self._classes[request_class]
+        elif not waiting.inadmissible and not (waiting.ticket and waiting.alike):
+            self._offer(request_class, waiting)
 
     def pop(self, free: FreeRoom | None = None) -> str | None:
-        """The first workload of all classes that do not rest, removed; None without one.
+        """The first workload of all admissible classes, removed; None without one.
 
-        Before it others may be let rest again, whose room is taken by what `free` tells.
+        Classes before it are set aside again whose room is taken by what `free` tells.
         """
-        line = self._first(free)
-        return self._take(line) if line is not None else None
+        waiting = self._first(free)
+        return self._take(waiting) if waiting is not None else None
 
     def first(self) -> str | None:
-        """The first workload of all classes that do not rest, where it is; None without one."""
-        line = self._first()
-        return self._head(line)[1] if line is not None else None
+        """The first workload of all admissible classes, where it is; None without one."""
+        waiting = self._first()
+        return self._head(waiting)[1] if waiting is not None else None
 
-    def _first(self, free: FreeRoom | None = None) -> Line | None:
+    def _first(self, free: FreeRoom | None = None) -> RequestClass | None:
         """The class whose turn it is; its entry is on top."""
         ready, checked = self._ready, 0
         while ready:
             _, ticket, request_class = ready[0]
-            line = self._lines.get(request_class)
-            if line is None or line.resting or line.ticket != ticket:
+            waiting = self._classes.get(request_class)
+            if waiting is None or waiting.inadmissible or waiting.ticket != ticket:
                 heapq.heappop(ready)
-            elif free and line.lacks is not None and not free.is_free(line.lacks):
-                self._let_rest(request_class, line)
+            elif free and waiting.lacks is not None and not free.is_free(waiting.lacks):
+                self._set_aside(request_class, waiting)
             elif checked != ticket and len(ready) > 1:
-                heapq.heapreplace(ready, (self._key(line), ticket, request_class))
+                heapq.heapreplace(ready, (self._key(waiting), ticket, request_class))
                 checked = ticket
-            elif free and line.lacks is not None and free.passes(self._head(line)[1]):
-                self._let_rest(request_class, line)
+            elif free and waiting.lacks is not None and free.passes(self._head(waiting)[1]):
+                self._set_aside(request_class, waiting)
             else:
-                return line
+                return waiting
         return None
 
     def rewind(self) -> None:
-        """Ranks may have fallen: whoever is ready is ranked anew when he comes up. O(classes)."""
+        """Ranks may have fallen: what is ready is ranked anew when it comes up. O(classes)."""
         self._ready = []
-        for request_class, line in self._lines.items():
-            line.ticket = 0
-            if not line.resting:
-                self._offer(request_class, line)
+        for request_class, waiting in self._classes.items():
+            waiting.ticket = 0
+            if not waiting.inadmissible:
+                self._offer(request_class, waiting)
 
-    def rest(
+    def make_inadmissible(
         self,
         workload_id: str,
         request_class: Hashable,
@@ -180,97 +182,97 @@ class WaitingIndex:
         alike: bool = True,
         lacks: Hashable | None = None,
     ) -> None:
-        """Put a refused workload back; its class rests until something wakes it.
+        """Put a refused workload back; its class is inadmissible until something requeues it.
 
         `lacks` names the room without which nothing helps it; None where anything may.
         """
         self.add(workload_id, request_class, order_key, alike=alike)
-        line = self._lines[request_class]
-        self._rouse(request_class, line)
-        line.lacks = lacks
-        self._let_rest(request_class, line)
+        waiting = self._classes[request_class]
+        self._admit(request_class, waiting)
+        waiting.lacks = lacks
+        self._set_aside(request_class, waiting)
 
-    def wake(self, can_help: Callable[[str], bool], free: FreeRoom | None = None) -> None:
-        """Let resting classes be tried again: all that lack a room of which some is free.
+    def requeue(self, can_help: Callable[[str], bool], free: FreeRoom | None = None) -> None:
+        """Let classes be tried again: all that lack a room of which some is free.
 
         Of the others those for whose head `can_help(workload id)` is true. O(rooms that are
-        lacked, others that rest, and who is woken).
+        lacked, other inadmissible classes, and what is requeued).
         """
-        one_by_one = self._resting[None]
-        for request_class, line in list(one_by_one.items()):
-            if can_help(self._head(line)[1]):
-                self._wake(request_class, line)
-        for lacks in [one for one in self._resting if one is not None]:
+        one_by_one = self._inadmissible[None]
+        for request_class, waiting in list(one_by_one.items()):
+            if can_help(self._head(waiting)[1]):
+                self._requeue(request_class, waiting)
+        for lacks in [one for one in self._inadmissible if one is not None]:
             if free is None or free.is_free(lacks):
-                for request_class, line in list(self._resting[lacks].items()):
-                    self._wake(request_class, line)
+                for request_class, waiting in list(self._inadmissible[lacks].items()):
+                    self._requeue(request_class, waiting)
 
-    def wake_class(self, request_class: Hashable) -> None:
-        """Let a class be tried again that rests, whatever it lacks."""
-        line = self._lines.get(request_class)
-        if line is not None and line.resting:
-            self._wake(request_class, line)
-            line.lacks = None
+    def requeue_class(self, request_class: Hashable) -> None:
+        """Let an inadmissible class be tried again, whatever it lacks."""
+        waiting = self._classes.get(request_class)
+        if waiting is not None and waiting.inadmissible:
+            self._requeue(request_class, waiting)
+            waiting.lacks = None
 
-    def head_at_rest(self, request_class: Hashable) -> str | None:
-        """The first workload of a class that rests."""
-        line = self._lines.get(request_class)
-        return self._head(line)[1] if line is not None and line.resting else None
+    def inadmissible_head(self, request_class: Hashable) -> str | None:
+        """The first workload of an inadmissible class; None of another."""
+        waiting = self._classes.get(request_class)
+        return self._head(waiting)[1] if waiting is not None and waiting.inadmissible else None
 
-    def resting_heads(self) -> Iterator[str]:
-        """The first workload of each class that rests."""
-        for line in self._lines.values():
-            if line.resting:
-                yield self._head(line)[1]
+    def inadmissible_heads(self) -> Iterator[str]:
+        """The first workload of each inadmissible class."""
+        for waiting in self._classes.values():
+            if waiting.inadmissible:
+                yield self._head(waiting)[1]
 
     def behind(self, request_class: Hashable) -> Iterator[str]:
         """All workloads of a class, in no order."""
-        line = self._lines.get(request_class)
-        yield from line.members if line else ()
+        waiting = self._classes.get(request_class)
+        yield from waiting.members if waiting else ()
 
-    def _wake(self, request_class: Hashable, line: Line) -> None:
-        self._rouse(request_class, line)
-        self._offer(request_class, line)
+    def _requeue(self, request_class: Hashable, waiting: RequestClass) -> None:
+        self._admit(request_class, waiting)
+        self._offer(request_class, waiting)
 
-    def _rouse(self, request_class: Hashable, line: Line) -> None:
-        """It rests no more."""
-        if line.resting:
-            line.resting = False
-            alike = self._resting[line.lacks]
+    def _admit(self, request_class: Hashable, waiting: RequestClass) -> None:
+        """It is inadmissible no more."""
+        if waiting.inadmissible:
+            waiting.inadmissible = False
+            alike = self._inadmissible[waiting.lacks]
             del alike[request_class]
-            if not alike and line.lacks is not None:
-                del self._resting[line.lacks]
+            if not alike and waiting.lacks is not None:
+                del self._inadmissible[waiting.lacks]
 
-    def _let_rest(self, request_class: Hashable, line: Line) -> None:
-        line.resting, line.ticket = True, 0
-        self._resting.setdefault(line.lacks, {})[request_class] = line
+    def _set_aside(self, request_class: Hashable, waiting: RequestClass) -> None:
+        waiting.inadmissible, waiting.ticket = True, 0
+        self._inadmissible.setdefault(waiting.lacks, {})[request_class] = waiting
 
-    def _offer(self, request_class: Hashable, line: Line) -> None:
+    def _offer(self, request_class: Hashable, waiting: RequestClass) -> None:
         """Let a class be ready, under a key that is not larger than that of its head."""
         self._tickets += 1
-        line.ticket = self._tickets
-        order_key, workload_id = self._head(line)
+        waiting.ticket = self._tickets
+        order_key, workload_id = self._head(waiting)
         key = (order_key[0], self._rank_at_least(workload_id), order_key, workload_id)
-        heapq.heappush(self._ready, (key, line.ticket, request_class))
+        heapq.heappush(self._ready, (key, waiting.ticket, request_class))
 
-    def _take(self, line: Line) -> str:
+    def _take(self, waiting: RequestClass) -> str:
         """The head of the class that came up, removed; the next of it is ready."""
         heapq.heappop(self._ready)
-        line.ticket = 0
-        workload_id = self._head(line)[1]
+        waiting.ticket = 0
+        workload_id = self._head(waiting)[1]
         self.remove(workload_id)
         return workload_id
 
-    def _key(self, line: Line) -> Key:
-        order_key, workload_id = self._head(line)
+    def _key(self, waiting: RequestClass) -> Key:
+        order_key, workload_id = self._head(waiting)
         return order_key[0], self._rank(workload_id), order_key, workload_id
 
-    def _is_head(self, line: Line, workload_id: str) -> bool:
-        return self._head(line)[1] == workload_id
+    def _is_head(self, waiting: RequestClass, workload_id: str) -> bool:
+        return self._head(waiting)[1] == workload_id
 
-    def _head(self, line: Line) -> tuple[OrderKey, str]:
-        """The first who waits; a line goes with the last of its members."""
-        heap, members = line.heap, line.members
+    def _head(self, waiting: RequestClass) -> tuple[OrderKey, str]:
+        """The first that waits; a class goes with the last of its members."""
+        heap, members = waiting.heap, waiting.members
         while members.get(heap[0][1]) != heap[0][0]:
             heapq.heappop(heap)
         return heap[0]

@@ -104,10 +104,10 @@ def test_the_first_of_all_classes_that_do_not_rest_comes_next(steps):
             members = {one for one, (cls, _) in model.waiting.items() if cls[0] == name}
             assert members == set(index.behind(name))
             if model.in_vain(name) and not model.resting.get(name):
-                model.resting[name] = index.resting(name)  # once its turn has come
-            assert bool(members and model.resting.get(name)) == index.resting(name)
-            at_rest = model.head(name) if index.resting(name) else None
-            assert at_rest == index.head_at_rest(name)
+                model.resting[name] = index.is_inadmissible(name)  # once its turn has come
+            assert bool(members and model.resting.get(name)) == index.is_inadmissible(name)
+            at_rest = model.head(name) if index.is_inadmissible(name) else None
+            assert at_rest == index.inadmissible_head(name)
 
 
 def _apply(step, index, model):
@@ -120,11 +120,11 @@ def _apply(step, index, model):
             model.remove(workload)
         case ("wake", helped, free):
             model.wake(helped, free)
-            index.wake(lambda workload: workload in helped, model)
+            index.requeue(lambda workload: workload in helped, model)
         case ("wake class", cls):
-            if index.resting(cls[0]):
+            if index.is_inadmissible(cls[0]):
                 model.resting[cls[0]] = model.lacks[cls[0]] = None
-            index.wake_class(cls[0])
+            index.requeue_class(cls[0])
         case ("taken", rooms, names):
             model.free -= rooms
             model.helpless |= names
@@ -150,7 +150,7 @@ def _try(index, model, refused, lacks):
     else:
         lacks = lacks if cls[1] else None
         model.add(expected, cls, key)
-        index.rest(expected, cls[0], key, alike=cls[1], lacks=lacks)
+        index.make_inadmissible(expected, cls[0], key, alike=cls[1], lacks=lacks)
         model.resting[cls[0]], model.lacks[cls[0]] = True, lacks
 
 
@@ -182,20 +182,20 @@ def test_the_heads_of_classes_that_rest_are_told_and_of_no_others():
     index = WaitingIndex()
     index.add("ready", "a", (0, 1))
     index.add("behind", "b", (0, 3))
-    index.rest("head", "b", (0, 2))
+    index.make_inadmissible("head", "b", (0, 2))
 
-    assert list(index.resting_heads()) == ["head"]
+    assert list(index.inadmissible_heads()) == ["head"]
 
 
 def test_ranks_that_fell_do_not_wake_who_rests():
     index = WaitingIndex()
-    index.rest("rests", "a", (0, 1))
+    index.make_inadmissible("rests", "a", (0, 1))
     index.add("ready", "b", (0, 2))
 
     index.rewind()
 
     assert [index.pop() for _ in range(2)] == ["ready", None]
-    assert index.resting("a")
+    assert index.is_inadmissible("a")
 
 
 @pytest.fixture
@@ -205,7 +205,7 @@ def lacking():
     for order, (name, lacks) in enumerate(
         [("wide", "wide"), ("narrow", "narrow"), ("other", None), ("wider", "wide")]
     ):
-        index.rest(name, name, (0, order), lacks=lacks)
+        index.make_inadmissible(name, name, (0, order), lacks=lacks)
     return index
 
 
@@ -236,38 +236,38 @@ def test_who_lacks_a_room_is_woken_by_it_and_nobody_asks_whether_it_helps_him(la
         asked.append(workload)
         return False
 
-    lacking.wake(can_help, free)
+    lacking.requeue(can_help, free)
 
-    assert lacking.resting("narrow")
+    assert lacking.is_inadmissible("narrow")
     assert ["wide", "wider"] == popped(lacking, free)
     assert ["other"] == asked
 
 
 def test_whose_room_is_taken_before_his_turn_rests_again_until_it_is_free(lacking):
     free = Free("wide")
-    lacking.wake(lambda _: False, free)
+    lacking.requeue(lambda _: False, free)
     assert "wide" == lacking.pop(free)
 
     assert "wider" == lacking.first()
     assert lacking.pop(Free()) is None
-    assert "wider" == lacking.head_at_rest("wider")
-    assert lacking.head_at_rest("wide") is None
-    lacking.wake(lambda _: False, free)
+    assert "wider" == lacking.inadmissible_head("wider")
+    assert lacking.inadmissible_head("wide") is None
+    lacking.requeue(lambda _: False, free)
     assert ["wider"] == popped(lacking, free)
 
 
 def test_who_finds_nothing_in_his_room_passes_and_the_next_is_asked(lacking):
     free = Free("wide", helpless=("wide",))
-    lacking.wake(lambda workload: workload == "other", free)
+    lacking.requeue(lambda workload: workload == "other", free)
 
     assert "wide" == lacking.first()
     assert ["other", "wider"] == popped(lacking, free)
-    assert lacking.resting("wide")
+    assert lacking.is_inadmissible("wide")
 
 
 def test_a_class_that_is_woken_for_itself_is_tried_whatever_room_is_left(lacking):
-    lacking.wake_class("wide")
-    lacking.wake_class("nobody")
+    lacking.requeue_class("wide")
+    lacking.requeue_class("nobody")
 
     assert ["wide"] == popped(lacking, Free())
 
@@ -279,11 +279,11 @@ class Room:
 def test_a_room_that_nobody_lacks_any_more_is_forgotten():
     index, room = WaitingIndex(), Room()
     seen = weakref.ref(room)
-    index.rest("w1", "a", (0, 1), lacks=room)
+    index.make_inadmissible("w1", "a", (0, 1), lacks=room)
     assert index.waits("a")
-    index.wake(lambda _: False)
+    index.requeue(lambda _: False)
     assert "w1" == index.pop(), "any room is free as long as nobody says otherwise"
-    index.rest("w1", "a", (0, 1), lacks=room)
+    index.make_inadmissible("w1", "a", (0, 1), lacks=room)
 
     index.remove("w1")
     del room

@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.placement.cycle import trials
+from services.placement.cycle import attempts
 from shared.core.placement.place import place
 
 
@@ -15,5 +15,5 @@ def tried(monkeypatch):
         names.append(request.workload.id)
         return place(cluster, request)
 
-    monkeypatch.setattr(trials, "place", watched)
+    monkeypatch.setattr(attempts, "place", watched)
     return names

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from services.placement.cycle import trials
+from services.placement.cycle import scheduling_cycle
 from shared.core.model.value import replace
 from shared.events.pods import PodsFinished, PodsRunning
 from shared.events.workloads import CancelWorkload, PlacementRefused
@@ -263,7 +263,7 @@ def test_quota_is_kept_for_the_next_of_a_queue_before_lower_priority():
 def test_what_is_due_at_once_after_a_start_is_another_message_than_after_the_last_start(
     monkeypatch,
 ):
-    monkeypatch.setattr(trials, "PLACED_MAX", 1)
+    monkeypatch.setattr(scheduling_cycle, "PLACED_MAX", 1)
 
     def ids_after_a_start(seconds):
         driver = Driver()
@@ -271,9 +271,7 @@ def test_what_is_due_at_once_after_a_start_is_another_message_than_after_the_las
         driver.send(reported(a_node()), a_quota("q", gpus=8), a_quota("none", gpus=0))
         lacks = wants("lacks", "none", gpus=2)
         driver.send(lacks, *(wants(name, "q", order=1) for name in ("w1", "w2", "w3")))
-        assert driver.handler.cell.trials.unfinished, (
-            "the unit was cut short before they were made"
-        )
+        assert driver.handler.cell.cycle.unfinished, "the unit was cut short before they were made"
         return {one.event.id for one in driver.handler.due(driver.now_ms) if "heads" in one.topic}
 
     first, second = ids_after_a_start(0), ids_after_a_start(60)

@@ -71,7 +71,7 @@ def shrink(driver, pods_kept, reason=Reason.PREEMPTED):
     """Ask placement to make w1 smaller, as the service does inside a batch; what came out."""
     kept = []
     handler = driver.handler
-    run = handler.cell.trials.run
+    run = handler.cell.cycle.run
 
     def first():
         record = handler.desk.records.alive["w1"]
@@ -80,10 +80,10 @@ def shrink(driver, pods_kept, reason=Reason.PREEMPTED):
         )
         run()
 
-    handler.cell.trials.run = first
+    handler.cell.cycle.run = first
     cause = driver.message(pod_fact(PodsRunning, "nobody"))
     told = driver.take([cause])
-    handler.cell.trials.run = run
+    handler.cell.cycle.run = run
     return kept[0], told
 
 

@@ -57,8 +57,8 @@ def _quota_was_kept(driver):
 
 def _who_rests_finds_no_room(driver):
     """Whatever became free has woken everybody whom it helps."""
-    desk, trials = driver.handler.desk, driver.handler.cell.trials
-    for record, _ in trials.refused():
+    desk, cycle = driver.handler.desk, driver.handler.cell.cycle
+    for record, _ in cycle.refused():
         if desk.reservations.of(record.workload.id) is not None:
             continue  # of a strict queue: it waits for its own room, and the others behind it
         headroom = desk.headroom.of(record)

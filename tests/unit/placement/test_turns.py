@@ -181,7 +181,7 @@ async def test_what_was_told_outlives_a_restart():
 
 
 def test_ranks_that_fell_rewind_what_was_left_over(monkeypatch):
-    monkeypatch.setattr("services.placement.cycle.trials.PLACED_MAX", 1)
+    monkeypatch.setattr("services.placement.cycle.scheduling_cycle.PLACED_MAX", 1)
     driver = Driver()
     driver.send(reported(a_node()), *a_cohort_of("a", "b", pool=8, gpus=0))
     driver.send(used("a", 100), used("b", 900))

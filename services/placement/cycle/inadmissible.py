@@ -1,10 +1,11 @@
-"""Why classes of requests rest, and what could help them.
+"""Why request classes are inadmissible, and what makes them admissible again.
 
 A class was refused for a reason. Nodes that became freer may help it, if one of its pods has room
-there; quota may, unless nodes alone were missing. Who lacks nodes alone rests by the room that he
-lacks (core/queueing/waiting.py): while nothing of it is left, nobody who lacks the same is asked.
-By time, and by what is used, he may also be let on nodes that are kept for others: some are looked
-at for that in every batch. Who is next for what his queue owns rests by that (ADR 50).
+there; quota may, unless nodes alone were missing. A class that lacks nodes alone stays
+inadmissible by the room that it lacks (core/queueing/waiting.py): while nothing of it is left, no
+class that lacks the same is asked. By time, and by what is used, it may also be let on nodes that
+are kept for others: some are looked at for that in every batch. What is next for what its queue
+owns stays inadmissible by that (ADR 50).
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Lack(NamedTuple):
     seen_ms: int
 
 
-class Resting:
+class Inadmissible:
     """The reasons of the classes of one cell, and the nodes that became freer."""
 
     def __init__(self, desk: Desk) -> None:
@@ -231,7 +232,7 @@ class Resting:
 
     def _at_rest(self, request: Hashable) -> Record | None:
         """Who speaks for a class that rests."""
-        head = self._desk.waiting.head_at_rest(request)
+        head = self._desk.waiting.inadmissible_head(request)
         return self._desk.records.alive[head] if head is not None else None
 
     def _room(self, record: Record) -> Room:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.placement.cycle import trials
+from services.placement.cycle import attempts, scheduling_cycle
 from shared.core.model.decision import Reason
 from shared.core.model.lifecycle import State
 from shared.core.model.nouns import GpuRequest
@@ -237,7 +237,7 @@ def test_parts_of_a_gpu_are_given_until_it_is_full_and_again_when_one_is_given_b
 
 
 def test_trials_that_were_cut_short_go_on_in_the_next_unit(monkeypatch):
-    monkeypatch.setattr(trials, "PLACED_MAX", 2)
+    monkeypatch.setattr(scheduling_cycle, "PLACED_MAX", 2)
     driver = driver_with(a_node())
 
     first = driver.send(*(nominated(a_workload(f"w{n}"), order=n) for n in range(5)))
@@ -250,7 +250,7 @@ def test_trials_that_were_cut_short_go_on_in_the_next_unit(monkeypatch):
 
 
 def test_a_long_class_hears_of_a_new_reason_within_bounds(monkeypatch):
-    monkeypatch.setattr(trials, "TOLD_MAX", 3)
+    monkeypatch.setattr(attempts, "TOLD_MAX", 3)
     driver = driver_with(a_node())
     fill(driver)
 
@@ -318,7 +318,7 @@ def test_a_unit_without_messages_tries_and_tells_nothing(tried):
     """It has no cause of its own: ids of events would come twice."""
     driver = driver_with(a_node())
     driver.send(nominated(a_workload(pod_count=2, gpus=8)))
-    driver.handler.desk.waiting.wake(lambda _: True)
+    driver.handler.desk.waiting.requeue(lambda _: True)
     tried.clear()
 
     assert [] == driver.handler.decide([], driver.now_ms).emits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.placement.cycle import resting, trials
+from services.placement.cycle import inadmissible, scheduling_cycle
 from services.placement.unit.desk import Desk
 from shared.core.model.nouns import GpuChoice
 from shared.events.nodes import GpuHealthReported
@@ -132,7 +132,7 @@ def test_what_the_first_leaves_is_for_those_behind_him(crowded, tried):
 def test_what_came_free_is_remembered_until_all_whom_it_woke_were_tried(
     crowded, tried, monkeypatch
 ):
-    monkeypatch.setattr(trials, "PLACED_MAX", 1)
+    monkeypatch.setattr(scheduling_cycle, "PLACED_MAX", 1)
 
     assert ["a"] == placed(free(crowded, "two"))
     assert ["b"] == placed(crowded.due())
@@ -212,7 +212,7 @@ def test_once_the_first_of_a_class_has_started_the_next_is_promised_a_start(trie
 
 
 def test_who_comes_to_a_class_that_is_awake_hears_why_he_waits(crowded, monkeypatch):
-    monkeypatch.setattr(trials, "PLACED_MAX", 1)
+    monkeypatch.setattr(scheduling_cycle, "PLACED_MAX", 1)
     free(crowded, "two")
     like_c = a_workload("like-c", cpu_milli=1_002)
 
@@ -223,12 +223,12 @@ def test_who_comes_to_a_class_that_is_awake_hears_why_he_waits(crowded, monkeypa
 
 
 def test_who_has_gone_or_is_to_be_tried_anyway_is_not_looked_at(crowded, tried, monkeypatch):
-    monkeypatch.setattr(trials, "PLACED_MAX", 1)
+    monkeypatch.setattr(scheduling_cycle, "PLACED_MAX", 1)
     crowded.send(nominated(a_workload("goes", cpu_milli=2_000), order=9))
     crowded.send(command(CancelWorkload, "goes"))
     tried.clear()
     assert ["a"] == placed(free(crowded, "two"))
-    crowded.now_ms += resting.LOOK_AFTER_MS
+    crowded.now_ms += inadmissible.LOOK_AFTER_MS
 
     assert ["b"] == placed(free(crowded))
     assert ["c"] == placed(crowded.due())
@@ -236,7 +236,7 @@ def test_who_has_gone_or_is_to_be_tried_anyway_is_not_looked_at(crowded, tried, 
 
 
 def test_only_reasons_of_who_waits_are_kept_once_there_are_many(crowded, tried, monkeypatch):
-    monkeypatch.setattr(resting, "REASONS_MAX", 1)
+    monkeypatch.setattr(inadmissible, "REASONS_MAX", 1)
     crowded.send(command(CancelWorkload, "a"))
     tried.clear()
 
