@@ -21,7 +21,7 @@ from services.placement.preemption.evictions import Evictions
 from services.placement.state.fleet import Fleet
 from services.placement.state.workload_rows import workload_writes
 from services.placement.unit import store
-from services.placement.unit.desk import START_SECONDS, Desk
+from services.placement.unit.cell_state import START_SECONDS, CellState
 from services.placement.unit.ledger import ledger_writes
 from services.placement.workloads.queue_drains import QueueDrains
 from shared.core.nodes.shunning import DEFAULTS, ShunPolicy
@@ -47,7 +47,7 @@ class Cell:
     """See the module. `quotas` are the nodes of the tree that changed in this unit."""
 
     def __init__(self, policy: Policy) -> None:
-        self.desk = desk = Desk(
+        self.state = state = CellState(
             cell=policy.cell,
             cluster=Cluster(seed=policy.seed),
             head_after_hours=policy.head_after_hours,
@@ -55,19 +55,21 @@ class Cell:
         )
         self.fleet = fleet = Fleet()
         self.quotas: set[str] = set()
-        self.cycle = SchedulingCycle(desk)
-        self.evictions = Evictions(desk, self.cycle)
-        self.growth = Growth(desk, self.cycle)
-        self.queue_drains = QueueDrains(desk)
-        self.drains = Drains(desk, fleet, self.evictions)
-        self.shunning = Shunning(desk, fleet, self.drains, self.evictions, policy.shun)
-        self.switching = Switching(desk, fleet, self.cycle, self.drains, policy.mig_switch_seconds)
-        self.takeovers = Takeovers(desk, fleet, self.drains, self.evictions)
-        self.kept_room = KeptRoom(desk, fleet)
+        self.cycle = SchedulingCycle(state)
+        self.evictions = Evictions(state, self.cycle)
+        self.growth = Growth(state, self.cycle)
+        self.queue_drains = QueueDrains(state)
+        self.drains = Drains(state, fleet, self.evictions)
+        self.shunning = Shunning(state, fleet, self.drains, self.evictions, policy.shun)
+        self.switching = Switching(
+            state, fleet, self.cycle, self.drains, policy.mig_switch_seconds
+        )
+        self.takeovers = Takeovers(state, fleet, self.drains, self.evictions)
+        self.kept_room = KeptRoom(state, fleet)
 
     async def load(self, reader: Reader) -> None:
         """Fill it from placement's own tables."""
-        await store.load(self.desk, self.fleet, reader, f"cell-{self.desk.cell}")
+        await store.load(self.state, self.fleet, reader, f"cell-{self.state.cell}")
         await self.drains.load(reader)
         await self.shunning.load(reader)
         await self.takeovers.load(reader)
@@ -78,12 +80,12 @@ class Cell:
 
     def begin(self, now_ms: int) -> None:
         """Start a unit."""
-        self.desk.begin(now_ms)
+        self.state.begin(now_ms)
         self.quotas = set()
 
     def settle(self, message: Received) -> None:
         """What the message did to reservations, before the next one is looked at."""
-        reservations = self.desk.reservations
+        reservations = self.state.reservations
         if reservations.ready or reservations.left:
             self.evictions.settle(message)
 
@@ -94,17 +96,17 @@ class Cell:
         self.cycle.run()
         self.growth.run()
         self.kept_room.tell()
-        desk, outcome = self.desk, self.desk.outcome
-        changed = desk.records.take_touched()
+        state, outcome = self.state, self.state.unit.outcome
+        changed = state.records.take_touched()
         outcome.writes.extend(workload_writes(changed, now_ms))
-        outcome.writes.extend(desk.reservations.writes())
-        outcome.writes.extend(desk.promises.writes())
+        outcome.writes.extend(state.reservations.writes())
+        outcome.writes.extend(state.promises.writes())
         outcome.writes.extend(self.drains.writes())
         outcome.writes.extend(self.shunning.writes(changed))
         outcome.writes.extend(self.takeovers.writes())
-        outcome.writes.extend(desk.turns.writes())
-        outcome.writes.extend(desk.spent_budgets.writes())
-        outcome.writes.extend(ledger_writes(self.fleet, self.quotas, desk))
+        outcome.writes.extend(state.turns.writes())
+        outcome.writes.extend(state.spent_budgets.writes())
+        outcome.writes.extend(ledger_writes(self.fleet, self.quotas, state))
         return outcome
 
     def due(self, now_ms: int) -> Sequence[Received]:
@@ -113,20 +115,20 @@ class Cell:
             self.cycle.rest(now_ms) or self.queue_drains.rest(now_ms) or self.growth.rest(now_ms)
         )
         nodes = (*self.switching.due(now_ms), *self.shunning.due(now_ms))
-        kept = (*self.desk.promises.due(now_ms), *self.desk.quota_heads.due(now_ms))
-        return [*self.desk.passed(now_ms), *kept, *rest, *nodes]
+        kept = (*self.state.promises.due(now_ms), *self.state.quota_heads.due(now_ms))
+        return [*self.state.deadlines.passed(now_ms), *kept, *rest, *nodes]
 
     def next_due_ms(self) -> int | None:
         """The earliest deadline; 0 when a cycle was cut short."""
         if self.cycle.unfinished or self.queue_drains.unfinished:
             return 0
         due = (
-            self.desk.due[0][0] if self.desk.due else None,
+            self.state.deadlines.next_ms,
             self.growth.next_due_ms(),
             self.switching.next_due_ms(),
             self.shunning.next_due_ms(),
-            self.desk.promises.next_due_ms(),
-            self.desk.quota_heads.next_due_ms(),
+            self.state.promises.next_due_ms(),
+            self.state.quota_heads.next_due_ms(),
         )
         return min((one for one in due if one is not None), default=None)
 

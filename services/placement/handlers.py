@@ -23,7 +23,7 @@ from services.placement.nodes.drains import Drains
 from services.placement.nodes.shunning import Shunning
 from services.placement.state.fleet import Fleet
 from services.placement.unit.agreement import Agreement
-from services.placement.unit.desk import START_SECONDS, Desk
+from services.placement.unit.cell_state import START_SECONDS, CellState
 from shared.core.nodes.shunning import DEFAULTS, ShunPolicy
 from shared.events import topics
 from shared.events.envelope import Received
@@ -73,9 +73,9 @@ class PlacementHandler:
         self._agreement = Agreement()
 
     @property
-    def desk(self) -> Desk:
+    def state(self) -> CellState:
         """The state of the cell."""
-        return self.cell.desk
+        return self.cell.state
 
     @property
     def fleet(self) -> Fleet:
@@ -116,7 +116,7 @@ class PlacementHandler:
     async def prepare(self, messages: Sequence[Received], reader: Reader) -> None:
         """Everything is in memory; now and then it is compared with the database."""
         if messages:
-            await self._agreement.check(self.desk, reader)
+            await self._agreement.check(self.state, reader)
 
     def decide(self, messages: Sequence[Received], now_ms: int) -> Outcome:
         """Apply the messages in order, then try what waits; deterministic.
@@ -129,7 +129,7 @@ class PlacementHandler:
         cell = self.cell
         cell.begin(now_ms)
         for message in messages:
-            cell.desk.last_cause = message
+            cell.state.unit.last_cause = message
             action = ACTIONS.get(type(message.event.payload))
             if action is not None:
                 action(cell, message, message.event.payload)

@@ -6,7 +6,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from services.placement.backfill.heads import HEAD_AFTER_HOURS
-from services.placement.unit.desk import START_SECONDS
+from services.placement.unit.cell_state import START_SECONDS
 from shared.core.nodes.shunning import DEFAULTS
 
 

@@ -106,7 +106,7 @@ class Both:
     @property
     def waiting(self) -> int:
         """Workloads that wait."""
-        return len(self._handlers["muster"].desk.waiting)
+        return len(self._handlers["muster"].state.waiting)
 
     def decide(self, messages: list[Received], now_ms: int) -> list[str]:
         """Who was placed, by either."""

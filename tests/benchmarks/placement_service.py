@@ -99,7 +99,7 @@ def measure(workloads: int, nodes: int, *, profile: bool) -> dict[str, float]:
     profiler.disable()
     if profile:
         pstats.Stats(profiler).sort_stats("tottime").print_stats(40)
-    waiting = len(feed.handler.desk.waiting)
+    waiting = len(feed.handler.state.waiting)
     return {
         "nodes_ready_seconds": round(ready, 2),
         "placed": workloads - waiting,

@@ -75,14 +75,14 @@ async def test_arrays_and_rows_hold_the_same_and_a_difference_is_seen(database: 
         assemble("placement", counters, outcome, consumed=messages, dead=(), now_ms=1)
     )
 
-    await compare(handler.desk, pool)
+    await compare(handler.state, pool)
     again = PlacementHandler()
     await again.load(pool)
-    await compare(again.desk, pool)
+    await compare(again.state, pool)
     database.execute(
         "DELETE FROM placement.allocation WHERE workload_id ="
         " (SELECT min(workload_id) FROM placement.allocation WHERE milli > 0)"
     )
     with pytest.raises(Stale):
-        await compare(again.desk, pool)
+        await compare(again.state, pool)
     await pool.close()

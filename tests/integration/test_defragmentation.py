@@ -64,7 +64,7 @@ async def test_a_plan_moves_the_small_one_out_of_the_way_and_changes_nothing(
 
     assert isinstance(plan, Plan)
     (move,) = plan.moves
-    here, there = driver.handler.desk.records.alive["small"].placement, move.to_pods
+    here, there = driver.handler.state.records.alive["small"].placement, move.to_pods
     assert here is not None
     assert (move.workload_id, move.from_pods) == ("small", here.pods)
     assert {pod.node for pod in here.pods} | {pod.node for pod in there} == {"n1", "n2"}
@@ -105,7 +105,7 @@ async def test_a_workload_may_be_named_if_one_alone_has_the_name(filled: Filled)
 
 async def test_nothing_is_moved_to_a_node_that_takes_no_work(filled: Filled) -> None:
     pool, _, driver = filled
-    alive = driver.handler.desk.records.alive
+    alive = driver.handler.state.records.alive
     other = alive["fixed"].placement
     assert other is not None
     driver.send(CordonNode(node=other.pods[0].node, drain=False, note="fan", actor="me"))

@@ -16,7 +16,7 @@ import pytest
 from services.placement.cycle import attempts, scheduling_cycle
 from services.placement.handlers import PlacementHandler
 from services.placement.state.records import Record
-from services.placement.unit.desk import START_SECONDS
+from services.placement.unit.cell_state import START_SECONDS
 from shared.adapters.postgres.lease import PostgresLease
 from shared.adapters.postgres.pool import Database as Pool
 from shared.adapters.postgres.store import PostgresStore
@@ -161,7 +161,7 @@ async def test_a_promise_that_is_not_kept_is_told_once_also_after_a_reload(pool:
     driver.send(nominated(a_workload("w1", gpus=8, expected_duration_seconds=600)))
     driver.send(pod_fact(PodsRunning, "w1"))
     driver.send(nominated(a_workload("w2", gpus=8), order=1))
-    promise = driver.handler.desk.promises.of("w2")
+    promise = driver.handler.state.promises.of("w2")
     driver.send(NominationWithdrawn(workload_id="w2", nomination=1))
     written = 0
 
@@ -197,14 +197,14 @@ async def test_a_promised_start_and_its_nodes_outlive_a_reload(pool: Pool) -> No
     driver.send(nominated(a_workload("w2", gpus=8, pod_count=2), order=1))
     for unit in driver.units:
         await store.commit(unit)
-    before = driver.handler.desk.promises.of("w2")
+    before = driver.handler.state.promises.of("w2")
     assert before is not None
     assert driver.now_ms + 600_000 == before.promised_ms
 
     driver.handler = PlacementHandler(cell=0, seed=0)
     await driver.handler.load(pool)
 
-    assert before == driver.handler.desk.promises.of("w2")
+    assert before == driver.handler.state.promises.of("w2")
     driver.send(nominated(a_workload("late", expected_duration_seconds=601), order=2))
     driver.send(nominated(a_workload("early", expected_duration_seconds=300), order=3))
     assert (State.QUEUED, State.PLACED) == (driver.state("late"), driver.state("early"))
@@ -228,7 +228,7 @@ async def test_what_a_spent_budget_leaves_outlives_a_reload(pool: Pool) -> None:
     driver.handler = PlacementHandler(cell=0, seed=0)
     await driver.handler.load(pool)
 
-    after = driver.handler.desk.spent_budgets
+    after = driver.handler.state.spent_budgets
     assert not after.may_grow("red", "cheap")
     assert [after.may_grow("blue", one) for one in ("cheap", "old", "h100")] == [True, True, False]
     assert (after.may_grow("green", "h100"), after.owned_only("green")) == (True, False)
@@ -277,18 +277,18 @@ async def _store(pool: Pool) -> PostgresStore:
 def _same(kept: PlacementHandler, loaded: PlacementHandler) -> None:
     """Everything that a decision may depend on is as it was before the reload."""
     check(loaded)
-    assert kept.desk.cluster.digest() == loaded.desk.cluster.digest()
+    assert kept.state.cluster.digest() == loaded.state.cluster.digest()
     assert kept.fleet.generations == loaded.fleet.generations
     assert kept.fleet.present == loaded.fleet.present
-    assert kept.desk.usage.facts == loaded.desk.usage.facts
-    assert sums_of(kept.desk.usage) == sums_of(loaded.desk.usage)
+    assert kept.state.usage.facts == loaded.state.usage.facts
+    assert sums_of(kept.state.usage) == sums_of(loaded.state.usage)
     assert _rows(kept) == _rows(loaded)
-    assert {name: _fields(one) for name, one in kept.desk.records.alive.items()} == {
-        name: _fields(one) for name, one in loaded.desk.records.alive.items()
+    assert {name: _fields(one) for name, one in kept.state.records.alive.items()} == {
+        name: _fields(one) for name, one in loaded.state.records.alive.items()
     }
-    assert kept.desk.records.over.keys() == loaded.desk.records.over.keys()
-    assert sorted(map(str, kept.desk.promises.standing)) == sorted(
-        map(str, loaded.desk.promises.standing)
+    assert kept.state.records.over.keys() == loaded.state.records.over.keys()
+    assert sorted(map(str, kept.state.promises.standing)) == sorted(
+        map(str, loaded.state.promises.standing)
     )
     assert _deadlines(kept) == _deadlines(loaded)
     assert kept.shunning.suspicions == loaded.shunning.suspicions
@@ -296,7 +296,7 @@ def _same(kept: PlacementHandler, loaded: PlacementHandler) -> None:
 
 
 def _rows(handler: PlacementHandler) -> dict[str, set[Any]]:
-    usage = handler.desk.usage
+    usage = handler.state.usage
     return {name: set(usage.rows(name)) for name in usage.facts}
 
 
@@ -308,6 +308,6 @@ def _fields(record: Record) -> dict[str, Any]:
 def _deadlines(handler: PlacementHandler) -> set[tuple[str, str, int]]:
     return {
         (name, record.deadline_kind, record.deadline_ms)
-        for name, record in handler.desk.records.alive.items()
+        for name, record in handler.state.records.alive.items()
         if record.deadline_kind
     }

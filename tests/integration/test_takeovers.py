@@ -102,7 +102,7 @@ class History:
 
     def _start(self) -> None:
         """Whoever is placed runs, on GPUs that its kubelet chooses."""
-        records = self.driver.handler.desk.records.alive
+        records = self.driver.handler.state.records.alive
         for name in [name for name, one in records.items() if one.state is State.PLACED]:
             self.kubelets.start(self.driver, name)
             self.driver.send(pod_fact(PodsRunning, name))
@@ -135,7 +135,7 @@ async def test_the_ledger_ends_in_what_kubelets_chose(pool: Pool, seed: int) -> 
     assert really == {tuple(row.values()) for row in rows}
     assert len(really) > 1
     check(loaded)
-    assert driver.handler.desk.cluster.digest() == loaded.desk.cluster.digest()
+    assert driver.handler.state.cluster.digest() == loaded.state.cluster.digest()
     again = loaded.decide([driver.message(kubelets.report(name)) for name in kubelets.has], 1)
     told = (NodeDevicesLearned, NodeDevicesDisputed)
     assert [] == [one for one in again.emits if isinstance(one.payload, told)]

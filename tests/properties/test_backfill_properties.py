@@ -45,7 +45,7 @@ class Watched(MusterQueue):
         started = super().step(now, ended, arrived)
         for job in started:
             self.started[f"w{job.number:06d}"] = BEGIN_MS + round(now * 1000)
-        for one in self._handler.desk.promises.standing:
+        for one in self._handler.state.promises.standing:
             before = self.promised.setdefault(one.workload_id, one.promised_ms)
             if one.missed or one.promised_ms > before:
                 self.renewed.add(one.workload_id)
@@ -72,7 +72,7 @@ def test_everybody_starts_also_when_users_are_wrong(world):
     run(world, scheduler)
 
     assert len(world.jobs) == len(scheduler.started)
-    pins = {state.pin for state in scheduler._handler.desk.cluster.nodes.values()}
+    pins = {state.pin for state in scheduler._handler.state.cluster.nodes.values()}
     assert pins <= {0, WIDE}, "the wide room stays, no promise does"
 
 

@@ -13,7 +13,7 @@ from services.placement.handlers import PlacementHandler
 from services.placement.state.holds import hold
 from services.placement.state.records import Record
 from services.placement.state.usage import Usage
-from services.placement.unit.desk import TIME_TO_LIVE
+from services.placement.unit.deadlines import TIME_TO_LIVE
 from shared.core.model.lifecycle import TERMINAL, State, allowed
 from shared.core.model.nouns import (
     Gpu,
@@ -252,7 +252,7 @@ class Driver:
 
     def record(self, name: str = "w1") -> Record:
         """What is remembered of a workload that is not over."""
-        return self.handler.desk.records.alive[name]
+        return self.handler.state.records.alive[name]
 
     def placement(self, name: str = "w1") -> Placement:
         """Where it is placed."""
@@ -262,7 +262,7 @@ class Driver:
 
     def state(self, name: str = "w1") -> State:
         """Its present state, also when it is over."""
-        record = self.handler.desk.records.alive.get(name)
+        record = self.handler.state.records.alive.get(name)
         return record.state if record else self.states[name][1]
 
 
@@ -273,21 +273,21 @@ def kinds(payloads: Iterable[Any]) -> list[str]:
 
 def check(handler: PlacementHandler) -> None:
     """Memory agrees with itself: cluster, quota and indexes are the sums of the placements."""
-    desk, records = handler.desk, handler.desk.records.alive
+    state, records = handler.state, handler.state.records.alive
     holding = {name for name, record in records.items() if record.holds}
     placed = {name for name, record in records.items() if record.placement is not None}
     assert holding == placed
     assert not any(record.state in TERMINAL for record in records.values())
-    assert {} == desk.records.touched
-    assert cluster_of(handler).digest() == desk.cluster.digest()
-    assert sums_of(desk.usage) == sums_of(usage_of(handler))
+    assert {} == state.records.touched
+    assert cluster_of(handler).digest() == state.cluster.digest()
+    assert sums_of(state.usage) == sums_of(usage_of(handler))
     by_node: dict[str, set[str]] = {}
     for name in placed:
         placement = records[name].placement
         assert placement is not None
         for pod in placement.pods:
             by_node.setdefault(pod.node, set()).add(name)
-    assert by_node == {node: ids for node, ids in desk.records.by_node.items() if ids}
+    assert by_node == {node: ids for node, ids in state.records.by_node.items() if ids}
     waiting = {
         name
         for name, record in records.items()
@@ -297,21 +297,21 @@ def check(handler: PlacementHandler) -> None:
     moving = {
         name
         for name, record in records.items()
-        if record.holds and desk.reservations.of(name) is not None
+        if record.holds and state.reservations.of(name) is not None
     }
     ending = {name for name in moving if records[name].state is State.CANCELLING}
     assert all(records[name].reason == "moved" for name in moving - ending)
     assert all(records[name].reason in ("cancelled", TIME_TO_LIVE) for name in ending)
-    kept = {name for name in records if desk.reservations.of(name) is not None}
+    kept = {name for name in records if state.reservations.of(name) is not None}
     assert reserved == kept - moving
-    assert len(kept) == len(desk.reservations)
+    assert len(kept) == len(state.reservations)
     for name in reserved:
-        nomination, room = records[name].nomination, desk.reservations.of(name)
+        nomination, room = records[name].nomination, state.reservations.of(name)
         assert room is not None
         if nomination is not None and nomination.strict and not room.moves:
             waiting.add(name)
-    assert waiting == {name for name in records if name in desk.waiting}
-    assert len(waiting) == len(desk.waiting)
+    assert waiting == {name for name in records if name in state.waiting}
+    assert len(waiting) == len(state.waiting)
     assert all(records[name].state is State.QUEUED for name in waiting)
 
 
@@ -320,24 +320,24 @@ def cluster_of(handler: PlacementHandler) -> Cluster:
     cluster = Cluster(seed=0)
     for node in handler.fleet.present.values():
         cluster.put_node(handler.drains.seen(node))
-    for record in handler.desk.records.alive.values():
+    for record in handler.state.records.alive.values():
         if record.placement is not None:
             workload = record.workload
             cluster.charge(workload.team, record.placement.pods, workload.spec.pod_sets)
-    hold(cluster, list(handler.desk.reservations.pieces()))
+    hold(cluster, list(handler.state.reservations.pieces()))
     return cluster
 
 
 def usage_of(handler: PlacementHandler) -> Usage:
     """Use of each node of the quota tree, counted anew from facts, placements and reservations."""
     usage = Usage()
-    for fact in handler.desk.usage.facts.values():
+    for fact in handler.state.usage.facts.values():
         usage.put(fact)
-    for record in handler.desk.records.alive.values():
+    for record in handler.state.records.alive.values():
         if record.placement is not None:
             placement = record.placement
             usage.charge(record.workload.queue, placement.flavor, placement.charge)
-    for kept in handler.desk.reservations.quota():
+    for kept in handler.state.reservations.quota():
         usage.keep(kept, 1)
     return usage
 

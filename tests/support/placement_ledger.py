@@ -18,19 +18,19 @@ async def sums_agree(pool: Reader, handler: PlacementHandler) -> None:
     }
     in_memory = {
         (name, flavor): node.charged(flavor)[0]
-        for name, node in handler.desk.usage.tree.nodes.items()
+        for name, node in handler.state.usage.tree.nodes.items()
         for flavor in node.used
         if node.charged(flavor)[0]
     }
     assert in_memory == in_rows
     gpus = await pool.fetch("SELECT coalesce(sum(milli_used), 0) AS milli FROM placement.gpu")
     reserved = sum(
-        share.milli for piece in handler.desk.reservations.pieces() for share in piece.shares
+        share.milli for piece in handler.state.reservations.pieces() for share in piece.shares
     )
-    assert handler.desk.cluster.gpu_milli_used() - reserved == gpus[0]["milli"]
-    await compare(handler.desk, pool)
+    assert handler.state.cluster.gpu_milli_used() - reserved == gpus[0]["milli"]
+    await compare(handler.state, pool)
     rows = await pool.fetch("SELECT workload_id FROM placement.reservation")
-    assert len(handler.desk.reservations) == len(rows)
+    assert len(handler.state.reservations) == len(rows)
     holders = await pool.fetch("SELECT DISTINCT workload_id FROM placement.allocation")
-    held = {name for name, record in handler.desk.records.alive.items() if record.holds}
+    held = {name for name, record in handler.state.records.alive.items() if record.holds}
     assert held == {row["workload_id"] for row in holders}

@@ -115,7 +115,7 @@ class Story:
 
     def _some(self, driver: Driver) -> str:
         """The name of a workload that is alive, or once was, or never was."""
-        alive = sorted(driver.handler.desk.records.alive)
+        alive = sorted(driver.handler.state.records.alive)
         if alive and self._random.random() < 0.9:
             return self._random.choice(alive)
         return f"w{self._random.randint(0, self._born + 1)}"
@@ -125,7 +125,7 @@ class Story:
 
     def _nominate(self, driver: Driver) -> Any:
         self._nomination += 1
-        record = driver.handler.desk.records.alive.get(self._some(driver))
+        record = driver.handler.state.records.alive.get(self._some(driver))
         workload = record.workload if record else self._new()
         sets = (("h100",), ("a100",), ("h100", "a100"), ("h100", "none"))
         flavors = FLAVORS if self._calm else self._random.choice(sets)
@@ -139,7 +139,7 @@ class Story:
 
     def _withdraw(self, driver: Driver) -> Any:
         name = self._some(driver)
-        record = driver.handler.desk.records.alive.get(name)
+        record = driver.handler.state.records.alive.get(name)
         known = record.nomination.number if record and record.nomination else 0
         number = self._random.choice((known, known, 1))
         return quotas.NominationWithdrawn(workload_id=name, nomination=number)
@@ -160,7 +160,7 @@ class Story:
     def _idle(self, driver: Driver) -> Any:
         """Work is said to be idle, now and then of an attempt that is over."""
         name = self._some(driver)
-        record = driver.handler.desk.records.alive.get(name)
+        record = driver.handler.state.records.alive.get(name)
         attempt = (record.attempt if record else 1) - self._random.choice((0, 0, 0, 1))
         self._born += 1
         return plans.ReleaseIdleWorkload(
@@ -183,11 +183,11 @@ class Story:
         return pod_fact(pods.ResizeRefused, name, record.attempt, **more)
 
     def _pods(self, driver: Driver) -> Any:
-        records = driver.handler.desk.records.alive
+        records = driver.handler.state.records.alive
         holding = sorted(name for name, record in records.items() if record.holds)
         sure = holding and self._random.random() < 0.95
         name = self._random.choice(holding) if sure else self._some(driver)
-        record = driver.handler.desk.records.alive.get(name)
+        record = driver.handler.state.records.alive.get(name)
         attempt = (record.attempt if record else 1) - self._random.choice((0, 0, 0, 0, 1))
         if record is not None and record.resize.open and self._random.random() < 0.7:
             return self._resized(record)
@@ -204,7 +204,7 @@ class Story:
 
     def _plan(self, driver: Driver) -> Any:
         """To evict some of those that run, now and then by an old version, for one that waits."""
-        records = driver.handler.desk.records.alive
+        records = driver.handler.state.records.alive
         waiting = sorted(name for name, one in records.items() if one.nomination is not None)
         name = self._random.choice(waiting) if waiting else self._some(driver)
         nomination = records[name].nomination if name in records else None
@@ -247,7 +247,7 @@ class Story:
         request = PlacementRequest(
             workload=record.workload, flavors=(flavor,), headroom={flavor: UNBOUNDED}
         )
-        return place_without(driver.handler.desk.cluster, (), request)
+        return place_without(driver.handler.state.cluster, (), request)
 
     # ── nodes and quota ──
 

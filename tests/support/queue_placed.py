@@ -27,9 +27,9 @@ class Placed:
         self.sizes, self.cordoned = {}, set()
         # Fails when there is no such question any more.
         patch.object(
-            self.driver.handler.desk.promises._heads, "may_be", return_value=False
+            self.driver.handler.state.promises._heads, "may_be", return_value=False
         ).start()
-        patch.object(self.driver.handler.desk.quota_heads, "tried").start()
+        patch.object(self.driver.handler.state.quota_heads, "tried").start()
         self.states, self.running = {}, {}
         self.answers = []
 

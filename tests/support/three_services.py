@@ -79,7 +79,7 @@ class Services:
     @property
     def alive(self) -> Mapping[str, Any]:
         """Placement's records of what is not over."""
-        return self.driver.handler.desk.records.alive
+        return self.driver.handler.state.records.alive
 
     def states(self, *names: str) -> set[State]:
         return {self.driver.state(name) for name in names}

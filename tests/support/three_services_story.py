@@ -136,5 +136,5 @@ def play(story: Story) -> None:
     assert {} == services.alive
     assert {} == services.quota.memory.records.alive
     assert ({}, {}, {}, {}) == (memory.flights, memory.followers, memory.offers, memory.placements)
-    assert 0 == len(services.driver.handler.desk.reservations)
-    assert 0 == services.driver.handler.desk.cluster.gpu_milli_used()
+    assert 0 == len(services.driver.handler.state.reservations)
+    assert 0 == services.driver.handler.state.cluster.gpu_milli_used()

@@ -12,7 +12,7 @@ from services.placement.cycle.avoided import closed
 from services.placement.cycle.inadmissible import Inadmissible
 from services.placement.cycle.request_classes import RequestClasses
 from services.placement.state.records import Record
-from services.placement.unit.desk import Desk
+from services.placement.unit.cell_state import CellState
 from services.placement.workloads import transitions
 from shared.core.model.decision import Refusal
 from shared.core.model.nouns import Placement
@@ -26,17 +26,19 @@ TOLD_MAX: Final = 200
 class Attempts:
     """Tries nominations of one cell."""
 
-    def __init__(self, desk: Desk, classes: RequestClasses, inadmissible: Inadmissible) -> None:
-        self._desk, self._classes, self._inadmissible = desk, classes, inadmissible
+    def __init__(
+        self, state: CellState, classes: RequestClasses, inadmissible: Inadmissible
+    ) -> None:
+        self._state, self._classes, self._inadmissible = state, classes, inadmissible
 
     def run(self, record: Record) -> int:
         """How many were placed: 1 or 0."""
         if self._classes.reserved(record):
             self._becomes_inadmissible(record)
             return 0
-        if _is_next(record) and self._desk.turns.borrows(record.workload.id):
+        if _is_next(record) and self._state.turns.borrows(record.workload.id):
             self._inadmissible.until_owned(record, self._classes.of(record))
-            self._desk.quota_heads.tried(record)
+            self._state.quota_heads.tried(record)
             self._becomes_inadmissible(record)
             return 0
         answer = self._place(record)
@@ -51,8 +53,8 @@ class Attempts:
 
         Before it borrows elsewhere: that would be taken back, and these nodes it owns.
         """
-        desk, headroom = self._desk, self._desk.headroom.of(record)
-        pins = desk.promises.pins_for(record, desk.now_ms)
+        state, headroom = self._state, self._state.headroom.of(record)
+        pins = state.promises.pins_for(record, state.unit.now_ms)
         request = PlacementRequest(
             workload=record.sized,
             flavors=tuple(headroom),
@@ -61,35 +63,35 @@ class Attempts:
             asked_before=bool(record.refused_as),
         )
         if record.avoids:
-            with closed(desk.cluster, record.avoids):
-                answer = place(desk.cluster, request)
+            with closed(state.cluster, record.avoids):
+                answer = place(state.cluster, request)
             if isinstance(answer, Placement):
                 return answer
-        if not desk.promises.standing:
-            return place(desk.cluster, request)
+        if not state.promises.standing:
+            return place(state.cluster, request)
         tries = self._with_kept_nodes(record, request)
-        answer = place(desk.cluster, next(tries))
+        answer = place(state.cluster, next(tries))
         while isinstance(answer, Refusal) and (tried := next(tries, None)) is not None:
-            answer = place(desk.cluster, tried)
+            answer = place(state.cluster, tried)
         return answer
 
     def _with_kept_nodes(
         self, record: Record, request: PlacementRequest
     ) -> Iterator[PlacementRequest]:
         """Without, then with what is kept for borrowers; first where it borrows nothing itself."""
-        owned = self._desk.headroom.owned_of(record, request.flavors)
+        owned = self._state.headroom.owned_of(record, request.flavors)
         mixed = 0 < len(owned) < len(request.flavors)
-        if mixed and (more := self._desk.pins_for(record)) != request.pins:
+        if mixed and (more := self._state.pins_for(record)) != request.pins:
             yield replaced(request, flavors=owned)
             yield replaced(request, flavors=owned, pins=more)
         yield request
-        if (more := self._desk.pins_for(record)) != request.pins:
+        if (more := self._state.pins_for(record)) != request.pins:
             yield replaced(request, pins=more)
 
     def _placed(self, record: Record, answer: Placement) -> None:
         request = self._classes.of(record)
-        transitions.place(self._desk, record, answer, self._cause(record))
-        self._desk.kept_quota.took(record, answer.flavor, answer.charge)
+        transitions.place(self._state, record, answer, self._cause(record))
+        self._state.kept_quota.took(record, answer.flavor, answer.charge)
         self._inadmissible.started(request)
         self._inadmissible.taken(answer.flavor, {pod.node for pod in answer.pods})
 
@@ -98,8 +100,8 @@ class Attempts:
             assert record.nomination is not None
             record.nomination = replaced(record.nomination, next_of_own=False)
         request = self._classes.of(record)
-        self._desk.quota_heads.tried(record)
-        refusal = self._desk.kept_quota.told(record, refusal)
+        self._state.quota_heads.tried(record)
+        refusal = self._state.kept_quota.told(record, refusal)
         known = self._inadmissible.refused(record, request, refusal)
         self._becomes_inadmissible(record)
         self._tell(record, request, refusal)
@@ -110,7 +112,7 @@ class Attempts:
         """Until something is released that can help its class."""
         nomination, request = record.nomination, self._classes.of(record)
         assert nomination is not None
-        self._desk.waiting.make_inadmissible(
+        self._state.waiting.make_inadmissible(
             record.workload.id,
             request,
             nomination.order_key,
@@ -120,21 +122,21 @@ class Attempts:
 
     def _tell(self, record: Record, request: Hashable, refusal: Refusal) -> None:
         """Why it waits; it may be promised a start."""
-        desk = self._desk
-        desk.promises.refused(record, request, refusal, desk.now_ms)
-        promise = desk.promises.of(record.workload.id)
+        state = self._state
+        state.promises.refused(record, request, refusal, state.unit.now_ms)
+        promise = state.promises.of(record.workload.id)
         told = with_promise(refusal, promise) if promise is not None else refusal
-        broken = desk.promises.broken(record.workload.id)
+        broken = state.promises.broken(record.workload.id)
         told = with_broken(told, broken) if broken is not None else told
-        desk.refuse(record, told, self._cause(record), again=broken is not None)
+        state.unit.refuse(record, told, self._cause(record), again=broken is not None)
 
     def _tell_class(self, request: Hashable, refusal: Refusal, cause: Received) -> None:
-        for workload_id in islice(self._desk.waiting.behind(request), TOLD_MAX):
-            record = self._desk.records.alive[workload_id]
-            self._desk.refuse(record, self._classes.behind(record, request, refusal), cause)
+        for workload_id in islice(self._state.waiting.behind(request), TOLD_MAX):
+            record = self._state.records.alive[workload_id]
+            self._state.unit.refuse(record, self._classes.behind(record, request, refusal), cause)
 
     def _cause(self, record: Record) -> Received:
-        cause = self._desk.nominated.get(record.workload.id, self._desk.last_cause)
+        cause = self._state.unit.nominated.get(record.workload.id, self._state.unit.last_cause)
         assert cause is not None
         return cause
 

@@ -20,7 +20,7 @@ from typing import Final
 
 from services.placement.cycle.scheduling_cycle import SchedulingCycle
 from services.placement.state.records import Record
-from services.placement.unit.desk import Desk
+from services.placement.unit.cell_state import CellState
 from services.placement.workloads import resizing
 from shared.core.model.decision import Reason
 from shared.core.model.lifecycle import State
@@ -43,8 +43,8 @@ NO_ROOM_WANTED: Final = frozenset(
 class Growth:
     """The gangs of one cell that may grow, in order."""
 
-    def __init__(self, desk: Desk, cycle: SchedulingCycle) -> None:
-        self._desk = desk
+    def __init__(self, state: CellState, cycle: SchedulingCycle) -> None:
+        self._state = state
         self._cycle = cycle
         self._small: dict[str, None] = {}
         self._line: list[tuple[int, int, str]] = []
@@ -55,22 +55,22 @@ class Growth:
 
     def load(self) -> None:
         """Note every gang that runs with another size than it is to have."""
-        for record in self._desk.records.alive.values():
+        for record in self._state.records.alive.values():
             if record.state is State.RUNNING and _missing(record):
-                self._desk.off_size[record.workload.id] = None
+                self._state.off_size[record.workload.id] = None
 
     def run(self) -> None:
         """Try the next few, if there is a reason to."""
         self._gather()
         if not self._line or self._cycle.unfinished:
             return
-        self._tried_at_ms = self._desk.now_ms
+        self._tried_at_ms = self._state.unit.now_ms
         wanted = self._wanted()
         for _ in range(TRIED_MAX):
             if not self._line:
                 break
             before, _, name = heapq.heappop(self._line)
-            record = self._desk.records.alive.get(name)
+            record = self._state.records.alive.get(name)
             if record is not None and record.priority != -before:
                 continue  # it stands there once more, by the priority that it has now
             if record is None or record.state is not State.RUNNING or not _missing(record):
@@ -82,18 +82,18 @@ class Growth:
 
     def _gather(self) -> None:
         """Put into the line who is off its size, who is due, and all when room came."""
-        desk = self._desk
+        state = self._state
         names: dict[str, None] = {}
-        if desk.off_size:
-            names, desk.off_size = desk.off_size, {}
+        if state.off_size:
+            names, state.off_size = state.off_size, {}
             self._small.update(names)
-        if self._small and not self._line and (desk.freed_nodes or desk.freed_queues):
+        if self._small and not self._line and (state.unit.freed_nodes or state.unit.freed_queues):
             names = self._small
             self._later = []
-        while self._later and self._later[0][0] <= desk.now_ms:
+        while self._later and self._later[0][0] <= state.unit.now_ms:
             names = {**names, heapq.heappop(self._later)[1]: None}
         for name in names:
-            record = desk.records.alive.get(name)
+            record = state.records.alive.get(name)
             if record is not None:
                 key = (-record.priority, record.workload.submitted_at_ms, name)
                 heapq.heappush(self._line, key)
@@ -111,16 +111,16 @@ class Growth:
         }
 
     def _settle(self, record: Record) -> None:
-        cause = self._desk.last_cause
+        cause = self._state.unit.last_cause
         assert cause is not None
-        resizing.settle(self._desk, record, cause)
+        resizing.settle(self._state, record, cause)
 
     def _try(self, record: Record, wanted: Collection[str] | None) -> None:
-        desk, placement = self._desk, record.placement
+        state, placement = self._state, record.placement
         assert placement is not None
-        assert desk.last_cause is not None
+        assert state.unit.last_cause is not None
         rests_until_ms = record.resize.rests_until_ms
-        if rests_until_ms > desk.now_ms:
+        if rests_until_ms > state.unit.now_ms:
             self._again(record, rests_until_ms)
             return
         queue, flavor = record.workload.queue, placement.flavor
@@ -128,19 +128,19 @@ class Growth:
         if (
             wanted is not None
             and flavor not in wanted
-            and not desk.reservations.name_victim(record)
-            and desk.usage.names(queue, flavor)
-            and desk.spent_budgets.may_grow(record.workload.team, flavor)
+            and not state.reservations.name_victim(record)
+            and state.usage.names(queue, flavor)
+            and state.spent_budgets.may_grow(record.workload.team, flavor)
         ):
-            room = desk.headroom.room(record, flavor)
-            headroom = {flavor: desk.kept_quota.limit(record, flavor, room)}
+            room = state.headroom.room(record, flavor)
+            headroom = {flavor: state.kept_quota.limit(record, flavor, room)}
             request = PlacementRequest(workload=record.sized, flavors=(flavor,), headroom=headroom)
-            added = grow(desk.cluster, request, placement)
+            added = grow(state.cluster, request, placement)
         if added is None:
-            self._again(record, desk.now_ms + AGAIN_MS)
+            self._again(record, state.unit.now_ms + AGAIN_MS)
         else:
-            desk.kept_quota.took(record, flavor, added.charge)
-            resizing.grow(desk, record, added, desk.last_cause)
+            state.kept_quota.took(record, flavor, added.charge)
+            resizing.grow(state, record, added, state.unit.last_cause)
 
     def _again(self, record: Record, due_ms: int) -> None:
         heapq.heappush(self._later, (due_ms, record.workload.id))
@@ -150,13 +150,13 @@ class Growth:
         due_ms = self.next_due_ms()
         if due_ms is None or due_ms > now_ms:
             return []
-        cause = self._desk.last_cause
-        name = cause.event.id if cause is not None else f"epoch-{self._desk.epoch}"
-        return [deadline_message("growth", name, self._desk.epoch, now_ms)]
+        cause = self._state.unit.last_cause
+        name = cause.event.id if cause is not None else f"epoch-{self._state.epoch}"
+        return [deadline_message("growth", name, self._state.epoch, now_ms)]
 
     def next_due_ms(self) -> int | None:
         """When the next ones are to be tried."""
-        if self._desk.off_size:
+        if self._state.off_size:
             return 0
         if self._line:
             return self._tried_at_ms + PAUSE_MS

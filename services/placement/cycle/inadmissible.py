@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from services.placement.cycle.freed_room import FreedRoom, Room
 from services.placement.state.records import Record
 from services.placement.state.turns import OwnQuota
-from services.placement.unit.desk import Desk
+from services.placement.unit.cell_state import CellState
 from shared.core.model.amounts import Amount
 from shared.core.model.decision import Reason, Refusal
 from shared.core.placement.place import helps
@@ -45,9 +45,9 @@ class Lack(NamedTuple):
 class Inadmissible:
     """The reasons of the classes of one cell, and the nodes that became freer."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._freed = FreedRoom(desk.cluster)
+    def __init__(self, state: CellState) -> None:
+        self._state = state
+        self._freed = FreedRoom(state.cluster)
         self._reasons: dict[Hashable, Refusal] = {}
         self._lacks: dict[Hashable, Lack] = {}
         """Who was looked at the longest ago comes first."""
@@ -71,11 +71,11 @@ class Inadmissible:
         known = self._reasons.get(request)
         self._reasons[request] = refusal
         self._lacks.pop(request, None)
-        turns = self._desk.turns
+        turns = self._state.turns
         self._waits_for_own(record, request)
-        if self._desk.headroom.has_quota_everywhere(record) and not _strict(record):
-            pins, borrows = self._desk.pins_for(record), turns.borrows(record.workload.id)
-            lack = Lack(self._room(record), frozenset(pins), borrows, self._desk.now_ms)
+        if self._state.headroom.has_quota_everywhere(record) and not _strict(record):
+            pins, borrows = self._state.pins_for(record), turns.borrows(record.workload.id)
+            lack = Lack(self._room(record), frozenset(pins), borrows, self._state.unit.now_ms)
             self._lacks[request] = lack
         return known
 
@@ -90,21 +90,21 @@ class Inadmissible:
 
     def until_owned(self, record: Record, request: Hashable) -> None:
         """The class is to rest until its queue owns room for it, without a word."""
-        self._next[request] = self._desk.turns.own_quota(record)
+        self._next[request] = self._state.turns.own_quota(record)
 
     def trim(self) -> None:
         """Keep only those of classes that wait, once there are many."""
         if len(self._reasons) > REASONS_MAX:
-            waits = self._desk.waiting.waits
+            waits = self._state.waiting.waits
             self._reasons = {one: why for one, why in self._reasons.items() if waits(one)}
             self._lacks = {one: lack for one, lack in self._lacks.items() if waits(one)}
         if len(self._next) > REASONS_MAX:
-            waits = self._desk.waiting.waits
+            waits = self._state.waiting.waits
             self._next = {one: quota for one, quota in self._next.items() if waits(one)}
 
     def _waits_for_own(self, record: Record, request: Hashable) -> None:
         assert record.nomination is not None
-        tried = self._desk.headroom.of(record)
+        tried = self._state.headroom.of(record)
         if len(tried) < len(record.nomination.flavors):
             self._patient.setdefault(record.workload.queue, {})[request] = tried.keys()
 
@@ -113,7 +113,7 @@ class Inadmissible:
 
         O(patient classes of the queues where what is taken has changed).
         """
-        found, headroom = [], self._desk.headroom
+        found, headroom = [], self._state.headroom
         for queue, classes in self._patient.items():
             taken = headroom.taken(queue)
             if self._taken.get(queue) == taken:
@@ -147,7 +147,7 @@ class Inadmissible:
     def is_free(self, lacked: Room | OwnQuota) -> bool:
         """Whether freed nodes may have something of this room, or the queue owns some again."""
         if isinstance(lacked, OwnQuota):
-            return self._desk.turns.owns_some(lacked)
+            return self._state.turns.owns_some(lacked)
         return bool(self._freed.nodes_for(lacked))
 
     def can_help(self, record: Record, request: Hashable, queues: Collection[str]) -> bool:
@@ -155,23 +155,25 @@ class Inadmissible:
 
         Not who was told that quota is short, and would hear it again.
         """
-        refusal, headroom = self._reasons.get(request), self._desk.headroom
+        refusal, headroom = self._reasons.get(request), self._state.headroom
         reason = refusal.reason if refusal is not None else None
         if reason is Reason.WAITING_FOR_QUOTA and not headroom.quota_is_there(record):
             return False
         if reason is Reason.QUOTA_KEPT and not headroom.has_quota(record):
             return False
-        if queues and any(name in queues for name in self._desk.usage.path(record.workload.queue)):
+        if queues and any(
+            name in queues for name in self._state.usage.path(record.workload.queue)
+        ):
             return True
         names = self._freed.nodes_for(self._room(record))
-        return bool(names) and self._any_helps(names, record, self._desk.pins_for(record))
+        return bool(names) and self._any_helps(names, record, self._state.pins_for(record))
 
     def passes(self, record: Record, request: Hashable) -> bool:
         """Whether what is left of what its class lacks is of no use to it."""
         if request in self._next:
-            return self._desk.turns.borrows(record.workload.id)
+            return self._state.turns.borrows(record.workload.id)
         room = self._lacks[request].room
-        asked = (room, record.request_class, self._desk.pins_for(record))
+        asked = (room, record.request_class, self._state.pins_for(record))
         known = self._helps.get(asked)
         if known is None:
             names = self._freed.nodes_for(room)
@@ -184,7 +186,7 @@ class Inadmissible:
         All that borrowed are asked once quota of `queues` came free, of the others those not
         looked at for long, and these may be promised a start.
         """
-        owed = self._owed_by_now() if queues and self._desk.promises.standing else []
+        owed = self._owed_by_now() if queues and self._state.promises.standing else []
         return owed + [one for one in self._oldest() if self._gains(one)]
 
     def _owed_by_now(self) -> list[Hashable]:
@@ -193,12 +195,12 @@ class Inadmissible:
             for request, lack in self._lacks.items()
             if lack.borrows
             and (record := self._at_rest(request)) is not None
-            and not self._desk.turns.borrows(record.workload.id)
+            and not self._state.turns.borrows(record.workload.id)
         ]
 
     def _oldest(self) -> list[Hashable]:
         """Those whose turn it is to be looked at."""
-        before_ms = self._desk.now_ms - LOOK_AFTER_MS
+        before_ms = self._state.unit.now_ms - LOOK_AFTER_MS
         first = islice(self._lacks.items(), LOOKS_MAX)
         return [request for request, lack in first if lack.seen_ms <= before_ms]
 
@@ -206,12 +208,12 @@ class Inadmissible:
         """Look at a class; unless nobody of it waits, it goes to the end of those to look at."""
         lack, record = self._lacks.pop(request), self._at_rest(request)
         if record is None:
-            if self._desk.waiting.waits(request):
+            if self._state.waiting.waits(request):
                 self._lacks[request] = lack
             return False
         self._speaks(record, request)
-        pins = frozenset(self._desk.pins_for(record))
-        self._lacks[request] = lack._replace(pins=pins, seen_ms=self._desk.now_ms)
+        pins = frozenset(self._state.pins_for(record))
+        self._lacks[request] = lack._replace(pins=pins, seen_ms=self._state.unit.now_ms)
         return not lack.pins.issuperset(pins)
 
     def started(self, request: Hashable) -> None:
@@ -227,20 +229,20 @@ class Inadmissible:
                 self._speaks(record, request)
 
     def _speaks(self, record: Record, request: Hashable) -> None:
-        desk = self._desk
-        desk.promises.refused(record, request, self._reasons[request], desk.now_ms)
+        state = self._state
+        state.promises.refused(record, request, self._reasons[request], state.unit.now_ms)
 
     def _at_rest(self, request: Hashable) -> Record | None:
         """Who speaks for a class that rests."""
-        head = self._desk.waiting.inadmissible_head(request)
-        return self._desk.records.alive[head] if head is not None else None
+        head = self._state.waiting.inadmissible_head(request)
+        return self._state.records.alive[head] if head is not None else None
 
     def _room(self, record: Record) -> Room:
         assert record.nomination is not None
         return self._freed.room_of(record.workload, record.nomination.flavors)
 
     def _any_helps(self, names: Iterable[str], record: Record, pins: tuple[int, ...]) -> bool:
-        return helps(self._desk.cluster, names, record.workload, pins)
+        return helps(self._state.cluster, names, record.workload, pins)
 
 
 def _strict(record: Record) -> bool:

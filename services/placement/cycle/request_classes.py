@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from services.placement.state.records import Record
-from services.placement.unit.desk import Desk
+from services.placement.unit.cell_state import CellState
 from services.placement.workloads import transitions
 from shared.core.model.decision import Refusal
 from shared.core.model.lifecycle import State
@@ -18,12 +18,12 @@ from shared.core.quota.reasons import behind_head
 class RequestClasses:
     """The open nominations of one cell in its waiting index."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, state: CellState) -> None:
+        self._state = state
 
     def load(self) -> None:
         """Let every workload wait that has an open nomination."""
-        for record in self._desk.records.alive.values():
+        for record in self._state.records.alive.values():
             waits = record.nomination is not None and record.state is State.QUEUED
             if waits and record.deadline_kind != transitions.BACKOFF:
                 self.ready(record)
@@ -36,7 +36,7 @@ class RequestClasses:
         assert nomination is not None
         kind: tuple[Hashable, ...] = ("strict", record.workload.queue)
         if not nomination.strict:
-            waiting = self._desk.promises.waiting_class(record)
+            waiting = self._state.promises.waiting_class(record)
             asked = (nomination.flavors, nomination.within_nominal, record.request_class)
             kind = (record.workload.queue, *asked, waiting)
         return (*kind, "next") if nomination.next_of_own else kind
@@ -44,7 +44,7 @@ class RequestClasses:
     def ready(self, record: Record) -> None:
         """It is to be tried in its turn, unless its class is inadmissible."""
         assert record.nomination is not None
-        self._desk.waiting.add(
+        self._state.waiting.add(
             record.workload.id,
             self.of(record),
             record.nomination.order_key,
@@ -53,7 +53,7 @@ class RequestClasses:
 
     def reserved(self, record: Record) -> bool:
         """Whether room is kept for it."""
-        return self._desk.reservations.of(record.workload.id) is not None
+        return self._state.reservations.of(record.workload.id) is not None
 
     def reserve(self, record: Record) -> None:
         """Room is kept for it: it is not tried, but in a strict queue nothing goes before it.
@@ -61,16 +61,16 @@ class RequestClasses:
         What moves ran already, and holds up nothing.
         """
         assert record.nomination is not None
-        self._desk.promises.tried_anew(record.workload.id)
-        moves = self._desk.reservations.moves_until_ms(record.workload.id)
+        self._state.promises.tried_anew(record.workload.id)
+        moves = self._state.reservations.moves_until_ms(record.workload.id)
         if moves or not record.nomination.strict:
-            self._desk.waiting.remove(record.workload.id)
+            self._state.waiting.remove(record.workload.id)
 
     def behind(self, record: Record, request: Hashable, refusal: Refusal) -> Refusal:
         """What `record` is told when its class is refused: in a strict queue, the head was."""
         if record.nomination is None or not record.nomination.strict:
             return refusal
-        head = self._desk.waiting.inadmissible_head(request)
+        head = self._state.waiting.inadmissible_head(request)
         if head is None or head == record.workload.id:
             return refusal
         return behind_head(record.workload.queue, head)

@@ -16,7 +16,7 @@ from services.placement.cycle.inadmissible import Inadmissible
 from services.placement.cycle.request_classes import RequestClasses
 from services.placement.state.records import Record
 from services.placement.state.turns import OwnQuota
-from services.placement.unit.desk import Desk
+from services.placement.unit.cell_state import CellState
 from shared.core.backfill.promise import Promise
 from shared.core.model.decision import Refusal
 from shared.events.deadlines import deadline_message
@@ -28,20 +28,20 @@ PLACED_MAX: Final = 1_000
 class SchedulingCycle:
     """What waits in one cell, and what a unit of work does about it."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, state: CellState) -> None:
         self.unfinished = False
         """Whether the last cycle was cut short."""
-        self._desk = desk
-        self._classes = RequestClasses(desk)
-        self._inadmissible = Inadmissible(desk)
-        self._attempts = Attempts(desk, self._classes, self._inadmissible)
+        self._state = state
+        self._classes = RequestClasses(state)
+        self._inadmissible = Inadmissible(state)
+        self._attempts = Attempts(state, self._classes, self._inadmissible)
         self._placed = 0
         """By this cycle."""
 
     def load(self) -> None:
         """Everything that has an open nomination is to be tried."""
         self._classes.load()
-        self.unfinished = len(self._desk.waiting) > 0
+        self.unfinished = len(self._state.waiting) > 0
 
     def run(self) -> None:
         """One cycle, over what the unit's messages changed.
@@ -54,16 +54,16 @@ class SchedulingCycle:
            tried again.
         6. Quota is kept for the heads that wait for it, and tried again where it is kept no more.
         """
-        desk = self._desk
+        state = self._state
         self._inadmissible.trim()
         self._order_anew()
         self.unfinished, self._placed = False, 0
-        self._requeue(desk.freed_nodes, desk.freed_queues)
+        self._requeue(state.unit.freed_nodes, state.unit.freed_queues)
         self._start_promised()
-        self._try_again(desk.promises.take_loosened(), ())
+        self._try_again(state.promises.take_loosened(), ())
         if not self.unfinished and (nodes := self._promise_starts()):
             self._try_again(nodes, ())
-        if not self.unfinished and (queues := desk.quota_heads.plan()):
+        if not self.unfinished and (queues := state.quota_heads.plan()):
             self._try_again((), queues)
         if not self.unfinished:
             self._inadmissible.all_were_tried()
@@ -71,37 +71,37 @@ class SchedulingCycle:
     # ── the steps ──
 
     def _order_anew(self) -> None:
-        turns = self._desk.turns
-        if self.unfinished and (turns.fell or self._desk.freed_queues):
-            self._desk.waiting.rewind()
+        turns = self._state.turns
+        if self.unfinished and (turns.fell or self._state.unit.freed_queues):
+            self._state.waiting.rewind()
         turns.fell = False
 
     def _requeue(self, nodes: Collection[str], queues: Collection[str]) -> None:
         if not nodes and not queues:
             return
-        desk, inadmissible = self._desk, self._inadmissible
+        state, inadmissible = self._state, self._inadmissible
         inadmissible.freed(nodes)
 
         def can_help(workload_id: str) -> bool:
-            record = desk.records.alive[workload_id]
+            record = state.records.alive[workload_id]
             return inadmissible.can_help(record, self._classes.of(record), queues)
 
         for request in inadmissible.look_again(queues):
-            desk.waiting.requeue_class(request)
-        desk.waiting.requeue(can_help, self)
+            state.waiting.requeue_class(request)
+        state.waiting.requeue(can_help, self)
 
     def _start_promised(self) -> None:
         """Before others take what became free.
 
         Each start makes room for another promise, which is planned before others are tried.
         """
-        desk, started = self._desk, 1
-        if not desk.freed_nodes:
+        state, started = self._state, 1
+        if not state.unit.freed_nodes:
             return
         while started and self._placed < PLACED_MAX:
-            turns = desk.turns
-            due = desk.promises.ahead(
-                turns.arrears, turns.may_have(), desk.now_ms, self._goes_first
+            turns = state.turns
+            due = state.promises.ahead(
+                turns.arrears, turns.may_have(), state.unit.now_ms, self._goes_first
             )
             started = sum(self._start(name) for name in due)
             self._placed += started
@@ -112,14 +112,14 @@ class SchedulingCycle:
         self._try_ready()
         while not self.unfinished and (patient := self._inadmissible.may_borrow_now()):
             for request in patient:
-                self._desk.waiting.requeue_class(request)
+                self._state.waiting.requeue_class(request)
             self._try_ready()
         self._inadmissible.next_speak()
 
     def _try_ready(self) -> None:
         """In queue order."""
-        while (workload_id := self._desk.waiting.pop(self)) is not None:
-            record = self._desk.records.alive[workload_id]
+        while (workload_id := self._state.waiting.pop(self)) is not None:
+            record = self._state.records.alive[workload_id]
             if self._placed == PLACED_MAX:
                 self._classes.ready(record)
                 self.unfinished = True
@@ -128,41 +128,41 @@ class SchedulingCycle:
 
     def _promise_starts(self) -> Collection[str]:
         """Nodes that others are freer to use."""
-        desk, turns = self._desk, self._desk.turns
-        news = desk.promises.plan(turns.arrears, turns.may_have(), desk.now_ms)
+        state, turns = self._state, self._state.turns
+        news = state.promises.plan(turns.arrears, turns.may_have(), state.unit.now_ms)
         for promise in news:
             self._tell_again(promise.workload_id, promise)
-        for workload_id in desk.promises.take_lost():
+        for workload_id in state.promises.take_lost():
             self._tell_again(workload_id, None)
-        return desk.promises.take_loosened()
+        return state.promises.take_loosened()
 
     # ── promised starts ──
 
     def _start(self, workload_id: str) -> int:
         if not self._goes_first(workload_id):
             return 0
-        self._desk.waiting.remove(workload_id)
-        return self._attempts.run(self._desk.records.alive[workload_id])
+        self._state.waiting.remove(workload_id)
+        return self._attempts.run(self._state.records.alive[workload_id])
 
     def _goes_first(self, workload_id: str) -> bool:
         """Whether it goes before all that are ready; never in a strict queue."""
-        desk = self._desk
-        record, first = desk.records.alive[workload_id], desk.waiting.first()
+        state = self._state
+        record, first = state.records.alive[workload_id], state.waiting.first()
         assert record.nomination is not None
         if first is None or record.nomination.strict:
             return not record.nomination.strict
-        other = desk.records.alive[first]
-        return desk.promises.precedes(record, other, desk.turns.rank, desk.now_ms)
+        other = state.records.alive[first]
+        return state.promises.precedes(record, other, state.turns.rank, state.unit.now_ms)
 
     def _tell_again(self, workload_id: str, promise: Promise | None) -> None:
         """Another start than it was told, or none."""
-        desk, record = self._desk, self._desk.records.alive[workload_id]
+        state, record = self._state, self._state.records.alive[workload_id]
         refusal = self._inadmissible.reason(self._classes.of(record))
-        if refusal is not None and desk.last_cause is not None:
+        if refusal is not None and state.unit.last_cause is not None:
             told = with_promise(refusal, promise) if promise is not None else refusal
-            broken = desk.promises.broken(workload_id)
+            broken = state.promises.broken(workload_id)
             told = with_broken(told, broken) if broken is not None else told
-            desk.refuse(record, told, desk.last_cause, again=True)
+            state.unit.refuse(record, told, state.unit.last_cause, again=True)
 
     # ── what others ask of it ──
 
@@ -170,12 +170,12 @@ class SchedulingCycle:
         """A new nomination; where its class is inadmissible, it is told the reason at once."""
         self._classes.ready(record)
         request = self._classes.of(record)
-        if not self._desk.waiting.is_inadmissible(request):
+        if not self._state.waiting.is_inadmissible(request):
             self._inadmissible.forget(request)
         elif (reason := self._inadmissible.reason(request)) is not None:
             # There is none where the head waits for its reserved room, or is the next for what
             # its queue owns: neither was refused.
-            self._desk.refuse(record, self._classes.behind(record, request, reason), cause)
+            self._state.unit.refuse(record, self._classes.behind(record, request, reason), cause)
 
     def reserve(self, record: Record) -> None:
         """Room is kept for it: it is not tried."""
@@ -183,8 +183,8 @@ class SchedulingCycle:
 
     def refused(self) -> Iterator[tuple[Record, Refusal]]:
         """The head of each inadmissible class, with what it was told."""
-        for workload_id in self._desk.waiting.inadmissible_heads():
-            record = self._desk.records.alive[workload_id]
+        for workload_id in self._state.waiting.inadmissible_heads():
+            record = self._state.records.alive[workload_id]
             refusal = self._inadmissible.reason(self._classes.of(record))
             if refusal is not None and record.nomination is not None:
                 yield record, refusal
@@ -193,9 +193,9 @@ class SchedulingCycle:
         """The message that lets a cycle go on that was cut short; its id is of the last cause."""
         if not self.unfinished:
             return []
-        cause = self._desk.last_cause
-        name = cause.event.id if cause is not None else f"epoch-{self._desk.epoch}"
-        return [deadline_message("trials", name, self._desk.epoch, now_ms)]
+        cause = self._state.unit.last_cause
+        name = cause.event.id if cause is not None else f"epoch-{self._state.epoch}"
+        return [deadline_message("trials", name, self._state.epoch, now_ms)]
 
     def is_free(self, lacks: Room | OwnQuota) -> bool:
         """Whether something is left of the room that a class lacks."""
@@ -203,5 +203,5 @@ class SchedulingCycle:
 
     def passes(self, workload_id: str) -> bool:
         """Of the freed nodes none can help it: it stays inadmissible, untried."""
-        record = self._desk.records.alive[workload_id]
+        record = self._state.records.alive[workload_id]
         return self._inadmissible.passes(record, self._classes.of(record))

@@ -7,34 +7,38 @@ from typing import Any, Final
 
 from services.placement.cell import Action, Cell
 from services.placement.state.records import Record
-from services.placement.unit.desk import Desk
+from services.placement.unit.cell_state import CellState
 from services.placement.workloads import idle_release, owner_commands, resizing, transitions
 from shared.core.model.reason import Reason
 from shared.events import plans, workloads
 from shared.events.envelope import Received
 
 
-def _with_record(command: Callable[[Desk, Record, Any, Received], None]) -> Action:
+def _with_record(command: Callable[[CellState, Record, Any, Received], None]) -> Action:
     """A command for a workload that is over, or never was, does nothing."""
 
     def apply(cell: Cell, message: Received, payload: Any) -> None:  # noqa: ANN401  # any command
-        record = cell.desk.records.alive.get(payload.workload_id)
+        record = cell.state.records.alive.get(payload.workload_id)
         if record is not None:
-            command(cell.desk, record, payload, message)
+            command(cell.state, record, payload, message)
 
     return apply
 
 
-def evict(desk: Desk, record: Record, command: workloads.RequestEviction, cause: Received) -> None:
+def evict(
+    state: CellState, record: Record, command: workloads.RequestEviction, cause: Received
+) -> None:
     """An operator, or a service, wants it off its nodes."""
     note = command.note or (command.reason if command.reason != Reason.OPERATOR else "")
     text = f"evicted by {command.by or 'an operator'}{f': {note}' if note else ''}"
-    transitions.evict(desk, record, Reason.OPERATOR, text, cause, note=note)
+    transitions.evict(state, record, Reason.OPERATOR, text, cause, note=note)
 
 
-def resize(desk: Desk, record: Record, command: workloads.ResizeWorkload, _: Received) -> None:
+def resize(
+    state: CellState, record: Record, command: workloads.ResizeWorkload, _: Received
+) -> None:
     """Its owner wants it larger or smaller."""
-    resizing.want(desk, record, command.pods)
+    resizing.want(state, record, command.pods)
 
 
 def propose(cell: Cell, message: Received, plan: plans.ProposeEvictionPlan) -> None:
@@ -44,7 +48,7 @@ def propose(cell: Cell, message: Received, plan: plans.ProposeEvictionPlan) -> N
 
 def release_idle(cell: Cell, message: Received, plan: plans.ReleaseIdleWorkload) -> None:
     """Preemption wants idle work stopped and held."""
-    idle_release.release(cell.desk, message, plan)
+    idle_release.release(cell.state, message, plan)
 
 
 ACTIONS: Final[dict[type, Action]] = {

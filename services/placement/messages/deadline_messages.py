@@ -8,7 +8,7 @@ from services.placement.backfill import promise_news, quota_heads
 from services.placement.cell import Action, Cell
 from services.placement.nodes import shunning, switching
 from services.placement.state.records import Record
-from services.placement.unit.desk import TIME_TO_LIVE
+from services.placement.unit.deadlines import TIME_TO_LIVE
 from services.placement.workloads import owner_commands, transitions
 from shared.core.model.reason import Reason
 from shared.events.deadlines import DeadlinePassed
@@ -22,13 +22,13 @@ def passed(cell: Cell, message: Received, fact: DeadlinePassed) -> None:
     elif fact.kind == shunning.KIND:
         cell.shunning.expired(fact.subject, message)
     elif fact.kind == promise_news.DUE:
-        cell.desk.promises.changed()
+        cell.state.promises.changed()
     elif fact.kind == quota_heads.DUE:
         pass  # each unit ends with a look at it
     else:
-        record = cell.desk.records.alive.get(fact.subject)
+        record = cell.state.records.alive.get(fact.subject)
         if record is not None and fact.kind == TIME_TO_LIVE:
-            owner_commands.expire(cell.desk, record, message)
+            owner_commands.expire(cell.state, record, message)
         elif record is not None and record.deadline_kind == fact.kind:
             _of_workload(cell, record, fact.kind, message)
 
@@ -38,11 +38,11 @@ def _of_workload(cell: Cell, record: Record, kind: str, message: Received) -> No
         text = "its victims did not leave in time"
         cell.evictions.expire(record, Reason.TIMED_OUT, text, message)
     elif kind == transitions.BACKOFF:
-        cell.desk.deadline(record, "", 0)
+        cell.state.deadlines.set(record, "", 0)
         if record.nomination is not None:
             cell.cycle.add(record, message)
     else:
-        transitions.deadline(cell.desk, record, kind, message)
+        transitions.deadline(cell.state, record, kind, message)
 
 
 ACTIONS: Final[dict[type, Action]] = {DeadlinePassed: passed}

@@ -17,7 +17,7 @@ def inventory(cell: Cell, message: Received, fact: nodes.NodeInventoryReported) 
         return
     cell.drains.put(fact.node.name)
     cell.takeovers.inventory(message, fact.node)
-    cell.desk.freed_nodes[fact.node.name] = message
+    cell.state.unit.freed_nodes[fact.node.name] = message
     if not fact.node.ready:
         _lost(cell, fact.node.name, message)
 
@@ -28,7 +28,7 @@ def health(cell: Cell, message: Received, fact: nodes.GpuHealthReported) -> None
         return
     cell.drains.put(fact.node)
     if fact.healthy:
-        cell.desk.freed_nodes[fact.node] = message
+        cell.state.unit.freed_nodes[fact.node] = message
     elif fact.gpu < 0:
         _lost(cell, fact.node, message)
 
@@ -36,11 +36,11 @@ def health(cell: Cell, message: Received, fact: nodes.GpuHealthReported) -> None
 def removed(cell: Cell, message: Received, fact: nodes.NodeRemoved) -> None:
     """The node is gone, and all that ran there."""
     if cell.fleet.remove(fact.node, fact.generation):
-        cell.desk.cluster.remove_node(fact.node)
+        cell.state.cluster.remove_node(fact.node)
         cell.takeovers.removed(message, fact.node)
         cell.drains.removed(fact.node, message)
         cell.shunning.forgive(fact.node, Reason.REMOVED, message)
-        cell.desk.promises.changed()
+        cell.state.promises.changed()
         _lost(cell, fact.node, message)
     elif fact.node not in cell.fleet.present:
         cell.drains.removed(fact.node, message)
@@ -70,8 +70,8 @@ def uncordon(cell: Cell, message: Received, command: nodes.UncordonNode) -> None
 
 def _lost(cell: Cell, node: str, cause: Received) -> None:
     cell.evictions.lost(node, cause)
-    for record in list(cell.desk.records.of_node(node)):
-        transitions.evict(cell.desk, record, Reason.NODE_LOST, f"node {node} is lost", cause)
+    for record in list(cell.state.records.of_node(node)):
+        transitions.evict(cell.state, record, Reason.NODE_LOST, f"node {node} is lost", cause)
 
 
 ACTIONS: Final[dict[type, Action]] = {

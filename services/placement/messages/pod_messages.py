@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from services.placement.cell import Action, Cell
 from services.placement.state.records import Record
-from services.placement.unit.desk import Desk
+from services.placement.unit.cell_state import CellState
 from services.placement.workloads import endings, resizing, transitions
 from shared.core.model.lifecycle import State
 from shared.core.nodes.pod_failures import FailureCause
@@ -21,17 +21,17 @@ from shared.events.envelope import Received
 
 def _record(cell: Cell, fact: pods.PodFact) -> Record | None:
     """Whose present attempt it is about."""
-    record = cell.desk.records.alive.get(fact.workload_id)
+    record = cell.state.records.alive.get(fact.workload_id)
     if record is not None and record.attempt == fact.attempt and record.holds:
         return record
     return None
 
 
-def _of_attempt(transition: Callable[[Desk, Record, Any, Received], None]) -> Action:
+def _of_attempt(transition: Callable[[CellState, Record, Any, Received], None]) -> Action:
     def apply(cell: Cell, message: Received, fact: pods.PodFact) -> None:
         record = _record(cell, fact)
         if record is not None:
-            transition(cell.desk, record, fact, message)
+            transition(cell.state, record, fact, message)
 
     return apply
 
@@ -41,7 +41,7 @@ def running(cell: Cell, message: Received, fact: pods.PodsRunning) -> None:
     record = _record(cell, fact)
     if record is not None:
         cell.shunning.started(record, message)
-        transitions.running(cell.desk, record, fact, message)
+        transitions.running(cell.state, record, fact, message)
 
 
 def finished(cell: Cell, message: Received, fact: pods.PodsFinished) -> None:
@@ -53,7 +53,7 @@ def finished(cell: Cell, message: Received, fact: pods.PodsFinished) -> None:
         cell.shunning.started(record, message)
     if fact.cause is FailureCause.KUBELET_REFUSED and fact.node:
         cell.shunning.refused(record, fact.node, message)
-    endings.finished(cell.desk, record, fact, message)
+    endings.finished(cell.state, record, fact, message)
 
 
 def unstarted(cell: Cell, message: Received, fact: pods.PodsUnstarted) -> None:
@@ -68,9 +68,9 @@ def devices(cell: Cell, message: Received, fact: pods.PodDevicesTold) -> None:
     cell.takeovers.told(message, fact)
 
 
-def gone(desk: Desk, record: Record, fact: pods.PodsGone, cause: Received) -> None:
+def gone(state: CellState, record: Record, fact: pods.PodsGone, cause: Received) -> None:
     """The binder saw the last pod of the attempt go."""
-    endings.gone(desk, record, cause, succeeded=fact.succeeded)
+    endings.gone(state, record, cause, succeeded=fact.succeeded)
 
 
 def refused(cell: Cell, message: Received, fact: pods.BindRefused) -> None:
@@ -78,7 +78,7 @@ def refused(cell: Cell, message: Received, fact: pods.BindRefused) -> None:
     record = _record(cell, fact)
     if record is not None:
         cell.shunning.gave_up(record, fact.unstarted, message)
-        endings.refused_by_cluster(cell.desk, record, fact, message)
+        endings.refused_by_cluster(cell.state, record, fact, message)
 
 
 ACTIONS: Final[dict[type, Action]] = {

@@ -32,8 +32,8 @@ def nominated(cell: Cell, message: Received, fact: quotas.WorkloadNominated) -> 
         within_nominal=fact.within_nominal,
         next_of_own=fact.next_of_own,
     )
-    cell.desk.nominate(record, nomination, message)
-    if cell.desk.reservations.of(record.workload.id) is not None:
+    cell.state.unit.nominate(record, nomination, message)
+    if cell.state.reservations.of(record.workload.id) is not None:
         cell.evictions.nominated_again(record, message)
     elif record.deadline_kind != BACKOFF:
         cell.cycle.add(record, message)
@@ -41,45 +41,45 @@ def nominated(cell: Cell, message: Received, fact: quotas.WorkloadNominated) -> 
 
 def withdrawn(cell: Cell, _: Received, fact: quotas.NominationWithdrawn) -> None:
     """It may be tried no more."""
-    record = cell.desk.records.alive.get(fact.workload_id)
+    record = cell.state.records.alive.get(fact.workload_id)
     if record and record.nomination and record.nomination.number == fact.nomination:
-        cell.desk.withdraw(record, for_quota=True)
-        cell.desk.records.touch(record)
+        cell.state.withdraw(record, for_quota=True)
+        cell.state.records.touch(record)
 
 
 def quota_changed(cell: Cell, message: Received, fact: quotas.QuotaChanged) -> None:
     """A node of the quota tree has other limits, or drains."""
-    changed = cell.desk.usage.put(fact)
+    changed = cell.state.usage.put(fact)
     cell.quotas.update(changed)
-    cell.desk.freed_queues.update(dict.fromkeys(changed, message))
+    cell.state.unit.freed_queues.update(dict.fromkeys(changed, message))
     if changed:
         cell.queue_drains.begin(fact.name)
 
 
 def usage_told(cell: Cell, _: Received, fact: quotas.QueueUsageTold) -> None:
     """What a queue has used over time, which decides its turn."""
-    cell.desk.turns.told(fact)
+    cell.state.turns.told(fact)
 
 
 def debts_told(cell: Cell, _: Received, fact: quotas.DebtsTold) -> None:
     """What nodes of the tree have had beyond their part."""
-    cell.desk.turns.debts_told(fact)
+    cell.state.turns.debts_told(fact)
 
 
 def budget_told(cell: Cell, _: Received, fact: quotas.BudgetTold) -> None:
     """What a team has spent, which decides whether its gangs may grow."""
-    cell.desk.spent_budgets.told(fact)
+    cell.state.spent_budgets.told(fact)
 
 
 def _know(cell: Cell, workload: Workload, version: int) -> Record | None:
     """Its record, made on first sight; None when it is over."""
-    records = cell.desk.records
+    records = cell.state.records
     record = records.alive.get(workload.id)
     if record is None and not records.known(workload.id):
         record = Record(
             workload=workload, state=State.QUEUED, version=version, priority=workload.priority
         )
-        cell.desk.know(record)
+        cell.state.know(record)
     return record
 
 

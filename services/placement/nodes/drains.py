@@ -24,7 +24,7 @@ import msgspec
 from services.placement.preemption.evictions import Evictions
 from services.placement.state.bodies import Bodies
 from services.placement.state.fleet import Fleet, usable
-from services.placement.unit.desk import Desk
+from services.placement.unit.cell_state import CellState
 from services.placement.workloads import transitions
 from services.placement.workloads.transitions import HAS_PODS
 from shared.core.model.nouns import Node
@@ -46,8 +46,8 @@ _decoder: Final = msgspec.json.Decoder(nodes.NodeCordoned)
 class Drains:
     """The nodes of one cell that are to take no work."""
 
-    def __init__(self, desk: Desk, fleet: Fleet, evictions: Evictions) -> None:
-        self._desk = desk
+    def __init__(self, state: CellState, fleet: Fleet, evictions: Evictions) -> None:
+        self._state = state
         self._fleet = fleet
         self._evictions = evictions
         self._cordons: dict[str, nodes.NodeCordoned] = {}
@@ -62,8 +62,8 @@ class Drains:
 
     def put(self, name: str) -> None:
         """Let searches see a node that is present as it may be used now; promises look again."""
-        self._desk.cluster.put_node(self.seen(self._fleet.present[name]))
-        self._desk.promises.changed()
+        self._state.cluster.put_node(self.seen(self._fleet.present[name]))
+        self._state.promises.changed()
 
     def cordon(self, message: Received, command: nodes.CordonNode) -> None:
         """An operator wants nothing more there."""
@@ -78,7 +78,7 @@ class Drains:
 
         The command may come before the report that it is about.
         """
-        desk, name = self._desk, command.node
+        state, name = self._state, command.node
         node = self._fleet.present.get(name)
         told = self._fleet.generations.get(name, -1) >= command.generation
         if self._fleet.removed(name) or (node is not None and node.ready and told):
@@ -86,13 +86,13 @@ class Drains:
         text = f"node {name} is fenced by {command.by or 'an operator'}, its machine is off"
         text += f": {command.note}" if command.note else ""
         self._stop(message, name, Reason.FENCED, text, note=command.note)
-        for record in desk.records.of_node(name):
-            transitions.stop_pods(desk, record, record.reason, message, fenced_nodes=(name,))
+        for record in state.records.of_node(name):
+            transitions.stop_pods(state, record, record.reason, message, fenced_nodes=(name,))
 
     def notice(self, message: Received, fact: nodes.NodeNoticeReported) -> None:
         """The node will be gone soon."""
         if self._fleet.noticed(fact.node, fact.generation):
-            seconds = max(0, fact.gone_at_ms - self._desk.now_ms) // 1000
+            seconds = max(0, fact.gone_at_ms - self._state.unit.now_ms) // 1000
             text = f"node {fact.node} will be gone in {seconds} s"
             self._stop(message, fact.node, Reason.SPOT_NOTICE, text, gone_at_ms=fact.gone_at_ms)
 
@@ -106,12 +106,12 @@ class Drains:
         gone_at_ms: int = 0,
         note: str = "",
     ) -> None:
-        desk = self._desk
+        state = self._state
         if self._fleet.removed(node):
             return
         victims = []
         if reason is not Reason.CORDONED:
-            victims = [one for one in desk.records.of_node(node) if one.state in HAS_PODS]
+            victims = [one for one in state.records.of_node(node) if one.state in HAS_PODS]
         fact = nodes.NodeCordoned(
             node=node,
             reason=reason,
@@ -119,11 +119,11 @@ class Drains:
             note=note,
             gone_at_ms=gone_at_ms,
             evicted=len(victims),
-            cell=desk.cell,
+            cell=state.cell,
         )
         self._cordons[node] = fact
         self._touched[node] = None
-        desk.tell_about(fact, node, message)
+        state.unit.tell_about(fact, node, message)
         if node not in self._fleet.present:
             self._trim(message)
             return
@@ -131,7 +131,7 @@ class Drains:
         self._evictions.lost(node, message)
         why = Reason.NODE_LOST if reason is Reason.FENCED else reason
         for victim in victims:
-            transitions.evict(desk, victim, why, text, message, gone_at_ms=gone_at_ms, note=note)
+            transitions.evict(state, victim, why, text, message, gone_at_ms=gone_at_ms, note=note)
 
     def _trim(self, message: Received) -> None:
         """Bound those that wait for their node. O(cordons), only with a command for one."""
@@ -143,7 +143,7 @@ class Drains:
         """An operator gives the node back."""
         if self._lift(command.node, message) and command.node in self._fleet.present:
             self.put(command.node)
-            self._desk.freed_nodes[command.node] = message
+            self._state.unit.freed_nodes[command.node] = message
 
     def removed(self, node: str, message: Received) -> None:
         """It is gone; another machine of its name is another machine."""
@@ -154,8 +154,8 @@ class Drains:
         if self._cordons.pop(node, None) is None:
             return False
         self._touched[node] = None
-        fact = nodes.NodeUncordoned(node=node, cell=self._desk.cell)
-        self._desk.tell_about(fact, node, message)
+        fact = nodes.NodeUncordoned(node=node, cell=self._state.cell)
+        self._state.unit.tell_about(fact, node, message)
         return True
 
     async def load(self, reader: Reader) -> None:
@@ -165,7 +165,7 @@ class Drains:
             self._cordons[fact.node] = fact
             node = self._fleet.present.get(fact.node)
             if node is not None:
-                self._desk.cluster.put_node(self.seen(node))
+                self._state.cluster.put_node(self.seen(node))
 
     def writes(self) -> list[Write]:
         """The rows that changed since the last call."""

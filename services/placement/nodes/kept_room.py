@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from services.placement.state.fleet import Fleet
-from services.placement.unit.desk import Desk
+from services.placement.unit.cell_state import CellState
 from shared.events.nodes import NodesKept, SwitchingGpu
 
 
 class KeptRoom:
     """Nodes kept for promised starts, GPUs that change their mode or are disputed, in one cell."""
 
-    def __init__(self, desk: Desk, fleet: Fleet) -> None:
-        self._desk, self._fleet = desk, fleet
+    def __init__(self, state: CellState, fleet: Fleet) -> None:
+        self._state, self._fleet = state, fleet
         self._told = self._now()
 
     def load(self) -> None:
@@ -20,14 +20,14 @@ class KeptRoom:
 
     def tell(self) -> None:
         """At the end of a unit, if anything is other than was told."""
-        desk, now = self._desk, self._now()
-        if now != self._told and desk.last_cause is not None:
+        state, now = self._state, self._now()
+        if now != self._told and state.unit.last_cause is not None:
             self._told = now
-            desk.tell_about(now, f"cell-{desk.cell}", desk.last_cause)
+            state.unit.tell_about(now, f"cell-{state.cell}", state.unit.last_cause)
 
     def _now(self) -> NodesKept:
         out = sorted({*self._fleet.switches, *self._fleet.disputed})
         switching = tuple(SwitchingGpu(node=node, gpu=gpu) for node, gpu in out)
         return NodesKept(
-            kept=self._desk.promises.kept(), switching=switching, cell=self._desk.cell
+            kept=self._state.promises.kept(), switching=switching, cell=self._state.cell
         )

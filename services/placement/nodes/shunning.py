@@ -18,7 +18,7 @@ from services.placement.preemption.evictions import Evictions
 from services.placement.state.bodies import Bodies
 from services.placement.state.fleet import Fleet
 from services.placement.state.records import Record
-from services.placement.unit.desk import Desk
+from services.placement.unit.cell_state import CellState
 from shared.core.model.nouns import Workload
 from shared.core.model.reason import Reason
 from shared.core.model.value import replace
@@ -44,9 +44,14 @@ class Shunning:
     """The nodes of one cell that something speaks against."""
 
     def __init__(
-        self, desk: Desk, fleet: Fleet, drains: Drains, evictions: Evictions, policy: ShunPolicy
+        self,
+        state: CellState,
+        fleet: Fleet,
+        drains: Drains,
+        evictions: Evictions,
+        policy: ShunPolicy,
     ) -> None:
-        self._desk, self._fleet, self._drains = desk, fleet, drains
+        self._state, self._fleet, self._drains = state, fleet, drains
         self._evictions = evictions
         self._policy = policy
         self.suspicions: dict[str, Suspicion] = {}
@@ -75,7 +80,7 @@ class Shunning:
         self.avoided.add(record, nodes)
         if nodes:
             record.message += f"; it did not start on {_some(list(nodes))}"
-            self._desk.records.touch(record)
+            self._state.records.touch(record)
         for node in nodes:
             known = self.suspicions.get(node, Suspicion(node=node))
             if not known.until_ms and record.began_at_ms > known.since_ms:
@@ -88,7 +93,7 @@ class Shunning:
         known = self.suspicions.get(node, Suspicion(node=node))
         fresh = node in self._fleet.present and not known.until_ms
         if fresh and self._policy.seconds and self._others(node):
-            known = shunning.shunned(known, REST_AFTER_REFUSAL, self._desk.now_ms)
+            known = shunning.shunned(known, REST_AFTER_REFUSAL, self._state.unit.now_ms)
             self._keep(known)
             self._shun(known, cause, "because its kubelet refused a pod")
 
@@ -108,11 +113,11 @@ class Shunning:
             return
         guilty = not known.until_ms and shunning.guilty(known)
         if guilty and self._policy.seconds and self._others(known.node):
-            known = shunning.shunned(known, self._policy, self._desk.now_ms)
+            known = shunning.shunned(known, self._policy, self._state.unit.now_ms)
             self._keep(known)
             why = (
                 f"because {len(known.heard)} workloads"
-                f" did not start there within {self._desk.start_seconds} s"
+                f" did not start there within {self._state.start_seconds} s"
             )
             self._shun(known, cause, why)
         else:
@@ -125,13 +130,13 @@ class Shunning:
     def _others(self, name: str) -> bool:
         """Whether one more node of its flavor may be shunned. O(kinds + nodes shunned)."""
         fleet, flavor = self._fleet, self._fleet.present[name].flavor
-        kinds = self._desk.cluster.kinds.items()
+        kinds = self._state.cluster.kinds.items()
         nodes = sum(kind.nodes for key, kind in kinds if key.flavor == flavor)
         out = sum(fleet.present[one].flavor == flavor for one in fleet.shunned)
         return out < shunning.nodes_max(nodes, self._policy)
 
     def _shun(self, known: Suspicion, cause: Received, why: str) -> None:
-        desk, node = self._desk, known.node
+        state, node = self._state, known.node
         self._fleet.shunned.add(node)
         self._drains.put(node)
         self._evictions.lost(node, cause)
@@ -140,21 +145,21 @@ class Shunning:
             node=node,
             until_ms=known.until_ms,
             workloads=workloads,
-            start_seconds=desk.start_seconds,
+            start_seconds=state.start_seconds,
             rounds=known.rounds,
             message=f"node {node} is shunned for {seconds} s, {why}",
-            cell=desk.cell,
+            cell=state.cell,
         )
-        desk.tell_about(fact, node, cause)
+        state.unit.tell_about(fact, node, cause)
 
     def _open(self, node: str, reason: Reason, cause: Received) -> None:
         """Work may be placed there again."""
         self._fleet.shunned.discard(node)
         if node in self._fleet.present:
             self._drains.put(node)
-            self._desk.freed_nodes[node] = cause
-        fact = NodeUnshunned(node=node, reason=reason, cell=self._desk.cell)
-        self._desk.tell_about(fact, node, cause)
+            self._state.unit.freed_nodes[node] = cause
+        fact = NodeUnshunned(node=node, reason=reason, cell=self._state.cell)
+        self._state.unit.tell_about(fact, node, cause)
 
     # ── time ──
 
@@ -175,7 +180,7 @@ class Shunning:
     def expired(self, node: str, cause: Received) -> None:
         """The time of a node may be over: it is tried again, and remembered."""
         known = self.suspicions.get(node)
-        if known is not None and 0 < known.until_ms <= self._desk.now_ms:
+        if known is not None and 0 < known.until_ms <= self._state.unit.now_ms:
             self._keep(replace(known, until_ms=0))
             self._open(node, Reason.EXPIRED, cause)
 
@@ -188,7 +193,7 @@ class Shunning:
             if known.until_ms and known.node in self._fleet.present:
                 self._fleet.shunned.add(known.node)
                 self._drains.put(known.node)
-        await self.avoided.load(self._desk.records, reader)
+        await self.avoided.load(self._state.records, reader)
 
     def writes(self, changed: Sequence[Record]) -> list[Write]:
         """The rows that changed since the last call; `changed` are the workloads of the unit."""

@@ -15,7 +15,7 @@ from services.placement.cycle.growth import CLASSES_MAX, NO_ROOM_WANTED
 from services.placement.cycle.scheduling_cycle import SchedulingCycle
 from services.placement.nodes.drains import Drains
 from services.placement.state.fleet import Fleet
-from services.placement.unit.desk import Desk
+from services.placement.unit.cell_state import CellState
 from shared.core.nodes.mig_switch import Switch, Waiting, mig_gpus_for, plan_switch
 from shared.events.deadlines import deadline_message
 from shared.events.envelope import Received
@@ -34,9 +34,9 @@ class Switching:
     """One cell; `seconds` between two looks, 0 for never."""
 
     def __init__(
-        self, desk: Desk, fleet: Fleet, cycle: SchedulingCycle, drains: Drains, seconds: int
+        self, state: CellState, fleet: Fleet, cycle: SchedulingCycle, drains: Drains, seconds: int
     ) -> None:
-        self._desk, self._fleet, self._cycle = desk, fleet, cycle
+        self._state, self._fleet, self._cycle = state, fleet, cycle
         self._drains = drains
         self._seconds = seconds
         self._looked_at_ms = 0
@@ -47,8 +47,8 @@ class Switching:
         due_ms = self.next_due_ms()
         if due_ms is None or due_ms > now_ms:
             return []
-        name = f"cell-{self._desk.cell}"
-        return [deadline_message(KIND, name, self._desk.epoch, now_ms)]
+        name = f"cell-{self._state.cell}"
+        return [deadline_message(KIND, name, self._state.epoch, now_ms)]
 
     def next_due_ms(self) -> int | None:
         """When to look again; None for never. O(switches that are open)."""
@@ -58,23 +58,27 @@ class Switching:
 
     def look(self, cause: Received) -> None:
         """Give up what takes too long; if nothing is open, ask for one switch."""
-        self._looked_at_ms = self._desk.now_ms
+        self._looked_at_ms = self._state.unit.now_ms
         self._give_up(cause)
-        if not self._seconds or self._fleet.switches or self._desk.now_ms < self._rests_until_ms:
+        if (
+            not self._seconds
+            or self._fleet.switches
+            or self._state.unit.now_ms < self._rests_until_ms
+        ):
             return
         waiting = self._waiting()
-        kept = {node for one in self._desk.promises.kept() for node in one.nodes}
-        for flavor in sorted(self._desk.cluster.flavors()):
-            switch = plan_switch(self._desk.cluster, flavor, waiting[flavor], kept)
+        kept = {node for one in self._state.promises.kept() for node in one.nodes}
+        for flavor in sorted(self._state.cluster.flavors()):
+            switch = plan_switch(self._state.cluster, flavor, waiting[flavor], kept)
             if switch is not None:
                 self._ask(switch, cause)
                 return
 
     def _give_up(self, cause: Received) -> None:
         for (node, gpu), until_ms in list(self._fleet.switches.items()):
-            if until_ms <= self._desk.now_ms:
+            if until_ms <= self._state.unit.now_ms:
                 self._mark(node, gpu, 0, cause)
-                self._rests_until_ms = self._desk.now_ms + REST_SECONDS * 1000
+                self._rests_until_ms = self._state.unit.now_ms + REST_SECONDS * 1000
 
     def _waiting(self) -> dict[str, Waiting]:
         """By flavor; of so many classes that nobody looks at them all, it counts as both."""
@@ -87,14 +91,14 @@ class Switching:
             pod_sets = record.workload.spec.pod_sets
             for flavor in record.nomination.flavors:
                 known = found[flavor]
-                needed = mig_gpus_for(self._desk.cluster, flavor, pod_sets)
+                needed = mig_gpus_for(self._state.cluster, flavor, pod_sets)
                 whole = any(one.gpu.count or one.gpu.milli for one in pod_sets)
                 found[flavor] = Waiting(known.whole or whole, max(known.mig_gpus, needed))
         return found
 
     def _ask(self, switch: Switch, cause: Received) -> None:
-        desk = self._desk
-        until_ms = desk.now_ms + EXPIRES_SECONDS * 1000
+        state = self._state
+        until_ms = state.unit.now_ms + EXPIRES_SECONDS * 1000
         node = self._fleet.present[switch.node]
         self._mark(switch.node, switch.gpu, until_ms, cause)
         command = ReconfigureGpu(
@@ -102,14 +106,14 @@ class Switching:
             gpu=switch.gpu,
             mig=switch.mig,
             expires_at_ms=until_ms,
-            epoch=desk.epoch,
+            epoch=state.epoch,
             uuid=next(gpu.uuid for gpu in node.gpus if gpu.index == switch.gpu),
-            cell=desk.cell,
+            cell=state.cell,
         )
-        desk.command_node(command, switch.node, cause)
+        state.unit.command_node(command, switch.node, cause)
 
     def _mark(self, node: str, gpu: int, until_ms: int, cause: Received) -> None:
         self._fleet.switch(node, gpu, until_ms)
-        self._desk.cluster.put_node(self._drains.seen(self._fleet.present[node]))
+        self._state.cluster.put_node(self._drains.seen(self._fleet.present[node]))
         if not until_ms:
-            self._desk.freed_nodes[node] = cause
+            self._state.unit.freed_nodes[node] = cause

@@ -19,7 +19,7 @@ from services.placement.preemption.evictions import Evictions
 from services.placement.state.bodies import Bodies
 from services.placement.state.fleet import Fleet
 from services.placement.state.records import Record
-from services.placement.unit.desk import Desk
+from services.placement.unit.cell_state import CellState
 from shared.core.kubernetes.takeover import APART, Device, Disputed, Key, Taken, take_over
 from shared.core.model.nouns import WHOLE_MASK, Node, PodPlacement
 from shared.core.model.units import GPU_MILLI
@@ -75,8 +75,10 @@ _decoder: Final = msgspec.json.Decoder(NodeDevices)
 class Takeovers:
     """The reports of one cell."""
 
-    def __init__(self, desk: Desk, fleet: Fleet, drains: Drains, evictions: Evictions) -> None:
-        self._desk, self._fleet = desk, fleet
+    def __init__(
+        self, state: CellState, fleet: Fleet, drains: Drains, evictions: Evictions
+    ) -> None:
+        self._state, self._fleet = state, fleet
         self._drains, self._evictions = drains, evictions
         self._nodes: dict[str, NodeDevices] = {}
         self._touched: dict[str, None] = {}
@@ -125,7 +127,7 @@ class Takeovers:
         """An operator has looked at it: what was disputed takes work again."""
         if self._reopen(message, node) and node in self._fleet.present:
             self._drains.put(node)
-            self._desk.freed_nodes[node] = message
+            self._state.unit.freed_nodes[node] = message
 
     def _reopen(self, message: Received, node: str) -> bool:
         """Whether anything was disputed there."""
@@ -135,8 +137,8 @@ class Takeovers:
         self._fleet.disputed -= {(node, index) for index in known.disputed}
         known.disputed = {}
         self._touched[node] = None
-        fact = NodeDevicesSettled(node=node, cell=self._desk.cell)
-        self._desk.tell_about(fact, node, message)
+        fact = NodeDevicesSettled(node=node, cell=self._state.cell)
+        self._state.unit.tell_about(fact, node, message)
         return True
 
     def settle(self) -> None:
@@ -144,16 +146,16 @@ class Takeovers:
         reports, self._reports = self._reports, []
         changed: dict[str, None] = {}
         for message, fact in reports:
-            record = self._desk.records.alive.get(fact.workload_id)
+            record = self._state.records.alive.get(fact.workload_id)
             if record is None or record.attempt != fact.attempt or record.placement is None:
                 continue
             for one in fact.pods:
                 changed |= self._settle(message, record, one)
         for name in changed:
-            record = self._desk.records.alive[name]
+            record = self._state.records.alive[name]
             assert record.placement is not None
-            self._desk.records.touch(record)
-            self._desk.ledger.recharge(record.workload, record.attempt, record.placement)
+            self._state.records.touch(record)
+            self._state.unit.ledger.recharge(record.workload, record.attempt, record.placement)
 
     def _settle(self, message: Received, record: Record, told: PodDevices) -> dict[str, None]:
         """Whose placements changed."""
@@ -212,7 +214,7 @@ class Takeovers:
     def _held(self, node: str) -> dict[int, Key]:
         """Who holds each GPU of a node by the ledger."""
         held: dict[int, Key] = {}
-        for record in self._desk.records.of_node(node):
+        for record in self._state.records.of_node(node):
             assert record.placement is not None
             for pod in record.placement.pods:
                 if pod.node == node:
@@ -221,7 +223,7 @@ class Takeovers:
         return held
 
     def _is_told(self, known: NodeDevices, index: int, key: Key) -> bool:
-        told, record = known.gpus.get(index), self._desk.records.alive.get(key[0])
+        told, record = known.gpus.get(index), self._state.records.alive.get(key[0])
         return (
             told is not None
             and record is not None
@@ -265,7 +267,7 @@ class Takeovers:
 
     def _move(self, node: str, moves: Mapping[Key, Mapping[int, int]], names: list[str]) -> None:
         """All give back what they hold, then all take what they have."""
-        records = [self._desk.records.alive[name] for name in names]
+        records = [self._state.records.alive[name] for name in names]
         self._charge(records, release=True)
         for record in records:
             assert record.placement is not None
@@ -279,7 +281,7 @@ class Takeovers:
         self._charge(records, release=False)
 
     def _charge(self, records: Iterable[Record], *, release: bool) -> None:
-        cluster = self._desk.cluster
+        cluster = self._state.cluster
         for record in records:
             assert record.placement is not None
             workload = record.workload
@@ -287,14 +289,14 @@ class Takeovers:
             act(workload.team, record.placement.pods, workload.spec.pod_sets)
 
     def _tell(self, message: Received, node: str, names: list[str]) -> None:
-        desk = self._desk
+        state = self._state
         held = tuple(
             HeldDevices(workload_id=name, attempt=record.attempt, placement=record.placement)
             for name in names
-            if (record := desk.records.alive[name]).placement is not None
+            if (record := state.records.alive[name]).placement is not None
         )
-        fact = NodeDevicesLearned(node=node, workloads=held, cell=desk.cell)
-        desk.tell_about(fact, node, message)
+        fact = NodeDevicesLearned(node=node, workloads=held, cell=state.cell)
+        state.unit.tell_about(fact, node, message)
 
     def _dispute(
         self, message: Received, record: Record, what: tuple[str, PodDevices], found: Disputed
@@ -318,9 +320,9 @@ class Takeovers:
             devices=told.devices,
             message=text,
             disputed=tuple(sorted(known.disputed)),
-            cell=self._desk.cell,
+            cell=self._state.cell,
         )
-        self._desk.tell_about(fact, node, message)
+        self._state.unit.tell_about(fact, node, message)
         self._evictions.lost(node, message, CHANGED_HANDS)
 
     # ── rows ──

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from services.placement.cell import Cell, Policy
 from services.placement.state.records import Record
-from services.placement.unit.desk import Desk
+from services.placement.unit.cell_state import CellState
 from shared.core.model.lifecycle import State
 from shared.core.placement.place import PlacementRequest
 from shared.core.preemption.defragmentation import (
@@ -46,7 +46,7 @@ async def plan_for(
     """
     loaded = Cell(Policy(cell=cell, seed=seed))
     await loaded.load(reader)
-    desk, record = loaded.desk, _named(loaded.desk.records.alive, workload)
+    state, record = loaded.state, _named(loaded.state.records.alive, workload)
     workload_id = record.workload.id
     if record.state is not State.QUEUED:
         raise NotWaiting(f"workload {workload_id} does not wait: it is {record.state.value}")
@@ -54,9 +54,9 @@ async def plan_for(
         message = "Quota has not permitted it to be tried; moves free no quota."
         return NoPlan(obstacle=Obstacle.QUOTA, message=message)
     # What it was promised keeps nobody off these nodes while it is planned to start at once.
-    desk.promises.withdrawn(workload_id)
-    running = [_running(each) for each in desk.records.alive.values() if each.placement]
-    return defragment(desk.cluster, running, _request(desk, record), limits)
+    state.promises.withdrawn(workload_id)
+    running = [_running(each) for each in state.records.alive.values() if each.placement]
+    return defragment(state.cluster, running, _request(state, record), limits)
 
 
 def _named(alive: Mapping[str, Record], name: str) -> Record:
@@ -71,8 +71,8 @@ def _named(alive: Mapping[str, Record], name: str) -> Record:
     return found[0]
 
 
-def _request(desk: Desk, record: Record) -> PlacementRequest:
-    headroom = desk.headroom.of(record)
+def _request(state: CellState, record: Record) -> PlacementRequest:
+    headroom = state.headroom.of(record)
     return PlacementRequest(workload=record.workload, flavors=tuple(headroom), headroom=headroom)
 
 

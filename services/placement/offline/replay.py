@@ -75,7 +75,7 @@ def _run(
     emitted: list[bytes] = []
     for _, group in itertools.groupby(inbox, key=lambda row: row["unit"]):
         rows = list(group)
-        handler.desk.epoch = rows[0]["epoch"]
+        handler.state.epoch = rows[0]["epoch"]
         messages = [_message(row, log) for row in rows]
         outcome = handler.decide(messages, rows[0]["at_ms"])
         emitted.extend(encode_payload(emit.payload) for emit in outcome.emits)

@@ -17,7 +17,7 @@ from services.placement.preemption.plan_checks import preemptor_problem, victim_
 from services.placement.preemption.remains import what_is_left
 from services.placement.state.records import Record
 from services.placement.state.reservations import Reservation, given_up
-from services.placement.unit.desk import Desk
+from services.placement.unit.cell_state import CellState
 from services.placement.workloads import resizing, transitions
 from services.placement.workloads.transitions import RESERVATION
 from shared.core.backfill.spare_room import BRIEF, WIDE
@@ -41,8 +41,8 @@ SLACK_SECONDS: Final = 60
 class Evictions:
     """Plans and reservations of one cell."""
 
-    def __init__(self, desk: Desk, cycle: SchedulingCycle) -> None:
-        self._desk = desk
+    def __init__(self, state: CellState, cycle: SchedulingCycle) -> None:
+        self._state = state
         self._cycle = cycle
         self._refusals: dict[str, int] = {}
         """By preemptor, plans that were refused because victims had changed."""
@@ -56,16 +56,16 @@ class Evictions:
 
     def propose(self, message: Received, plan: plans.ProposeEvictionPlan) -> None:
         """Carry the plan out, or say why not."""
-        record = self._desk.records.alive.get(plan.workload_id)
-        problem = preemptor_problem(self._desk, record, plan)
+        record = self._state.records.alive.get(plan.workload_id)
+        problem = preemptor_problem(self._state, record, plan)
         if record is None or problem:
             self._refuse(plan, Reason.PREEMPTOR_CHANGED, problem, message)
             return
-        problem = victim_problem(self._desk, plan)
+        problem = victim_problem(self._state, plan)
         moving = any(one.moves_to is not None for one in plan.victims)
         inline = bool(problem) and not moving and self._refused_often(plan.workload_id)
         if inline:
-            left = what_is_left(self._desk, record, plan, self._try)
+            left = what_is_left(self._state, record, plan, self._try)
             plan, placement = left or (plan, None)
         elif problem:
             self._refuse(plan, Reason.VICTIM_CHANGED, problem, message)
@@ -83,28 +83,28 @@ class Evictions:
 
     def _try(self, record: Record, plan: plans.ProposeEvictionPlan) -> Placement | None:
         """Where the preemptor would go with the victims gone; nothing is changed."""
-        desk, queue, flavor = self._desk, record.workload.queue, plan.flavor
-        if not desk.usage.names(queue, flavor):
+        state, queue, flavor = self._state, record.workload.queue, plan.flavor
+        if not state.usage.names(queue, flavor):
             return None
         leaving: list[Holder] = []
         for one in plan.victims:
-            victim = desk.records.alive[one.workload_id]
+            victim = state.records.alive[one.workload_id]
             part = given_up(victim, one.pods_kept)
             if part is not None and one.moves_to is None:
                 leaving.append((victim.workload, part))
         for workload, placement in leaving:
-            desk.usage.release(workload.queue, placement.flavor, placement.charge)
-        headroom = {flavor: desk.headroom.room(record, flavor)}
+            state.usage.release(workload.queue, placement.flavor, placement.charge)
+        headroom = {flavor: state.headroom.room(record, flavor)}
         for workload, placement in leaving:
-            desk.usage.charge(workload.queue, placement.flavor, placement.charge)
+            state.usage.charge(workload.queue, placement.flavor, placement.charge)
         request = PlacementRequest(
             workload=record.workload,
             flavors=(flavor,),
             headroom=headroom,
             # Rooms are for what waits; preemption does not know them.
-            pins=(*desk.pins_for(record), WIDE, BRIEF),
+            pins=(*state.pins_for(record), WIDE, BRIEF),
         )
-        return place_without(desk.cluster, leaving, request, moves.movers_of(desk, plan))
+        return place_without(state.cluster, leaving, request, moves.movers_of(state, plan))
 
     def _accept(
         self,
@@ -114,18 +114,18 @@ class Evictions:
         message: Received,
     ) -> None:
         """`found` is where it will be, and whether the plan was changed here."""
-        desk, (placement, inline) = self._desk, found
-        victims = [desk.records.alive[one.workload_id] for one in plan.victims]
+        state, (placement, inline) = self._state, found
+        victims = [state.records.alive[one.workload_id] for one in plan.victims]
         grace_seconds = max((one.workload.spec.grace_seconds for one in victims), default=0)
-        expires_at_ms = desk.now_ms + (grace_seconds + SLACK_SECONDS) * 1000
+        expires_at_ms = state.unit.now_ms + (grace_seconds + SLACK_SECONDS) * 1000
         self._tell_accepted(record, plan, (placement, expires_at_ms, inline), message)
         for planned in plan.victims:
             if planned.moves_to is not None:
-                moves.move(desk, planned, record, plan, message)
+                moves.move(state, planned, record, plan, message)
             else:
                 self._evict(planned, record, plan, message)
         self._cycle.reserve(record)
-        desk.deadline(record, RESERVATION, expires_at_ms)
+        state.deadlines.set(record, RESERVATION, expires_at_ms)
         reservation = Reservation(
             plan_id=plan.plan_id,
             workload_id=plan.workload_id,
@@ -138,10 +138,10 @@ class Evictions:
                 if one.moves_to is None
             ),
             expires_at_ms=expires_at_ms,
-            movers=moves.out_of(desk, plan, placement, plan.workload_id),
+            movers=moves.out_of(state, plan, placement, plan.workload_id),
         )
-        desk.reservations.add(reservation)
-        moves.keep_room(desk, plan, expires_at_ms)
+        state.reservations.add(reservation)
+        moves.keep_room(state, plan, expires_at_ms)
 
     def _evict(
         self,
@@ -150,70 +150,70 @@ class Evictions:
         plan: plans.ProposeEvictionPlan,
         message: Received,
     ) -> None:
-        desk, workload, spec = self._desk, preemptor.workload, preemptor.workload.spec
-        victim, rule = desk.records.alive[planned.workload_id], planned.rule or plan.rule
+        state, workload, spec = self._state, preemptor.workload, preemptor.workload.spec
+        victim, rule = state.records.alive[planned.workload_id], planned.rule or plan.rule
         limit = spec.expected_duration_seconds or spec.max_duration_seconds or 0
-        start_ms = desk.now_ms + victim.workload.spec.grace_seconds * 1000
+        start_ms = state.unit.now_ms + victim.workload.spec.grace_seconds * 1000
         back_at_ms = start_ms + limit * 1000 if limit else 0
         back = f"about {moment(back_at_ms)}" if back_at_ms else "as soon as there is room"
         text = (
-            f"preempted at {moment(desk.now_ms)} for workload {workload.id}"
+            f"preempted at {moment(state.unit.now_ms)} for workload {workload.id}"
             f"{_and_more(plan.followers)} of team {workload.team}"
             f" (queue {workload.queue}, rule {rule})"
         )
         if planned.pods_kept:
             text += f"; it may grow again {back}"
             resizing.shrink(
-                desk, victim, planned.pods_kept, Reason.PREEMPTED, message, message=text
+                state, victim, planned.pods_kept, Reason.PREEMPTED, message, message=text
             )
             return
         text += f"; it keeps its place and may come back {back}"
         taken = moves.taken_for(workload, plan, rule)
         more: dict[str, Any] = {"preemption": taken, "back_at_ms": back_at_ms}
-        transitions.evict(desk, victim, Reason.PREEMPTED, text, message, **more)
+        transitions.evict(state, victim, Reason.PREEMPTED, text, message, **more)
 
     # ── what becomes of a reservation ──
 
     def settle(self, message: Received) -> None:
         """Place those whose victims are gone; give up for those that wait no more."""
-        reservations = self._desk.reservations
+        reservations = self._state.reservations
         for workload_id in list(reservations.left):
-            record = self._desk.records.alive[workload_id]
+            record = self._state.records.alive[workload_id]
             self.expire(record, Reason.PREEMPTOR_LEFT, f"it is {record.state.value}", message)
         for workload_id in list(reservations.ready):
-            self._start(self._desk.records.alive[workload_id], message)
+            self._start(self._state.records.alive[workload_id], message)
 
     def _start(self, record: Record, message: Received) -> None:
         """In the unit in which its last victim is released."""
-        desk, workload = self._desk, record.workload
-        reservation = desk.reservations.drop(workload.id)
+        state, workload = self._state, record.workload
+        reservation = state.reservations.drop(workload.id)
         placement = reservation.placement
-        headroom = desk.headroom.room(record, placement.flavor)
+        headroom = state.headroom.room(record, placement.flavor)
         # Nobody withdraws a nomination of who moves: it has none.
-        shut = not desk.usage.names(workload.queue, placement.flavor)
+        shut = not state.usage.names(workload.queue, placement.flavor)
         fits = not shut and placement.charge.fits_in(headroom)
-        if not fits or not take(desk.cluster, workload, placement):
+        if not fits or not take(state.cluster, workload, placement):
             text = "its victims are gone, but room or quota changed meanwhile"
             self._tell_expired(record, reservation, (Reason.NO_LONGER_FITS, text), message)
             return
-        desk.waiting.remove(workload.id)
-        learn(desk.cluster, workload, placement.flavor)
-        transitions.place(desk, record, placement, message)
+        state.waiting.remove(workload.id)
+        learn(state.cluster, workload, placement.flavor)
+        transitions.place(state, record, placement, message)
 
     def expire(self, record: Record, reason: Reason, text: str, message: Received) -> None:
         """Give the room back to all."""
-        reservation = self._desk.reservations.drop(record.workload.id)
+        reservation = self._state.reservations.drop(record.workload.id)
         self._tell_expired(record, reservation, (reason, text), message)
 
     def lost(self, node: str, message: Received, why: str = "takes no work any more") -> None:
         """A node is gone, or takes no work any more, and the room there with it."""
-        for reservation in self._desk.reservations.on(node):
-            record = self._desk.records.alive[reservation.workload_id]
+        for reservation in self._state.reservations.on(node):
+            record = self._state.records.alive[reservation.workload_id]
             self.expire(record, Reason.NO_LONGER_FITS, f"node {node} {why}", message)
 
     def nominated_again(self, record: Record, message: Received) -> None:
         """Another nomination keeps the reservation as long as it permits its flavor."""
-        reservation = self._desk.reservations.of(record.workload.id)
+        reservation = self._state.reservations.of(record.workload.id)
         assert reservation is not None
         assert record.nomination is not None
         if reservation.placement.flavor not in record.nomination.flavors:
@@ -267,7 +267,7 @@ class Evictions:
         self, record: Record, reservation: Reservation, why: tuple[Reason, str], message: Received
     ) -> None:
         """The refund; others, and the preemptor itself, may have the room."""
-        desk, workload = self._desk, record.workload
+        state, workload = self._state, record.workload
         fact = plans.ReservationExpired(
             plan_id=reservation.plan_id,
             workload_id=workload.id,
@@ -276,20 +276,20 @@ class Evictions:
             cell=workload.cell,
             reason=why[0],
             message=why[1],
-            expired_at_ms=desk.now_ms,
+            expired_at_ms=state.unit.now_ms,
         )
         self._tell(fact, workload.id, message)
         for node in sorted(reservation.nodes):
-            desk.freed_nodes[node] = message
-        for name in desk.usage.path(workload.queue):
-            desk.freed_queues[name] = message
+            state.unit.freed_nodes[node] = message
+        for name in state.usage.path(workload.queue):
+            state.unit.freed_queues[name] = message
         if record.deadline_kind == RESERVATION:
-            desk.deadline(record, "", 0)
+            state.deadlines.set(record, "", 0)
         if record.nomination is not None and record.state is State.QUEUED:
             self._cycle.add(record, message)
 
     def _tell(self, fact: Wire, workload_id: str, message: Received) -> None:
-        self._desk.tell_about(fact, workload_id, message)
+        self._state.unit.tell_about(fact, workload_id, message)
 
 
 def _and_more(followers: int) -> str:

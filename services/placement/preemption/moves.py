@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from services.placement.state.records import Record
 from services.placement.state.reservations import Reservation
-from services.placement.unit.desk import Desk
+from services.placement.unit.cell_state import CellState
 from services.placement.workloads import transitions
 from shared.core.model.nouns import Placement, Workload
 from shared.core.model.reason import Reason
@@ -20,11 +20,11 @@ from shared.events.plans import PlannedVictim, ProposeEvictionPlan
 from shared.events.workloads import Preemption
 
 
-def movers_of(desk: Desk, plan: ProposeEvictionPlan) -> list[Mover]:
+def movers_of(state: CellState, plan: ProposeEvictionPlan) -> list[Mover]:
     """From where to where each goes, in the order of the plan."""
     found = []
     for one in plan.victims:
-        record = desk.records.alive[one.workload_id]
+        record = state.records.alive[one.workload_id]
         if one.moves_to is not None and record.placement is not None:
             found.append((record.workload, record.placement, one.moves_to))
     return found
@@ -46,26 +46,26 @@ def _shape(placement: Placement) -> list[tuple[int, str]]:
     return sorted((pod.rank, pod.pod_set) for pod in placement.pods)
 
 
-def keep_room(desk: Desk, plan: ProposeEvictionPlan, expires_at_ms: int) -> None:
+def keep_room(state: CellState, plan: ProposeEvictionPlan, expires_at_ms: int) -> None:
     """Reserve the new place of each, until who is on its nodes has gone. O(movers x victims)."""
     for one in plan.victims:
         if one.moves_to is not None:
-            desk.reservations.add(
+            state.reservations.add(
                 Reservation(
                     plan_id=f"{plan.plan_id}/{one.workload_id}",
                     workload_id=one.workload_id,
-                    queue=desk.records.alive[one.workload_id].workload.queue,
+                    queue=state.records.alive[one.workload_id].workload.queue,
                     rule=one.rule,
                     placement=one.moves_to,
                     victims=((one.workload_id, one.attempt, 0),),
                     expires_at_ms=expires_at_ms,
-                    movers=out_of(desk, plan, one.moves_to, one.workload_id),
+                    movers=out_of(state, plan, one.moves_to, one.workload_id),
                 )
             )
 
 
 def out_of(
-    desk: Desk, plan: ProposeEvictionPlan, placement: Placement, workload_id: str
+    state: CellState, plan: ProposeEvictionPlan, placement: Placement, workload_id: str
 ) -> tuple[tuple[str, int], ...]:
     """Who must be gone from these nodes besides, before `workload_id` starts there.
 
@@ -74,7 +74,7 @@ def out_of(
     nodes, preemptor = {pod.node for pod in placement.pods}, workload_id == plan.workload_id
     found = []
     for one in plan.victims:
-        there = desk.records.alive[one.workload_id].placement
+        there = state.records.alive[one.workload_id].placement
         besides = one.workload_id != workload_id and (one.moves_to is not None or not preemptor)
         if besides and there is not None and any(pod.node in nodes for pod in there.pods):
             found.append((one.workload_id, one.attempt))
@@ -82,7 +82,7 @@ def out_of(
 
 
 def move(
-    desk: Desk,
+    state: CellState,
     planned: PlannedVictim,
     preemptor: Record,
     plan: ProposeEvictionPlan,
@@ -93,11 +93,14 @@ def move(
     assert to is not None
     where = listing(sorted({pod.node for pod in to.pods}))
     text = (
-        f"moved at {moment(desk.now_ms)} for workload {workload.id} of team {workload.team}"
+        f"moved at {moment(state.unit.now_ms)} for workload {workload.id} of team {workload.team}"
         f" (queue {workload.queue}); it goes on at {where} as soon as its pods have stopped"
     )
-    mover, taken = desk.records.alive[planned.workload_id], taken_for(workload, plan, planned.rule)
-    transitions.evict(desk, mover, Reason.MOVED, text, message, preemption=taken)
+    mover, taken = (
+        state.records.alive[planned.workload_id],
+        taken_for(workload, plan, planned.rule),
+    )
+    transitions.evict(state, mover, Reason.MOVED, text, message, preemption=taken)
 
 
 def taken_for(preemptor: Workload, plan: ProposeEvictionPlan, rule: str) -> Preemption:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from services.placement.preemption.moves import move_problem
 from services.placement.state.records import Record
-from services.placement.unit.desk import Desk
+from services.placement.unit.cell_state import CellState
 from services.placement.workloads import resizing, transitions
 from shared.core.model.lifecycle import State
 from shared.events.plans import PlannedVictim, ProposeEvictionPlan
 
 
-def preemptor_problem(desk: Desk, record: Record | None, plan: ProposeEvictionPlan) -> str:
+def preemptor_problem(state: CellState, record: Record | None, plan: ProposeEvictionPlan) -> str:
     """Why the preemptor is not to be placed by this plan; "" when nothing is in the way."""
     if record is None or record.state is not State.QUEUED:
         return f"{plan.workload_id} does not wait"
@@ -21,17 +21,17 @@ def preemptor_problem(desk: Desk, record: Record | None, plan: ProposeEvictionPl
         return f"{plan.workload_id} is at version {record.version}, not {plan.version}"
     if record.nomination is None or plan.flavor not in record.nomination.flavors:
         return f"{plan.workload_id} may not be placed in {plan.flavor}"
-    if desk.reservations.of(plan.workload_id) is not None:
+    if state.reservations.of(plan.workload_id) is not None:
         return f"{plan.workload_id} has a reservation already"
     if record.deadline_kind == transitions.BACKOFF:
         return f"{plan.workload_id} rests after an attempt that failed"
     return ""
 
 
-def victim_problem(desk: Desk, plan: ProposeEvictionPlan) -> str:
+def victim_problem(state: CellState, plan: ProposeEvictionPlan) -> str:
     """The first victim that is not as the plan saw it; "" when all are."""
     for victim in plan.victims:
-        record = runs(desk, victim)
+        record = runs(state, victim)
         if record is None:
             return f"{victim.workload_id} does not run any more"
         if (record.version, record.attempt) != (victim.version, victim.attempt):
@@ -45,9 +45,9 @@ def victim_problem(desk: Desk, plan: ProposeEvictionPlan) -> str:
     return ""
 
 
-def runs(desk: Desk, victim: PlannedVictim) -> Record | None:
+def runs(state: CellState, victim: PlannedVictim) -> Record | None:
     """The victim if it has pods; None if not."""
-    record = desk.records.alive.get(victim.workload_id)
+    record = state.records.alive.get(victim.workload_id)
     return record if record is not None and record.state in transitions.HAS_PODS else None
 
 

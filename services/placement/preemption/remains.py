@@ -15,7 +15,7 @@ from typing import Final
 from services.placement.preemption.plan_checks import can_go, runs
 from services.placement.state.records import Record
 from services.placement.state.reservations import given_up
-from services.placement.unit.desk import Desk
+from services.placement.unit.cell_state import CellState
 from shared.core.model.amounts import Amount, amount
 from shared.core.model.charges import least_amount
 from shared.core.model.nouns import Placement
@@ -32,33 +32,35 @@ Try = Callable[[Record, ProposeEvictionPlan], Placement | None]
 
 
 def what_is_left(
-    desk: Desk, record: Record, plan: ProposeEvictionPlan, where: Try
+    state: CellState, record: Record, plan: ProposeEvictionPlan, where: Try
 ) -> tuple[ProposeEvictionPlan, Placement] | None:
     """The least of `plan` that can still be done, and where the preemptor goes, or None."""
-    plan = replace(plan, victims=tuple(_that_run(desk, plan)))
-    plan = replace(plan, victims=_lawful(desk, record, plan) or ())
-    placement = _placed(desk, record, plan, where)
+    plan = replace(plan, victims=tuple(_that_run(state, plan)))
+    plan = replace(plan, victims=_lawful(state, record, plan) or ())
+    placement = _placed(state, record, plan, where)
     if placement is None:
         return None
     order = sorted(plan.victims, key=lambda one: (-one.lost_gpu_ms, one.workload_id))
     for victim in order[:SPARED_MAX]:
         fewer = replace(plan, victims=tuple(one for one in plan.victims if one is not victim))
-        without = _placed(desk, record, fewer, where)
+        without = _placed(state, record, fewer, where)
         if without is not None:
             plan, placement = fewer, without
     return plan, placement
 
 
-def _placed(desk: Desk, record: Record, plan: ProposeEvictionPlan, where: Try) -> Placement | None:
+def _placed(
+    state: CellState, record: Record, plan: ProposeEvictionPlan, where: Try
+) -> Placement | None:
     """None also if the rules do not give exactly these victims."""
-    lawful = _lawful(desk, record, plan)
+    lawful = _lawful(state, record, plan)
     return where(record, plan) if lawful == plan.victims else None
 
 
-def _that_run(desk: Desk, plan: ProposeEvictionPlan) -> Iterable[PlannedVictim]:
+def _that_run(state: CellState, plan: ProposeEvictionPlan) -> Iterable[PlannedVictim]:
     """As they are now; what the others held is free, or not theirs to give any more."""
     for victim in {one.workload_id: one for one in plan.victims}.values():
-        record = runs(desk, victim)
+        record = runs(state, victim)
         if record is None or record.attempt != victim.attempt or not can_go(record, victim):
             continue
         if record.priority_class == victim.priority_class:
@@ -66,23 +68,23 @@ def _that_run(desk: Desk, plan: ProposeEvictionPlan) -> Iterable[PlannedVictim]:
 
 
 def _lawful(
-    desk: Desk, record: Record, plan: ProposeEvictionPlan
+    state: CellState, record: Record, plan: ProposeEvictionPlan
 ) -> tuple[PlannedVictim, ...] | None:
     """Those who may go one after the other; None if the quota is not enough even so."""
     workload = replace(record.workload, priority=record.priority)
     charge = least_amount(workload.spec)
     judge = Judge(
-        desk.usage.tree,
+        state.usage.tree,
         Rules(),
         workload,
         charge,
         flavor=plan.flavor,
-        now_ms=desk.now_ms,
+        now_ms=state.unit.now_ms,
         straddling=True,
         owned_only=record.nomination is not None and record.nomination.within_nominal,
     )
     taken: list[tuple[PlannedVictim, Occupant, Amount]] = []
-    for victim, occupant, gives in _leaving(desk, plan, workload.queue):
+    for victim, occupant, gives in _leaving(state, plan, workload.queue):
         if not isinstance(judge.rule(occupant, gives), Spared):
             judge.take(occupant, gives)
             taken.append((victim, occupant, gives))
@@ -96,12 +98,12 @@ def _lawful(
 
 
 def _leaving(
-    desk: Desk, plan: ProposeEvictionPlan, queue: str
+    state: CellState, plan: ProposeEvictionPlan, queue: str
 ) -> list[tuple[PlannedVictim, Occupant, Amount]]:
     """Each with what it gives; those of the preemptor's `queue` first, then the largest last."""
     found = []
     for victim in plan.victims:
-        record = desk.records.alive[victim.workload_id]
+        record = state.records.alive[victim.workload_id]
         part = given_up(record, victim.pods_kept)
         if record.placement is None or part is None:
             continue

@@ -1,6 +1,7 @@
-"""The unit of work: memory, and what the batch in hand writes.
+"""The state of the cell in memory, and the unit of work in hand.
 
-Begin with `desk.py`: charge and release, facts, commands and deadlines go through it once.
-`ledger.py` is the one write of the ledger, `store.py` rebuilds memory at start, `agreement.py`
+Begin with `cell_state.py`: what a workload takes and gives back goes through it once.
+`unit_of_work.py` is what the batch in hand tells and writes, `deadlines.py` what is due by time,
+`ledger.py` the one write of the ledger; `store.py` rebuilds memory at start, `agreement.py`
 compares the two.
 """

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from services.placement.state.holds import Piece
-from services.placement.unit.desk import Desk
+from services.placement.unit.cell_state import CellState
 from shared.core.model.mig.table import MASK
 from shared.core.scoring import Cluster
 from shared.ports.errors import Stale
@@ -34,19 +34,19 @@ class Agreement:
     def __init__(self) -> None:
         self._units = 0
 
-    async def check(self, desk: Desk, reader: Reader) -> None:
+    async def check(self, state: CellState, reader: Reader) -> None:
         """Compare when it is time; raises Stale with both hashes when they differ."""
         self._units += 1
         if self._units % UNITS_BETWEEN:
             return
-        await compare(desk, reader)
+        await compare(state, reader)
 
 
-async def compare(desk: Desk, reader: Reader) -> None:
+async def compare(state: CellState, reader: Reader) -> None:
     """Raise Stale unless the arrays and the rows hold the same."""
     row = (await reader.fetch(HELD_SQL))[0]
     stored = (row["gpus"], row["cpu_milli"], row["memory_mib"])
-    held = held_in_memory(desk.cluster, list(desk.reservations.pieces()))
+    held = held_in_memory(state.cluster, list(state.reservations.pieces()))
     if held != stored:
         raise Stale(f"memory {held} is not what the database holds {stored}")
 

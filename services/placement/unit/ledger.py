@@ -9,7 +9,7 @@ import msgspec
 
 from services.placement.state.fleet import Fleet
 from services.placement.state.usage import Usage
-from services.placement.unit.desk import Desk
+from services.placement.unit.cell_state import CellState
 from shared.ports.store import Write
 
 _encode = msgspec.json.Encoder().encode
@@ -22,14 +22,14 @@ LEDGER = (
 )
 
 
-def ledger_writes(fleet: Fleet, quota_names: set[str], desk: Desk) -> list[Write]:
+def ledger_writes(fleet: Fleet, quota_names: set[str], state: CellState) -> list[Write]:
     """The one call that changes nodes, quota and allocations, in this order.
 
     None when nothing changed.
     """
     nodes = fleet.take_rows()
-    quotas = [quota_row(name, desk.usage) for name in sorted(quota_names)]
-    rows = desk.ledger
+    quotas = [quota_row(name, state.usage) for name in sorted(quota_names)]
+    rows = state.unit.ledger
     if not nodes and not quotas and not rows.charged and not rows.released_rows:
         return []
     columns: Sequence[Any] = list(zip(*rows.charged, strict=True)) or [()] * 13

@@ -15,7 +15,7 @@ from services.placement.state.records import (
     Record,
     Resize,
 )
-from services.placement.unit.desk import Desk
+from services.placement.unit.cell_state import CellState
 from shared.core.admission.recorded_reasons import recorded
 from shared.core.model.lifecycle import State
 from shared.core.model.nouns import Node, Placement, Workload
@@ -32,50 +32,50 @@ _resize: Final = msgspec.json.Decoder(Resize)
 _quota: Final = msgspec.json.Decoder(QuotaChanged)
 
 
-async def load(desk: Desk, fleet: Fleet, reader: Reader, shard: str) -> None:
-    """Fill an empty desk and fleet."""
+async def load(state: CellState, fleet: Fleet, reader: Reader, shard: str) -> None:
+    """Fill an empty state and fleet."""
     epoch = await reader.fetch("SELECT epoch FROM placement.lease WHERE shard = $1", shard)
-    desk.epoch = epoch[0]["epoch"] if epoch else 0
-    await _load_nodes(desk, fleet, reader)
-    await _load_quotas(desk, reader)
-    await _load_workloads(desk, reader)
-    await desk.reservations.load(reader)
-    await desk.promises.load(reader)
-    await desk.turns.load(reader)
-    await desk.spent_budgets.load(reader)
+    state.epoch = epoch[0]["epoch"] if epoch else 0
+    await _load_nodes(state, fleet, reader)
+    await _load_quotas(state, reader)
+    await _load_workloads(state, reader)
+    await state.reservations.load(reader)
+    await state.promises.load(reader)
+    await state.turns.load(reader)
+    await state.spent_budgets.load(reader)
 
 
-async def _load_nodes(desk: Desk, fleet: Fleet, reader: Reader) -> None:
+async def _load_nodes(state: CellState, fleet: Fleet, reader: Reader) -> None:
     rows = await reader.fetch("SELECT name, generation, present, body FROM placement.node")
     for row in rows:
         fleet.generations[row["name"]] = row["generation"]
         if row["present"]:
             node = _node.decode(row["body"])
             fleet.put(node)
-            desk.cluster.put_node(usable(node))
+            state.cluster.put_node(usable(node))
 
 
-async def _load_quotas(desk: Desk, reader: Reader) -> None:
+async def _load_quotas(state: CellState, reader: Reader) -> None:
     """The tree, and in which flavors its nodes have rows."""
     for row in await reader.fetch("SELECT body FROM placement.quota_node ORDER BY name"):
-        desk.usage.put(_quota.decode(row["body"]))
+        state.usage.put(_quota.decode(row["body"]))
     for row in await reader.fetch("SELECT quota_node, flavor FROM placement.usage"):
-        desk.usage.has_row(row["quota_node"], row["flavor"])
+        state.usage.has_row(row["quota_node"], row["flavor"])
 
 
-async def _load_workloads(desk: Desk, reader: Reader) -> None:
+async def _load_workloads(state: CellState, reader: Reader) -> None:
     rows = await reader.fetch("SELECT * FROM placement.workload WHERE NOT over ORDER BY id")
     for row in rows:
-        _restore(desk, row)
+        _restore(state, row)
     over = await reader.fetch(
         "SELECT id FROM placement.workload WHERE over ORDER BY changed_at_ms DESC LIMIT $1",
         TERMINAL_IDS_MAX,
     )
     for row in reversed(over):
-        desk.records.remember_over(row["id"])
+        state.records.remember_over(row["id"])
 
 
-def _restore(desk: Desk, row: Mapping[str, Any]) -> None:
+def _restore(state: CellState, row: Mapping[str, Any]) -> None:
     reason, pod_reason = recorded(row["reason"], row["pod_reason"])
     record = Record(
         workload=_workload.decode(row["body"]),
@@ -97,14 +97,14 @@ def _restore(desk: Desk, row: Mapping[str, Any]) -> None:
         stored_version=row["version"],
     )
     record.refused_as = reason if reason in WAITS else Reason.NONE
-    desk.know(record)
+    state.know(record)
     if record.placement is not None:
         workload = record.workload
-        desk.cluster.charge(workload.team, record.placement.pods, workload.spec.pod_sets)
-        learn(desk.cluster, workload, record.placement.flavor)
-        desk.usage.charge(workload.queue, record.placement.flavor, record.placement.charge)
-        desk.records.on_nodes(record)
-        desk.promises.restored(record, row["changed_at_ms"])
+        state.cluster.charge(workload.team, record.placement.pods, workload.spec.pod_sets)
+        learn(state.cluster, workload, record.placement.flavor)
+        state.usage.charge(workload.queue, record.placement.flavor, record.placement.charge)
+        state.records.on_nodes(record)
+        state.promises.restored(record, row["changed_at_ms"])
     if row["deadline_kind"]:
-        desk.deadline(record, row["deadline_kind"], row["deadline_ms"])
-    desk.records.touched.clear()
+        state.deadlines.set(record, row["deadline_kind"], row["deadline_ms"])
+    state.records.touched.clear()

@@ -6,7 +6,7 @@ owner releases it when he comes back, and it goes on from its checkpoint. It fai
 
 from __future__ import annotations
 
-from services.placement.unit.desk import Desk
+from services.placement.unit.cell_state import CellState
 from services.placement.workloads import transitions
 from shared.core.model.lifecycle import State
 from shared.core.model.reason import Reason
@@ -16,21 +16,21 @@ from shared.events.plans import IdleReleaseRefused, ReleaseIdleWorkload
 from shared.events.workloads import IdleRelease
 
 
-def release(desk: Desk, message: Received, plan: ReleaseIdleWorkload) -> None:
+def release(state: CellState, message: Received, plan: ReleaseIdleWorkload) -> None:
     """Evict the attempt that was seen idle and hold the workload, or say why not."""
-    record = desk.records.alive.get(plan.workload_id)
+    record = state.records.alive.get(plan.workload_id)
     runs = record is not None and record.state is State.RUNNING
     if record is None or not runs or record.attempt != plan.attempt:
-        _refuse(desk, message, plan, f"attempt {plan.attempt} does not run any more")
+        _refuse(state, message, plan, f"attempt {plan.attempt} does not run any more")
         return
     if record.priority_class != plan.priority_class:  # preemption may spare this one
         text = f"its priority class is {record.priority_class} by now"
-        _refuse(desk, message, plan, text)
+        _refuse(state, message, plan, text)
         return
     text = (
-        f"released at {moment(desk.now_ms)}: its GPUs were used {plan.utilization_percent} % at"
-        f" most from {moment(plan.since_ms)} to {moment(plan.until_ms)}; it is held until its"
-        " owner releases it"
+        f"released at {moment(state.unit.now_ms)}: its GPUs were used"
+        f" {plan.utilization_percent} % at most from {moment(plan.since_ms)}"
+        f" to {moment(plan.until_ms)}; it is held until its owner releases it"
     )
     record.then_held = True
     evidence = IdleRelease(
@@ -39,10 +39,10 @@ def release(desk: Desk, message: Received, plan: ReleaseIdleWorkload) -> None:
         until_ms=plan.until_ms,
         utilization_percent=plan.utilization_percent,
     )
-    transitions.evict(desk, record, Reason.IDLE, text, message, idle=evidence)
+    transitions.evict(state, record, Reason.IDLE, text, message, idle=evidence)
 
 
-def _refuse(desk: Desk, message: Received, plan: ReleaseIdleWorkload, text: str) -> None:
+def _refuse(state: CellState, message: Received, plan: ReleaseIdleWorkload, text: str) -> None:
     fact = IdleReleaseRefused(
         plan_id=plan.plan_id,
         workload_id=plan.workload_id,
@@ -52,4 +52,4 @@ def _refuse(desk: Desk, message: Received, plan: ReleaseIdleWorkload, text: str)
         reason=Reason.WORKLOAD_CHANGED,
         message=text,
     )
-    desk.tell_about(fact, plan.workload_id, message)
+    state.unit.tell_about(fact, plan.workload_id, message)

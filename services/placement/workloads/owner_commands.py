@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from services.placement.state.records import Record
-from services.placement.unit.desk import Desk
+from services.placement.unit.cell_state import CellState
 from services.placement.workloads.endings import end
 from services.placement.workloads.transitions import HAS_PODS, evict, stop_pods
 from shared.core.model.lifecycle import State
@@ -12,62 +12,68 @@ from shared.events import workloads
 from shared.events.envelope import Received
 
 
-def cancel(desk: Desk, record: Record, command: workloads.CancelWorkload, cause: Received) -> None:
+def cancel(
+    state: CellState, record: Record, command: workloads.CancelWorkload, cause: Received
+) -> None:
     """Its owner wants it stopped for good."""
     if record.state is not State.CANCELLING:
         record.because(Reason.CANCELLED, _by("cancelled", command.by))
-        _stop(desk, record, cause)
+        _stop(state, record, cause)
 
 
-def _stop(desk: Desk, record: Record, cause: Received) -> None:
+def _stop(state: CellState, record: Record, cause: Received) -> None:
     if record.state in (State.QUEUED, State.HELD):
-        end(desk, record, State.CANCELLED, workloads.WorkloadCancelled, cause)
+        end(state, record, State.CANCELLED, workloads.WorkloadCancelled, cause)
     elif record.state is State.EVICTING or record.state in HAS_PODS:
         stopping = record.state is State.EVICTING
         before = record.become(State.CANCELLING)
-        desk.deadline(record, "", 0)
-        desk.tell(record, before, workloads.WorkloadCancelling, cause)
+        state.deadlines.set(record, "", 0)
+        state.unit.tell(record, before, workloads.WorkloadCancelling, cause)
         if not stopping:
-            stop_pods(desk, record, record.reason, cause)
+            stop_pods(state, record, record.reason, cause)
 
 
-def expire(desk: Desk, record: Record, cause: Received) -> None:
+def expire(state: CellState, record: Record, cause: Received) -> None:
     """Its time to live is over: stopped for good, as if its owner cancelled it."""
     if record.state is not State.CANCELLING:
         seconds = record.workload.spec.time_to_live_seconds
         message = f"its time to live, {seconds} s since it was submitted, is over"
         record.because(Reason.TIME_TO_LIVE, message)
-        _stop(desk, record, cause)
+        _stop(state, record, cause)
 
 
-def hold(desk: Desk, record: Record, command: workloads.HoldWorkload, cause: Received) -> None:
+def hold(
+    state: CellState, record: Record, command: workloads.HoldWorkload, cause: Received
+) -> None:
     """Keep it from running until released."""
     message = _by("held", command.by)
     if record.state is State.QUEUED:
         record.refused_as = Reason.NONE
         record.because(Reason.HELD, message)
-        end(desk, record, State.HELD, workloads.WorkloadHeld, cause)
+        end(state, record, State.HELD, workloads.WorkloadHeld, cause)
     elif record.state in HAS_PODS:
         record.then_held = True
-        evict(desk, record, Reason.HELD, message, cause)
+        evict(state, record, Reason.HELD, message, cause)
     elif record.state is State.EVICTING:
         record.then_held = True
-        desk.records.touch(record)
+        state.records.touch(record)
 
 
-def release(desk: Desk, record: Record, _: workloads.ReleaseWorkload, cause: Received) -> None:
+def release(
+    state: CellState, record: Record, _: workloads.ReleaseWorkload, cause: Received
+) -> None:
     """Undo a hold; quota hears of it and nominates it anew."""
     if record.state is State.HELD:
         record.because(Reason.NONE)
         before = record.become(State.QUEUED)
-        desk.tell(record, before, workloads.WorkloadReleased, cause)
+        state.unit.tell(record, before, workloads.WorkloadReleased, cause)
     elif record.then_held:
         record.then_held = False
-        desk.records.touch(record)
+        state.records.touch(record)
 
 
 def reprioritise(
-    desk: Desk, record: Record, command: workloads.ReprioritiseWorkload, cause: Received
+    state: CellState, record: Record, command: workloads.ReprioritiseWorkload, cause: Received
 ) -> None:
     """Change its priority and class, whatever it does, unless it is being stopped for good.
 
@@ -81,10 +87,10 @@ def reprioritise(
     record.priority, record.priority_class = command.priority, command.priority_class
     before = record.become(record.state)
     if record.state is State.RUNNING:
-        desk.off_size[record.workload.id] = None  # who is to grow has another place in that line
+        state.off_size[record.workload.id] = None  # who is to grow has another place in that line
     elif command.priority != known[0] and not record.holds and not _is_by_priority(record):
-        desk.withdraw(record)
-    desk.tell(record, before, workloads.WorkloadReprioritised, cause)
+        state.withdraw(record)
+    state.unit.tell(record, before, workloads.WorkloadReprioritised, cause)
 
 
 def _is_by_priority(record: Record) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from services.placement.unit.desk import Desk
+from services.placement.unit.cell_state import CellState
 from services.placement.workloads import transitions
 from shared.core.model.reason import Reason
 from shared.events.deadlines import deadline_message
@@ -24,13 +24,13 @@ EVICTED_MAX: Final = 500
 class QueueDrains:
     """Who is still to be evicted from the draining queues of one cell."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, state: CellState) -> None:
+        self._state = state
         self._line: deque[str] = deque()
 
     def load(self) -> None:
         """Go on with every queue that drains."""
-        for name in sorted(self._desk.usage.facts):
+        for name in sorted(self._state.usage.facts):
             self.begin(name)
 
     def begin(self, queue: str) -> None:
@@ -39,28 +39,28 @@ class QueueDrains:
             return
         running = (
             name
-            for name, record in self._desk.records.alive.items()
+            for name, record in self._state.records.alive.items()
             if record.workload.queue == queue and record.state in transitions.HAS_PODS
         )
         self._line.extend(sorted(running))
 
     def run(self) -> None:
         """Evict the next ones."""
-        cause = self._desk.last_cause
+        cause = self._state.unit.last_cause
         for _ in range(min(EVICTED_MAX, len(self._line))):
             assert cause is not None
-            record = self._desk.records.alive.get(self._line.popleft())
+            record = self._state.records.alive.get(self._line.popleft())
             if record is not None and self._drains(record.workload.queue):
                 message = f"queue {record.workload.queue} is drained"
-                transitions.evict(self._desk, record, Reason.DRAINED, message, cause)
+                transitions.evict(self._state, record, Reason.DRAINED, message, cause)
 
     def rest(self, now_ms: int) -> list[Received]:
         """The message with which it goes on."""
         if not self._line:
             return []
-        cause = self._desk.last_cause
-        name = cause.event.id if cause is not None else f"epoch-{self._desk.epoch}"
-        return [deadline_message("queue-drain", name, self._desk.epoch, now_ms)]
+        cause = self._state.unit.last_cause
+        name = cause.event.id if cause is not None else f"epoch-{self._state.epoch}"
+        return [deadline_message("queue-drain", name, self._state.epoch, now_ms)]
 
     @property
     def unfinished(self) -> bool:
@@ -68,5 +68,5 @@ class QueueDrains:
         return bool(self._line)
 
     def _drains(self, queue: str) -> bool:
-        fact = self._desk.usage.facts.get(queue)
+        fact = self._state.usage.facts.get(queue)
         return fact is not None and fact.draining

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from services.placement.state.records import Record
-from services.placement.unit.desk import Desk
+from services.placement.unit.cell_state import CellState
 from shared.core.model.lifecycle import State
 from shared.core.model.nouns import Placement
 from shared.core.model.reason import Reason
@@ -30,18 +30,18 @@ from shared.events import pods, workloads
 from shared.events.envelope import Received
 
 
-def grow(desk: Desk, record: Record, added: Placement, cause: Received) -> None:
+def grow(state: CellState, record: Record, added: Placement, cause: Received) -> None:
     """Let it hold `added` too, which is charged in the cluster arrays, and start those pods."""
     assert record.placement is not None
     wanted = joined(record.placement, added)
-    _ask(desk, record, wanted, (Reason.GROWN, "there is room for it"), cause)
-    rests_until_ms = desk.now_ms + growth_rest_seconds(record.workload.spec) * 1000
+    _ask(state, record, wanted, (Reason.GROWN, "there is room for it"), cause)
+    rests_until_ms = state.unit.now_ms + growth_rest_seconds(record.workload.spec) * 1000
     record.resize = replace(record.resize, rests_until_ms=rests_until_ms)
-    desk.grow(record, added)
-    _tell(desk, record, cause)
+    state.grow(record, added)
+    _tell(state, record, cause)
 
 
-def want(desk: Desk, record: Record, wanted: int) -> None:
+def want(state: CellState, record: Record, wanted: int) -> None:
     """Its owner asks for a size, which holds until he asks for another; `Growth` sees to it.
 
     A number that it cannot have changes nothing: the gateway has said so.
@@ -50,22 +50,27 @@ def want(desk: Desk, record: Record, wanted: int) -> None:
         return
     size = 0 if wanted == record.workload.pods else wanted
     record.resize = replace(record.resize, wanted=size, rests_until_ms=0)
-    desk.records.touch(record)
-    desk.off_size[record.workload.id] = None
+    state.records.touch(record)
+    state.off_size[record.workload.id] = None
 
 
-def settle(desk: Desk, record: Record, cause: Received) -> None:
+def settle(state: CellState, record: Record, cause: Received) -> None:
     """Give up what it has above the size that its owner wants, as far as ranks allow."""
     assert record.placement is not None
     least = [one for one in sizes(record.workload, record.placement) if one >= record.size]
     if least:
         shrink(
-            desk, record, least[-1], Reason.RESIZED, cause, message="its owner asked for this size"
+            state,
+            record,
+            least[-1],
+            Reason.RESIZED,
+            cause,
+            message="its owner asked for this size",
         )
 
 
 def shrink(
-    desk: Desk,
+    state: CellState,
     record: Record,
     pods_kept: int,
     reason: Reason,
@@ -82,7 +87,7 @@ def shrink(
     if placement is None or not may_shrink(record, pods_kept):
         return False
     kept = shrunk_to(record.workload, placement, pods_kept)
-    _ask(desk, record, kept, (reason, message), cause)
+    _ask(state, record, kept, (reason, message), cause)
     return True
 
 
@@ -94,17 +99,17 @@ def may_shrink(record: Record, pods_kept: int) -> bool:
     return pods_kept in sizes(record.workload, placement)
 
 
-def resized(desk: Desk, record: Record, fact: pods.PodsResized, cause: Received) -> None:
+def resized(state: CellState, record: Record, fact: pods.PodsResized, cause: Received) -> None:
     """The binder has brought the pods to the size that was asked for."""
     if not _answers(record, fact.number):
         return
     resize = record.resize
-    _close(desk, record)
+    _close(state, record)
     if resize.pods < resize.pods_before:
-        _give_back(desk, record, resize.pods, cause)
+        _give_back(state, record, resize.pods, cause)
 
 
-def refused(desk: Desk, record: Record, fact: pods.ResizeRefused, cause: Received) -> None:
+def refused(state: CellState, record: Record, fact: pods.ResizeRefused, cause: Received) -> None:
     """The cluster would not take a new pod: it runs on with those it had."""
     if not _answers(record, fact.number):
         return
@@ -116,8 +121,8 @@ def refused(desk: Desk, record: Record, fact: pods.ResizeRefused, cause: Receive
         pod_reason=fact.pod_reason,
     )
     pods_before = record.resize.pods_before
-    _close(desk, record)
-    _give_back(desk, record, pods_before, cause)
+    _close(state, record)
+    _give_back(state, record, pods_before, cause)
 
 
 def _answers(record: Record, number: int) -> bool:
@@ -127,7 +132,7 @@ def _answers(record: Record, number: int) -> bool:
 
 
 def _ask(
-    desk: Desk, record: Record, wanted: Placement, why: tuple[Reason, str], cause: Received
+    state: CellState, record: Record, wanted: Placement, why: tuple[Reason, str], cause: Received
 ) -> None:
     """Open the next resize and command it."""
     assert record.placement is not None
@@ -142,47 +147,47 @@ def _ask(
         message=why[1],
         pod_reason="",
     )
-    desk.records.touch(record)
+    state.records.touch(record)
     command = pods.ResizePods(
         workload_id=workload.id,
         team=workload.team,
         attempt=record.attempt,
         number=record.resize.number,
-        epoch=desk.epoch,
+        epoch=state.epoch,
         placement=wanted,
         pod_sets=workload.spec.pod_sets,
         grace_seconds=workload.spec.grace_seconds,
-        expected_duration_seconds=_seconds_left(desk, record),
+        expected_duration_seconds=_seconds_left(state, record),
         cell=workload.cell,
         namespace=workload.namespace,
         service_account=workload.service_account,
         labels=workload.spec.labels,
     )
-    desk.command(record, command, cause)
+    state.unit.command(record, command, cause)
 
 
-def _seconds_left(desk: Desk, record: Record) -> int | None:
+def _seconds_left(state: CellState, record: Record) -> int | None:
     """How long a pod that joins now is expected to run: with the others, to their end."""
     expected = record.workload.spec.expected_duration_seconds
     if not expected or not record.began_at_ms:
         return expected
-    return max(1, expected - (desk.now_ms - record.began_at_ms) // 1000)
+    return max(1, expected - (state.unit.now_ms - record.began_at_ms) // 1000)
 
 
-def _close(desk: Desk, record: Record) -> None:
+def _close(state: CellState, record: Record) -> None:
     record.resize = replace(record.resize, open=False)
-    desk.records.touch(record)
-    desk.off_size[record.workload.id] = None
+    state.records.touch(record)
+    state.off_size[record.workload.id] = None
 
 
-def _give_back(desk: Desk, record: Record, pods_kept: int, cause: Received) -> None:
-    rests_until_ms = desk.now_ms + REST_SECONDS * 1000
+def _give_back(state: CellState, record: Record, pods_kept: int, cause: Received) -> None:
+    rests_until_ms = state.unit.now_ms + REST_SECONDS * 1000
     record.resize = replace(record.resize, rests_until_ms=rests_until_ms)
-    desk.shrink(record, pods_kept)
-    _tell(desk, record, cause)
+    state.shrink(record, pods_kept)
+    _tell(state, record, cause)
 
 
-def _tell(desk: Desk, record: Record, cause: Received) -> None:
+def _tell(state: CellState, record: Record, cause: Received) -> None:
     """What it holds from now on."""
     placement = record.placement
     assert placement is not None
@@ -191,13 +196,13 @@ def _tell(desk: Desk, record: Record, cause: Received) -> None:
     size = f"{len(placement.pods)} of {record.size} pods"
     message = f"{size}: {resize.message}" if resize.message else size
     record.because(resize.reason, message, resize.pod_reason)
-    desk.tell(
+    state.unit.tell(
         record,
         before,
         workloads.WorkloadResized,
         cause,
         placement=placement,
-        resized_at_ms=desk.now_ms,
+        resized_at_ms=state.unit.now_ms,
         resizes=resize.changes,
     )
     record.because(Reason.NONE)

@@ -1,6 +1,6 @@
 """What placing, running and stopping do to one workload: the transition, the fact, the command.
 
-Each function takes the whole `Desk` (state of the cell and the outcome being written) and the
+Each function takes the whole `CellState` (state of the cell and the outcome being written) and the
 record. Devices are given back only when the pods are seen gone (design.md 1, States).
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from services.placement.state.records import UNCHANGED, Record, Resize
-from services.placement.unit.desk import START_SECONDS_MAX, Desk
+from services.placement.unit.cell_state import START_SECONDS_MAX, CellState
 from shared.core.model.lifecycle import State
 from shared.core.model.nouns import Placement
 from shared.core.model.reason import Reason
@@ -28,7 +28,7 @@ RESERVATION: Final = "reservation"
 HAS_PODS: Final = frozenset({State.PLACED, State.BOUND, State.RUNNING})
 
 
-def place(desk: Desk, record: Record, placement: Placement, cause: Received) -> None:
+def place(state: CellState, record: Record, placement: Placement, cause: Received) -> None:
     """Charge the placement and tell the binder."""
     before = record.become(State.PLACED)
     record.attempt += 1
@@ -38,25 +38,25 @@ def place(desk: Desk, record: Record, placement: Placement, cause: Received) -> 
     record.nomination = None
     record.refused_as = Reason.NONE
     record.because(Reason.NONE)
-    desk.charge(record)
-    desk.deadline(record, BIND, _latest_start_ms(desk, record))
-    desk.tell(
+    state.charge(record)
+    state.deadlines.set(record, BIND, _latest_start_ms(state, record))
+    state.unit.tell(
         record,
         before,
         workloads.WorkloadPlaced,
         cause,
         placement=placement,
-        placed_at_ms=desk.now_ms,
+        placed_at_ms=state.unit.now_ms,
         submitted_at_ms=record.workload.submitted_at_ms,
     )
     spec = record.workload.spec
-    desk.command(
+    state.unit.command(
         record,
         pods.BindWorkload(
             workload_id=record.workload.id,
             team=record.workload.team,
             attempt=record.attempt,
-            epoch=desk.epoch,
+            epoch=state.epoch,
             placement=placement,
             pod_sets=spec.pod_sets,
             expected_duration_seconds=spec.expected_duration_seconds,
@@ -70,54 +70,56 @@ def place(desk: Desk, record: Record, placement: Placement, cause: Received) -> 
     )
 
 
-def bound(desk: Desk, record: Record, _: pods.PodsBound, cause: Received) -> None:
+def bound(state: CellState, record: Record, _: pods.PodsBound, cause: Received) -> None:
     """All pods are on their nodes: from now on it has the time of a start.
 
     Before, the binder may have a backlog, and it refuses by itself what it cannot bind in time.
     """
     if record.state is State.PLACED:
         before = record.become(State.BOUND)
-        _start_within_limit(desk, record)
-        desk.tell(record, before, workloads.WorkloadBound, cause)
+        _start_within_limit(state, record)
+        state.unit.tell(record, before, workloads.WorkloadBound, cause)
 
 
-def running(desk: Desk, record: Record, _: pods.PodsRunning, cause: Received) -> None:
+def running(state: CellState, record: Record, _: pods.PodsRunning, cause: Received) -> None:
     """All pods run; the clock of its limit starts."""
     if record.state not in (State.PLACED, State.BOUND):
         return
     before = record.become(State.RUNNING)
-    record.running_at_ms = desk.now_ms
-    desk.promises.running(record, desk.now_ms)
+    record.running_at_ms = state.unit.now_ms
+    state.promises.running(record, state.unit.now_ms)
     limit = record.workload.spec.max_duration_seconds or 0
-    desk.deadline(record, DURATION if limit else "", desk.now_ms + limit * 1000)
-    desk.tell(record, before, workloads.WorkloadRunning, cause, running_at_ms=desk.now_ms)
+    state.deadlines.set(record, DURATION if limit else "", state.unit.now_ms + limit * 1000)
+    state.unit.tell(
+        record, before, workloads.WorkloadRunning, cause, running_at_ms=state.unit.now_ms
+    )
     if record.placement is not None and len(record.placement.pods) != record.size:
-        desk.off_size[record.workload.id] = None
+        state.off_size[record.workload.id] = None
 
 
-def pulling(desk: Desk, record: Record, _: pods.PodsPulling, __: Received) -> None:
+def pulling(state: CellState, record: Record, _: pods.PodsPulling, __: Received) -> None:
     """An image is being pulled: it has until the longest time that a start may take."""
     if record.deadline_kind == BIND:
-        desk.deadline(record, BIND, _latest_start_ms(desk, record))
+        state.deadlines.set(record, BIND, _latest_start_ms(state, record))
 
 
-def pulled(desk: Desk, record: Record, _: pods.PodsPulled, __: Received) -> None:
+def pulled(state: CellState, record: Record, _: pods.PodsPulled, __: Received) -> None:
     """All images are there: from now on it has the time of a start."""
     if record.deadline_kind == BIND:
-        _start_within_limit(desk, record)
+        _start_within_limit(state, record)
 
 
-def _start_within_limit(desk: Desk, record: Record) -> None:
-    due_ms = desk.now_ms + desk.start_seconds * 1000
-    desk.deadline(record, BIND, min(due_ms, _latest_start_ms(desk, record)))
+def _start_within_limit(state: CellState, record: Record) -> None:
+    due_ms = state.unit.now_ms + state.start_seconds * 1000
+    state.deadlines.set(record, BIND, min(due_ms, _latest_start_ms(state, record)))
 
 
-def _latest_start_ms(desk: Desk, record: Record) -> int:
-    return record.began_at_ms + max(START_SECONDS_MAX, desk.start_seconds) * 1000
+def _latest_start_ms(state: CellState, record: Record) -> int:
+    return record.began_at_ms + max(START_SECONDS_MAX, state.start_seconds) * 1000
 
 
 def evict(
-    desk: Desk,
+    state: CellState,
     record: Record,
     reason: Reason,
     message: str,
@@ -131,13 +133,13 @@ def evict(
         return
     record.because(reason, message)
     before = record.become(State.EVICTING)
-    desk.deadline(record, "", 0)
-    desk.tell(record, before, workloads.WorkloadEvicted, cause, **more)
-    stop_pods(desk, record, reason, cause, gone_at_ms)
+    state.deadlines.set(record, "", 0)
+    state.unit.tell(record, before, workloads.WorkloadEvicted, cause, **more)
+    stop_pods(state, record, reason, cause, gone_at_ms)
 
 
 def stop_pods(
-    desk: Desk,
+    state: CellState,
     record: Record,
     reason: Reason,
     cause: Received,
@@ -149,25 +151,25 @@ def stop_pods(
     lost = reason is Reason.NODE_LOST
     grace_seconds = GRACE_SECONDS_MIN if lost else record.workload.spec.grace_seconds
     if gone_at_ms:
-        grace_seconds = min(grace_seconds, (gone_at_ms - desk.now_ms) // 1000)
+        grace_seconds = min(grace_seconds, (gone_at_ms - state.unit.now_ms) // 1000)
     grace_seconds = max(grace_seconds, GRACE_SECONDS_MIN)
     command = pods.EvictPods(
         workload_id=record.workload.id,
         attempt=record.attempt,
-        epoch=desk.epoch,
+        epoch=state.epoch,
         reason=reason,
         grace_seconds=grace_seconds,
         cell=record.workload.cell,
         fenced_nodes=fenced_nodes,
     )
-    desk.command(record, command, cause)
+    state.unit.command(record, command, cause)
 
 
-def deadline(desk: Desk, record: Record, kind: str, cause: Received) -> None:
+def deadline(state: CellState, record: Record, kind: str, cause: Received) -> None:
     """A time limit of its present state has passed."""
     if kind == BIND:
         seconds = (record.deadline_ms - record.began_at_ms) // 1000
         text = f"not running {seconds} s after placing"
-        evict(desk, record, Reason.BIND_TIMEOUT, text, cause)
+        evict(state, record, Reason.BIND_TIMEOUT, text, cause)
     elif kind == DURATION:
-        evict(desk, record, Reason.DURATION, "its time limit has passed", cause)
+        evict(state, record, Reason.DURATION, "its time limit has passed", cause)

@@ -50,7 +50,7 @@ def test_a_plan_evicts_reserves_and_places_when_the_last_victim_is_gone():
     out = driver.send(gone("b"))
     assert ["WorkloadRequeued", "WorkloadPlaced", "BindWorkload"] == kinds(out)
     assert driver.state("p") is State.PLACED
-    assert len(driver.handler.desk.reservations) == 0
+    assert len(driver.handler.state.reservations) == 0
     assert driver.record("p").deadline_kind == "bind"
 
 
@@ -212,13 +212,13 @@ def test_a_victim_that_ended_before_the_plan_came_spoils_it():
 )
 def test_a_plan_for_another_world_changes_nothing(change: dict[str, Any], reason: str):
     driver = full_world()
-    before = driver.handler.desk.cluster.digest()
+    before = driver.handler.state.cluster.digest()
 
     (refused,) = driver.send(a_plan(driver, "a", "b", **change))
 
     assert isinstance(refused, EvictionPlanRefused)
     assert refused.reason == reason
-    assert before == driver.handler.desk.cluster.digest()
+    assert before == driver.handler.state.cluster.digest()
     assert [driver.state("a"), driver.state("b")] == [State.RUNNING] * 2
 
 
@@ -269,7 +269,7 @@ def test_a_reservation_that_times_out_is_told_and_its_preemptor_waits_on():
     assert expired.reason == "timed-out"
     assert "p" == waits.workload_id
     assert "promised_start_ms" in waits.evidence
-    assert 0 == len(driver.handler.desk.reservations)
+    assert 0 == len(driver.handler.state.reservations)
     driver.send(gone("a"), gone("b"))
     assert driver.state("p") is State.PLACED, "as anybody would be"
 

@@ -100,7 +100,7 @@ def test_the_mover_and_the_preemptor_start_in_the_unit_in_which_its_pods_are_gon
     assert [kept] == [pod.node for pod in placed["b"].placement.pods]
     assert [left] == [pod.node for pod in placed["p"].placement.pods]
     assert (2, 0) == (driver.record("b").attempt, driver.record("b").failures)
-    assert len(driver.handler.desk.reservations) == 0
+    assert len(driver.handler.state.reservations) == 0
 
 
 def test_nobody_else_is_given_the_new_place_or_the_quota_of_a_mover():
@@ -139,7 +139,7 @@ def test_a_mover_that_ends_while_it_stops_gives_its_new_place_back():
         out
     )
     assert driver.state("p") is State.PLACED
-    assert len(driver.handler.desk.reservations) == 0
+    assert len(driver.handler.state.reservations) == 0
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_what_its_owner_wants_of_a_mover_goes_before_its_move(order: Any, state:
 
     assert driver.state("b") is state
     assert driver.state("p") is State.PLACED
-    assert len(driver.handler.desk.reservations) == 0
+    assert len(driver.handler.state.reservations) == 0
 
 
 def test_a_mover_whose_new_node_is_lost_waits_in_its_queue_and_the_preemptor_starts():
@@ -252,7 +252,7 @@ def test_a_move_that_cannot_be_is_refused_and_nothing_is_done(what: str):
 
     assert ["EvictionPlanRefused"] == kinds(out)
     assert driver.state("b") is State.RUNNING
-    assert len(driver.handler.desk.reservations) == 0
+    assert len(driver.handler.state.reservations) == 0
 
 
 def _gpus(driver: Driver, name: str) -> list[int]:
@@ -289,10 +289,10 @@ def test_two_go_on_together_on_a_gpu_that_another_team_is_leaving(last: str, mov
 
     driver.send(gone(first))
     assert {0: 1_000} == {
-        index: use.milli for index, use in driver.handler.desk.cluster.nodes["n1"].uses.items()
+        index: use.milli for index, use in driver.handler.state.cluster.nodes["n1"].uses.items()
     }
     driver.send(gone(last))
     driver.send(gone("m1"), gone("m2"))
 
     assert ["n1", "n1", "n2"] == [node_of(driver, one) for one in ("m1", "m2", "p")]
-    assert 0 == len(driver.handler.desk.reservations)
+    assert 0 == len(driver.handler.state.reservations)

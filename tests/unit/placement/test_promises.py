@@ -71,7 +71,7 @@ def test_the_head_is_who_waited_longest_for_its_length_until_somebody_is_old(hou
 
     driver.send(*map(nominated, waiting))
 
-    promises = driver.handler.desk.promises
+    promises = driver.handler.state.promises
     starts = {name: promises.of(name).start_ms for name in lengths}
     assert first == min(lengths, key=starts.__getitem__)
 
@@ -92,7 +92,7 @@ def test_the_head_is_of_the_queue_that_was_kept_shortest_lately():
         )
     )
 
-    starts = {one.workload_id: one.start_ms for one in driver.handler.desk.promises.standing}
+    starts = {one.workload_id: one.start_ms for one in driver.handler.state.promises.standing}
     assert ["poor", "even"] == sorted(starts, key=starts.__getitem__), "a third has no room"
 
 
@@ -106,14 +106,14 @@ def test_a_promised_gang_takes_its_nodes_before_others_that_are_older():
     driver.send(nominated(a_workload("full", gpus=8, expected_duration_seconds=600)))
     driver.send(pod_fact(PodsRunning, "full"))
     driver.send(of_age(a_workload("gang", gpus=8, expected_duration_seconds=60), 2))
-    assert driver.handler.desk.promises.of("gang") is not None
+    assert driver.handler.state.promises.of("gang") is not None
     driver.send(of_age(a_workload("small", gpus=1, expected_duration_seconds=60), 1))
 
     driver.send(pod_fact(PodsFinished, "full", succeeded=True))
 
     assert State.PLACED is driver.state("gang")
     assert State.QUEUED is driver.state("small")
-    assert 0 == driver.handler.desk.cluster.nodes["n1"].pin
+    assert 0 == driver.handler.state.cluster.nodes["n1"].pin
 
 
 def test_a_gang_that_lost_a_node_goes_before_older_ones_that_never_ran():
@@ -163,7 +163,7 @@ def test_what_is_owed_takes_nodes_of_the_second_start_where_only_the_first_is_ow
     for name, seconds in (("first", 9), ("second", 99)):
         asked = a_workload(name, gpus=8, queue="guest", expected_duration_seconds=seconds)
         driver.send(nominated(asked))
-    nodes = {one.workload_id: one.nodes for one in driver.handler.desk.promises.standing}
+    nodes = {one.workload_id: one.nodes for one in driver.handler.state.promises.standing}
 
     for number in range(3):
         driver.send(nominated(a_workload(f"small{number}", gpus=1, queue="owner")))
@@ -210,7 +210,7 @@ def test_of_heads_without_promise_who_waited_longest_for_its_length_starts(hours
     if first == "urgent":
         urgent = a_workload("urgent", gpus=1, priority=10, expected_duration_seconds=72_000)
         driver.send(replace(nominated(urgent), order_key=(-10, 3)))
-    assert not driver.handler.desk.promises.standing
+    assert not driver.handler.state.promises.standing
 
     driver.send(pod_fact(PodsFinished, "full", succeeded=True))
 
@@ -244,7 +244,7 @@ def test_nodes_are_kept_only_for_what_others_do_not_own_and_use(pods, promised):
 
     driver.send(nominated(of("mine", "gang", pods)))
 
-    promises = driver.handler.desk.promises.standing
+    promises = driver.handler.state.promises.standing
     assert promised == {one.workload_id for one in promises}
 
 
@@ -253,7 +253,7 @@ def test_the_first_who_can_have_his_quota_is_promised_a_start():
 
     driver.send(nominated(of("mine", "wide", pods=4)), nominated(of("mine", "narrow", pods=3)))
 
-    promises = driver.handler.desk.promises.standing
+    promises = driver.handler.state.promises.standing
     assert ["narrow"] == [one.workload_id for one in promises]
 
 
@@ -262,17 +262,17 @@ def test_a_promise_is_given_up_when_others_use_what_they_own_and_that_is_told(mi
     """With 3 there is a free node: they do so a while before anybody looks at promises again."""
     driver = cell_of_two(mine=mine, others=2)
     driver.send(nominated(of("mine", "gang", pods=4)))
-    promised = driver.handler.desk.promises.of("gang")
+    promised = driver.handler.state.promises.of("gang")
     driver.send(nominated(of("others", "owed", seconds=600)))
     if mine == 3:
         driver.send(pod_fact(PodsRunning, "owed"))
 
     driver.wait(540)
-    last = driver.handler.desk.promises.of("gang")
+    last = driver.handler.state.promises.of("gang")
     told = driver.send(pod_fact(PodsFinished, "mine-0", succeeded=True))
 
     assert promised is not None, "its own queue's work ends"
-    assert driver.handler.desk.promises.of("gang") is None
+    assert driver.handler.state.promises.of("gang") is None
     given_up = told_last(told)
     assert "promised_start_ms" not in given_up.evidence
     assert last is not None
@@ -291,7 +291,7 @@ def test_a_start_that_becomes_later_is_told_with_the_one_that_is_not_kept():
     driver.send(nominated(a_workload("full", gpus=8, expected_duration_seconds=600)))
     driver.send(pod_fact(PodsRunning, "full"))
     driver.send(nominated(of("q", "gang")))
-    first = driver.handler.desk.promises.of("gang")
+    first = driver.handler.state.promises.of("gang")
 
     told = driver.wait(700)
 
@@ -310,7 +310,7 @@ def test_whose_turn_was_taken_back_hears_at_its_next_trial_that_its_promise_is_n
     driver.send(nominated(a_workload("full", gpus=8, expected_duration_seconds=600)))
     driver.send(pod_fact(PodsRunning, "full"))
     driver.send(nominated(of("q", "gang")))
-    first = driver.handler.desk.promises.of("gang")
+    first = driver.handler.state.promises.of("gang")
     assert first is not None
     driver.send(NominationWithdrawn(workload_id="gang", nomination=1))
     if others_began:  # others have begun meanwhile: it cannot start as early
@@ -324,7 +324,7 @@ def test_whose_turn_was_taken_back_hears_at_its_next_trial_that_its_promise_is_n
         assert "is not kept: others that go before it took the quota" in again.message
     else:
         assert "broken_promise_ms" not in again.evidence, "it is promised the same start"
-    later = driver.handler.desk.promises
+    later = driver.handler.state.promises
     later.begin()
     assert later.broken("gang") is None, "told once"
 
@@ -350,13 +350,13 @@ def test_nodes_are_kept_in_a_flavor_in_which_it_can_have_its_quota():
         driver.send(nominated(of("mine", flavor, seconds=seconds), flavors=[flavor]))
         driver.send(pod_fact(PodsRunning, flavor))
     driver.send(nominated(of("mine", "next"), flavors=list(flavors)))
-    before = driver.handler.desk.promises.of("next")
+    before = driver.handler.state.promises.of("next")
     driver.send(nominated(of("others", "owed"), flavors=list(flavors)))
 
     driver.wait(60)
     driver.send(pod_fact(PodsFinished, FLAVOR, succeeded=True))
 
-    after = driver.handler.desk.promises.of("next")
+    after = driver.handler.state.promises.of("next")
     assert State.PLACED is driver.state("owed")
     assert (FLAVOR, "l40s") == (before and before.flavor, after and after.flavor)
 
@@ -375,7 +375,7 @@ def test_what_is_owed_takes_kept_nodes_of_its_own_flavor_before_it_borrows_in_an
     driver.send(nominated(runs))
     driver.send(pod_fact(PodsRunning, "runs"))
     driver.send(nominated(a_workload("next", gpus=8, queue="others", expected_duration_seconds=9)))
-    assert driver.handler.desk.promises.of("next") is not None
+    assert driver.handler.state.promises.of("next") is not None
 
     for number in range(3):
         small = a_workload(f"small{number}", gpus=1, queue="mine")
@@ -406,7 +406,7 @@ def test_heads_of_one_flavor_leave_other_flavors_their_promises():
     ):
         driver.send(nominated(of("q", name, pods, seconds), flavors=choice))
 
-    promises = {one.workload_id: one for one in driver.handler.desk.promises.standing}
+    promises = {one.workload_id: one for one in driver.handler.state.promises.standing}
 
     in_first = [one for one in promises.values() if one.flavor == FLAVOR]
     assert 3 == len(in_first)
@@ -420,7 +420,7 @@ def two_that_end(driver):
         driver.send(reported(a_node(name)), nominated(of("q", f"on-{name}", seconds=seconds)))
         driver.send(pod_fact(PodsRunning, f"on-{name}"))
     driver.send(nominated(of("q", "next")))
-    assert ("n2",) == driver.handler.desk.promises.of("next").nodes
+    assert ("n2",) == driver.handler.state.promises.of("next").nodes
     return driver
 
 
@@ -434,7 +434,7 @@ def test_a_start_is_promised_elsewhere_as_soon_as_its_node_takes_no_work(news):
 
     driver.send(news)
 
-    promise = driver.handler.desk.promises.of("next")
+    promise = driver.handler.state.promises.of("next")
     assert (("n1",), 900_000) == (promise.nodes, promise.promised_ms - driver.now_ms)
 
 
@@ -442,7 +442,7 @@ def test_a_start_is_promised_and_told_as_soon_as_its_node_is_given_back():
     driver = two_that_end(driver_with())
     driver.send(command(CancelWorkload, "next"), CordonNode(node="n2"))
     driver.send(nominated(of("q", "gang", pods=2)))
-    assert driver.handler.desk.promises.of("gang") is None
+    assert driver.handler.state.promises.of("gang") is None
 
     told = driver.send(UncordonNode(node="n2"))
 

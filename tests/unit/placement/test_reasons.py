@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.placement.unit.desk import START_SECONDS, START_SECONDS_MAX
+from services.placement.unit.cell_state import START_SECONDS, START_SECONDS_MAX
 from shared.core.model.lifecycle import State
 from shared.core.model.reason import Reason
 from shared.core.nodes.pod_failures import FailureCause

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from services.placement.cycle import inadmissible, scheduling_cycle
-from services.placement.unit.desk import Desk
+from services.placement.unit.cell_state import CellState
 from shared.core.model.nouns import GpuChoice
 from shared.events.nodes import GpuHealthReported
 from shared.events.pods import PodsFinished, PodsRunning
@@ -170,7 +170,7 @@ def test_who_lacks_nodes_is_looked_at_every_minute_and_tried_if_he_gains_some(tr
         fill(driver, gpus=0, name=f"cpu-{number}")
     looked: list[str] = []
     pins = {1, 2}
-    promises = driver.handler.desk.promises
+    promises = driver.handler.state.promises
     refused = promises.refused
 
     def noted(record, *rest):
@@ -180,7 +180,7 @@ def test_who_lacks_nodes_is_looked_at_every_minute_and_tried_if_he_gains_some(tr
     def pins_for(_, record):
         return tuple(pins) if record.workload.id == "wide" else ()
 
-    monkeypatch.setattr(Desk, "pins_for", pins_for)
+    monkeypatch.setattr(CellState, "pins_for", pins_for)
     driver.send(nominated(a_workload("wide", gpus=8)), nominated(a_workload("one"), order=1))
     monkeypatch.setattr(promises, "refused", noted)
     tried.clear()
@@ -203,7 +203,7 @@ def test_once_the_first_of_a_class_has_started_the_next_is_promised_a_start(trie
     for order, name in enumerate(("first", "next")):
         wide = a_workload(name, gpus=8, expected_duration_seconds=600)
         driver.send(nominated(wide, order=order))
-    promises = driver.handler.desk.promises
+    promises = driver.handler.state.promises
     assert promises.of("next") is None
     tried.clear()
 
@@ -250,14 +250,14 @@ def test_who_has_waited_long_is_promised_a_start_without_being_tried(tried):
     fill(driver, gpus=8)
     fill(driver, gpus=0, name="cpu")
     driver.send(nominated(a_workload("small", expected_duration_seconds=600), order=1))
-    assert driver.handler.desk.promises.of("small") is None
+    assert driver.handler.state.promises.of("small") is None
     tried.clear()
     driver.now_ms += 7 * 3_600_000
 
     free(driver, "cpu")
 
     assert [] == tried
-    assert driver.handler.desk.promises.of("small") is not None
+    assert driver.handler.state.promises.of("small") is not None
 
 
 def test_refused_again_it_is_no_new_demand(tried):
@@ -267,7 +267,7 @@ def test_refused_again_it_is_no_new_demand(tried):
     driver.send(nominated(small), nominated(wide, order=1))
 
     def asked():
-        mix = driver.handler.desk.cluster.market(FLAVOR).mix
+        mix = driver.handler.state.cluster.market(FLAVOR).mix
         return {one.gpus: many for one, many in mix.counts.items()}
 
     assert {4: 1, 2: 1} == asked()

@@ -79,7 +79,7 @@ def test_slices_of_a_gpu_are_kept_from_all_others(wanted: Any):
         (*_, last) = driver.send(a_plan(driver, *victims))
         if not isinstance(last, EvictionPlanRefused):
             break
-    assert driver.handler.desk.reservations.of("p") is not None
+    assert driver.handler.state.reservations.of("p") is not None
     thief = nominated(a_workload("thief", gpu=SLICE, queue="borrower", team="blue"))
     for victim in victims:
         driver.send(gone(victim), thief)
@@ -91,13 +91,13 @@ def test_what_memory_holds_beyond_the_ledger_is_what_is_reserved():
     driver = a_world()
     run(driver, "a", gpu=SHARE)
     run(driver, "b", gpus=3)
-    before = held_in_memory(driver.handler.desk.cluster)
+    before = held_in_memory(driver.handler.state.cluster)
     ask(driver, gpus=8)
     driver.send(a_plan(driver, "a", "b"))
-    desk = driver.handler.desk
+    state = driver.handler.state
 
-    assert before != held_in_memory(desk.cluster)
-    assert before == held_in_memory(desk.cluster, list(desk.reservations.pieces()))
+    assert before != held_in_memory(state.cluster)
+    assert before == held_in_memory(state.cluster, list(state.reservations.pieces()))
 
 
 def test_a_row_is_written_with_the_plan_and_removed_with_the_placing():

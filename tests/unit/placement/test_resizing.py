@@ -74,9 +74,9 @@ def shrink(driver, pods_kept, reason=Reason.PREEMPTED):
     run = handler.cell.cycle.run
 
     def first():
-        record = handler.desk.records.alive["w1"]
+        record = handler.state.records.alive["w1"]
         kept.append(
-            resizing.shrink(handler.desk, record, pods_kept, reason, cause, message="by x")
+            resizing.shrink(handler.state, record, pods_kept, reason, cause, message="by x")
         )
         run()
 
@@ -100,7 +100,7 @@ def test_a_gang_takes_the_room_that_is_given_back():
     assert [pod.rank for pod in fact.placement.pods] == list(range(8))
     assert (1, driver.now_ms, "grown") == (fact.resizes, fact.resized_at_ms, fact.reason)
     assert (fact.placement, 1) == (asked.placement, asked.number)
-    assert 8_000 == driver.handler.desk.cluster.gpu_milli_used()
+    assert 8_000 == driver.handler.state.cluster.gpu_milli_used()
 
 
 def test_a_pod_that_joins_runs_as_long_as_those_that_began_before_it():
@@ -136,7 +136,7 @@ def test_a_gang_whose_growth_the_cluster_refuses_runs_on_as_it_was():
 
     assert (4, 2, "resize-refused") == (len(fact.placement.pods), fact.resizes, fact.reason)
     assert "n1: Conflict x" in fact.message
-    assert 4_000 == driver.handler.desk.cluster.gpu_milli_used()
+    assert 4_000 == driver.handler.state.cluster.gpu_milli_used()
     assert State.RUNNING is driver.state()
 
 
@@ -327,12 +327,12 @@ def test_a_gang_gives_its_surplus_back_when_the_pods_are_gone():
     asked = only(ResizePods, told)
     assert accepted
     assert (2, 6) == (asked.number, len(asked.placement.pods))
-    assert 8_000 == driver.handler.desk.cluster.gpu_milli_used()
+    assert 8_000 == driver.handler.state.cluster.gpu_milli_used()
     fact = only(WorkloadResized, driver.send(resized(2, 6)))
     assert (6, "preempted", "6 of 8 pods: by x") == (
         len(fact.placement.pods), fact.reason, fact.message
     )  # fmt: skip
-    assert 6_000 == driver.handler.desk.cluster.gpu_milli_used()
+    assert 6_000 == driver.handler.state.cluster.gpu_milli_used()
 
 
 @pytest.mark.parametrize("pods_kept", [0, 3, 8, 9])

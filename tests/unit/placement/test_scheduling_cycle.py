@@ -215,7 +215,7 @@ def test_a_gang_that_does_not_fit_whole_leaves_nothing_behind():
     payloads = driver.send(nominated(a_workload("gang", gpus=8, pod_count=2)))
 
     assert [("gang", Reason.GANG_SHORT)] == refusals(payloads)
-    assert 1000 == driver.handler.desk.cluster.gpu_milli_used()
+    assert 1000 == driver.handler.state.cluster.gpu_milli_used()
 
 
 @pytest.mark.parametrize(
@@ -311,14 +311,14 @@ def test_news_of_a_node_no_newer_than_the_last_is_ignored(generation):
     driver.send(GpuHealthReported(node="n1", gpu=0, healthy=False, generation=generation))
 
     assert ["w1"] == placed(driver.send(nominated(a_workload("w1", gpus=2))))
-    assert 2000 == driver.handler.desk.cluster.gpu_milli_total()
+    assert 2000 == driver.handler.state.cluster.gpu_milli_total()
 
 
 def test_a_unit_without_messages_tries_and_tells_nothing(tried):
     """It has no cause of its own: ids of events would come twice."""
     driver = driver_with(a_node())
     driver.send(nominated(a_workload(pod_count=2, gpus=8)))
-    driver.handler.desk.waiting.requeue(lambda _: True)
+    driver.handler.state.waiting.requeue(lambda _: True)
     tried.clear()
 
     assert [] == driver.handler.decide([], driver.now_ms).emits

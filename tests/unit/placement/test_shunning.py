@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.placement.unit.desk import START_SECONDS
+from services.placement.unit.cell_state import START_SECONDS
 from shared.core.model.lifecycle import State
 from shared.core.nodes.pod_failures import FailureCause
 from shared.core.nodes.shunning import ShunPolicy

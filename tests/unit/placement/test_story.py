@@ -43,7 +43,7 @@ def tell(random, batches=BATCHES, *, calm=False, twin=None):
 
 def _quota_was_kept(driver):
     """What was placed in the last batch fits all limits on its path, as far as they count it."""
-    tree = driver.handler.desk.usage.tree
+    tree = driver.handler.state.usage.tree
     for emit in driver.outcome.emits:
         if isinstance(emit.payload, WorkloadPlaced):
             flavor, charge = emit.payload.placement.flavor, emit.payload.placement.charge
@@ -57,19 +57,19 @@ def _quota_was_kept(driver):
 
 def _who_rests_finds_no_room(driver):
     """Whatever became free has woken everybody whom it helps."""
-    desk, cycle = driver.handler.desk, driver.handler.cell.cycle
+    state, cycle = driver.handler.state, driver.handler.cell.cycle
     for record, _ in cycle.refused():
-        if desk.reservations.of(record.workload.id) is not None:
+        if state.reservations.of(record.workload.id) is not None:
             continue  # of a strict queue: it waits for its own room, and the others behind it
-        headroom = desk.headroom.of(record)
-        yields = desk.turns.yields_to(record, desk.promises.standing)
+        headroom = state.headroom.of(record)
+        yields = state.turns.yields_to(record, state.promises.standing)
         request = PlacementRequest(
             workload=record.sized,
             flavors=tuple(headroom),
             headroom=headroom,
-            pins=desk.promises.pins_for(record, desk.now_ms, yields),
+            pins=state.promises.pins_for(record, state.unit.now_ms, yields),
         )
-        assert isinstance(place(desk.cluster, request), Refusal), record.workload.id
+        assert isinstance(place(state.cluster, request), Refusal), record.workload.id
 
 
 def _asked(charge, charged):
@@ -133,8 +133,8 @@ def test_the_stories_carry_out_plans_and_give_some_of_them_up():
             placed = {one.workload_id for one in payloads if isinstance(one, WorkloadPlaced)}
             started |= reserved & placed - expired
             moved |= moving & placed - expired
-            desk = driver.handler.desk
-            found = [one for name in desk.records.alive if (one := desk.reservations.of(name))]
+            state = driver.handler.state
+            found = [one for name in state.records.alive if (one := state.reservations.of(name))]
             reserved = {one.workload_id for one in found}
             moving = {one.workload_id for one in found if one.moves}
 

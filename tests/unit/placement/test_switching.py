@@ -96,7 +96,7 @@ def test_other_reports_of_the_node_do_not_end_a_switch(driver):
     driver.send(GpuHealthReported(node="n1", gpu=1, healthy=False, generation=3))
 
     assert list(driver.handler.fleet.switches) == [("n1", 0)]
-    assert not driver.handler.desk.cluster.nodes["n1"].uses[0].usable
+    assert not driver.handler.state.cluster.nodes["n1"].uses[0].usable
     driver.send(switched(4))
     assert driver.handler.fleet.switches == {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from services.placement.unit.desk import START_SECONDS, START_SECONDS_MAX
+from services.placement.unit.cell_state import START_SECONDS, START_SECONDS_MAX
 from shared.core.model.lifecycle import State
 from shared.core.nodes.backoff import FORGIVEN_AFTER_MS
 from shared.events.nodes import GpuHealthReported
@@ -315,7 +315,7 @@ def test_a_nomination_of_what_is_over_makes_no_second_workload():
     driver.send(cancel)
 
     assert [] == driver.send(nominated(a_workload()), queued(a_workload()))
-    assert {} == driver.handler.desk.records.alive
+    assert {} == driver.handler.state.records.alive
 
 
 @pytest.mark.parametrize("state", [one for one in PATHS if one is not State.QUEUED])

@@ -64,7 +64,7 @@ def test_a_workload_is_placed_bound_run_and_ends_well():
 
     assert (State.SUCCEEDED, 5, 1) == (fact.state, fact.version, fact.released_attempt)
     assert driver.now_ms == fact.released_at_ms
-    assert {} == driver.handler.desk.records.alive
+    assert {} == driver.handler.state.records.alive
 
 
 def test_the_binder_is_told_the_whole_placement_and_the_attempt():
@@ -81,7 +81,7 @@ def test_the_binder_is_told_the_whole_placement_and_the_attempt():
 
 def test_the_binder_is_told_where_the_pods_are_as_whom_they_speak_and_their_labels():
     driver = at(State.QUEUED, labels={"run": "7"}, grace_seconds=77)
-    record = driver.handler.desk.records.alive["w1"]
+    record = driver.handler.state.records.alive["w1"]
     record.workload = replace(record.workload, namespace="red-prod", service_account="trainer")
 
     _, bind = driver.send(nominated(a_workload()))
@@ -192,7 +192,7 @@ def test_every_message_in_every_state_leads_where_the_table_says_or_changes_noth
         assert [] == facts
         assert version == driver.record().version
     if driver.state() not in PATHS or driver.state() in (State.QUEUED, State.HELD):
-        assert 0 == driver.handler.desk.cluster.gpu_milli_used()
+        assert 0 == driver.handler.state.cluster.gpu_milli_used()
 
 
 @pytest.mark.parametrize("message", [case[0] for case in AFTER.values()], ids=AFTER)
@@ -236,9 +236,9 @@ def test_cancelling_what_runs_stops_its_pods_and_holds_the_devices_until_they_ar
     facts = driver.send(cancel)
 
     assert ["WorkloadCancelling", "EvictPods"] == kinds(facts)
-    assert 1000 == driver.handler.desk.cluster.gpu_milli_used()
+    assert 1000 == driver.handler.state.cluster.gpu_milli_used()
     driver.send(gone)
-    assert 0 == driver.handler.desk.cluster.gpu_milli_used()
+    assert 0 == driver.handler.state.cluster.gpu_milli_used()
 
 
 def test_cancelling_what_is_being_evicted_does_not_stop_its_pods_twice():
@@ -298,7 +298,7 @@ def test_who_held_or_cancelled_it_is_told_not_why_it_waited_before():
     driver = Driver()
     driver.send(a_quota(), queued(a_workload()), nominated(a_workload()))
 
-    record = driver.handler.desk.records.alive["w1"]
+    record = driver.handler.state.records.alive["w1"]
     assert record.refused_as
     (held,) = driver.send(hold)
     assert "" == record.refused_as, "as it is after a restart"

@@ -150,6 +150,6 @@ def test_when_a_queue_moves_to_another_cohort_its_use_moves_with_it():
     assert ["fits"] == placed(payloads)
     assert {"two", "a", "b"} == {
         name
-        for name, node in driver.handler.desk.usage.tree.nodes.items()
+        for name, node in driver.handler.state.usage.tree.nodes.items()
         if node.charged("h100")[0]
     }

@@ -156,7 +156,7 @@ def test_flavors_are_tried_where_the_queue_owns_first(before, flavor):
 
 async def test_what_was_told_outlives_a_restart():
     driver = Driver()
-    turns = driver.handler.desk.turns
+    turns = driver.handler.state.turns
     turns.told(used("a", 500))
     turns.told(used("b", 700, at_ms=500_000))
     (write,) = turns.writes()
@@ -172,8 +172,8 @@ async def test_what_was_told_outlives_a_restart():
                 dict(zip(names, row, strict=True)) for row in zip(*write.arguments, strict=True)
             ]
 
-    desk = driver.handler.desk
-    again = Turns(desk.usage, desk.records)
+    state = driver.handler.state
+    again = Turns(state.usage, state.records)
     await again.load(Rows())
 
     assert [again._used(one) for one in "abc"] == [turns._used(one) for one in "abc"]
@@ -209,7 +209,7 @@ def test_who_had_more_than_his_part_waits_behind_who_had_less():
 
 async def test_debts_are_kept_over_a_restart():
     driver = Driver()
-    turns = driver.handler.desk.turns
+    turns = driver.handler.state.turns
     driver.send(DebtsTold(debts={"a": 1_000, "all": -5}, at_ms=1_000_000))
     (write,) = turns_writes(driver)
     rows = [
@@ -222,10 +222,10 @@ async def test_debts_are_kept_over_a_restart():
             return rows if "node_debt" in sql else []
 
     fresh = Driver()
-    await fresh.handler.desk.turns.load(Reader())
+    await fresh.handler.state.turns.load(Reader())
 
     assert turns.writes() == ()
-    assert [fresh.handler.desk.usage.tree.node(one).debt for one in ("a", "all")] == [1_000, -5]
+    assert [fresh.handler.state.usage.tree.node(one).debt for one in ("a", "all")] == [1_000, -5]
 
 
 def turns_writes(driver):
@@ -235,7 +235,7 @@ def turns_writes(driver):
 def test_who_borrows_is_asked_anew_when_use_or_a_limit_changes():
     driver = driver_with(a_node(gpus=4), quota=8)
     driver.send(nominated(a_workload("wide", gpus=8)))
-    turns = driver.handler.desk.turns
+    turns = driver.handler.state.turns
     seen = [turns.borrows("wide")]
 
     fill(driver, gpus=4)
@@ -246,7 +246,7 @@ def test_who_borrows_is_asked_anew_when_use_or_a_limit_changes():
     seen.append(turns.borrows("wide"))
     free(driver)
     seen.append(turns.borrows("wide"))
-    driver.handler.desk.usage.keep([("q", FLAVOR, (1_000, 0, 0), 1)], 1)
+    driver.handler.state.usage.keep([("q", FLAVOR, (1_000, 0, 0), 1)], 1)
     seen.append(turns.borrows("wide"))
 
     assert [False, True, False, True, False, True] == seen
@@ -261,7 +261,7 @@ def test_the_turn_of_who_waits_follows_what_is_told_and_what_he_asks_for():
         nominated(a_workload("one", gpus=1, queue="a"), order=1),
         nominated(a_workload("two", gpus=2, queue="a"), order=2),
     )
-    turns = driver.handler.desk.turns
+    turns = driver.handler.state.turns
 
     assert (0, (), 0) == turns.rank("one") == turns.rank_at_least("two")
     assert 1 == turns.rank("two")[0]

@@ -69,7 +69,7 @@ def test_a_gang_that_runs_gives_up_its_highest_ranks_and_stays_so():
     assert 5 == len(asked.placement.pods)
     assert ([0, 1, 2, 3, 4], "resized") == ([one.rank for one in fact.placement.pods], fact.reason)
     assert fact.message == "5 of 5 pods: its owner asked for this size"
-    assert 5_000 == driver.handler.desk.cluster.gpu_milli_used()
+    assert 5_000 == driver.handler.state.cluster.gpu_milli_used()
     assert [] == driver.wait(600)
 
 

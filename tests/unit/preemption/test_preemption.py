@@ -344,7 +344,7 @@ async def test_after_everything_is_over_nothing_is_remembered():
     for name in "abp":
         cell.send(command(CancelWorkload, name))
     for name in "ab":
-        if name in cell.driver.handler.desk.records.alive:
+        if name in cell.driver.handler.state.records.alive:
             cell.leave(name)
     await cell.reload()
 
@@ -356,7 +356,7 @@ def test_the_world_of_the_search_is_that_of_placement_when_nothing_is_in_flight(
     cell = a_cell()
     cell.handler.world.refresh()
 
-    assert cell.handler.world.cluster.digest() == cell.driver.handler.desk.cluster.digest()
+    assert cell.handler.world.cluster.digest() == cell.driver.handler.state.cluster.digest()
 
 
 def test_placement_that_reserves_elsewhere_is_believed():
@@ -392,7 +392,7 @@ async def test_of_an_elastic_gang_only_the_surplus_goes(reloaded: bool):
 
     assert [State.RUNNING, State.PLACED] == cell.states("ap")
     cell.handler.world.refresh()
-    assert cell.handler.world.cluster.digest() == cell.driver.handler.desk.cluster.digest()
+    assert cell.handler.world.cluster.digest() == cell.driver.handler.state.cluster.digest()
 
 
 def test_room_that_one_preemptor_gets_is_not_another_ones():

@@ -74,7 +74,7 @@ def agree(cell: Cell) -> None:
     world, memory = cell.handler.world, cell.handler.memory
     world.refresh()
     leaving = {name for flight in memory.flights.values() for name in flight.victims}
-    records = cell.driver.handler.desk.records.alive
+    records = cell.driver.handler.state.records.alive
     staying = {
         name: one.placement
         for name, one in records.items()
@@ -83,9 +83,9 @@ def agree(cell: Cell) -> None:
     seen = {name: one.placement for name, one in world.occupants.tenants.running.items()}
     assert {name: one for name, one in seen.items() if name not in leaving} == staying
     assert memory.placements.keys() == {n for n, one in records.items() if one.state in HOLDING}
-    assert pins(world.cluster) == pins(cell.driver.handler.desk.cluster)
+    assert pins(world.cluster) == pins(cell.driver.handler.state.cluster)
     if len(staying) == len(memory.placements) and not memory.flights:
-        assert held(world.cluster) == held(cell.driver.handler.desk.cluster)
+        assert held(world.cluster) == held(cell.driver.handler.state.cluster)
 
 
 def pins(cluster: Cluster) -> dict[str, int]:
@@ -151,7 +151,7 @@ class Game:
         for record in self.some(State.RUNNING)[:1]:
             kind = random.choice((CancelWorkload, HoldWorkload))
             cell.send(command(kind, record.workload.id))
-        reservations = cell.driver.handler.desk.reservations
+        reservations = cell.driver.handler.state.reservations
         for record in self.some(State.QUEUED):
             if reservations.of(record.workload.id) and random.random() < 0.3:
                 cell.send(command(CancelWorkload, record.workload.id))
@@ -162,7 +162,7 @@ class Game:
 
     def some(self, *states: State) -> list[Record]:
         """About a third of those in these states."""
-        records = self.cell.driver.handler.desk.records.alive.values()
+        records = self.cell.driver.handler.state.records.alive.values()
         return [one for one in records if one.state in states and self.random.random() < 0.3]
 
     def gone(self, record: Record) -> None:
@@ -179,12 +179,12 @@ def test_every_plan_comes_to_an_end(random: Random):
     for _ in range(40):
         game.step()
     for _ in range(3):
-        for record in list(game.cell.driver.handler.desk.records.alive.values()):
+        for record in list(game.cell.driver.handler.state.records.alive.values()):
             if record.state in (State.EVICTING, State.CANCELLING):
                 game.gone(record)
 
     assert {} == game.cell.handler.memory.flights
-    assert 0 == len(game.cell.driver.handler.desk.reservations)
+    assert 0 == len(game.cell.driver.handler.state.reservations)
     nobody_went_for_nothing(game.cell.said)
     nobody_went_against_the_rules(game)
 

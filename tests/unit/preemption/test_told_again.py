@@ -49,7 +49,7 @@ async def test_a_plan_that_is_at_its_end_is_not_begun_anew(reloaded: bool):
     assert {} == cell.handler.memory.flights
     assert lost == cell.handler.memory.losses["blue"]
     cell.handler.world.refresh()
-    assert cell.handler.world.cluster.digest() == cell.driver.handler.desk.cluster.digest()
+    assert cell.handler.world.cluster.digest() == cell.driver.handler.state.cluster.digest()
 
 
 def test_a_plan_that_ran_out_of_its_time_is_not_begun_anew():
