@@ -102,8 +102,11 @@ def test_a_package_has_few_modules_and_says_where_to_begin(folder: Path) -> None
 
 def test_what_lies_behind_a_face_is_found() -> None:
     source = (
-        "from shared.core.scoring.market import Market\nfrom shared.core.scoring import Cluster"
+        "from shared.core.scoring.packing_index import PackingIndex\n"
+        "from shared.core.scoring import Cluster"
     )
 
-    assert ["shared.core.scoring.market"] == past(["shared.core.scoring"], "services.x", source)
+    assert ["shared.core.scoring.packing_index"] == past(
+        ["shared.core.scoring"], "services.x", source
+    )
     assert [] == past(["shared.core.scoring"], "shared.core.scoring.mix", source)

@@ -15,7 +15,7 @@ from services.gateway.fleet import mig
 from services.gateway.fleet.held import Held
 from services.gateway.fleet.rows import Row, cordoned, node_of, ready, unhealthy
 from services.gateway.fleet.views import FlavorSummary, FleetSummary, LargestGang, MigProfileUse
-from shared.core.cluster.node_class import KindKey, kind_key
+from shared.core.cluster.node_class import NodeClassKey, node_class_key
 from shared.core.cluster.topology import LEVELS, paths_of
 from shared.core.model.demand import PodDemand
 from shared.core.model.nouns import GpuChoice, Level, Node
@@ -41,7 +41,7 @@ class _Seen(NamedTuple):
     """A node with what is free of it."""
 
     node: Node
-    key: KindKey
+    key: NodeClassKey
     free: int
     """Whole GPUs that new work can have."""
     mig: tuple[MigProfileUse, ...]
@@ -85,7 +85,7 @@ def _seen(row: Row, node: Node, held: Held) -> _Seen:
     )
     return _Seen(
         node=node,
-        key=kind_key(node),
+        key=node_class_key(node),
         free=free if takes_work else 0,
         mig=mig.sum_of(profiles),
         used_milli=used_milli,
@@ -130,7 +130,7 @@ def _largest_gangs(flavor: str, nodes: Sequence[_Seen]) -> Iterator[LargestGang]
     return (best[level] for level in shown if level in best)
 
 
-def _open_to(pool: str, flavor: str, key: KindKey) -> bool:
+def _open_to(pool: str, flavor: str, key: NodeClassKey) -> bool:
     return obstacle(key, GpuChoice(node_pool=pool), _ONE_GPU, flavor) is None
 
 

@@ -4,10 +4,10 @@ The first few gangs that wait each get a promise (`Backfill.plan`): walk the nod
 which they will be wholly free (core/backfill/timeline.py); the first domain that holds the gang
 gives the earliest start, and of its nodes those that are free last are pinned, so that the ones
 which are free now stay open to all. Others may use pinned nodes only if they end before the start;
-a node that is pinned is of a kind of its own (core/cluster/kind.py), so a decision asks no more
-than before. The second promise takes the first for granted, and so on: conservative for these,
-EASY for the rest. Each flavor has promises of its own; beyond the second they keep no more than
-half of its nodes. A promise is never moved back while its nodes can be free in time; if they
+a node that is pinned is of a kind of its own (core/cluster/capacity_index.py), so a decision asks
+no more than before. The second promise takes the first for granted, and so on: conservative for
+these, EASY for the rest. Each flavor has promises of its own; beyond the second they keep no more
+than half of its nodes. A promise is never moved back while its nodes can be free in time; if they
 cannot, it is renewed and counted.
 
 Sources: Lifka, EASY (JSSPP'95); Mu'alem and Feitelson (TPDS'01); placement.md 3.6 (node sets).

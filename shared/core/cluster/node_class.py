@@ -1,6 +1,7 @@
 """What static filters see of a node: its class. A fleet has dozens of classes, however many nodes.
 
-core/cluster/kind.py keeps the capacity of each class; a node knows only the class that it is in.
+core/cluster/capacity_index.py keeps the capacity of each class; a node knows only the class that
+it is in.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from shared.core.model.nouns import Node
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class KindKey:
+class NodeClassKey:
     """Everything that static filters look at."""
 
     flavor: str
@@ -34,9 +35,9 @@ class KindKey:
     """Number of the promise for which the node is kept (core/backfill/backfill.py); 0 for none."""
 
 
-def kind_key(node: Node, pin: int = 0) -> KindKey:
+def node_class_key(node: Node, pin: int = 0) -> NodeClassKey:
     """The kind to which `node` belongs while it has this `pin`."""
-    return KindKey(
+    return NodeClassKey(
         node.flavor,
         node.product,
         node.pool,
@@ -76,7 +77,7 @@ class NodeClass:
 
     __slots__ = ("cpu_per_gpu", "key", "nodes", "pool", "table", "unhealthy")
 
-    def __init__(self, key: KindKey, states_of: StatesOf) -> None:
+    def __init__(self, key: NodeClassKey, states_of: StatesOf) -> None:
         self.key = key
         self.table: MigTable | None = (
             table_of(key.product, key.gpu_memory_mib, key.mig) if key.gpus else None

@@ -208,7 +208,7 @@ class Domain:
 
 
 def copy_of(node: NodeState) -> NodeState:
-    """A node of its own to try things on, on no shelf and in no domain."""
+    """A node of its own to try things on, on no free list and in no domain."""
     twin = NodeState(node.name, node.rank)
     twin.inventory, twin.healthy, twin.kind = node.inventory, node.healthy, node.kind
     twin.links, twin.numa_masks = node.links, node.numa_masks

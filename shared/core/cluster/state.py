@@ -1,11 +1,11 @@
 """The fleet with everything that is held on it, indexed so that no decision looks at all of it.
 
 Three things are kept for each node: the inventory that its agent reported, the amounts that the
-ledger holds (core/cluster/node_state.py), and its places on the shelves of its kind
-(core/cluster/kind.py) and in the tree of the fabric (core/cluster/topology.py). Every change
-touches one node and moves it on these shelves. Nothing depends on the order in which nodes were
-reported: equals are told apart by a seeded rank of the name. Rebuilt from PostgreSQL at start;
-`digest` compares the two.
+ledger holds (core/cluster/node_state.py), and its places on the free lists of its kind
+(core/cluster/capacity_index.py) and in the tree of the fabric (core/cluster/topology.py). Every
+change touches one node and moves it on these free lists. Nothing depends on the order in which
+nodes were reported: equals are told apart by a seeded rank of the name. Rebuilt from PostgreSQL at
+start; `digest` compares the two.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Final, Generic, Protocol, TypeVar
 
+from shared.core.cluster.capacity_index import CapacityIndex
 from shared.core.cluster.images import ImageIndex
-from shared.core.cluster.kind import Kind
-from shared.core.cluster.node_class import KindKey, StatesOf, kind_key
+from shared.core.cluster.node_class import NodeClassKey, StatesOf, node_class_key
 from shared.core.cluster.node_state import Domain, NodeState
 from shared.core.cluster.ordering_ties import node_rank
 from shared.core.cluster.topology import Fabric
@@ -29,7 +29,7 @@ CHANGES_MAX: Final = 1 << 16
 
 
 class FlavorIndex(Protocol):
-    """What follows the nodes of one flavor; told of every change (core/scoring/market.py)."""
+    """What follows the nodes of one flavor; told of every change (scoring/packing_index.py)."""
 
     @property
     def images(self) -> ImageIndex:
@@ -64,8 +64,8 @@ class ClusterState(Generic[Index_co]):
         self._seed = seed
         self.nodes: dict[str, NodeState] = {}
         """By name; also nodes that are gone but still hold something."""
-        self.kinds: dict[KindKey, Kind] = {}
-        self.plans: dict[Hashable, tuple[tuple[Kind, ...], ...]] = {}
+        self.kinds: dict[NodeClassKey, CapacityIndex] = {}
+        self.plans: dict[Hashable, tuple[tuple[CapacityIndex, ...], ...]] = {}
         """What `placement.feasibility` worked out about the kinds; emptied with them."""
         self.fabric = Fabric(seed)
         self.changes_before = 0
@@ -78,8 +78,8 @@ class ClusterState(Generic[Index_co]):
         """By flavor."""
         self._index_of: dict[NodeState, Index_co] = {}
         """Which follows a node."""
-        self._kind_of: dict[NodeState, Kind] = {}
-        """On whose shelves a node may be."""
+        self._kind_of: dict[NodeState, CapacityIndex] = {}
+        """On whose free lists a node may be."""
         self._gpu_milli_total = 0
         self._gpu_milli_used = 0
 
@@ -171,7 +171,7 @@ class ClusterState(Generic[Index_co]):
         self._gpu_milli_used += sum(share.milli for share in shares)
         kind = self._kind_of.get(state)
         if kind is not None:
-            kind.shelve(state, [share.index for share in shares])
+            kind.update(state, [share.index for share in shares])
         self._changed(state)
         self._forget_if_empty(state)
 
@@ -189,8 +189,8 @@ class ClusterState(Generic[Index_co]):
         self._gpu_milli_used -= sum(share.milli for share in shares)
         kind = self._kind_of.get(state)
         if kind is not None:
-            # All GPUs: the bounds of their shelves must learn of the CPU that came free.
-            kind.shelve(state, state.uses)
+            # All GPUs: the bounds of their free lists must learn of the CPU that came free.
+            kind.update(state, state.uses)
         self._changed(state)
         self._forget_if_empty(state)
 
@@ -256,7 +256,7 @@ class ClusterState(Generic[Index_co]):
                 kind.nodes += 1
                 self._kind_of[state] = state.kind = kind
             kind.unhealthy += state.unhealthy
-            kind.shelve(state, gpus)
+            kind.update(state, gpus)
         if inventory is None:
             self.fabric.remove(state)
         else:
@@ -289,16 +289,16 @@ class ClusterState(Generic[Index_co]):
         self.plans.clear()
         self.rooms.clear()
 
-    def _kind(self, inventory: Node, pin: int) -> Kind:
-        key = kind_key(inventory, pin)
+    def _kind(self, inventory: Node, pin: int) -> CapacityIndex:
+        key = node_class_key(inventory, pin)
         kind = self.kinds.get(key)
         if kind is None:
             index = self.index(key.flavor)
-            kind = self.kinds[key] = Kind(key, index.states_of, index.images)
+            kind = self.kinds[key] = CapacityIndex(key, index.states_of, index.images)
             self._kinds_changed()
         return kind
 
-    def _leave(self, state: NodeState, kind: Kind, gpus: set[int]) -> None:
+    def _leave(self, state: NodeState, kind: CapacityIndex, gpus: set[int]) -> None:
         kind.withdraw(state, gpus)
         del self._kind_of[state]
         state.kind = None

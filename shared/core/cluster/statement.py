@@ -1,6 +1,6 @@
 """A gang is charged pod by pod, and taken back to any earlier point if the rest finds no place.
 
-Undo is exact: amounts are integers and the shelves depend on amounts alone, so after a rollback
+Undo is exact: amounts are integers and the free lists depend on amounts alone, so after a rollback
 `Cluster.digest` and every later decision are as if nothing had been tried.
 """
 

@@ -20,7 +20,7 @@ from collections.abc import Collection
 from itertools import islice
 from typing import Final, NamedTuple
 
-from shared.core.cluster.kind import Kind
+from shared.core.cluster.capacity_index import CapacityIndex
 from shared.core.cluster.node_state import NodeState
 from shared.core.model.charges import least_count
 from shared.core.model.nouns import PodSet
@@ -31,7 +31,7 @@ BAND_PERCENT: Final = 10
 IDLE_PART: Final = 10
 LOOKED_MAX: Final = 64
 EMPTY: Final = "0"
-"""The shelf of GPUs in MIG mode on which nothing is held."""
+"""The free list of GPUs in MIG mode on which nothing is held."""
 
 
 class Waiting(NamedTuple):
@@ -101,21 +101,21 @@ def mig_gpus_for(cluster: Cluster, flavor: str, pod_sets: Collection[PodSet]) ->
     return needed
 
 
-def _kinds(cluster: Cluster, flavor: str) -> list[Kind]:
+def _kinds(cluster: Cluster, flavor: str) -> list[CapacityIndex]:
     """Those that can have MIG."""
     kinds = [cluster.kinds[key] for key in sorted(cluster.kinds) if key.flavor == flavor]
     return [kind for kind in kinds if kind.table is not None]
 
 
-def _split(cluster: Cluster, flavor: str, kinds: list[Kind]) -> Split:
-    modes = cluster.market(flavor).mix.modes
+def _split(cluster: Cluster, flavor: str, kinds: list[CapacityIndex]) -> Split:
+    modes = cluster.packing(flavor).mix.modes
     total = sum(kind.nodes * kind.key.gpus for kind in kinds)
-    mig = sum(shelf.size for kind in kinds for shelf in kind.mig.values())
+    mig = sum(free_list.size for kind in kinds for free_list in kind.mig.values())
     return Split(
         whole=total - mig,
         mig=mig,
         idle_whole=sum(
-            free * shelf.size for kind in kinds for free, shelf in enumerate(kind.by_free)
+            free * free_list.size for kind in kinds for free, free_list in enumerate(kind.by_free)
         ),
         idle_mig=sum(kind.mig[EMPTY].size for kind in kinds if EMPTY in kind.mig),
         missing=modes.mig_share_of(total) - mig if modes.known else None,
@@ -140,7 +140,7 @@ def _wanted(split: Split, waiting: Waiting) -> bool | None:
     return False if missing < -band and split.idle_whole < band and spare > 0 else None
 
 
-def _to_mig(kinds: list[Kind], kept: Collection[str]) -> Switch | None:
+def _to_mig(kinds: list[CapacityIndex], kept: Collection[str]) -> Switch | None:
     """A free GPU of the node with the fewest of them: whole nodes are kept for gangs."""
 
     def free_to_switch(node: NodeState, _gpu: int) -> bool:
@@ -149,8 +149,8 @@ def _to_mig(kinds: list[Kind], kept: Collection[str]) -> Switch | None:
     entries = (
         (free, entry[1], entry[3])
         for kind in kinds
-        for free, shelf in enumerate(kind.by_free)
-        if free and (entry := shelf.first(0, 0, 0, accept=free_to_switch)) is not None
+        for free, free_list in enumerate(kind.by_free)
+        if free and (entry := free_list.first(0, 0, 0, accept=free_to_switch)) is not None
     )
     found = min(entries, default=None, key=lambda each: each[:2])
     if found is None:
@@ -160,7 +160,7 @@ def _to_mig(kinds: list[Kind], kept: Collection[str]) -> Switch | None:
     return Switch(node.name, gpu, mig=True)
 
 
-def _to_whole(kinds: list[Kind], kept: Collection[str]) -> Switch | None:
+def _to_whole(kinds: list[CapacityIndex], kept: Collection[str]) -> Switch | None:
     """An empty GPU of the node that has most whole ones free already."""
     found: list[tuple[int, int, int, NodeState]] = []
     for kind in kinds:

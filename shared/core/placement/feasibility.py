@@ -19,8 +19,8 @@ import re
 from enum import StrEnum
 from typing import Final
 
-from shared.core.cluster.kind import Kind
-from shared.core.cluster.node_class import KindKey, NodeClass
+from shared.core.cluster.capacity_index import CapacityIndex
+from shared.core.cluster.node_class import NodeClass, NodeClassKey
 from shared.core.model.demand import Gang, PodDemand
 from shared.core.model.nouns import GpuChoice
 from shared.core.model.taints import GPU_TAINT, SHUNNED, SOFT_EFFECT, tolerates
@@ -46,7 +46,7 @@ class Filter(StrEnum):
     PINNED = "kept_for_others"
 
 
-Tiers = tuple[tuple[Kind, ...], ...]
+Tiers = tuple[tuple[CapacityIndex, ...], ...]
 """Kinds that pass, the preferred ones first; kinds of one tier are equally welcome."""
 
 
@@ -70,7 +70,9 @@ def cheapest(tiers: Tiers, profile: str) -> Tiers:
     return tuple(kinds for kinds in kept if kinds)
 
 
-def obstacle(key: KindKey, choice: GpuChoice, demand: PodDemand, flavor: str) -> Filter | None:
+def obstacle(
+    key: NodeClassKey, choice: GpuChoice, demand: PodDemand, flavor: str
+) -> Filter | None:
     """The first filter that keeps `demand` off nodes like `key`, without its MIG profile."""
     if key.flavor != flavor:
         return Filter.FLAVOR
@@ -97,7 +99,7 @@ def kind_obstacle(kind: NodeClass, gang: Gang, demand: PodDemand, flavor: str) -
     return found
 
 
-def _gpu_obstacle(key: KindKey, choice: GpuChoice) -> Filter | None:
+def _gpu_obstacle(key: NodeClassKey, choice: GpuChoice) -> Filter | None:
     if not key.gpus:
         return Filter.NO_GPU
     if choice.products and key.product not in choice.products:
@@ -130,7 +132,7 @@ def _tolerated(taint: str, choice: GpuChoice, demand: PodDemand) -> bool:
 
 
 def _tiers(cluster: Cluster, gang: Gang, demand: PodDemand, flavor: str) -> Tiers:
-    tiers: dict[tuple[bool, int], list[Kind]] = {}
+    tiers: dict[tuple[bool, int], list[CapacityIndex]] = {}
     for key in sorted(cluster.kinds):
         kind = cluster.kinds[key]
         if kind_obstacle(kind, gang, demand, flavor) is None:

@@ -11,26 +11,26 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from heapq import merge
 
-from shared.core.cluster.kind import Kind
+from shared.core.cluster.capacity_index import CapacityIndex
+from shared.core.cluster.free_list import Accept, Entry
 from shared.core.cluster.node_class import MigStates
 from shared.core.cluster.node_state import NodeState
-from shared.core.cluster.shelf import Accept, Entry
 from shared.core.model.demand import PodDemand
 from shared.core.model.nouns import GpuShare
 from shared.core.scoring import instance_share, instance_shares, mig_room
 
 
 def find_instances(
-    kinds: tuple[Kind, ...], demand: PodDemand, exclude: Container[NodeState]
+    kinds: tuple[CapacityIndex, ...], demand: PodDemand, exclude: Container[NodeState]
 ) -> tuple[NodeState, tuple[GpuShare, ...]] | None:
     """A node outside `exclude` and what the pod gets of its GPUs; all `kinds` know the profile."""
     accept = _has_positions(demand) if demand.instances > 1 else None
     for pool, state, start in _offers(kinds, demand.profile):
         for kind in kinds:
-            shelf = kind.mig.get(str(state)) if kind.pool is pool else None
-            if shelf is None:
+            free_list = kind.mig.get(str(state)) if kind.pool is pool else None
+            if free_list is None:
                 continue
-            entry = shelf.first(
+            entry = free_list.first(
                 0, demand.cpu_milli, demand.memory_mib, exclude=exclude, accept=accept
             )
             if entry is not None:
@@ -38,7 +38,9 @@ def find_instances(
     return None
 
 
-def _offers(kinds: tuple[Kind, ...], profile: str) -> Iterator[tuple[MigStates, int, int]]:
+def _offers(
+    kinds: tuple[CapacityIndex, ...], profile: str
+) -> Iterator[tuple[MigStates, int, int]]:
     """(pool, state, start), the cheapest first; of equals, the pool of the earlier kind."""
     pools = list(dict.fromkeys(kind.pool for kind in kinds if kind.pool is not None))
     numbered = (_numbered(order, pool.offers(profile)) for order, pool in enumerate(pools))
@@ -64,7 +66,9 @@ def _has_positions(demand: PodDemand) -> Accept:
     return has_room
 
 
-def _shares(entry: Entry, kind: Kind, demand: PodDemand, start: int) -> tuple[GpuShare, ...]:
+def _shares(
+    entry: Entry, kind: CapacityIndex, demand: PodDemand, start: int
+) -> tuple[GpuShare, ...]:
     _, _, gpu, node = entry
     if demand.instances > 1:
         return instance_shares(node, demand)

@@ -5,7 +5,7 @@
 2. inside a flavor, topology levels from the smallest span to the widest allowed
    (core/cluster/topology.py);
 3. the pod sets, the hungriest first; each pod at its best place: a single pod where it leaves
-   most that the learned mix of demand can use (core/scoring/market.py), a gang's pod by
+   most that the learned mix of demand can use (core/scoring/packing_index.py), a gang's pod by
    core/placement/search.py: preferred products, fewest free GPUs that suffice, CPU kept for the
    GPUs left free, seeded rank; a leader comes last, beside the others; slices lie whole in their
    domains (core/placement/gang/fill.py);
@@ -17,7 +17,7 @@ would help.
 
 Filters (core/placement/feasibility.py) are asked once for each kind of node: flavor, pool, taints,
 product, GPU memory, driver, CUDA, MIG profile. Cordoned, unready and unhealthy nodes are on no
-shelf.
+free list.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ def place(cluster: Cluster, request: PlacementRequest) -> Placement | Refusal:
         headroom = request.headroom.get(flavor, NOTHING)
         statement = attempt(cluster, gang, flavor, headroom)
         if statement is not None:
-            cluster.market(flavor).mix.note(gang, placed=True)
+            cluster.packing(flavor).mix.note(gang, placed=True)
             return placement_of(flavor, statement)
     for flavor in request.flavors if spare_units(gang) else ():
         headroom = request.headroom.get(flavor, NOTHING)
         statement = attempt_most(cluster, gang, flavor, headroom)
         if statement is not None:
-            cluster.market(flavor).mix.note(gang, placed=True)
+            cluster.packing(flavor).mix.note(gang, placed=True)
             return placement_of(flavor, statement)
     if not request.asked_before:
         _note_refused(cluster, gang, request.flavors)
@@ -69,12 +69,12 @@ def place(cluster: Cluster, request: PlacementRequest) -> Placement | Refusal:
 
 def _note_refused(cluster: Cluster, gang: Gang, flavors: Sequence[str]) -> None:
     for flavor in flavors[:1]:
-        cluster.market(flavor).mix.note(gang, placed=False)
+        cluster.packing(flavor).mix.note(gang, placed=False)
 
 
 def learn(cluster: Cluster, workload: Workload, flavor: str) -> None:
     """Count a workload that was placed earlier as demand, when memory is rebuilt from rows."""
-    cluster.market(flavor).mix.note(gang_of(workload), placed=True)
+    cluster.packing(flavor).mix.note(gang_of(workload), placed=True)
 
 
 def request_class(workload: Workload) -> Hashable:

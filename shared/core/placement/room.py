@@ -13,7 +13,7 @@ from bisect import bisect_left, insort
 from collections.abc import Hashable
 from typing import Final
 
-from shared.core.cluster.kind import Kind
+from shared.core.cluster.capacity_index import CapacityIndex
 from shared.core.cluster.node_state import Domain, NodeState
 from shared.core.cluster.topology import LEVELS
 from shared.core.model.demand import PodDemand
@@ -37,7 +37,7 @@ class RoomIndex:
     """Room by node and domain, and the places of each level in order of room."""
 
     def __init__(
-        self, kinds: frozenset[Kind], demand: PodDemand, team: str, *, distinct: bool
+        self, kinds: frozenset[CapacityIndex], demand: PodDemand, team: str, *, distinct: bool
     ) -> None:
         self._kinds = kinds
         self._demand = demand
@@ -217,7 +217,7 @@ class _Units:
 
 def room_index(
     cluster: Cluster,
-    kinds: tuple[Kind, ...],
+    kinds: tuple[CapacityIndex, ...],
     demand: PodDemand,
     team: str,
     *,

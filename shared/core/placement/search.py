@@ -1,4 +1,4 @@
-"""Where one pod fits best, by the shelves of the kinds it may run on.
+"""Where one pod fits best, by the free lists of the kinds it may run on.
 
 Each form of request has its finder; all answer with a node and its devices, or None, and look at
 a handful of entries however large the fleet is.
@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 from itertools import chain
 
+from shared.core.cluster.capacity_index import CapacityIndex
+from shared.core.cluster.free_list import Entry, FreeList
 from shared.core.cluster.images import missing
-from shared.core.cluster.kind import Kind
 from shared.core.cluster.node_state import NodeState
-from shared.core.cluster.shelf import Entry, Shelf
 from shared.core.model.demand import PodDemand
 from shared.core.model.nouns import GpuShare
 from shared.core.placement.feasibility import Tiers
 from shared.core.placement.mig_search import find_instances
 from shared.core.scoring import (
-    Market,
+    PackingIndex,
     cpu_to_leave_milli,
     node_room,
     pick_gpus,
@@ -40,11 +40,11 @@ def find(tiers: Tiers, demand: PodDemand, team: str, exclude: Nodes = ()) -> Pla
 
 
 def find_by_mix(
-    market: Market, tiers: Tiers, demand: PodDemand, team: str, exclude: Nodes = ()
+    packing: PackingIndex, tiers: Tiers, demand: PodDemand, team: str, exclude: Nodes = ()
 ) -> Place | None:
-    """The same by what the learned mix of demand leaves useful; not for MIG (market.py)."""
+    """The same by what the learned mix of demand leaves useful; not for MIG (packing_index.py)."""
     for kinds in tiers:
-        found = market.find(kinds, demand, team, exclude)
+        found = packing.find(kinds, demand, team, exclude)
         if found is not None:
             node, gpu = found
             if not demand.milli:
@@ -54,7 +54,7 @@ def find_by_mix(
 
 
 def _find_in(
-    kinds: tuple[Kind, ...], demand: PodDemand, team: str, exclude: Nodes
+    kinds: tuple[CapacityIndex, ...], demand: PodDemand, team: str, exclude: Nodes
 ) -> Place | None:
     if demand.milli:
         return _find_share(kinds, demand, team, exclude)
@@ -68,7 +68,7 @@ def _find_in(
 
 
 def _find_free(
-    kinds: tuple[Kind, ...], demand: PodDemand, gpus: int, exclude: Nodes
+    kinds: tuple[CapacityIndex, ...], demand: PodDemand, gpus: int, exclude: Nodes
 ) -> Entry | None:
     """The node with the fewest free GPUs of at least `gpus` that has the CPU and memory."""
     occupied = 0
@@ -85,7 +85,9 @@ def _find_free(
     return None
 
 
-def _at_hand(kinds: tuple[Kind, ...], demand: PodDemand, best: Entry, exclude: Nodes) -> Entry:
+def _at_hand(
+    kinds: tuple[CapacityIndex, ...], demand: PodDemand, best: Entry, exclude: Nodes
+) -> Entry:
     """The entry of an equal node that has weights or image already, or the best itself."""
     images, artifacts = kinds[0].images, demand.artifacts
     if not images.has_any(artifacts):
@@ -105,7 +107,7 @@ def _at_hand(kinds: tuple[Kind, ...], demand: PodDemand, best: Entry, exclude: N
 
 
 def _tightest(
-    kinds: tuple[Kind, ...], demand: PodDemand, free: int, left: int, exclude: Nodes
+    kinds: tuple[CapacityIndex, ...], demand: PodDemand, free: int, left: int, exclude: Nodes
 ) -> Entry | None:
     """Among nodes with exactly `free` GPUs: one that keeps CPU for the `left` ones, or any."""
     best: Entry | None = None
@@ -113,13 +115,13 @@ def _tightest(
     for kind in kinds:
         if not kind.occupied >> free & 1:
             continue
-        shelf = kind.by_free[free]
+        free_list = kind.by_free[free]
         cpu_milli, memory_mib = demand.cpu_milli, demand.memory_mib
         keep_milli = cpu_to_leave_milli(left, kind.cpu_per_gpu)
-        entry = shelf.first(cpu_milli + keep_milli, cpu_milli, memory_mib, exclude=exclude)
+        entry = free_list.first(cpu_milli + keep_milli, cpu_milli, memory_mib, exclude=exclude)
         spare = entry is not None
         if entry is None and keep_milli and not spare_best:
-            entry = shelf.first(cpu_milli, cpu_milli, memory_mib, exclude=exclude)
+            entry = free_list.first(cpu_milli, cpu_milli, memory_mib, exclude=exclude)
         if entry is None:
             continue
         if best is None or (not spare, entry) < (not spare_best, best):
@@ -131,7 +133,7 @@ def _tightest(
 
 
 def _find_share(
-    kinds: tuple[Kind, ...], demand: PodDemand, team: str, exclude: Nodes
+    kinds: tuple[CapacityIndex, ...], demand: PodDemand, team: str, exclude: Nodes
 ) -> Place | None:
     """The tightest GPU that the team shares already; else the first share of a free one."""
     need_mib = demand.share_memory_mib
@@ -141,10 +143,10 @@ def _find_share(
 
     best: Entry | None = None
     for kind in kinds:
-        shelf = kind.shared.get(team)
-        if shelf is None:
+        free_list = kind.shared.get(team)
+        if free_list is None:
             continue
-        entry = shelf.first(
+        entry = free_list.first(
             demand.milli, demand.cpu_milli, demand.memory_mib, exclude=exclude, accept=has_memory
         )
         if entry is not None and (best is None or entry < best):
@@ -154,7 +156,7 @@ def _find_share(
     return best[3], (share_of(best[2], demand),)
 
 
-def _open_gpu(kinds: tuple[Kind, ...], demand: PodDemand, exclude: Nodes) -> Place | None:
+def _open_gpu(kinds: tuple[CapacityIndex, ...], demand: PodDemand, exclude: Nodes) -> Place | None:
     large = tuple(kind for kind in kinds if kind.key.gpu_memory_mib >= demand.share_memory_mib)
     entry = _find_free(large, demand, 1, exclude)
     if entry is None:
@@ -165,24 +167,28 @@ def _open_gpu(kinds: tuple[Kind, ...], demand: PodDemand, exclude: Nodes) -> Pla
 # ── every node with room, for what needs more than the best ─────────────────
 
 
-def candidates(kinds: Iterable[Kind], demand: PodDemand, team: str) -> Iterator[NodeState]:
+def candidates(
+    kinds: Iterable[CapacityIndex], demand: PodDemand, team: str
+) -> Iterator[NodeState]:
     """Nodes of `kinds` with room for a pod, each once; do not change the cluster meanwhile."""
     return (node for node in possible(kinds, demand, team) if node_room(node, demand, team))
 
 
-def possible(kinds: Iterable[Kind], demand: PodDemand, team: str) -> Iterator[NodeState]:
-    """Those that no shelf rules out: nodes that are full are not even looked at."""
+def possible(kinds: Iterable[CapacityIndex], demand: PodDemand, team: str) -> Iterator[NodeState]:
+    """Those that no free list rules out: nodes that are full are not even looked at."""
     seen: set[NodeState] = set()
     for kind in kinds:
-        for shelf, amount in _shelves(kind, demand, team):
-            for entry in shelf.fitting(amount, demand.cpu_milli, demand.memory_mib):
+        for free_list, amount in _free_lists(kind, demand, team):
+            for entry in free_list.fitting(amount, demand.cpu_milli, demand.memory_mib):
                 if entry[3] not in seen:
                     seen.add(entry[3])
                     yield entry[3]
 
 
-def _shelves(kind: Kind, demand: PodDemand, team: str) -> Iterator[tuple[Shelf, int]]:
-    """(shelf, smallest amount) on which nodes with room may lie."""
+def _free_lists(
+    kind: CapacityIndex, demand: PodDemand, team: str
+) -> Iterator[tuple[FreeList, int]]:
+    """(free list, smallest amount) on which nodes with room may lie."""
     if demand.profile:
         table = kind.table
         assert table is not None

@@ -2,11 +2,11 @@
 
 The preferences are a list in `policies/__init__.py`: begin there, and add a preference there. A
 flavor's pods are counted as they are asked for (`mix.py`, `learned_counts.py`). Nodes and shared
-GPUs in the same condition are one equivalence class (`cells.py`, `market_index.py`); a class gets
-one score by the policies, not each node (`scores.py`, `learned_scores.py`). `market.py` finds the
-best member of the best class. Until enough was asked, `placement/search.py` goes by tightest fit.
-MIG instances have prices of their own (`mig_pool.py`). `devices.py` picks GPUs inside a node.
-`Cluster` is the state of `core/cluster` with all of that.
+GPUs in the same condition are one equivalence class (`cells.py`, `equivalence_classes.py`); a
+class gets one score by the policies, not each node (`scores.py`, `learned_scores.py`).
+`packing_index.py` finds the best member of the best class. Until enough was asked,
+`placement/search.py` goes by tightest fit. MIG instances have prices of their own (`mig_pool.py`).
+`devices.py` picks GPUs inside a node. `Cluster` is the state of `core/cluster` with all of that.
 """
 
 from shared.core.scoring.cells import Ints
@@ -21,13 +21,13 @@ from shared.core.scoring.devices import (
     takes_share,
     whole_shares,
 )
-from shared.core.scoring.market import Market
+from shared.core.scoring.packing_index import PackingIndex
 from shared.core.scoring.spare_cpu import cpu_to_leave_milli, pick_gpus
 
 __all__ = [
     "Cluster",
     "Ints",
-    "Market",
+    "PackingIndex",
     "cpu_to_leave_milli",
     "instance_share",
     "instance_shares",

@@ -16,8 +16,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from shared.core.cluster.free_list import Accept
 from shared.core.cluster.node_state import NodeState
-from shared.core.cluster.shelf import Accept
 
 Ints = NDArray[np.int64]
 Member = tuple[int, int, NodeState]

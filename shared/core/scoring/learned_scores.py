@@ -9,7 +9,7 @@ import numpy as np
 from shared.core.cluster.node_class import NodeClass
 from shared.core.model.demand import PodDemand
 from shared.core.scoring.cells import Conditions, Ints
-from shared.core.scoring.market_index import MarketIndex
+from shared.core.scoring.equivalence_classes import EquivalenceClasses
 from shared.core.scoring.mix import DemandMix
 from shared.core.scoring.policy import Learned
 from shared.core.scoring.scores import Bools, Scorer
@@ -39,9 +39,9 @@ class Scores:
 
 
 class LearnedScores:
-    """Scores by the number that conditions have in a market's index."""
+    """Scores by the number that conditions have in a packing's index."""
 
-    def __init__(self, index: MarketIndex) -> None:
+    def __init__(self, index: EquivalenceClasses) -> None:
         self._index = index
         self._scorer: Scorer | None = None
         self._made_for = (0, 0)

@@ -1,7 +1,7 @@
 """What a scoring policy is: a preference among conditions of nodes and of shared GPUs.
 
-A condition is what cells tell apart (core/scoring/market_index.py). A policy sees many at once, as
-columns of one length, and answers with one value for each; larger is better.
+A condition is what cells tell apart (core/scoring/equivalence_classes.py). A policy sees many at
+once, as columns of one length, and answers with one value for each; larger is better.
 """
 
 from __future__ import annotations

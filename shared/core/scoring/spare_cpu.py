@@ -1,6 +1,6 @@
 """Which of the places that fit is best: small pure rules, in one file, to be read and changed.
 
-Between nodes (the shelves answer in this order, see core/placement/search.py):
+Between nodes (the free lists answer in this order, see core/placement/search.py):
 1. the preferred product, then nodes without a soft taint;
 2. the fewest free whole GPUs that suffice: broken nodes fill up, whole ones survive for gangs;
 3. CPU that stays beside the GPUs left free, in the node's own proportion (placement.md 3.2, key 2:

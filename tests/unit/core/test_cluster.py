@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from shared.core.cluster.free_list import CHUNK, FreeList
 from shared.core.cluster.node_state import NodeState
 from shared.core.cluster.ordering_ties import node_rank
-from shared.core.cluster.shelf import CHUNK, Shelf
 from shared.core.model.nouns import GpuShare, Node, Placement, PodPlacement
 from shared.core.placement.place import place
 from shared.core.scoring.cluster import Cluster
@@ -196,20 +196,20 @@ def test_memory_of_an_unreported_gpu_is_unknown() -> None:
     assert state.gpu_memory_mib(3) == 0
 
 
-def shelf_of(amounts: list[int]) -> Shelf:
-    shelf = Shelf()
+def free_list_of(amounts: list[int]) -> FreeList:
+    free_list = FreeList()
     for number, amount in enumerate(amounts):
         state = NodeState(f"n{number}", number)
         state.free_cpu_milli = amount
         state.free_memory_mib = 10 * (number % 7)
-        shelf.add((amount, number, -1, state))
-    return shelf
+        free_list.add((amount, number, -1, state))
+    return free_list
 
 
 @pytest.mark.parametrize("size", [7, 5 * CHUNK])
 def test_a_shelf_finds_the_smallest_entry_that_suffices(size: int) -> None:
     amounts = [(number * 37) % 1000 for number in range(size)]
-    shelf = shelf_of(amounts)
+    free_list = free_list_of(amounts)
 
     for need in range(0, 1100, 13):
         for memory_mib in (0, 30, 60, 70):
@@ -221,29 +221,29 @@ def test_a_shelf_finds_the_smallest_entry_that_suffices(size: int) -> None:
                 ),
                 default=None,
             )
-            found = shelf.first(need, need, memory_mib)
+            found = free_list.first(need, need, memory_mib)
             assert (found and found[:2]) == expected
-        assert shelf.count_from(need) == sum(amount >= need for amount in amounts)
-        fitting = [entry[0] for entry in shelf.fitting(need, 0, 60)]
+        assert free_list.count_from(need) == sum(amount >= need for amount in amounts)
+        fitting = [entry[0] for entry in free_list.fitting(need, 0, 60)]
         assert fitting == sorted(fitting)
         assert all(amount >= need for amount in fitting)
-        below = [entry[:2] for entry in shelf.below(need)]
-        assert below == [entry[:2] for entry in reversed(list(shelf)) if entry[0] < need]
-        most = shelf.most_memory(need)
+        below = [entry[:2] for entry in free_list.below(need)]
+        assert below == [entry[:2] for entry in reversed(list(free_list)) if entry[0] < need]
+        most = free_list.most_memory(need)
         memory = [(10 * (at % 7), amount, at) for at, amount in enumerate(amounts)]
         best = max((each for each in memory if each[1] >= need), default=None)
         assert (most and (most[3].free_memory_mib, *most[:2])) == best
-    assert [entry[0] for entry in shelf] == sorted(amounts)
+    assert [entry[0] for entry in free_list] == sorted(amounts)
 
 
 def test_a_shelf_forgets_what_is_taken_off() -> None:
-    shelf = shelf_of([5] * (3 * CHUNK))
+    free_list = free_list_of([5] * (3 * CHUNK))
 
-    for entry in list(shelf):
-        shelf.remove(entry)
+    for entry in list(free_list):
+        free_list.remove(entry)
 
-    assert shelf.size == 0
-    assert shelf.first(0, 0, 0) is None
-    assert shelf.most_memory(0) is None
-    assert not list(shelf.below(9))
-    assert shelf.count_from(0) == 0
+    assert free_list.size == 0
+    assert free_list.first(0, 0, 0) is None
+    assert free_list.most_memory(0) is None
+    assert not list(free_list.below(9))
+    assert free_list.count_from(0) == 0

@@ -24,7 +24,7 @@ from shared.core.queueing.nomination.flavor_choice import Choice, FlavorKind
 from shared.core.queueing.nomination.settling import TURN_MAX
 from shared.core.quota.budget import Restriction
 from shared.core.quota.tree import FlavorLimits, QuotaDocument
-from shared.core.scoring import market_index
+from shared.core.scoring import equivalence_classes
 from tests.support.placing import (
     cluster,
     mig,
@@ -70,11 +70,11 @@ def test_the_order_of_domains_is_forgotten_when_there_were_too_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fleet = cluster(*(node(f"n{at}", rack=f"r{at}", zone="z") for at in range(4)))
-    learned = fleet.market("a100")
+    learned = fleet.packing("a100")
     while not learned.mix.version:
         held = placed(fleet, one := workload(pods(whole(1))))
         fleet.release(one.team, held.pods, one.spec.pod_sets)
-    monkeypatch.setattr(market_index, "DOMAINS_MAX", 0)
+    monkeypatch.setattr(equivalence_classes, "DOMAINS_MAX", 0)
 
     fleet.put_node(node("more", rack="r1", zone="z"))
     placed(fleet, workload(pods(whole(1))))

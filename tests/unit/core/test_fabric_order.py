@@ -173,14 +173,14 @@ def test_counts_and_order_are_those_of_a_fleet_that_is_counted_anew(seed: int) -
     held: list[tuple[Workload, Placement]] = []
     for _ in range(30):
         change(fleet, draw, held)
-    market = fleet.market("a100")
-    market.follow()
+    packing = fleet.packing("a100")
+    packing.follow()
 
     for domain in fleet.fabric.domains.values():
         members = list(domain.nodes())
         assert len(members) == domain.size
         assert sum(each.schedulable and each.free_count == 8 for each in members) == domain.whole
-    for each, places in market.index.places.items():
+    for each, places in packing.index.places.items():
         assert {member[0] for _, _, member in places.values()} <= {fabric_order(each)}
 
 

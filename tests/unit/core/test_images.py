@@ -47,7 +47,7 @@ def in_rack(gpus: int, count: int) -> Workload:
 
 def taught(*nodes: object) -> Cluster:
     fleet = cluster(*nodes)  # type: ignore[arg-type]
-    mix = fleet.market("a100").mix
+    mix = fleet.packing("a100").mix
     while not mix.version:
         mix.note(gang_of(one_gpu()), placed=True)
     return fleet
@@ -218,7 +218,7 @@ def test_weights_decide_only_between_gangs_places_that_are_as_whole(name: str) -
 
 def test_a_whole_node_is_not_broken_for_an_image() -> None:
     fleet = taught(node("broken"), node("whole", images=(IMAGE,)))
-    fleet.market("a100").follow()
+    fleet.packing("a100").follow()
     first = where(fleet, asking(pods(whole(1), cpu_milli=8000), "x", choice=GpuChoice()))
     holder = {"broken": "whole", "whole": "broken"}[first]
     fleet.put_node(node(holder, images=(IMAGE,)))
@@ -247,22 +247,22 @@ def test_of_two_shared_gpus_that_are_as_good_the_one_beside_the_image() -> None:
 
 def test_the_index_forgets_nodes_that_lost_the_image_or_left() -> None:
     fleet = taught(node("a", images=(IMAGE, IMAGE)), node("b"), node("c"))
-    assert fleet.market("a100").images.has_any((IMAGE,))
+    assert fleet.packing("a100").images.has_any((IMAGE,))
 
     fleet.put_node(node("a"))
-    assert not fleet.market("a100").images.has_any((IMAGE,))
+    assert not fleet.packing("a100").images.has_any((IMAGE,))
 
     fleet.put_node(node("b", images=(IMAGE,)))
     fleet.remove_node("b")
-    assert not fleet.market("a100").images.has_any((IMAGE,))
+    assert not fleet.packing("a100").images.has_any((IMAGE,))
 
 
 def test_a_node_that_changes_its_flavor_takes_its_images_along() -> None:
     fleet = cluster(node("a", images=(IMAGE,)))
     fleet.put_node(node("a", flavor="h100", images=(IMAGE,)))
 
-    assert not fleet.market("a100").images.has_any((IMAGE,))
-    assert fleet.market("h100").images.has_any((IMAGE,))
+    assert not fleet.packing("a100").images.has_any((IMAGE,))
+    assert fleet.packing("h100").images.has_any((IMAGE,))
 
 
 def test_holders_are_few_and_in_order_of_rank() -> None:

@@ -23,7 +23,7 @@ def a_slice(profile: str = "1g.10gb") -> Workload:
 def taught(*nodes: Node, whole_gpus: int, slices: int) -> Cluster:
     """A fleet that was asked for so many whole GPUs, and "1g.10gb" slices, each time."""
     fleet = cluster(*nodes)
-    mix = fleet.market("a100").mix
+    mix = fleet.packing("a100").mix
     while not mix.modes.known:
         for _ in range(whole_gpus):
             mix.note(gang_of(workload(pods(whole(1)))), placed=True)
@@ -39,7 +39,7 @@ def halves() -> list[Node]:
 
 def filled(fleet: Cluster, *, whole_gpus: int = 0, sliced_gpus: int = 0) -> Cluster:
     """The same fleet with so many GPUs of each mode held, which nobody learns from."""
-    mix = fleet.market("a100").mix
+    mix = fleet.packing("a100").mix
     modes, mix.modes = mix.modes, ModeMix()
     for _ in range(whole_gpus):
         assert isinstance(place(fleet, request(workload(pods(whole(1), cpu_milli=0)))), Placement)

@@ -144,7 +144,7 @@ def test_prices_begin_near_the_optimum_so_that_few_patterns_are_looked_for(
 
 def teach(fleet: Cluster, asked: dict[int, int], whole_gpus: int = 0) -> None:
     """The shares by milli, and so many whole GPUs beside them."""
-    mix = fleet.market("a100").mix
+    mix = fleet.packing("a100").mix
     while not mix.version:
         for milli, count in asked.items():
             for _ in range(count):

@@ -267,7 +267,7 @@ def test_refused_again_it_is_no_new_demand(tried):
     driver.send(nominated(small), nominated(wide, order=1))
 
     def asked():
-        mix = driver.handler.state.cluster.market(FLAVOR).mix
+        mix = driver.handler.state.cluster.packing(FLAVOR).mix
         return {one.gpus: many for one, many in mix.counts.items()}
 
     assert {4: 1, 2: 1} == asked()

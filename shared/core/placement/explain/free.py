@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
-from shared.core.cluster.kind import Kind
+from shared.core.cluster.capacity_index import CapacityIndex
 from shared.core.cluster.node_state import NodeState
 from shared.core.model.demand import PodDemand
 from shared.core.model.mig.table import MEDIA_BIT
@@ -51,20 +51,20 @@ class FreeGpus:
         return {"gpus_free": self.free} | empty
 
 
-def free_gpus(kinds: tuple[Kind, ...], demand: PodDemand) -> FreeGpus:
+def free_gpus(kinds: tuple[CapacityIndex, ...], demand: PodDemand) -> FreeGpus:
     """Count whole GPUs on open nodes of `kinds`. O(kinds x GPUs of a node)."""
     with_gpus = with_cpu = free = 0
     best_free, best_node = -1, ""
     for kind in kinds:
-        for count, shelf in enumerate(kind.by_free):
-            if not shelf.size:
+        for count, free_list in enumerate(kind.by_free):
+            if not free_list.size:
                 continue
-            free += count * shelf.size
+            free += count * free_list.size
             if count > best_free:
-                best_free, best_node = count, shelf.last()[3].name
+                best_free, best_node = count, free_list.last()[3].name
             if count >= demand.gpus:
-                with_gpus += shelf.size
-                with_cpu += shelf.count_from(demand.cpu_milli)
+                with_gpus += free_list.size
+                with_cpu += free_list.count_from(demand.cpu_milli)
     return FreeGpus(
         with_gpus=with_gpus,
         with_cpu=with_cpu,
@@ -75,21 +75,25 @@ def free_gpus(kinds: tuple[Kind, ...], demand: PodDemand) -> FreeGpus:
     )
 
 
-def best_beside(kinds: tuple[Kind, ...], demand: PodDemand, gpus: int) -> NodeState | None:
+def best_beside(
+    kinds: tuple[CapacityIndex, ...], demand: PodDemand, gpus: int
+) -> NodeState | None:
     """Of open nodes with `gpus` free: with most memory of those with the CPU, else with most CPU.
 
-    None if no node has the GPUs. O(kinds x GPUs of a node), and the chunks of a shelf.
+    None if no node has the GPUs. O(kinds x GPUs of a node), and the chunks of a free list.
     """
-    shelves = [shelf for kind in kinds for shelf in kind.by_free[gpus:] if shelf.size]
-    rich = (shelf.most_memory(demand.cpu_milli) for shelf in shelves)
+    free_lists = [
+        free_list for kind in kinds for free_list in kind.by_free[gpus:] if free_list.size
+    ]
+    rich = (free_list.most_memory(demand.cpu_milli) for free_list in free_lists)
     with_cpu = [entry for entry in rich if entry is not None]
     if with_cpu:
         return max(with_cpu, key=lambda entry: (entry[3].free_memory_mib, entry))[3]
-    return max(shelf.last() for shelf in shelves)[3] if shelves else None
+    return max(free_list.last() for free_list in free_lists)[3] if free_lists else None
 
 
-def _empty_in_mig_mode(kind: Kind) -> int:
-    return sum(shelf.size for name, shelf in kind.mig.items() if not _used(int(name)))
+def _empty_in_mig_mode(kind: CapacityIndex) -> int:
+    return sum(free_list.size for name, free_list in kind.mig.items() if not _used(int(name)))
 
 
 def _used(state: int) -> int:
@@ -109,7 +113,9 @@ class FreeByNuma:
     """... of so many."""
 
 
-def free_by_numa(cluster: Cluster, kinds: tuple[Kind, ...], demand: PodDemand) -> FreeByNuma:
+def free_by_numa(
+    cluster: Cluster, kinds: tuple[CapacityIndex, ...], demand: PodDemand
+) -> FreeByNuma:
     """Nodes are counted in an index of rooms; `LOOKED_AT_MAX` are looked at one by one."""
     by_gpus = replace(demand, cpu_milli=0, memory_mib=0, slices=())
     index = room_index(cluster, kinds, by_gpus, "", distinct=False)
@@ -137,23 +143,23 @@ class FreeSlices:
     """GPUs where one could begin, were it not the second with media engines."""
 
 
-def free_slices(kinds: tuple[Kind, ...], demand: PodDemand) -> FreeSlices:
+def free_slices(kinds: tuple[CapacityIndex, ...], demand: PodDemand) -> FreeSlices:
     """Count slices and legal starts. O(kinds x states), of which there are 192 at most."""
     gpus = slices = best = positions = media_taken = 0
     sizes = []
     for kind in kinds:
         assert kind.table is not None
         sizes.append(kind.mig_milli(demand.profile) * SLICES // GPU_MILLI)
-        for name, shelf in kind.mig.items():
+        for name, free_list in kind.mig.items():
             state = int(name)
             free = SLICES - _used(state)
-            gpus += shelf.size
-            slices += free * shelf.size
+            gpus += free_list.size
+            slices += free * free_list.size
             best = max(best, free)
             room = kind.table.room(state, demand.profile)
-            positions += room * shelf.size
+            positions += room * free_list.size
             if not room and kind.table.room(state & ~MEDIA_BIT, demand.profile):
-                media_taken += shelf.size
+                media_taken += free_list.size
     return FreeSlices(
         gpus=gpus,
         free_slices=slices,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Final
 
-from shared.core.cluster.kind import Kind
+from shared.core.cluster.capacity_index import CapacityIndex
 from shared.core.cluster.node_state import Domain, NodeState
 from shared.core.model.demand import PodDemand
 from shared.core.model.units import UNLIMITED
@@ -15,10 +15,10 @@ from shared.core.placement.gang import is_in
 from shared.core.scoring import node_room
 
 WALKED_MAX: Final = 128
-"""Nodes of a domain that are all looked at; of larger ones, and of the fleet, those that shelves
-put first."""
+"""Nodes of a domain that are all looked at; of larger ones, and of the fleet, those that free
+lists put first."""
 SHELF_MAX: Final = 16
-"""Nodes looked at on one shelf."""
+"""Nodes looked at on one free list."""
 
 
 def nearness(node: NodeState, demand: PodDemand) -> tuple[int, int, int, str]:
@@ -71,7 +71,7 @@ def evidence_of(node: NodeState, demand: PodDemand, name: str) -> dict[str, int]
 
 
 def nearest_full(
-    domain: Domain, kinds: tuple[Kind, ...], demand: PodDemand, team: str
+    domain: Domain, kinds: tuple[CapacityIndex, ...], demand: PodDemand, team: str
 ) -> NodeState | None:
     """Of the nodes of `domain` without room for a pod, the one that comes nearest."""
     walked = domain.size <= WALKED_MAX
@@ -100,13 +100,13 @@ def name_of(place: Domain | NodeState) -> str:
     return f"{place.level.value} {place.name}"
 
 
-def _first(kinds: tuple[Kind, ...], demand: PodDemand) -> Iterator[NodeState]:
+def _first(kinds: tuple[CapacityIndex, ...], demand: PodDemand) -> Iterator[NodeState]:
     """Nodes with most GPUs first; of equals those with most of too little CPU, then of any."""
     for free in range(max((len(kind.by_free) for kind in kinds), default=0) - 1, -1, -1):
         for kind in kinds:
             if free < len(kind.by_free):
-                shelf = kind.by_free[free]
-                ranges = (shelf.below(demand.cpu_milli), shelf.below(UNLIMITED))
+                free_list = kind.by_free[free]
+                ranges = (free_list.below(demand.cpu_milli), free_list.below(UNLIMITED))
                 entries = chain.from_iterable(islice(each, SHELF_MAX) for each in ranges)
                 yield from (entry[3] for entry in entries)
 

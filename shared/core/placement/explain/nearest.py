@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from shared.core.cluster.kind import Kind
+from shared.core.cluster.capacity_index import CapacityIndex
 from shared.core.cluster.node_state import NodeState
 from shared.core.cluster.topology import levels_to_try
 from shared.core.model.decision import Reason, Refusal
@@ -35,7 +35,7 @@ def nearest_slices(cluster: Cluster, gang: Gang, flavors: tuple[str, ...]) -> Re
     for demand in gang.demands:
         if not demand.slices:
             continue
-        best_room, best_kinds = -1, tuple[Kind, ...]()
+        best_room, best_kinds = -1, tuple[CapacityIndex, ...]()
         for flavor in flavors:
             kinds = sum(permitted(cluster, gang, demand, flavor), ())
             index = room_index(cluster, kinds, demand, gang.team, distinct=distinct)
@@ -48,7 +48,7 @@ def nearest_slices(cluster: Cluster, gang: Gang, flavors: tuple[str, ...]) -> Re
 
 
 def _slices_refusal(
-    cluster: Cluster, gang: Gang, demand: PodDemand, kinds: tuple[Kind, ...], room: int
+    cluster: Cluster, gang: Gang, demand: PodDemand, kinds: tuple[CapacityIndex, ...], room: int
 ) -> Refusal:
     outer = demand.slices[0]
     loose = replace(demand, slices=demand.slices[1:])
@@ -80,10 +80,10 @@ def _slices_refusal(
 
 def _best(
     cluster: Cluster, gang: Gang, demand: PodDemand, flavors: tuple[str, ...], required: Level
-) -> tuple[Ranked | None, tuple[Kind, ...]]:
+) -> tuple[Ranked | None, tuple[CapacityIndex, ...]]:
     """The domain (or lone node) with most room for `demand`, over all flavors."""
     best: Ranked | None = None
-    best_kinds: tuple[Kind, ...] = ()
+    best_kinds: tuple[CapacityIndex, ...] = ()
     distinct = gang.spread is Spread.REQUIRED
     for flavor in flavors:
         kinds = sum(permitted(cluster, gang, demand, flavor), ())
@@ -97,7 +97,7 @@ def _best(
 
 
 def _refusal(
-    gang: Gang, demand: PodDemand, kinds: tuple[Kind, ...], best: Ranked, required: Level
+    gang: Gang, demand: PodDemand, kinds: tuple[CapacityIndex, ...], best: Ranked, required: Level
 ) -> Refusal:
     room, _, place = best
     also, evidence = _next_node(place, kinds, demand, gang.team)
@@ -111,7 +111,7 @@ def _refusal(
 
 
 def _next_node(
-    place: Place, kinds: tuple[Kind, ...], demand: PodDemand, team: str
+    place: Place, kinds: tuple[CapacityIndex, ...], demand: PodDemand, team: str
 ) -> tuple[str, dict[str, int]]:
     """What the node of `place` that comes nearest without holding a pod has, and what it lacks."""
     if isinstance(place, NodeState) or demand.milli or demand.profile:

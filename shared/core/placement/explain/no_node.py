@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from shared.core.cluster.node_class import KindKey
+from shared.core.cluster.node_class import NodeClassKey
 from shared.core.model.decision import Reason, Refusal
 from shared.core.model.demand import Gang, PodDemand
 from shared.core.model.nouns import GpuChoice
@@ -76,7 +76,7 @@ def _help(last: Filter, found: Survey, demand: PodDemand) -> str:
     return _HELP[last]
 
 
-def _nearest(out: Filter, kinds: Iterable[KindKey], choice: GpuChoice) -> str:
+def _nearest(out: Filter, kinds: Iterable[NodeClassKey], choice: GpuChoice) -> str:
     """What is asked for and the best there is, of that which nodes have more or less of."""
     if out is Filter.GPU_MEMORY:
         most = max(key.gpu_memory_mib for key in kinds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import islice
 
-from shared.core.cluster.kind import Kind
+from shared.core.cluster.capacity_index import CapacityIndex
 from shared.core.cluster.node_state import NodeState
 from shared.core.model.decision import Reason, Refusal
 from shared.core.model.demand import PodDemand
@@ -26,13 +26,13 @@ class FreeShares:
     something else."""
 
 
-def free_shares(kinds: tuple[Kind, ...], demand: PodDemand, team: str) -> FreeShares:
+def free_shares(kinds: tuple[CapacityIndex, ...], demand: PodDemand, team: str) -> FreeShares:
     """Count GPUs shared by `team` on open nodes of `kinds`; look at `LOOKED_AT_MAX` of them."""
-    shelves = [kind.shared[team] for kind in kinds if team in kind.shared]
-    near = (entry for shelf in shelves for entry in shelf.fitting(demand.milli, 0, 0))
+    free_lists = [kind.shared[team] for kind in kinds if team in kind.shared]
+    near = (entry for free_list in free_lists for entry in free_list.fitting(demand.milli, 0, 0))
     return FreeShares(
-        team_gpus=sum(shelf.size for shelf in shelves),
-        best_milli=max((shelf.last()[0] for shelf in shelves), default=0),
+        team_gpus=sum(free_list.size for free_list in free_lists),
+        best_milli=max((free_list.last()[0] for free_list in free_lists), default=0),
         near=tuple((entry[3], entry[2]) for entry in islice(near, LOOKED_AT_MAX)),
     )
 

@@ -1,6 +1,6 @@
 """The fleet as one pod of a demand finds it: nodes by what keeps it off them, and room.
 
-Nothing here walks all nodes: kinds are dozens, and a shelf knows how many lie above an amount.
+Nothing here walks all nodes: kinds are dozens, and a free list knows how many lie above an amount.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Final
 
-from shared.core.cluster.kind import Kind
-from shared.core.cluster.node_class import KindKey
+from shared.core.cluster.capacity_index import CapacityIndex
+from shared.core.cluster.node_class import NodeClassKey
 from shared.core.model.demand import Gang, PodDemand
 from shared.core.placement.feasibility import Filter, kind_obstacle
 from shared.core.placement.room import room_index
@@ -28,9 +28,9 @@ class Survey:
     nodes: int
     excluded: dict[Filter, int]
     """Each node once, at the first filter that it fails, in the order of `Filter`."""
-    out: dict[Filter, tuple[KindKey, ...]]
+    out: dict[Filter, tuple[NodeClassKey, ...]]
     """Their kinds."""
-    kinds: tuple[Kind, ...]
+    kinds: tuple[CapacityIndex, ...]
     matching: int
     """Nodes that pass all filters ..."""
     open: int
@@ -55,8 +55,8 @@ class Survey:
 def survey(cluster: Cluster, gang: Gang, demand: PodDemand, flavors: tuple[str, ...]) -> Survey:
     """Count the fleet for one pod of `demand` in any of `flavors`. O(kinds)."""
     excluded: Counter[Filter] = Counter()
-    out: dict[Filter, tuple[KindKey, ...]] = {}
-    kinds: list[Kind] = []
+    out: dict[Filter, tuple[NodeClassKey, ...]] = {}
+    kinds: list[CapacityIndex] = []
     for key in sorted(cluster.kinds):
         kind = cluster.kinds[key]
         flavor = key.flavor if key.flavor in flavors else ""
@@ -80,7 +80,7 @@ def survey(cluster: Cluster, gang: Gang, demand: PodDemand, flavors: tuple[str, 
 
 def room_for(
     cluster: Cluster,
-    kinds: tuple[Kind, ...],
+    kinds: tuple[CapacityIndex, ...],
     demand: PodDemand,
     team: str,
     limit: int,
@@ -89,8 +89,8 @@ def room_for(
 ) -> int:
     """How many pods of `demand` find room on `kinds`, at most `limit`.
 
-    Few are looked for; many, and those of which no shelf tells whether they fit, are counted in
-    an index of rooms.
+    Few are looked for; many, and those of which no free list tells whether they fit, are counted
+    in an index of rooms.
     """
     if limit > LOOKED_AT_MAX or demand.aligned or demand.instances > 1:
         loose = replace(demand, slices=())
@@ -103,5 +103,5 @@ def room_for(
     return room
 
 
-def _open(kind: Kind) -> int:
-    return sum(shelf.size for shelf in kind.by_free)
+def _open(kind: CapacityIndex) -> int:
+    return sum(free_list.size for free_list in kind.by_free)

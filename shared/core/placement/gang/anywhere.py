@@ -1,7 +1,7 @@
 """A gang for which the fabric does not matter: each pod goes to its best place, in order.
 
-A single pod goes where the learned mix of demand loses least (core/scoring/market.py), the pods of
-a gang where they sit tight (core/placement/search.py).
+A single pod goes where the learned mix of demand loses least (core/scoring/packing_index.py), the
+pods of a gang where they sit tight (core/placement/search.py).
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ def _may_hold(tiers: Tiers, demand: PodDemand) -> bool:
     if not demand.gpus:
         return True
     pods = sum(
-        shelf.size * (free // demand.gpus)
+        free_list.size * (free // demand.gpus)
         for kinds in tiers
         for kind in kinds
-        for free, shelf in enumerate(kind.by_free)
+        for free, free_list in enumerate(kind.by_free)
         if free >= demand.gpus
     )
     return pods >= demand.count
@@ -78,9 +78,9 @@ def _best_place(layout: Layout, tiers: Tiers, demand: PodDemand, exclude: Nodes)
     """By the learned mix for single pods; members of gangs sit tight, as do pods with MIG."""
     if demand.aligned:
         return _aligned_place(layout, tiers, demand, exclude)
-    market = layout.cluster.market(layout.flavor)
-    if layout.gang.pods == 1 and market.learned and not demand.profile:
-        return find_by_mix(market, tiers, demand, layout.gang.team, exclude)
+    packing = layout.cluster.packing(layout.flavor)
+    if layout.gang.pods == 1 and packing.learned and not demand.profile:
+        return find_by_mix(packing, tiers, demand, layout.gang.team, exclude)
     return find(tiers, demand, layout.gang.team, exclude)
 
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from shared.core.cluster.capacity_index import CapacityIndex
 from shared.core.cluster.images import LOOKED_MAX, missing
-from shared.core.cluster.kind import Kind
 from shared.core.cluster.node_state import Domain, NodeState
 from shared.core.cluster.statement import Statement
 from shared.core.model.demand import Gang, PodDemand
@@ -64,7 +64,7 @@ class Layout:
         """The node of each pod that was charged."""
         return [node for _, node, _ in self.statement.pods]
 
-    def kinds(self, demand: PodDemand) -> tuple[Kind, ...]:
+    def kinds(self, demand: PodDemand) -> tuple[CapacityIndex, ...]:
         """All kinds on which a pod of `demand` may run."""
         return sum(self.tiers[self.gang.demands.index(demand)], ())
 
@@ -76,7 +76,7 @@ class Fill:
         self,
         layout: Layout,
         demand: PodDemand,
-        kinds: tuple[Kind, ...],
+        kinds: tuple[CapacityIndex, ...],
         used: set[NodeState] | None,
     ) -> None:
         self._layout = layout

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from shared.core.cluster.kind import Kind
+from shared.core.cluster.capacity_index import CapacityIndex
 from shared.core.cluster.node_state import NodeState
 from shared.core.cluster.statement import Statement
 from shared.core.cluster.topology import LEVELS, span_of
@@ -61,7 +61,7 @@ class _Growth:
 
     layout: Layout
     demand: PodDemand
-    kinds: tuple[Kind, ...]
+    kinds: tuple[CapacityIndex, ...]
     nodes: list[NodeState]
 
     def add(self, missing: int) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from shared.core.cluster.kind import Kind
+from shared.core.cluster.capacity_index import CapacityIndex
 from shared.core.cluster.node_state import Domain
 from shared.core.model.demand import Gang, PodDemand
 from shared.core.model.nouns import Level, Spread
@@ -31,7 +31,7 @@ class Trial:
     """A layout, and what is tried of it now."""
 
     layout: Layout
-    kinds: tuple[tuple[Kind, ...], ...]
+    kinds: tuple[tuple[CapacityIndex, ...], ...]
     """On which each pod set may run."""
     spread: Spread
     """How far apart the pods are, whatever the gang would take."""
@@ -42,7 +42,7 @@ class Trial:
         return self.spread is Spread.REQUIRED
 
     @property
-    def common_kinds(self) -> tuple[Kind, ...]:
+    def common_kinds(self) -> tuple[CapacityIndex, ...]:
         """On which every pod set may run."""
         return tuple(kind for kind in self.kinds[0] if all(kind in each for each in self.kinds))
 
@@ -100,7 +100,9 @@ def together(gang: Gang) -> PodDemand:
     )
 
 
-def _shapes(trial: Trial, level: Level) -> Iterator[tuple[PodDemand, int, tuple[Kind, ...]]]:
+def _shapes(
+    trial: Trial, level: Level
+) -> Iterator[tuple[PodDemand, int, tuple[CapacityIndex, ...]]]:
     """(demand, pods, kinds) of each shape; on one node, also all pods together as one."""
     gang = trial.layout.gang
     counts = Counter[Hashable]()
@@ -113,7 +115,7 @@ def _shapes(trial: Trial, level: Level) -> Iterator[tuple[PodDemand, int, tuple[
         yield together(gang), 1, trial.common_kinds
 
 
-def index_of(trial: Trial, demand: PodDemand, kinds: tuple[Kind, ...]) -> RoomIndex:
+def index_of(trial: Trial, demand: PodDemand, kinds: tuple[CapacityIndex, ...]) -> RoomIndex:
     """Where there is room for pods like `demand`, alone."""
     layout, counted = trial.layout, trial.layout.counted(demand)
     return room_index(layout.cluster, kinds, counted, layout.gang.team, distinct=trial.distinct)

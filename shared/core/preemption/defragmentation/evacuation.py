@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from shared.core.cluster.kind import Kind
+from shared.core.cluster.capacity_index import CapacityIndex
 from shared.core.cluster.node_state import Domain, NodeState, copy_of
 from shared.core.cluster.tenants import Running
 from shared.core.cluster.topology import LEVELS, chain
@@ -58,7 +58,7 @@ class Evacuation:
 
 
 def choose(
-    offers: Offers, nodes: Iterable[NodeState], kinds: tuple[frozenset[Kind], ...]
+    offers: Offers, nodes: Iterable[NodeState], kinds: tuple[frozenset[CapacityIndex], ...]
 ) -> Evacuation | None:
     """The whole gang on `nodes`, each pod set on its `kinds`; None if there is no way."""
     choice = _Choice(offers, nodes)
@@ -79,7 +79,7 @@ class _Choice:
         self.movers: dict[str, Running] = {}
         self.rooms: dict[str, Room] = {}
 
-    def lay_out(self, demand: PodDemand, kinds: frozenset[Kind]) -> bool:
+    def lay_out(self, demand: PodDemand, kinds: frozenset[CapacityIndex]) -> bool:
         """Put all pods of `demand` where they cost fewest moves; whether there is a way."""
         offered = {
             node: self._offer(node, demand) for node in self._nodes.values() if node.kind in kinds

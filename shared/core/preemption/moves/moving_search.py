@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
-from shared.core.cluster.kind import Kind
+from shared.core.cluster.capacity_index import CapacityIndex
 from shared.core.cluster.node_state import NodeState
 from shared.core.model.charges import least_amount
 from shared.core.model.demand import gang_of
@@ -137,11 +137,11 @@ class MovingSearch:
             found.sort(key=order)
         return frozenset(one.name for one in found[:NODES_MAX])
 
-    def _kinds(self) -> frozenset[Kind]:
+    def _kinds(self) -> frozenset[CapacityIndex]:
         cluster, flavor = self._state.cluster, self._judge.flavor
         gang = gang_of(self._request.workload, self._request.pins)
         kinds = (sum(permitted(cluster, gang, demand, flavor), ()) for demand in gang.demands)
-        return frozenset[Kind]().union(*kinds)
+        return frozenset[CapacityIndex]().union(*kinds)
 
     def _moves(self, limits: Limits) -> Plan | None:
         flavor = self._judge.flavor

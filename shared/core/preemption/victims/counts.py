@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from shared.core.cluster.kind import Kind
+from shared.core.cluster.capacity_index import CapacityIndex
 from shared.core.cluster.node_state import NodeState
 from shared.core.model.demand import Gang, PodDemand
 from shared.core.model.nouns import Spread
@@ -40,7 +40,11 @@ class Counts:
     """One gang; `kinds` are those that each of its pod sets may run on."""
 
     def __init__(
-        self, scope: Scope, gang: Gang, kinds: Mapping[str, tuple[Kind, ...]], failure: Failure
+        self,
+        scope: Scope,
+        gang: Gang,
+        kinds: Mapping[str, tuple[CapacityIndex, ...]],
+        failure: Failure,
     ) -> None:
         self._scope = scope
         self._gang = gang

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from shared.core.cluster.kind import Kind
+from shared.core.cluster.capacity_index import CapacityIndex
 from shared.core.model.demand import PodDemand
 from shared.core.model.nouns import Level
 from shared.core.placement.room import ROOM_MAX, room_index
@@ -27,7 +27,7 @@ class MadeRoom:
         part: Part,
         demand: PodDemand,
         *,
-        kinds: tuple[Kind, ...],
+        kinds: tuple[CapacityIndex, ...],
         apart: bool,
     ) -> None:
         self.leavers = leavers
@@ -82,7 +82,7 @@ class MadeRoom:
                 copy.hold(team, shares, demand.cpu_milli, demand.memory_mib, media=demand.media)
                 left -= 1
 
-    def _count_all(self, kinds: tuple[Kind, ...]) -> None:
+    def _count_all(self, kinds: tuple[CapacityIndex, ...]) -> None:
         """Room of all nodes of the part: by the index, and of those that changed by counting."""
         cluster, loose = self.leavers.scope.cluster, replace(self.demand, slices=())
         index = room_index(cluster, kinds, loose, self._team, distinct=self.apart)

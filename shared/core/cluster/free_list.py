@@ -1,9 +1,9 @@
 """Nodes (or single GPUs) in order of one amount, so that the tightest fit is found by bisection.
 
-A shelf is a sorted list cut into chunks. Each chunk knows an upper bound of the free CPU and the
-free memory of the nodes on it: a search leaps over chunks that cannot help, so a full cluster is
-refused as cheaply as an empty one is filled. Bounds are raised when an entry is put in and lowered
-when a chunk was read to its end in vain; they never change an answer. O(sqrt n) at worst.
+A free list is a sorted list cut into chunks. Each chunk knows an upper bound of the free CPU and
+the free memory of the nodes on it: a search leaps over chunks that cannot help, so a full cluster
+is refused as cheaply as an empty one is filled. Bounds are raised when an entry is put in and
+lowered when a chunk was read to its end in vain; they never change an answer. O(sqrt n) at worst.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Final
 from shared.core.cluster.node_state import NodeState
 
 Entry = tuple[int, int, int, NodeState]
-"""(amount, rank of the node, GPU index or -1, node): the order of the shelf."""
+"""(amount, rank of the node, GPU index or -1, node): the order of the free list."""
 Accept = Callable[[NodeState, int], bool]
 
 CHUNK: Final = 96
 """About the square root of 10,000 nodes: chunks to leap over, and entries to read in one."""
 
 
-class Shelf:
+class FreeList:
     """A sorted multiset of entries; see the module for the idea."""
 
     __slots__ = ("_chunks", "_cpu_bounds", "_lasts", "_memory_bounds", "size")
@@ -98,7 +98,7 @@ class Shelf:
         return None
 
     def fitting(self, amount: int, cpu_milli: int, memory_mib: int) -> Iterator[Entry]:
-        """All entries that `first` could answer, in order. Do not change the shelf meanwhile."""
+        """All entries that `first` could answer, in order. Do not change the list meanwhile."""
         start = (amount,)
         for at in range(bisect_left(self._lasts, start), len(self._chunks)):
             if self._cpu_bounds[at] < cpu_milli or self._memory_bounds[at] < memory_mib:

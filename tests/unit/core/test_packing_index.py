@@ -10,15 +10,15 @@ from shared.core.model.demand import gang_of
 from shared.core.model.nouns import GpuChoice, Placement, Workload
 from shared.core.placement.place import learn, place
 from shared.core.scoring.cluster import Cluster
+from shared.core.scoring.equivalence_classes import KINDS_MAX
 from shared.core.scoring.learned_counts import CLASSES_MAX, TOTAL_MAX
 from shared.core.scoring.learned_scores import SCORES_MAX
-from shared.core.scoring.market_index import KINDS_MAX
 from shared.core.scoring.mix import LEARNED_MIN, DemandMix
 from tests.support.placing import cluster, node, pods, request, share, whole, workload
 
 
 def teach(fleet: Cluster, *asked: Workload) -> None:
-    mix = fleet.market("a100").mix
+    mix = fleet.packing("a100").mix
     while not mix.version:
         for each in asked:
             mix.note(gang_of(each), placed=True)
@@ -172,16 +172,16 @@ def test_kinds_that_came_and_went_are_forgotten_and_change_no_decision() -> None
         tried = place(fleet, request(small))
         assert isinstance(tried, Placement)
         fleet.release(small.team, tried.pods, small.spec.pod_sets)
-    market = fleet.market("a100")
+    packing = fleet.packing("a100")
 
-    assert len(market.index.kinds) <= KINDS_MAX + 1
+    assert len(packing.index.kinds) <= KINDS_MAX + 1
 
     rebuilt = cluster(*(state.inventory for state in fleet.nodes.values() if state.inventory))
     for each, answer in live:
         assert isinstance(answer, Placement)
         rebuilt.charge(each.team, answer.pods, each.spec.pod_sets)
-    rebuilt.market("a100").mix = deepcopy(market.mix)
-    market.scores._scorer = None  # the tables of both speak of the fleet as it is now
+    rebuilt.packing("a100").mix = deepcopy(packing.mix)
+    packing.scores._scorer = None  # the tables of both speak of the fleet as it is now
     for each in (small, one_gpu(8000), small, one_gpu(8000), one_gpu(40_000), small):
         assert place(rebuilt, request(each)) == place(fleet, request(each))
 
@@ -191,8 +191,8 @@ def test_a_workload_placed_before_a_restart_is_part_of_the_mix() -> None:
     for _ in range(LEARNED_MIN):
         learn(fleet, one_gpu(), "a100")
 
-    assert fleet.market("a100").learned
-    assert [LEARNED_MIN] == list(fleet.market("a100").mix.counts.values())
+    assert fleet.packing("a100").learned
+    assert [LEARNED_MIN] == list(fleet.packing("a100").mix.counts.values())
 
 
 def test_a_node_that_is_cordoned_is_no_place_until_it_is_back() -> None:
@@ -212,10 +212,10 @@ def test_a_node_that_is_cordoned_is_no_place_until_it_is_back() -> None:
 
 
 def test_a_flavor_of_cordoned_nodes_alone_has_no_place() -> None:
-    market = cluster(node("a", cordoned=True)).market("a100")
+    packing = cluster(node("a", cordoned=True)).packing("a100")
     (demand,) = gang_of(one_gpu()).demands
 
-    assert market.find((), demand, "red", ()) is None
+    assert packing.find((), demand, "red", ()) is None
 
 
 def test_more_classes_than_are_kept_change_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +225,7 @@ def test_more_classes_than_are_kept_change_no_answer(monkeypatch: pytest.MonkeyP
         fleet = cluster(*(node(f"n{number}", cpu_milli=50_000 + number) for number in range(6)))
         teach(fleet, one_gpu())
         answers.append([where(fleet, one_gpu(1000 * (each % 7))) for each in range(28)])
-        assert len(fleet.market("a100").scores._scores) <= min(scores_max, 7)
+        assert len(fleet.packing("a100").scores._scores) <= min(scores_max, 7)
 
     assert answers[0] == answers[1]
 
@@ -251,8 +251,8 @@ def test_demand_that_no_node_can_serve_has_no_price() -> None:
 
 def test_a_rack_that_is_told_again_in_the_same_order_moves_none_of_its_nodes() -> None:
     fleet = cluster(*(node(f"n{number}", rack="r", block="b", zone="z") for number in range(3)))
-    (market,) = map(fleet.market, fleet.flavors())
-    index = market.index
+    (packing,) = map(fleet.packing, fleet.flavors())
+    index = packing.index
     rack = fleet.nodes["n0"].domain
     assert rack is not None
     domains = {rack: None}

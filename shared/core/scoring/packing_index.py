@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping
 from itertools import islice
 
+from shared.core.cluster.capacity_index import CapacityIndex
 from shared.core.cluster.images import LOOKED_MAX, ImageIndex, missing
-from shared.core.cluster.kind import Kind
 from shared.core.cluster.node_class import StatesOf
 from shared.core.cluster.node_state import Domain, NodeState
 from shared.core.model.demand import PodDemand
 from shared.core.scoring.cells import Cells, Ints, Member
 from shared.core.scoring.devices import takes_share
+from shared.core.scoring.equivalence_classes import EquivalenceClasses
 from shared.core.scoring.learned_scores import LearnedScores
-from shared.core.scoring.market_index import MarketIndex
 from shared.core.scoring.mig_pool import MigPools
 from shared.core.scoring.mix import DemandMix
 
@@ -26,7 +26,7 @@ Best = tuple[int, Member]
 """(score, member of a cell)"""
 
 
-class Market:
+class PackingIndex:
     """All of one flavor: the mix asked of it, and its nodes and shared GPUs in cells."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Market:
         self.pools = MigPools(self.mix.profiles)
         """Its GPUs in MIG mode."""
         self.images = ImageIndex()
-        self.index = MarketIndex()
+        self.index = EquivalenceClasses()
         self.scores = LearnedScores(self.index)
 
     @property
@@ -65,7 +65,11 @@ class Market:
             self.index.follow()
 
     def find(
-        self, kinds: tuple[Kind, ...], demand: PodDemand, team: str, exclude: Container[NodeState]
+        self,
+        kinds: tuple[CapacityIndex, ...],
+        demand: PodDemand,
+        team: str,
+        exclude: Container[NodeState],
     ) -> tuple[NodeState, int] | None:
         """(node, its shared GPU or -1) for one pod without MIG; None if nothing fits."""
         self.follow()
@@ -81,7 +85,7 @@ class Market:
 
     def _best_node(
         self,
-        kinds: tuple[Kind, ...],
+        kinds: tuple[CapacityIndex, ...],
         demand: PodDemand,
         team: str,
         exclude: Container[NodeState],
@@ -95,7 +99,7 @@ class Market:
 
     def _best_gpu(
         self,
-        kinds: tuple[Kind, ...],
+        kinds: tuple[CapacityIndex, ...],
         demand: PodDemand,
         team: str,
         exclude: Container[NodeState],

@@ -39,7 +39,7 @@ def learned_history(seed: int) -> tuple[Run, Random]:
     draw = Random(seed)
     fleet = any_fleet(draw)
     run = Run(placing.cluster(*fleet), Ledger({node.name: node for node in fleet}))
-    mix = run.cluster.market(FLAVOR).mix
+    mix = run.cluster.packing(FLAVOR).mix
     while not mix.version:
         mix.note(gang_of(single(draw)), placed=True)
     for _ in range(draw.randint(0, 24)):
@@ -76,9 +76,9 @@ def test_with_the_same_mix_a_cluster_rebuilt_in_another_order_decides_the_same(s
         rebuilt.charge(workload.team, placement.pods, workload.spec.pod_sets)
     for name in sorted(run.ledger.nodes.keys() - run.gone, reverse=True):
         rebuilt.put_node(run.ledger.nodes[name])
-    market = run.cluster.market(FLAVOR)
-    rebuilt.market(FLAVOR).mix = deepcopy(market.mix)
-    market.scores._scorer = None  # the tables of both speak of the fleet as it is now
+    packing = run.cluster.packing(FLAVOR)
+    rebuilt.packing(FLAVOR).mix = deepcopy(packing.mix)
+    packing.scores._scorer = None  # the tables of both speak of the fleet as it is now
 
     for _ in range(6):
         request = placing.request(single(draw))
@@ -89,13 +89,13 @@ def test_with_the_same_mix_a_cluster_rebuilt_in_another_order_decides_the_same(s
 @given(seeds)
 def test_the_cells_that_followed_the_changes_hold_every_place_once(seed: int) -> None:
     run, _ = learned_history(seed)
-    market = run.cluster.market(FLAVOR)
-    market.follow()
+    packing = run.cluster.packing(FLAVOR)
+    packing.follow()
 
-    nodes = [member[2].name for members in market.index.nodes._members for member in members]
+    nodes = [member[2].name for members in packing.index.nodes._members for member in members]
     gpus = [
         (member[2].name, member[1])
-        for cells in market.index.shared.values()
+        for cells in packing.index.shared.values()
         for members in cells._members
         for member in members
     ]
@@ -108,4 +108,4 @@ def test_the_cells_that_followed_the_changes_hold_every_place_once(seed: int) ->
         for index, use in state.uses.items()
         if use.offers_shares and use.milli < 1000
     )
-    assert LEARNED_MIN <= sum(market.mix.counts.values())
+    assert LEARNED_MIN <= sum(packing.mix.counts.values())

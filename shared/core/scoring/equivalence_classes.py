@@ -1,4 +1,4 @@
-"""Nodes and shared GPUs of one flavor in cells by their condition: what market.py looks at.
+"""Nodes and shared GPUs of one flavor in cells by their condition: what packing.py looks at.
 
 A change is noted at once and followed when somebody looks: one node moves from cell to cell, in
 the order in which single pods take equals (core/scoring/policies/fabric_order.py). Kinds and
@@ -34,7 +34,7 @@ Part = tuple[int, int, str]
 """(GPU, its free milli, team) of a shared GPU."""
 
 
-class MarketIndex:
+class EquivalenceClasses:
     """In which cell each node and shared GPU is."""
 
     def __init__(self) -> None:
