@@ -9,14 +9,14 @@ import msgspec
 
 from services.placement.offline.defragmentation import plan_for
 from shared.adapters.postgres.pool import Database
-from shared.core.preemption.defragmentation import Limits, Plan
+from shared.core.preemption.defragmentation import DefragmentationLimits, Plan
 
 
 async def report(url: str, workload: str, *, cell: int, seed: int, moves: int) -> dict[str, Any]:
     """The plan, or why there is none, ready for JSON. Raises NotWaiting as `plan_for` does."""
     database = Database(url, name="muster-defragment")
     try:
-        limits = Limits(moves_max=moves)
+        limits = DefragmentationLimits(moves_max=moves)
         found = await plan_for(database, workload, cell=cell, seed=seed, limits=limits)
     finally:
         await database.close()

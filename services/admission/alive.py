@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from shared.core.admission.admit import Refused
+from shared.core.admission.admit import AdmissionRefusal
 from shared.core.model.decision import FieldError
 from shared.ports.reader import Reader
 from shared.ports.store import Write
@@ -48,7 +48,7 @@ class Alive:
             self._ended[team] = ended
             self._fresh[team] = None
 
-    def refusal(self, team: str, most: int) -> Refused | None:
+    def refusal(self, team: str, most: int) -> AdmissionRefusal | None:
         """Why no more may come now, or None."""
         alive = self._accepted.get(team, 0) - self._ended.get(team, 0)
         if alive < most:
@@ -56,7 +56,7 @@ class Alive:
         rule = f"team {team} may have at most {most} workloads that have not ended"
         then = "send it again under a new key once some have ended"
         error = FieldError(field="max_pending", value=str(alive), rule=f"{rule}; {then}")
-        return Refused(errors=(error,))
+        return AdmissionRefusal(errors=(error,))
 
     def writes(self) -> Sequence[Write]:
         """Rows of what has grown since the last call."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from services.admission.memory import Memory
-from services.admission.teller import Teller
+from services.admission.memory import AdmissionMemory
+from services.admission.teller import VerdictTeller
 from shared.events import workloads
 from shared.events.envelope import Received
 from shared.events.registry import NAME_BY_TYPE
@@ -30,7 +30,7 @@ TOLD: Final[tuple[type[workloads.WorkloadFact], ...]] = (
 class Changes:
     """The action for facts of placement."""
 
-    def __init__(self, memory: Memory, teller: Teller) -> None:
+    def __init__(self, memory: AdmissionMemory, teller: VerdictTeller) -> None:
         self._memory = memory
         self._teller = teller
 

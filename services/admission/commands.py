@@ -10,8 +10,8 @@ import structlog
 from services.admission import metrics
 from services.admission.judge import Judge
 from services.admission.known import ACCEPTED, Verdict
-from services.admission.memory import Memory
-from services.admission.teller import Teller
+from services.admission.memory import AdmissionMemory
+from services.admission.teller import VerdictTeller
 from shared.core.admission.admit import class_for_team
 from shared.events import workloads
 from shared.events.envelope import Received
@@ -23,7 +23,7 @@ _log: Final[structlog.stdlib.BoundLogger] = structlog.get_logger("admission")
 class Commands:
     """Actions for commands of users and operators."""
 
-    def __init__(self, memory: Memory, teller: Teller, judge: Judge) -> None:
+    def __init__(self, memory: AdmissionMemory, teller: VerdictTeller, judge: Judge) -> None:
         self._memory = memory
         self._teller = teller
         self._judge = judge

@@ -15,9 +15,9 @@ from services.admission import metrics
 from services.admission.changes import TOLD, Changes
 from services.admission.commands import Commands
 from services.admission.judge import Judge
-from services.admission.memory import Memory
+from services.admission.memory import AdmissionMemory
 from services.admission.submissions import Submissions
-from services.admission.teller import Teller
+from services.admission.teller import VerdictTeller
 from shared.core.admission.fleet_shape import FleetShape
 from shared.events import nodes, organisation, quotas, workloads
 from shared.events.deadlines import DeadlinePassed, deadline_message
@@ -53,8 +53,8 @@ class AdmissionHandler:
         self._forget()
 
     def _forget(self) -> None:
-        self.memory = memory = Memory(FleetShape(switching=self._switching))
-        self._teller = Teller(self._cell)
+        self.memory = memory = AdmissionMemory(FleetShape(switching=self._switching))
+        self._teller = VerdictTeller(self._cell)
         self._judge = Judge(memory, self._teller, self._cell)
         submissions = Submissions(memory, self._teller, self._judge)
         commands = Commands(memory, self._teller, self._judge)

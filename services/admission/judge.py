@@ -10,10 +10,10 @@ from __future__ import annotations
 import msgspec
 
 from services.admission.known import ACCEPTED, REJECTED, Verdict
-from services.admission.memory import Memory
-from services.admission.parking import FIT_WAIT_MS, NAMES_WAIT_MS, PARKED_MAX, Submission
-from services.admission.teller import Teller
-from shared.core.admission.admit import AdmittedWorkload, Doubt, Refused, admit
+from services.admission.memory import AdmissionMemory
+from services.admission.parking import FIT_WAIT_MS, NAMES_WAIT_MS, PARKED_MAX, ParkedSubmission
+from services.admission.teller import VerdictTeller
+from shared.core.admission.admit import AdmissionRefusal, AdmittedWorkload, Doubt, admit
 from shared.core.model.lifecycle import State
 from shared.core.model.nouns import Workload
 from shared.core.model.priority_classes import on_shares
@@ -25,14 +25,14 @@ from shared.runtime.handler import Change
 class Judge:
     """Gives verdicts, each once, and remembers them."""
 
-    def __init__(self, memory: Memory, teller: Teller, cell: int) -> None:
+    def __init__(self, memory: AdmissionMemory, teller: VerdictTeller, cell: int) -> None:
         self._memory = memory
         self._known = memory.known
         self._parking = memory.parking
         self._teller = teller
         self._cell = cell
 
-    def first_or_again(self, one: Submission, message: Received) -> None:
+    def first_or_again(self, one: ParkedSubmission, message: Received) -> None:
         """Judge what is new; answer again what was judged, and refuse another body for it."""
         verdict = self._known.get(one.id)
         parked = None if verdict is not None else self._parking.get(one.id)
@@ -46,20 +46,20 @@ class Judge:
             self._teller.counts["repeated"] += 1
             self._teller.answer(one, verdict.state, verdict.message, verdict.errors, message)
 
-    def _conflict(self, one: Submission, message: Received) -> None:
+    def _conflict(self, one: ParkedSubmission, message: Received) -> None:
         text = "this idempotency key was used for another submission; that one stands"
         fact = workloads.SubmissionConflicted(workload_id=one.id, team=one.team, message=text)
         self._teller.emit(fact, one.id, message)
         self._teller.counts["conflicted"] += 1
         self._teller.answer(one, "conflicted", text, (), message)
 
-    def judge(self, one: Submission, cause: Received, *, final: bool = False) -> None:
+    def judge(self, one: ParkedSubmission, cause: Received, *, final: bool = False) -> None:
         """Decide about a submission that has no verdict yet, or let it wait for facts."""
         verdict = admit(one.spec, one.team, self._memory.book.rules)
         if isinstance(verdict, AdmittedWorkload):
             most = self._memory.book.rules.teams[one.team].max_pending
             verdict = self._memory.alive.refusal(one.team, most) or verdict
-        if isinstance(verdict, Refused):
+        if isinstance(verdict, AdmissionRefusal):
             if not final and self._waits(one, verdict):
                 return
             self._reject(one, verdict, cause)
@@ -68,7 +68,7 @@ class Judge:
         if one.due_ms:
             self._parking.remove(one.id)
 
-    def _waits(self, one: Submission, refused: Refused) -> bool:
+    def _waits(self, one: ParkedSubmission, refused: AdmissionRefusal) -> bool:
         """Whether facts under way could turn the refusal; parks it then."""
         if refused.doubt is Doubt.NONE:
             return False
@@ -83,7 +83,7 @@ class Judge:
         self._parking.put(msgspec.structs.replace(one, doubt=refused.doubt, due_ms=due_ms))
         return True
 
-    def _accept(self, one: Submission, admitted: AdmittedWorkload, cause: Received) -> None:
+    def _accept(self, one: ParkedSubmission, admitted: AdmittedWorkload, cause: Received) -> None:
         workload = Workload(
             id=one.id,
             team=one.team,
@@ -102,7 +102,7 @@ class Judge:
         verdict = Verdict(one.team, one.body_hash, ACCEPTED, on_shares=shares)
         self._decided(one, verdict, State.QUEUED, cause)
 
-    def _reject(self, one: Submission, refused: Refused, cause: Received) -> None:
+    def _reject(self, one: ParkedSubmission, refused: AdmissionRefusal, cause: Received) -> None:
         fact = workloads.WorkloadRejected(
             workload_id=one.id,
             team=one.team,
@@ -117,7 +117,9 @@ class Judge:
         verdict = Verdict(one.team, one.body_hash, REJECTED, refused.message, refused.errors)
         self._decided(one, verdict, State.REJECTED, cause)
 
-    def _decided(self, one: Submission, verdict: Verdict, state: State, cause: Received) -> None:
+    def _decided(
+        self, one: ParkedSubmission, verdict: Verdict, state: State, cause: Received
+    ) -> None:
         self._known.add(one.id, verdict)
         self._teller.counts[verdict.state] += 1
         self._teller.outcome.changes.append(

@@ -41,7 +41,7 @@ class Verdict(NamedTuple):
     """Whether it holds shares of GPUs, which no protected class may."""
 
 
-class Known:
+class KnownVerdicts:
     """Verdicts by workload id."""
 
     def __init__(self) -> None:

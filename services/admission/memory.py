@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from services.admission.alive import Alive
-from services.admission.known import Known
+from services.admission.known import KnownVerdicts
 from services.admission.parking import Parking
 from services.admission.rulebook import Rulebook
 from services.admission.told_teams import ToldTeams
@@ -16,11 +16,11 @@ from shared.ports.reader import Reader
 from shared.ports.store import Write
 
 
-class Memory:
+class AdmissionMemory:
     """What it judges by and what it has judged; `now_ms` is the time of the present batch."""
 
     def __init__(self, fleet: FleetShape) -> None:
-        self.known = Known()
+        self.known = KnownVerdicts()
         self.parking = Parking()
         self.book = Rulebook(fleet)
         self.alive = Alive()

@@ -30,7 +30,7 @@ _INSERT: Final = (
 _DELETE: Final = "DELETE FROM admission.parked WHERE id = ANY({0}::text[]) RETURNING 1"
 
 
-class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ParkedSubmission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One submission with what its door knows.
 
     `key` is the idempotency key on Kafka, `source_offset` the record's place on the team's topic.
@@ -48,16 +48,16 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     due_ms: int = 0
 
 
-_submission: Final = msgspec.json.Decoder(Submission)
+_submission: Final = msgspec.json.Decoder(ParkedSubmission)
 
 
 class Parking:
     """Parked submissions by id, and which is due first."""
 
     def __init__(self) -> None:
-        self._parked: dict[str, Submission] = {}
+        self._parked: dict[str, ParkedSubmission] = {}
         self._due: list[tuple[int, str]] = []
-        self._fresh: dict[str, Submission] = {}
+        self._fresh: dict[str, ParkedSubmission] = {}
         self._gone: dict[str, None] = {}
 
     def __len__(self) -> int:
@@ -70,15 +70,15 @@ class Parking:
             self.put(_submission.decode(row["body"]))
         self._fresh = {}
 
-    def get(self, identifier: str) -> Submission | None:
+    def get(self, identifier: str) -> ParkedSubmission | None:
         """A parked submission."""
         return self._parked.get(identifier)
 
-    def all(self) -> Iterable[Submission]:
+    def all(self) -> Iterable[ParkedSubmission]:
         """All that wait, in the order in which they came."""
         return list(self._parked.values())
 
-    def put(self, one: Submission) -> None:
+    def put(self, one: ParkedSubmission) -> None:
         """Let it wait until `due_ms`."""
         self._parked[one.id] = self._fresh[one.id] = one
         heapq.heappush(self._due, (one.due_ms, one.id))
@@ -95,7 +95,7 @@ class Parking:
             heapq.heappop(self._due)
         return self._due[0][0] if self._due else None
 
-    def due(self, now_ms: int) -> list[Submission]:
+    def due(self, now_ms: int) -> list[ParkedSubmission]:
         """Those whose time is up; they stay until they are removed."""
         first_ms = self.next_due_ms()
         if first_ms is None or first_ms > now_ms:

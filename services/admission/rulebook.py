@@ -10,9 +10,9 @@ from typing import Final
 
 import msgspec
 
-from shared.core.admission.fleet_shape import FleetShape, NodeSummary, summary_of
+from shared.core.admission.fleet_shape import FleetShape, NodeOutline, summary_of
 from shared.core.admission.pods import CPU_MILLI_MAX, MEMORY_MIB_MAX
-from shared.core.admission.rules import Rules, TeamPolicy
+from shared.core.admission.rules import AdmissionRules, TeamPolicy
 from shared.core.model.priority_classes import PRIORITY_MAX, PriorityClass
 from shared.core.model.units import Resources
 from shared.events.nodes import NodeInventoryReported, NodeRemoved
@@ -52,14 +52,14 @@ _UPSERT_NODES: Final = (
     " generation = excluded.generation, present = excluded.present,"
     " grown_at_ms = excluded.grown_at_ms, body = excluded.body, epoch = excluded.epoch RETURNING 1"
 )
-_summary: Final = msgspec.json.Decoder(NodeSummary)
+_summary: Final = msgspec.json.Decoder(NodeOutline)
 
 
 class Rulebook:
     """`rules` for the core, and the rows behind them; `fleet` is empty and becomes theirs."""
 
     def __init__(self, fleet: FleetShape) -> None:
-        self.rules = Rules(fleet=fleet)
+        self.rules = AdmissionRules(fleet=fleet)
         self.kafka_teams: dict[str, None] = {}
         """Teams that submit on a topic of their own, in the order of their creation."""
         self.changed_at_ms = 0
@@ -67,7 +67,7 @@ class Rulebook:
         self._versions: dict[tuple[str, str], int] = {}
         self._generations: dict[str, int] = {}
         self._fresh_documents: dict[tuple[str, str], Document | DocumentDeleted] = {}
-        self._fresh_nodes: dict[str, NodeSummary | None] = {}
+        self._fresh_nodes: dict[str, NodeOutline | None] = {}
 
     async def load(self, reader: Reader) -> None:
         """Rebuild from the rows; `self` must be new."""

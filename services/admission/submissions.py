@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from services.admission.judge import Judge
-from services.admission.memory import Memory, identify
-from services.admission.parking import Submission
-from services.admission.teller import Teller
-from shared.core.admission.admit import Refused
+from services.admission.memory import AdmissionMemory, identify
+from services.admission.parking import ParkedSubmission
+from services.admission.teller import VerdictTeller
+from shared.core.admission.admit import AdmissionRefusal
 from shared.core.queueing import SubmissionTimes
 from shared.events import workloads
 from shared.events.envelope import Received, workload_id
@@ -19,7 +19,7 @@ from shared.events.topics import team_of
 class Submissions:
     """Actions for submissions."""
 
-    def __init__(self, memory: Memory, teller: Teller, judge: Judge) -> None:
+    def __init__(self, memory: AdmissionMemory, teller: VerdictTeller, judge: Judge) -> None:
         self._memory = memory
         self._teller = teller
         self._judge = judge
@@ -33,7 +33,7 @@ class Submissions:
         if not identifier:
             self._teller.outcome.dead.append((message, "workload_id: is missing"))
             return
-        one = Submission(
+        one = ParkedSubmission(
             id=identifier,
             team=command.team if team is None else team,
             spec=command.spec,
@@ -63,7 +63,7 @@ class Submissions:
             idempotency_key=key[:KEY_LENGTH_MAX],
             source_offset=message.offset,
             outcome="rejected",
-            message=Refused(errors=submission.errors).message,
+            message=AdmissionRefusal(errors=submission.errors).message,
             errors=submission.errors,
         )
         self._teller.counts["malformed"] += 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 
 from services.admission import metrics
-from services.admission.parking import Submission
+from services.admission.parking import ParkedSubmission
 from shared.core.model.decision import FieldError
 from shared.events import workloads
 from shared.events.envelope import Received
@@ -18,7 +18,7 @@ from shared.events.workloads import Wire
 from shared.runtime.handler import Emit, Outcome
 
 
-class Teller:
+class VerdictTeller:
     """The outcome, and how many verdicts of each kind it has."""
 
     def __init__(self, cell: int) -> None:
@@ -41,7 +41,7 @@ class Teller:
 
     def answer(
         self,
-        one: Submission,
+        one: ParkedSubmission,
         outcome: str,
         message: str,
         errors: tuple[FieldError, ...],

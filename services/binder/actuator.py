@@ -18,22 +18,22 @@ from typing import Final
 import structlog
 
 from services.binder import metrics
-from services.binder.gang import Gang
+from services.binder.gang import BoundGang
 from services.binder.gang_facts import next_fact
 from services.binder.gang_operations import next_operations, over
-from services.binder.gang_state import RUNNING, Goal, Key
+from services.binder.gang_state import RUNNING, Key, PodsGoal
 from services.binder.gangs import Gangs
 from services.binder.orphans import Orphans
 from services.binder.pulse import Pulse
 from services.binder.watcher import Watcher
 from shared.events.pods import PodFact
 from shared.ports.clock import Clock
-from shared.ports.cluster import UNKNOWN, Cluster, Operation, Pod, Result
+from shared.ports.cluster import UNKNOWN, Pod, PodCluster, PodOperation, PodResult
 
 OPERATIONS_PER_REQUEST: Final = 1_000
 
 Tell = Callable[[PodFact, str], None]
-Attempted = tuple[Gang, int, Operation]
+Attempted = tuple[BoundGang, int, PodOperation]
 
 log = structlog.get_logger("binder")
 
@@ -41,14 +41,14 @@ log = structlog.get_logger("binder")
 class Actuator:
     """See the module. `start` and `stop` may follow each other any number of times."""
 
-    def __init__(self, *, cluster: Cluster, clock: Clock, tell: Tell) -> None:
+    def __init__(self, *, cluster: PodCluster, clock: Clock, tell: Tell) -> None:
         self._cluster = cluster
         self._clock = clock
         self._tell = tell
         self._task: asyncio.Task[None] | None = None
         self._reset(())
 
-    def _reset(self, gangs: Sequence[Gang]) -> None:
+    def _reset(self, gangs: Sequence[BoundGang]) -> None:
         self.gangs = Gangs(gangs)
         self.pulse = Pulse()
         self._orphans = Orphans()
@@ -56,7 +56,7 @@ class Actuator:
         for gang in gangs:
             gang.unknown_round = self.watcher.wanted_round
 
-    def start(self, gangs: Sequence[Gang]) -> None:
+    def start(self, gangs: Sequence[BoundGang]) -> None:
         """Work on `gangs`, of whose pods nothing is known until the first list."""
         self._reset(gangs)
         self.pulse.begin()
@@ -79,7 +79,7 @@ class Actuator:
 
     # ── called by the handler, after a commit ────────────────────────────────
 
-    def add(self, gang: Gang) -> None:
+    def add(self, gang: BoundGang) -> None:
         """A new attempt: create and bind its pods."""
         self.gangs.by_key[gang.key] = gang
         self.gangs.look_at(gang)
@@ -87,7 +87,7 @@ class Actuator:
     def evict(self, key: Key, grace_seconds: int, fenced_nodes: Sequence[str] = ()) -> None:
         """Delete the pods of an attempt, those on `fenced_nodes` without their kubelets."""
         gang = self.gangs.by_key.get(key)
-        if gang is not None and gang.goal is not Goal.CLOSE:
+        if gang is not None and gang.goal is not PodsGoal.CLOSE:
             gang.evict(grace_seconds, fenced_nodes)
             self.gangs.look_at(gang)
 
@@ -99,7 +99,7 @@ class Actuator:
     def resize(self, key: Key, number: int, pods: tuple[Pod, ...], grace_seconds: int) -> None:
         """Have these pods of an attempt that runs, and no others."""
         gang = self.gangs.by_key.get(key)
-        if gang is not None and gang.goal is Goal.RUN:
+        if gang is not None and gang.goal is PodsGoal.RUN:
             gang.resize(number, pods, grace_seconds)
             self.gangs.look_at(gang)
 
@@ -183,7 +183,7 @@ class Actuator:
             elif (again_ms := gang.forcing.get(rank) or gang.deleting.get(rank)) is not None:
                 self.gangs.look_at_later(gang, again_ms)
 
-    async def _request(self, operations: Sequence[Operation]) -> list[Result]:
+    async def _request(self, operations: Sequence[PodOperation]) -> list[PodResult]:
         """The results; a full list is asked for if one of them is not known."""
         results = await self._cluster.apply(operations)
         _count(operations, results)
@@ -199,13 +199,13 @@ class Actuator:
         metrics.ORPHANS.inc(len(pods))
         await self._request(
             [
-                Operation(verb="delete", namespace=pod.namespace, name=pod.name, uid=pod.uid)
+                PodOperation(verb="delete", namespace=pod.namespace, name=pod.name, uid=pod.uid)
                 for pod in pods
             ]
         )
 
 
-def _count(operations: Sequence[Operation], results: Sequence[Result]) -> None:
+def _count(operations: Sequence[PodOperation], results: Sequence[PodResult]) -> None:
     pairs = zip(operations, results, strict=True)
     counts = Counter((operation.verb, result.status) for operation, result in pairs)
     for (verb, status), count in counts.items():

@@ -10,15 +10,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from services.binder.gang import Gang
-from services.binder.gang_state import Key, Told
+from services.binder.gang import BoundGang
+from services.binder.gang_state import Key, ToldFact
 from services.binder.stored_pods import read, written
 from shared.ports.cluster import Pod
 from shared.ports.reader import Reader
 from shared.ports.store import Write
 
 STATES: Final = ("binding", "bound", "running")
-"""States of an active attempt, in the order of `Told`."""
+"""States of an active attempt, in the order of `ToldFact`."""
 FINISHED: Final = "finished"
 REFUSED: Final = "refused"
 ANSWERED: Final = "gone"
@@ -171,7 +171,7 @@ def fence(cell: int, epoch: int) -> Write:
 
 
 @dataclass(slots=True, kw_only=True)
-class Memory:
+class BinderMemory:
     """Everything the binder knows of its own tables."""
 
     attempts: dict[Key, Attempt]
@@ -180,13 +180,13 @@ class Memory:
     """Evicted before they were bound: a later command to bind them is ignored."""
     epochs: dict[int, int]
     """Highest epoch of placement seen, by cell."""
-    gangs: list[Gang]
+    gangs: list[BoundGang]
     """The active attempts as the actuator starts with them, nothing known of their pods."""
 
 
-async def load(reader: Reader) -> Memory:
+async def load(reader: Reader) -> BinderMemory:
     """Read it all."""
-    memory = Memory(attempts={}, never_bound=set(), epochs={}, gangs=[])
+    memory = BinderMemory(attempts={}, never_bound=set(), epochs={}, gangs=[])
     for row in await reader.fetch(FENCES):
         memory.epochs[row["cell"]] = row["epoch"]
     for row in await reader.fetch(NEVER_BOUND):
@@ -200,15 +200,15 @@ async def load(reader: Reader) -> Memory:
     return memory
 
 
-def gang_of(attempt: Attempt, pods: tuple[Pod, ...], correlation_id: str = "") -> Gang:
+def gang_of(attempt: Attempt, pods: tuple[Pod, ...], correlation_id: str = "") -> BoundGang:
     """The attempt as the actuator works on it."""
-    gang = Gang(
+    gang = BoundGang(
         workload_id=attempt.workload_id,
         attempt=attempt.attempt,
         size=attempt.pods_before if attempt.resizing else attempt.size,
         pods=pods,
         cell=attempt.cell,
-        told=Told(STATES.index(attempt.state)),
+        told=ToldFact(STATES.index(attempt.state)),
         correlation_id=correlation_id,
     )
     if attempt.resizing:

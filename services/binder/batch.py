@@ -15,7 +15,7 @@ from services.binder.attempts import (
     REFUSED,
     STATES,
     Attempt,
-    Memory,
+    BinderMemory,
     fence,
     gang_of,
     insert,
@@ -60,12 +60,12 @@ NO_TEMPLATE: Final = PodTemplate()
 log = structlog.get_logger("binder")
 
 
-class Batch:
+class RowBatch:
     """Every row is written once, in its last state."""
 
     def __init__(
         self,
-        memory: Memory,
+        memory: BinderMemory,
         over: dict[Key, Attempt],
         after_commit: list[Callable[[], None]],
         actuator: Actuator,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from shared.events.pods import EXCEEDED_QUOTA, WAITED_FOR
-from shared.ports.cluster import Missing, Result
+from shared.ports.cluster import MissingObject, PodResult
 
 FORBIDDEN: Final = 403
 _OF_QUOTA: Final = "exceeded quota: "
@@ -27,7 +27,7 @@ class CreateRefusal(NamedTuple):
     ends: bool
 
 
-def refusal_of(result: Result) -> CreateRefusal:
+def refusal_of(result: PodResult) -> CreateRefusal:
     """What the answer to a create without a pod says."""
     words = result.message
     if result.missing is not None:
@@ -41,7 +41,7 @@ def refusal_of(result: Result) -> CreateRefusal:
     return CreateRefusal(reason, words or f"create answered {result.status}", ends)
 
 
-def _of_missing(missing: Missing) -> CreateRefusal:
+def _of_missing(missing: MissingObject) -> CreateRefusal:
     """What the team's document names is waited for: an operator mends it for all of its work."""
     reason = f"{missing.kind}NotFound"
     place = f" in namespace {missing.namespace}" if missing.namespace else ""

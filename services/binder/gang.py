@@ -31,14 +31,14 @@ from services.binder.gang_state import (
     RUNNING,
     SUCCEEDED,
     GangState,
-    Goal,
     Noted,
-    Told,
+    PodsGoal,
+    ToldFact,
     pod_name,
 )
 from shared.core.nodes.pod_failures import FailureCause, cause_of_failure, never_starts
 from shared.events.pods import BindRefused, PodsFinished
-from shared.ports.cluster import Operation, Pod, Result
+from shared.ports.cluster import Pod, PodOperation, PodResult
 
 BIND_DEADLINE_MS: Final = 30_000
 """Not all pods bound so long after the first request: the attempt is refused, its pods go."""
@@ -57,7 +57,7 @@ _REFUSED: Final = frozenset((400, 403, 422))
 _RETRY: Final = frozenset((408, 425, 429, 500, 502, 503, 504))
 
 
-class Gang(GangState):
+class BoundGang(GangState):
     """See the module."""
 
     __slots__ = ()
@@ -70,12 +70,12 @@ class Gang(GangState):
         From `fenced_nodes` pods go without their kubelets.
         """
         self.fenced_nodes = frozenset(fenced_nodes)
-        self.goal = Goal.CLEAR
+        self.goal = PodsGoal.CLEAR
         self.outcome = None
         if grace_seconds < self.grace_seconds:
             self.deleting.clear()
         self.grace_seconds = grace_seconds
-        self.told = min(self.told, Told.RUNNING)
+        self.told = min(self.told, ToldFact.RUNNING)
 
     def resize(self, number: int, pods: tuple[Pod, ...], grace_seconds: int) -> None:
         """Have `pods`, which are ranks 0..n-1, and none above; a rank may come back."""
@@ -98,12 +98,12 @@ class Gang(GangState):
 
     def close(self) -> None:
         """The last fact is committed: only leftovers are to be deleted."""
-        self.goal = Goal.CLOSE
-        self.told = Told.END
+        self.goal = PodsGoal.CLOSE
+        self.told = ToldFact.END
 
     def expire(self, now_ms: int) -> None:
         """Refuse the attempt if it is not bound by its deadline."""
-        if self.goal is Goal.RUN and 0 < self.deadline_ms <= now_ms and not self.bound():
+        if self.goal is PodsGoal.RUN and 0 < self.deadline_ms <= now_ms and not self.bound():
             message = f"not all pods were bound within {BIND_DEADLINE_MS // 1000} s"
             if self.hindrance:
                 message += f": {self.hindrance}"
@@ -119,14 +119,14 @@ class Gang(GangState):
 
     def _set_back(self, reason: str, message: str, node: str) -> None:
         """Delete the pods that were to be added, then tell ResizeRefused."""
-        if self.goal is Goal.RUN and self.setback is None:
+        if self.goal is PodsGoal.RUN and self.setback is None:
             self.setback = (reason, message, node)
             self.size = self.size_before
 
     def refuse(self, reason: str, message: str, node: str, now_ms: int) -> None:
         """Give up binding: delete all pods, then tell BindRefused."""
-        if self.goal is Goal.RUN:
-            self.goal = Goal.CLEAR
+        if self.goal is PodsGoal.RUN:
+            self.goal = PodsGoal.CLEAR
             self.outcome = BindRefused(
                 reason=reason,
                 message=message,
@@ -138,7 +138,7 @@ class Gang(GangState):
 
     # ── what the cluster answered and showed ─────────────────────────────────
 
-    def answered(self, rank: int, operation: Operation, result: Result, now_ms: int) -> None:
+    def answered(self, rank: int, operation: PodOperation, result: PodResult, now_ms: int) -> None:
         """Take in the answer to one operation; a token that expired is renewed by somebody."""
         if result.status == _UNAUTHORISED:
             self._try_ever_later(now_ms)
@@ -166,7 +166,7 @@ class Gang(GangState):
             self.not_before_ms = now_ms + min(RETRY_MS << self.refusals, RETRY_MAX_MS)
             self.refusals = min(self.refusals + 1, RETRY_MAX_MS.bit_length())
 
-    def _created(self, rank: int, result: Result, now_ms: int) -> None:
+    def _created(self, rank: int, result: PodResult, now_ms: int) -> None:
         pod = result.pod
         self.refusals = 0
         if pod is None:
@@ -185,7 +185,7 @@ class Gang(GangState):
         same = (pod.workload_id, pod.attempt, pod.rank) == (*self.key, rank)
         return same and pod.epoch <= self.pods[rank].epoch
 
-    def _pinned(self, rank: int, operation: Operation, result: Result, now_ms: int) -> None:
+    def _pinned(self, rank: int, operation: PodOperation, result: PodResult, now_ms: int) -> None:
         self.refusals = 0
         if result.status == _OK:
             self.advance(rank, PINNED)
@@ -196,7 +196,7 @@ class Gang(GangState):
         message = f"devices of {operation.name} on {operation.node}: {result.message or reason}"
         self._refuse(rank, reason, message, operation.node, now_ms)
 
-    def _bound(self, rank: int, operation: Operation, result: Result, now_ms: int) -> None:
+    def _bound(self, rank: int, operation: PodOperation, result: PodResult, now_ms: int) -> None:
         pod = result.pod
         self.refusals = 0
         if result.status == _CREATED:
@@ -249,7 +249,7 @@ class Gang(GangState):
             self.pulling.add(rank)
         else:
             self.pulling.discard(rank)
-        if self.goal is Goal.RUN and rank < self.size:
+        if self.goal is PodsGoal.RUN and rank < self.size:
             self._check(rank, pod, mark, now_ms)
         return True
 
@@ -284,8 +284,8 @@ class Gang(GangState):
         node = pod.node if pod is not None else ""
         if self.resizing and rank >= self.size_before:
             self._set_back(reason, message, node)
-        elif self.goal is Goal.RUN:
-            self.goal = Goal.CLEAR
+        elif self.goal is PodsGoal.RUN:
+            self.goal = PodsGoal.CLEAR
             self.grace_seconds = FAILED_GRACE_SECONDS
             self.outcome = PodsFinished(
                 succeeded=False,
@@ -303,7 +303,7 @@ class Gang(GangState):
 
         False when that changes nothing for this gang.
         """
-        changed = self.goal is not Goal.RUN or self.unknown_round > 0
+        changed = self.goal is not PodsGoal.RUN or self.unknown_round > 0
         if list_round >= self.unknown_round:
             self.unknown_round = 0
         for rank, uid in enumerate(self.uids):
@@ -311,7 +311,7 @@ class Gang(GangState):
                 continue
             changed = True
             self.advance(rank, GONE)
-            if self.goal is Goal.RUN and rank < self.size:
+            if self.goal is PodsGoal.RUN and rank < self.size:
                 self._vanished(rank, "PodLost", None, now_ms)
         return changed
 
@@ -322,7 +322,7 @@ def _mark_of_pending(pod: Pod) -> int:
     return CREATED if pod.unpinned else PINNED
 
 
-def _says_gone(operation: Operation, result: Result) -> bool:
+def _says_gone(operation: PodOperation, result: PodResult) -> bool:
     """Whether a refused delete means that our pod is not there: by 404, or by another uid."""
     pod = result.pod
     return result.status == _NOT_FOUND or (pod is not None and pod.uid != operation.uid)

@@ -16,18 +16,18 @@ from services.binder.gang_state import (
     OVER,
     PINNED,
     GangState,
-    Goal,
+    PodsGoal,
     pod_name,
 )
 from shared.events.pods import PodsFinished
-from shared.ports.cluster import GRACE_SECONDS_MIN, Operation
+from shared.ports.cluster import GRACE_SECONDS_MIN, PodOperation
 
 
-def next_operations(gang: GangState, now_ms: int) -> list[tuple[int, Operation]]:
+def next_operations(gang: GangState, now_ms: int) -> list[tuple[int, PodOperation]]:
     """The next operations with their ranks; empty while waiting for something."""
     if gang.in_flight or gang.unknown_round or now_ms < gang.not_before_ms:
         return []
-    if gang.goal is not Goal.RUN or gang.surplus():
+    if gang.goal is not PodsGoal.RUN or gang.surplus():
         return list(_deletes(gang, now_ms))
     low = gang.low()
     if low >= BOUND:
@@ -39,22 +39,22 @@ def next_operations(gang: GangState, now_ms: int) -> list[tuple[int, Operation]]
 
 def over(gang: GangState) -> bool:
     """Whether nothing is left to do or to wait for, so that it can be forgotten."""
-    return gang.goal is Goal.CLOSE and not gang.in_flight and not any(_deletes(gang, 0))
+    return gang.goal is PodsGoal.CLOSE and not gang.in_flight and not any(_deletes(gang, 0))
 
 
-def _creates(gang: GangState) -> list[tuple[int, Operation]]:
+def _creates(gang: GangState) -> list[tuple[int, PodOperation]]:
     return [
-        (rank, Operation(verb="create", namespace=pod.namespace, name=pod.name, pod=pod))
+        (rank, PodOperation(verb="create", namespace=pod.namespace, name=pod.name, pod=pod))
         for rank, pod in enumerate(gang.pods)
         if gang.marks[rank] == ABSENT
     ]
 
 
-def _pins(gang: GangState) -> list[tuple[int, Operation]]:
+def _pins(gang: GangState) -> list[tuple[int, PodOperation]]:
     return [
         (
             rank,
-            Operation(
+            PodOperation(
                 verb="pin",
                 namespace=pod.namespace,
                 name=pod.name,
@@ -68,11 +68,11 @@ def _pins(gang: GangState) -> list[tuple[int, Operation]]:
     ]
 
 
-def _binds(gang: GangState) -> list[tuple[int, Operation]]:
+def _binds(gang: GangState) -> list[tuple[int, PodOperation]]:
     return [
         (
             rank,
-            Operation(
+            PodOperation(
                 verb="bind",
                 namespace=pod.namespace,
                 name=pod.name,
@@ -86,12 +86,12 @@ def _binds(gang: GangState) -> list[tuple[int, Operation]]:
     ]
 
 
-def _deletes(gang: GangState, now_ms: int) -> Iterator[tuple[int, Operation]]:
+def _deletes(gang: GangState, now_ms: int) -> Iterator[tuple[int, PodOperation]]:
     keep = OVER if isinstance(gang.outcome, PodsFinished) else NOT_THERE
-    spared = keep if gang.goal is Goal.CLEAR else NOT_THERE
+    spared = keep if gang.goal is PodsGoal.CLEAR else NOT_THERE
     if gang.to_be_noted():
         return
-    first = gang.size if gang.goal is Goal.RUN else 0
+    first = gang.size if gang.goal is PodsGoal.RUN else 0
     for rank, mark in enumerate(gang.marks[first:], first):
         if mark in spared or not gang.uids[rank]:
             continue
@@ -102,8 +102,8 @@ def _deletes(gang: GangState, now_ms: int) -> Iterator[tuple[int, Operation]]:
             yield rank, _delete(gang, rank)
 
 
-def _delete(gang: GangState, rank: int) -> Operation:
-    return Operation(
+def _delete(gang: GangState, rank: int) -> PodOperation:
+    return PodOperation(
         verb="delete",
         namespace=gang.namespace,
         name=pod_name(gang.key, rank),
@@ -112,8 +112,8 @@ def _delete(gang: GangState, rank: int) -> Operation:
     )
 
 
-def _force_delete(gang: GangState, rank: int) -> Operation:
-    return Operation(
+def _force_delete(gang: GangState, rank: int) -> PodOperation:
+    return PodOperation(
         verb="force_delete",
         namespace=gang.namespace,
         name=pod_name(gang.key, rank),

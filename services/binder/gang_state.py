@@ -18,7 +18,7 @@ NOT_THERE: Final = frozenset((ABSENT, GONE, FOREIGN))
 OVER: Final = NOT_THERE | {SUCCEEDED, FAILED}
 
 
-class Goal(IntEnum):
+class PodsGoal(IntEnum):
     """What the cluster is to be brought to."""
 
     RUN = 0
@@ -26,7 +26,7 @@ class Goal(IntEnum):
     CLOSE = 2
 
 
-class Told(IntEnum):
+class ToldFact(IntEnum):
     """The last fact that was told; the same order as the states of an attempt."""
 
     NOTHING = 0
@@ -68,7 +68,7 @@ class GangState:
         size: int,
         pods: tuple[Pod, ...] = (),
         cell: int = 0,
-        told: Told = Told.NOTHING,
+        told: ToldFact = ToldFact.NOTHING,
         correlation_id: str = "",
     ) -> None:
         self.key: Key = (workload_id, attempt)
@@ -80,7 +80,7 @@ class GangState:
         self.namespace = pods[0].namespace if pods else ""
         """Where its pods are; of those that are already there, as the cluster shows them."""
         self.correlation_id = correlation_id
-        self.goal = Goal.RUN
+        self.goal = PodsGoal.RUN
         self.outcome: PodFact | None = None
         """In CLEAR, what to tell once it is done; None stands for PodsGone."""
         self.unstarted: tuple[int, ...] = ()
@@ -93,7 +93,7 @@ class GangState:
         self.setback: tuple[str, str, str] | None = None
         """Reason, message and node for which a growth was given up."""
         self.uids = [""] * size
-        self.marks = [ABSENT if told is Told.NOTHING else BOUND] * size
+        self.marks = [ABSENT if told is ToldFact.NOTHING else BOUND] * size
         self.versions = [0] * size
         self.deleting: dict[int, int] = {}
         """By rank whose deletion was accepted and not yet seen: when to ask for it again."""
@@ -124,7 +124,7 @@ class GangState:
 
     def is_fresh(self) -> bool:
         """Whether it is to be bound and nothing was sent for it yet."""
-        return self.goal is Goal.RUN and not self.told and not self.deadline_ms
+        return self.goal is PodsGoal.RUN and not self.told and not self.deadline_ms
 
     def surplus(self) -> bool:
         """Whether a pod that is to go is still there."""
@@ -155,7 +155,7 @@ class GangState:
 
     def to_be_noted(self) -> bool:
         """Whether deletion must wait until it is committed that an evicted attempt ended well."""
-        evicted = self.goal is Goal.CLEAR and self.outcome is None
+        evicted = self.goal is PodsGoal.CLEAR and self.outcome is None
         return evicted and self.noted is not Noted.YES and self.all_well()
 
     def who(self, now_ms: int) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from heapq import heappop, heappush
 from itertools import islice
 from typing import Final
 
-from services.binder.gang import BIND_DEADLINE_MS, SETTLE_MS, Gang
-from services.binder.gang_state import Goal, Key
+from services.binder.gang import BIND_DEADLINE_MS, SETTLE_MS, BoundGang
+from services.binder.gang_state import Key, PodsGoal
 
 LOOK_SECONDS_MAX: Final = 1.0
 LOOKS_MAX: Final = 4_000
@@ -25,27 +25,27 @@ class Gangs:
     under a backlog each is bound soon after its first pod was created.
     """
 
-    def __init__(self, gangs: Iterable[Gang]) -> None:
+    def __init__(self, gangs: Iterable[BoundGang]) -> None:
         self.by_key = {gang.key: gang for gang in gangs}
         self.wake = asyncio.Event()
-        self._begun_looks: dict[Key, Gang] = {}
-        self._fresh_looks: dict[Key, Gang] = {}
+        self._begun_looks: dict[Key, BoundGang] = {}
+        self._fresh_looks: dict[Key, BoundGang] = {}
         for gang in self.by_key.values():
             self._enqueue(gang)
-        self._settling: deque[Gang] = deque()
-        self._deadlines: deque[tuple[int, Gang]] = deque()
+        self._settling: deque[BoundGang] = deque()
+        self._deadlines: deque[tuple[int, BoundGang]] = deque()
         self._later: list[tuple[int, Key]] = []
 
-    def look_at(self, gang: Gang) -> None:
+    def look_at(self, gang: BoundGang) -> None:
         """Something happened to it."""
         self._enqueue(gang)
         self.wake.set()
 
-    def _enqueue(self, gang: Gang) -> None:
+    def _enqueue(self, gang: BoundGang) -> None:
         looks = self._fresh_looks if gang.is_fresh() else self._begun_looks
         looks[gang.key] = gang
 
-    def take(self) -> list[Gang]:
+    def take(self) -> list[BoundGang]:
         """Those to look at, begun ones first, then the longest waiting; `LOOKS_MAX` at most."""
         taken = _pop(self._begun_looks, LOOKS_MAX)
         return taken + _pop(self._fresh_looks, LOOKS_MAX - len(taken))
@@ -62,21 +62,21 @@ class Gangs:
 
     # ── timers ───────────────────────────────────────────────────────────────
 
-    def begin(self, gang: Gang, now_ms: int) -> None:
+    def begin(self, gang: BoundGang, now_ms: int) -> None:
         """An attempt that is to be bound, or to grow, has a deadline from its first request on.
 
         The time before is the binder's own: no node is to blame for it.
         """
-        if gang.goal is Goal.RUN and not gang.deadline_ms and (not gang.told or gang.resizing):
+        if gang.goal is PodsGoal.RUN and not gang.deadline_ms and (not gang.told or gang.resizing):
             gang.deadline_ms = now_ms + BIND_DEADLINE_MS
             self._deadlines.append((gang.deadline_ms, gang))
 
-    def settle(self, gang: Gang, now_ms: int) -> None:
+    def settle(self, gang: BoundGang, now_ms: int) -> None:
         """All pods are bound: soon they run, or it is told that they are bound."""
         gang.settle_at_ms = now_ms + SETTLE_MS
         self._settling.append(gang)
 
-    def look_at_later(self, gang: Gang, at_ms: int) -> None:
+    def look_at_later(self, gang: BoundGang, at_ms: int) -> None:
         """Something may be sent then: once more, or again."""
         heappush(self._later, (at_ms, gang.key))
 
@@ -105,7 +105,7 @@ class Gangs:
         return max(0.0, (next_ms - now_ms) / 1000)
 
 
-def _pop(looks: dict[Key, Gang], at_most: int) -> list[Gang]:
+def _pop(looks: dict[Key, BoundGang], at_most: int) -> list[BoundGang]:
     taken = list(islice(looks.values(), at_most))
     if len(taken) == len(looks):
         looks.clear()

@@ -16,15 +16,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from services.binder.actuator import Actuator
-from services.binder.attempts import Attempt, Memory, find_over, load
-from services.binder.batch import Batch
+from services.binder.attempts import Attempt, BinderMemory, find_over, load
+from services.binder.batch import RowBatch
 from services.binder.gang_state import Key
 from shared.events.envelope import Event, Received, event_id
 from shared.events.pods import BindWorkload, EvictPods, PodFact, ResizePods
 from shared.events.registry import NAME_BY_TYPE
 from shared.events.topics import POD_COMMANDS, Topic
 from shared.ports.clock import Clock
-from shared.ports.cluster import Cluster
+from shared.ports.cluster import PodCluster
 from shared.ports.reader import Reader
 from shared.runtime.handler import Outcome
 
@@ -40,7 +40,7 @@ class BinderHandler:
     def __init__(
         self,
         *,
-        cluster: Cluster,
+        cluster: PodCluster,
         clock: Clock,
         cell: int = 0,
         release: Callable[[], Awaitable[None]] | None = None,
@@ -50,7 +50,7 @@ class BinderHandler:
         self._cell = cell
         self._release = release
         self._actuator = Actuator(cluster=cluster, clock=clock, tell=self._observe)
-        self._memory = Memory(attempts={}, never_bound=set(), epochs={}, gangs=[])
+        self._memory = BinderMemory(attempts={}, never_bound=set(), epochs={}, gangs=[])
         self._over: dict[Key, Attempt] = {}
         self._observations: deque[Received] = deque()
         self._after_commit: list[Callable[[], None]] = []
@@ -90,7 +90,7 @@ class BinderHandler:
 
     def decide(self, messages: Sequence[Received], now_ms: int) -> Outcome:
         """Record the commands, tell the facts."""
-        batch = Batch(self._memory, self._over, self._after_commit, self._actuator)
+        batch = RowBatch(self._memory, self._over, self._after_commit, self._actuator)
         for message in messages:
             payload = message.event.payload
             if isinstance(payload, PodFact):

@@ -18,7 +18,7 @@ from services.binder import metrics
 from services.binder.gangs import Gangs
 from services.binder.orphans import Orphans
 from shared.ports.clock import Clock
-from shared.ports.cluster import Cluster, Pod, WatchEvent
+from shared.ports.cluster import Pod, PodCluster, WatchEvent
 from shared.ports.errors import ResourceVersionExpired, Transient
 
 RELIST_SECONDS: Final = (60.0, 120.0)
@@ -33,7 +33,7 @@ log = structlog.get_logger("binder")
 class Watcher:
     """Tells gangs and orphans what was seen; lists are numbered in rounds from 1."""
 
-    def __init__(self, cluster: Cluster, clock: Clock, gangs: Gangs, orphans: Orphans) -> None:
+    def __init__(self, cluster: PodCluster, clock: Clock, gangs: Gangs, orphans: Orphans) -> None:
         self._cluster = cluster
         self._clock = clock
         self._gangs = gangs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from services.cluster_watcher.handler import WatcherHandler
-from services.cluster_watcher.picture import Policy
+from services.cluster_watcher.picture import ReadingPolicy
 from services.cluster_watcher.settings import WatcherSettings
 from shared.adapters.clock import SystemClock
 from shared.adapters.kubernetes.nodes.source import KubernetesNodes
@@ -18,7 +18,7 @@ def make(settings: Settings) -> WatcherHandler:
     return WatcherHandler(
         source=KubernetesNodes(KubernetesSettings(), node_selector=watcher.node_selector),
         clock=SystemClock(),
-        policy=Policy(
+        policy=ReadingPolicy(
             keys=watcher.label_keys,
             flavors=watcher.flavors,
             lost_after_ms=round(1000 * watcher.node_lost_seconds),

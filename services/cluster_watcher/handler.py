@@ -24,10 +24,10 @@ import structlog
 from services.cluster_watcher import metrics, told
 from services.cluster_watcher.facts import SERVICE, WHOLE_NODE, Fact, as_message, health_of_gpus
 from services.cluster_watcher.observed import Observed
-from services.cluster_watcher.picture import Picture, Policy, Seen
-from services.cluster_watcher.told import Told
+from services.cluster_watcher.picture import Picture, ReadingPolicy, SeenNode
+from services.cluster_watcher.told import ToldNode
 from shared.core.cluster.inventory import problem_of
-from shared.core.kubernetes.standing import Standing
+from shared.core.kubernetes.standing import NodeStanding
 from shared.events.envelope import Received
 from shared.events.nodes import (
     GpuHealthReported,
@@ -57,7 +57,9 @@ class WatcherHandler:
     name = SERVICE
     by_version = True
 
-    def __init__(self, *, source: NodeSource, clock: Clock, policy: Policy, cell: int = 0) -> None:
+    def __init__(
+        self, *, source: NodeSource, clock: Clock, policy: ReadingPolicy, cell: int = 0
+    ) -> None:
         self.on_wake: Callable[[], None] = lambda: None
         """Set by the loop: called when a node is due, so that it polls at once."""
         self._source = source
@@ -66,14 +68,14 @@ class WatcherHandler:
         self._cell = cell
         self._picture = Picture(policy)
         self._interrupted: set[Kind] = set()
-        self._told: dict[str, Told] = {}
+        self._told: dict[str, ToldNode] = {}
         self._observed = Observed(cell)
         self._refused: dict[str, str] = {}
         """Why what an agent sees is not taken, by node."""
         self._due_ms: dict[str, int] = {}
         self._looked_ms: dict[str, int] = {}
         """When a node was told last; those of the last moments only."""
-        self._standings: dict[str, Standing] = {}
+        self._standings: dict[str, NodeStanding] = {}
         self._following: asyncio.Task[None] | None = None
 
     @property
@@ -135,7 +137,7 @@ class WatcherHandler:
     def decide(self, messages: Sequence[Received], now_ms: int) -> Outcome:
         """Hear what agents see; tell the facts, and note what was told."""
         outcome = Outcome()
-        changed: dict[str, Told] = {}
+        changed: dict[str, ToldNode] = {}
         gone: dict[str, None] = {}
         for message in messages:
             fact = message.event.payload
@@ -162,12 +164,12 @@ class WatcherHandler:
         self._note(outcome, changed, gone)
         return outcome
 
-    def _as_told(self, fact: NodeInventoryReported) -> Told:
+    def _as_told(self, fact: NodeInventoryReported) -> ToldNode:
         known = self._told.get(fact.node.name)
         ill = known.ill if known is not None else {}
-        return Told(node=fact.node, generation=fact.generation, ill=ill)
+        return ToldNode(node=fact.node, generation=fact.generation, ill=ill)
 
-    def _note(self, outcome: Outcome, changed: dict[str, Told], gone: Collection[str]) -> None:
+    def _note(self, outcome: Outcome, changed: dict[str, ToldNode], gone: Collection[str]) -> None:
         if changed:
             self._told.update(changed)
             outcome.writes.append(told.put(changed, self._cell))
@@ -256,7 +258,7 @@ class WatcherHandler:
         ill = known.ill if known is not None else {}
         return facts + health_of_gpus(name, ill, seen.ill, generation, self._cell)
 
-    def _seen(self, name: str, now_ms: int) -> Seen | None:
+    def _seen(self, name: str, now_ms: int) -> SeenNode | None:
         """The node as it is now, if it can be told; looked at again when its time comes."""
         try:
             seen = self._picture.node(name, now_ms, self._observed.of(name, now_ms))
@@ -287,5 +289,5 @@ class WatcherHandler:
 
     def _count(self) -> None:
         counts = Counter(self._standings.values())
-        for standing in Standing:
+        for standing in NodeStanding:
             metrics.NODES.labels(standing).set(counts[standing])

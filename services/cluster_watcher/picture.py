@@ -16,7 +16,7 @@ from shared.core.kubernetes.devices import NO_DEVICES, Devices, DeviceSlice, dev
 from shared.core.kubernetes.inventory import (
     KubernetesNode,
     LabelKeys,
-    Pins,
+    PodPins,
     Use,
     contradiction,
     gpu_memory_mib,
@@ -34,7 +34,7 @@ KINDS: Final = frozenset(Kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class ReadingPolicy:
     """How nodes are read."""
 
     keys: LabelKeys
@@ -42,7 +42,7 @@ class Policy:
     lost_after_ms: int = 120_000
 
 
-class Seen(NamedTuple):
+class SeenNode(NamedTuple):
     """A node as it is now."""
 
     node: Node
@@ -56,7 +56,7 @@ class Seen(NamedTuple):
 class Picture:
     """See the module; not for several threads."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: ReadingPolicy) -> None:
         self._policy = policy
         self._items: dict[Kind, dict[str, Item]] = {kind: {} for kind in Kind}
         self._of_node: dict[Kind, dict[str, set[str]]] = {kind: {} for kind in Kind}
@@ -117,7 +117,7 @@ class Picture:
             if not keys:
                 del self._of_node[kind][node]
 
-    def node(self, name: str, now_ms: int, seen: Observation | None = None) -> Seen | None:
+    def node(self, name: str, now_ms: int, seen: Observation | None = None) -> SeenNode | None:
         """The node as it is now; None where there is none. `seen`: what its agent adds.
 
         Raises:
@@ -140,7 +140,7 @@ class Picture:
             seen=taken,
         )
         ill = merging.ill(node.gpus, taken) if taken is not None else {}
-        return Seen(node, judgement, ill, refused)
+        return SeenNode(node, judgement, ill, refused)
 
     def _judge(self, found: KubernetesNode, now_ms: int) -> Judgement:
         if found.readiness.ready:
@@ -172,7 +172,7 @@ class Picture:
         pods = [one for one in self._on(Kind.PODS, name) if isinstance(one, PodUse)]
         return Use(
             others=sum((one.taken for one in pods), NOTHING),
-            ours=tuple(Pins(indexes=one.held, uuids=one.uuids) for one in pods if one.ours),
+            ours=tuple(PodPins(indexes=one.held, uuids=one.uuids) for one in pods if one.ours),
             given=frozenset(uuid for one in pods if not one.ours for uuid in one.uuids),
         )
 

@@ -30,7 +30,7 @@ _nodes: Final = msgspec.json.Decoder(Node)
 _ill: Final = msgspec.json.Decoder(dict[int, str])
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class ToldNode(msgspec.Struct, frozen=True, kw_only=True):
     """What was told of a node last."""
 
     node: Node
@@ -38,17 +38,17 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     ill: dict[int, str] = msgspec.field(default_factory=dict)
     """GPUs that its agent calls unhealthy: the reason by index."""
 
-    def with_health(self, fact: GpuHealthReported) -> Told:
+    def with_health(self, fact: GpuHealthReported) -> ToldNode:
         """As it is once the health of one GPU is told."""
         others = {index: reason for index, reason in self.ill.items() if index != fact.gpu}
         ill = others if fact.healthy else {**others, fact.gpu: fact.reason}
         return msgspec.structs.replace(self, ill=ill)
 
 
-async def load(reader: Reader, cell: int) -> dict[str, Told]:
+async def load(reader: Reader, cell: int) -> dict[str, ToldNode]:
     """All that was told and not removed."""
     return {
-        row["name"]: Told(
+        row["name"]: ToldNode(
             node=_nodes.decode(row["body"]),
             generation=row["generation"],
             ill=_ill.decode(row["ill"]),
@@ -57,7 +57,7 @@ async def load(reader: Reader, cell: int) -> dict[str, Told]:
     }
 
 
-def put(told: Mapping[str, Told], cell: int) -> Write:
+def put(told: Mapping[str, ToldNode], cell: int) -> Write:
     """New rows, or what they are now."""
     generations = [one.generation for one in told.values()]
     bodies = [_encode(one.node).decode() for one in told.values()]

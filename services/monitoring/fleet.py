@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from services.monitoring.memory import NODE, Memory, NodeState
+from services.monitoring.memory import NODE, MonitoringMemory, NodeHealth
 from shared.core.model.units import GPU_MILLI
 from shared.events.nodes import (
     GpuHealthReported,
@@ -19,12 +19,12 @@ USAGE_AGE_MS_MAX: Final = 120_000
 """Older than the newest report by more, a node's use counts as unknown."""
 
 
-def inventory(memory: Memory, fact: NodeInventoryReported) -> None:
+def inventory(memory: MonitoringMemory, fact: NodeInventoryReported) -> None:
     """All of a node; replaces what was known."""
     node = fact.node
     if _newer(memory, node.name, fact.generation):
         known = memory.nodes.get(node.name)
-        state = NodeState(
+        state = NodeHealth(
             fact.generation,
             node.flavor,
             ready=node.ready,
@@ -34,7 +34,7 @@ def inventory(memory: Memory, fact: NodeInventoryReported) -> None:
         _keep(memory, node.name, state)
 
 
-def health(memory: Memory, fact: GpuHealthReported) -> None:
+def health(memory: MonitoringMemory, fact: GpuHealthReported) -> None:
     """The health of one GPU, or of the whole node for -1."""
     node = memory.nodes.get(fact.node)
     if node is None or not _newer(memory, fact.node, fact.generation):
@@ -48,14 +48,14 @@ def health(memory: Memory, fact: GpuHealthReported) -> None:
     _keep(memory, fact.node, node)
 
 
-def removed(memory: Memory, fact: NodeRemoved) -> None:
+def removed(memory: MonitoringMemory, fact: NodeRemoved) -> None:
     """The node is gone; its generation stays, so that old news stays old."""
     if _newer(memory, fact.node, fact.generation):
-        _keep(memory, fact.node, NodeState(fact.generation, "", present=False))
+        _keep(memory, fact.node, NodeHealth(fact.generation, "", present=False))
         memory.usage.pop(fact.node, None)
 
 
-def shunned(memory: Memory, name: str, *, shunned: bool) -> None:
+def shunned(memory: MonitoringMemory, name: str, *, shunned: bool) -> None:
     """Placement starts nothing on a node, or tries it again."""
     node = memory.nodes.get(name)
     if node is not None:
@@ -63,7 +63,7 @@ def shunned(memory: Memory, name: str, *, shunned: bool) -> None:
         _keep(memory, name, node)
 
 
-def shunned_nodes(memory: Memory) -> Counter[str]:
+def shunned_nodes(memory: MonitoringMemory) -> Counter[str]:
     """Nodes that are shunned, by flavor; those with none, too. O(nodes)."""
     counts: Counter[str] = Counter()
     for node in memory.nodes.copy().values():
@@ -72,14 +72,14 @@ def shunned_nodes(memory: Memory) -> Counter[str]:
     return counts
 
 
-def used(memory: Memory, fact: GpuUsageReported) -> None:
+def used(memory: MonitoringMemory, fact: GpuUsageReported) -> None:
     """Use of the GPUs of one node; only the newest report is kept, and only in memory."""
     known = memory.usage.get(fact.node)
     if known is None or fact.at_ms > known.at_ms:
         memory.usage[fact.node] = fact
 
 
-def capacity(memory: Memory) -> tuple[Counter[str], Counter[str]]:
+def capacity(memory: MonitoringMemory) -> tuple[Counter[str], Counter[str]]:
     """GPUs by flavor: all, and those that can take work. O(nodes)."""
     total: Counter[str] = Counter()
     fit: Counter[str] = Counter()
@@ -90,7 +90,7 @@ def capacity(memory: Memory) -> tuple[Counter[str], Counter[str]]:
     return total, fit
 
 
-def utilised(memory: Memory) -> tuple[dict[str, float], dict[str, float]]:
+def utilised(memory: MonitoringMemory) -> tuple[dict[str, float], dict[str, float]]:
     """GPUs in use by team (a shared one by what each holds of it), and mean use by flavor.
 
     O(GPUs); called by a scrape, in a thread of its own.
@@ -108,7 +108,9 @@ def utilised(memory: Memory) -> tuple[dict[str, float], dict[str, float]]:
     return by_team, _mean_by_flavor(memory, recent)
 
 
-def _mean_by_flavor(memory: Memory, recent: dict[str, GpuUsageReported]) -> dict[str, float]:
+def _mean_by_flavor(
+    memory: MonitoringMemory, recent: dict[str, GpuUsageReported]
+) -> dict[str, float]:
     total: Counter[str] = Counter()
     count: Counter[str] = Counter()
     for name, node in memory.nodes.copy().items():
@@ -119,13 +121,13 @@ def _mean_by_flavor(memory: Memory, recent: dict[str, GpuUsageReported]) -> dict
     return {flavor: total[flavor] / 100 / count[flavor] for flavor in count if count[flavor]}
 
 
-def _recent(memory: Memory) -> dict[str, GpuUsageReported]:
+def _recent(memory: MonitoringMemory) -> dict[str, GpuUsageReported]:
     usage = memory.usage.copy()
     oldest_ms = max((one.at_ms for one in usage.values()), default=0) - USAGE_AGE_MS_MAX
     return {node: one for node, one in usage.items() if one.at_ms >= oldest_ms}
 
 
-def _holders(memory: Memory) -> Iterator[tuple[str, str, int, int]]:
+def _holders(memory: MonitoringMemory) -> Iterator[tuple[str, str, int, int]]:
     workloads = memory.workloads.copy()
     for workload_id, devices in memory.devices.copy().items():
         one = workloads.get(workload_id)
@@ -140,11 +142,11 @@ def _percent(usage: GpuUsageReported | None, gpu: int) -> int:
     return usage.utilization_percent[gpu]
 
 
-def _newer(memory: Memory, name: str, generation: int) -> bool:
+def _newer(memory: MonitoringMemory, name: str, generation: int) -> bool:
     known = memory.nodes.get(name)
     return known is None or generation > known.generation
 
 
-def _keep(memory: Memory, name: str, node: NodeState) -> None:
+def _keep(memory: MonitoringMemory, name: str, node: NodeHealth) -> None:
     memory.nodes[name] = node
     memory.journal.put(NODE, name, node)

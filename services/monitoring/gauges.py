@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 
 from services.monitoring import fleet
 from services.monitoring.labels import Capped
-from services.monitoring.memory import Memory
+from services.monitoring.memory import MonitoringMemory
 from shared.core.model.units import GPU_MILLI, UNLIMITED
 from shared.core.quota.fair_share import SHARE_ONE
 from shared.ports.clock import Clock
@@ -29,7 +29,7 @@ Labels = tuple[str, ...]
 class Gauges(Collector):
     """What monitoring knows now; `memory` gives the present one, which a reload replaces."""
 
-    def __init__(self, memory: Callable[[], Memory], clock: Clock, team: Capped) -> None:
+    def __init__(self, memory: Callable[[], MonitoringMemory], clock: Clock, team: Capped) -> None:
         self._memory = memory
         self._clock = clock
         self._team = team
@@ -42,14 +42,14 @@ class Gauges(Collector):
         yield from self._teams(memory)
         yield from _quota(memory)
 
-    def _waiting(self, memory: Memory) -> Iterator[Metric]:
+    def _waiting(self, memory: MonitoringMemory) -> Iterator[Metric]:
         states = self._by_team(memory.states)
         yield _gauge("muster_workloads", "Workloads not over, by state.", "team state", states)
         reasons = self._by_team(memory.reasons)
         text = "Workloads queued, by the reason told last; empty before there is one."
         yield _gauge("muster_queue_workloads", text, "team reason", reasons)
 
-    def _capacity(self, memory: Memory) -> Iterator[Metric]:
+    def _capacity(self, memory: MonitoringMemory) -> Iterator[Metric]:
         total, fit = fleet.capacity(memory)
         text = "GPUs of nodes that are present."
         yield _gauge("muster_gpu_capacity", text, "flavor", _one_label(total))
@@ -64,7 +64,7 @@ class Gauges(Collector):
         text = "GPUs charged to workloads."
         yield _gauge("muster_gpu_allocated", text, "flavor", _gpus(allocated))
 
-    def _teams(self, memory: Memory) -> Iterator[Metric]:
+    def _teams(self, memory: MonitoringMemory) -> Iterator[Metric]:
         allocated: Counter[Labels] = Counter()
         for (team, _, flavor), milli in memory.charged.copy().items():
             allocated[self._team(team), flavor] += milli
@@ -80,7 +80,7 @@ class Gauges(Collector):
         yield _gauge("muster_gpu_utilization_ratio", text, "flavor", _one_label(by_flavor))
         yield self._gpu_seconds(memory)
 
-    def _idle(self, memory: Memory) -> dict[Labels, float]:
+    def _idle(self, memory: MonitoringMemory) -> dict[Labels, float]:
         idle: Counter[Labels] = Counter()
         for workload_id, watch in memory.watches.copy().items():
             one = memory.workloads.get(workload_id)
@@ -88,7 +88,7 @@ class Gauges(Collector):
                 idle[self._team(one.team),] += one.gpu_milli
         return _gpus(idle)
 
-    def _gpu_seconds(self, memory: Memory) -> Metric:
+    def _gpu_seconds(self, memory: MonitoringMemory) -> Metric:
         now_ms = self._clock.now_ms()
         seconds: Counter[Labels] = Counter()
         for (team, flavor), total in memory.totals.copy().items():
@@ -111,7 +111,7 @@ class Gauges(Collector):
         return summed
 
 
-def _quota(memory: Memory) -> Iterator[Metric]:
+def _quota(memory: MonitoringMemory) -> Iterator[Metric]:
     nominal: dict[Labels, float] = {}
     for name, node in memory.quotas.copy().items():
         if node.kind == "queue":
@@ -129,7 +129,7 @@ def _quota(memory: Memory) -> Iterator[Metric]:
     yield _gauge("muster_quota_debt_ratio", text, "kind name", _debts(memory))
 
 
-def _debts(memory: Memory) -> dict[Labels, float]:
+def _debts(memory: MonitoringMemory) -> dict[Labels, float]:
     quotas = memory.quotas
     return {
         (quotas[name].kind, name): debt.millionths / SHARE_ONE

@@ -16,7 +16,7 @@ from services.monitoring import fleet, metrics
 from services.monitoring.idle import Idle
 from services.monitoring.labels import Capped
 from services.monitoring.ledger import CostRows
-from services.monitoring.memory import DEBT, QUOTA, Debt, Memory
+from services.monitoring.memory import DEBT, QUOTA, Debt, MonitoringMemory
 from services.monitoring.workloads import Workloads
 from shared.events import nodes, organisation, quotas, registry, topics, workloads
 from shared.events.envelope import Received
@@ -49,9 +49,9 @@ class MonitoringHandler:
         self._cell = cell
         self.team = Capped(TEAMS_MAX)
         self._counts: list[tuple[Callable[[float], None], float]] = []
-        self._begin(Memory())
+        self._begin(MonitoringMemory())
 
-    def _begin(self, memory: Memory) -> None:
+    def _begin(self, memory: MonitoringMemory) -> None:
         """Go on from this memory; whatever was not committed is forgotten."""
         self.memory = memory
         self._workloads = Workloads(memory)
@@ -98,7 +98,7 @@ class MonitoringHandler:
 
     async def load(self, reader: Reader) -> None:
         """Rebuild from the journal; who reads gauges meanwhile never sees a part of it."""
-        memory = Memory()
+        memory = MonitoringMemory()
         await memory.load(reader, f"cell-{self._cell}")
         self._begin(memory)
 

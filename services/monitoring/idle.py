@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final
 
-from services.monitoring.memory import POLICY, WATCH, Memory, Seen, Watch
+from services.monitoring.memory import POLICY, WATCH, MonitoringMemory, SeenWorkload, Watch
 from shared.core.model.lifecycle import State
 from shared.core.model.reason import Reason
 from shared.core.nodes.idleness import (
     Idleness,
-    Limits,
-    Told,
+    IdlenessLimits,
+    ToldIdleness,
     Word,
     limits_of,
     observe,
@@ -40,10 +40,10 @@ LIMITS_MAX: Final = 10_000
 class Idle:
     """Watches over the workloads of a memory."""
 
-    def __init__(self, memory: Memory, cell: int) -> None:
+    def __init__(self, memory: MonitoringMemory, cell: int) -> None:
         self._memory = memory
         self._cell = cell
-        self._limits: dict[tuple[str, int | None], Limits | None] = {}
+        self._limits: dict[tuple[str, int | None], IdlenessLimits | None] = {}
 
     def policy(self, fact: TeamApplied) -> None:
         """What a team wants; it holds from the next report on."""
@@ -82,7 +82,7 @@ class Idle:
                 emits.append(self._emit(said, message))
         return emits
 
-    def _limits_of(self, one: Seen) -> Limits | None:
+    def _limits_of(self, one: SeenWorkload) -> IdlenessLimits | None:
         key = (one.team, one.idle_timeout_seconds)
         if key not in self._limits:
             if len(self._limits) >= LIMITS_MAX:
@@ -94,8 +94,8 @@ class Idle:
     def _observe(
         self,
         workload_id: str,
-        one: Seen,
-        limits: Limits | None,
+        one: SeenWorkload,
+        limits: IdlenessLimits | None,
         report: tuple[str, int, int | None],
     ) -> IdlenessNoticed | IdlenessEnded | None:
         """`report` is (node, time, use in per cent)."""
@@ -117,7 +117,11 @@ class Idle:
         return self._say(workload_id, one, limits, (watch, idle))
 
     def _say(
-        self, workload_id: str, one: Seen, limits: Limits | None, seen: tuple[Watch, Idleness]
+        self,
+        workload_id: str,
+        one: SeenWorkload,
+        limits: IdlenessLimits | None,
+        seen: tuple[Watch, Idleness],
     ) -> IdlenessNoticed | IdlenessEnded | None:
         watch, idle = seen
         word = word_of(idle, limits, watch.told)
@@ -134,7 +138,7 @@ class Idle:
         if word is Word.ENDED:
             return self._ended(who, limits, (watch, idle))
         assert limits is not None
-        watch.told = Told(since_ms=idle.since_ms, until_ms=idle.until_ms)
+        watch.told = ToldIdleness(since_ms=idle.since_ms, until_ms=idle.until_ms)
         self._keep(workload_id, watch, idle, told=True)
         return IdlenessNoticed(
             **who,
@@ -147,7 +151,7 @@ class Idle:
         )
 
     def _ended(
-        self, who: dict[str, Any], limits: Limits | None, seen: tuple[Watch, Idleness]
+        self, who: dict[str, Any], limits: IdlenessLimits | None, seen: tuple[Watch, Idleness]
     ) -> IdlenessEnded:
         watch, idle = seen
         assert watch.told is not None

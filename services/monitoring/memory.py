@@ -12,7 +12,7 @@ import msgspec
 
 from shared.core.model.lifecycle import HOLDING, TERMINAL, State
 from shared.core.model.team_policy import IdlePolicy
-from shared.core.nodes.idleness import Run, Told
+from shared.core.nodes.idleness import Run, ToldIdleness
 from shared.core.quota.cost import RunningTotal
 from shared.events.nodes import GpuUsageReported
 from shared.events.quotas import QuotaChanged
@@ -32,7 +32,7 @@ Devices = tuple[tuple[str, int, int], ...]
 """(node, GPU, milli-GPU) for every share that a workload holds."""
 
 
-class Seen(msgspec.Struct, array_like=True):
+class SeenWorkload(msgspec.Struct, array_like=True):
     """The last that was heard of a workload; `version` 0 before any of placement's facts."""
 
     team: str
@@ -65,7 +65,7 @@ class Watch(msgspec.Struct, array_like=True):
 
     attempt: int
     runs: dict[str, Run] = {}
-    told: Told | None = None
+    told: ToldIdleness | None = None
     kept_ms: int = 0
     """Time of the last report that is written down."""
 
@@ -77,7 +77,7 @@ class Debt(msgspec.Struct, array_like=True, frozen=True):
     at_ms: int
 
 
-class NodeState(msgspec.Struct, array_like=True):
+class NodeHealth(msgspec.Struct, array_like=True):
     """The GPUs of one node; `healthy` is by GPU index."""
 
     generation: int
@@ -89,16 +89,16 @@ class NodeState(msgspec.Struct, array_like=True):
     """By placement, as work did not start there."""
 
 
-class Memory:
+class MonitoringMemory:
     """Everything in memory; `load` rebuilds all but the use of GPUs, which is told again soon."""
 
     def __init__(self) -> None:
         self.journal = Journal(
             "monitoring",
             {
-                WORKLOAD: msgspec.json.Decoder(Seen),
+                WORKLOAD: msgspec.json.Decoder(SeenWorkload),
                 DEVICES: msgspec.json.Decoder(Devices),
-                NODE: msgspec.json.Decoder(NodeState),
+                NODE: msgspec.json.Decoder(NodeHealth),
                 QUOTA: msgspec.json.Decoder(QuotaChanged),
                 DEBT: msgspec.json.Decoder(Debt),
                 TOTAL: msgspec.json.Decoder(int),
@@ -106,9 +106,9 @@ class Memory:
                 WATCH: msgspec.json.Decoder(Watch),
             },
         )
-        self.workloads: dict[str, Seen] = {}
+        self.workloads: dict[str, SeenWorkload] = {}
         self.devices: dict[str, Devices] = {}
-        self.nodes: dict[str, NodeState] = {}
+        self.nodes: dict[str, NodeHealth] = {}
         self.quotas: dict[str, QuotaChanged] = {}
         self.debts: dict[str, Debt] = {}
         self.usage: dict[str, GpuUsageReported] = {}
@@ -183,25 +183,25 @@ class Memory:
         if watch.kept_ms:
             self.journal.put(WATCH, workload_id, watch)
 
-    def count(self, one: Seen, sign: int) -> None:
+    def count(self, one: SeenWorkload, sign: int) -> None:
         """Add a workload to the gauges, or take it out."""
         if one.counted:
             self.states[one.team, one.state.value] += sign
             if one.state is State.QUEUED:
                 self.reasons[one.team, one.reason] += sign
 
-    def begin(self, one: Seen) -> None:
+    def begin(self, one: SeenWorkload) -> None:
         """It has its devices."""
         self.charged[one.team, one.queue, one.flavor] += one.gpu_milli
         self.total(one).begin(one.gpu_milli, one.placed_at_ms)
 
-    def end(self, one: Seen, at_ms: int) -> None:
+    def end(self, one: SeenWorkload, at_ms: int) -> None:
         """It has given them back."""
         self.charged[one.team, one.queue, one.flavor] -= one.gpu_milli
         total = self.total(one)
         total.end(one.gpu_milli, one.placed_at_ms, at_ms)
         self.journal.put(TOTAL, f"{one.team}/{one.flavor}", total.ended)
 
-    def total(self, one: Seen) -> RunningTotal:
+    def total(self, one: SeenWorkload) -> RunningTotal:
         """The running total of its team and flavor."""
         return self.totals.setdefault((one.team, one.flavor), RunningTotal())

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from services.monitoring.memory import WORKLOAD, Devices, Memory, Seen
+from services.monitoring.memory import WORKLOAD, Devices, MonitoringMemory, SeenWorkload
 from shared.core.model.lifecycle import HOLDING, TERMINAL, State
 from shared.core.model.nouns import Placement
 from shared.events.nodes import NodeDevicesLearned
@@ -31,7 +31,7 @@ EARLY_MAX: Final = 100_000
 class Workloads:
     """Applies facts to a memory."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: MonitoringMemory) -> None:
         self._memory = memory
 
     def queued(self, fact: WorkloadQueued) -> None:
@@ -39,7 +39,7 @@ class Workloads:
         memory, workload = self._memory, fact.workload
         one = memory.workloads.get(workload.id)
         if one is None:
-            one = Seen(team=workload.team, queue=workload.queue, queued=True)
+            one = SeenWorkload(team=workload.team, queue=workload.queue, queued=True)
             memory.workloads[workload.id] = one
             memory.count(one, 1)
         else:
@@ -79,7 +79,7 @@ class Workloads:
         self._keep(fact.workload_id, one)
         return True
 
-    def _runs(self, fact: WorkloadFact, one: Seen) -> None:
+    def _runs(self, fact: WorkloadFact, one: SeenWorkload) -> None:
         """Whether its use is looked at, and since when; another size is looked at anew."""
         one.attempt = fact.attempt
         if isinstance(fact, WorkloadRunning):
@@ -92,7 +92,7 @@ class Workloads:
         elif isinstance(fact, WorkloadResized):
             self._memory.watch_anew(fact.workload_id, watch)
 
-    def _take(self, fact: WorkloadPlaced | WorkloadResized, at_ms: int, one: Seen) -> None:
+    def _take(self, fact: WorkloadPlaced | WorkloadResized, at_ms: int, one: SeenWorkload) -> None:
         placement = fact.placement
         one.flavor, one.gpu_milli = placement.flavor, placement.charge.gpu_milli
         one.placed_at_ms = at_ms
@@ -112,7 +112,7 @@ class Workloads:
                 if watch is not None:
                     memory.watch_anew(held.workload_id, watch)
 
-    def _give_back(self, fact: WorkloadFact, one: Seen) -> None:
+    def _give_back(self, fact: WorkloadFact, one: SeenWorkload) -> None:
         if isinstance(fact, WorkloadReleasedDevices):
             self._memory.end(one, fact.released_at_ms)
         elif isinstance(fact, WorkloadResized):
@@ -121,12 +121,12 @@ class Workloads:
             self._memory.end(one, 0)
         self._memory.give_back(fact.workload_id)
 
-    def _known(self, workload_id: str, team: str, queue: str) -> Seen:
+    def _known(self, workload_id: str, team: str, queue: str) -> SeenWorkload:
         """What is known of it; begun here when its `WorkloadQueued` is still to come."""
         memory = self._memory
         one = memory.workloads.get(workload_id)
         if one is None:
-            one = memory.workloads[workload_id] = Seen(team=team, queue=queue)
+            one = memory.workloads[workload_id] = SeenWorkload(team=team, queue=queue)
             memory.early[workload_id] = None
             if len(memory.early) > EARLY_MAX:
                 self._forget(next(iter(memory.early)))
@@ -139,13 +139,13 @@ class Workloads:
             del self._memory.workloads[workload_id]
             self._memory.journal.drop(WORKLOAD, workload_id)
 
-    def _because(self, workload_id: str, one: Seen, reason: str) -> None:
+    def _because(self, workload_id: str, one: SeenWorkload, reason: str) -> None:
         self._memory.count(one, -1)
         one.reason = reason
         self._memory.count(one, 1)
         self._keep(workload_id, one)
 
-    def _keep(self, workload_id: str, one: Seen) -> None:
+    def _keep(self, workload_id: str, one: SeenWorkload) -> None:
         memory = self._memory
         if one.state in TERMINAL and one.queued:
             del memory.workloads[workload_id]

@@ -32,7 +32,7 @@ from shared.runtime.handler import Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class CellPolicy:
     """What one cell is told; `seed` decides ties between equal nodes."""
 
     cell: int = 0
@@ -46,7 +46,7 @@ class Policy:
 class Cell:
     """See the module. `quotas` are the nodes of the tree that changed in this unit."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: CellPolicy) -> None:
         self.state = state = CellState(
             cell=policy.cell,
             cluster=Cluster(seed=policy.seed),

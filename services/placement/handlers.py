@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from services.placement.backfill.heads import HEAD_AFTER_HOURS
-from services.placement.cell import Action, Cell, Policy
+from services.placement.cell import Action, Cell, CellPolicy
 from services.placement.messages import (
     command_messages,
     deadline_messages,
@@ -58,7 +58,7 @@ class PlacementHandler:
         shun: ShunPolicy = DEFAULTS,
     ) -> None:
         self.trims = trims
-        self._policy = Policy(
+        self._policy = CellPolicy(
             cell=cell,
             seed=seed,
             mig_switch_seconds=mig_switch_seconds,

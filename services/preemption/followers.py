@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace as replaced
 from typing import Final
 
-from services.preemption.lines import Lines
-from services.preemption.memory import Flight, Memory
+from services.preemption.lines import PreemptorClasses
+from services.preemption.memory import Flight, PreemptionMemory
 from services.preemption.world import World
 from shared.core.model.charges import least_amount
 from shared.core.model.nouns import Placement, Workload
@@ -34,7 +34,7 @@ Choose = Callable[[PlacementRequest], EvictionPlan | NoEviction]
 class Followers:
     """Of one cell. Not remembered over a restart: a look at each finds him again."""
 
-    def __init__(self, memory: Memory, world: World, lines: Lines) -> None:
+    def __init__(self, memory: PreemptionMemory, world: World, lines: PreemptorClasses) -> None:
         self._memory = memory
         self._world = world
         self._lines = lines

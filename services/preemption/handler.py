@@ -22,8 +22,8 @@ from services.preemption.memory import (
     QUEUE,
     TEAM,
     UNKNOWN,
-    Machine,
-    Memory,
+    KnownNode,
+    PreemptionMemory,
 )
 from services.preemption.moving import MOVES_PER_HOUR
 from services.preemption.planner import Planner
@@ -117,9 +117,9 @@ class PreemptionHandler:
             nodes.NodeDevicesLearned: self._learned,
             **dict.fromkeys(TRANSITIONS, self._changed),
         }
-        self._begin(Memory())
+        self._begin(PreemptionMemory())
 
-    def _begin(self, memory: Memory) -> None:
+    def _begin(self, memory: PreemptionMemory) -> None:
         self.memory = memory
         self.world = World(memory, self._seed)
         self.planner = Planner(memory, self.world, self._cell, self._moves_per_hour)
@@ -145,7 +145,7 @@ class PreemptionHandler:
 
     async def load(self, reader: Reader) -> None:
         """Rebuild from the journal."""
-        memory = Memory()
+        memory = PreemptionMemory()
         await memory.load(reader, f"cell-{self._cell}")
         self._begin(memory)
 
@@ -324,11 +324,11 @@ class PreemptionHandler:
         if known is not None and known.node is not None:  # as placement does
             self._machine(fact.node, changed(known, generation=fact.generation, node=None))
 
-    def _machine(self, name: str, machine: Machine) -> None:
+    def _machine(self, name: str, machine: KnownNode) -> None:
         known = self.memory.machines.get(name)
         if known is None or known.generation < machine.generation:
             self._put(name, machine)
 
-    def _put(self, name: str, machine: Machine) -> None:
+    def _put(self, name: str, machine: KnownNode) -> None:
         self.memory.put(NODE, self.memory.machines, name, machine)
         self.world.report(name, machine)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from services.preemption import metrics
-from services.preemption.memory import IDLE, POLICY, Memory
+from services.preemption.memory import IDLE, POLICY, PreemptionMemory
 from shared.core.model.lifecycle import State
 from shared.core.nodes.idleness import Idleness, limits_of, why_spared
 from shared.events.idleness import IdlenessEnded, IdlenessNoticed
@@ -24,7 +24,7 @@ RELEASES_MAX: Final = 64
 class IdleReclaim:
     """The idle work of one cell."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: PreemptionMemory) -> None:
         self._memory = memory
 
     def policy(self, fact: TeamApplied) -> None:

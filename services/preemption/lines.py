@@ -19,7 +19,7 @@ OrderKey = tuple[int, ...]
 
 
 @dataclass(slots=True)
-class Line:
+class PreemptorClass:
     """One class; `due_ms` is when its first may be looked at again."""
 
     heap: list[tuple[OrderKey, str]] = field(default_factory=list)
@@ -36,11 +36,11 @@ class Line:
         return self.heap[0]
 
 
-class Lines:
+class PreemptorClasses:
     """All who wait. Adding and removing O(log n), choosing O(classes)."""
 
     def __init__(self) -> None:
-        self._lines: dict[Hashable, Line] = {}
+        self._lines: dict[Hashable, PreemptorClass] = {}
         self._class_of: dict[str, Hashable] = {}
 
     def __len__(self) -> int:
@@ -52,7 +52,7 @@ class Lines:
     def add(self, workload_id: str, request_class: Hashable, order_key: OrderKey) -> None:
         """Let a workload wait; one that waits already is moved."""
         self.remove(workload_id)
-        line = self._lines.setdefault(request_class, Line())
+        line = self._lines.setdefault(request_class, PreemptorClass())
         line.members[workload_id] = order_key
         heapq.heappush(line.heap, (order_key, workload_id))
         self._class_of[workload_id] = request_class

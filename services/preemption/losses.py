@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from services.preemption.memory import COOLDOWN, LOSS, Memory
+from services.preemption.memory import COOLDOWN, LOSS, PreemptionMemory
 from services.preemption.moving import HOUR_MS
 from services.preemption.world import World
-from shared.core.preemption.eligibility.rules import WHOLE_MS, Rules, policy_of
+from shared.core.preemption.eligibility.rules import WHOLE_MS, PreemptionRules, policy_of
 from shared.events import plans
 
 
 class Losses:
     """Of one cell."""
 
-    def __init__(self, memory: Memory, world: World) -> None:
+    def __init__(self, memory: PreemptionMemory, world: World) -> None:
         self._memory = memory
         self._world = world
 
@@ -28,9 +28,9 @@ class Losses:
         until_ms = now_ms + policy_of(queue).cooldown_seconds * 1000
         memory.put(COOLDOWN, memory.cooldowns, victim.workload_id, until_ms)
 
-    def rules(self, now_ms: int) -> Rules:
+    def rules(self, now_ms: int) -> PreemptionRules:
         """What is in force now beside the policies of the queues."""
-        return Rules(
+        return PreemptionRules(
             cooldown_until_ms=self._memory.cooldowns,
             loss_left_gpu_ms=self._left(now_ms),
             whole_ms=WHOLE_MS,

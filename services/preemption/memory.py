@@ -59,7 +59,7 @@ ENDED_MAX: Final = 10_000
 _BUILT_IN: Final = built_in()
 
 
-class Offer(msgspec.Struct, array_like=True, frozen=True):
+class PreemptorRequest(msgspec.Struct, array_like=True, frozen=True):
     """What a workload asks for, and in which flavors it may be tried."""
 
     workload: Workload
@@ -70,7 +70,7 @@ class Offer(msgspec.Struct, array_like=True, frozen=True):
     """Its queue may not borrow for it."""
 
 
-class Told(msgspec.Struct, array_like=True, frozen=True):
+class ToldObstacle(msgspec.Struct, array_like=True, frozen=True):
     """Why nobody is evicted for a workload, as it was told last, and when."""
 
     obstacle: str
@@ -90,11 +90,11 @@ class Stand(msgspec.Struct, array_like=True):
     """Refused for a reason that eviction could solve, and not placed since."""
     priority_class: str = ""
     """Given since it was queued; "" for none."""
-    told: Told | None = None
+    told: ToldObstacle | None = None
     """Since this version, and since its last plan."""
 
 
-class Machine(msgspec.Struct, array_like=True, frozen=True):
+class KnownNode(msgspec.Struct, array_like=True, frozen=True):
     """A node; None before it is reported, and once it is gone, so that old news stays old."""
 
     generation: int
@@ -105,7 +105,7 @@ class Machine(msgspec.Struct, array_like=True, frozen=True):
     """By placement, as work did not start there."""
 
 
-UNKNOWN: Final = Machine(-1, None)
+UNKNOWN: Final = KnownNode(-1, None)
 
 
 class Flight(msgspec.Struct, array_like=True, frozen=True):
@@ -126,15 +126,15 @@ class Flight(msgspec.Struct, array_like=True, frozen=True):
         return self.plan_id.endswith(f"/{self.workload_id}")
 
 
-class Memory:
+class PreemptionMemory:
     """See the module. `dirty` are workloads that `World` has to look at again."""
 
     def __init__(self) -> None:
         self.journal = Journal("preemption", _decoders())
-        self.offers: dict[str, Offer] = {}
+        self.offers: dict[str, PreemptorRequest] = {}
         self.stands: dict[str, Stand] = {}
         self.placements: dict[str, Placement] = {}
-        self.machines: dict[str, Machine] = {}
+        self.machines: dict[str, KnownNode] = {}
         self.documents: dict[str, QueueApplied | CohortApplied] = {}
         self.protected: dict[str, bool] = {}
         self.loss_limits: dict[str, int] = {}
@@ -195,7 +195,7 @@ class Memory:
         if workload.id in self._over or (known and known.nomination > fact.nomination):
             return
         flavors = tuple(one.flavor for one in fact.flavors)
-        offer = Offer(
+        offer = PreemptorRequest(
             _lean(workload), fact.nomination, fact.order_key, flavors, fact.within_nominal
         )
         self.offers[workload.id] = offer
@@ -253,7 +253,7 @@ class Memory:
             self.journal.put(STAND, workload_id, stand)
         return True
 
-    def tell(self, workload_id: str, told: Told | None) -> None:
+    def tell(self, workload_id: str, told: ToldObstacle | None) -> None:
         """Why nobody is evicted for it was told, or holds no more."""
         stand = self.stands.get(workload_id)
         if stand is not None and stand.told != told:
@@ -366,10 +366,10 @@ def _is_rich(one: PodSet) -> bool:
 
 def _decoders() -> dict[str, msgspec.json.Decoder[Any]]:
     kinds: dict[str, Any] = {
-        OFFER: Offer,
+        OFFER: PreemptorRequest,
         STAND: Stand,
         PLACE: Placement,
-        NODE: Machine,
+        NODE: KnownNode,
         QUEUE: QueueApplied,
         COHORT: CohortApplied,
         CLASS: bool,

@@ -9,13 +9,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from services.preemption.memory import Flight, Memory
+from services.preemption.memory import Flight, PreemptionMemory
 from services.preemption.world import World
 from shared.core.model.nouns import Placement
 from shared.core.model.request import PlacementRequest
-from shared.core.preemption.eligibility.plan import EvictionPlan, Moved, NoEviction, Obstacle, Rule
-from shared.core.preemption.eligibility.rules import Rules
-from shared.core.preemption.moves import State, choose_moves, limits_for, may_ask
+from shared.core.preemption.eligibility.plan import (
+    EvictionPlan,
+    Moved,
+    NoEviction,
+    Obstacle,
+    Rule,
+)
+from shared.core.preemption.eligibility.rules import PreemptionRules
+from shared.core.preemption.moves import MovingState, choose_moves, limits_for, may_ask
 from shared.events import plans
 
 MOVES_PER_HOUR: Final = 60
@@ -27,7 +33,7 @@ NO_HELP: Final = frozenset({Obstacle.FITS, Obstacle.DELAY, Obstacle.QUOTA})
 class Moving:
     """The budget of one cell, and what is told of moves."""
 
-    def __init__(self, memory: Memory, world: World, per_hour: int) -> None:
+    def __init__(self, memory: PreemptionMemory, world: World, per_hour: int) -> None:
         self._memory = memory
         self._world = world
         self._per_hour = per_hour
@@ -40,10 +46,12 @@ class Moving:
             and may_ask(self._world.tree, request)
         )
 
-    def choose(self, request: PlacementRequest, rules: Rules, now_ms: int) -> EvictionPlan | None:
+    def choose(
+        self, request: PlacementRequest, rules: PreemptionRules, now_ms: int
+    ) -> EvictionPlan | None:
         """The fewest moves, within what is left of the budget."""
         world = self._world
-        state = State(world.cluster, world.tree, world.occupants, rules, now_ms)
+        state = MovingState(world.cluster, world.tree, world.occupants, rules, now_ms)
         limits = limits_for(request.workload.pods, self._left(now_ms))
         name = request.workload.id
         kept = (one.nodes for one in self._memory.kept_for() if one.workload_id == name)

@@ -12,9 +12,9 @@ from typing import Final
 
 from services.preemption import metrics
 from services.preemption.followers import Followers
-from services.preemption.lines import Lines
+from services.preemption.lines import PreemptorClasses
 from services.preemption.losses import Losses
-from services.preemption.memory import Flight, Memory, Offer
+from services.preemption.memory import Flight, PreemptionMemory, PreemptorRequest
 from services.preemption.moving import Moving, planned
 from services.preemption.proposals import Proposals
 from services.preemption.refusals import Refusals
@@ -39,7 +39,9 @@ STOPPING: Final = (State.RUNNING, State.EVICTING, State.QUEUED)
 class Planner:
     """Plans of one cell."""
 
-    def __init__(self, memory: Memory, world: World, cell: int, moves_per_hour: int) -> None:
+    def __init__(
+        self, memory: PreemptionMemory, world: World, cell: int, moves_per_hour: int
+    ) -> None:
         self._memory = memory
         self._world = world
         self._cell = cell
@@ -47,7 +49,7 @@ class Planner:
         self._losses = Losses(memory, world)
         self._searching = Searching(memory, world, self._losses)
         self.refusals = Refusals(memory, self._searching, cell)
-        self.lines = Lines()
+        self.lines = PreemptorClasses()
         self._followers = Followers(memory, world, self.lines)
         for name, stand in memory.stands.items():
             if stand.refused:
@@ -63,7 +65,7 @@ class Planner:
         if self._flight_of(workload_id) is None:
             self.lines.add(workload_id, self._class_of(offer), offer.order_key)
 
-    def _class_of(self, offer: Offer) -> Hashable:
+    def _class_of(self, offer: PreemptorRequest) -> Hashable:
         """Equals get the same answer."""
         workload = self._searching.preemptor(offer.workload)
         return workload.queue, offer.flavors, workload.priority, request_class(workload)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace as changed
 
-from services.preemption.memory import Flight, Memory
+from services.preemption.memory import Flight, PreemptionMemory
 from services.preemption.world import World
 from shared.core.preemption.eligibility.plan import EvictionPlan, Victim
 from shared.events.plans import ProposeEvictionPlan
@@ -20,7 +20,7 @@ from shared.events.plans import ProposeEvictionPlan
 class Proposals:
     """See the module."""
 
-    def __init__(self, memory: Memory, world: World) -> None:
+    def __init__(self, memory: PreemptionMemory, world: World) -> None:
         self._memory = memory
         self._world = world
         self._plans: list[ProposeEvictionPlan] = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from services.preemption.memory import Memory, Told
+from services.preemption.memory import PreemptionMemory, ToldObstacle
 from services.preemption.searching import Searching
 from shared.core.preemption.eligibility.plan import NoEviction, Obstacle
 from shared.core.preemption.victims import NEXT_STEP
@@ -28,7 +28,7 @@ FOLLOWS: Final = NoEviction(
 class Refusals:
     """Of one cell; what was told is in the memory, so a restart tells nothing twice."""
 
-    def __init__(self, memory: Memory, searching: Searching, cell: int) -> None:
+    def __init__(self, memory: PreemptionMemory, searching: Searching, cell: int) -> None:
         self._memory = memory
         self._searching = searching
         self._cell = cell
@@ -38,7 +38,7 @@ class Refusals:
         """What came of a search for the first of a class."""
         workload = self._memory.offers[workload_id].workload
         stand = self._memory.stands[workload_id]
-        told = Told(answer.obstacle.value, now_ms, answer.retry_at_ms)
+        told = ToldObstacle(answer.obstacle.value, now_ms, answer.retry_at_ms)
         if not _is_new(stand.told, told):
             return
         self._memory.tell(workload_id, told)
@@ -68,7 +68,7 @@ class Refusals:
         return told
 
 
-def _is_new(before: Told | None, told: Told) -> bool:
+def _is_new(before: ToldObstacle | None, told: ToldObstacle) -> bool:
     """Whether it says something else; that nobody need go is news only after an obstacle."""
     if before is None:
         return told.obstacle != Obstacle.FITS
@@ -79,5 +79,5 @@ def _is_new(before: Told | None, told: Told) -> bool:
     return moved_ms > NEARLY_MS and _is_quiet(before, told)
 
 
-def _is_quiet(before: Told, told: Told) -> bool:
+def _is_quiet(before: ToldObstacle, told: ToldObstacle) -> bool:
     return told.at_ms >= before.at_ms + QUIET_MS

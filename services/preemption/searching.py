@@ -7,25 +7,25 @@ from dataclasses import replace as replaced
 from typing import Final
 
 from services.preemption.losses import Losses
-from services.preemption.memory import Memory, Stand
+from services.preemption.memory import PreemptionMemory, Stand
 from services.preemption.world import World
 from shared.core.model.charges import least_amount
 from shared.core.model.lifecycle import State
 from shared.core.model.nouns import Workload
 from shared.core.model.value import replace
 from shared.core.placement.place import PlacementRequest
-from shared.core.preemption.eligibility.plan import EvictionPlan, Limits, NoEviction
+from shared.core.preemption.eligibility.plan import EvictionPlan, NoEviction, SearchLimits
 from shared.core.preemption.victims import choose_victims
 from shared.core.quota.fair_share import Start, borrowers, borrows
 from shared.events.nodes import KeptFor
 
-LIMITS: Final = Limits(trials_max=128)
+LIMITS: Final = SearchLimits(trials_max=128)
 
 
 class Searching:
     """Of one cell, in the world as it is after `World.refresh`."""
 
-    def __init__(self, memory: Memory, world: World, losses: Losses) -> None:
+    def __init__(self, memory: PreemptionMemory, world: World, losses: Losses) -> None:
         self._memory = memory
         self._world = world
         self._losses = losses

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from services.preemption.memory import Machine, Memory
+from services.preemption.memory import KnownNode, PreemptionMemory
 from shared.core.model.amounts import amount
 from shared.core.model.lifecycle import State
 from shared.core.model.nouns import Placement, Workload
@@ -31,7 +31,7 @@ HELD = frozenset({State.PLACED, State.BOUND, State.RUNNING})
 class World:
     """See the module."""
 
-    def __init__(self, memory: Memory, seed: int) -> None:
+    def __init__(self, memory: PreemptionMemory, seed: int) -> None:
         self.cluster = Cluster(seed=seed)
         self.tree = QuotaTree()
         self.occupants = Occupants()
@@ -58,7 +58,7 @@ class World:
         """Put a queue or cohort into force; quota has complained already if it is wrong."""
         self.tree.apply(document_of(document))
 
-    def report(self, name: str, machine: Machine) -> None:
+    def report(self, name: str, machine: KnownNode) -> None:
         """What is known of a node."""
         if machine.node is None:
             self.cluster.remove_node(name)

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any, Final
 
 from services.quota import metrics
-from services.quota.memory import Memory
+from services.quota.memory import QuotaMemory
 from shared.core.model.amounts import resources
 from shared.core.queueing.nomination import Expect, Nominate, Refuse, Withdraw
 from shared.events.envelope import Received
@@ -27,7 +27,7 @@ PERMITTED_MAX: Final = 1_000
 class Decisions:
     """Puts facts into the outcome of the present batch."""
 
-    def __init__(self, memory: Memory, cell: int) -> None:
+    def __init__(self, memory: QuotaMemory, cell: int) -> None:
         self._memory = memory
         self._cell = cell
         self._counts: Counter[str] = Counter()

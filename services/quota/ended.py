@@ -21,7 +21,7 @@ _UPSERT: Final = (
 )
 
 
-class Ended:
+class EndedTotals:
     """Totals by team, and who has to be told."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ import structlog
 from services.quota import metrics
 from services.quota.decisions import Decisions
 from services.quota.ledger_facts import LedgerFacts
-from services.quota.memory import Action, Memory
+from services.quota.memory import Action, QuotaMemory
 from services.quota.queue_facts import QueueFacts
 from shared.core.model.team_policy import budget_problems
 from shared.core.queueing.nomination import Phase
@@ -55,7 +55,7 @@ class QuotaHandler:
         self._forget()
 
     def _forget(self) -> None:
-        self.memory = Memory(self._half_life_ms)
+        self.memory = QuotaMemory(self._half_life_ms)
         self._decisions = Decisions(self.memory, self._cell)
         self._turns = 0
         self._late_at_ms = 0

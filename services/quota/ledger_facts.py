@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from services.quota.memory import Action, Memory
-from services.quota.records import Early
+from services.quota.memory import Action, QuotaMemory
+from services.quota.records import EarlyFacts
 from shared.core.model.amounts import amount
 from shared.core.model.lifecycle import HOLDING, State
 from shared.core.queueing.nomination import Pending, Phase
@@ -24,7 +24,7 @@ _OVER: Final = (
 class LedgerFacts:
     """Actions for `workload.facts`."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: QuotaMemory) -> None:
         self._memory = memory
         self._core = memory.core
         self._records = memory.records
@@ -126,7 +126,7 @@ class LedgerFacts:
         known = self._records.early.get(fact.workload_id)
         if known is None or known.version < fact.version:
             held, gone = fact.state is State.HELD, isinstance(fact, _OVER)
-            early = Early(fact.version, held, gone, fact.priority)
+            early = EarlyFacts(fact.version, held, gone, fact.priority)
             self._records.note_early(fact.workload_id, early)
 
     def _give_back(self, pending: Pending, fact: workloads.WorkloadFact, at_ms: int) -> None:

@@ -9,9 +9,9 @@ from services.quota.answers import Answers
 from services.quota.budgets import Budgets
 from services.quota.debts import NodeDebts
 from services.quota.documents import Documents
-from services.quota.ended import Ended
+from services.quota.ended import EndedTotals
 from services.quota.history import History
-from services.quota.records import Records
+from services.quota.records import QuotaRecords
 from shared.core.queueing.nomination import Nominator, Pending, Phase
 from shared.events.envelope import Received
 from shared.ports.reader import Reader
@@ -21,15 +21,15 @@ Action = Callable[[Received, Any], None]
 """What a message changes; it gets the message and its payload."""
 
 
-class Memory:
+class QuotaMemory:
     """The core that nominates, what it decides from, and the time of the present batch."""
 
     def __init__(self, half_life_ms: int) -> None:
         self.core = Nominator()
         self.documents = Documents(self.core)
-        self.records = Records()
+        self.records = QuotaRecords()
         self.answers = Answers()
-        self.ended = Ended()
+        self.ended = EndedTotals()
         self.history = History(half_life_ms)
         self.budgets = Budgets(self.core)
         self.debts = NodeDebts(self.core)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from services.quota.memory import Action, Memory
+from services.quota.memory import Action, QuotaMemory
 from shared.core.queueing.nomination import Pending, Phase
 from shared.events import workloads
 from shared.events.envelope import Received
@@ -20,7 +20,7 @@ from shared.events.workloads import Wire
 class QueueFacts:
     """Actions for `queue.facts`."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: QuotaMemory) -> None:
         self._memory = memory
         self._core = memory.core
         self._records = memory.records

@@ -87,7 +87,7 @@ _encoder: Final = msgspec.json.Encoder()
 _workload: Final = msgspec.json.Decoder(Workload)
 
 
-class Early(NamedTuple):
+class EarlyFacts(NamedTuple):
     """What placement said about a workload before `WorkloadQueued` was read here."""
 
     version: int
@@ -97,12 +97,12 @@ class Early(NamedTuple):
     """None where the row is older than this column."""
 
 
-class Records:
+class QuotaRecords:
     """Every living workload by id, what was touched, and what came early."""
 
     def __init__(self) -> None:
         self.alive: dict[str, Pending] = {}
-        self.early: dict[str, Early] = {}
+        self.early: dict[str, EarlyFacts] = {}
         self._bodies: dict[str, str] = {}
         self._whole: dict[str, Workload] = {}
         self._new: set[str] = set()
@@ -114,7 +114,7 @@ class Records:
     async def load(self, reader: Reader, core: Nominator) -> None:
         """Rebuild from the rows, page by page; `self` must be new, the tree complete."""
         for row in await reader.fetch(_SELECT_EARLY):
-            known = Early(row["version"], row["held"], row["gone"], row["priority"])
+            known = EarlyFacts(row["version"], row["held"], row["gone"], row["priority"])
             self.early[row["workload_id"]] = known
         last = ""
         while True:
@@ -181,12 +181,12 @@ class Records:
             )
         )
 
-    def note_early(self, identifier: str, early: Early) -> None:
+    def note_early(self, identifier: str, early: EarlyFacts) -> None:
         """A fact about a workload that is not known yet."""
         self.early[identifier] = early
         self._fresh_early[identifier] = None
 
-    def take_early(self, identifier: str) -> Early | None:
+    def take_early(self, identifier: str) -> EarlyFacts | None:
         """What was said before the workload came; it is merged now."""
         early = self.early.pop(identifier, None)
         if early is not None and self._fresh_early.pop(identifier, self) is self:

@@ -10,11 +10,11 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 from shared.ports.clock import Clock
-from shared.ports.cluster import Operation, Pod, Result, WatchEvent
+from shared.ports.cluster import Pod, PodOperation, PodResult, WatchEvent
 from shared.ports.errors import ResourceVersionExpired, Transient
 from shared.simulator.faults import Dice, Faults
 from shared.simulator.pods import Pods, Timing
-from shared.simulator.window import Window
+from shared.simulator.window import EventWindow
 
 EVENTS_PER_BATCH = 1_000
 
@@ -28,11 +28,11 @@ class MemoryCluster:
         self.dice = Dice(Faults(), f"{seed}")
         self.pods = Pods(timing, seed, kubelet=self.dice.kubelet)
         self._clock = clock
-        self._window: Window[WatchEvent] = Window(0, window_events)
+        self._window: EventWindow[WatchEvent] = EventWindow(0, window_events)
         self._news = asyncio.Event()
         self._breaks = 0
 
-    async def apply(self, operations: Sequence[Operation]) -> list[Result]:
+    async def apply(self, operations: Sequence[PodOperation]) -> list[PodResult]:
         """Try all; an answer that is lost is `UNKNOWN`, after the operation happened."""
         now_ms, dice = self._clock.now_ms(), self.dice
         self.pods.tick(now_ms)

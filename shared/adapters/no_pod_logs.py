@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from shared.ports.pod_logs import LogRequest, Missing, NoLogs
+from shared.ports.pod_logs import LogRequest, LogsMissing, NoLogs
 
 
 class NoPodLogs:
@@ -15,7 +15,7 @@ class NoPodLogs:
     async def read(self, request: LogRequest) -> AsyncIterator[AsyncIterator[bytes]]:
         """Raises NoLogs."""
         raise NoLogs(
-            Missing.NOT_KEPT,
+            LogsMissing.NOT_KEPT,
             "there are no logs: pods of a simulated cluster run nothing; "
             f"`muster events {request.workload_id}` tells what happened, and on a Kubernetes "
             "cluster (MUSTER_CLUSTER=kubernetes) there are logs",

@@ -14,7 +14,7 @@ from typing import Any, Final, NoReturn
 import aiohttp
 import msgspec
 
-from shared.ports.cluster import UNKNOWN, Operation, Pod, Result, WatchEvent
+from shared.ports.cluster import UNKNOWN, Pod, PodOperation, PodResult, WatchEvent
 from shared.ports.errors import ResourceVersionExpired, Transient
 
 REQUEST_SECONDS_MAX: Final = 10.0
@@ -33,11 +33,11 @@ class SimulatedCluster:
         self._url = url.rstrip("/")
         self._session: aiohttp.ClientSession | None = None
         self._encoder = msgspec.json.Encoder()
-        self._results = msgspec.json.Decoder(list[Result])
+        self._results = msgspec.json.Decoder(list[PodResult])
         self._pods = msgspec.json.Decoder(list[Pod])
         self._events = msgspec.json.Decoder(list[WatchEvent])
 
-    async def apply(self, operations: Sequence[Operation]) -> list[Result]:
+    async def apply(self, operations: Sequence[PodOperation]) -> list[PodResult]:
         """Try all; without an answer to the request, each operation is `UNKNOWN`."""
         body = self._encoder.encode(operations)
         try:
@@ -103,8 +103,8 @@ class SimulatedCluster:
         return self._session
 
 
-def _unknown(operations: Sequence[Operation], message: str) -> list[Result]:
-    return [Result(status=UNKNOWN, reason="ReplyLost", message=message)] * len(operations)
+def _unknown(operations: Sequence[PodOperation], message: str) -> list[PodResult]:
+    return [PodResult(status=UNKNOWN, reason="ReplyLost", message=message)] * len(operations)
 
 
 class _Error(msgspec.Struct, frozen=True):

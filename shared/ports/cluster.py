@@ -97,7 +97,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.size > 1 or self.template.pod_set.count > 1
 
 
-class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PodOperation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One request about the pod `name` in `namespace`.
 
     `create` takes `pod`; `pin` uid, node, and `devices` or the `pod` whose shares say which:
@@ -117,7 +117,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pod: Pod | None = None
 
 
-class Missing(msgspec.Struct, frozen=True, kw_only=True):
+class MissingObject(msgspec.Struct, frozen=True, kw_only=True):
     """An object that a pod names and that is not there; kinds are those of Kubernetes."""
 
     kind: Literal[
@@ -128,7 +128,7 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True):
     """Where it was looked for; empty for what is in no namespace."""
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PodResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The answer to one operation: an HTTP status or `UNKNOWN`, and the pod where there is one."""
 
     status: int
@@ -136,7 +136,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     message: str = ""
     errors: tuple[FieldError, ...] = ()
     """Of 403 and 422: which field, with which value, breaks which rule, where that is told."""
-    missing: Missing | None = None
+    missing: MissingObject | None = None
     """Of a refused create: what has to be there first."""
     pod: Pod | None = None
 
@@ -148,10 +148,10 @@ class WatchEvent(msgspec.Struct, frozen=True, kw_only=True):
     pod: Pod
 
 
-class Cluster(Protocol):
+class PodCluster(Protocol):
     """What the binder needs of a cluster."""
 
-    async def apply(self, operations: Sequence[Operation]) -> list[Result]:
+    async def apply(self, operations: Sequence[PodOperation]) -> list[PodResult]:
         """Try all; results in the order of the operations.
 
         An operation whose answer was lost has the status `UNKNOWN`, all others their own.
@@ -176,7 +176,7 @@ class Cluster(Protocol):
         ...
 
 
-def refused_by_port(operation: Operation) -> Result | None:
+def refused_by_port(operation: PodOperation) -> PodResult | None:
     """The answer to what no cluster is asked to do; None to all else."""
     if operation.verb == "delete" and operation.grace_seconds < GRACE_SECONDS_MIN:
         error = FieldError(
@@ -185,9 +185,9 @@ def refused_by_port(operation: Operation) -> Result | None:
             rule=f"must be at least {GRACE_SECONDS_MIN}: 0 is a force delete, after which the"
             " containers of the pod may still run",
         )
-        return Result(status=INVALID, reason="Invalid", message=error.rule, errors=(error,))
+        return PodResult(status=INVALID, reason="Invalid", message=error.rule, errors=(error,))
     if operation.verb == "force_delete" and not (operation.uid and operation.node):
         field = "node" if operation.uid else "uid"
         error = FieldError(field=field, value="", rule="must be given for a force delete")
-        return Result(status=INVALID, reason="Invalid", message=error.rule, errors=(error,))
+        return PodResult(status=INVALID, reason="Invalid", message=error.rule, errors=(error,))
     return None

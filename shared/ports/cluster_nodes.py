@@ -14,7 +14,7 @@ import msgspec
 
 from shared.core.kubernetes.devices import DeviceSlice
 from shared.core.kubernetes.inventory import KubernetesNode
-from shared.core.kubernetes.requests import Taken
+from shared.core.kubernetes.requests import TakenResources
 
 
 class Kind(StrEnum):
@@ -31,7 +31,7 @@ class PodUse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     node: str
     ours: bool
-    taken: Taken = Taken()
+    taken: TakenResources = TakenResources()
     """Of a pod of others; nothing of ours, as the ledger knows it."""
     held: tuple[int, ...] = ()
     """Of a pod of ours: the GPUs that the ledger has given to it, by index."""

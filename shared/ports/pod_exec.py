@@ -13,7 +13,7 @@ class NoPod(Exception):  # noqa: N818  # says what there is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExecRequest:
+class ExecCommand:
     """A command and the pod in which it runs, without standard input and without a terminal."""
 
     workload_id: str
@@ -29,7 +29,7 @@ class Output(NamedTuple):
     data: bytes
 
 
-class Ended(NamedTuple):
+class CommandEnded(NamedTuple):
     """The command has ended: by its exit code, or None and why it could not run."""
 
     exit_code: int | None
@@ -40,8 +40,8 @@ class PodExec(Protocol):
     """Runs commands in pods of this Muster."""
 
     def run(
-        self, request: ExecRequest
-    ) -> AbstractAsyncContextManager[AsyncIterator[Output | Ended]]:
+        self, request: ExecCommand
+    ) -> AbstractAsyncContextManager[AsyncIterator[Output | CommandEnded]]:
         """What it writes as it comes, and last how it ended.
 
         Raises:

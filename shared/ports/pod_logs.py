@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Protocol
 
 
-class Missing(StrEnum):
+class LogsMissing(StrEnum):
     """Why there are no logs."""
 
     NOT_KEPT = "not-kept"
@@ -23,7 +23,7 @@ class Missing(StrEnum):
 class NoLogs(Exception):  # noqa: N818  # says what there is
     """There is nothing to read; the text says what to do."""
 
-    def __init__(self, missing: Missing, message: str) -> None:
+    def __init__(self, missing: LogsMissing, message: str) -> None:
         super().__init__(message)
         self.missing = missing
 

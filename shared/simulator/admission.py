@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from shared.core.model.decision import FieldError
-from shared.ports.cluster import Operation, Result
+from shared.ports.cluster import PodOperation, PodResult
 
 NAME_MAX: Final = 253
 _is_subdomain = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -18,8 +18,8 @@ _NAME_RULE: Final = (
 
 
 def refused_by_admission(
-    operation: Operation, pods: int, quotas: Mapping[str, int]
-) -> Result | None:
+    operation: PodOperation, pods: int, quotas: Mapping[str, int]
+) -> PodResult | None:
     """422 or 403, or None; the namespace has so many pods that have not ended."""
     pod, name = operation.pod, operation.name
     if pod is None or pod.name != name or pod.namespace != operation.namespace:
@@ -32,11 +32,11 @@ def refused_by_admission(
             f'pods "{name}" is forbidden: exceeded quota: pods, requested: pods=1,'
             f" used: pods={pods}, limited: pods={most}"
         )
-        return Result(status=403, reason="Forbidden", message=message)
+        return PodResult(status=403, reason="Forbidden", message=message)
     return None
 
 
-def _invalid(field: str, value: str, rule: str) -> Result:
+def _invalid(field: str, value: str, rule: str) -> PodResult:
     message = f'Pod "{value}" is invalid: {field}: Invalid value: "{value}": {rule}'
     error = FieldError(field=field, value=value, rule=rule)
-    return Result(status=422, reason="Invalid", message=message, errors=(error,))
+    return PodResult(status=422, reason="Invalid", message=message, errors=(error,))

@@ -11,7 +11,7 @@ from random import Random
 
 import msgspec
 
-from shared.ports.cluster import UNKNOWN, Result
+from shared.ports.cluster import UNKNOWN, PodResult
 from shared.simulator.kubelet import Kubelet
 
 
@@ -42,10 +42,10 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 raise ValueError(f"{name}: must be between 0 and 1")
 
 
-CONFLICT = Result(status=409, reason="Conflict")
-THROTTLED = Result(status=429, reason="TooManyRequests")
-BROKEN = Result(status=500, reason="InternalError")
-LOST = Result(status=UNKNOWN, reason="ReplyLost")
+CONFLICT = PodResult(status=409, reason="Conflict")
+THROTTLED = PodResult(status=429, reason="TooManyRequests")
+BROKEN = PodResult(status=500, reason="InternalError")
+LOST = PodResult(status=UNKNOWN, reason="ReplyLost")
 
 
 class Dice:
@@ -55,7 +55,7 @@ class Dice:
         self.faults = faults
         self._random = Random(seed)
 
-    def refusal(self) -> Result | None:
+    def refusal(self) -> PodResult | None:
         """The answer to an operation that is not to be tried, or None."""
         faults = self.faults
         return (
@@ -64,7 +64,7 @@ class Dice:
             or (BROKEN if self._falls(faults.broken) else None)
         )
 
-    def reply(self, result: Result) -> Result:
+    def reply(self, result: PodResult) -> PodResult:
         """The answer to an executed operation as it arrives."""
         return LOST if self._falls(self.faults.reply_lost) else result
 

@@ -22,10 +22,10 @@ from msgspec.structs import replace
 from shared.ports.cluster import (
     NODE_READY,
     NOT_DELETING,
-    Operation,
     Pod,
+    PodOperation,
+    PodResult,
     PodTemplate,
-    Result,
     refused_by_port,
 )
 from shared.simulator import kubelet as kubelets
@@ -34,9 +34,9 @@ from shared.simulator.kubelet import Kubelet
 
 CREATED: Final = 201
 OK: Final = 200
-NOT_FOUND: Final = Result(status=404, reason="NotFound")
-DONE: Final = Result(status=OK)
-BOUND: Final = Result(status=CREATED)
+NOT_FOUND: Final = PodResult(status=404, reason="NotFound")
+DONE: Final = PodResult(status=OK)
+BOUND: Final = PodResult(status=CREATED)
 _MISMATCH: Final = "Precondition failed: UID in precondition"
 _NO_TEMPLATE: Final = PodTemplate()
 _COLLECTED: Final = "DeletionByPodGC"
@@ -60,7 +60,7 @@ class Timing:
 
 
 @dataclass(slots=True, kw_only=True)
-class Record:
+class PodRecord:
     """A pod with its timers, Unix milliseconds; 0 means that none is set."""
 
     serial: int
@@ -70,19 +70,19 @@ class Record:
     gone_at_ms: int = 0
 
 
-class Change(NamedTuple):
+class PodChange(NamedTuple):
     """One watch event; `record` is the row to keep, or to drop after DELETED."""
 
     type: str
     pod: Pod
-    record: Record
+    record: PodRecord
 
 
 @dataclass(slots=True, kw_only=True)
 class Snapshot:
     """Everything that a machine needs to go on where another one stopped."""
 
-    records: list[Record] = field(default_factory=list)
+    records: list[PodRecord] = field(default_factory=list)
     version: int = 0
     serial: int = 0
     nodes_down: set[str] = field(default_factory=set)
@@ -114,16 +114,16 @@ class Pods:
         self._timing = timing
         self._seed = seed
         self._kubelet = kubelet
-        self._by_key: dict[Key, Record] = {}
+        self._by_key: dict[Key, PodRecord] = {}
         self._by_node: dict[str, set[Key]] = {}
         self._timers: list[tuple[int, int, Key]] = []
-        self._changes: list[Change] = []
+        self._changes: list[PodChange] = []
         self._restore(state.records)
 
     def __len__(self) -> int:
         return len(self._by_key)
 
-    def apply(self, operation: Operation, now_ms: int) -> Result:
+    def apply(self, operation: PodOperation, now_ms: int) -> PodResult:
         """Try one operation and answer as the API server would. O(log pods)."""
         refused = refused_by_port(operation)
         if refused is not None:
@@ -134,7 +134,7 @@ class Pods:
         if record is None:
             return NOT_FOUND
         if operation.uid and operation.uid != record.pod.uid:
-            return Result(status=409, reason=_MISMATCH, pod=record.pod)
+            return PodResult(status=409, reason=_MISMATCH, pod=record.pod)
         return self._change_pod(record, operation, now_ms)
 
     def tick(self, now_ms: int) -> None:
@@ -158,7 +158,7 @@ class Pods:
         """Nodes that are not heard of, and whether they are fenced."""
         return sorted((node, node in self.nodes_gone) for node in self.nodes_down)
 
-    def take_changes(self) -> list[Change]:
+    def take_changes(self) -> list[PodChange]:
         """What changed since the last call, in the order of resource versions."""
         changes, self._changes = self._changes, []
         return changes
@@ -215,10 +215,10 @@ class Pods:
             elif record.end_at_ms:
                 record.end_at_ms = self._timer(record, max(record.end_at_ms, now_ms))
 
-    def _on(self, node: str) -> list[Record]:
+    def _on(self, node: str) -> list[PodRecord]:
         return [self._by_key[key] for key in sorted(self._by_node.get(node, ()))]
 
-    def _fail(self, record: Record, reason: str, exit_code: int = 0) -> bool:
+    def _fail(self, record: PodRecord, reason: str, exit_code: int = 0) -> bool:
         if record.pod.ended:
             return False
         self._end(record, "Failed", reason, exit_code=exit_code)
@@ -226,26 +226,26 @@ class Pods:
 
     # ── operations ───────────────────────────────────────────────────────────
 
-    def _create(self, operation: Operation) -> Result:
+    def _create(self, operation: PodOperation) -> PodResult:
         key = (operation.namespace, operation.name)
         existing = self._by_key.get(key)
         if existing is not None:
-            return Result(status=409, reason="AlreadyExists", pod=existing.pod)
+            return PodResult(status=409, reason="AlreadyExists", pod=existing.pod)
         refused = refused_by_admission(operation, self._in(operation.namespace), self.quotas)
         if refused is not None or operation.pod is None:
-            return refused or Result(status=422, reason="Invalid")
+            return refused or PodResult(status=422, reason="Invalid")
         self.serial += 1
         uid = f"{self._seed & 0xFFFFFFFF:08x}-0000-4000-8000-{self.serial:012x}"
-        record = Record(serial=self.serial, pod=operation.pod)
+        record = PodRecord(serial=self.serial, pod=operation.pod)
         self._by_key[key] = record
         pod = self._change(
             record, "ADDED", uid=uid, namespace=operation.namespace, phase="Pending", node="",
             reason="", message="", waiting="", pulling=False, ready=False, deleting=False,
             devices=(), template=_NO_TEMPLATE,
         )  # fmt: skip
-        return Result(status=CREATED, pod=pod)
+        return PodResult(status=CREATED, pod=pod)
 
-    def _change_pod(self, record: Record, operation: Operation, now_ms: int) -> Result:
+    def _change_pod(self, record: PodRecord, operation: PodOperation, now_ms: int) -> PodResult:
         if operation.verb == "pin":
             return self._pin(record, operation.devices)
         if operation.verb == "bind":
@@ -261,22 +261,22 @@ class Pods:
         records = self._by_key.values()
         return sum(one.pod.namespace == namespace and not one.pod.ended for one in records)
 
-    def _pin(self, record: Record, devices: tuple[str, ...]) -> Result:
+    def _pin(self, record: PodRecord, devices: tuple[str, ...]) -> PodResult:
         pod = record.pod
         if pod.node or pod.deleting:
-            return Result(status=409, reason="AlreadyBound", pod=pod)
+            return PodResult(status=409, reason="AlreadyBound", pod=pod)
         if pod.devices not in ((), devices):
-            return Result(status=409, reason="AlreadyPinned", pod=pod)
+            return PodResult(status=409, reason="AlreadyPinned", pod=pod)
         if pod.devices != devices:
             pod = self._change(record, "MODIFIED", devices=devices)
-        return Result(status=OK, pod=pod)
+        return PodResult(status=OK, pod=pod)
 
-    def _bind(self, record: Record, node: str, now_ms: int) -> Result:
+    def _bind(self, record: PodRecord, node: str, now_ms: int) -> PodResult:
         pod = record.pod
         if pod.node:
-            return Result(status=409, reason="AlreadyBound", pod=pod)
+            return PodResult(status=409, reason="AlreadyBound", pod=pod)
         if pod.deleting or not node:
-            return Result(status=409, reason="Unbindable", pod=pod)
+            return PodResult(status=409, reason="Unbindable", pod=pod)
         self._by_node.setdefault(node, set()).add(_key(pod))
         if self._timing.start_delay_ms <= 0 and node not in self.nodes_down:
             self._start(record, now_ms, node=node)
@@ -285,7 +285,7 @@ class Pods:
             self._schedule_start(record, now_ms)
         return BOUND
 
-    def _delete(self, record: Record, grace_seconds: int, now_ms: int) -> Result:
+    def _delete(self, record: PodRecord, grace_seconds: int, now_ms: int) -> PodResult:
         pod = record.pod
         if pod.ended or not pod.node:
             self._leave(record)
@@ -304,18 +304,18 @@ class Pods:
             record.gone_at_ms = self._timer(record, now_ms + stop_ms)
         return DONE
 
-    def _force_delete(self, record: Record, node: str) -> Result:
+    def _force_delete(self, record: PodRecord, node: str) -> PodResult:
         pod = record.pod
         if not pod.deleting or pod.node != node:
-            return Result(status=409, reason=NOT_DELETING, pod=pod)
+            return PodResult(status=409, reason=NOT_DELETING, pod=pod)
         if node not in self.nodes_down:
-            return Result(status=409, reason=NODE_READY, pod=pod)
+            return PodResult(status=409, reason=NODE_READY, pod=pod)
         self._stopped(record, _COLLECTED)
         return DONE
 
     # ── the kubelet ──────────────────────────────────────────────────────────
 
-    def _fire(self, record: Record, due_ms: int) -> None:
+    def _fire(self, record: PodRecord, due_ms: int) -> None:
         if record.pod.node in self.nodes_down:
             return
         if record.start_at_ms == due_ms:
@@ -325,7 +325,7 @@ class Pods:
         if record.gone_at_ms == due_ms:
             self._stopped(record, "")
 
-    def _start(self, record: Record, now_ms: int, **fields: Any) -> None:  # noqa: ANN401  # pod fields
+    def _start(self, record: PodRecord, now_ms: int, **fields: Any) -> None:  # noqa: ANN401  # pod fields
         record.start_at_ms = 0
         if record.pod.deleting:
             return
@@ -342,7 +342,7 @@ class Pods:
         else:
             self._run(record, now_ms, fields)
 
-    def _run(self, record: Record, now_ms: int, fields: dict[str, Any]) -> None:
+    def _run(self, record: PodRecord, now_ms: int, fields: dict[str, Any]) -> None:
         duration = record.pod.duration_seconds
         if duration is not None:
             lasts_ms = max(int(duration * 1000 / self._timing.speed), 1)
@@ -350,40 +350,40 @@ class Pods:
         fields |= {"waiting": "", "message": "", "pulling": False, "ready": True}
         self._change(record, "MODIFIED", phase="Running", **fields)
 
-    def _wait(self, record: Record, now_ms: int, does: Kubelet, fields: dict[str, Any]) -> None:
+    def _wait(self, record: PodRecord, now_ms: int, does: Kubelet, fields: dict[str, Any]) -> None:
         """The kubelet tries again and again, and says why it cannot."""
         waiting, message = kubelets.why_it_waits(does, record.pod.waiting)
         if waiting != record.pod.waiting or fields:
             self._change(record, "MODIFIED", waiting=waiting, message=message, **fields)
         record.start_at_ms = self._timer(record, now_ms + kubelets.TRIES_AGAIN_MS)
 
-    def _end(self, record: Record, phase: str, reason: str, **fields: Any) -> None:  # noqa: ANN401  # pod fields
+    def _end(self, record: PodRecord, phase: str, reason: str, **fields: Any) -> None:  # noqa: ANN401  # pod fields
         record.start_at_ms = record.end_at_ms = 0
         fields |= {"waiting": "", "pulling": False, "ready": False}
         self._change(record, "MODIFIED", phase=phase, reason=reason, **fields)
 
-    def _stopped(self, record: Record, reason: str) -> None:
+    def _stopped(self, record: PodRecord, reason: str) -> None:
         """No container of it runs any more, and it goes if nothing keeps it."""
         if record.pod.finalizers and not record.pod.ended:
             self._end(record, "Failed", reason, deleting=True)
         else:
             self._leave(record, reason)
 
-    def _leave(self, record: Record, reason: str = "") -> None:
+    def _leave(self, record: PodRecord, reason: str = "") -> None:
         """Nothing of it runs: the object goes, unless a finalizer keeps it."""
         if not record.pod.finalizers:
             self._remove(record, reason)
         elif not record.pod.deleting:
             self._change(record, "MODIFIED", deleting=True)
 
-    def _schedule_start(self, record: Record, now_ms: int) -> None:
+    def _schedule_start(self, record: PodRecord, now_ms: int) -> None:
         if record.pod.node not in self.nodes_down:
             due_ms = now_ms + max(self._timing.start_delay_ms, 1)
             record.start_at_ms = self._timer(record, due_ms)
 
     # ── records ──────────────────────────────────────────────────────────────
 
-    def _remove(self, record: Record, reason: str = "") -> None:
+    def _remove(self, record: PodRecord, reason: str = "") -> None:
         key, node = _key(record.pod), record.pod.node
         del self._by_key[key]
         if node:
@@ -393,18 +393,18 @@ class Pods:
                 del self._by_node[node]
         self._change(record, "DELETED", reason=reason or record.pod.reason)
 
-    def _change(self, record: Record, kind: str, **fields: Any) -> Pod:  # noqa: ANN401  # pod fields
+    def _change(self, record: PodRecord, kind: str, **fields: Any) -> Pod:  # noqa: ANN401  # pod fields
         self.version += 1
         pod = replace(record.pod, resource_version=self.version, **fields)
         record.pod = pod
-        self._changes.append(Change(kind, pod, record))
+        self._changes.append(PodChange(kind, pod, record))
         return pod
 
-    def _timer(self, record: Record, due_ms: int) -> int:
+    def _timer(self, record: PodRecord, due_ms: int) -> int:
         heappush(self._timers, (due_ms, record.serial, _key(record.pod)))
         return due_ms
 
-    def _restore(self, records: Iterable[Record]) -> None:
+    def _restore(self, records: Iterable[PodRecord]) -> None:
         for record in records:
             pod = record.pod
             self._by_key[_key(pod)] = record

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Window(Generic[T]):
+class EventWindow(Generic[T]):
     """The last `capacity` to 2 x `capacity` events after `version`."""
 
     def __init__(self, version: int, capacity: int) -> None:

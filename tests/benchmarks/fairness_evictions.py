@@ -6,9 +6,14 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from shared.core.model.request import PlacementRequest
-from shared.core.preemption.eligibility.rules import WHOLE_MS, Judge
-from shared.core.preemption.moves.moving import State, choose_moves
-from shared.core.preemption.victims.choose import EvictionPlan, NoEviction, Rules, choose_victims
+from shared.core.preemption.eligibility.rules import WHOLE_MS, EligibilityJudge
+from shared.core.preemption.moves.moving import MovingState, choose_moves
+from shared.core.preemption.victims.choose import (
+    EvictionPlan,
+    NoEviction,
+    PreemptionRules,
+    choose_victims,
+)
 from tests.benchmarks.fairness_fleet import Fleet
 from tests.benchmarks.fairness_live import Class, Live
 from tests.benchmarks.fairness_world import FLAVOR, World
@@ -40,7 +45,7 @@ class Evictions:
         """Who goes for it now; `kept` are the nodes that it was promised."""
         if not self._due(live, now_ms):
             return None
-        rules = Rules(cooldown_until_ms=self._cooldown, whole_ms=WHOLE_MS)
+        rules = PreemptionRules(cooldown_until_ms=self._cooldown, whole_ms=WHOLE_MS)
         fleet, answer = self._fleet, None
         if self._may_ask_somebody(live, rules, now_ms):
             answer = choose_victims(
@@ -83,7 +88,7 @@ class Evictions:
         self,
         live: Live,
         request: PlacementRequest,
-        rules: Rules,
+        rules: PreemptionRules,
         now_ms: int,
         kept: Collection[str],
     ) -> EvictionPlan | None:
@@ -92,11 +97,11 @@ class Evictions:
             return None
         self._moves_due[live.kind] = now_ms + MOVES_REST_MS
         fleet = self._fleet
-        state = State(fleet.cluster, fleet.ledger, fleet.occupants, rules, now_ms)
+        state = MovingState(fleet.cluster, fleet.ledger, fleet.occupants, rules, now_ms)
         return choose_moves(state, request, promised=kept)
 
-    def _may_ask_somebody(self, live: Live, rules: Rules, now_ms: int) -> bool:
+    def _may_ask_somebody(self, live: Live, rules: PreemptionRules, now_ms: int) -> bool:
         """The judge's word on sums alone, before the devices are looked at."""
         ledger, asked = self._fleet.ledger, live.pending.request
-        judge = Judge(ledger, rules, live.workload, asked, flavor=FLAVOR, now_ms=now_ms)
+        judge = EligibilityJudge(ledger, rules, live.workload, asked, flavor=FLAVOR, now_ms=now_ms)
         return any(judge.terms(team.name).rule is not None for team in self._world.teams)

@@ -16,7 +16,7 @@ from ortools.sat.python import cp_model
 from shared.core.model.charges import least_amount
 from shared.core.model.nouns import Workload
 from shared.core.preemption.eligibility.occupants import Occupants
-from shared.core.preemption.eligibility.rules import Judge
+from shared.core.preemption.eligibility.rules import EligibilityJudge
 from shared.core.preemption.eligibility.screen import Screen
 from shared.core.preemption.victims.choose import EvictionPlan, choose_victims
 from tests.benchmarks.baselines.evictions import SERVICE_RULES
@@ -105,7 +105,7 @@ def _optimum(state: State, gang: Workload, seconds: float) -> tuple[int, bool]:
 
 def _costs(state: State, gang: Workload) -> dict[str, int]:
     occupants: Occupants = state.occupants
-    judge = Judge(
+    judge = EligibilityJudge(
         state.tree,
         SERVICE_RULES,
         gang,

@@ -12,7 +12,7 @@ from typing import Any
 from shared.adapters.memory_cluster import MemoryCluster
 from shared.adapters.simulated_cluster import SimulatedCluster
 from shared.core.model.nouns import GpuShare, PodSet
-from shared.ports.cluster import Cluster, Operation, Pod, PodTemplate
+from shared.ports.cluster import Pod, PodCluster, PodOperation, PodTemplate
 from shared.simulator.cluster.server import serving
 from shared.simulator.cluster.settings import ClusterSettings
 from shared.simulator.faults import Faults
@@ -45,7 +45,7 @@ class SimulatedWorld:
     nodes = ("n1", "n2")
     namespaces = ("red", "blue")
 
-    def __init__(self, cluster: Cluster, clock: ManualClock, dice: Any, change: Any) -> None:
+    def __init__(self, cluster: PodCluster, clock: ManualClock, dice: Any, change: Any) -> None:
         self.cluster = cluster
         self.clock = clock
         self.dice = dice
@@ -147,7 +147,7 @@ def a_pod(name="w1-1-0", **fields):
 
 def operation(verb, about, /, **fields):
     fields = {"uid": about.uid, **fields}
-    return Operation(verb=verb, namespace=about.namespace, name=about.name, **fields)
+    return PodOperation(verb=verb, namespace=about.namespace, name=about.name, **fields)
 
 
 def create(pod):

@@ -14,7 +14,7 @@ from shared.adapters.postgres.lease import PostgresLease
 from shared.adapters.postgres.pool import Database as Pool
 from shared.adapters.postgres.store import PostgresStore
 from shared.core.model.value import replace
-from shared.core.preemption.defragmentation.defragment import NoPlan, Obstacle, Plan
+from shared.core.preemption.defragmentation.defragment import DefragmentationObstacle, NoPlan, Plan
 from shared.events.nodes import CordonNode
 from shared.events.pods import PodsFinished, PodsRunning
 from shared.events.quotas import NominationWithdrawn
@@ -78,7 +78,7 @@ async def test_what_cannot_be_helped_or_does_not_wait_says_so(filled: Filled) ->
 
     huge = await plan_for(pool, "huge")
     assert isinstance(huge, NoPlan)
-    assert huge.obstacle is Obstacle.NO_ROOM
+    assert huge.obstacle is DefragmentationObstacle.NO_ROOM
     with pytest.raises(NotWaiting, match="running"):
         await plan_for(pool, "small")
     with pytest.raises(NotWaiting, match="knows no workload nobody"):
@@ -87,7 +87,7 @@ async def test_what_cannot_be_helped_or_does_not_wait_says_so(filled: Filled) ->
     await commit_last(pool, driver)
     waits = await plan_for(pool, "big")
     assert isinstance(waits, NoPlan)
-    assert waits.obstacle is Obstacle.QUOTA
+    assert waits.obstacle is DefragmentationObstacle.QUOTA
 
 
 async def test_a_workload_may_be_named_if_one_alone_has_the_name(filled: Filled) -> None:

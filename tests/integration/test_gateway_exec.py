@@ -3,7 +3,7 @@
 import contextlib
 
 from shared.core.model.nouns import PodSet
-from shared.ports.pod_exec import Ended
+from shared.ports.pod_exec import CommandEnded
 from tests.fixtures.servers import Database
 from tests.support import facts as telling
 from tests.support.gateway import Gateway, publish_facts, running_projection, until
@@ -26,7 +26,7 @@ class Pods:
         self.audited.append(self.database.execute(OF_COMMANDS))
 
         async def pieces():
-            yield Ended(0)
+            yield CommandEnded(0)
 
         yield pieces()
 

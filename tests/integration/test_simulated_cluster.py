@@ -14,7 +14,7 @@ import pytest
 
 from deploy.local.processes import free_port
 from shared.adapters.simulated_cluster import SimulatedCluster
-from shared.ports.cluster import UNKNOWN, Operation, Pod, Result
+from shared.ports.cluster import UNKNOWN, Pod, PodOperation, PodResult
 from shared.ports.errors import ResourceVersionExpired, Transient
 
 
@@ -69,7 +69,7 @@ async def process(tmp_path: Path) -> AsyncIterator[Process]:
     process.kill()
 
 
-def creates(names: Sequence[str], seconds: float | None = None) -> list[Operation]:
+def creates(names: Sequence[str], seconds: float | None = None) -> list[PodOperation]:
     pods = [
         Pod(
             name=name,
@@ -82,12 +82,12 @@ def creates(names: Sequence[str], seconds: float | None = None) -> list[Operatio
         )
         for name in names
     ]
-    return [Operation(verb="create", name=pod.name, pod=pod) for pod in pods]
+    return [PodOperation(verb="create", name=pod.name, pod=pod) for pod in pods]
 
 
-def binds(results: Sequence[Result]) -> list[Operation]:
+def binds(results: Sequence[PodResult]) -> list[PodOperation]:
     pods = [result.pod for result in results if result.pod is not None]
-    return [Operation(verb="bind", name=pod.name, uid=pod.uid, node="n1") for pod in pods]
+    return [PodOperation(verb="bind", name=pod.name, uid=pod.uid, node="n1") for pod in pods]
 
 
 async def test_every_answer_survives_a_kill_and_timers_go_on(process: Process) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from deploy.kube.nodes import node_name
 from services.binder.actuator import Actuator
-from services.binder.gang import Gang
+from services.binder.gang import BoundGang
 from shared.adapters.clock import SystemClock
 from shared.core.model.nouns import PodSet
 from shared.ports.cluster import Pod, PodTemplate
@@ -41,7 +41,7 @@ class Acting:
             )
             for rank in range(size)
         )  # fmt: skip
-        gang = Gang(workload_id=workload_id, attempt=1, size=size, pods=pods)
+        gang = BoundGang(workload_id=workload_id, attempt=1, size=size, pods=pods)
         self.actuator.add(gang)
         return gang.key
 

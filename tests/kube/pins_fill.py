@@ -20,7 +20,7 @@ from deploy.local.cache import CHECKOUT
 from operations.check.api_pods import read_api_claims, read_api_pods
 from operations.check.claims import differences
 from services.binder.actuator import Actuator
-from services.binder.gang import Gang
+from services.binder.gang import BoundGang
 from shared.adapters.clock import SystemClock
 from shared.adapters.kubernetes.cluster import KubernetesCluster
 from shared.adapters.kubernetes.settings import KubernetesSettings
@@ -66,7 +66,9 @@ class Filling:
         started = time.monotonic()
         for gang in self._gangs(attempt):
             self.actuator.add(
-                Gang(workload_id=gang[0].workload_id, attempt=attempt, size=len(gang), pods=gang)
+                BoundGang(
+                    workload_id=gang[0].workload_id, attempt=attempt, size=len(gang), pods=gang
+                )
             )
         keys = {(pod.workload_id, attempt) for pod in pods}
         await self._told(PodsRunning, len(keys))

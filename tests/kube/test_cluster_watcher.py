@@ -13,7 +13,7 @@ import pytest
 
 from deploy.kube.nodes import DRIVER, MEMORY_MIB, PRODUCT, node_name
 from services.cluster_watcher.handler import WatcherHandler
-from services.cluster_watcher.picture import Policy
+from services.cluster_watcher.picture import ReadingPolicy
 from services.cluster_watcher.settings import WatcherSettings
 from shared.adapters.clock import SystemClock
 from shared.adapters.kafka.topics import create_topics
@@ -71,7 +71,7 @@ class Watched:
         source = KubernetesNodes(
             KubernetesSettings(config=str(self.kube.kubeconfig("watcher")), instance="watched")
         )
-        policy = Policy(keys=WatcherSettings().label_keys, lost_after_ms=lost_after_ms)
+        policy = ReadingPolicy(keys=WatcherSettings().label_keys, lost_after_ms=lost_after_ms)
         self.handler = WatcherHandler(source=source, clock=SystemClock(), policy=policy)
         async with running_handler(self.settings, self.handler):
             await self.until(lambda: self.handler.ready and len(self.rows()) >= 64)

@@ -11,7 +11,7 @@ from deploy.kube.nodes import node_name
 from shared.adapters.kubernetes.cluster import KubernetesCluster
 from shared.adapters.kubernetes.settings import KubernetesSettings
 from shared.core.model.nouns import GpuRequest, GpuShare, PodSet
-from shared.ports.cluster import Operation, Pod, PodTemplate
+from shared.ports.cluster import Pod, PodOperation, PodTemplate
 from tests.fixtures.kube import NODES
 from tests.kube.kube_world import RED, on_kubernetes
 from tests.kube.pins_fill import fill, nodes_with_slices
@@ -45,13 +45,13 @@ class Pinning:
 
     async def created(self, pod):
         result = await self.world.one(
-            Operation(verb="create", namespace=RED, name=pod.name, pod=pod)
+            PodOperation(verb="create", namespace=RED, name=pod.name, pod=pod)
         )
         assert result.status == 201, result
         return result.pod
 
     async def pin(self, pod, uid, cluster=None):
-        operation = Operation(
+        operation = PodOperation(
             verb="pin", namespace=RED, name=pod.name, uid=uid, node=pod.node, pod=pod
         )
         return (await (cluster or self.world.cluster).apply([operation]))[0]
@@ -64,13 +64,13 @@ class Pinning:
 
     async def bound(self, pod):
         uid = await self.pinned(pod)
-        bind = Operation(verb="bind", namespace=RED, name=pod.name, uid=uid, node=pod.node)
+        bind = PodOperation(verb="bind", namespace=RED, name=pod.name, uid=uid, node=pod.node)
         assert (await self.world.one(bind)).status == 201
         await self.world.until(pod.name, lambda one: one.phase == "Running")
         return uid
 
     async def deleted(self, name, uid):
-        await self.world.one(Operation(verb="delete", namespace=RED, name=name, uid=uid))
+        await self.world.one(PodOperation(verb="delete", namespace=RED, name=name, uid=uid))
         await self.world.until(name, lambda one: one is None)
 
     async def until(self, ask, condition):
@@ -323,7 +323,7 @@ async def test_a_node_that_shows_no_gpus_is_waited_for(pinning):
     pod = a_pod("none-1-0", whole(1), "no-such-node")
 
     result = await pinning.world.one(
-        Operation(verb="create", namespace=RED, name=pod.name, pod=pod)
+        PodOperation(verb="create", namespace=RED, name=pod.name, pod=pod)
     )
 
     assert (result.status, result.reason) == (503, "DevicesNotReady")

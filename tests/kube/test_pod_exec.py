@@ -8,7 +8,7 @@ import pytest
 
 from shared.adapters.kubernetes.pod_exec import KubernetesPodExec
 from shared.adapters.kubernetes.settings import KubernetesSettings
-from shared.ports.pod_exec import Ended, ExecRequest, NoPod, Output
+from shared.ports.pod_exec import CommandEnded, ExecCommand, NoPod, Output
 from tests.contract.cluster_worlds import a_pod, create, running
 from tests.kube.kube_world import KubeWorld, on_kubernetes
 
@@ -39,10 +39,10 @@ async def place(kube):
 async def run(place, *command, workload_id="w1", rank=0):
     """What it wrote on each stream, and how it ended."""
     written = {"stdout": b"", "stderr": b""}
-    request = ExecRequest(workload_id=workload_id, attempt=1, rank=rank, command=command)
+    request = ExecCommand(workload_id=workload_id, attempt=1, rank=rank, command=command)
     async with place.commands.run(request) as pieces:
         async for piece in pieces:
-            if isinstance(piece, Ended):
+            if isinstance(piece, CommandEnded):
                 return written["stdout"], written["stderr"], piece
             assert isinstance(piece, Output)
             written[piece.stream] += piece.data
@@ -55,7 +55,7 @@ async def test_output_comes_by_stream_and_the_words_of_a_command_stay_words(plac
 
     found = await run(place, "sh", "-c", script, "sh", "a b", "é;&?=", "")
 
-    assert ("a b|é;&?=||".encode(), b"no\n", Ended(0)) == found
+    assert ("a b|é;&?=||".encode(), b"no\n", CommandEnded(0)) == found
 
 
 async def test_a_command_that_fails_is_told_with_the_words_of_the_kubelet(place):

@@ -17,7 +17,7 @@ from shared.adapters.clock import SystemClock
 from shared.adapters.kubernetes.pod_logs import KubernetesPodLogs
 from shared.adapters.kubernetes.settings import KubernetesSettings
 from shared.ports.errors import Transient
-from shared.ports.pod_logs import LogRequest, Missing, NoLogs
+from shared.ports.pod_logs import LogRequest, LogsMissing, NoLogs
 from tests.contract.cluster_worlds import a_pod, bind, create, running
 from tests.kube.kube_world import KubeWorld, on_kubernetes
 from tests.support.bare_gateway import Parts, served
@@ -87,7 +87,7 @@ async def test_of_a_pod_that_is_not_there_it_is_told_what_to_do(reading, other):
 
     with pytest.raises(NoLogs, match="deleted when an attempt ends") as raised:
         await read(reading, **other)
-    assert Missing.GONE is raised.value.missing
+    assert LogsMissing.GONE is raised.value.missing
 
 
 async def test_a_pod_of_another_muster_is_not_there(reading, kube):
@@ -108,7 +108,7 @@ async def test_a_container_that_has_not_started_is_told_from_one_that_is_gone(re
 
     with pytest.raises(NoLogs) as raised:
         await read(reading)
-    assert Missing.NOT_STARTED is raised.value.missing
+    assert LogsMissing.NOT_STARTED is raised.value.missing
 
 
 async def test_a_server_that_cannot_be_reached_is_transient(kube, tmp_path):

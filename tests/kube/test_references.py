@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.binder.gang import Gang
+from services.binder.gang import BoundGang
 from shared.events.pods import BindRefused, PodsRunning
 from tests.kube.acting import acting_on, pod_of
 from tests.kube.kube_world import RED
@@ -48,7 +48,7 @@ async def test_it_is_named_with_its_kind_in_time_and_ends_or_waits(
 
 async def test_of_a_gang_in_which_one_pod_names_it_nothing_is_left(acting):
     pods = (pod_of("half", 0, 2), pod_of("half", 1, 2, secrets=("no-token",)))
-    acting.actuator.add(Gang(workload_id="half", attempt=1, size=2, pods=pods))
+    acting.actuator.add(BoundGang(workload_id="half", attempt=1, size=2, pods=pods))
 
     fact = await acting.told((BindRefused, PodsRunning), seconds=NAMED_SECONDS)
 

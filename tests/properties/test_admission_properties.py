@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.core.admission.admit import AdmittedWorkload, Refused, admit
+from shared.core.admission.admit import AdmissionRefusal, AdmittedWorkload, admit
 from shared.core.admission.errors import Errors
 from shared.core.admission.form import check_form
 from shared.core.model.nouns import (
@@ -121,8 +121,8 @@ good_specs = st.builds(
 def test_every_spec_gets_an_answer_that_can_be_stored(spec):
     answer = admit(spec, TEAM, rules(NODES))
 
-    assert isinstance(answer, (AdmittedWorkload, Refused))
-    if isinstance(answer, Refused):
+    assert isinstance(answer, (AdmittedWorkload, AdmissionRefusal))
+    if isinstance(answer, AdmissionRefusal):
         assert answer.errors
         text = msgspec.json.encode(answer).decode() + answer.message
         assert not any(character < " " or character == "\x7f" for character in text)

@@ -13,9 +13,9 @@ from shared.core.model.nouns import Level, Placement, Spread, TopologyRequest, W
 from shared.core.model.value import replace
 from shared.core.placement.place import place
 from shared.core.preemption.defragmentation.defragment import (
-    Limits,
+    DefragmentationLimits,
+    DefragmentationObstacle,
     NoPlan,
-    Obstacle,
     Plan,
     defragment,
 )
@@ -136,7 +136,7 @@ def test_a_plan_can_be_carried_out_in_order_and_then_the_whole_gang_fits(seed: i
 
     assert run.cluster.digest() == before
     if isinstance(plan, NoPlan):
-        assert plan.obstacle is not Obstacle.FITS
+        assert plan.obstacle is not DefragmentationObstacle.FITS
         return
     may_move = {each.id for each in running if each.movable}
     assert may_move.issuperset(move.workload_id for move in plan.moves)
@@ -180,7 +180,7 @@ def test_no_room_is_said_only_if_the_gang_does_not_fit_without_the_movable(seed:
         return
     run, running, asked = found
     plan = defragment(run.cluster, running, placing.request(asked))
-    if isinstance(plan, Plan) or plan.obstacle is not Obstacle.NO_ROOM:
+    if isinstance(plan, Plan) or plan.obstacle is not DefragmentationObstacle.NO_ROOM:
         return
     for each in running:
         if each.movable:
@@ -222,7 +222,10 @@ def test_a_plan_keeps_within_its_limit_of_moves(seed: int, moves_max: int) -> No
     before = run.cluster.digest()
 
     plan = defragment(
-        run.cluster, running, placing.request(asked), Limits(moves_max=moves_max, steps_max=50)
+        run.cluster,
+        running,
+        placing.request(asked),
+        DefragmentationLimits(moves_max=moves_max, steps_max=50),
     )
 
     assert isinstance(plan, NoPlan) or len(plan.moves) <= moves_max
@@ -238,6 +241,6 @@ def test_a_gang_that_fits_gets_no_plan(seed: int) -> None:
     answer = defragment(run.cluster, [], placing.request(asked))
 
     assert isinstance(answer, NoPlan)
-    fits = answer.obstacle is Obstacle.FITS
+    fits = answer.obstacle is DefragmentationObstacle.FITS
     # Not `feasible`: the search for gangs of unlike pods is bounded, and may give up.
     assert fits == isinstance(place(run.cluster, placing.request(asked)), Placement)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from shared.core.nodes.idleness import (
     GAP_MS_MAX,
     HOLD_MS,
-    Limits,
+    IdlenessLimits,
     Run,
-    Told,
+    ToldIdleness,
     Word,
     observe,
     whole,
@@ -18,7 +18,7 @@ from shared.core.nodes.idleness import (
 )
 
 BELOW = 5
-LIMITS = Limits(percent_below=BELOW, warn_ms=200_000, release_ms=500_000)
+LIMITS = IdlenessLimits(percent_below=BELOW, warn_ms=200_000, release_ms=500_000)
 NODES = 3
 STEPS_MS = (1, 10_000, 59_000, 61_000, GAP_MS_MAX, GAP_MS_MAX + 1)
 report = st.tuples(
@@ -71,7 +71,7 @@ def test_nothing_is_told_that_was_not_seen_of_every_node(history):
             assert idle.idle_ms >= (LIMITS.warn_ms if word is Word.NOTICED else LIMITS.release_ms)
             for one in range(NODES):
                 assert seen_idle(past, one, idle.since_ms, idle.until_ms)
-            told = Told(since_ms=idle.since_ms, until_ms=idle.until_ms)
+            told = ToldIdleness(since_ms=idle.since_ms, until_ms=idle.until_ms)
         elif word is Word.ENDED:
             assert told is not None
             told = None
@@ -110,5 +110,5 @@ def test_use_of_one_gpu_ends_the_idleness_of_all(history, step_ms):
     assert idle is not None
     assert idle.idle_ms < 0
     assert Word.NOTHING is word_of(idle, LIMITS, None)
-    told = Told(since_ms=idle.since_ms - 1, until_ms=idle.since_ms)
+    told = ToldIdleness(since_ms=idle.since_ms - 1, until_ms=idle.since_ms)
     assert Word.ENDED is word_of(idle, LIMITS, told)

@@ -13,7 +13,7 @@ from shared.core.model.request import PlacementRequest
 from shared.core.preemption.eligibility.plan import EvictionPlan
 from shared.core.preemption.eligibility.rules import policy_of
 from shared.core.preemption.moves.moving import may_ask
-from shared.core.preemption.victims.choose import NoEviction, Rule, Rules
+from shared.core.preemption.victims.choose import NoEviction, PreemptionRules, Rule
 from shared.core.quota.queue_policy import QueuePolicy
 from tests.support import placing
 from tests.support.evicting import NOW_MS, Scene, waiting
@@ -22,7 +22,7 @@ from tests.support.eviction_scenes import any_rules, put
 seeds = st.integers(0, 2**40)
 
 
-Case = tuple[Scene, EvictionPlan | None, Workload, Rules]
+Case = tuple[Scene, EvictionPlan | None, Workload, PreemptionRules]
 
 
 def plan_of(seed: int) -> Case:

@@ -18,13 +18,13 @@ from shared.core.placement.gang.elastic import smallest
 from shared.core.placement.place import place
 from shared.core.placement.resize import sizes
 from shared.core.preemption.eligibility.occupant import Occupant
-from shared.core.preemption.eligibility.rules import Judge, Spared
+from shared.core.preemption.eligibility.rules import EligibilityJudge, Spared
 from shared.core.preemption.victims.choose import (
     EvictionPlan,
     NoEviction,
     Obstacle,
+    PreemptionRules,
     Rule,
-    Rules,
     Victim,
 )
 from shared.core.quota.queue_policy import Reclaim, WithinQueue
@@ -205,11 +205,11 @@ def victim_charge(scene: Scene, victim: Victim) -> tuple[int, int, int]:
 
 
 def in_turn(
-    scene: Scene, plan: EvictionPlan, work: Workload, rules: Rules, straddling: bool
+    scene: Scene, plan: EvictionPlan, work: Workload, rules: PreemptionRules, straddling: bool
 ) -> dict[str, Rule | Spared]:
     """What the judge says of each victim when those before it have gone."""
     charge = least_amount(work.spec)
-    judge = Judge(
+    judge = EligibilityJudge(
         scene.tree, rules, work, charge, flavor="a100", now_ms=NOW_MS, straddling=straddling
     )
     running = scene.occupants.tenants.running

@@ -77,7 +77,7 @@ class Echo:
 def sabotage(names: Sequence[str]) -> None:
     """Switch safeties off in this process."""
     if "no_epoch" in names:
-        unit_statement.Statement.lease_check = "$1::text || $2::bigint"
+        unit_statement.UnitStatement.lease_check = "$1::text || $2::bigint"
     if "no_inbox" in names:
         unit_statement._add_inbox = lambda statement, schema, unit: None
         RecentIds.__contains__ = lambda self, identifier: False

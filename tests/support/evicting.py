@@ -11,16 +11,16 @@ from shared.core.model.nouns import GpuRequest, Node, Placement, PodPlacement, P
 from shared.core.model.units import UNBOUNDED
 from shared.core.model.value import replace
 from shared.core.placement.place import PlacementRequest, place
-from shared.core.preemption.defragmentation.plan import Limits as MoveLimits
+from shared.core.preemption.defragmentation.plan import DefragmentationLimits as MoveLimits
 from shared.core.preemption.eligibility.occupant import Occupant
 from shared.core.preemption.eligibility.occupants import Occupants
-from shared.core.preemption.moves.moving import State, choose_moves
+from shared.core.preemption.moves.moving import MovingState, choose_moves
 from shared.core.preemption.moves.vacating import take
 from shared.core.preemption.victims.choose import (
     EvictionPlan,
-    Limits,
     NoEviction,
-    Rules,
+    PreemptionRules,
+    SearchLimits,
     choose_victims,
 )
 from shared.core.quota.queue_policy import QueuePolicy
@@ -148,7 +148,7 @@ class Scene:
 
     def cost(self, occupant: Occupant) -> int:
         """What evicting all of it costs by the usual rules."""
-        rules = Rules()
+        rules = PreemptionRules()
         gpu_milli = max(occupant.placement.charge.gpu_milli, 1)
         rate_ms = occupant.lost_gpu_ms(NOW_MS, 1000) + rules.priority_ms * occupant.priority
         rate_ms += rules.eviction_gpu_ms * 1000 // gpu_milli
@@ -166,8 +166,8 @@ class Scene:
     def choose(
         self,
         work: Workload,
-        rules: Rules | None = None,
-        limits: Limits | None = None,
+        rules: PreemptionRules | None = None,
+        limits: SearchLimits | None = None,
         *,
         owned_only: bool = False,
     ) -> EvictionPlan | NoEviction:
@@ -182,7 +182,7 @@ class Scene:
             PlacementRequest(
                 workload=work, flavors=("a100",), headroom=headroom, owned_only=owned_only
             ),
-            rules or Rules(),
+            rules or PreemptionRules(),
             now_ms=NOW_MS,
             limits=limits,
         )
@@ -193,7 +193,7 @@ class Scene:
     def choose_moves(
         self,
         work: Workload,
-        rules: Rules | None = None,
+        rules: PreemptionRules | None = None,
         limits: MoveLimits | None = None,
         promised: Sequence[str] = (),
         pins: tuple[int, ...] = (),
@@ -203,7 +203,9 @@ class Scene:
         request = PlacementRequest(
             workload=work, flavors=("a100",), headroom={"a100": UNBOUNDED}, pins=pins
         )
-        state = State(self.cluster, self.tree, self.occupants, rules or Rules(), NOW_MS)
+        state = MovingState(
+            self.cluster, self.tree, self.occupants, rules or PreemptionRules(), NOW_MS
+        )
         found = choose_moves(state, request, limits, promised)
         assert self.cluster.digest() == before
         assert self._used() == used

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from shared.core.model.nouns import Level, PodSet, Spread, TopologyRequest, Workload
-from shared.core.preemption.victims.choose import Rules
+from shared.core.preemption.victims.choose import PreemptionRules
 from shared.core.quota.queue_policy import QueuePolicy, Reclaim, WithinQueue
 from tests.support import placing
 from tests.support.evicting import NOW_MS, Scene, waiting
@@ -89,9 +89,9 @@ def any_preemptor(draw: Random, queues: tuple[str, ...] = ("a", "b", "c")) -> Wo
     )
 
 
-def any_rules(draw: Random, scene: Scene) -> Rules:
+def any_rules(draw: Random, scene: Scene) -> PreemptionRules:
     names = sorted(scene.occupants.tenants.running)
-    return Rules(
+    return PreemptionRules(
         cooldown_until_ms={name: NOW_MS + 1 for name in names if draw.random() < 0.1},
         promised=[name for name in names if draw.random() < 0.1],
         loss_left_gpu_ms={"a": draw.choice((0, 1_000_000, 1 << 50))},

@@ -13,7 +13,12 @@ from shared.core.model.nouns import (
 )
 from shared.core.model.value import replace
 from shared.core.placement.place import place
-from shared.core.preemption.defragmentation.defragment import Limits, NoPlan, Plan, defragment
+from shared.core.preemption.defragmentation.defragment import (
+    DefragmentationLimits,
+    NoPlan,
+    Plan,
+    defragment,
+)
 from shared.core.scoring.cluster import Cluster
 from tests.support import placing
 
@@ -48,7 +53,7 @@ class Scene:
         free = pod(name, placing.whole(gpus), cpu_milli=100)
         self.running.append(Running(workload=free, placement=answer, cost=cost, movable=movable))
 
-    def plan(self, gang: Workload, limits: Limits | None = None) -> Plan | NoPlan:
+    def plan(self, gang: Workload, limits: DefragmentationLimits | None = None) -> Plan | NoPlan:
         return defragment(self.cluster, self.running, placing.request(gang), limits)
 
 

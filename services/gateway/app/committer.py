@@ -19,7 +19,7 @@ from typing import Final
 
 import structlog
 
-from services.gateway.app.submission_rows import Known, Submission, outcome_of
+from services.gateway.app.submission_rows import KnownSubmission, ValidSubmission, outcome_of
 from services.gateway.http.metrics import GROUP_ITEMS
 from shared.ports.errors import MusterError, Rejected, Transient
 from shared.ports.reader import Reader
@@ -44,12 +44,12 @@ class Order:
     `alone` keeps it out of a group: its writes may fail for reasons of its own (a version).
     """
 
-    submissions: Sequence[Submission] = ()
+    submissions: Sequence[ValidSubmission] = ()
     emits: Sequence[Emit] = ()
     writes: Sequence[Write] = ()
     changes: Sequence[Change] = ()
     alone: bool = False
-    done: asyncio.Future[list[Known]] = field(
+    done: asyncio.Future[list[KnownSubmission]] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
 
@@ -85,7 +85,7 @@ class Committer:
         """Submissions and commands that are not committed yet."""
         return self._items
 
-    async def submit(self, order: Order) -> list[Known]:
+    async def submit(self, order: Order) -> list[KnownSubmission]:
         """Wait until `order` is true; what is known of each of its submissions, in order.
 
         Raises:
@@ -184,7 +184,7 @@ class Committer:
                 order.done.set_result(answers[position : position + count])
             position += count
 
-    async def _known(self, submissions: Sequence[Submission]) -> dict[str, str]:
+    async def _known(self, submissions: Sequence[ValidSubmission]) -> dict[str, str]:
         """Body hash by id of what was accepted before, through any door."""
         wanted = [one.workload_id for one in submissions if one.may_exist]
         if not wanted:

@@ -15,12 +15,12 @@ from aiohttp import web
 from services.gateway.app.backlog import Backlog
 from services.gateway.app.committer import Committer, Order, QueueFull
 from services.gateway.app.hub import Hub
-from services.gateway.app.submission_rows import Known
+from services.gateway.app.submission_rows import KnownSubmission
 from services.gateway.app.team_access import TeamAccess
 from services.gateway.app.told_starts import ToldStarts
 from services.gateway.documents.keys import KeyRing
 from services.gateway.documents.organisation import OrganisationCache
-from services.gateway.http.authorisation import Action, Subject, Verdict, authorise
+from services.gateway.http.authorisation import AccessVerdict, Action, Subject, authorise
 from services.gateway.http.problems import (
     CONTENT_TYPE,
     Problem,
@@ -77,7 +77,7 @@ class Door:
     """None where pods run nothing."""
     cache: dict[Any, tuple[float, Any]] = field(default_factory=dict)
 
-    async def commit(self, order: Order) -> list[Known]:
+    async def commit(self, order: Order) -> list[KnownSubmission]:
         """Make `order` true; 429 when too much is waiting."""
         try:
             return await self.committer.submit(order)
@@ -113,9 +113,9 @@ class Call:
         wanted = action or self.route.action
         assert wanted is not None
         verdict = authorise(self.subject, wanted, team)
-        if verdict is Verdict.HIDDEN:
+        if verdict is AccessVerdict.HIDDEN:
             raise not_found(what or f"team {team}")
-        if verdict is Verdict.FORBIDDEN:
+        if verdict is AccessVerdict.FORBIDDEN:
             raise forbidden(f"the role {self.subject.role} may not do {wanted}")
 
     def team_filter(self) -> str | None:
@@ -124,7 +124,7 @@ class Call:
         if asked:
             self.require(asked)
             return asked
-        everything = authorise(self.subject, Action.APPLY_ORGANISATION) is Verdict.ALLOWED
+        everything = authorise(self.subject, Action.APPLY_ORGANISATION) is AccessVerdict.ALLOWED
         return None if everything else self.subject.team
 
     def whole_number(self, name: str, otherwise: int, least: int, most: int) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from services.gateway.app.door import Call, Door
-from services.gateway.http.authorisation import Action, Verdict, authorise
+from services.gateway.http.authorisation import AccessVerdict, Action, authorise
 from services.gateway.http.problems import Problem
 
 NAMES_MAX: Final = 10
@@ -43,7 +43,7 @@ async def check_names(
     readable = [
         one.name
         for one in organisation.queues.values()
-        if authorise(call.subject, Action.READ_TEAM, one.team) is Verdict.ALLOWED
+        if authorise(call.subject, Action.READ_TEAM, one.team) is AccessVerdict.ALLOWED
     ]
     if queue and queue not in readable:
         raise missing("queue", queue, readable)

@@ -29,7 +29,7 @@ HTTP_TOPIC: Final = "http"
 
 
 @dataclass(slots=True, kw_only=True)
-class Submission:
+class ValidSubmission:
     """A valid submission with everything that the caller's identity adds.
 
     `may_exist` is false for an id made from a fresh random key: nothing can be known of it.
@@ -47,7 +47,7 @@ class Submission:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownSubmission:
     """What became of a submission."""
 
     workload_id: str
@@ -71,25 +71,27 @@ RECEIVED: Final = (
 
 
 def outcome_of(
-    submissions: Sequence[Submission], known: Mapping[str, str]
-) -> tuple[Outcome, list[Known]]:
+    submissions: Sequence[ValidSubmission], known: Mapping[str, str]
+) -> tuple[Outcome, list[KnownSubmission]]:
     """The effects of a group, and what to answer each; `known` is body hash by id."""
     hashes = dict(known)
-    fresh: list[Submission] = []
-    answers: list[Known] = []
+    fresh: list[ValidSubmission] = []
+    answers: list[KnownSubmission] = []
     for one in submissions:
         before = hashes.get(one.workload_id)
         if before is None:
             hashes[one.workload_id] = one.body_hash
             fresh.append(one)
-            answers.append(Known(workload_id=one.workload_id))
+            answers.append(KnownSubmission(workload_id=one.workload_id))
         else:
             conflict = before != one.body_hash
-            answers.append(Known(workload_id=one.workload_id, replayed=True, conflict=conflict))
+            answers.append(
+                KnownSubmission(workload_id=one.workload_id, replayed=True, conflict=conflict)
+            )
     return _effects(fresh), answers
 
 
-def _effects(fresh: Sequence[Submission]) -> Outcome:
+def _effects(fresh: Sequence[ValidSubmission]) -> Outcome:
     outcome = Outcome()
     if not fresh:
         return outcome
@@ -139,7 +141,7 @@ def cause_of(payload: Wire, subject: str, distinct: str, at_ms: int) -> Received
     return Received(event=event, topic=HTTP_TOPIC, partition=0, offset=-1)
 
 
-def _writes(fresh: Sequence[Submission]) -> list[Write]:
+def _writes(fresh: Sequence[ValidSubmission]) -> list[Write]:
     identifiers = [one.workload_id for one in fresh]
     teams = [one.team for one in fresh]
     hashes = [one.body_hash for one in fresh]

@@ -53,7 +53,7 @@ _IDENTITY: Final = frozenset(("name", "version"))
 
 
 @dataclass(frozen=True, slots=True)
-class Collection:
+class DocumentCollection:
     """One kind of document: `path` in URLs, `kind` in the database, its wire type."""
 
     path: str
@@ -116,11 +116,11 @@ class Collection:
 
 
 COLLECTIONS: Final = (
-    Collection("teams", "team", TeamApplied),
-    Collection("queues", "queue", QueueApplied),
-    Collection("cohorts", "cohort", CohortApplied),
-    Collection("flavors", "flavor", FlavorApplied),
-    Collection("priority-classes", "priority_class", PriorityClassApplied),
+    DocumentCollection("teams", "team", TeamApplied),
+    DocumentCollection("queues", "queue", QueueApplied),
+    DocumentCollection("cohorts", "cohort", CohortApplied),
+    DocumentCollection("flavors", "flavor", FlavorApplied),
+    DocumentCollection("priority-classes", "priority_class", PriorityClassApplied),
 )
 BY_PATH: Final = {one.path: one for one in COLLECTIONS}
 BY_KIND: Final = {one.kind: one for one in COLLECTIONS}
@@ -186,7 +186,7 @@ def organisation_of(rows: Sequence[Mapping[str, Any]], version: int) -> Organisa
     return organisation
 
 
-def applied_of(collection: Collection, name: str, request: msgspec.Struct) -> Any:  # noqa: ANN401  # one of Applied
+def applied_of(collection: DocumentCollection, name: str, request: msgspec.Struct) -> Any:  # noqa: ANN401  # one of Applied
     """The payload of version 0 for what was sent."""
     values = {one: getattr(request, one) for one in request.__struct_fields__}
     if collection.payload is TeamApplied:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from services.gateway.documents.documents import COLLECTIONS, IN_ORDER_OF_NEED, Collection
+from services.gateway.documents.documents import COLLECTIONS, IN_ORDER_OF_NEED, DocumentCollection
 from services.gateway.http.views import Name, Request, View
 from shared.core.model.decision import FieldError
 
@@ -19,7 +19,7 @@ Fields = Annotated[
 ]
 
 
-def _documents(collection: Collection) -> Any:  # noqa: ANN401  # an annotation
+def _documents(collection: DocumentCollection) -> Any:  # noqa: ANN401  # an annotation
     text = f"All documents of kind {collection.title}, by name."
     return Annotated[tuple[collection.view, ...], Meta(description=text)]  # type: ignore[name-defined]  # built at run time
 

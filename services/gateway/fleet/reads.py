@@ -21,7 +21,7 @@ from services.gateway.fleet.held import (
 from services.gateway.fleet.rows import COLUMNS, Row, cordoned, disputed, node_of, ready, unhealthy
 from services.gateway.fleet.summary import summary_of
 from services.gateway.fleet.views import FleetSummary, GpuView, NodePage, NodeSummary, NodeView
-from services.gateway.http.authorisation import Action, Verdict, authorise
+from services.gateway.http.authorisation import AccessVerdict, Action, authorise
 from shared.core.model.nouns import Gpu, Node
 from shared.core.model.reason import Reason
 
@@ -98,7 +98,7 @@ async def _summary(door: Door) -> FleetSummary:
 
 
 def _may_read(call: Call, team: str) -> bool:
-    return authorise(call.subject, Action.READ_WORKLOAD, team) is Verdict.ALLOWED
+    return authorise(call.subject, Action.READ_WORKLOAD, team) is AccessVerdict.ALLOWED
 
 
 def _device(call: Call, node: Node, gpu: Gpu, held: Held, *, healthy: bool) -> GpuView:

@@ -38,7 +38,7 @@ class Action(StrEnum):
     READ_METRICS = "metrics.read"
 
 
-class Verdict(StrEnum):
+class AccessVerdict(StrEnum):
     """The answer: `hidden` is told to the caller as "not found"."""
 
     ALLOWED = "allowed"
@@ -81,15 +81,15 @@ NEEDS: Final[dict[Action, Role]] = {
 """The weakest role that may do it; an action that is missing here is denied to everybody."""
 
 
-def authorise(subject: Subject, action: Action, team: str | None = None) -> Verdict:
+def authorise(subject: Subject, action: Action, team: str | None = None) -> AccessVerdict:
     """Whether `subject` may do `action` to an object of `team`; None: the object has no team."""
     is_operator = subject.role is Role.OPERATOR
     if team is not None and team != subject.team and not is_operator:
-        return Verdict.HIDDEN
+        return AccessVerdict.HIDDEN
     needed = NEEDS.get(action)
     if needed is None or RANK[subject.role] < RANK[needed]:
-        return Verdict.FORBIDDEN
-    return Verdict.ALLOWED
+        return AccessVerdict.FORBIDDEN
+    return AccessVerdict.ALLOWED
 
 
 def may_grant(granter: Subject, role: Role) -> bool:

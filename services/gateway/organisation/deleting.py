@@ -17,7 +17,7 @@ from services.gateway.app.submission_rows import cause_of
 from services.gateway.documents.documents import (
     BY_KIND,
     Applied,
-    Collection,
+    DocumentCollection,
     Organisation,
     content,
 )
@@ -67,7 +67,7 @@ async def delete_document(door: Door, call: Call) -> web.Response:
 
 
 async def _absent(
-    door: Door, organisation: Organisation, collection: Collection, name: str
+    door: Door, organisation: Organisation, collection: DocumentCollection, name: str
 ) -> web.Response:
     """It is deleted, and what it had on the broker is taken away, or it never was."""
     if (collection.kind, name) not in organisation.deleted:
@@ -151,7 +151,7 @@ def _order(before: Applied, actor: str, at_ms: int) -> Order:
     return Order(emits=[emit], writes=[write], changes=[change])
 
 
-def collection_of_path(path: str) -> Collection:
+def collection_of_path(path: str) -> DocumentCollection:
     """The collection that a route is about."""
     wanted = path.split("/")[2]
     return next(one for one in BY_KIND.values() if one.path == wanted)

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from services.gateway.documents.documents import Collection, applied_of
+from services.gateway.documents.documents import DocumentCollection, applied_of
 from services.gateway.http import bodies
 from shared.events.written_out import written_out
 
@@ -29,7 +29,7 @@ def merged(target: Any, patch: Any) -> Any:  # noqa: ANN401  # any JSON
     return result
 
 
-def patched(collection: Collection, name: str, before: Any, patch: Json) -> Any:  # noqa: ANN401  # one of Applied
+def patched(collection: DocumentCollection, name: str, before: Any, patch: Json) -> Any:  # noqa: ANN401  # one of Applied
     """The payload of version 0 that `patch` makes of `before`; of None, of the defaults.
 
     Raises:

@@ -21,14 +21,14 @@ from services.gateway.app.door import Call, Door, answer
 from services.gateway.app.existing import check_names, missing
 from services.gateway.documents.documents import (
     BY_PATH,
-    Collection,
+    DocumentCollection,
     applied_of,
     problems_of,
     says_the_same,
 )
 from services.gateway.documents.key_views import KafkaUserView
 from services.gateway.documents.keys import NewKey
-from services.gateway.http.authorisation import Action, Verdict, authorise
+from services.gateway.http.authorisation import AccessVerdict, Action, authorise
 from services.gateway.http.problems import invalid
 from services.gateway.organisation.conditions import check_conditions
 from services.gateway.organisation.kafka_routes import first_password
@@ -42,7 +42,7 @@ Revision = Callable[[Any], Any]
 """What becomes of a document as it is, or of None: its next version; raises Problem."""
 
 
-def collection_of(call: Call) -> Collection:
+def collection_of(call: Call) -> DocumentCollection:
     """The collection that the route is about."""
     return BY_PATH[call.route.path.split("/")[2]]
 
@@ -77,14 +77,14 @@ async def get_document(door: Door, call: Call) -> web.Response:
     return answer(collection.view_of(document), 200, etag(document))
 
 
-async def document_of(door: Door, call: Call, collection: Collection) -> Any:  # noqa: ANN401  # one of Applied
+async def document_of(door: Door, call: Call, collection: DocumentCollection) -> Any:  # noqa: ANN401  # one of Applied
     """The document of the path, if the caller may see it; as new as the database."""
     name = call.part("name")
     documents = (await door.organisation.refresh()).of(collection.kind)
     readable = [
         one
         for one, document in documents.items()
-        if authorise(call.subject, Action.READ_TEAM, team_of(document)) is Verdict.ALLOWED
+        if authorise(call.subject, Action.READ_TEAM, team_of(document)) is AccessVerdict.ALLOWED
     ]
     if name not in readable:
         raise missing(collection.kind, name, readable)
@@ -115,7 +115,7 @@ async def patch_document(door: Door, call: Call) -> web.Response:
 
 
 async def _make_so(
-    door: Door, call: Call, collection: Collection, change: Revision
+    door: Door, call: Call, collection: DocumentCollection, change: Revision
 ) -> web.Response:
     call.require(None, action=Action.APPLY_ORGANISATION)
     async with door.organising:
@@ -123,7 +123,7 @@ async def _make_so(
 
 
 async def _apply_change(
-    door: Door, call: Call, collection: Collection, change: Revision
+    door: Door, call: Call, collection: DocumentCollection, change: Revision
 ) -> web.Response:
     for _ in range(RACES_MAX):
         organisation = await door.organisation.refresh()
@@ -150,7 +150,7 @@ async def _apply_change(
     raise busy()
 
 
-async def _products(door: Door, collection: Collection) -> Names[str]:
+async def _products(door: Door, collection: DocumentCollection) -> Names[str]:
     """What nodes report, for those documents that name it."""
     if collection.kind != "flavor":
         return ()
@@ -158,7 +158,7 @@ async def _products(door: Door, collection: Collection) -> Names[str]:
 
 
 def _created(
-    collection: Collection,
+    collection: DocumentCollection,
     after: Any,  # noqa: ANN401  # one of Applied
     key: NewKey | None,
     user: KafkaUserView | None,

@@ -7,7 +7,7 @@ from collections.abc import Collection as Names
 from services.gateway.documents.documents import (
     BY_TITLE,
     Applied,
-    Collection,
+    DocumentCollection,
     Organisation,
     problems_of,
     says_the_same,
@@ -53,7 +53,7 @@ class Rehearsing:
         return _told(one, Result.UNCHANGED if same else Result.CHANGED, shown, after)
 
     def _judged(
-        self, collection: Collection, one: WantedDocument, before: Applied | None
+        self, collection: DocumentCollection, one: WantedDocument, before: Applied | None
     ) -> tuple[Applied | None, tuple[FieldError, ...]]:
         try:
             after = patched(collection, one.name, before, one.fields)
@@ -64,7 +64,7 @@ class Rehearsing:
             errors.append(FieldError(field="protected", value="false", rule=FORCE_RULE))
         return after, tuple(errors)
 
-    def _take(self, collection: Collection, after: Applied) -> None:
+    def _take(self, collection: DocumentCollection, after: Applied) -> None:
         """From here on it is so; a team comes with its default queue."""
         self._tried.of(collection.kind)[after.name] = after
         if isinstance(after, TeamApplied) and after.default_queue not in self._tried.queues:

@@ -10,7 +10,7 @@ import msgspec
 from services.gateway.app.committer import Order
 from services.gateway.app.door import Door
 from services.gateway.app.submission_rows import cause_of
-from services.gateway.documents.documents import BY_KIND, Collection, Organisation, content
+from services.gateway.documents.documents import BY_KIND, DocumentCollection, Organisation, content
 from services.gateway.documents.keys import NewKey, mint
 from services.gateway.http.authorisation import Role
 from services.gateway.http.problems import Problem, unavailable
@@ -40,7 +40,7 @@ WHOLE: Final = (
 
 async def apply_wanted(
     door: Door,
-    collection: Collection,
+    collection: DocumentCollection,
     wanted: Any,  # noqa: ANN401  # one of Applied
     organisation: Organisation,
     actor: str,
@@ -64,7 +64,7 @@ async def apply_wanted(
 
 async def apply_document(  # noqa: PLR0917  # a document, and what goes with it
     door: Door,
-    collection: Collection,
+    collection: DocumentCollection,
     wanted: Any,  # noqa: ANN401  # one of Applied
     organisation: Organisation,
     actor: str,
@@ -127,7 +127,7 @@ def busy() -> Problem:
 def _order(
     door: Door,
     organisation: Organisation,
-    collection: Collection,
+    collection: DocumentCollection,
     wanted: Any,  # noqa: ANN401  # one of Applied
     actor: str,
 ) -> tuple[Order, Any]:

@@ -24,7 +24,7 @@ from services.gateway.pods.logs import GONE
 from services.gateway.workloads.workload_reads import row_of
 from shared.events.workloads import CancelWorkload
 from shared.ports.errors import MusterError
-from shared.ports.pod_exec import Ended, ExecRequest, NoPod, Output, PodExec
+from shared.ports.pod_exec import CommandEnded, ExecCommand, NoPod, Output, PodExec
 from shared.runtime.handler import Change
 
 LINES: Final = "application/x-ndjson"
@@ -37,7 +37,7 @@ async def execute(door: Door, call: Call) -> web.StreamResponse:
     if door.pod_exec is None:
         told = "no command can be run: pods of a simulated cluster run nothing"
         raise Problem(409, "exec-not-possible", told)
-    request = ExecRequest(
+    request = ExecCommand(
         workload_id=row["id"],
         attempt=row["attempt"] or 0,
         rank=call.body.rank,
@@ -48,7 +48,7 @@ async def execute(door: Door, call: Call) -> web.StreamResponse:
         return await ExecStream(door, call, request, door.pod_exec).run()
 
 
-def _noted(door: Door, call: Call, row: Mapping[str, Any], request: ExecRequest) -> Order:
+def _noted(door: Door, call: Call, row: Mapping[str, Any], request: ExecCommand) -> Order:
     """The audit row: who, which pod, which command; it is there before the command runs."""
     subject, now_ms = f"exec/{request.workload_id}", door.clock.now_ms()
     # No message travels for a command; the cause only gives the audit row its id.
@@ -68,7 +68,7 @@ def _noted(door: Door, call: Call, row: Mapping[str, Any], request: ExecRequest)
 class ExecStream(OpenStream):
     """One command."""
 
-    def __init__(self, door: Door, call: Call, request: ExecRequest, pods: PodExec) -> None:
+    def __init__(self, door: Door, call: Call, request: ExecCommand, pods: PodExec) -> None:
         super().__init__(door, call, LINES)
         self._request = request
         self._pods = pods
@@ -96,7 +96,7 @@ class ExecStream(OpenStream):
                     self._call.request.transport.close()
         return self._response
 
-    async def _pass_on(self, pieces: AsyncIterator[Output | Ended]) -> None:
+    async def _pass_on(self, pieces: AsyncIterator[Output | CommandEnded]) -> None:
         source = aiter(pieces)
         coming = asyncio.ensure_future(anext(source, None))
         try:
@@ -109,7 +109,7 @@ class ExecStream(OpenStream):
                 if piece is None:
                     raise Over
                 await self._send(_line(piece))
-                if isinstance(piece, Ended):
+                if isinstance(piece, CommandEnded):
                     return
                 self._left -= len(piece.data)
                 if self._left < 0:
@@ -120,7 +120,7 @@ class ExecStream(OpenStream):
             await asyncio.gather(coming, return_exceptions=True)
 
 
-def _line(piece: Output | Ended) -> bytes:
+def _line(piece: Output | CommandEnded) -> bytes:
     if isinstance(piece, Output):
         value: dict[str, Any] = {piece.stream: base64.b64encode(piece.data).decode()}
     elif piece.exit_code is None:

@@ -21,7 +21,7 @@ from services.gateway.http.route import LINES_MAX, LOG_SECONDS_MAX, RANK_MAX
 from services.gateway.workloads.workload_reads import row_of
 from shared.core.model.lifecycle import State
 from shared.ports.errors import MusterError
-from shared.ports.pod_logs import LogRequest, Missing, NoLogs
+from shared.ports.pod_logs import LogRequest, LogsMissing, NoLogs
 
 TEXT: Final = "text/plain; charset=utf-8"
 START_POLL_SECONDS: Final = 0.5
@@ -89,7 +89,7 @@ class LogStream(OpenStream):
         try:
             return await stack.enter_async_context(self._door.pod_logs.read(self._request))
         except NoLogs as error:
-            if error.missing is Missing.NOT_KEPT:
+            if error.missing is LogsMissing.NOT_KEPT:
                 raise Problem(409, f"logs-{error.missing}", str(error)) from error
             state, attempt = await self._now()
             if self._request.follow and state in _AT_WORK and attempt == self._request.attempt:

@@ -18,7 +18,7 @@ from services.gateway.projection import (
     projection_quota,
     projection_workloads,
 )
-from services.gateway.projection.projection_rows import Batch
+from services.gateway.projection.projection_rows import ProjectionBatch
 from services.gateway.projection.projection_sql import writes
 from shared.events import idleness, nodes, plans, quotas, workloads
 from shared.events.envelope import Event, Received
@@ -80,7 +80,7 @@ class Projection:
 
     def decide(self, messages: Sequence[Received], now_ms: int) -> Outcome:  # noqa: ARG002  # facts have times
         """The rows after `messages`."""
-        batch = Batch(self._next_seq)
+        batch = ProjectionBatch(self._next_seq)
         for message in messages:
             event = message.event
             apply = APPLY.get(type(event.payload))
@@ -99,7 +99,7 @@ class Projection:
         return None
 
 
-APPLY: Final[dict[type[Wire], Callable[[Batch, Event, Any], None]]] = {
+APPLY: Final[dict[type[Wire], Callable[[ProjectionBatch, Event, Any], None]]] = {
     workloads.WorkloadQueued: projection_workloads.queued,
     workloads.WorkloadRejected: projection_workloads.rejected,
     workloads.SubmissionConflicted: projection_workloads.conflicted,

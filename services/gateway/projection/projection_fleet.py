@@ -6,14 +6,14 @@ from typing import Final
 
 import msgspec
 
-from services.gateway.projection.projection_rows import Batch
+from services.gateway.projection.projection_rows import ProjectionBatch
 from shared.events import nodes
 from shared.events.envelope import Event
 
 _json: Final = msgspec.json.Encoder()
 
 
-def node(batch: Batch, event: Event, fact: nodes.NodeInventoryReported) -> None:
+def node(batch: ProjectionBatch, event: Event, fact: nodes.NodeInventoryReported) -> None:
     """A node as its agent reported it."""
     node = fact.node
     known = batch.nodes.get(node.name)
@@ -31,7 +31,7 @@ def node(batch: Batch, event: Event, fact: nodes.NodeInventoryReported) -> None:
         )
 
 
-def node_removed(batch: Batch, event: Event, fact: nodes.NodeRemoved) -> None:
+def node_removed(batch: ProjectionBatch, event: Event, fact: nodes.NodeRemoved) -> None:
     """A node is gone."""
     known = batch.nodes.get(fact.node)
     if known is None:
@@ -41,7 +41,7 @@ def node_removed(batch: Batch, event: Event, fact: nodes.NodeRemoved) -> None:
         batch.nodes[fact.node] = (*known[:2], fact.generation, *known[3:7], True, event.time_ms)
 
 
-def health(batch: Batch, event: Event, fact: nodes.GpuHealthReported) -> None:
+def health(batch: ProjectionBatch, event: Event, fact: nodes.GpuHealthReported) -> None:
     """A device became unhealthy, or healthy again."""
     place = (fact.node, fact.gpu)
     known = batch.health.get(place)
@@ -56,7 +56,7 @@ def health(batch: Batch, event: Event, fact: nodes.GpuHealthReported) -> None:
         )
 
 
-def cordoned(batch: Batch, event: Event, fact: nodes.NodeCordoned) -> None:
+def cordoned(batch: ProjectionBatch, event: Event, fact: nodes.NodeCordoned) -> None:
     """Nothing is started on a node any more."""
     batch.cordons[fact.node] = (
         fact.node,
@@ -67,27 +67,27 @@ def cordoned(batch: Batch, event: Event, fact: nodes.NodeCordoned) -> None:
     )
 
 
-def uncordoned(batch: Batch, event: Event, fact: nodes.NodeUncordoned) -> None:
+def uncordoned(batch: ProjectionBatch, event: Event, fact: nodes.NodeUncordoned) -> None:
     """A node takes work again."""
     batch.cordons[fact.node] = (fact.node, "", "", 0, event.time_ms)
 
 
-def shunned(batch: Batch, event: Event, fact: nodes.NodeShunned) -> None:
+def shunned(batch: ProjectionBatch, event: Event, fact: nodes.NodeShunned) -> None:
     """Nothing is started on a node for a while."""
     batch.shuns[fact.node] = (fact.node, fact.until_ms, fact.message, event.time_ms)
 
 
-def unshunned(batch: Batch, event: Event, fact: nodes.NodeUnshunned) -> None:
+def unshunned(batch: ProjectionBatch, event: Event, fact: nodes.NodeUnshunned) -> None:
     """A node may be tried again."""
     batch.shuns[fact.node] = (fact.node, 0, "", event.time_ms)
 
 
-def disputed(batch: Batch, event: Event, fact: nodes.NodeDevicesDisputed) -> None:
+def disputed(batch: ProjectionBatch, event: Event, fact: nodes.NodeDevicesDisputed) -> None:
     """What a kubelet told of GPUs cannot be: they take no new work."""
     gpus = _json.encode(fact.disputed or fact.gpus).decode()
     batch.disputes[fact.node] = (fact.node, gpus, fact.message, event.time_ms)
 
 
-def settled(batch: Batch, event: Event, fact: nodes.NodeDevicesSettled) -> None:
+def settled(batch: ProjectionBatch, event: Event, fact: nodes.NodeDevicesSettled) -> None:
     """They take work again."""
     batch.disputes[fact.node] = (fact.node, "[]", "", event.time_ms)

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from services.gateway.projection.projection_rows import Batch
+from services.gateway.projection.projection_rows import ProjectionBatch
 from shared.core.model.lifecycle import State
 from shared.core.model.reason import Reason
 from shared.core.model.wording import moment
@@ -29,7 +29,7 @@ _WORDS: Final = {
 }
 
 
-def noticed(batch: Batch, event: Event, fact: IdlenessNoticed) -> None:
+def noticed(batch: ProjectionBatch, event: Event, fact: IdlenessNoticed) -> None:
     """The warning; when it is told again it is no other."""
     if fact.reminder:
         return
@@ -52,12 +52,14 @@ def noticed(batch: Batch, event: Event, fact: IdlenessNoticed) -> None:
     )
 
 
-def ended(batch: Batch, event: Event, fact: IdlenessEnded) -> None:
+def ended(batch: ProjectionBatch, event: Event, fact: IdlenessEnded) -> None:
     """It is over."""
     _tell(batch, event, fact, (Reason.NOT_IDLE, _WORDS.get(fact.reason, fact.reason.value)), {})
 
 
-def released(batch: Batch, event: Event, fact: WorkloadEvicted, idle: IdleRelease) -> str:
+def released(
+    batch: ProjectionBatch, event: Event, fact: WorkloadEvicted, idle: IdleRelease
+) -> str:
     """The record among the preemptions, without a preemptor; the detail of the eviction."""
     victim = PlannedVictim(
         workload_id=fact.workload_id, version=fact.version, attempt=fact.attempt, rule=IDLE
@@ -82,7 +84,7 @@ def released(batch: Batch, event: Event, fact: WorkloadEvicted, idle: IdleReleas
 
 
 def _tell(
-    batch: Batch,
+    batch: ProjectionBatch,
     event: Event,
     fact: IdlenessNoticed | IdlenessEnded,
     words: tuple[Reason, str],

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from services.gateway.projection.projection_rows import Batch
+from services.gateway.projection.projection_rows import ProjectionBatch
 from shared.core.admission.recorded_reasons import recorded
 from shared.core.model.lifecycle import State
 from shared.core.model.reason import Reason
@@ -25,7 +25,7 @@ _json: Final = msgspec.json.Encoder()
 _AGAIN: Final = _json.encode({"next_step": "it is tried again while it waits"}).decode()
 
 
-def accepted(batch: Batch, event: Event, fact: plans.EvictionPlanAccepted) -> None:
+def accepted(batch: ProjectionBatch, event: Event, fact: plans.EvictionPlanAccepted) -> None:
     """The whole record of a preemption, if anybody has to go."""
     detail = {
         "rule": fact.rule,
@@ -66,12 +66,12 @@ def _who_goes(victims: Sequence[plans.PlannedVictim]) -> str:
     return ", ".join(parts) or "nobody has to go"
 
 
-def refused(batch: Batch, event: Event, fact: plans.EvictionPlanRefused) -> None:
+def refused(batch: ProjectionBatch, event: Event, fact: plans.EvictionPlanRefused) -> None:
     """Nothing was done."""
     _tell(batch, event, fact, (fact.reason, fact.message, _AGAIN))
 
 
-def expired(batch: Batch, event: Event, fact: plans.ReservationExpired) -> None:
+def expired(batch: ProjectionBatch, event: Event, fact: plans.ReservationExpired) -> None:
     """The refund: the room is everybody's again."""
     _tell(batch, event, fact, (fact.reason, fact.message, _AGAIN))
     known = batch.preemptions.get(fact.plan_id)
@@ -81,7 +81,7 @@ def expired(batch: Batch, event: Event, fact: plans.ReservationExpired) -> None:
         batch.expired[fact.plan_id] = (fact.plan_id, fact.reason.value, fact.expired_at_ms)
 
 
-def none_possible(batch: Batch, event: Event, fact: plans.PreemptionRefused) -> None:
+def none_possible(batch: ProjectionBatch, event: Event, fact: plans.PreemptionRefused) -> None:
     """Why nobody is evicted for it: beside the reason why it waits, which stays as it is."""
     over = fact.obstacle is Obstacle.FITS
     body = _json.encode(fact).decode()
@@ -104,7 +104,7 @@ def none_possible(batch: Batch, event: Event, fact: plans.PreemptionRefused) -> 
     )
 
 
-def forget(batch: Batch, told: dict[str, int]) -> None:
+def forget(batch: ProjectionBatch, told: dict[str, int]) -> None:
     """What was told holds for one version: it goes when the workload starts, ends, is held.
 
     `told` are the versions by workload of which there is a row.
@@ -118,7 +118,9 @@ def forget(batch: Batch, told: dict[str, int]) -> None:
             told.pop(name, None)
 
 
-def _tell(batch: Batch, event: Event, fact: plans.PlanFact, text: tuple[Reason, str, str]) -> None:
+def _tell(
+    batch: ProjectionBatch, event: Event, fact: plans.PlanFact, text: tuple[Reason, str, str]
+) -> None:
     """An event that changes no state; `text` is (reason, message, detail)."""
     reason, message, detail = text
     batch.note(

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from services.gateway.projection.projection_rows import Batch
+from services.gateway.projection.projection_rows import ProjectionBatch
 from shared.core.model.reason import Reason
 from shared.core.model.team_policy import AtLimit
 from shared.core.quota.budget import FULL_PERCENT
@@ -22,7 +22,7 @@ _AT_LIMIT: Final = {
 _json: Final = msgspec.json.Encoder()
 
 
-def limits(batch: Batch, event: Event, fact: quotas.QuotaChanged) -> None:
+def limits(batch: ProjectionBatch, event: Event, fact: quotas.QuotaChanged) -> None:
     """Limits in force."""
     known = batch.limits.get(fact.name)
     if known is None or known[2] <= fact.version:
@@ -30,7 +30,7 @@ def limits(batch: Batch, event: Event, fact: quotas.QuotaChanged) -> None:
         batch.limits[fact.name] = (fact.name, fact.kind, fact.version, body, event.time_ms)
 
 
-def usage(batch: Batch, event: Event, fact: quotas.QueueUsageTold) -> None:  # noqa: ARG001  # the fact has its own time
+def usage(batch: ProjectionBatch, event: Event, fact: quotas.QueueUsageTold) -> None:  # noqa: ARG001  # the fact has its own time
     """Use over time of a queue."""
     known = batch.usage.get(fact.queue)
     if known is None or known[2] <= fact.at_ms:
@@ -38,7 +38,7 @@ def usage(batch: Batch, event: Event, fact: quotas.QueueUsageTold) -> None:  # n
         batch.usage[fact.queue] = row
 
 
-def debts(batch: Batch, event: Event, fact: quotas.DebtsTold) -> None:  # noqa: ARG001  # the fact has its own time
+def debts(batch: ProjectionBatch, event: Event, fact: quotas.DebtsTold) -> None:  # noqa: ARG001  # the fact has its own time
     """What nodes of the tree owe, or are owed; of those that are not named all stays as it was."""
     for node, debt in fact.debts.items():
         known = batch.debts.get(node)
@@ -46,14 +46,14 @@ def debts(batch: Batch, event: Event, fact: quotas.DebtsTold) -> None:  # noqa: 
             batch.debts[node] = (node, debt, fact.at_ms)
 
 
-def budget(batch: Batch, event: Event, fact: quotas.BudgetTold) -> None:  # noqa: ARG001  # the fact has its own time
+def budget(batch: ProjectionBatch, event: Event, fact: quotas.BudgetTold) -> None:  # noqa: ARG001  # the fact has its own time
     """What a team has spent of its budget."""
     known = batch.budgets.get(fact.team)
     if known is None or known[2] <= fact.at_ms:
         batch.budgets[fact.team] = (fact.team, _json.encode(fact).decode(), fact.at_ms)
 
 
-def warned(batch: Batch, event: Event, fact: quotas.BudgetWarned) -> None:
+def warned(batch: ProjectionBatch, event: Event, fact: quotas.BudgetWarned) -> None:
     """A threshold of a budget, in the story of the team."""
     spent = fact.threshold_percent >= FULL_PERCENT
     then = f"until the month ends (UTC) {_AT_LIMIT[fact.at_limit]}"

@@ -144,7 +144,7 @@ class WorkloadRow:
         self.placement = text
 
 
-class Batch:
+class ProjectionBatch:
     """The rows that one batch of facts comes to."""
 
     __slots__ = (

@@ -11,8 +11,8 @@ from services.gateway.projection.projection_rows import (
     ONCE,
     TIMES,
     TOLD,
-    Batch,
     LearnedRow,
+    ProjectionBatch,
 )
 from shared.ports.store import Write
 
@@ -20,7 +20,7 @@ _AS_TEXT: Final = frozenset(("jsonb", "text[]", "bigint[]"))
 """Types that travel as text, because arrays of them cannot be unnested by row."""
 
 
-def writes(batch: Batch) -> list[Write]:
+def writes(batch: ProjectionBatch) -> list[Write]:
     """What makes the rows of a batch true; nothing for tables without a row."""
     result = []
     learned = _learned_alone(batch)
@@ -57,7 +57,7 @@ def writes(batch: Batch) -> list[Write]:
     return result
 
 
-def _learned_alone(batch: Batch) -> list[LearnedRow]:
+def _learned_alone(batch: ProjectionBatch) -> list[LearnedRow]:
     """Those of workloads that have no row in this batch: a statement changes a row once.
 
     A row that knows a placement has it from a later fact.

@@ -8,7 +8,7 @@ import msgspec
 
 from services.gateway.app.told_starts import ToldStart
 from services.gateway.projection import projection_idle
-from services.gateway.projection.projection_rows import Batch, WorkloadRow
+from services.gateway.projection.projection_rows import ProjectionBatch, WorkloadRow
 from shared.core.backfill.eta import PROMISE
 from shared.core.model.charges import workload_resources
 from shared.core.model.lifecycle import TERMINAL, State
@@ -22,7 +22,7 @@ NOWHERE: Final = Placement(flavor="", pods=(), charge=NOTHING)
 _json: Final = msgspec.json.Encoder()
 
 
-def queued(batch: Batch, event: Event, fact: workloads.WorkloadQueued) -> None:
+def queued(batch: ProjectionBatch, event: Event, fact: workloads.WorkloadQueued) -> None:
     """A workload is in a queue, with all defaults filled."""
     workload = fact.workload
     spec = workload.spec
@@ -47,7 +47,7 @@ def queued(batch: Batch, event: Event, fact: workloads.WorkloadQueued) -> None:
     batch.note(event, workload.id, workload.team, fact.version, State.QUEUED.value)
 
 
-def rejected(batch: Batch, event: Event, fact: workloads.WorkloadRejected) -> None:
+def rejected(batch: ProjectionBatch, event: Event, fact: workloads.WorkloadRejected) -> None:
     """A submission broke rules."""
     row = batch.workload(fact.workload_id, fact.team, event.time_ms)
     row.name = fact.name
@@ -71,14 +71,14 @@ def rejected(batch: Batch, event: Event, fact: workloads.WorkloadRejected) -> No
     )
 
 
-def conflicted(batch: Batch, event: Event, fact: workloads.SubmissionConflicted) -> None:
+def conflicted(batch: ProjectionBatch, event: Event, fact: workloads.SubmissionConflicted) -> None:
     """A key was used for another submission."""
     batch.note(
         event, fact.workload_id, fact.team, 0, "", reason=Reason.CONFLICTED, message=fact.message
     )
 
 
-def commanded(batch: Batch, event: Event, command: Any) -> None:  # noqa: ANN401  # five commands alike
+def commanded(batch: ProjectionBatch, event: Event, command: Any) -> None:  # noqa: ANN401  # five commands alike
     """Somebody asked for something."""
     by = f" by {command.by}" if command.by else ""
     note = getattr(command, "note", "")
@@ -103,7 +103,9 @@ def _wish(command: Any) -> str:  # noqa: ANN401  # five commands alike
             return "eviction"
 
 
-def _changed(batch: Batch, event: Event, fact: workloads.WorkloadFact) -> WorkloadRow | None:
+def _changed(
+    batch: ProjectionBatch, event: Event, fact: workloads.WorkloadFact
+) -> WorkloadRow | None:
     """What all facts of placement have in common; None when a newer one was merged before."""
     row = batch.workload(fact.workload_id, fact.team, event.time_ms)
     row.cell = fact.cell
@@ -119,7 +121,9 @@ def _changed(batch: Batch, event: Event, fact: workloads.WorkloadFact) -> Worklo
     return row
 
 
-def _note(batch: Batch, event: Event, fact: workloads.WorkloadFact, detail: str = "") -> None:
+def _note(
+    batch: ProjectionBatch, event: Event, fact: workloads.WorkloadFact, detail: str = ""
+) -> None:
     batch.note(
         event,
         fact.workload_id,
@@ -133,13 +137,13 @@ def _note(batch: Batch, event: Event, fact: workloads.WorkloadFact, detail: str 
     )
 
 
-def fact(batch: Batch, event: Event, fact: workloads.WorkloadFact) -> None:
+def fact(batch: ProjectionBatch, event: Event, fact: workloads.WorkloadFact) -> None:
     """A fact of placement that changes the state and nothing else."""
     _changed(batch, event, fact)
     _note(batch, event, fact)
 
 
-def evicted(batch: Batch, event: Event, fact: workloads.WorkloadEvicted) -> None:
+def evicted(batch: ProjectionBatch, event: Event, fact: workloads.WorkloadEvicted) -> None:
     """It is stopped, for whom or why."""
     row = _changed(batch, event, fact)
     if row is not None:
@@ -153,7 +157,7 @@ def evicted(batch: Batch, event: Event, fact: workloads.WorkloadEvicted) -> None
     _note(batch, event, fact, detail)
 
 
-def placed(batch: Batch, event: Event, fact: workloads.WorkloadPlaced) -> None:
+def placed(batch: ProjectionBatch, event: Event, fact: workloads.WorkloadPlaced) -> None:
     """It has nodes and devices."""
     row = _changed(batch, event, fact)
     detail = _json.encode(fact.placement).decode()
@@ -164,7 +168,7 @@ def placed(batch: Batch, event: Event, fact: workloads.WorkloadPlaced) -> None:
     _note(batch, event, fact, detail)
 
 
-def resized(batch: Batch, event: Event, fact: workloads.WorkloadResized) -> None:
+def resized(batch: ProjectionBatch, event: Event, fact: workloads.WorkloadResized) -> None:
     """It has other nodes and devices while it runs."""
     row = _changed(batch, event, fact)
     detail = _json.encode(fact.placement).decode()
@@ -173,7 +177,7 @@ def resized(batch: Batch, event: Event, fact: workloads.WorkloadResized) -> None
     _note(batch, event, fact, detail)
 
 
-def learned(batch: Batch, event: Event, fact: nodes.NodeDevicesLearned) -> None:
+def learned(batch: ProjectionBatch, event: Event, fact: nodes.NodeDevicesLearned) -> None:
     """Some hold other GPUs of their node; their states are what they were."""
     del event
     for one in fact.workloads:
@@ -185,7 +189,7 @@ def learned(batch: Batch, event: Event, fact: nodes.NodeDevicesLearned) -> None:
             batch.learned[one.workload_id] = (one.workload_id, one.attempt, text)
 
 
-def running(batch: Batch, event: Event, fact: workloads.WorkloadRunning) -> None:
+def running(batch: ProjectionBatch, event: Event, fact: workloads.WorkloadRunning) -> None:
     """All of its pods run."""
     row = _changed(batch, event, fact)
     if row is not None:
@@ -193,7 +197,7 @@ def running(batch: Batch, event: Event, fact: workloads.WorkloadRunning) -> None
     batch.note(event, fact.workload_id, fact.team, fact.version, fact.state.value)
 
 
-def ended(batch: Batch, event: Event, fact: workloads.WorkloadReleasedDevices) -> None:
+def ended(batch: ProjectionBatch, event: Event, fact: workloads.WorkloadReleasedDevices) -> None:
     """It is over, and its devices are free."""
     row = _changed(batch, event, fact)
     if row is not None:
@@ -202,7 +206,7 @@ def ended(batch: Batch, event: Event, fact: workloads.WorkloadReleasedDevices) -
     _note(batch, event, fact)
 
 
-def back(batch: Batch, event: Event, fact: workloads.WorkloadFact) -> None:
+def back(batch: ProjectionBatch, event: Event, fact: workloads.WorkloadFact) -> None:
     """Waits again, or is held: it has no place any more."""
     row = _changed(batch, event, fact)
     if row is not None:
@@ -212,7 +216,7 @@ def back(batch: Batch, event: Event, fact: workloads.WorkloadFact) -> None:
 
 
 def refused(
-    batch: Batch, event: Event, fact: workloads.PlacementRefused | quotas.QuotaRefused
+    batch: ProjectionBatch, event: Event, fact: workloads.PlacementRefused | quotas.QuotaRefused
 ) -> None:
     """Why it waits; a start that it is promised is scored."""
     promised_ms = fact.evidence.get("promised_start_ms", 0)

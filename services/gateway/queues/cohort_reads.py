@@ -7,7 +7,7 @@ from aiohttp import web
 from services.gateway.app.door import Call, Door, answer
 from services.gateway.organisation.organisation_routes import collection_of, document_of
 from services.gateway.protocol import live_tag
-from services.gateway.queues.queue_standing import Standing, standing_of
+from services.gateway.queues.queue_standing import QueueStanding, standing_of
 from services.gateway.queues.queue_views import CohortPage, CohortStanding
 from shared.events.organisation import CohortApplied
 
@@ -26,7 +26,7 @@ async def get_cohort(door: Door, call: Call) -> web.Response:
     return answer(_view(cohort, await standing_of(door)), 200, live_tag(cohort.version))
 
 
-def _view(cohort: CohortApplied, standing: Standing) -> CohortStanding:
+def _view(cohort: CohortApplied, standing: QueueStanding) -> CohortStanding:
     debt_millionths, debt_told_at_ms = standing.debt(cohort.name)
     return CohortStanding(
         name=cohort.name,

@@ -12,7 +12,7 @@ from services.gateway.app.door import Call, Door, answer
 from services.gateway.app.existing import check_names
 from services.gateway.organisation.organisation_routes import collection_of, document_of
 from services.gateway.protocol import live_tag
-from services.gateway.queues.queue_standing import Standing, standing_of
+from services.gateway.queues.queue_standing import QueueStanding, standing_of
 from services.gateway.queues.queue_use import use_by_queue
 from services.gateway.queues.queue_views import QueuePage, QueueView
 from services.gateway.workloads.workload_reads import REFUSAL
@@ -60,7 +60,7 @@ async def get_queue(door: Door, call: Call) -> web.Response:
 def _view(
     queue: QueueApplied,
     rows: Sequence[Any],
-    standing: Standing,
+    standing: QueueStanding,
     reasons: dict[Reason, int],
 ) -> QueueView:
     states: dict[str, int] = {}

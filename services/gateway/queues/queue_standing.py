@@ -27,7 +27,7 @@ _told: Final = msgspec.json.Decoder(BudgetTold)
 
 
 @dataclass(slots=True, kw_only=True)
-class Standing:
+class QueueStanding:
     """What is known of all queues at one moment."""
 
     totals: Totals
@@ -100,14 +100,14 @@ class Standing:
         return self._lent[place][node.name]
 
 
-async def standing_of(door: Door) -> Standing:
+async def standing_of(door: Door) -> QueueStanding:
     """All that is known now."""
     limits = await door.reader.fetch("SELECT name, version FROM gateway.quota_limit")
     usage = await door.reader.fetch(
         "SELECT queue, gpu_seconds, at_ms, half_life_ms FROM gateway.queue_usage"
     )
     debts = await door.reader.fetch("SELECT node, debt_millionths, at_ms FROM gateway.node_debt")
-    return Standing(
+    return QueueStanding(
         totals=Totals(await quota_tree(door)),
         now_ms=door.clock.now_ms(),
         versions={row["name"]: row["version"] for row in limits},

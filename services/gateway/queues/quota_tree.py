@@ -16,7 +16,7 @@ from shared.core.model.charges import least_amount
 from shared.core.model.decision import Refusal
 from shared.core.model.lifecycle import HOLDING
 from shared.core.model.nouns import WorkloadSpec
-from shared.core.queueing.nomination import Choice, FlavorKind, choice_of, permitted
+from shared.core.queueing.nomination import FlavorChoice, FlavorKind, choice_of, permitted
 from shared.core.quota import reasons
 from shared.core.quota.attainable import Attainable
 from shared.core.quota.document import QuotaDocument
@@ -85,7 +85,9 @@ async def spot_left_out(door: Door, queue: QuotaNode, spec: WorkloadSpec | None)
     return [one for one in every if one not in found]
 
 
-async def _permitted(door: Door, document: QuotaDocument | None, choice: Choice) -> list[str]:
+async def _permitted(
+    door: Door, document: QuotaDocument | None, choice: FlavorChoice
+) -> list[str]:
     if document is None:
         return []
     applied = (await door.organisation.current()).flavors

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from services.gateway.app.committer import Order
 from services.gateway.app.door import Call, Door, answer, href_of
-from services.gateway.app.submission_rows import Known, Submission
+from services.gateway.app.submission_rows import KnownSubmission, ValidSubmission
 from services.gateway.documents.documents import Organisation
 from services.gateway.http.problems import (
     Problem,
@@ -87,7 +87,9 @@ def _limit(door: Door, team: str, count: int) -> None:
         raise too_many(f"team {team} sends too many submissions")
 
 
-async def _make_room(door: Door, team: TeamApplied, submissions: Sequence[Submission]) -> None:
+async def _make_room(
+    door: Door, team: TeamApplied, submissions: Sequence[ValidSubmission]
+) -> None:
     """429 when the team would have more than it may; what was accepted before is told again."""
     count = len(submissions)
     alive = await door.backlog.take(team.name, count, team.max_pending)
@@ -150,9 +152,9 @@ def _broken_rules_of(
 
 def _submission(
     door: Door, call: Call, team: TeamApplied, spec: WorkloadSpec, key: str | None
-) -> Submission:
+) -> ValidSubmission:
     random_key = door.random_bytes(RANDOM_KEY_BYTES).hex()
-    return Submission(
+    return ValidSubmission(
         workload_id=workload_id(team.name, key or random_key),
         team=team.name,
         queue=spec.queue or team.default_queue,
@@ -180,7 +182,7 @@ def _not_theirs(
     return errors
 
 
-async def _states(door: Door, known: Sequence[Known]) -> Mapping[str, str]:
+async def _states(door: Door, known: Sequence[KnownSubmission]) -> Mapping[str, str]:
     """What became of those that were submitted before, by id."""
     replayed = [one.workload_id for one in known if one.replayed and not one.conflict]
     if not replayed:
@@ -191,7 +193,9 @@ async def _states(door: Door, known: Sequence[Known]) -> Mapping[str, str]:
     return {row["id"]: row["state"] for row in rows}
 
 
-def _accepted(one: Submission, known: Known, states: Mapping[str, str]) -> web.Response:
+def _accepted(
+    one: ValidSubmission, known: KnownSubmission, states: Mapping[str, str]
+) -> web.Response:
     if known.conflict:
         detail = f"the same Idempotency-Key made workload {one.workload_id} of another body"
         raise Problem(422, "idempotency-conflict", detail)
@@ -211,7 +215,9 @@ def _accepted(one: Submission, known: Known, states: Mapping[str, str]) -> web.R
     return answer(view, 202, headers)
 
 
-def _batch_answer(one: Submission, known: Known, states: Mapping[str, str]) -> BatchAnswer:
+def _batch_answer(
+    one: ValidSubmission, known: KnownSubmission, states: Mapping[str, str]
+) -> BatchAnswer:
     state = states.get(known.workload_id, State.RECEIVED.value)
     return BatchAnswer(
         id=known.workload_id,

@@ -9,9 +9,9 @@ import msgspec
 from services.gateway.app.door import Door
 from services.gateway.documents.documents import Organisation
 from services.gateway.submissions.submission_views import DryRun
-from shared.core.admission.admit import Refused, admit
+from shared.core.admission.admit import AdmissionRefusal, admit
 from shared.core.admission.fleet_shape import FleetShape, summary_of
-from shared.core.admission.rules import Rules, TeamPolicy
+from shared.core.admission.rules import AdmissionRules, TeamPolicy
 from shared.core.model.lifecycle import State
 from shared.core.model.nouns import Node, WorkloadSpec
 from shared.core.model.priority_classes import PriorityClass, built_in
@@ -26,7 +26,7 @@ async def verdict(door: Door, team: str, spec: WorkloadSpec) -> DryRun:
     """What admission would say now."""
     rules = rules_of(await door.organisation.current(), await _fleet(door))
     result = admit(spec, team, rules)
-    if isinstance(result, Refused):
+    if isinstance(result, AdmissionRefusal):
         return DryRun(
             dry_run=True,
             valid=False,
@@ -51,9 +51,9 @@ async def verdict(door: Door, team: str, spec: WorkloadSpec) -> DryRun:
     )
 
 
-def rules_of(organisation: Organisation, fleet: FleetShape) -> Rules:
+def rules_of(organisation: Organisation, fleet: FleetShape) -> AdmissionRules:
     """The documents as admission knows them."""
-    rules = Rules(fleet=fleet)
+    rules = AdmissionRules(fleet=fleet)
     for team in organisation.teams.values():
         rules.teams[team.name] = TeamPolicy(
             name=team.name,

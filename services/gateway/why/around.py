@@ -22,11 +22,11 @@ from services.gateway.queues.quota_tree import (
     spot_left_out,
 )
 from services.gateway.queues.standstill import nearly_spent, standstill
-from services.gateway.why.headline import Need, Reclaiming, reclaiming
+from services.gateway.why.headline import Reclaiming, ReclaimNeed, reclaiming
 from services.gateway.why.levels import level_of, owned_only
 from services.gateway.why.neighbours import frees_next, place_in_queue, vacated_for
 from services.gateway.why.no_eviction import no_eviction
-from services.gateway.why.turn import Shares, owed, owing, owned_flavor, turn_view
+from services.gateway.why.turn import QueueShares, owed, owing, owned_flavor, turn_view
 from services.gateway.why.why_views import (
     Freeing,
     LimitLevel,
@@ -61,7 +61,7 @@ UNFREED: Final = frozenset(
 )
 """Reasons that nobody's end would change."""
 _TOLD_AT: Final = "SELECT at_ms FROM gateway.node_debt WHERE node = $1"
-_Worked = TypeVar("_Worked", Shares, Totals)
+_Worked = TypeVar("_Worked", QueueShares, Totals)
 _specs: Final = msgspec.json.Decoder(WorkloadSpec)
 
 
@@ -147,7 +147,7 @@ async def around(door: Door, call: Call, row: Mapping[str, Any], reason: str) ->
     flavor = owned_flavor(queue, flavors, request)
     if flavor is not None:
         ahead_milli = place.gpu_milli_ahead
-        need = Need(
+        need = ReclaimNeed(
             flavor=flavor,
             gpu_milli=request[0],
             ahead_gpu_milli=ahead_milli,
@@ -168,7 +168,7 @@ async def _turn(
 ) -> OwedTurn | None:
     """What is owed for which others of its priority go first; higher ones always do."""
     waiting = [name for name, rows in (await use_by_queue(door)).items() if _waits(rows, priority)]
-    found = owing(_of_tree(door, tree, Shares), queue, flavors, waiting)
+    found = owing(_of_tree(door, tree, QueueShares), queue, flavors, waiting)
     if found is None:
         return None
     rows = await door.reader.fetch(_TOLD_AT, found.node.name)

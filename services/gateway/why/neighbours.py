@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from services.gateway.app.door import Call, Door
-from services.gateway.http.authorisation import Action, Verdict, authorise
+from services.gateway.http.authorisation import AccessVerdict, Action, authorise
 from services.gateway.why.headline import Vacated
 from services.gateway.why.why_views import Freeing, Neighbour, QueuePlace
 from shared.core.model.lifecycle import State
@@ -169,7 +169,7 @@ async def _ends(door: Door) -> list[Mapping[str, Any]]:
 
 
 def _freeing(one: Mapping[str, Any], call: Call) -> Freeing:
-    seen = authorise(call.subject, Action.READ_WORKLOAD, one["team"]) is Verdict.ALLOWED
+    seen = authorise(call.subject, Action.READ_WORKLOAD, one["team"]) is AccessVerdict.ALLOWED
     return Freeing(
         workload=_neighbour(one) if seen else _SOMEBODY,
         flavor=one["flavor"],

@@ -86,7 +86,7 @@ def _others_borrow(node: QuotaNode, queue: QuotaNode, flavor: str) -> bool:
     return any(_others_borrow(one, queue, flavor) for one in node.children.values())
 
 
-class Shares:
+class QueueShares:
     """Shares of the queues of one moment's tree, each worked out once, when it is asked for."""
 
     def __init__(self, tree: QuotaTree) -> None:
@@ -102,7 +102,7 @@ class Shares:
 
 
 def owing(
-    known: Shares, queue: QuotaNode, flavors: Collection[str], waiting: Iterable[str]
+    known: QueueShares, queue: QuotaNode, flavors: Collection[str], waiting: Iterable[str]
 ) -> Owing | None:
     """Where a debt of `queue` lets others go first, of the queues that are `waiting`.
 

@@ -31,7 +31,7 @@ def with_promise(refusal: Refusal, promise: Promise) -> Refusal:
     return replace(refusal, message=message, evidence=refusal.evidence | evidence)
 
 
-class Cause(StrEnum):
+class BrokenCause(StrEnum):
     """Why a promise is not kept."""
 
     QUOTA = "quota"
@@ -39,8 +39,8 @@ class Cause(StrEnum):
 
 
 _IN_WORDS: Final = {
-    Cause.QUOTA: "others that go before it took the quota that it was to have",
-    Cause.NODES: (
+    BrokenCause.QUOTA: "others that go before it took the quota that it was to have",
+    BrokenCause.NODES: (
         "the nodes that were kept for it are not free by then, as what runs there goes on for"
         " longer than expected or a node takes no work"
     ),
@@ -52,7 +52,7 @@ class Broken(Value, frozen=True, kw_only=True):
 
     workload_id: str
     promised_ms: int
-    cause: Cause
+    cause: BrokenCause
 
 
 def with_broken(refusal: Refusal, broken: Broken) -> Refusal:

@@ -17,7 +17,7 @@ from services.placement.backfill.heads import HEAD_AFTER_HOURS, Heads, RankOf
 from services.placement.backfill.lengths import Lengths, gpus_of, lost_its_nodes, waited_ms
 from services.placement.backfill.promise_news import (
     Broken,
-    Cause,
+    BrokenCause,
     due_messages,
     is_news,
     next_due_ms,
@@ -264,7 +264,7 @@ class Promises:
         for name, promised_ms in before.items():
             now_promised_ms = self._heard.get(name, NEVER)
             if now_promised_ms > promised_ms + LATE_MS and name in self._heads:
-                self._break(name, promised_ms, Cause.NODES)
+                self._break(name, promised_ms, BrokenCause.NODES)
                 self._lost.append(name)
         return [one for name, one in after.items() if is_news(one, before.get(name))]
 
@@ -305,10 +305,10 @@ class Promises:
         self._lost.append(workload_id)
         promised_ms = self._heard.pop(workload_id, None)
         if promised_ms is not None:
-            self._break(workload_id, promised_ms, Cause.QUOTA)
+            self._break(workload_id, promised_ms, BrokenCause.QUOTA)
         self.loosened += self._backfill.drop(workload_id)
 
-    def _break(self, workload_id: str, promised_ms: int, cause: Cause) -> None:
+    def _break(self, workload_id: str, promised_ms: int, cause: BrokenCause) -> None:
         self._broken[workload_id] = Broken(
             workload_id=workload_id, promised_ms=promised_ms, cause=cause
         )
@@ -327,7 +327,7 @@ class Promises:
         """It waits for quota from now on; a promise that it was told is not kept."""
         promised_ms = self._heard.get(workload_id)
         if promised_ms is not None:
-            self._break(workload_id, promised_ms, Cause.QUOTA)
+            self._break(workload_id, promised_ms, BrokenCause.QUOTA)
         self.tried_anew(workload_id)
 
     def tried_anew(self, workload_id: str) -> None:

@@ -15,7 +15,7 @@ from services.placement.backfill.kept_quota import Kept, KeptQuota, Place
 from services.placement.backfill.promises import Promises
 from services.placement.state.records import Record, Records
 from services.placement.state.usage import Usage
-from shared.core.backfill.kept_quota import Holder, Keeping, keeping
+from shared.core.backfill.kept_quota import Keeping, QuotaHolder, keeping
 from shared.core.backfill.timeline import NEVER, expected_end
 from shared.core.model.amounts import amount
 from shared.core.model.lifecycle import State
@@ -121,7 +121,9 @@ class QuotaHeads:
 
     # ── what is kept ──
 
-    def _keeping(self, record: Record, place: Place, holders: Iterable[Holder]) -> Keeping | None:
+    def _keeping(
+        self, record: Record, place: Place, holders: Iterable[QuotaHolder]
+    ) -> Keeping | None:
         tree, promise = self._usage.tree, self._promises.of(record.workload.id)
         queue, start_ms = tree.node(record.workload.queue), promise.start_ms if promise else 0
         return keeping(tree, queue, place[1], record.least, holders, start_ms=start_ms)
@@ -141,9 +143,9 @@ class QuotaHeads:
             missed=missed,
         )
 
-    def _holders(self, places: Collection[Place]) -> dict[Place, list[Holder]]:
+    def _holders(self, places: Collection[Place]) -> dict[Place, list[QuotaHolder]]:
         """Who is charged there, but for those that leave already. O(workloads)."""
-        found: dict[Place, list[Holder]] = {place: [] for place in places}
+        found: dict[Place, list[QuotaHolder]] = {place: [] for place in places}
         now_ms, length_ms = self.kept.now_ms, self._promises.length_ms
         for record in self._records.alive.values() if places else ():
             queue = self._usage.tree.nodes.get(record.workload.queue)
@@ -152,7 +154,9 @@ class QuotaHeads:
             place = queue.root.name, record.placement.flavor
             if place in found:
                 end_ms = expected_end((record.began_at_ms or now_ms, length_ms(record)), now_ms)
-                found[place].append(Holder(end_ms, queue.name, amount(record.placement.charge)))
+                found[place].append(
+                    QuotaHolder(end_ms, queue.name, amount(record.placement.charge))
+                )
         return found
 
     # ── time ──

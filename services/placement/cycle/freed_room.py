@@ -27,7 +27,7 @@ Needs: TypeAlias = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class Room:
+class LackedRoom:
     """What of a request the four numbers tell apart, and where it may lie; one object for each."""
 
     flavors: tuple[str, ...]
@@ -41,21 +41,21 @@ class FreedRoom:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._shelves: dict[str, _Shelf] = {}
-        self._rooms: WeakValueDictionary[tuple[tuple[str, ...], tuple[Needs, ...]], Room] = (
+        self._rooms: WeakValueDictionary[tuple[tuple[str, ...], tuple[Needs, ...]], LackedRoom] = (
             WeakValueDictionary()
         )
         """As long as somebody lacks them."""
-        self._known: dict[Room, list[str]] = {}
+        self._known: dict[LackedRoom, list[str]] = {}
         """What `nodes_for` has found; room that is gone stays gone until more comes free."""
         self._unseen: dict[str, None] = {}
         """Nodes that are looked at when somebody asks: while nobody waits, nobody does."""
 
-    def room_of(self, workload: Workload, flavors: tuple[str, ...]) -> Room:
+    def room_of(self, workload: Workload, flavors: tuple[str, ...]) -> LackedRoom:
         """What a workload needs to find on nodes of these flavors."""
         pods = tuple(_pod(one) for one in workload.spec.pod_sets)
         found = self._rooms.get((flavors, pods))
         if found is None:
-            found = self._rooms[flavors, pods] = Room(flavors, pods)
+            found = self._rooms[flavors, pods] = LackedRoom(flavors, pods)
         return found
 
     def add(self, names: Iterable[str]) -> None:
@@ -76,7 +76,7 @@ class FreedRoom:
         """Everybody whom it could help was tried."""
         self._shelves, self._unseen, self._known = {}, {}, {}
 
-    def nodes_for(self, room: Room) -> list[str]:
+    def nodes_for(self, room: LackedRoom) -> list[str]:
         """Those that may have it for one of the pods, by four numbers; never wrong with a no."""
         if self._unseen:
             self._see()

@@ -15,7 +15,7 @@ from collections.abc import Set as AbstractSet
 from itertools import islice
 from typing import Final, NamedTuple
 
-from services.placement.cycle.freed_room import FreedRoom, Room
+from services.placement.cycle.freed_room import FreedRoom, LackedRoom
 from services.placement.state.records import Record
 from services.placement.state.turns import OwnQuota
 from services.placement.unit.cell_state import CellState
@@ -34,7 +34,7 @@ LOOKS_MAX: Final = 20
 class Lack(NamedTuple):
     """A class was refused although it had quota in each of its flavors."""
 
-    room: Room
+    room: LackedRoom
     pins: frozenset[int]
     """Kept nodes that it could use when it was last looked at."""
     borrows: bool
@@ -79,7 +79,7 @@ class Inadmissible:
             self._lacks[request] = lack
         return known
 
-    def lacks(self, request: Hashable) -> Room | OwnQuota | None:
+    def lacks(self, request: Hashable) -> LackedRoom | OwnQuota | None:
         """What without which nothing helps the class; None where anything may."""
         lack = self._lacks.get(request)
         return lack.room if lack is not None else self._next.get(request)
@@ -144,7 +144,7 @@ class Inadmissible:
 
     # ── who may be helped ──
 
-    def is_free(self, lacked: Room | OwnQuota) -> bool:
+    def is_free(self, lacked: LackedRoom | OwnQuota) -> bool:
         """Whether freed nodes may have something of this room, or the queue owns some again."""
         if isinstance(lacked, OwnQuota):
             return self._state.turns.owns_some(lacked)
@@ -237,7 +237,7 @@ class Inadmissible:
         head = self._state.waiting.inadmissible_head(request)
         return self._state.records.alive[head] if head is not None else None
 
-    def _room(self, record: Record) -> Room:
+    def _room(self, record: Record) -> LackedRoom:
         assert record.nomination is not None
         return self._freed.room_of(record.workload, record.nomination.flavors)
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from services.placement.backfill.promise_news import with_broken, with_promise
 from services.placement.cycle.attempts import Attempts
-from services.placement.cycle.freed_room import Room
+from services.placement.cycle.freed_room import LackedRoom
 from services.placement.cycle.inadmissible import Inadmissible
 from services.placement.cycle.request_classes import RequestClasses
 from services.placement.state.records import Record
@@ -197,7 +197,7 @@ class SchedulingCycle:
         name = cause.event.id if cause is not None else f"epoch-{self._state.epoch}"
         return [deadline_message("trials", name, self._state.epoch, now_ms)]
 
-    def is_free(self, lacks: Room | OwnQuota) -> bool:
+    def is_free(self, lacks: LackedRoom | OwnQuota) -> bool:
         """Whether something is left of the room that a class lacks."""
         return self._inadmissible.is_free(lacks)
 

@@ -20,7 +20,7 @@ from services.placement.state.bodies import Bodies
 from services.placement.state.fleet import Fleet
 from services.placement.state.records import Record
 from services.placement.unit.cell_state import CellState
-from shared.core.kubernetes.takeover import APART, Device, Disputed, Key, Taken, take_over
+from shared.core.kubernetes.takeover import APART, Device, Disputed, Key, TakeoverResult, take_over
 from shared.core.model.nouns import WHOLE_MASK, Node, PodPlacement
 from shared.core.model.units import GPU_MILLI
 from shared.core.model.value import replace
@@ -40,7 +40,7 @@ CHANGED_HANDS: Final = "has other GPUs free than it seemed"
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class ToldGpu(msgspec.Struct, frozen=True, kw_only=True):
     """Which GPU an index is, and whom a kubelet gave it to; nobody once that attempt is over."""
 
     uuid: str
@@ -49,7 +49,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     rank: int = 0
 
 
-class Early(msgspec.Struct, frozen=True, kw_only=True):
+class EarlyReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a kubelet told of a pod while its node listed no such GPUs, as after a restart."""
 
     workload_id: str
@@ -62,10 +62,10 @@ class NodeDevices(msgspec.Struct, kw_only=True):
     """What kubelets told of one node, by index."""
 
     node: str
-    gpus: dict[int, Told] = msgspec.field(default_factory=dict)
+    gpus: dict[int, ToldGpu] = msgspec.field(default_factory=dict)
     disputed: dict[int, str] = msgspec.field(default_factory=dict)
     """Why GPUs take no new work."""
-    early: list[Early] = msgspec.field(default_factory=list)
+    early: list[EarlyReport] = msgspec.field(default_factory=list)
     """Read when the node lists its GPUs again."""
 
 
@@ -194,7 +194,7 @@ class Takeovers:
         early = [one for one in known.early if _holder(one) != key]
         if names != set(told.devices):
             early.append(
-                Early(workload_id=key[0], attempt=key[1], rank=key[2], devices=told.devices)
+                EarlyReport(workload_id=key[0], attempt=key[1], rank=key[2], devices=told.devices)
             )
         if early != known.early:
             known.early = early
@@ -208,7 +208,7 @@ class Takeovers:
             return
         for index, told in known.gpus.items():
             if (told.workload_id, told.rank) == key:
-                known.gpus[index] = Told(uuid=told.uuid)
+                known.gpus[index] = ToldGpu(uuid=told.uuid)
                 self._touched[node] = None
 
     def _held(self, node: str) -> dict[int, Key]:
@@ -236,7 +236,7 @@ class Takeovers:
         record: Record,
         what: tuple[NodeDevices, Mapping[int, str]],
         key: Key,
-        found: Taken,
+        found: TakeoverResult,
     ) -> dict[str, None]:
         """Move who moves, note what was told, tell it; whose placements changed.
 
@@ -247,11 +247,11 @@ class Takeovers:
         if names:
             self._evictions.lost(known.node, message, CHANGED_HANDS)
             self._move(known.node, found.moves, names)
-        gpus = known.gpus | {index: Told(uuid=uuid) for index, uuid in found.learned.items()}
+        gpus = known.gpus | {index: ToldGpu(uuid=uuid) for index, uuid in found.learned.items()}
         assert record.placement is not None
         (pod,) = (one for one in record.placement.pods if one.rank == key[1])
         for share in pod.shares:
-            gpus[share.index] = Told(
+            gpus[share.index] = ToldGpu(
                 uuid=uuids[share.index],
                 workload_id=key[0],
                 attempt=record.attempt,
@@ -354,7 +354,7 @@ def _again(
     return message, told
 
 
-def _holder(one: Told | Early) -> tuple[str, int, int]:
+def _holder(one: ToldGpu | EarlyReport) -> tuple[str, int, int]:
     return one.workload_id, one.attempt, one.rank
 
 

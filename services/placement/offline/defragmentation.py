@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from services.placement.cell import Cell, Policy
+from services.placement.cell import Cell, CellPolicy
 from services.placement.state.records import Record
 from services.placement.unit.cell_state import CellState
 from shared.core.model.lifecycle import State
 from shared.core.placement.place import PlacementRequest
 from shared.core.preemption.defragmentation import (
-    Limits,
+    DefragmentationLimits,
+    DefragmentationObstacle,
     NoPlan,
-    Obstacle,
     Plan,
     Running,
     defragment,
@@ -30,7 +30,12 @@ class NotWaiting(Exception):  # noqa: N818  # says what happened
 
 
 async def plan_for(
-    reader: Reader, workload: str, *, cell: int = 0, seed: int = 0, limits: Limits | None = None
+    reader: Reader,
+    workload: str,
+    *,
+    cell: int = 0,
+    seed: int = 0,
+    limits: DefragmentationLimits | None = None,
 ) -> Plan | NoPlan:
     """Moves after which the workload could be placed.
 
@@ -44,7 +49,7 @@ async def plan_for(
     Raises:
         NotWaiting: see there.
     """
-    loaded = Cell(Policy(cell=cell, seed=seed))
+    loaded = Cell(CellPolicy(cell=cell, seed=seed))
     await loaded.load(reader)
     state, record = loaded.state, _named(loaded.state.records.alive, workload)
     workload_id = record.workload.id
@@ -52,7 +57,7 @@ async def plan_for(
         raise NotWaiting(f"workload {workload_id} does not wait: it is {record.state.value}")
     if record.nomination is None:
         message = "Quota has not permitted it to be tried; moves free no quota."
-        return NoPlan(obstacle=Obstacle.QUOTA, message=message)
+        return NoPlan(obstacle=DefragmentationObstacle.QUOTA, message=message)
     # What it was promised keeps nobody off these nodes while it is planned to start at once.
     state.promises.withdrawn(workload_id)
     running = [_running(each) for each in state.records.alive.values() if each.placement]

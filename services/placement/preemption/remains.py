@@ -21,7 +21,7 @@ from shared.core.model.charges import least_amount
 from shared.core.model.nouns import Placement
 from shared.core.model.value import replace
 from shared.core.preemption.eligibility.occupant import Occupant
-from shared.core.preemption.eligibility.rules import Judge, Rules, Spared
+from shared.core.preemption.eligibility.rules import EligibilityJudge, PreemptionRules, Spared
 from shared.events.plans import PlannedVictim, ProposeEvictionPlan
 
 SPARED_MAX: Final = 16
@@ -73,9 +73,9 @@ def _lawful(
     """Those who may go one after the other; None if the quota is not enough even so."""
     workload = replace(record.workload, priority=record.priority)
     charge = least_amount(workload.spec)
-    judge = Judge(
+    judge = EligibilityJudge(
         state.usage.tree,
-        Rules(),
+        PreemptionRules(),
         workload,
         charge,
         flavor=plan.flavor,

@@ -36,7 +36,7 @@ class Piece:
 
 
 @dataclass(slots=True)
-class _Gpu:
+class _HeldGpu:
     """What some workloads hold of one GPU."""
 
     team: str
@@ -52,7 +52,7 @@ class _Sums:
 
     cpu_milli: dict[str, int] = field(default_factory=dict)
     memory_mib: dict[str, int] = field(default_factory=dict)
-    gpus: dict[Place, _Gpu] = field(default_factory=dict)
+    gpus: dict[Place, _HeldGpu] = field(default_factory=dict)
 
     def add(self, workload: Workload, placement: Placement) -> None:
         sizes = {one.name: pod_size(one) for one in workload.spec.pod_sets}
@@ -61,7 +61,7 @@ class _Sums:
             self.cpu_milli[pod.node] = self.cpu_milli.get(pod.node, 0) + cpu_milli
             self.memory_mib[pod.node] = self.memory_mib.get(pod.node, 0) + memory_mib
             for share in pod.shares:
-                gpu = self.gpus.setdefault((pod.node, share.index), _Gpu(workload.team))
+                gpu = self.gpus.setdefault((pod.node, share.index), _HeldGpu(workload.team))
                 gpu.mask |= share.mask
                 gpu.milli += share.milli
                 gpu.memory_mib += share.memory_mib
@@ -103,7 +103,7 @@ def _of_gpus(wanted: _Sums, covered: _Sums) -> Iterator[Piece]:
             yield Piece(node, team, (rest,), rest=_changes(gpu, under))
 
 
-def _beside(index: int, gpu: _Gpu, under: _Gpu) -> tuple[str, GpuShare]:
+def _beside(index: int, gpu: _HeldGpu, under: _HeldGpu) -> tuple[str, GpuShare]:
     """What is held of a GPU on which victims are, and under which team.
 
     Of one that is to change its owner or its mode, everything that they do not hold.
@@ -120,7 +120,7 @@ def _beside(index: int, gpu: _Gpu, under: _Gpu) -> tuple[str, GpuShare]:
     return gpu.team, GpuShare(index=index, mask=0, milli=milli, memory_mib=memory_mib)
 
 
-def _changes(gpu: _Gpu, under: _Gpu) -> bool:
+def _changes(gpu: _HeldGpu, under: _HeldGpu) -> bool:
     """Whether shares make room for another team, or for instances."""
     return not under.mask and (gpu.mask > 0 or gpu.team != under.team)
 

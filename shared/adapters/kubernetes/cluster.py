@@ -9,11 +9,11 @@ from shared.adapters.kubernetes.connection import Connection
 from shared.adapters.kubernetes.listing import Listing
 from shared.adapters.kubernetes.manifest import Making
 from shared.adapters.kubernetes.operations import Operations
-from shared.adapters.kubernetes.pins.pinning import Pins
+from shared.adapters.kubernetes.pins.pinning import PinWriter
 from shared.adapters.kubernetes.pins.view import DeviceView
 from shared.adapters.kubernetes.references import absent_of, refused_for
 from shared.adapters.kubernetes.settings import KubernetesSettings
-from shared.ports.cluster import Missing, Operation, Pod, Result, WatchEvent
+from shared.ports.cluster import MissingObject, Pod, PodOperation, PodResult, WatchEvent
 
 
 class KubernetesCluster:
@@ -27,16 +27,18 @@ class KubernetesCluster:
             requests_at_once=settings.requests_at_once,
         )
         self._view = DeviceView(self._connection, settings.instance)
-        pins = Pins(self._connection, self._view, making)
+        pins = PinWriter(self._connection, self._view, making)
         self._operations = Operations(self._connection, making, pins)
         self._listing = Listing(self._connection, settings.instance, self._view)
 
-    async def apply(self, operations: Sequence[Operation]) -> list[Result]:
+    async def apply(self, operations: Sequence[PodOperation]) -> list[PodResult]:
         """Try all, side by side; results in the order of the operations. Never raises."""
         absent = await absent_of(self._connection, operations)
         return await asyncio.gather(*(self._carry_out(one, absent) for one in operations))
 
-    async def _carry_out(self, operation: Operation, absent: frozenset[Missing]) -> Result:
+    async def _carry_out(
+        self, operation: PodOperation, absent: frozenset[MissingObject]
+    ) -> PodResult:
         """What would be refused for more than what is absent is told so: a namespace say."""
         refused = refused_for(operation, absent)
         if refused is not None:

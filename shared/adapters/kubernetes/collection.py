@@ -43,7 +43,7 @@ class HasMetadata(Protocol):
 Item = TypeVar("Item", bound=HasMetadata)
 
 
-class Collection(Generic[Item]):
+class ObjectCollection(Generic[Item]):
     """Reads the objects below `path` that `query` selects; holds nothing but the connection."""
 
     def __init__(

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from shared.adapters.kubernetes import naming
-from shared.adapters.kubernetes.collection import Collection
+from shared.adapters.kubernetes.collection import ObjectCollection
 from shared.adapters.kubernetes.connection import Connection
 from shared.adapters.kubernetes.objects import PodList, PodObject, decoder
 from shared.adapters.kubernetes.pins.view import DeviceView
@@ -23,7 +23,7 @@ class Listing:
         """`view`: what claims hold."""
         self._instance = instance
         self._view = view
-        self._pods = Collection[PodObject](
+        self._pods = ObjectCollection[PodObject](
             connection,
             PODS,
             what="pods",

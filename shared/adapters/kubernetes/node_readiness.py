@@ -9,7 +9,7 @@ from shared.adapters.kubernetes.connection import Connection
 from shared.adapters.kubernetes.nodes.objects import NodeObject
 from shared.adapters.kubernetes.nodes.reading import readiness_of
 from shared.adapters.kubernetes.objects import decoder
-from shared.adapters.kubernetes.pins.store import Refused
+from shared.adapters.kubernetes.pins.store import ApiRefusal
 
 _OK: Final = 200
 _NOT_FOUND: Final = 404
@@ -27,5 +27,5 @@ async def is_ready(connection: Connection, name: str) -> bool:
     if answer.status == _NOT_FOUND:
         return False
     if answer.status != _OK:
-        raise Refused(answer)
+        raise ApiRefusal(answer)
     return readiness_of(_nodes.decode(answer.body)).ready

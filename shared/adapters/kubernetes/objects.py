@@ -66,7 +66,7 @@ class Spec(Object, frozen=True, kw_only=True):
     resource_claims: tuple[PodClaim, ...] = ()
 
 
-class State(Object, frozen=True, kw_only=True):
+class ContainerStateDetail(Object, frozen=True, kw_only=True):
     """Of a container that waits or has ended."""
 
     reason: str = ""
@@ -77,8 +77,8 @@ class State(Object, frozen=True, kw_only=True):
 class ContainerState(Object, frozen=True, kw_only=True):
     """At most one is there; none while it runs or is not told."""
 
-    waiting: State | None = None
-    terminated: State | None = None
+    waiting: ContainerStateDetail | None = None
+    terminated: ContainerStateDetail | None = None
 
 
 class ResourceHealth(Object, frozen=True, kw_only=True):
@@ -110,7 +110,7 @@ class Condition(Object, frozen=True, kw_only=True):
     message: str = ""
 
 
-class Status(Object, frozen=True, kw_only=True):
+class PodStatus(Object, frozen=True, kw_only=True):
     """Of a pod."""
 
     phase: str = "Pending"
@@ -126,7 +126,7 @@ class PodObject(Object, frozen=True, kw_only=True):
 
     metadata: Metadata = Metadata()
     spec: Spec = Spec()
-    status: Status = Status()
+    status: PodStatus = PodStatus()
 
 
 class PodList(Object, frozen=True, kw_only=True):
@@ -143,7 +143,7 @@ class WatchLine(Object, frozen=True, kw_only=True):
     object: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-class Cause(Object, frozen=True, kw_only=True):
+class StatusCause(Object, frozen=True, kw_only=True):
     """A field that breaks a rule."""
 
     field: str = ""
@@ -151,13 +151,13 @@ class Cause(Object, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class Details(Object, frozen=True, kw_only=True):
+class StatusDetails(Object, frozen=True, kw_only=True):
     """What an answer says about the object that was asked for."""
 
     name: str = ""
     kind: str = ""
     """The plural, as in a path."""
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[StatusCause, ...] = ()
     retry_after_seconds: float = 0
 
 
@@ -167,7 +167,7 @@ class ApiStatus(Object, frozen=True, kw_only=True):
     code: int = 0
     reason: str = ""
     message: str = ""
-    details: Details | None = None
+    details: StatusDetails | None = None
 
 
 T = TypeVar("T", bound=Object)

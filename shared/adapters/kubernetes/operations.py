@@ -26,8 +26,8 @@ from shared.adapters.kubernetes.gang_service import NameTaken, create_service
 from shared.adapters.kubernetes.manifest import Making, manifest
 from shared.adapters.kubernetes.node_readiness import is_ready
 from shared.adapters.kubernetes.objects import ApiStatus, PodObject, decoder
-from shared.adapters.kubernetes.pins.pinning import Pins
-from shared.adapters.kubernetes.pins.store import NotPinned, Refused
+from shared.adapters.kubernetes.pins.pinning import PinWriter
+from shared.adapters.kubernetes.pins.store import ApiRefusal, NotPinned
 from shared.adapters.kubernetes.reading import read_pod
 from shared.adapters.kubernetes.references import missing_in
 from shared.core.model.decision import FieldError
@@ -36,9 +36,9 @@ from shared.ports.cluster import (
     NODE_READY,
     NOT_DELETING,
     UNKNOWN,
-    Operation,
     Pod,
-    Result,
+    PodOperation,
+    PodResult,
     refused_by_port,
 )
 from shared.ports.errors import Transient
@@ -57,13 +57,13 @@ _INVALID_VALUE: Final = re.compile(
 class Operations:
     """Carries operations out; each by itself."""
 
-    def __init__(self, connection: Connection, making: Making, pins: Pins) -> None:
+    def __init__(self, connection: Connection, making: Making, pins: PinWriter) -> None:
         self._pins = pins
         self._connection = connection
         self._making = making
         self._pods = decoder(PodObject)
         self._statuses = decoder(ApiStatus)
-        self._verbs: dict[str, Callable[[Operation], Awaitable[Result]]] = {
+        self._verbs: dict[str, Callable[[PodOperation], Awaitable[PodResult]]] = {
             "create": self._create,
             "pin": self._pin,
             "bind": self._bind,
@@ -71,7 +71,7 @@ class Operations:
             "force_delete": self._force_delete,
         }
 
-    async def carry_out(self, operation: Operation) -> Result:
+    async def carry_out(self, operation: PodOperation) -> PodResult:
         """The result; `UNKNOWN` where an answer was lost. Never raises."""
         refused = refused_by_port(operation) or _misnamed(operation)
         if refused is not None:
@@ -80,27 +80,27 @@ class Operations:
             return await self._verbs[operation.verb](operation)
         except NotPinned as error:
             return error.result
-        except Refused as error:
+        except ApiRefusal as error:
             return self._refusal(error.answer)
         except Transient as error:
-            return Result(status=UNKNOWN, reason="NoAnswer", message=str(error))
+            return PodResult(status=UNKNOWN, reason="NoAnswer", message=str(error))
         except msgspec.DecodeError as error:
-            return Result(status=UNKNOWN, reason="Unreadable", message=str(error))
+            return PodResult(status=UNKNOWN, reason="Unreadable", message=str(error))
 
-    async def _create(self, operation: Operation) -> Result:
+    async def _create(self, operation: PodOperation) -> PodResult:
         pod = operation.pod
         if pod is None:
             raise ValueError(f"create {operation.name} without a pod")
         body = manifest(pod, self._making, await self._pins.claim_name(pod))
         answer = await self._connection.request("POST", _pods(operation.namespace), body)
         if answer.status == CREATED:
-            return Result(status=CREATED, pod=self._read(answer))
+            return PodResult(status=CREATED, pod=self._read(answer))
         if answer.status == CONFLICT and self._status(answer).reason == "AlreadyExists":
             found = await self._get(operation)
-            return Result(status=CONFLICT, reason="AlreadyExists", pod=found)
+            return PodResult(status=CONFLICT, reason="AlreadyExists", pod=found)
         return self._refused_create(operation, answer)
 
-    async def rehearse(self, operation: Operation) -> Result | None:
+    async def rehearse(self, operation: PodOperation) -> PodResult | None:
         """How the server would refuse a create; None where it would not, or does not answer."""
         if operation.pod is None:
             return None
@@ -114,28 +114,28 @@ class Operations:
             return None
         return self._refused_create(operation, answer)
 
-    def _refused_create(self, operation: Operation, answer: Answer) -> Result:
+    def _refused_create(self, operation: PodOperation, answer: Answer) -> PodResult:
         missing = missing_in(self._status(answer), operation.namespace)
         return msgspec.structs.replace(self._refusal(answer), missing=missing)
 
-    async def _pin(self, operation: Operation) -> Result:
+    async def _pin(self, operation: PodOperation) -> PodResult:
         if operation.pod is not None:
             return await self._pins.pin(operation, operation.pod)
         return await self._annotate(operation)
 
-    async def _annotate(self, operation: Operation) -> Result:
+    async def _annotate(self, operation: PodOperation) -> PodResult:
         """Note devices on a pod whose kubelet chooses them."""
         found = await self._get(operation)
         if found is None:
-            return Result(status=NOT_FOUND, reason="NotFound")
+            return PodResult(status=NOT_FOUND, reason="NotFound")
         if found.uid != operation.uid:
             message = f"the pod has the uid {found.uid}, not {operation.uid}"
-            return Result(status=CONFLICT, reason="Conflict", message=message, pod=found)
+            return PodResult(status=CONFLICT, reason="Conflict", message=message, pod=found)
         if found.devices == operation.devices:
-            return Result(status=OK, pod=found)
+            return PodResult(status=OK, pod=found)
         if found.node or found.devices:
             has = f"is on {found.node}" if found.node else f"has {', '.join(found.devices)}"
-            return Result(status=CONFLICT, reason="Conflict", message=f"it {has}", pod=found)
+            return PodResult(status=CONFLICT, reason="Conflict", message=f"it {has}", pod=found)
         devices = {naming.DEVICES: ",".join(operation.devices)}
         body = {
             "metadata": {
@@ -148,10 +148,10 @@ class Operations:
             "PATCH", _path(operation), body, content_type=MERGE_PATCH
         )
         if answer.status == OK:
-            return Result(status=OK, pod=self._read(answer))
+            return PodResult(status=OK, pod=self._read(answer))
         return self._refusal(answer)
 
-    async def _bind(self, operation: Operation) -> Result:
+    async def _bind(self, operation: PodOperation) -> PodResult:
         pod = operation.pod
         if pod is not None:
             refused = await self._create_service(pod, operation.uid)
@@ -165,37 +165,37 @@ class Operations:
         }
         answer = await self._connection.request("POST", f"{_path(operation)}/binding", body)
         if answer.status == CREATED:
-            return Result(status=CREATED)
+            return PodResult(status=CREATED)
         return await self._with_pod(operation, answer)
 
-    async def _create_service(self, pod: Pod, uid: str) -> Result | None:
+    async def _create_service(self, pod: Pod, uid: str) -> PodResult | None:
         """The refusal, or None when the gang has its Service."""
         try:
             refused = await create_service(self._connection, pod, uid, self._making)
         except NameTaken as error:
-            return Result(status=INVALID, reason="NameTaken", message=str(error))
+            return PodResult(status=INVALID, reason="NameTaken", message=str(error))
         return None if refused is None else self._refusal(refused)
 
-    async def _delete(self, operation: Operation) -> Result:
+    async def _delete(self, operation: PodOperation) -> PodResult:
         preconditions = {"uid": operation.uid} if operation.uid else {}
         return await self._delete_if(operation, preconditions, operation.grace_seconds)
 
-    async def _force_delete(self, operation: Operation) -> Result:
+    async def _force_delete(self, operation: PodOperation) -> PodResult:
         found = await self._get(operation)
         if found is None:
-            return Result(status=NOT_FOUND, reason="NotFound")
+            return PodResult(status=NOT_FOUND, reason="NotFound")
         if found.uid != operation.uid:
-            return Result(status=CONFLICT, reason="Conflict", pod=found)
+            return PodResult(status=CONFLICT, reason="Conflict", pod=found)
         if not found.deleting or found.node != operation.node:
-            return Result(status=CONFLICT, reason=NOT_DELETING, pod=found)
+            return PodResult(status=CONFLICT, reason=NOT_DELETING, pod=found)
         if await is_ready(self._connection, operation.node):
-            return Result(status=CONFLICT, reason=NODE_READY, pod=found)
+            return PodResult(status=CONFLICT, reason=NODE_READY, pod=found)
         at_version = {"uid": operation.uid, "resourceVersion": str(found.resource_version)}
         return await self._delete_if(operation, at_version, 0)
 
     async def _delete_if(
-        self, operation: Operation, preconditions: Mapping[str, str], grace_seconds: int
-    ) -> Result:
+        self, operation: PodOperation, preconditions: Mapping[str, str], grace_seconds: int
+    ) -> PodResult:
         body = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
@@ -204,20 +204,20 @@ class Operations:
         }
         answer = await self._connection.request("DELETE", _path(operation), body)
         if answer.status < _REFUSED:
-            return Result(status=OK)
+            return PodResult(status=OK)
         return await self._with_pod(operation, answer)
 
-    async def _with_pod(self, operation: Operation, answer: Answer) -> Result:
+    async def _with_pod(self, operation: PodOperation, answer: Answer) -> PodResult:
         """A refusal; of a conflict with the pod as it is now."""
         result = self._refusal(answer)
         if answer.status != CONFLICT:
             return result
         found = await self._get(operation)
         if found is None:
-            return Result(status=NOT_FOUND, reason="NotFound")
+            return PodResult(status=NOT_FOUND, reason="NotFound")
         return msgspec.structs.replace(result, pod=found)
 
-    async def _get(self, operation: Operation) -> Pod | None:
+    async def _get(self, operation: PodOperation) -> Pod | None:
         """The pod that has the name now; None when there is none.
 
         Raises:
@@ -240,11 +240,11 @@ class Operations:
             return ApiStatus(message=answer.body[:200].decode(errors="replace"))
         return status
 
-    def _refusal(self, answer: Answer) -> Result:
+    def _refusal(self, answer: Answer) -> PodResult:
         status = self._status(answer)
         causes = status.details.causes if status.details else ()
         errors = tuple(_field_error(one.field, one.message) for one in causes if one.field)
-        return Result(
+        return PodResult(
             status=answer.status,
             reason=status.reason,
             message=status.message,
@@ -252,7 +252,7 @@ class Operations:
         )
 
 
-def _misnamed(operation: Operation) -> Result | None:
+def _misnamed(operation: PodOperation) -> PodResult | None:
     """The answer to a name that cannot be part of a path; None to all others.
 
     What is created is named in the body alone, so that the server judges it.
@@ -260,9 +260,9 @@ def _misnamed(operation: Operation) -> Result | None:
     if not naming.NAMESPACE_NAME.fullmatch(operation.namespace):
         rule = "must be the name of a namespace: a-z, 0-9 and '-', at most 63 characters"
         error = FieldError(field="metadata.namespace", value=operation.namespace, rule=rule)
-        return Result(status=INVALID, reason="Invalid", message=rule, errors=(error,))
+        return PodResult(status=INVALID, reason="Invalid", message=rule, errors=(error,))
     if operation.verb != "create" and not naming.OBJECT_NAME.fullmatch(operation.name):
-        return Result(status=NOT_FOUND, reason="NotFound", message="no pod can have this name")
+        return PodResult(status=NOT_FOUND, reason="NotFound", message="no pod can have this name")
     return None
 
 
@@ -278,5 +278,5 @@ def _pods(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/pods"
 
 
-def _path(operation: Operation) -> str:
+def _path(operation: PodOperation) -> str:
     return f"{_pods(operation.namespace)}/{operation.name}"

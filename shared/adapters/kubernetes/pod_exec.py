@@ -18,7 +18,7 @@ from shared.adapters.kubernetes.finding import find_pod, path_of
 from shared.adapters.kubernetes.manifest import CONTAINER
 from shared.adapters.kubernetes.settings import KubernetesSettings
 from shared.ports.errors import Transient
-from shared.ports.pod_exec import Ended, ExecRequest, NoPod, Output
+from shared.ports.pod_exec import CommandEnded, ExecCommand, NoPod, Output
 
 PROTOCOL: Final = "v5.channel.k8s.io"
 STREAMS: Final = {1: "stdout", 2: "stderr"}
@@ -27,28 +27,28 @@ REFUSALS: Final = frozenset((400, 404, 409, 500))
 """So the API server answers about a container that does not run."""
 
 
-class Cause(msgspec.Struct, frozen=True):
+class ExecCause(msgspec.Struct, frozen=True):
     """Of the end of a command."""
 
     reason: str = ""
     message: str = ""
 
 
-class Details(msgspec.Struct, frozen=True):
+class ExecDetails(msgspec.Struct, frozen=True):
     """Of the end of a command."""
 
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[ExecCause, ...] = ()
 
 
-class Status(msgspec.Struct, frozen=True):
+class ExecStatus(msgspec.Struct, frozen=True):
     """How a command ended."""
 
     status: str = ""
     message: str = ""
-    details: Details | None = None
+    details: ExecDetails | None = None
 
 
-_statuses: Final = msgspec.json.Decoder(Status)
+_statuses: Final = msgspec.json.Decoder(ExecStatus)
 
 
 class KubernetesPodExec:
@@ -63,7 +63,9 @@ class KubernetesPodExec:
         )
 
     @asynccontextmanager
-    async def run(self, request: ExecRequest) -> AsyncIterator[AsyncIterator[Output | Ended]]:
+    async def run(
+        self, request: ExecCommand
+    ) -> AsyncIterator[AsyncIterator[Output | CommandEnded]]:
         """What it writes, and last how it ended. Raises NoPod and Transient."""
         pod = await find_pod(
             self._connection,
@@ -94,14 +96,14 @@ class KubernetesPodExec:
         await self._connection.close()
 
 
-def _query(request: ExecRequest) -> list[tuple[str, str]]:
+def _query(request: ExecCommand) -> list[tuple[str, str]]:
     fixed = [("container", CONTAINER), ("stdout", "true"), ("stderr", "true")]
     return fixed + [("command", word) for word in request.command]
 
 
 async def _messages(
     socket: aiohttp.ClientWebSocketResponse,
-) -> AsyncIterator[Output | Ended]:
+) -> AsyncIterator[Output | CommandEnded]:
     """Until the command has ended; raises Transient where the end is not told."""
     async for message in socket:
         if message.type is not aiohttp.WSMsgType.BINARY or not message.data:
@@ -115,15 +117,15 @@ async def _messages(
     raise Transient(f"exec broke off: {socket.exception() or socket.close_code}")
 
 
-def ended_of(data: bytes) -> Ended:
+def ended_of(data: bytes) -> CommandEnded:
     """The exit code of a Status; None where the command could not be run."""
     try:
         status = _statuses.decode(data)
     except msgspec.DecodeError:
-        return Ended(None, data.decode(errors="replace")[:500])
+        return CommandEnded(None, data.decode(errors="replace")[:500])
     if status.status == "Success":
-        return Ended(0)
+        return CommandEnded(0)
     for cause in status.details.causes if status.details else ():
         if cause.reason == "ExitCode" and cause.message.isascii() and cause.message.isdigit():
-            return Ended(int(cause.message), status.message)
-    return Ended(None, status.message)
+            return CommandEnded(int(cause.message), status.message)
+    return CommandEnded(None, status.message)

@@ -14,7 +14,7 @@ from shared.adapters.kubernetes.manifest import CONTAINER
 from shared.adapters.kubernetes.objects import PodObject
 from shared.adapters.kubernetes.settings import KubernetesSettings
 from shared.ports.errors import Transient
-from shared.ports.pod_logs import LogRequest, Missing, NoLogs
+from shared.ports.pod_logs import LogRequest, LogsMissing, NoLogs
 
 OK: Final = 200
 NOT_BOUND: Final = 204
@@ -64,7 +64,7 @@ class KubernetesPodLogs:
         if pod is not None:
             return pod
         raise NoLogs(
-            Missing.GONE,
+            LogsMissing.GONE,
             f"there is no pod of rank {wanted.rank} in attempt {wanted.attempt}: pods and their "
             "logs are deleted when an attempt ends; `muster logs -f` reads them while it runs",
         )
@@ -73,11 +73,11 @@ class KubernetesPodLogs:
         """Raise what an answer other than 200 means."""
         words = told(await response.content.read(REFUSAL_BYTES_MAX))
         if response.status == NOT_BOUND:
-            raise NoLogs(Missing.NOT_STARTED, "the pod has no node yet")
+            raise NoLogs(LogsMissing.NOT_STARTED, "the pod has no node yet")
         if response.status == BAD_REQUEST and "waiting to start" in words:
-            raise NoLogs(Missing.NOT_STARTED, words)
+            raise NoLogs(LogsMissing.NOT_STARTED, words)
         if response.status in {BAD_REQUEST, NOT_FOUND}:
-            raise NoLogs(Missing.GONE, words)
+            raise NoLogs(LogsMissing.GONE, words)
         raise Transient(f"logs: {response.status} {words}")
 
 

@@ -19,7 +19,7 @@ from shared.adapters.kubernetes import naming
 from shared.adapters.kubernetes.connection import Connection, NoAnswer
 from shared.adapters.kubernetes.objects import ApiStatus
 from shared.core.admission.volumes import mount_of
-from shared.ports.cluster import Missing, Operation, Pod, Result
+from shared.ports.cluster import MissingObject, Pod, PodOperation, PodResult
 
 NOT_FOUND: Final = 404
 METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -29,7 +29,9 @@ _PRIORITY: Final = re.compile(r"no PriorityClass with name (\S+) was found")
 """Admission tells these two in its message alone (Kubernetes 1.37, plugin/pkg/admission)."""
 
 
-async def absent_of(connection: Connection, operations: Sequence[Operation]) -> frozenset[Missing]:
+async def absent_of(
+    connection: Connection, operations: Sequence[PodOperation]
+) -> frozenset[MissingObject]:
     """The secrets and claims that pods to be created name and that do not exist."""
     pods = (one.pod for one in operations if one.verb == "create" and one.pod is not None)
     named = {reference for pod in pods for reference in _named_by(pod)}
@@ -39,7 +41,7 @@ async def absent_of(connection: Connection, operations: Sequence[Operation]) -> 
     return frozenset(one for one, absent in zip(named, answers, strict=True) if absent)
 
 
-def refused_for(operation: Operation, absent: frozenset[Missing]) -> Result | None:
+def refused_for(operation: PodOperation, absent: frozenset[MissingObject]) -> PodResult | None:
     """The answer to the creation of a pod that names one of `absent`; None to all others."""
     if not absent or operation.verb != "create" or operation.pod is None:
         return None
@@ -47,28 +49,31 @@ def refused_for(operation: Operation, absent: frozenset[Missing]) -> Result | No
     if missing is None:
         return None
     message = f"{missing.kind} {missing.name} not found in namespace {missing.namespace}"
-    return Result(status=NOT_FOUND, reason="NotFound", message=message, missing=missing)
+    return PodResult(status=NOT_FOUND, reason="NotFound", message=message, missing=missing)
 
 
-def missing_in(status: ApiStatus, namespace: str) -> Missing | None:
+def missing_in(status: ApiStatus, namespace: str) -> MissingObject | None:
     """What the API server says is not there, when it refuses to create a pod."""
     details = status.details
     if status.code == NOT_FOUND and details is not None and details.kind == "namespaces":
-        return Missing(kind="Namespace", name=details.name)
+        return MissingObject(kind="Namespace", name=details.name)
     account, priority = _ACCOUNT.search(status.message), _PRIORITY.search(status.message)
     if account is not None:
-        return Missing(kind="ServiceAccount", name=account[1], namespace=namespace)
-    return Missing(kind="PriorityClass", name=priority[1]) if priority is not None else None
+        return MissingObject(kind="ServiceAccount", name=account[1], namespace=namespace)
+    return MissingObject(kind="PriorityClass", name=priority[1]) if priority is not None else None
 
 
-def _named_by(pod: Pod) -> Iterator[Missing]:
+def _named_by(pod: Pod) -> Iterator[MissingObject]:
     """What the kubelet would look for; names that cannot be one are left to the API server."""
     pod_set = pod.template.pod_set
     claims = (mount_of(volume).claim for volume in pod_set.volumes)
     named = [
-        *(Missing(kind="Secret", name=name, namespace=pod.namespace) for name in pod_set.secrets),
         *(
-            Missing(kind="PersistentVolumeClaim", name=name, namespace=pod.namespace)
+            MissingObject(kind="Secret", name=name, namespace=pod.namespace)
+            for name in pod_set.secrets
+        ),
+        *(
+            MissingObject(kind="PersistentVolumeClaim", name=name, namespace=pod.namespace)
             for name in claims
         ),
     ]
@@ -76,7 +81,7 @@ def _named_by(pod: Pod) -> Iterator[Missing]:
         yield from (one for one in named if naming.OBJECT_NAME.fullmatch(one.name))
 
 
-async def _is_absent(connection: Connection, named: Missing) -> bool:
+async def _is_absent(connection: Connection, named: MissingObject) -> bool:
     path = f"/api/v1/namespaces/{named.namespace}/{_PLACES[named.kind]}/{named.name}"
     try:
         answer = await connection.request("GET", path, accept=METADATA)

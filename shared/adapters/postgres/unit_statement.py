@@ -17,7 +17,7 @@ from shared.ports.store import AuditRow, OutboxRow, Unit, Write
 _headers = msgspec.msgpack.Encoder()
 
 
-class Statement:
+class UnitStatement:
     """Collects parts and numbers their placeholders; the lease is always checked."""
 
     lease_check = "{schema}.hold_lease($1::text, $2::bigint)"
@@ -48,9 +48,9 @@ class Statement:
         return f"{parts}SELECT {', '.join(self._results)}"
 
 
-def build(unit: Unit, schema: str, shard: str, epoch: int, next_seq: int) -> Statement:
+def build(unit: Unit, schema: str, shard: str, epoch: int, next_seq: int) -> UnitStatement:
     """The statement for `unit`; `next_seq` is the first outbox number after it."""
-    statement = Statement(schema, shard, epoch)
+    statement = UnitStatement(schema, shard, epoch)
     if unit.consumed:
         _add_inbox(statement, schema, unit)
     if unit.consumed or unit.skipped:
@@ -65,7 +65,7 @@ def build(unit: Unit, schema: str, shard: str, epoch: int, next_seq: int) -> Sta
     return statement
 
 
-def _add_inbox(statement: Statement, schema: str, unit: Unit) -> None:
+def _add_inbox(statement: UnitStatement, schema: str, unit: Unit) -> None:
     consumed = unit.consumed
     statement.add(
         "inbox_rows",
@@ -98,7 +98,7 @@ def next_offsets(unit: Unit) -> dict[tuple[str, int], int]:
     return offsets
 
 
-def _add_offsets(statement: Statement, schema: str, unit: Unit) -> None:
+def _add_offsets(statement: UnitStatement, schema: str, unit: Unit) -> None:
     offsets = next_offsets(unit)
     if not offsets:
         return
@@ -117,7 +117,7 @@ def _add_offsets(statement: Statement, schema: str, unit: Unit) -> None:
     )
 
 
-def _add_outbox(statement: Statement, schema: str, rows: Sequence[OutboxRow]) -> None:
+def _add_outbox(statement: UnitStatement, schema: str, rows: Sequence[OutboxRow]) -> None:
     statement.add(
         "outbox_rows",
         f"INSERT INTO {schema}.outbox (shard, seq, event_id, topic, partition, key, headers,"
@@ -147,7 +147,7 @@ def unpack_headers(packed: bytes) -> list[tuple[str, bytes]]:
     return msgspec.msgpack.decode(packed, type=list[tuple[str, bytes]])
 
 
-def _add_audits(statement: Statement, schema: str, rows: Sequence[AuditRow]) -> None:
+def _add_audits(statement: UnitStatement, schema: str, rows: Sequence[AuditRow]) -> None:
     statement.add(
         "audit_rows",
         f"INSERT INTO {schema}.audit (shard, seq, event_id, subject, version, kind, before,"
@@ -171,7 +171,7 @@ def _add_audits(statement: Statement, schema: str, rows: Sequence[AuditRow]) -> 
     )
 
 
-def _add_watermark(statement: Statement, schema: str, unit: Unit, next_seq: int) -> None:
+def _add_watermark(statement: UnitStatement, schema: str, unit: Unit, next_seq: int) -> None:
     statement.add(
         "watermark_row",
         f"UPDATE {schema}.watermark SET acked_seq = greatest(acked_seq, {{0}}::bigint),"
@@ -181,5 +181,5 @@ def _add_watermark(statement: Statement, schema: str, unit: Unit, next_seq: int)
     )
 
 
-def _add_write(statement: Statement, index: int, write: Write) -> None:
+def _add_write(statement: UnitStatement, index: int, write: Write) -> None:
     statement.add(f"write_{index}", write.sql, write.arguments, write.expect)

@@ -20,7 +20,7 @@ from shared.core.admission.errors import Errors, shown
 from shared.core.admission.fleet_shape import FleetShape
 from shared.core.admission.form import check_form
 from shared.core.admission.products import in_full
-from shared.core.admission.rules import QueueRules, Rules, TeamPolicy
+from shared.core.admission.rules import AdmissionRules, QueueRules, TeamPolicy
 from shared.core.admission.static_fit import model_error
 from shared.core.model.charges import least_count, pod_resources
 from shared.core.model.decision import FieldError
@@ -72,7 +72,7 @@ class Doubt(StrEnum):
     """A fleet or quota that is too small."""
 
 
-class Refused(Value, frozen=True, kw_only=True):
+class AdmissionRefusal(Value, frozen=True, kw_only=True):
     """A no with every broken rule."""
 
     errors: tuple[FieldError, ...]
@@ -91,16 +91,18 @@ class Refused(Value, frozen=True, kw_only=True):
         return shown_errors + more
 
 
-def admit(spec: WorkloadSpec, team_name: str, rules: Rules) -> AdmittedWorkload | Refused:
+def admit(
+    spec: WorkloadSpec, team_name: str, rules: AdmissionRules
+) -> AdmittedWorkload | AdmissionRefusal:
     """Judge a decoded spec of a team; never raises. O(size of the spec) for equal requests."""
     errors = Errors()
     check_form(spec, errors)
     if not errors:
         check_kind(spec, errors)
     if errors:
-        return Refused(errors=tuple(errors))
+        return AdmissionRefusal(errors=tuple(errors))
     standing = _whose(spec, team_name, rules)
-    if isinstance(standing, Refused):
+    if isinstance(standing, AdmissionRefusal):
         return standing
     filled = _with_defaults(spec, standing, rules.fleet)
     _check_maxima(filled, standing.team, errors)
@@ -108,10 +110,10 @@ def admit(spec: WorkloadSpec, team_name: str, rules: Rules) -> AdmittedWorkload 
         too_small = model_error(filled, rules.fleet)
         errors.extend(() if too_small is None else (too_small,))
     if errors:
-        return Refused(errors=tuple(errors))
+        return AdmissionRefusal(errors=tuple(errors))
     unfit = rules.fit_errors(filled, standing.queue)
     if unfit:
-        return Refused(errors=unfit, doubt=Doubt.FIT)
+        return AdmissionRefusal(errors=unfit, doubt=Doubt.FIT)
     return AdmittedWorkload(
         spec=filled,
         queue=standing.queue.name,
@@ -130,7 +132,9 @@ class _Standing:
     priority_class: PriorityClass
 
 
-def _whose(spec: WorkloadSpec, team_name: str, rules: Rules) -> _Standing | Refused:
+def _whose(
+    spec: WorkloadSpec, team_name: str, rules: AdmissionRules
+) -> _Standing | AdmissionRefusal:
     team = rules.teams.get(team_name)
     if team is None:
         rule = "is not a team; an administrator must apply it first"
@@ -141,17 +145,17 @@ def _whose(spec: WorkloadSpec, team_name: str, rules: Rules) -> _Standing | Refu
         rule = f"is not a queue of team {team.name}"
         return _unknown("queue", name, rule, f"name a queue of team {team.name}")
     chosen = _priority_class(spec, team, rules.classes)
-    if isinstance(chosen, Refused):
+    if isinstance(chosen, AdmissionRefusal):
         return chosen
     return _Standing(team=team, queue=queue, priority_class=chosen)
 
 
-def _refused(path: str, value: str, rule: str, remedy: str) -> Refused:
+def _refused(path: str, value: str, rule: str, remedy: str) -> AdmissionRefusal:
     error = FieldError(field=path, value=shown(value), rule=rule, remedy=remedy)
-    return Refused(errors=(error,))
+    return AdmissionRefusal(errors=(error,))
 
 
-def _unknown(path: str, value: str, rule: str, remedy: str) -> Refused:
+def _unknown(path: str, value: str, rule: str, remedy: str) -> AdmissionRefusal:
     return replace(_refused(path, value, rule, remedy), doubt=Doubt.NAMES)
 
 
@@ -187,7 +191,7 @@ def check_kind(spec: WorkloadSpec, errors: Errors) -> None:
 
 def _priority_class(
     spec: WorkloadSpec, team: TeamPolicy, classes: Mapping[str, PriorityClass]
-) -> PriorityClass | Refused:
+) -> PriorityClass | AdmissionRefusal:
     name, granted = spec.priority_class, team.priority_classes
     if not name:
         default = default_class(spec.kind, granted, classes)
@@ -207,7 +211,7 @@ def _priority_class(
 
 
 def class_for_team(
-    name: str, team_name: str, rules: Rules, *, shares: bool
+    name: str, team_name: str, rules: AdmissionRules, *, shares: bool
 ) -> PriorityClass | None:
     """The class `name` if work of the team may be of it: the check behind a change of priority."""
     team = rules.teams.get(team_name)

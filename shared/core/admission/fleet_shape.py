@@ -59,7 +59,7 @@ class NodeShape:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeSummary:
+class NodeOutline:
     """One node: its shape, and its domain at each of `LEVELS` ("" where it has none)."""
 
     shape: NodeShape
@@ -70,7 +70,7 @@ Composition = dict[NodeShape, int]
 """Nodes by shape in one domain."""
 
 
-def summary_of(node: Node) -> NodeSummary:
+def summary_of(node: Node) -> NodeOutline:
     """What admission keeps of a node."""
     mig_gpus = sum(gpu.mig for gpu in node.gpus)
     by_numa = Counter(gpu.numa for gpu in node.gpus if not gpu.mig)
@@ -92,7 +92,7 @@ def summary_of(node: Node) -> NodeSummary:
         dedicated=bool(node.pool) and any(_keeps_for(taint, node.pool) for taint in node.taints),
         gpu_work_only=any(map(is_for_gpu_work, node.taints)),
     )
-    return NodeSummary(shape=shape, domains=(node.nvlink_domain, node.rack, node.block, node.zone))
+    return NodeOutline(shape=shape, domains=(node.nvlink_domain, node.rack, node.block, node.zone))
 
 
 @lru_cache(SHAPES_MAX)
@@ -123,15 +123,15 @@ class FleetShape:
         self.version = 0
         self._switching = switching
         self.shapes: Composition = {}
-        self._nodes: dict[str, NodeSummary] = {}
+        self._nodes: dict[str, NodeOutline] = {}
         self._compositions: dict[Level, tuple[int, tuple[Composition, ...]]] = {}
-        self._alike: tuple[int, Counter[NodeSummary]] = (0, Counter())
+        self._alike: tuple[int, Counter[NodeOutline]] = (0, Counter())
 
     def __len__(self) -> int:
         """Number of nodes known."""
         return len(self._nodes)
 
-    def put(self, name: str, summary: NodeSummary) -> bool:
+    def put(self, name: str, summary: NodeOutline) -> bool:
         """Learn or replace a node; says whether anything changed. O(1)."""
         before = self._nodes.get(name)
         if before == summary:
@@ -163,7 +163,7 @@ class FleetShape:
     def _counted(self, reported: NodeShape) -> NodeShape:
         return _in_either_mode(reported) if self._switching else reported
 
-    def alike(self) -> Mapping[NodeSummary, int]:
+    def alike(self) -> Mapping[NodeOutline, int]:
         """Nodes by shape and domains; O(nodes) after a change of the fleet, then O(1)."""
         if self._alike[0] != self.version:
             nodes = (replace(one, shape=self._counted(one.shape)) for one in self._nodes.values())

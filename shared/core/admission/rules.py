@@ -59,7 +59,7 @@ class QueueRules:
 
 
 @dataclass(slots=True, kw_only=True)
-class Rules:
+class AdmissionRules:
     """Everything that `admit` judges by; changed in place as facts come in."""
 
     teams: dict[str, TeamPolicy] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from dataclasses import replace as replaced
 from shared.core.backfill.promise import Waiter
 from shared.core.backfill.spare_room import BRIEF, SpareRoom
 from shared.core.backfill.timeline import Timeline
-from shared.core.backfill.whole_nodes import Need, need_of, pods_when_empty, whole_gpus
+from shared.core.backfill.whole_nodes import WholeNodesNeed, need_of, pods_when_empty, whole_gpus
 from shared.core.cluster.node_class import NodeClass
 from shared.core.cluster.node_state import Domain, NodeState
 from shared.core.cluster.topology import chain
@@ -53,7 +53,12 @@ class Earliest:
         return _last(first, need.pods)
 
     def _free_nodes(
-        self, waiter: Waiter, need: Need, flavor: str, now_ms: int, busy: Mapping[str, int]
+        self,
+        waiter: Waiter,
+        need: WholeNodesNeed,
+        flavor: str,
+        now_ms: int,
+        busy: Mapping[str, int],
     ) -> Iterator[Free]:
         """Nodes that may hold a part of it, in the order in which they are free."""
         everywhere = replaced(waiter.gang, pins=tuple(range(1, BRIEF + 1)))
@@ -72,7 +77,7 @@ class Earliest:
             if pods:
                 yield at_ms, state, pods
 
-    def _pods(self, state: NodeState, need: Need) -> int:
+    def _pods(self, state: NodeState, need: WholeNodesNeed) -> int:
         """Parts that the node holds when empty; its GPUs are counted once for each report."""
         node, known = state.inventory, self._whole.get(state.name)
         assert node is not None

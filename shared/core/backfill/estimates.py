@@ -27,7 +27,7 @@ WHOLE: Final = 1_000
 SERVICES: Final = frozenset({WorkloadKind.INFERENCE, WorkloadKind.NOTEBOOK})
 
 
-class Shares:
+class DurationShares:
     """What the last work of a team took of what was said of it, in thousandths."""
 
     __slots__ = ("_last", "_ordered")
@@ -53,7 +53,7 @@ class Estimates:
 
     def __init__(self) -> None:
         self._lasted: OrderedDict[tuple[str, str], tuple[int, ...]] = OrderedDict()
-        self._shares: dict[str, Shares] = {}
+        self._shares: dict[str, DurationShares] = {}
 
     def note(self, workload: Workload, seconds: int) -> None:
         """A workload ran so long, and ended well."""
@@ -65,7 +65,7 @@ class Estimates:
         said = _said(workload)
         if said:
             share = min(WHOLE * seconds // said, 2 * WHOLE)
-            self._shares.setdefault(workload.team, Shares()).note(share)
+            self._shares.setdefault(workload.team, DurationShares()).note(share)
 
     def seconds(self, workload: Workload) -> int | None:
         """Its expected length; None for a service without limit that nobody may stop."""

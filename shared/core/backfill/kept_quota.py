@@ -19,7 +19,7 @@ from shared.core.quota.limits import exceeding
 from shared.core.quota.tree import QuotaNode, QuotaTree
 
 
-class Holder(NamedTuple):
+class QuotaHolder(NamedTuple):
     """Somebody who is charged, and when he is expected to give it back."""
 
     end_ms: int
@@ -44,7 +44,7 @@ def keeping(
     queue: QuotaNode,
     flavor: str,
     request: Amount,
-    holders: Iterable[Holder],
+    holders: Iterable[QuotaHolder],
     *,
     start_ms: int = 0,
 ) -> Keeping | None:
@@ -56,7 +56,7 @@ def keeping(
     asked = list(tree.levels(queue, flavor, request))
     short = [node for node, more in asked if not _fits(node, flavor, more)]
     until_ms = 0 if short else start_ms
-    gone: list[Holder] = []
+    gone: list[QuotaHolder] = []
     for holder in sorted(holders):
         if holder.end_ms >= NEVER or 0 < until_ms < holder.end_ms or not (short or until_ms):
             break

@@ -9,7 +9,7 @@ from shared.core.model.nouns import Node, Spread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
+class WholeNodesNeed:
     """A gang as equal parts: `pods` of `demand`, at most one a node if `apart`."""
 
     demand: PodDemand
@@ -17,7 +17,7 @@ class Need:
     apart: bool
 
 
-def need_of(gang: Gang) -> Need | None:
+def need_of(gang: Gang) -> WholeNodesNeed | None:
     """Its pods with whole GPUs, counted in the largest of them; None without any.
 
     At least the least of an elastic gang. Slices and a leader are left to the placement itself.
@@ -27,7 +27,7 @@ def need_of(gang: Gang) -> Need | None:
         return None
     largest = max(demands, key=lambda demand: demand.gpus)
     pods = sum(-(-demand.min_count // (largest.gpus // demand.gpus)) for demand in demands)
-    return Need(demand=largest, pods=pods, apart=gang.spread is Spread.REQUIRED)
+    return WholeNodesNeed(demand=largest, pods=pods, apart=gang.spread is Spread.REQUIRED)
 
 
 def whole_gpus(node: Node) -> int:
@@ -35,7 +35,7 @@ def whole_gpus(node: Node) -> int:
     return sum(gpu.healthy and not gpu.mig for gpu in node.gpus)
 
 
-def pods_when_empty(node: Node, gpus: int, need: Need) -> int:
+def pods_when_empty(node: Node, gpus: int, need: WholeNodesNeed) -> int:
     """Parts that a node with so many whole `gpus` holds when nothing else is on it."""
     demand = need.demand
     pods = gpus // demand.gpus

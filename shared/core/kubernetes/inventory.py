@@ -18,8 +18,8 @@ from shared.core.kubernetes.counted import counted_gpus
 from shared.core.kubernetes.devices import Devices
 from shared.core.kubernetes.observed import Observation
 from shared.core.kubernetes.quantity import MIB, MILLI, ONE, at_most
-from shared.core.kubernetes.requests import CPU, GPU, MEMORY, Amounts, Taken
-from shared.core.kubernetes.standing import Readiness, Standing
+from shared.core.kubernetes.requests import CPU, GPU, MEMORY, Amounts, TakenResources
+from shared.core.kubernetes.standing import NodeStanding, Readiness
 from shared.core.model.nouns import Gpu, Node
 from shared.core.model.value import Value, field
 
@@ -73,7 +73,7 @@ class KubernetesNode(Value, frozen=True, kw_only=True):
     """The names of each image."""
 
 
-class Pins(Value, frozen=True, kw_only=True):
+class PodPins(Value, frozen=True, kw_only=True):
     """The GPUs of one pod of ours: by the ledger as it was bound, and by its kubelet."""
 
     indexes: tuple[int, ...]
@@ -84,8 +84,8 @@ class Pins(Value, frozen=True, kw_only=True):
 class Use(Value, frozen=True, kw_only=True):
     """What pods hold of a node: how much those of others take, and which GPUs ours have."""
 
-    others: Taken = Taken()
-    ours: tuple[Pins, ...] = ()
+    others: TakenResources = TakenResources()
+    ours: tuple[PodPins, ...] = ()
     given: frozenset[str] = frozenset()
     """UUIDs of GPUs that kubelets gave to pods of others."""
 
@@ -136,7 +136,7 @@ def inventory(
     devices: Devices,
     use: Use,
     *,
-    standing: Standing,
+    standing: NodeStanding,
     keys: LabelKeys,
     flavors: Mapping[str, str],
     seen: Observation | None = None,
@@ -168,8 +168,8 @@ def inventory(
         nvlink_domain=_label(labels, keys.nvlink_domain),
         driver=_label(labels, keys.driver) or devices.driver,
         cuda=_label(labels, keys.cuda) or devices.cuda,
-        ready=standing is not Standing.LOST,
-        cordoned=node.unschedulable or standing is Standing.RESTING,
+        ready=standing is not NodeStanding.LOST,
+        cordoned=node.unschedulable or standing is NodeStanding.RESTING,
         taints=tuple(sorted(one.text for one in node.taints)),
         links=merging.links_of(gpus, seen) if seen is not None and gpus else "",
         images=_images(node.images),
@@ -202,12 +202,12 @@ def _counted(
     )
 
 
-def _cpu_milli(allocatable: Amounts, others: Taken) -> int:
+def _cpu_milli(allocatable: Amounts, others: TakenResources) -> int:
     left = at_most(allocatable.get(CPU, "0"), MILLI) - others.cpu_milli
     return max(0, left) // CORE_MILLI * CORE_MILLI
 
 
-def _memory_mib(allocatable: Amounts, others: Taken) -> int:
+def _memory_mib(allocatable: Amounts, others: TakenResources) -> int:
     left = at_most(allocatable.get(MEMORY, "0"), ONE) - others.memory_bytes
     return int(max(0, left) // MIB)
 

@@ -31,7 +31,7 @@ class InitContainer(Value, frozen=True, kw_only=True):
     restarts: bool = False
 
 
-class Taken(Value, frozen=True, kw_only=True):
+class TakenResources(Value, frozen=True, kw_only=True):
     """What one or more pods take of a node."""
 
     cpu_milli: int = 0
@@ -39,16 +39,16 @@ class Taken(Value, frozen=True, kw_only=True):
     gpus: int = 0
     """Whole GPUs that were asked for by count."""
 
-    def __add__(self, other: Taken) -> Taken:
+    def __add__(self, other: TakenResources) -> TakenResources:
         """What both take."""
-        return Taken(
+        return TakenResources(
             cpu_milli=self.cpu_milli + other.cpu_milli,
             memory_bytes=self.memory_bytes + other.memory_bytes,
             gpus=self.gpus + other.gpus,
         )
 
 
-NOTHING: Final = Taken()
+NOTHING: Final = TakenResources()
 
 
 def taken_by(
@@ -57,7 +57,7 @@ def taken_by(
     *,
     overhead: Amounts,
     whole_pod: Amounts,
-) -> Taken:
+) -> TakenResources:
     """What a pod takes; the init containers in their order.
 
     Raises:
@@ -71,7 +71,7 @@ def taken_by(
             return at_least(whole_pod[name], unit) + extra
         return _of_containers(mains, firsts, name, unit) + extra
 
-    return Taken(
+    return TakenResources(
         cpu_milli=amount(CPU, MILLI), memory_bytes=amount(MEMORY, ONE), gpus=amount(GPU, ONE)
     )
 

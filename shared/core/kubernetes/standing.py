@@ -26,7 +26,7 @@ class Readiness(Value, frozen=True, kw_only=True):
     message: str = ""
 
 
-class Standing(StrEnum):
+class NodeStanding(StrEnum):
     """Whether work may start, run on, or must go elsewhere."""
 
     READY = "ready"
@@ -38,7 +38,7 @@ class Standing(StrEnum):
 class Judgement(NamedTuple):
     """How a node stands, why, and when to look again (Unix milliseconds; None: at a change)."""
 
-    standing: Standing
+    standing: NodeStanding
     reason: str
     until_ms: int | None = None
 
@@ -52,12 +52,14 @@ def judge(
     was seen ready as that moment: clocks that differ make nobody wait less than was promised.
     """
     if OUT_OF_SERVICE in taints:
-        return Judgement(Standing.LOST, f"the taint {OUT_OF_SERVICE}")
+        return Judgement(NodeStanding.LOST, f"the taint {OUT_OF_SERVICE}")
     if readiness.ready:
-        return Judgement(Standing.READY, "")
+        return Judgement(NodeStanding.READY, "")
     since_ms = max(min(readiness.since_ms, now_ms), ready_ms)
     lost_at_ms = since_ms + lost_after_ms
     words = ": ".join(filter(None, (readiness.reason, readiness.message))) or "no condition Ready"
     if now_ms < lost_at_ms:
-        return Judgement(Standing.RESTING, f"NotReady: {words}", lost_at_ms)
-    return Judgement(Standing.LOST, f"NotReady for more than {lost_after_ms // 1000} s: {words}")
+        return Judgement(NodeStanding.RESTING, f"NotReady: {words}", lost_at_ms)
+    return Judgement(
+        NodeStanding.LOST, f"NotReady for more than {lost_after_ms // 1000} s: {words}"
+    )

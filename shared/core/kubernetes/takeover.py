@@ -29,7 +29,7 @@ class Device(Value, frozen=True, kw_only=True):
     certain: bool = False
 
 
-class Taken(Value, frozen=True, kw_only=True):
+class TakeoverResult(Value, frozen=True, kw_only=True):
     """What the report comes to."""
 
     moves: dict[Key, dict[int, int]]
@@ -51,7 +51,7 @@ def take_over(
     confirmed: Collection[int],
     pod: Key,
     told: Sequence[str],
-) -> Taken | Disputed:
+) -> TakeoverResult | Disputed:
     """What follows from `told`, the UUIDs of `pod`, which holds whole GPUs. O(GPUs of the node).
 
     `held` has a key for each GPU that is held; `confirmed` are those of which a kubelet told that
@@ -102,7 +102,7 @@ def _exchanged(
     held: Mapping[int, Key],
     pod: Key,
     what: tuple[Sequence[Device], Sequence[Device], Sequence[str]],
-) -> Taken | Disputed:
+) -> TakeoverResult | Disputed:
     """`what`: the pod's GPUs that it does not have, those that it moves to, names that it brings.
 
     Names go to places whose own is not certain.
@@ -124,4 +124,4 @@ def _exchanged(
         moves.setdefault(pod, {})[index] = target.index
         if target.index in held:
             moves.setdefault(held[target.index], {})[target.index] = index
-    return Taken(moves=moves, learned=learned)
+    return TakeoverResult(moves=moves, learned=learned)

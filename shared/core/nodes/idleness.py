@@ -28,7 +28,7 @@ FRESH_MS: Final = 120_000
 """Older evidence releases nothing: the work may have gone on since."""
 
 
-class Limits(Value, frozen=True, kw_only=True):
+class IdlenessLimits(Value, frozen=True, kw_only=True):
     """What holds for one workload: idle below `percent_below`; `release_ms` 0 is never."""
 
     percent_below: int
@@ -62,7 +62,7 @@ class Idleness(Value, frozen=True, kw_only=True):
         return self.until_ms - self.since_ms
 
 
-class Told(Value, frozen=True, kw_only=True):
+class ToldIdleness(Value, frozen=True, kw_only=True):
     """The idleness that was told last: since when, and as of which report."""
 
     since_ms: int
@@ -78,7 +78,7 @@ class Word(StrEnum):
     ENDED = "ended"
 
 
-def limits_of(policy: IdlePolicy | None, own_timeout_seconds: int | None) -> Limits | None:
+def limits_of(policy: IdlePolicy | None, own_timeout_seconds: int | None) -> IdlenessLimits | None:
     """The limits of a workload: its team's policy, or its own time-out if that is shorter.
 
     None when there is neither. Its own time-out warns after half of it at the latest.
@@ -90,7 +90,7 @@ def limits_of(policy: IdlePolicy | None, own_timeout_seconds: int | None) -> Lim
     if own_timeout_seconds is not None and (not release or own_timeout_seconds < release):
         release = own_timeout_seconds
         warn = min(warn, release // 2)
-    return Limits(
+    return IdlenessLimits(
         percent_below=base.utilisation_percent_below,
         warn_ms=warn * 1000,
         release_ms=release * 1000,
@@ -139,7 +139,7 @@ def whole(runs: Iterable[Run | None]) -> Idleness | None:
     )
 
 
-def word_of(idle: Idleness, limits: Limits | None, told: Told | None) -> Word:
+def word_of(idle: Idleness, limits: IdlenessLimits | None, told: ToldIdleness | None) -> Word:
     """What to say now, given what was told last.
 
     Idleness that was told ends when it began anew: it was in use, or out of sight.
@@ -157,7 +157,9 @@ def word_of(idle: Idleness, limits: Limits | None, told: Told | None) -> Word:
     return Word.REMINDED if first or late else Word.NOTHING
 
 
-def why_spared(idle: Idleness, limits: Limits | None, *, protected: bool, now_ms: int) -> str:
+def why_spared(
+    idle: Idleness, limits: IdlenessLimits | None, *, protected: bool, now_ms: int
+) -> str:
     """Why idle work keeps its GPUs; "" when it is to be released."""
     if limits is None or not limits.release_ms:
         return "never"

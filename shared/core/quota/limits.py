@@ -23,7 +23,7 @@ from shared.core.model.units import UNLIMITED, saturating_add
 from shared.core.quota.document import EVERYTHING, NOTHING, FlavorLimits
 
 
-class Limits(NamedTuple):
+class QuotaLimits(NamedTuple):
     """What a node may use in one flavor, as documents say."""
 
     nominal: Amount
@@ -33,14 +33,14 @@ class Limits(NamedTuple):
     ceiling: Amount
 
 
-NO_QUOTA: Final = Limits(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING)
+NO_QUOTA: Final = QuotaLimits(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING)
 """Of a queue that does not name the flavor."""
-PASSING: Final = Limits(NOTHING, NOTHING, NOTHING, NOTHING, EVERYTHING)
+PASSING: Final = QuotaLimits(NOTHING, NOTHING, NOTHING, NOTHING, EVERYTHING)
 """Of a cohort below another that does not: its members may borrow through it."""
 _NONE: Final = FlavorLimits(nominal=NOTHING)
 
 
-def limits_of(own: FlavorLimits | None, lent_in: Sequence[int], *, root: bool) -> Limits:
+def limits_of(own: FlavorLimits | None, lent_in: Sequence[int], *, root: bool) -> QuotaLimits:
     """The limits of a node with `own` quota, to whom its members lend `lent_in` in sum."""
     own = own if own is not None else _NONE
     owned = plus(own.nominal, lent_in)
@@ -56,7 +56,7 @@ def limits_of(own: FlavorLimits | None, lent_in: Sequence[int], *, root: bool) -
         ceiling = EVERYTHING
     else:
         ceiling = plus(owned, own.borrowing_limit)
-    return Limits(own.nominal, owned, lendable, guaranteed, ceiling)
+    return QuotaLimits(own.nominal, owned, lendable, guaranteed, ceiling)
 
 
 def above(used: Sequence[int], guaranteed: Amount) -> Amount:
@@ -68,7 +68,7 @@ def above(used: Sequence[int], guaranteed: Amount) -> Amount:
     )
 
 
-def reach(limits: Limits, used: Amount, parent: Amount | None) -> Amount:
+def reach(limits: QuotaLimits, used: Amount, parent: Amount | None) -> Amount:
     """What a node may still take, where its parent may take `parent`; negative when over."""
     return (
         _reach(limits.ceiling[0], limits.guaranteed[0], used[0], parent and parent[0]),

@@ -14,7 +14,7 @@ from shared.core.quota.document import NOTHING, FlavorLimits, QuotaDocument
 from shared.core.quota.limits import (
     NO_QUOTA,
     PASSING,
-    Limits,
+    QuotaLimits,
     above,
     exceeding,
     least,
@@ -43,7 +43,7 @@ class QuotaNode:
         self.document: QuotaDocument | None = None
         self.parent: QuotaNode | None = None
         self.children: dict[str, QuotaNode] = {}
-        self.limits: dict[str, Limits] = {}
+        self.limits: dict[str, QuotaLimits] = {}
         """Of the flavors that it or a member has named; `limits_in` answers for any."""
         self.lent_in: dict[str, list[int]] = {}
         """Sum of what the members may lend, beyond `UNLIMITED` so that it can be taken off."""
@@ -73,7 +73,7 @@ class QuotaNode:
         """Whether work is queued here; what is not applied yet is neither queue nor cohort."""
         return self.document is not None and self.document.kind == "queue"
 
-    def limits_in(self, flavor: str) -> Limits:
+    def limits_in(self, flavor: str) -> QuotaLimits:
         """The limits in a flavor, named or not."""
         found = self.limits.get(flavor)
         if found is not None:

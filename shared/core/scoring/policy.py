@@ -85,7 +85,7 @@ class GpuPlaces(Places):
     """GPUs' worth of free room on the rest of the node."""
 
 
-class Policy(Protocol):
+class ScoringPolicy(Protocol):
     """One preference. Values outside `least` to `most` count as the nearest of these."""
 
     least: ClassVar[int]

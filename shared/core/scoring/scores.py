@@ -21,7 +21,7 @@ from shared.core.scoring.policy import (
     SHARED_CPU_STEP_MILLI,
     Floats,
     Learned,
-    Policy,
+    ScoringPolicy,
     gpu_places,
     node_places,
     opened,
@@ -31,7 +31,7 @@ from shared.core.scoring.share_values import MILLI_STEP
 Bools = NDArray[np.bool_]
 
 
-def keys_of(policies: Sequence[type[Policy]]) -> tuple[int, ...]:
+def keys_of(policies: Sequence[type[ScoringPolicy]]) -> tuple[int, ...]:
     """By policy what one step of its value counts. The last has `TIE`, then each spans its digits.
 
     Raises:

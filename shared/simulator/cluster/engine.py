@@ -19,11 +19,11 @@ from typing import Final
 import msgspec
 
 from shared.ports.clock import Clock
-from shared.ports.cluster import Operation, Pod, Result
-from shared.simulator.cluster.store import Batch, PodRow, PodStore
+from shared.ports.cluster import Pod, PodOperation, PodResult
+from shared.simulator.cluster.store import PodRow, PodStore, StoreBatch
 from shared.simulator.faults import Dice
-from shared.simulator.pods import Change, Pods
-from shared.simulator.window import Window
+from shared.simulator.pods import PodChange, Pods
+from shared.simulator.window import EventWindow
 
 OPERATIONS_WAITING_MAX: Final = 50_000
 OPERATIONS_PER_BATCH_MAX: Final = 2_000
@@ -44,7 +44,7 @@ class Engine:
         self, *, pods: Pods, store: PodStore, dice: Dice, clock: Clock, window_events: int
     ) -> None:
         self.dice = dice
-        self.window: Window[bytes] = Window(pods.version, window_events)
+        self.window: EventWindow[bytes] = EventWindow(pods.version, window_events)
         self._pods = pods
         self._store = store
         self._clock = clock
@@ -61,11 +61,11 @@ class Engine:
         """Number of pods."""
         return len(self._pods)
 
-    async def apply(self, operations: Sequence[Operation]) -> list[Result]:
+    async def apply(self, operations: Sequence[PodOperation]) -> list[PodResult]:
         """Try all, in order; raises Overloaded."""
         dice = self.dice
 
-        def act(pods: Pods, now_ms: int) -> list[Result]:
+        def act(pods: Pods, now_ms: int) -> list[PodResult]:
             return [dice.refusal() or dice.reply(pods.apply(one, now_ms)) for one in operations]
 
         return await self._submit(act, len(operations))  # type: ignore[return-value]  # act's own
@@ -153,7 +153,7 @@ class Engine:
         self._operations_waiting -= count
         return taken
 
-    def _encode(self, changes: Sequence[Change]) -> tuple[Batch, list[bytes]]:
+    def _encode(self, changes: Sequence[PodChange]) -> tuple[StoreBatch, list[bytes]]:
         """Each state is encoded once: the row's body is also the event's pod."""
         encode = self._encoder.encode
         rows: dict[int, PodRow] = {}
@@ -174,5 +174,7 @@ class Engine:
         if self._unheard != self._pods.unheard():
             self._unheard = self._pods.unheard()
             unheard = self._unheard
-        batch = Batch(list(rows.values()), removed, self._pods.version, self._pods.serial, unheard)
+        batch = StoreBatch(
+            list(rows.values()), removed, self._pods.version, self._pods.serial, unheard
+        )
         return batch, events

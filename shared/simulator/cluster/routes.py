@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from shared.ports.cluster import Operation
+from shared.ports.cluster import PodOperation
 from shared.simulator.cluster.engine import Engine, Overloaded
 from shared.simulator.faults import Dice, Faults
 from shared.simulator.pods import Pods
@@ -48,7 +48,7 @@ class Routes:
     def __init__(self, engine: Engine, heartbeat_seconds: float) -> None:
         self._engine = engine
         self._heartbeat_seconds = heartbeat_seconds
-        self._operations = msgspec.json.Decoder(list[Operation])
+        self._operations = msgspec.json.Decoder(list[PodOperation])
         self._encode = msgspec.json.Encoder().encode
 
     def application(self) -> web.Application:

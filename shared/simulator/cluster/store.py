@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from shared.ports.cluster import Pod
-from shared.simulator.pods import Record, Snapshot
+from shared.simulator.pods import PodRecord, Snapshot
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS pod (
@@ -38,7 +38,7 @@ INSERT OR IGNORE INTO progress VALUES (1, 0, 0, 0);
 PodRow = tuple[int, bytes, int, int, int]
 
 
-class Batch(NamedTuple):
+class StoreBatch(NamedTuple):
     """Everything that one commit makes durable."""
 
     upserts: Sequence[PodRow]
@@ -70,7 +70,7 @@ class PodStore:
         ).fetchone()
         decoder = msgspec.json.Decoder(Pod)
         records = [
-            Record(
+            PodRecord(
                 serial=row[0],
                 pod=decoder.decode(row[1]),
                 start_at_ms=row[2],
@@ -89,7 +89,7 @@ class PodStore:
         )
         return snapshot, starts
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: StoreBatch) -> None:
         """Commit one batch; all of it or nothing."""
         connection = self._connection
         connection.execute("BEGIN IMMEDIATE")

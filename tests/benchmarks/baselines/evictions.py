@@ -24,19 +24,19 @@ from shared.core.model.nouns import Placement, Workload
 from shared.core.placement.place import PlacementRequest, placement_of
 from shared.core.preemption.eligibility.occupant import Occupant
 from shared.core.preemption.eligibility.rules import WHOLE_MS
-from shared.core.preemption.victims.choose import EvictionPlan, Rules, choose_victims
+from shared.core.preemption.victims.choose import EvictionPlan, PreemptionRules, choose_victims
 from shared.core.scoring.cluster import Cluster
 from shared.core.scoring.devices import whole_shares
 from tests.benchmarks.preemption_mix import Place, State, packed, request
 
-SERVICE_RULES: Final = Rules(whole_ms=WHOLE_MS)
+SERVICE_RULES: Final = PreemptionRules(whole_ms=WHOLE_MS)
 """As the service preemption has them; cooldowns and loss budgets are nobody's here."""
 
 
 class Muster:
     """The core as the services call it; what an eviction costs besides may be another."""
 
-    def __init__(self, rules: Rules | None = None) -> None:
+    def __init__(self, rules: PreemptionRules | None = None) -> None:
         self.place = packed
         self._rules = rules or SERVICE_RULES
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from deploy.kube.nodes import GPUS_A_NODE, node_name
 from services.binder.actuator import Actuator
-from services.binder.gang import Gang
+from services.binder.gang import BoundGang
 from shared.adapters.clock import SystemClock
 from shared.adapters.kubernetes.cluster import KubernetesCluster
 from shared.adapters.kubernetes.settings import KubernetesSettings
 from shared.core.model.nouns import GpuRequest, GpuShare, PodSet
 from shared.events.pods import BindRefused, PodsFinished, PodsRunning
-from shared.ports.cluster import Missing, Operation, Pod, PodTemplate, Result
+from shared.ports.cluster import MissingObject, Pod, PodOperation, PodResult, PodTemplate
 from tests.benchmarks.kube.place import Place, asked, now, per_second, used
 from tests.kube.pins_fill import nodes_with_slices
 from tests.support.costs import cpu_seconds
@@ -34,8 +34,8 @@ class TimedCluster(KubernetesCluster):
         self.bound_at: list[float] = []
 
     async def _carry_out(  # type: ignore[explicit-override]  # new in Python 3.12
-        self, operation: Operation, absent: frozenset[Missing]
-    ) -> Result:
+        self, operation: PodOperation, absent: frozenset[MissingObject]
+    ) -> PodResult:
         result = await super()._carry_out(operation, absent)
         if operation.verb == "bind":
             self.bound_at.append(now())
@@ -68,7 +68,7 @@ class Binding:
         for pods in gangs:
             first = pods[0]
             self.actuator.add(
-                Gang(workload_id=first.workload_id, attempt=1, size=len(pods), pods=pods)
+                BoundGang(workload_id=first.workload_id, attempt=1, size=len(pods), pods=pods)
             )
         spent: dict[str, float] = {}
         async with asyncio.timeout(SECONDS_MAX):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from shared.adapters.kubernetes.pod_exec import ended_of
-from shared.ports.pod_exec import Ended
+from shared.ports.pod_exec import CommandEnded
 
 FAILED = "command terminated with non-zero exit code: exit status 7"
 
@@ -19,17 +19,20 @@ def status(text: str, message: str = "", **details) -> bytes:
 @pytest.mark.parametrize(
     ("told", "end"),
     [
-        (status("Success"), Ended(0)),
+        (status("Success"), CommandEnded(0)),
         (
             status("Failure", FAILED, causes=[{"reason": "ExitCode", "message": "7"}]),
-            Ended(7, FAILED),
+            CommandEnded(7, FAILED),
         ),
         (
             status("Failure", "no", causes=[{"reason": "ExitCode", "message": "seven"}]),
-            Ended(None, "no"),
+            CommandEnded(None, "no"),
         ),
-        (status("Failure", "executable file not found"), Ended(None, "executable file not found")),
-        (b"not JSON", Ended(None, "not JSON")),
+        (
+            status("Failure", "executable file not found"),
+            CommandEnded(None, "executable file not found"),
+        ),
+        (b"not JSON", CommandEnded(None, "not JSON")),
     ],
 )
 def test_the_end_is_an_exit_code_or_the_words_of_the_kubelet(told, end):

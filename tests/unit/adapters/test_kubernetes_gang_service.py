@@ -2,14 +2,14 @@
 
 import pytest
 
-from shared.ports.cluster import Operation, Pod
+from shared.ports.cluster import Pod, PodOperation
 from tests.unit.adapters.api_server import OURS, answering, in_turn, one
 
 
 def bind_first_of_two():
     name = "w1-1-0"
     pod = Pod(name=name, namespace="red", workload_id="w1", attempt=1, rank=0, size=2, epoch=1)
-    return Operation(verb="bind", name=name, namespace="red", uid="u", node="n1", pod=pod)
+    return PodOperation(verb="bind", name=name, namespace="red", uid="u", node="n1", pod=pod)
 
 
 def asked_for(server):

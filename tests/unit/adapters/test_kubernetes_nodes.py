@@ -23,7 +23,7 @@ from shared.adapters.kubernetes.objects import decoder
 from shared.adapters.kubernetes.settings import KubernetesSettings
 from shared.core.kubernetes.devices import devices_of
 from shared.core.kubernetes.inventory import Taint
-from shared.core.kubernetes.requests import Taken
+from shared.core.kubernetes.requests import TakenResources
 from shared.core.kubernetes.standing import Readiness
 from shared.core.model.mig.tables import table_for
 from shared.ports.cluster_nodes import Changed, ClaimUse, Interrupted, Kind, Listed, PodUse
@@ -197,7 +197,7 @@ def test_a_pod_of_others_takes_what_it_asks_for_by_the_rule():
     whole = a_pod(containers=[asking(cpu="1")], resources={"requests": {"cpu": "3"}})
 
     assert PodUse(
-        node="n", ours=False, taken=Taken(cpu_milli=2000, memory_bytes=1024, gpus=1)
+        node="n", ours=False, taken=TakenResources(cpu_milli=2000, memory_bytes=1024, gpus=1)
     ) == found  # fmt: skip
     assert whole is not None
     assert 3000 == whole.taken.cpu_milli

@@ -14,7 +14,7 @@ from shared.adapters.kubernetes.nodes.source import CLAIMS, NODES, SLICES
 from shared.adapters.kubernetes.pins.view import CLASSES
 from shared.adapters.kubernetes.settings import KubernetesSettings
 from shared.core.model.nouns import GpuRequest, GpuShare, PodSet
-from shared.ports.cluster import UNKNOWN, Operation, Pod, PodTemplate
+from shared.ports.cluster import UNKNOWN, Pod, PodOperation, PodTemplate
 from tests.unit.adapters.api_server import write_config
 
 OPAQUE = {"opaque": {"driver": "gpu.nvidia.com", "parameters": {"kind": "GpuConfig"}}}
@@ -130,7 +130,7 @@ def a_pod(name="w-1-0", milli=1000, index=3):
 
 
 async def pin(cluster, pod, uid="u1"):
-    operation = Operation(
+    operation = PodOperation(
         verb="pin", namespace="red", name=pod.name, uid=uid, node=pod.node, pod=pod
     )
     return (await cluster.apply([operation]))[0]

@@ -15,7 +15,7 @@ from shared.adapters.kubernetes.pins.devices import (
     newest,
     read_names,
 )
-from shared.adapters.kubernetes.pins.known import Claims, Known, Slices
+from shared.adapters.kubernetes.pins.known import Claims, KnownObjects, Slices
 from shared.core.model.nouns import GpuShare
 from shared.ports.cluster import Pod
 
@@ -173,7 +173,7 @@ def test_a_claim_that_let_go_holds_nothing():
 
 
 def test_old_news_do_not_undo_what_was_just_written():
-    known = Known[str]()
+    known = KnownObjects[str]()
     known.changed("c", "written", 7)
 
     known.changed("c", "before", 6)
@@ -184,7 +184,7 @@ def test_old_news_do_not_undo_what_was_just_written():
 
 
 def test_a_newer_list_and_an_answer_of_the_server_take_away():
-    known = Known[str]()
+    known = KnownObjects[str]()
     for key in ("a", "b"):
         known.changed(key, key, 7)
 
@@ -195,7 +195,7 @@ def test_a_newer_list_and_an_answer_of_the_server_take_away():
 
 
 def test_an_interruption_is_told_until_the_next_list():
-    known = Known[str]()
+    known = KnownObjects[str]()
     known.interrupted("down")
     told = known.problem
 

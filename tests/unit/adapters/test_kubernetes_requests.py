@@ -11,7 +11,7 @@ from shared.adapters.kubernetes.cluster import KubernetesCluster
 from shared.adapters.kubernetes.collection import SILENCE_SECONDS_MAX
 from shared.adapters.kubernetes.settings import KubernetesSettings
 from shared.core.model.nouns import PodSet
-from shared.ports.cluster import UNKNOWN, Missing, Operation, Pod, PodTemplate
+from shared.ports.cluster import UNKNOWN, MissingObject, Pod, PodOperation, PodTemplate
 from shared.ports.errors import ResourceVersionExpired, Transient
 from tests.unit.adapters.api_server import OURS, answering, in_turn, one, write_config
 
@@ -20,7 +20,7 @@ PODS = "/api/v1/namespaces/red/pods"
 
 def create(name="w1-1-0", **fields):
     pod = Pod(name=name, namespace="red", workload_id="w1", attempt=1, rank=0, size=1, epoch=1)
-    return Operation(verb="create", name=name, namespace="red", pod=pod, **fields)
+    return PodOperation(verb="create", name=name, namespace="red", pod=pod, **fields)
 
 
 def naming(name="w1-1-0", **fields):
@@ -53,7 +53,7 @@ NO_NAMESPACE = {
 
 
 def bind(name="w1-1-0", namespace="red"):
-    return Operation(verb="bind", name=name, namespace=namespace, uid="u", node="n1")
+    return PodOperation(verb="bind", name=name, namespace=namespace, uid="u", node="n1")
 
 
 def pod_document(uid="u", node="", labels=OURS):
@@ -167,8 +167,8 @@ DATA = "/api/v1/namespaces/red/persistentvolumeclaims/data"
 @pytest.mark.parametrize(
     ("path", "missing"),
     [
-        (TOKEN, Missing(kind="Secret", name="token", namespace="red")),
-        (DATA, Missing(kind="PersistentVolumeClaim", name="data", namespace="red")),
+        (TOKEN, MissingObject(kind="Secret", name="token", namespace="red")),
+        (DATA, MissingObject(kind="PersistentVolumeClaim", name="data", namespace="red")),
     ],
 )
 async def test_who_names_what_is_not_there_is_told_and_nothing_is_created(
@@ -204,7 +204,7 @@ async def test_a_namespace_that_is_not_there_is_named_before_what_would_be_in_it
 
     result = await one(cluster, naming(secrets=("token",)))
 
-    assert result.missing == Missing(kind="Namespace", name="red")
+    assert result.missing == MissingObject(kind="Namespace", name="red")
 
 
 @pytest.mark.parametrize("status", [401, 403, 500])
@@ -229,19 +229,19 @@ async def test_a_secret_of_an_impossible_name_is_left_to_the_server(cluster, ser
 @pytest.mark.parametrize(
     ("status", "body", "missing"),
     [
-        (404, NO_NAMESPACE, Missing(kind="Namespace", name="red")),
+        (404, NO_NAMESPACE, MissingObject(kind="Namespace", name="red")),
         (
             403,
             {
                 "message": 'pods "w1-1-0" is forbidden: error looking up service account'
                 ' red/trainer: serviceaccount "trainer" not found'
             },
-            Missing(kind="ServiceAccount", name="trainer", namespace="red"),
+            MissingObject(kind="ServiceAccount", name="trainer", namespace="red"),
         ),
         (
             403,
             {"message": 'pods "w1-1-0" is forbidden: no PriorityClass with name batch was found'},
-            Missing(kind="PriorityClass", name="batch"),
+            MissingObject(kind="PriorityClass", name="batch"),
         ),
         (403, {"message": "exceeded quota: q"}, None),
     ],

@@ -1,7 +1,7 @@
 """Valid objects that name only what matters to a test of admission or quota."""
 
 from shared.core.admission.fleet_shape import summary_of
-from shared.core.admission.rules import Rules, TeamPolicy
+from shared.core.admission.rules import AdmissionRules, TeamPolicy
 from shared.core.model.amounts import amount
 from shared.core.model.nouns import Gpu, GpuRequest, Node, PodSet, WorkloadKind, WorkloadSpec
 from shared.core.model.units import UNLIMITED, Resources
@@ -62,7 +62,7 @@ def a_team(name=TEAM, **changes):
 
 def rules(nodes=(), quota=None, **team):
     """One team with one queue, unlimited in h100 unless told otherwise."""
-    made = Rules()
+    made = AdmissionRules()
     made.teams[TEAM] = a_team(**team)
     nominal = quota if quota is not None else {"h100": gpu_quota()}
     flavors = {name: FlavorLimits(nominal=amount(one)) for name, one in nominal.items()}

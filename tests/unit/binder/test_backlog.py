@@ -3,7 +3,7 @@
 import pytest
 
 from services.binder import actuator, gangs
-from services.binder.gang import BIND_DEADLINE_MS, Gang
+from services.binder.gang import BIND_DEADLINE_MS, BoundGang
 from tests.unit.binder.world import bind, evict
 
 ATTEMPTS = 12
@@ -77,4 +77,4 @@ def test_looks_are_bounded(monkeypatch):
 
 
 def _gangs(count):
-    return [Gang(workload_id=f"w{number}", attempt=1, size=1) for number in range(count)]
+    return [BoundGang(workload_id=f"w{number}", attempt=1, size=1) for number in range(count)]

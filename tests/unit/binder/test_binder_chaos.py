@@ -14,7 +14,7 @@ from shared.events.pods import (
     PodsRunning,
     ResizeRefused,
 )
-from shared.ports.cluster import Operation, Pod
+from shared.ports.cluster import Pod, PodOperation
 from shared.ports.errors import Transient
 from shared.simulator.faults import Faults
 from tests.unit.binder.world import World, bind, evict, resize, without_backoff
@@ -105,7 +105,7 @@ class Story:
             )
             with suppress(Transient):
                 await self.world.cluster.apply(
-                    [Operation(verb="create", namespace="red", name=pod, pod=other)]
+                    [PodOperation(verb="create", namespace="red", name=pod, pod=other)]
                 )
 
     def asked_of(self, name):

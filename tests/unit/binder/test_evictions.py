@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from services.binder.gang import Gang
-from services.binder.gang_state import RUNNING, Told
+from services.binder.gang import BoundGang
+from services.binder.gang_state import RUNNING, ToldFact
 from shared.core.model.reason import Reason
 from shared.events.pods import PodsFinished, PodsGone
 from shared.simulator.faults import Faults
@@ -165,6 +165,6 @@ async def test_what_did_not_start_is_told_once_across_a_kill(world):
 
 
 def test_nothing_is_said_of_pods_that_this_process_has_not_seen():
-    gang = Gang(workload_id="w1", attempt=1, size=3, told=Told.BOUND)
+    gang = BoundGang(workload_id="w1", attempt=1, size=3, told=ToldFact.BOUND)
 
     assert gang.behind(RUNNING) == ()

@@ -1,6 +1,6 @@
 """Pods of a fenced node are taken away by force, if they are ours, stopping and on that node."""
 
-from shared.ports.cluster import NODE_READY, Result
+from shared.ports.cluster import NODE_READY, PodResult
 from tests.unit.binder.world import bind, evict
 
 
@@ -127,7 +127,7 @@ async def test_what_was_accepted_and_has_not_happened_is_asked_for_again_after_a
     async def accept(operations):
         forced = [one for one in operations if one.verb == "force_delete"]
         asked.extend(forced)
-        return [Result(status=200)] * len(forced) if forced else await apply(operations)
+        return [PodResult(status=200)] * len(forced) if forced else await apply(operations)
 
     slow.cluster.apply = accept
     await slow.send(evict(grace=1, fenced=("n2",)))

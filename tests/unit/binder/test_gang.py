@@ -3,15 +3,15 @@
 import pytest
 from msgspec.structs import replace
 
-from services.binder.gang import BIND_DEADLINE_MS, DELETE_AGAIN_MS, Gang
+from services.binder.gang import BIND_DEADLINE_MS, DELETE_AGAIN_MS, BoundGang
 from services.binder.gang_facts import next_fact
 from services.binder.gang_operations import next_operations
-from services.binder.gang_state import Told
+from services.binder.gang_state import ToldFact
 from shared.core.model.decision import FieldError
 from shared.core.model.nouns import PodSet
 from shared.core.nodes.pod_failures import FailureCause
 from shared.events.pods import BindRefused, PodsFinished, PodsGone, PodsRunning
-from shared.ports.cluster import Missing, Pod, PodTemplate, Result
+from shared.ports.cluster import MissingObject, Pod, PodResult, PodTemplate
 
 NOW = 1_000
 
@@ -24,18 +24,18 @@ def pod_of(rank=0, **fields):
 
 def a_gang(size=1, **fields):
     pods = tuple(pod_of(rank) for rank in range(size))
-    return Gang(workload_id="w1", attempt=1, size=size, pods=pods, **fields)
+    return BoundGang(workload_id="w1", attempt=1, size=size, pods=pods, **fields)
 
 
 def created(gang, rank=0, version=10):
     (operation,) = [one for place, one in next_operations(gang, NOW) if place == rank]
     pod = pod_of(rank, uid=f"u{rank}", resource_version=version, node="")
-    gang.answered(rank, operation, Result(status=201, pod=pod), NOW)
+    gang.answered(rank, operation, PodResult(status=201, pod=pod), NOW)
 
 
 def bound(gang, rank=0):
     (operation,) = [one for place, one in next_operations(gang, NOW) if place == rank]
-    gang.answered(rank, operation, Result(status=201), NOW)
+    gang.answered(rank, operation, PodResult(status=201), NOW)
 
 
 def a_bound_gang():
@@ -137,8 +137,8 @@ def test_409_on_bind_is_success_when_it_is_our_node_and_a_refusal_otherwise():
     operation = next_operations(ours, NOW)[0][1]
     on_n1 = pod_of(uid="u0", resource_version=11)
 
-    ours.answered(0, operation, Result(status=409, pod=on_n1), NOW)
-    elsewhere.answered(0, operation, Result(status=409, pod=replace(on_n1, node="n2")), NOW)
+    ours.answered(0, operation, PodResult(status=409, pod=on_n1), NOW)
+    elsewhere.answered(0, operation, PodResult(status=409, pod=replace(on_n1, node="n2")), NOW)
 
     assert ours.bound()
     assert verbs(elsewhere) == [("delete", "w1-1-0")]
@@ -149,7 +149,7 @@ def test_409_on_create_is_ours_only_with_the_same_attempt_and_no_newer_epoch():
     operation = next_operations(newer, NOW)[0][1]
     pod = pod_of(uid="u0", resource_version=5, node="", epoch=4)
 
-    newer.answered(0, operation, Result(status=409, reason="AlreadyExists", pod=pod), NOW)
+    newer.answered(0, operation, PodResult(status=409, reason="AlreadyExists", pod=pod), NOW)
 
     assert fact_of(newer).reason == "NameTaken"
     assert verbs(newer) == []
@@ -162,7 +162,7 @@ def test_a_vanished_pod_is_a_refusal_before_anything_was_told_and_a_loss_after()
     for gang in (before, after):
         gang.settle_at_ms = NOW + 1
         gang.observed("DELETED", pod_of(uid="u0", resource_version=20), NOW)
-    after.told = Told.BOUND
+    after.told = ToldFact.BOUND
 
     assert isinstance(fact_of(before), BindRefused)
     assert isinstance(fact_of(after), PodsFinished)
@@ -187,7 +187,7 @@ def being_deleted(grace_seconds):
     gang = a_bound_gang()
     gang.evict(grace_seconds)
     ((rank, operation),) = next_operations(gang, NOW)
-    gang.answered(rank, operation, Result(status=200), NOW)
+    gang.answered(rank, operation, PodResult(status=200), NOW)
     return gang
 
 
@@ -232,7 +232,7 @@ def test_a_delete_that_is_refused_for_long_is_sent_ever_less_often(status):
     created(gang, 1)
     gang.evict(0)
 
-    assert pauses(gang, Result(status=status), 8) == [0, 250, 500, 1000, 2000, 4000, 5000, 5000]
+    assert pauses(gang, PodResult(status=status), 8) == [0, 250, 500, 1000, 2000, 4000, 5000, 5000]
 
 
 @pytest.mark.parametrize("verb", ["create", "bind"])
@@ -241,11 +241,11 @@ def test_a_token_that_expired_is_waited_for_and_ends_nothing(verb):
     if verb == "bind":
         created(gang)
 
-    waited = pauses(gang, Result(status=401, reason="Unauthorized"), 3)
+    waited = pauses(gang, PodResult(status=401, reason="Unauthorized"), 3)
     told = fact_of(gang)
     ((rank, operation),) = next_operations(gang, NOW + 60_000)
     pod = pod_of(uid="u0", resource_version=20, node="")
-    gang.answered(rank, operation, Result(status=201, pod=pod), NOW + 60_000)
+    gang.answered(rank, operation, PodResult(status=201, pod=pod), NOW + 60_000)
 
     assert (waited, told, operation.verb) == ([0, 250, 500], None, verb)
     assert gang.refusals == 0
@@ -260,7 +260,7 @@ def test_a_bind_that_met_a_conflict_is_tried_again_while_the_pod_is_as_it_was(fi
     ((rank, operation),) = next_operations(gang, NOW)
     pod = pod_of(**{"uid": "u0", "resource_version": 11, "node": "", **fields})
 
-    gang.answered(rank, operation, Result(status=409, reason="Conflict", pod=pod), NOW)
+    gang.answered(rank, operation, PodResult(status=409, reason="Conflict", pod=pod), NOW)
 
     later = [operation.verb for _, operation in next_operations(gang, NOW + 1_000)]
     assert later == (["bind"] if again else ["delete"])
@@ -272,7 +272,7 @@ def test_a_bind_that_is_refused_for_its_service_is_told_in_its_words_and_tried_a
     ((rank, operation),) = next_operations(gang, NOW)
     words = 'services "w1-1" is forbidden: exceeded quota: q, requested: services=1'
 
-    gang.answered(rank, operation, Result(status=403, message=words), NOW)
+    gang.answered(rank, operation, PodResult(status=403, message=words), NOW)
     deleted = verbs(gang)
     gang.listed(set(), 30, 1, NOW)
     fact = fact_of(gang)
@@ -290,10 +290,10 @@ def test_a_bind_that_is_refused_for_its_service_is_told_in_its_words_and_tried_a
 def test_the_first_of_a_gang_is_bound_under_the_name_by_which_all_find_it(count, sizes, named):
     template = PodTemplate(pod_set=PodSet(count=count))
     pods = tuple(pod_of(rank, size=size, template=template) for rank, size in enumerate(sizes))
-    gang = Gang(workload_id="w1", attempt=1, size=len(pods), pods=pods)
+    gang = BoundGang(workload_id="w1", attempt=1, size=len(pods), pods=pods)
     for (rank, operation), pod in zip(next_operations(gang, NOW), pods, strict=True):
         made = replace(pod, uid=f"u{rank}", resource_version=1, node="")
-        gang.answered(rank, operation, Result(status=201, pod=made), NOW)
+        gang.answered(rank, operation, PodResult(status=201, pod=made), NOW)
 
     binds = [operation for _, operation in next_operations(gang, NOW)]
 
@@ -306,7 +306,7 @@ def test_what_refuses_a_growth_for_good_does_not_end_what_runs():
     gang.resize(1, (pod_of(0), pod_of(1)), 30)
     ((rank, operation),) = next_operations(gang, NOW)
 
-    gang.answered(rank, operation, Result(status=422, message="no"), NOW)
+    gang.answered(rank, operation, PodResult(status=422, message="no"), NOW)
 
     assert (rank, gang.setback, gang.never) == (1, ("HTTP 422", "no", ""), False)
 
@@ -315,7 +315,7 @@ def test_404_on_delete_says_that_it_is_gone():
     gang = a_bound_gang()
     gang.evict(0)
 
-    gang.answered(0, next_operations(gang, NOW)[0][1], Result(status=404), NOW)
+    gang.answered(0, next_operations(gang, NOW)[0][1], PodResult(status=404), NOW)
 
     assert isinstance(fact_of(gang), PodsGone)
 
@@ -379,27 +379,29 @@ QUOTA = 'pods "w1-1-0" is forbidden: exceeded quota: gpus, requested: requests.n
     ("result", "told"),
     [
         (
-            Result(status=422, reason="Invalid", message="long", errors=(RULE,)),
+            PodResult(status=422, reason="Invalid", message="long", errors=(RULE,)),
             ("Invalid", "spec.containers[0].image: must be a reference (got A B)", True),
         ),
         (
-            Result(status=403, reason="Forbidden", message=QUOTA),
+            PodResult(status=403, reason="Forbidden", message=QUOTA),
             ("ExceededQuota", QUOTA[QUOTA.index("exceeded") :], False),
         ),
         (
-            Result(status=403, reason="Forbidden", message="violates PodSecurity"),
+            PodResult(status=403, reason="Forbidden", message="violates PodSecurity"),
             ("Forbidden", "violates PodSecurity", True),
         ),
         (
-            Result(status=403, reason="Forbidden", message='cannot create resource "pods"'),
+            PodResult(status=403, reason="Forbidden", message='cannot create resource "pods"'),
             ("Forbidden", 'cannot create resource "pods"', False),
         ),
         (
-            Result(status=404, reason="NotFound", message='namespaces "red" not found'),
+            PodResult(status=404, reason="NotFound", message='namespaces "red" not found'),
             ("NotFound", 'namespaces "red" not found', True),
         ),
         (
-            Result(status=404, message="x", missing=Missing(kind="Namespace", name="red")),
+            PodResult(
+                status=404, message="x", missing=MissingObject(kind="Namespace", name="red")
+            ),
             (
                 "NamespaceNotFound",
                 f"Namespace red does not exist; {OF_TEAM}",
@@ -407,10 +409,10 @@ QUOTA = 'pods "w1-1-0" is forbidden: exceeded quota: gpus, requested: requests.n
             ),
         ),
         (
-            Result(
+            PodResult(
                 status=404,
                 message="x",
-                missing=Missing(kind="Secret", name="token", namespace="red"),
+                missing=MissingObject(kind="Secret", name="token", namespace="red"),
             ),
             (
                 "SecretNotFound",
@@ -418,7 +420,7 @@ QUOTA = 'pods "w1-1-0" is forbidden: exceeded quota: gpus, requested: requests.n
                 True,
             ),
         ),
-        (Result(status=418), ("HTTP 418", "create answered 418", False)),
+        (PodResult(status=418), ("HTTP 418", "create answered 418", False)),
     ],
 )
 def test_a_refused_creation_says_whether_to_try_again_and_why(result, told):
@@ -442,9 +444,9 @@ def answer_to_delete(result):
 @pytest.mark.parametrize(
     "result",
     [
-        Result(status=401, reason="Unauthorized"),
-        Result(status=403, reason="Forbidden"),
-        Result(status=409, reason="Conflict", pod=pod_of(uid="u0", resource_version=12)),
+        PodResult(status=401, reason="Unauthorized"),
+        PodResult(status=403, reason="Forbidden"),
+        PodResult(status=409, reason="Conflict", pod=pod_of(uid="u0", resource_version=12)),
     ],
     ids=lambda result: str(result.status),
 )
@@ -458,7 +460,7 @@ def test_a_delete_that_is_refused_frees_no_device_and_is_sent_again(result):
 
 
 @pytest.mark.parametrize(
-    "result", [Result(status=404), Result(status=409, pod=pod_of(uid="another"))]
+    "result", [PodResult(status=404), PodResult(status=409, pod=pod_of(uid="another"))]
 )
 def test_a_delete_of_a_pod_that_is_not_there_ends_it(result):
     assert isinstance(fact_of(answer_to_delete(result)), PodsGone)

@@ -5,7 +5,7 @@ import pytest
 from services.binder.gang import BIND_DEADLINE_MS
 from services.binder.gang_operations import next_operations
 from shared.events.pods import BindRefused
-from shared.ports.cluster import Result
+from shared.ports.cluster import PodResult
 from tests.unit.binder.test_gang import NOW, a_gang, fact_of, pod_of, verbs
 
 
@@ -13,7 +13,7 @@ def pinning(gang, version=10):
     """A gang whose only pod was created and names devices of its own."""
     (operation,) = [one for _, one in next_operations(gang, NOW)]
     pod = pod_of(uid="u0", resource_version=version, node="", unpinned=True)
-    gang.answered(0, operation, Result(status=201, pod=pod), NOW)
+    gang.answered(0, operation, PodResult(status=201, pod=pod), NOW)
     (operation,) = [one for _, one in next_operations(gang, NOW)]
     return operation
 
@@ -22,7 +22,7 @@ def test_a_pod_that_names_devices_is_pinned_with_its_shares_before_it_is_bound()
     gang = a_gang()
 
     operation = pinning(gang)
-    gang.answered(0, operation, Result(status=200), NOW)
+    gang.answered(0, operation, PodResult(status=200), NOW)
 
     assert (operation.verb, operation.uid, operation.pod) == ("pin", "u0", gang.pods[0])
     assert verbs(gang) == [("bind", "w1-1-0")]
@@ -50,7 +50,7 @@ def test_devices_that_pass_are_waited_for_and_named_when_time_is_over():
     gang = a_gang()
     operation = pinning(gang)
     gang.deadline_ms = NOW + BIND_DEADLINE_MS
-    held = Result(status=503, message="gpu-3 is in the claim red/w0-1-0")
+    held = PodResult(status=503, message="gpu-3 is in the claim red/w0-1-0")
 
     gang.answered(0, operation, held, NOW)
     waiting = verbs(gang)
@@ -66,7 +66,9 @@ def test_devices_that_cannot_be_had_refuse_the_gang_with_the_reason(status):
     gang = a_gang()
     operation = pinning(gang)
 
-    gang.answered(0, operation, Result(status=status, reason="DeviceTaken", message="held"), NOW)
+    gang.answered(
+        0, operation, PodResult(status=status, reason="DeviceTaken", message="held"), NOW
+    )
     gang.observed("DELETED", pod_of(uid="u0", resource_version=12, node=""), NOW)
 
     fact = fact_of(gang)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from services.binder import orphans
 from services.binder.stored_pods import read, written
 from shared.core.model.nouns import PodSet
-from shared.ports.cluster import Operation, Pod, PodTemplate
+from shared.ports.cluster import Pod, PodOperation, PodTemplate
 from shared.simulator.faults import LOST
 from shared.simulator.pods import DONE
 from tests.unit.binder.world import bind, evict
@@ -79,8 +79,8 @@ async def test_no_pod_is_deleted_with_a_grace_that_forces_it(world):
 
     world.cluster.apply = noting
     stray = Pod(name="w9-1-0", workload_id="w9", attempt=1, rank=0, size=1, epoch=1)
-    made = (await apply([Operation(verb="create", name=stray.name, pod=stray)]))[0].pod
-    await apply([Operation(verb="bind", name=stray.name, uid=made.uid, node="n1")])
+    made = (await apply([PodOperation(verb="create", name=stray.name, pod=stray)]))[0].pod
+    await apply([PodOperation(verb="bind", name=stray.name, uid=made.uid, node="n1")])
     await world.send(bind("w1"), bind("w2"))
     world.cluster.pods.fail_pod("w2-1-0", "Error")
 

@@ -7,7 +7,7 @@ import pytest
 from services.binder import pulse, watcher
 from shared.core.nodes.pod_failures import FailureCause
 from shared.events.pods import PodsFinished
-from shared.ports.cluster import Operation, Pod
+from shared.ports.cluster import Pod, PodOperation
 from shared.simulator.faults import Faults
 from tests.unit.binder.world import bind, stored_pods
 
@@ -91,7 +91,7 @@ async def test_a_pod_lost_while_the_binder_was_away_ends_its_gang(world):
 
 async def test_pods_nobody_wants_are_deleted_after_a_grace(world):
     stray = Pod(name="w9-1-0", workload_id="w9", attempt=1, rank=0, size=1, epoch=1)
-    await world.cluster.apply([Operation(verb="create", name=stray.name, pod=stray)])
+    await world.cluster.apply([PodOperation(verb="create", name=stray.name, pod=stray)])
     await world.advance(14)
     before = set(world.pods())
 

@@ -1,7 +1,7 @@
 """What the cluster or the command will not have: refused whole, or tried again."""
 
 from shared.events.pods import BindRefused
-from shared.ports.cluster import Operation, Pod
+from shared.ports.cluster import Pod, PodOperation
 from shared.simulator.faults import Faults
 from tests.unit.binder.world import bind, evict
 
@@ -27,7 +27,7 @@ async def test_a_name_taken_by_somebody_else_refuses_the_gang_and_leaves_him_alo
     other = Pod(name="w1-1-1", workload_id="other", attempt=1, rank=0, size=1, epoch=1,
                namespace="red")  # fmt: skip
     await world.cluster.apply(
-        [Operation(verb="create", namespace="red", name=other.name, pod=other)]
+        [PodOperation(verb="create", namespace="red", name=other.name, pod=other)]
     )
 
     await world.send(bind(nodes=("n1", "n2")))
@@ -42,11 +42,11 @@ async def test_pods_bound_elsewhere_refuse_the_gang(world):
                namespace="red")  # fmt: skip
     made = (
         await world.cluster.apply(
-            [Operation(verb="create", namespace="red", name=row.name, pod=row)]
+            [PodOperation(verb="create", namespace="red", name=row.name, pod=row)]
         )
     )[0].pod
     await world.cluster.apply(
-        [Operation(verb="bind", namespace="red", name=row.name, uid=made.uid, node="n9")]
+        [PodOperation(verb="bind", namespace="red", name=row.name, uid=made.uid, node="n9")]
     )
 
     await world.send(bind(nodes=("n1",)))

@@ -3,7 +3,7 @@
 import pytest
 
 from shared.events.pods import PodsFinished, PodsResized, ResizeRefused
-from shared.ports.cluster import Operation
+from shared.ports.cluster import PodOperation
 from shared.simulator.faults import Faults
 from tests.unit.binder.world import World, bind, evict, resize, without_backoff
 
@@ -69,7 +69,7 @@ async def test_a_growth_that_the_cluster_refuses_leaves_the_pods_that_ran(world)
         name="w1-1-3", namespace="red", workload_id="other", attempt=9, rank=0, size=1, epoch=0
     )
     await world.cluster.apply(
-        [Operation(verb="create", namespace="red", name="w1-1-3", pod=foreign)]
+        [PodOperation(verb="create", namespace="red", name="w1-1-3", pod=foreign)]
     )
 
     await world.send(resize(FOUR))

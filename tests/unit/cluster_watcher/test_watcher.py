@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from services.cluster_watcher.handler import NODES_PER_BATCH, WatcherHandler
-from services.cluster_watcher.picture import Policy
+from services.cluster_watcher.picture import ReadingPolicy
 from shared.core.kubernetes.devices import DeviceSlice, WholeGpu
 from shared.core.kubernetes.inventory import KubernetesNode, LabelKeys
-from shared.core.kubernetes.requests import Taken
+from shared.core.kubernetes.requests import TakenResources
 from shared.core.kubernetes.standing import Readiness
 from shared.events.nodes import GpusObserved, NodeInventoryReported, NodeRemoved
 from shared.events.topics import GPU_FACTS
@@ -80,7 +80,7 @@ class Watching:
 
     def __init__(self):
         self.source, self.clock, self.table = Source(), Clock(), Table()
-        policy = Policy(keys=LabelKeys(rack=("rack",), product=("product",)))
+        policy = ReadingPolicy(keys=LabelKeys(rack=("rack",), product=("product",)))
         self.handler = WatcherHandler(source=self.source, clock=self.clock, policy=policy)
         self.wakes = 0
         self.handler.on_wake = self._wake
@@ -184,7 +184,7 @@ async def test_cordon_and_others_pods_are_seen(watching):
 
     watching.changed(Kind.NODES, "n", a_node(unschedulable=True))
     assert watching.node().cordoned
-    pod = PodUse(node="n", ours=False, taken=Taken(cpu_milli=1500, memory_bytes=1 << 30))
+    pod = PodUse(node="n", ours=False, taken=TakenResources(cpu_milli=1500, memory_bytes=1 << 30))
     watching.changed(Kind.PODS, "red/p", pod)
     taken = watching.node()
     watching.changed(Kind.PODS, "red/p", None)
@@ -203,7 +203,7 @@ async def test_a_foreign_pod_on_a_counting_node_takes_a_place_that_ours_do_not_h
     watching.changed(Kind.PODS, "a/ours", PodUse(node="n", ours=True, held=(1,)))
     assert [] == watching.told(1000)
 
-    watching.changed(Kind.PODS, "a/p", PodUse(node="n", ours=False, taken=Taken(gpus=1)))
+    watching.changed(Kind.PODS, "a/p", PodUse(node="n", ours=False, taken=TakenResources(gpus=1)))
 
     assert [False, True] == [gpu.healthy for gpu in watching.node().gpus]
 
@@ -236,7 +236,9 @@ async def test_a_node_keeps_its_devices_while_its_pool_is_written_anew(watching)
 
 async def test_a_list_tells_what_is_gone(watching):
     watching.all_listed(n=a_node(), m=a_node("m"))
-    watching.listed(Kind.PODS, p=PodUse(node="n", ours=False, taken=Taken(cpu_milli=1000)))
+    watching.listed(
+        Kind.PODS, p=PodUse(node="n", ours=False, taken=TakenResources(cpu_milli=1000))
+    )
     watching.told()
 
     watching.listed(Kind.PODS)

@@ -12,7 +12,7 @@ from services.cluster_watcher import metrics
 from services.cluster_watcher.observed import UNMET_MS
 from shared.core.kubernetes.inventory import KubernetesNode
 from shared.core.kubernetes.observed import ObservedGpu
-from shared.core.kubernetes.requests import Taken
+from shared.core.kubernetes.requests import TakenResources
 from shared.core.kubernetes.standing import Readiness
 from shared.core.model.nouns import Node
 from shared.events.envelope import Event, Received
@@ -127,7 +127,7 @@ async def test_a_gpu_that_takes_no_work_for_another_reason_is_not_told_as_sick(
     seeing.hear(a_gpu(0), a_gpu(1))
     seeing.told(1000)
 
-    taken = PodUse(node="n", ours=False, taken=Taken(gpus=1), uuids=("GPU-0",))
+    taken = PodUse(node="n", ours=False, taken=TakenResources(gpus=1), uuids=("GPU-0",))
     seeing.changed(Kind.PODS, "red/p", taken)
     facts = seeing.told(1000)
 

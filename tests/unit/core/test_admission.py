@@ -4,7 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from shared.core.admission.admit import AdmittedWorkload, Doubt, Refused, admit, class_for_team
+from shared.core.admission.admit import (
+    AdmissionRefusal,
+    AdmittedWorkload,
+    Doubt,
+    admit,
+    class_for_team,
+)
 from shared.core.model.amounts import amount
 from shared.core.model.decision import FieldError
 from shared.core.model.nouns import (
@@ -41,7 +47,7 @@ def admitted(spec, by=None):
 
 def refused(spec, by=None, team=TEAM):
     answer = admit(spec, team, by or rules())
-    assert isinstance(answer, Refused), answer
+    assert isinstance(answer, AdmissionRefusal), answer
     return answer
 
 
@@ -212,7 +218,7 @@ def test_a_kind_decides_how_a_gpu_may_be_held(kind, gpu, allowed):
     answer = admit(a_spec(kind, pod_sets=(a_pod_set(gpu=gpu),)), TEAM, rules())
 
     assert isinstance(answer, AdmittedWorkload) is allowed
-    if isinstance(answer, Refused):
+    if isinstance(answer, AdmissionRefusal):
         assert answer.errors[0].field.startswith("pod_sets[0].gpu.")
 
 
@@ -339,7 +345,7 @@ def test_the_message_names_the_first_rules_and_counts_the_others():
 def test_a_rule_of_the_whole_body_is_told_without_a_field():
     error = FieldError(field="", value="", rule="must be JSON")
 
-    assert Refused(errors=(error,)).message == "must be JSON"
+    assert AdmissionRefusal(errors=(error,)).message == "must be JSON"
 
 
 def test_a_team_whose_classes_are_all_unknown_is_refused_provisionally():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.core.admission.admit import AdmittedWorkload, Refused, admit
+from shared.core.admission.admit import AdmissionRefusal, AdmittedWorkload, admit
 from shared.core.admission.static_fit.fit import fitting_flavors
 from shared.core.model.charges import workload_resources
 from shared.core.model.mig.profiles import known_profiles, least_milli, profiles_of
@@ -52,7 +52,7 @@ def with_profiles(node, *placements):
 
 def refused(spec, judged_by):
     answer = admit(spec, TEAM, judged_by)
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, AdmissionRefusal)
     return answer.errors
 
 

@@ -13,9 +13,9 @@ from shared.core.model.units import Resources
 from shared.core.model.value import replace
 from shared.core.placement.place import PlacementRequest, place
 from shared.core.preemption.defragmentation.defragment import (
-    Limits,
+    DefragmentationLimits,
+    DefragmentationObstacle,
     NoPlan,
-    Obstacle,
     Plan,
     defragment,
 )
@@ -178,9 +178,9 @@ def test_a_gang_that_fits_or_that_lacks_quota_needs_no_moves() -> None:
     fits, waits = scene.plan(gang), defragment(scene.cluster, scene.running, poor)
 
     assert isinstance(fits, NoPlan)
-    assert fits.obstacle is Obstacle.FITS
+    assert fits.obstacle is DefragmentationObstacle.FITS
     assert isinstance(waits, NoPlan)
-    assert waits.obstacle is Obstacle.QUOTA
+    assert waits.obstacle is DefragmentationObstacle.QUOTA
 
 
 def test_what_not_even_moves_help_says_so() -> None:
@@ -192,9 +192,9 @@ def test_what_not_even_moves_help_says_so() -> None:
     no_refuge = scene.plan(pod("gang", placing.whole(4)))
 
     assert isinstance(too_large, NoPlan)
-    assert too_large.obstacle is Obstacle.NO_ROOM
+    assert too_large.obstacle is DefragmentationObstacle.NO_ROOM
     assert isinstance(no_refuge, NoPlan)
-    assert no_refuge.obstacle is Obstacle.NO_REFUGE
+    assert no_refuge.obstacle is DefragmentationObstacle.NO_REFUGE
 
 
 def test_a_plan_above_the_limits_is_none() -> None:
@@ -205,10 +205,10 @@ def test_a_plan_above_the_limits_is_none() -> None:
     gang = pod("gang", placing.whole(4))
 
     assert len(moved(scene.plan(gang))) == 2
-    for limits in (Limits(moves_max=1), Limits(steps_max=1)):
+    for limits in (DefragmentationLimits(moves_max=1), DefragmentationLimits(steps_max=1)):
         plan = scene.plan(gang, limits)
         assert isinstance(plan, NoPlan)
-        assert plan.obstacle is Obstacle.LIMIT
+        assert plan.obstacle is DefragmentationObstacle.LIMIT
 
 
 def test_the_second_flavor_is_taken_where_it_needs_fewer_moves() -> None:

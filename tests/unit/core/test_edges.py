@@ -20,7 +20,7 @@ from shared.core.model.team_policy import AtLimit
 from shared.core.model.value import replace
 from shared.core.placement.place import place
 from shared.core.placement.room import room_index
-from shared.core.queueing.nomination.flavor_choice import Choice, FlavorKind
+from shared.core.queueing.nomination.flavor_choice import FlavorChoice, FlavorKind
 from shared.core.queueing.nomination.settling import TURN_MAX
 from shared.core.quota.budget import Restriction
 from shared.core.quota.tree import FlavorLimits, QuotaDocument
@@ -171,7 +171,7 @@ def test_a_budget_concerns_the_queues_of_its_team_alone() -> None:
 def test_a_budget_takes_back_only_what_differs_by_it() -> None:
     desk = Desk(a_queue("q", flavors={"spot": 8}, team="red"))
     desk.core.apply_flavor("spot", FlavorKind(("H100",), spot=True))
-    desk.queue(a_pending("w", choice=Choice(interruptible=True)))
+    desk.queue(a_pending("w", choice=FlavorChoice(interruptible=True)))
     spent = Refusal(reason=Reason.BUDGET_SPENT, message="spent", next_step="wait")
 
     desk.core.restrict("red", Restriction(AtLimit.SPOT, spent))
@@ -183,7 +183,7 @@ def test_a_budget_takes_back_only_what_differs_by_it() -> None:
 
 def test_a_budget_takes_nothing_back_from_who_could_borrow_nothing_before() -> None:
     desk = Desk(a_queue("q", team="red"))
-    desk.queue(a_pending("w", choice=Choice(evictable=False)))
+    desk.queue(a_pending("w", choice=FlavorChoice(evictable=False)))
     spent = Refusal(reason=Reason.BUDGET_SPENT, message="spent", next_step="wait")
 
     desk.core.restrict("red", Restriction(AtLimit.NOMINAL, spent))

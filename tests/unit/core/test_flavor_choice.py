@@ -2,7 +2,7 @@
 
 from shared.core.model.nouns import GpuChoice
 from shared.core.queueing.nomination.flavor_choice import (
-    Choice,
+    FlavorChoice,
     FlavorKind,
     choice_of,
     has_product,
@@ -25,25 +25,25 @@ def order(choice, *, spot_first=False, flavors=ALL):
 
 
 def test_spot_is_for_work_that_may_be_interrupted():
-    assert order(Choice()) == ["h100", "a100"]
-    assert order(Choice(interruptible=True)) == ["h100", "h100-spot", "a100"]
+    assert order(FlavorChoice()) == ["h100", "a100"]
+    assert order(FlavorChoice(interruptible=True)) == ["h100", "h100-spot", "a100"]
 
 
 def test_spot_comes_first_where_the_queue_says_so():
-    assert order(Choice(interruptible=True), spot_first=True)[0] == "h100-spot"
-    assert order(Choice(), spot_first=True) == ["h100", "a100"]
+    assert order(FlavorChoice(interruptible=True), spot_first=True)[0] == "h100-spot"
+    assert order(FlavorChoice(), spot_first=True) == ["h100", "a100"]
 
 
 def test_preferred_products_come_first_and_others_as_in_the_document():
-    prefers = Choice(preferred=(("A100", 2), ("L40S", 9)), interruptible=True)
+    prefers = FlavorChoice(preferred=(("A100", 2), ("L40S", 9)), interruptible=True)
 
     assert order(prefers) == ["a100", "h100", "h100-spot"]
     assert order(prefers, spot_first=True) == ["h100-spot", "a100", "h100"]
 
 
 def test_only_wanted_products_and_what_is_not_told_yet():
-    assert order(Choice(products=("A100",)), flavors=(*ALL, "new")) == ["a100", "new"]
-    assert has_product(FlavorKind(()), Choice(products=("H100",)))
+    assert order(FlavorChoice(products=("A100",)), flavors=(*ALL, "new")) == ["a100", "new"]
+    assert has_product(FlavorKind(()), FlavorChoice(products=("H100",)))
 
 
 def test_a_submission_may_be_interrupted_if_it_saves_and_is_preemptible():
@@ -53,7 +53,7 @@ def test_a_submission_may_be_interrupted_if_it_saves_and_is_preemptible():
     assert choice_of(a_spec()).evictable
     assert not choice_of(a_spec(preemptible=False)).evictable
     gpu_choice = GpuChoice(products=("H100",), preferred_products={"H100": 3})
-    assert choice_of(a_spec(gpu_choice=gpu_choice)) == Choice(("H100",), (("H100", 3),))
+    assert choice_of(a_spec(gpu_choice=gpu_choice)) == FlavorChoice(("H100",), (("H100", 3),))
 
 
 def test_what_is_owned_comes_before_what_is_borrowed():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.core.admission.rules import Rules
+from shared.core.admission.rules import AdmissionRules
 from shared.core.model.priority_classes import PriorityClass, built_in
 from shared.core.quota.tree import QuotaDocument
 from tests.unit.admission.builders import QUEUE, TEAM, rules
@@ -29,7 +29,7 @@ def test_a_queue_is_forgotten_with_its_quota_and_older_documents_change_nothing(
 
 
 def test_a_class_is_forgotten_and_a_built_in_one_is_as_it_was_made():
-    known = Rules()
+    known = AdmissionRules()
     known.classes["gold"] = PriorityClass(name="gold", value=7)
     known.classes["training-batch"] = PriorityClass(name="training-batch", value=7)
 

@@ -9,9 +9,9 @@ from shared.core.nodes.idleness import (
     HOLD_MS,
     REMIND_MS,
     Idleness,
-    Limits,
+    IdlenessLimits,
     Run,
-    Told,
+    ToldIdleness,
     Word,
     limits_of,
     observe,
@@ -21,7 +21,7 @@ from shared.core.nodes.idleness import (
     word_of,
 )
 
-LIMITS = Limits(percent_below=5, warn_ms=10_000, release_ms=30_000)
+LIMITS = IdlenessLimits(percent_below=5, warn_ms=10_000, release_ms=30_000)
 POLICY = IdlePolicy(warn_after_seconds=600, release_after_seconds=3600)
 
 
@@ -101,11 +101,11 @@ def test_a_gang_is_idle_as_long_as_all_of_its_nodes_are():
     [
         (9_999, None, Word.NOTHING),
         (10_000, None, Word.NOTICED),
-        (29_999, Told(since_ms=0, until_ms=10_000), Word.NOTHING),
-        (30_000, Told(since_ms=0, until_ms=10_000), Word.REMINDED),
-        (30_000 + REMIND_MS - 1, Told(since_ms=0, until_ms=30_000), Word.NOTHING),
-        (30_000 + REMIND_MS, Told(since_ms=0, until_ms=30_000), Word.REMINDED),
-        (40_000, Told(since_ms=1, until_ms=10_000), Word.ENDED),
+        (29_999, ToldIdleness(since_ms=0, until_ms=10_000), Word.NOTHING),
+        (30_000, ToldIdleness(since_ms=0, until_ms=10_000), Word.REMINDED),
+        (30_000 + REMIND_MS - 1, ToldIdleness(since_ms=0, until_ms=30_000), Word.NOTHING),
+        (30_000 + REMIND_MS, ToldIdleness(since_ms=0, until_ms=30_000), Word.REMINDED),
+        (40_000, ToldIdleness(since_ms=1, until_ms=10_000), Word.ENDED),
     ],
 )
 def test_what_is_said_follows_the_limits(until_ms, told, expected):
@@ -116,12 +116,12 @@ def test_work_without_limits_is_told_of_only_to_end_it():
     idle = Idleness(since_ms=0, until_ms=99_999)
 
     assert Word.NOTHING is word_of(idle, None, None)
-    assert Word.ENDED is word_of(idle, None, Told(since_ms=0, until_ms=1))
+    assert Word.ENDED is word_of(idle, None, ToldIdleness(since_ms=0, until_ms=1))
 
 
 def test_without_a_release_nothing_is_reminded_of():
-    limits = Limits(percent_below=5, warn_ms=10_000, release_ms=0)
-    told = Told(since_ms=0, until_ms=10_000)
+    limits = IdlenessLimits(percent_below=5, warn_ms=10_000, release_ms=0)
+    told = ToldIdleness(since_ms=0, until_ms=10_000)
 
     assert Word.NOTHING is word_of(Idleness(since_ms=0, until_ms=10**9), limits, told)
 
@@ -131,7 +131,7 @@ def test_without_a_release_nothing_is_reminded_of():
     [
         ({}, ""),
         ({"limits": None}, "never"),
-        ({"limits": Limits(percent_below=5, warn_ms=1, release_ms=0)}, "never"),
+        ({"limits": IdlenessLimits(percent_below=5, warn_ms=1, release_ms=0)}, "never"),
         ({"idle": Idleness(since_ms=1, until_ms=30_000)}, "too-soon"),
         ({"now_ms": 30_001 + FRESH_MS}, "stale"),
         ({"protected": True}, "protected"),

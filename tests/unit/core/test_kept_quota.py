@@ -7,7 +7,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.core.backfill.kept_quota import Holder, Keeping, keeping
+from shared.core.backfill.kept_quota import Keeping, QuotaHolder, keeping
 from shared.core.backfill.timeline import NEVER
 from shared.core.model.units import UNLIMITED
 from shared.core.quota.tree import FlavorLimits, QuotaDocument, QuotaTree
@@ -30,20 +30,20 @@ def a_tree(**owned: int) -> QuotaTree:
     return tree
 
 
-def charged(tree: QuotaTree, *holders: Holder) -> list[Holder]:
+def charged(tree: QuotaTree, *holders: QuotaHolder) -> list[QuotaHolder]:
     for one in holders:
         tree.charge(one.queue, FLAVOR, one.amount)
     return list(holders)
 
 
-def asked(tree: QuotaTree, count: int, holders: list[Holder], **more: int) -> Keeping | None:
+def asked(tree: QuotaTree, count: int, holders: list[QuotaHolder], **more: int) -> Keeping | None:
     return keeping(tree, tree.node("a"), FLAVOR, gpus(count), holders, **more)
 
 
 def test_it_is_there_once_enough_has_ended_and_what_else_ends_then_is_left_over():
     tree = a_tree(a=4, b=4)
     ends = ((30, 2), (10, 1), (20, 1), (30, 3))
-    holders = charged(tree, *(Holder(at, "b", gpus(count)) for at, count in ends))
+    holders = charged(tree, *(QuotaHolder(at, "b", gpus(count)) for at, count in ends))
 
     found = asked(tree, 4, holders)
 
@@ -53,7 +53,7 @@ def test_it_is_there_once_enough_has_ended_and_what_else_ends_then_is_left_over(
 
 def test_what_never_ends_is_not_counted_on():
     tree = a_tree(a=4, b=4)
-    holders = charged(tree, Holder(NEVER, "b", gpus(5)), Holder(10, "b", gpus(3)))
+    holders = charged(tree, QuotaHolder(NEVER, "b", gpus(5)), QuotaHolder(10, "b", gpus(3)))
 
     assert asked(tree, 4, holders) is None
     assert asked(tree, 3, holders) == Keeping(("all",), 10, (0, UNLIMITED, UNLIMITED))
@@ -61,7 +61,7 @@ def test_what_never_ends_is_not_counted_on():
 
 def test_nothing_is_kept_for_whom_quota_is_there_unless_he_waits_for_nodes():
     tree = a_tree(a=4, b=4)
-    holders = charged(tree, Holder(10, "b", gpus(3)), Holder(30, "b", gpus(1)))
+    holders = charged(tree, QuotaHolder(10, "b", gpus(3)), QuotaHolder(30, "b", gpus(1)))
 
     assert asked(tree, 4, holders) is None
     waits = asked(tree, 4, holders, start_ms=20)
@@ -70,7 +70,7 @@ def test_nothing_is_kept_for_whom_quota_is_there_unless_he_waits_for_nodes():
 
 def test_whoever_waits_for_both_has_both_at_the_later_time():
     tree = a_tree(a=4, b=4)
-    holders = charged(tree, Holder(10, "b", gpus(4)), Holder(20, "b", gpus(4)))
+    holders = charged(tree, QuotaHolder(10, "b", gpus(4)), QuotaHolder(20, "b", gpus(4)))
 
     assert asked(tree, 4, holders, start_ms=15) == Keeping(("all",), 15, (0, UNLIMITED, UNLIMITED))
     later = asked(tree, 4, holders, start_ms=25)
@@ -83,7 +83,7 @@ def test_its_own_limit_is_in_nobody_elses_way():
     tree.apply(
         QuotaDocument(name="a", kind="queue", version=1, parent="all", flavors={FLAVOR: no_more})
     )
-    holders = charged(tree, Holder(10, "a", gpus(2)))
+    holders = charged(tree, QuotaHolder(10, "a", gpus(2)))
 
     found = asked(tree, 4, holders)
 
@@ -98,7 +98,7 @@ def test_not_before_it_fits_and_not_more_than_fits_beside_it(seed: int) -> None:
     tree = a_tree(a=random.randint(0, 6), b=random.randint(0, 6), c=random.randint(0, 6))
     holders = []
     for _ in range(random.randint(0, 12)):
-        one = Holder(random.randint(1, 9), random.choice("abc"), gpus(random.randint(1, 3)))
+        one = QuotaHolder(random.randint(1, 9), random.choice("abc"), gpus(random.randint(1, 3)))
         if tree.blocked_by(tree.node(one.queue), FLAVOR, one.amount) is None:
             holders += charged(tree, one)
     size = random.randint(1, 8)
@@ -116,7 +116,7 @@ def test_not_before_it_fits_and_not_more_than_fits_beside_it(seed: int) -> None:
         assert (fits_at[0], (spare, UNLIMITED, UNLIMITED)) == (found.until_ms, found.spare)
 
 
-def _left(tree: QuotaTree, holders: list[Holder], at_ms: int) -> int:
+def _left(tree: QuotaTree, holders: list[QuotaHolder], at_ms: int) -> int:
     """GPUs of the whole cohort, as nothing is limited below it."""
     owned = sum(tree.node(one).owned(FLAVOR)[0] for one in "abc")
     return (owned - sum(one.amount[0] for one in holders if one.end_ms > at_ms)) // 1_000

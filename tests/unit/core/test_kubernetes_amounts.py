@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from shared.core.kubernetes.quantity import MIB, MILLI, ONE, at_least, at_most
-from shared.core.kubernetes.requests import InitContainer, Taken, taken_by
+from shared.core.kubernetes.requests import InitContainer, TakenResources, taken_by
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def init(restarts=False, **requests):
 def test_containers_add_up_and_a_gpu_is_counted():
     both = taken({"cpu": "1", "memory": "1Gi"}, {"cpu": "250m", "nvidia.com/gpu": "2"})
 
-    assert Taken(cpu_milli=1250, memory_bytes=1 << 30, gpus=2) == both
+    assert TakenResources(cpu_milli=1250, memory_bytes=1 << 30, gpus=2) == both
 
 
 def test_of_init_containers_the_largest_counts_if_it_exceeds_the_others():
@@ -82,10 +82,10 @@ def test_overhead_is_added_and_amounts_of_the_whole_pod_stand_for_those_of_conta
         whole_pod={"cpu": "1", "nvidia.com/gpu": "9"},
     )
 
-    assert Taken(cpu_milli=1250, memory_bytes=(1 << 30) + (1 << 20), gpus=1) == pod
+    assert TakenResources(cpu_milli=1250, memory_bytes=(1 << 30) + (1 << 20), gpus=1) == pod
 
 
 def test_what_two_pods_take_is_the_sum():
-    one = Taken(cpu_milli=1, memory_bytes=2, gpus=3)
+    one = TakenResources(cpu_milli=1, memory_bytes=2, gpus=3)
 
-    assert Taken(cpu_milli=2, memory_bytes=4, gpus=6) == one + one
+    assert TakenResources(cpu_milli=2, memory_bytes=4, gpus=6) == one + one

@@ -14,8 +14,8 @@ from shared.core.kubernetes.inventory import (
     is_counted,
     uses_mig,
 )
-from shared.core.kubernetes.requests import Taken
-from shared.core.kubernetes.standing import OUT_OF_SERVICE, Readiness, Standing, judge
+from shared.core.kubernetes.requests import TakenResources
+from shared.core.kubernetes.standing import OUT_OF_SERVICE, NodeStanding, Readiness, judge
 from shared.core.model.nouns import Gpu
 
 KEYS = LabelKeys(
@@ -41,7 +41,7 @@ def a_node(labels=None, amounts=None, **others):
 NO_USE = Use()
 
 
-def read(node, devices=NO_DEVICES, use=NO_USE, standing=Standing.READY, flavors=None):
+def read(node, devices=NO_DEVICES, use=NO_USE, standing=NodeStanding.READY, flavors=None):
     found = inventory(node, devices, use, standing=standing, keys=KEYS, flavors=flavors or {})
     assert problem_of(found) == ""
     return found
@@ -89,7 +89,7 @@ def test_a_strategy_other_than_none_says_that_mig_is_used(labels, mig):
 
 
 def test_what_others_take_is_not_there_and_cores_are_whole():
-    use = Use(others=Taken(cpu_milli=1100, memory_bytes=(1 << 30) + 1, gpus=1))
+    use = Use(others=TakenResources(cpu_milli=1100, memory_bytes=(1 << 30) + 1, gpus=1))
 
     node = read(a_node(), use=use)
 
@@ -98,7 +98,7 @@ def test_what_others_take_is_not_there_and_cores_are_whole():
 
 
 def test_others_may_take_more_than_there_is():
-    node = read(a_node(), use=Use(others=Taken(cpu_milli=9_000, memory_bytes=1 << 40)))
+    node = read(a_node(), use=Use(others=TakenResources(cpu_milli=9_000, memory_bytes=1 << 40)))
 
     assert (0, 0) == (node.cpu_milli, node.memory_mib)
 
@@ -132,12 +132,12 @@ def test_all_devices_of_a_plugin_may_be_unhealthy():
 
 def test_a_cordoned_node_and_one_that_rests_take_no_new_work():
     assert read(a_node(unschedulable=True)).cordoned
-    resting = read(a_node(), standing=Standing.RESTING)
+    resting = read(a_node(), standing=NodeStanding.RESTING)
     assert (True, True) == (resting.ready, resting.cordoned)
 
 
 def test_a_lost_node_is_not_ready():
-    assert not read(a_node(), standing=Standing.LOST).ready
+    assert not read(a_node(), standing=NodeStanding.LOST).ready
 
 
 def test_taints_are_told_in_full():
@@ -182,34 +182,34 @@ def judged(after_ms, readiness=NOT_READY, taints=(), ready_ms=0):
 
 
 def test_a_ready_node_is_ready():
-    assert (Standing.READY, "", None) == judged(0, Readiness(ready=True))
+    assert (NodeStanding.READY, "", None) == judged(0, Readiness(ready=True))
 
 
 def test_a_node_that_is_not_ready_for_a_minute_rests():
     found = judged(MINUTE_MS)
 
-    assert (Standing.RESTING, SINCE_MS + 2 * MINUTE_MS) == (found.standing, found.until_ms)
+    assert (NodeStanding.RESTING, SINCE_MS + 2 * MINUTE_MS) == (found.standing, found.until_ms)
     assert "NotReady: KubeletNotReady: no network" == found.reason
 
 
 def test_after_its_time_it_is_lost():
     found = judged(2 * MINUTE_MS)
 
-    assert Standing.LOST is found.standing
+    assert NodeStanding.LOST is found.standing
     assert "NotReady for more than 120 s: KubeletNotReady: no network" == found.reason
-    assert Standing.RESTING is judged(2 * MINUTE_MS - 1).standing
+    assert NodeStanding.RESTING is judged(2 * MINUTE_MS - 1).standing
 
 
 def test_a_node_that_was_seen_ready_later_rests_from_then_on():
     found = judged(2 * MINUTE_MS, ready_ms=SINCE_MS + MINUTE_MS)
 
-    assert (Standing.RESTING, SINCE_MS + 3 * MINUTE_MS) == (found.standing, found.until_ms)
+    assert (NodeStanding.RESTING, SINCE_MS + 3 * MINUTE_MS) == (found.standing, found.until_ms)
 
 
 def test_a_time_in_the_future_counts_as_now():
     found = judged(-MINUTE_MS)
 
-    assert (Standing.RESTING, SINCE_MS + MINUTE_MS) == (found.standing, found.until_ms)
+    assert (NodeStanding.RESTING, SINCE_MS + MINUTE_MS) == (found.standing, found.until_ms)
 
 
 def test_a_node_that_was_never_ready_is_lost():
@@ -221,5 +221,5 @@ def test_a_node_that_was_never_ready_is_lost():
 def test_a_node_out_of_service_is_lost_at_once():
     found = judged(0, Readiness(ready=True), taints=("x", OUT_OF_SERVICE))
 
-    assert Standing.LOST is found.standing
+    assert NodeStanding.LOST is found.standing
     assert OUT_OF_SERVICE in found.reason

@@ -8,11 +8,11 @@ import pytest
 
 from shared.core.model.nouns import Workload, WorkloadSpec
 from shared.core.model.value import replace
-from shared.core.preemption.defragmentation.plan import Limits
+from shared.core.preemption.defragmentation.plan import DefragmentationLimits
 from shared.core.preemption.eligibility.plan import EvictionPlan
 from shared.core.preemption.moves import moving_search
 from shared.core.preemption.moves.moving import limits_for
-from shared.core.preemption.victims.choose import NoEviction, Rule, Rules
+from shared.core.preemption.victims.choose import NoEviction, PreemptionRules, Rule
 from shared.core.quota.queue_policy import QueuePolicy
 from tests.support import placing
 from tests.support.evicting import PATIENT, Scene, victims, waiting
@@ -78,11 +78,11 @@ def test_who_may_never_be_evicted_is_not_moved_either(kept: dict[str, object]) -
 @pytest.mark.parametrize(
     "rules",
     [
-        Rules(cooldown_until_ms={"b": 1 << 60}),
-        Rules(promised=("b",)),
+        PreemptionRules(cooldown_until_ms={"b": 1 << 60}),
+        PreemptionRules(promised=("b",)),
     ],
 )
-def test_who_cools_down_or_goes_for_others_stays(rules: Rules) -> None:
+def test_who_cools_down_or_goes_for_others_stays(rules: PreemptionRules) -> None:
     here = broken_up(ran_ms=1_000)
 
     assert {"a": "n1"} == moved(here.choose_moves(waiting("p", 8, queue="owner"), rules))
@@ -92,8 +92,10 @@ def test_no_team_loses_more_than_it_may_and_no_more_gpus_move_than_start() -> No
     here = broken_up()
     work = waiting("p", 8, queue="owner")
 
-    assert None is here.choose_moves(work, Rules(loss_left_gpu_ms={"red": 199_999}))
-    assert None is not here.choose_moves(work, Rules(loss_left_gpu_ms={"red": 200_000, "z": 0}))
+    assert None is here.choose_moves(work, PreemptionRules(loss_left_gpu_ms={"red": 199_999}))
+    assert None is not here.choose_moves(
+        work, PreemptionRules(loss_left_gpu_ms={"red": 200_000, "z": 0})
+    )
 
     crowded = scene(3, small=16, owner=8)
     for name, node in (("a", "n0"), ("b", "n0"), ("c", "n1"), ("e", "n2")):
@@ -117,9 +119,9 @@ def test_the_wider_a_gang_the_more_may_be_moved_for_it() -> None:
     assert plan is not None
     assert 27 == len(plan.moves)
     assert None is made.choose_moves(work, limits=limits_for(9, moves_max=26))
-    assert Limits(moves_max=24, steps_max=200) == limits_for(6)
-    assert Limits(moves_max=28, steps_max=512) == limits_for(7)
-    assert Limits(moves_max=64, steps_max=512) == limits_for(99)
+    assert DefragmentationLimits(moves_max=24, steps_max=200) == limits_for(6)
+    assert DefragmentationLimits(moves_max=28, steps_max=512) == limits_for(7)
+    assert DefragmentationLimits(moves_max=64, steps_max=512) == limits_for(99)
     made.carry_out(plan, work)
 
 
@@ -246,7 +248,9 @@ def test_emptier_nodes_that_it_may_not_use_are_not_looked_at(
 def test_no_plan_is_larger_than_allowed() -> None:
     here = broken_up()
 
-    assert None is here.choose_moves(waiting("p", 8, queue="owner"), None, Limits(moves_max=0))
+    assert None is here.choose_moves(
+        waiting("p", 8, queue="owner"), None, DefragmentationLimits(moves_max=0)
+    )
 
 
 def test_who_is_on_the_node_of_the_gang_but_not_in_its_way_stays() -> None:

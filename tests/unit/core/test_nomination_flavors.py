@@ -1,7 +1,7 @@
 """What is nominated in which flavors, and what a queue owns while others hold it."""
 
 from shared.core.model.value import replace
-from shared.core.queueing.nomination.flavor_choice import Choice, FlavorKind
+from shared.core.queueing.nomination.flavor_choice import FlavorChoice, FlavorKind
 from shared.core.quota.queue_policy import QueuePolicy, WithinQueue
 from tests.unit.quota.builders import PATIENT, Desk, a_cohort, a_pending, a_queue
 
@@ -29,8 +29,8 @@ def test_flavors_are_offered_as_the_queue_says():
     )
     desk.core.apply_flavor("spot", FlavorKind(("H100",), spot=True))
     desk.core.apply_flavor("a100", FlavorKind(("A100",)))
-    checkpoints = Choice(interruptible=True)
-    prefers = Choice(preferred=(("A100", 5), ("H100", 3)), interruptible=True)
+    checkpoints = FlavorChoice(interruptible=True)
+    prefers = FlavorChoice(preferred=(("A100", 5), ("H100", 3)), interruptible=True)
 
     desk.queue(
         a_pending("w", choice=checkpoints),
@@ -51,7 +51,7 @@ def test_work_that_may_not_be_interrupted_is_told_that_there_is_only_spot():
 
     assert desk.queue(a_pending("w")) == ["?w:NoMatchingFlavor"]
     assert "checkpoint_interval_seconds" in desk.refusals["w"].next_step
-    assert desk.queue(a_pending("v", choice=Choice(interruptible=True))) == ["+v"]
+    assert desk.queue(a_pending("v", choice=FlavorChoice(interruptible=True))) == ["+v"]
 
 
 def test_a_queue_that_does_not_borrow_before_it_reclaims_waits_for_its_own():
@@ -92,7 +92,7 @@ def test_a_flavor_of_its_own_that_others_hold_does_not_hide_the_one_that_somebod
     assert desk.settle() == ["+w"]
 
 
-STAYS = Choice(evictable=False)
+STAYS = FlavorChoice(evictable=False)
 LENDS = QueuePolicy(unevictable_may_borrow=True)
 
 

@@ -19,7 +19,7 @@ from shared.core.scoring.policies.fragmentation import Fragmentation
 from shared.core.scoring.policies.gpu_free_nodes import GpuFreeNodes
 from shared.core.scoring.policies.open_rest import OpenRest
 from shared.core.scoring.policies.shared_gpu_value import SharedGpuValue
-from shared.core.scoring.policy import Floats, Learned, Policy, gpu_places, node_places
+from shared.core.scoring.policy import Floats, Learned, ScoringPolicy, gpu_places, node_places
 from shared.core.scoring.scores import KEYS, keys_of
 from tests.support.placing import cluster, node, pods, request, share, whole, workload
 
@@ -45,13 +45,15 @@ def values(found: Ints | Floats | None) -> list[int]:
     return [int(each) for each in found]
 
 
-def of_nodes(policy: Policy, asked: Workload, *rows: tuple[int, int, int, int]) -> list[int]:
+def of_nodes(
+    policy: ScoringPolicy, asked: Workload, *rows: tuple[int, int, int, int]
+) -> list[int]:
     """`rows`: (class, free GPUs, parts of 500 milli, free CPU in steps of 2 cores)."""
     demand = demand_of(asked)
     return values(policy.of_nodes(node_places(np.array(rows), demand), demand))
 
 
-def of_gpus(policy: Policy, asked: Workload, *rows: tuple[int, int, int, int]) -> list[int]:
+def of_gpus(policy: ScoringPolicy, asked: Workload, *rows: tuple[int, int, int, int]) -> list[int]:
     """`rows`: (class, free part in 10 milli, rest in 2 GPUs, free CPU in steps of 4 cores)."""
     demand = demand_of(asked)
     return values(policy.of_gpus(gpu_places(np.array(rows), demand), demand))
@@ -93,7 +95,7 @@ def test_fragmentation_prefers_the_node_that_no_large_pod_could_use_anyhow() -> 
 
 
 def test_cpu_work_goes_to_nodes_without_gpus_and_only_there_it_counts() -> None:
-    policy: Policy = GpuFreeNodes(learned({ONE: 1}, bare=True))
+    policy: ScoringPolicy = GpuFreeNodes(learned({ONE: 1}, bare=True))
     asked = workload(pods(cpu_milli=CORES))
 
     assert [0, 1] == of_nodes(policy, asked, (0, 8, 0, 32), (1, 0, 0, 32))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from shared.core.model.nouns import GpuChoice
 from shared.core.model.value import replace
-from shared.core.preemption.eligibility.rules import Judge, Spared
+from shared.core.preemption.eligibility.rules import EligibilityJudge, Spared
 from shared.core.preemption.victims.choose import (
     EvictionPlan,
     NoEviction,
     Obstacle,
+    PreemptionRules,
     Rule,
-    Rules,
 )
 from shared.core.preemption.victims.telling import NEXT_STEP
 from shared.core.quota.queue_policy import QueuePolicy, WithinQueue
@@ -80,7 +80,7 @@ def test_a_loss_budget_is_never_exceeded() -> None:
     full = one_queue()
     full.put("a", ran_ms=100_000)
     full.put("b", ran_ms=200_000)
-    budget = Rules(loss_left_gpu_ms={"red": 250_000})
+    budget = PreemptionRules(loss_left_gpu_ms={"red": 250_000})
 
     one = full.choose(waiting("p", 1, priority=5), budget)
     both = full.choose(waiting("p", 2, priority=5), budget)
@@ -107,9 +107,10 @@ def test_who_cools_down_or_is_promised_stays() -> None:
     full.put("b", ran_ms=2)
 
     found = full.choose(
-        waiting("p", 1, priority=5), Rules(cooldown_until_ms={"a": NOW_MS + 1}, promised={"c"})
+        waiting("p", 1, priority=5),
+        PreemptionRules(cooldown_until_ms={"a": NOW_MS + 1}, promised={"c"}),
     )
-    promised = full.choose(waiting("p", 1, priority=5), Rules(promised={"a", "b"}))
+    promised = full.choose(waiting("p", 1, priority=5), PreemptionRules(promised={"a", "b"}))
 
     assert victims(found) == ["b"]
     assert isinstance(promised, NoEviction)
@@ -175,9 +176,9 @@ def test_only_the_work_since_the_last_checkpoint_is_lost() -> None:
 def test_the_judge_knows_of_equal_priority_by_itself() -> None:
     full = one_queue()
     occupant = full.put("a", 2, priority=5)
-    judge = Judge(
+    judge = EligibilityJudge(
         full.tree,
-        Rules(),
+        PreemptionRules(),
         waiting("p", priority=5),
         (1000, 0, 0),
         flavor="a100",
@@ -202,7 +203,9 @@ def test_a_loss_budget_of_a_team_that_runs_nothing_stops_nobody() -> None:
     full = one_queue()
     full.put("a", 2)
 
-    found = full.choose(waiting("p", 1, priority=5), Rules(loss_left_gpu_ms={"unknown": 0}))
+    found = full.choose(
+        waiting("p", 1, priority=5), PreemptionRules(loss_left_gpu_ms={"unknown": 0})
+    )
 
     assert victims(found) == ["a"]
 

@@ -9,10 +9,10 @@ from shared.core.model.demand import gang_of
 from shared.core.model.nouns import GpuChoice, Level, Slice, TopologyRequest
 from shared.core.model.value import replace
 from shared.core.preemption.eligibility.occupant import Occupant
-from shared.core.preemption.eligibility.rules import Judge
+from shared.core.preemption.eligibility.rules import EligibilityJudge
 from shared.core.preemption.eligibility.screen import Screen
 from shared.core.preemption.victims import choice as preemption_choice
-from shared.core.preemption.victims.choose import EvictionPlan, Limits, Rule, Rules
+from shared.core.preemption.victims.choose import EvictionPlan, PreemptionRules, Rule, SearchLimits
 from shared.core.preemption.victims.leavers import Leavers, Scope, least_gone
 from shared.core.preemption.victims.offers import STEPS_MAX, Way, by_search
 from tests.support import placing
@@ -71,7 +71,9 @@ def test_two_may_each_go_but_not_one_after_the_other() -> None:
     scene.put("mine", queue="q")
     theirs = [scene.put(name, queue="other") for name in ("a", "b", "c")]
     charge = (1000, 0, 0)
-    judge = Judge(scene.tree, Rules(), waiting("p"), charge, flavor="a100", now_ms=NOW_MS)
+    judge = EligibilityJudge(
+        scene.tree, PreemptionRules(), waiting("p"), charge, flavor="a100", now_ms=NOW_MS
+    )
     screen = Screen(scene.occupants, judge)
     leavers = Leavers(Scope(scene.cluster, scene.occupants, judge, screen, "red"))
 
@@ -186,7 +188,7 @@ def test_after_the_last_trial_nobody_else_comes_back(trials_max: int, leave: int
     pods = replace(placing.pods(placing.whole(3), 2), slices=(Slice(pods=2, level=Level.RACK),))
     work = waiting("p", pod_sets=(pods,), priority=5)
 
-    found = scene.choose(work, limits=Limits(trials_max=trials_max))
+    found = scene.choose(work, limits=SearchLimits(trials_max=trials_max))
 
     assert len(victims(found)) == leave
 

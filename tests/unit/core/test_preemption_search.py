@@ -12,11 +12,11 @@ from shared.core.preemption.eligibility.occupants import Occupants
 from shared.core.preemption.eligibility.rules import WHOLE_MS
 from shared.core.preemption.victims.choose import (
     EvictionPlan,
-    Limits,
     NoEviction,
     Obstacle,
+    PreemptionRules,
     Rule,
-    Rules,
+    SearchLimits,
     choose_victims,
 )
 from shared.core.quota.tree import FlavorLimits, QuotaDocument
@@ -118,7 +118,7 @@ def test_trials_are_bounded_and_what_was_found_counts() -> None:
     for at in range(4):
         full.put(f"w{at}", 1)
 
-    found = full.choose(waiting("p", 2, priority=5), limits=Limits(trials_max=2))
+    found = full.choose(waiting("p", 2, priority=5), limits=SearchLimits(trials_max=2))
 
     assert len(victims(found)) == 2
 
@@ -140,7 +140,9 @@ def test_a_workload_without_any_flavor_hears_so() -> None:
     full = one_queue()
     work = PlacementRequest(workload=waiting("p"), flavors=(), headroom={})
 
-    found = choose_victims(full.cluster, full.tree, full.occupants, work, Rules(), now_ms=NOW_MS)
+    found = choose_victims(
+        full.cluster, full.tree, full.occupants, work, PreemptionRules(), now_ms=NOW_MS
+    )
 
     assert isinstance(found, NoEviction)
     assert found.obstacle is Obstacle.QUOTA
@@ -177,7 +179,7 @@ def test_of_two_flavors_the_one_with_cheaper_victims_is_taken() -> None:
             full.tree,
             full.occupants,
             PlacementRequest(workload=waiting("p", priority=5), flavors=flavors, headroom={}),
-            Rules(),
+            PreemptionRules(),
             now_ms=NOW_MS,
         )
         assert victims(found) == ["new"]
@@ -212,7 +214,7 @@ def test_small_work_takes_a_place_on_a_node_that_could_not_be_emptied_anyway() -
     work = waiting("p", 1, priority=5)
 
     assert victims(full.choose(work)) == ["open0"]
-    assert victims(full.choose(work, Rules(whole_ms=WHOLE_MS))) == ["beside"]
-    gang = full.choose(waiting("p", 4, priority=5), Rules(whole_ms=WHOLE_MS))
+    assert victims(full.choose(work, PreemptionRules(whole_ms=WHOLE_MS))) == ["beside"]
+    gang = full.choose(waiting("p", 4, priority=5), PreemptionRules(whole_ms=WHOLE_MS))
     assert isinstance(gang, EvictionPlan)
     assert gang.cost_gpu_ms == 4 * (36_000_000 + 1_000)

@@ -6,8 +6,8 @@ from shared.core.preemption.victims.choose import (
     EvictionPlan,
     NoEviction,
     Obstacle,
+    PreemptionRules,
     Rule,
-    Rules,
 )
 from shared.core.quota.queue_policy import QueuePolicy, Reclaim
 from tests.support import placing
@@ -175,7 +175,7 @@ def test_what_is_owed_waits_for_no_cooldown_but_others_go_first() -> None:
     full.queue("q", nominal=2)
     full.queue("guest")
     full.put("a", queue="guest", ran_ms=1_000)
-    cooling = Rules(cooldown_until_ms={"a": NOW_MS + 1})
+    cooling = PreemptionRules(cooldown_until_ms={"a": NOW_MS + 1})
 
     alone = full.choose(waiting("p", 2), cooling)
     full.put("b", queue="guest", ran_ms=9_000_000)

@@ -10,7 +10,7 @@ from shared.core.cluster.tenants import Running, Tenants
 from shared.core.model import value
 from shared.core.model.nouns import Placement, PodSet
 from shared.core.placement.place import place
-from shared.core.preemption.defragmentation.rehearsal import Move, Rehearsal
+from shared.core.preemption.defragmentation.rehearsal import Move, MoveRehearsal
 from shared.core.scoring.cluster import Cluster
 from tests.support import placing
 
@@ -22,7 +22,7 @@ KINDS = {
 }
 
 
-def moved_once(kind: str) -> tuple[Cluster, Rehearsal, Move]:
+def moved_once(kind: str) -> tuple[Cluster, MoveRehearsal, Move]:
     """A pod on one of two nodes, and a move of it to the other, taken back."""
     mig = (0,) if kind == "slice" else ()
     fleet = placing.cluster(
@@ -35,7 +35,7 @@ def moved_once(kind: str) -> tuple[Cluster, Rehearsal, Move]:
     answer = place(fleet, placing.request(workload))
     assert isinstance(answer, Placement)
     running = Running(workload=workload, placement=answer)
-    rehearsal = Rehearsal(fleet, Tenants([running]))
+    rehearsal = MoveRehearsal(fleet, Tenants([running]))
     held = fleet.nodes[answer.pods[0].node]
     assert held.inventory is not None
     fleet.put_node(value.replace(held.inventory, cordoned=True))

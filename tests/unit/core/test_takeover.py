@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.core.kubernetes.takeover import APART, Device, Disputed, Taken, take_over
+from shared.core.kubernetes.takeover import APART, Device, Disputed, TakeoverResult, take_over
 
 A, B, C = ("a", 0), ("b", 0), ("c", 0)
 
@@ -21,7 +21,7 @@ def node(*uuids: str, certain: bool = True) -> list[Device]:
 FOUR = node("u0", "u1", "u2", "u3")
 
 
-def disputed(found: Taken | Disputed) -> tuple[tuple[int, ...], str]:
+def disputed(found: TakeoverResult | Disputed) -> tuple[tuple[int, ...], str]:
     assert isinstance(found, Disputed)
     return found.gpus, found.message
 
@@ -29,19 +29,19 @@ def disputed(found: Taken | Disputed) -> tuple[tuple[int, ...], str]:
 def test_where_the_ledger_is_right_nothing_moves_whatever_the_order():
     found = take_over(FOUR, {0: A, 1: A}, (), A, ("u1", "u0"))
 
-    assert Taken(moves={}, learned={}) == found
+    assert TakeoverResult(moves={}, learned={}) == found
 
 
 def test_a_pod_gets_the_free_gpus_that_it_has():
     found = take_over(FOUR, {0: A, 1: A}, (), A, ("u1", "u3"))
 
-    assert Taken(moves={A: {0: 3}}, learned={}) == found
+    assert TakeoverResult(moves={A: {0: 3}}, learned={}) == found
 
 
 def test_who_was_charged_them_gets_those_that_the_pod_does_not_have():
     found = take_over(FOUR, {0: A, 1: A, 2: B, 3: C}, (), A, ("u2", "u3"))
 
-    assert Taken(moves={A: {0: 2, 1: 3}, B: {2: 0}, C: {3: 1}}, learned={}) == found
+    assert TakeoverResult(moves={A: {0: 2, 1: 3}, B: {2: 0}, C: {3: 1}}, learned={}) == found
 
 
 def test_whose_kubelet_has_told_is_not_moved_and_the_gpu_is_disputed():
@@ -77,7 +77,7 @@ def test_a_gpu_that_the_inventory_does_not_have_is_disputed():
 def test_gpus_without_a_name_get_that_of_the_first_who_has_them():
     found = take_over(node("", "", ""), {0: B, 1: A}, (), A, ("u7",))
 
-    assert Taken(moves={}, learned={1: "u7"}) == found
+    assert TakeoverResult(moves={}, learned={1: "u7"}) == found
 
 
 def test_a_name_of_whom_nothing_was_told_is_exchanged_and_nobody_moves():
@@ -88,9 +88,9 @@ def test_a_name_of_whom_nothing_was_told_is_exchanged_and_nobody_moves():
     of_told = take_over(devices, {0: A, 2: B}, {2}, A, ("u2",))
     nameless = take_over(devices, {1: A}, (), A, ("u2",))
 
-    assert Taken(moves={}, learned={0: "u2", 2: "u0"}) == of_free == of_other
+    assert TakeoverResult(moves={}, learned={0: "u2", 2: "u0"}) == of_free == of_other
     assert (2,) == disputed(of_told)[0]
-    assert Taken(moves={}, learned={1: "u2", 2: ""}) == nameless
+    assert TakeoverResult(moves={}, learned={1: "u2", 2: ""}) == nameless
 
 
 def test_beside_named_gpus_a_nameless_one_gets_the_new_name():
@@ -98,14 +98,14 @@ def test_beside_named_gpus_a_nameless_one_gets_the_new_name():
 
     found = take_over(devices, {0: A, 2: A}, (), A, ("u1", "u9"))
 
-    assert Taken(moves={A: {0: 1}}, learned={2: "u9"}) == found
+    assert TakeoverResult(moves={A: {0: 1}}, learned={2: "u9"}) == found
 
 
 def test_what_only_a_kubelet_named_gives_way_and_what_the_inventory_says_does_not():
     exchanged = take_over(node("u0", "u1", certain=False), {0: A, 1: B}, {1}, A, ("new",))
     certain = take_over(node("u0", "u1"), {0: A, 1: B}, {1}, A, ("new",))
 
-    assert Taken(moves={}, learned={0: "new"}) == exchanged
+    assert TakeoverResult(moves={}, learned={0: "new"}) == exchanged
     assert (0,) == disputed(certain)[0]
 
 
@@ -132,7 +132,7 @@ def test_reports_of_all_pods_in_any_order_end_in_what_the_kubelet_chose(data: st
             Device(index=index, uuid=uuid, certain=certain) for index, uuid in uuids.items()
         ]
         found = take_over(devices, held, confirmed, pod, really[pod])
-        assert isinstance(found, Taken), found
+        assert isinstance(found, TakeoverResult), found
         uuids |= found.learned
         new = {found.moves.get(key, {}).get(index, index): key for index, key in held.items()}
         assert len(new) == len(held)

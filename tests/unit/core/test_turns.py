@@ -2,7 +2,7 @@
 
 from shared.core.model.units import UNLIMITED
 from shared.core.queueing.nomination.decision import Nominate, Withdraw
-from shared.core.queueing.nomination.permission import Room
+from shared.core.queueing.nomination.permission import FlavorRoom
 from shared.core.queueing.nomination.turns import Turn, take_turns, turn_key
 from tests.unit.quota.builders import PATIENT, Desk, a_cohort, a_pending, a_queue
 
@@ -82,7 +82,7 @@ class Rivals:
 
     def find(self, line):
         head = line.head()
-        return head and Turn(head, line.classes[head.request, head.choice], Room("h100"))
+        return head and Turn(head, line.classes[head.request, head.choice], FlavorRoom("h100"))
 
     def take(self, line, turn):
         self.order.append(line.name)

@@ -5,10 +5,10 @@ import pytest
 from services.gateway.api.routes import ROUTES
 from services.gateway.http.authorisation import (
     NEEDS,
+    AccessVerdict,
     Action,
     Role,
     Subject,
-    Verdict,
     authorise,
     may_grant,
 )
@@ -49,28 +49,30 @@ def test_a_route_is_allowed_from_its_weakest_role_on(route, role):
 
     own, nobodys = (authorise(subject, route.action, team) for team in ("red", None))
 
-    expected = Verdict.ALLOWED if strong_enough else Verdict.FORBIDDEN
+    expected = AccessVerdict.ALLOWED if strong_enough else AccessVerdict.FORBIDDEN
     assert (own, nobodys) == (expected, expected)
 
 
 @pytest.mark.parametrize("role", [role for role in Role if role is not Role.OPERATOR])
 @pytest.mark.parametrize("action", list(Action))
 def test_what_belongs_to_another_team_is_hidden(action, role):
-    assert authorise(Subject(name="k", team="red", role=role), action, "blue") is Verdict.HIDDEN
+    assert (
+        authorise(Subject(name="k", team="red", role=role), action, "blue") is AccessVerdict.HIDDEN
+    )
 
 
 @pytest.mark.parametrize("action", list(Action))
 def test_an_operator_may_do_everything_for_every_team(action):
     subject = Subject(name="k", team="", role=Role.OPERATOR)
 
-    assert authorise(subject, action, "blue") is Verdict.ALLOWED
+    assert authorise(subject, action, "blue") is AccessVerdict.ALLOWED
 
 
 def test_an_action_without_a_rule_is_denied_to_everybody(monkeypatch):
     monkeypatch.delitem(NEEDS, Action.READ_FLEET)
     subject = Subject(name="k", team="red", role=Role.OPERATOR)
 
-    assert authorise(subject, Action.READ_FLEET) is Verdict.FORBIDDEN
+    assert authorise(subject, Action.READ_FLEET) is AccessVerdict.FORBIDDEN
 
 
 @pytest.mark.parametrize("granter", list(Role))

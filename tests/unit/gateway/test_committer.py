@@ -8,7 +8,7 @@ import pytest
 import structlog
 
 from services.gateway.app.committer import Committer, Order, QueueFull
-from services.gateway.app.submission_rows import Submission
+from services.gateway.app.submission_rows import ValidSubmission
 from shared.core.model.nouns import WorkloadKind, WorkloadSpec
 from shared.events.fingerprint import body_hash
 from shared.ports.errors import LeaseLost, MusterError, Rejected, Stale, UnknownCommit
@@ -62,7 +62,7 @@ SPEC = WorkloadSpec(name="a", kind=WorkloadKind.TRAINING)
 
 def an_order(identifier: str, *, may_exist: bool = False, count: int = 1) -> Order:
     submissions = [
-        Submission(
+        ValidSubmission(
             workload_id=identifier if count == 1 else f"{identifier}-{number}",
             team="red",
             queue="red",

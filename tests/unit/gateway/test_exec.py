@@ -14,7 +14,7 @@ from services.gateway.app import open_stream
 from services.gateway.http.authorisation import Role, Subject
 from services.gateway.pods import exec as pods_exec
 from shared.ports.errors import Transient
-from shared.ports.pod_exec import Ended, ExecRequest, NoPod, Output
+from shared.ports.pod_exec import CommandEnded, ExecCommand, NoPod, Output
 from tests.support.bare_gateway import Parts, served
 
 ID = "w" + "a" * 26
@@ -30,9 +30,9 @@ class World(Parts):
         super().__init__()
         self.team = "red"
         self.subject = Subject(name="mk12", team="red", role=Role.MEMBER)
-        self.told: list[str | ExecRequest] = []
+        self.told: list[str | ExecCommand] = []
         self.notes: list[tuple[str, ...]] = []
-        self.pieces: list[Output | Ended] = [Ended(0)]
+        self.pieces: list[Output | CommandEnded] = [CommandEnded(0)]
         self.error: Exception | None = None
         self.missing = False
         self.stays = False
@@ -99,7 +99,7 @@ LIST = {"command": ["ls", "-l"]}
 
 
 async def test_output_is_passed_on_by_stream_and_the_end_is_its_exit_code(world):
-    world.pieces = [Output("stdout", b"a\xff"), Output("stderr", b"no\n"), Ended(7)]
+    world.pieces = [Output("stdout", b"a\xff"), Output("stderr", b"no\n"), CommandEnded(7)]
 
     status, lines = await _run(world, LIST)
 
@@ -111,7 +111,7 @@ async def test_output_is_passed_on_by_stream_and_the_end_is_its_exit_code(world)
 async def test_it_is_noted_who_ran_what_where_before_it_runs(world):
     await _run(world, {"command": ["cat", "a b"], "rank": 2})
 
-    asked = ExecRequest(workload_id=ID, attempt=3, rank=2, command=("cat", "a b"))
+    asked = ExecCommand(workload_id=ID, attempt=3, rank=2, command=("cat", "a b"))
     assert ["noted", asked] == world.told
     where = "attempt 3 rank 2"
     assert [("exec", "mk12", f"exec/{ID}", where, '["cat","a b"]')] == world.notes
@@ -151,7 +151,7 @@ async def test_without_a_container_it_is_told_why(world):
 
 
 async def test_a_command_that_cannot_be_run_ends_with_the_reason(world):
-    world.pieces = [Ended(None, "no such file")]
+    world.pieces = [CommandEnded(None, "no such file")]
 
     assert (200, [{"error": "no such file"}]) == await _run(world, LIST)
 
@@ -160,7 +160,7 @@ async def test_a_command_that_cannot_be_run_ends_with_the_reason(world):
 async def test_without_an_end_the_answer_is_cut(world, how):
     settings = SETTINGS
     piece = Output("stdout", b"x" * 60)
-    world.pieces = [piece, piece, Ended(0)] if how == "writes more" else [piece]
+    world.pieces = [piece, piece, CommandEnded(0)] if how == "writes more" else [piece]
     world.stays = how in {"revoked", "lasts"}
     if how == "breaks off":
         world.error = Transient("exec broke off")

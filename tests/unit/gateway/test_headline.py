@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from services.gateway.why.headline import Need, Reclaiming, Vacated, better, reclaiming
+from services.gateway.why.headline import Reclaiming, ReclaimNeed, Vacated, better, reclaiming
 from services.gateway.why.why_views import NoEvictionView
 from shared.core.model.decision import Reason, Refusal
 from shared.core.model.units import UNLIMITED
@@ -18,7 +18,7 @@ from shared.core.quota.tree import QuotaTree
 
 FLAVOR = "h100"
 AT_MS = 1_763_733_900_000
-NEED = Need(flavor=FLAVOR, gpu_milli=8000, ahead_gpu_milli=0, free_gpu_milli=0)
+NEED = ReclaimNeed(flavor=FLAVOR, gpu_milli=8000, ahead_gpu_milli=0, free_gpu_milli=0)
 
 
 def a_queue(tree: QuotaTree, name: str, gpus: int, parent: str = "all", **policy) -> None:
@@ -48,7 +48,9 @@ def tree() -> QuotaTree:
     return made
 
 
-def told(tree: QuotaTree, need: Need = NEED, vacated=None, no_eviction=None) -> Reclaiming | None:
+def told(
+    tree: QuotaTree, need: ReclaimNeed = NEED, vacated=None, no_eviction=None
+) -> Reclaiming | None:
     return reclaiming(tree.node("red"), need, vacated or Vacated(), no_eviction)
 
 
@@ -125,12 +127,16 @@ def test_a_queue_of_unlimited_quota_is_told_no_number_of_it(tree):
 def test_where_it_would_wait_all_the_same_borrowing_is_not_the_cause(tree, changed):
     fields = {name: getattr(NEED, name) for name in NEED.__slots__} | changed
 
-    assert told(tree, Need(**fields)) is None
+    assert told(tree, ReclaimNeed(**fields)) is None
 
 
 @pytest.mark.parametrize(
     ("obstacle", "is_cause"),
-    [(Obstacle.MIN_RUNTIME, True), (Obstacle.NO_ROOM, False), (Obstacle.NOMINAL, False)],
+    [
+        (Obstacle.MIN_RUNTIME, True),
+        (Obstacle.NO_ROOM, False),
+        (Obstacle.NOMINAL, False),
+    ],
 )
 def test_where_no_borrower_may_be_evicted_it_is_told_why_unless_that_would_not_help(
     tree, obstacle, is_cause

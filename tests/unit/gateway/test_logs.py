@@ -13,7 +13,7 @@ from services.gateway.http.authorisation import Role, Subject
 from services.gateway.pods import logs
 from shared.adapters.no_pod_logs import NoPodLogs
 from shared.ports.errors import Transient
-from shared.ports.pod_logs import LogRequest, Missing, NoLogs
+from shared.ports.pod_logs import LogRequest, LogsMissing, NoLogs
 from tests.support.bare_gateway import Parts, served
 
 ID = "w" + "a" * 26
@@ -131,7 +131,7 @@ async def test_a_cluster_without_logs_says_so_and_what_to_do(world):
 
 
 async def test_who_follows_waits_for_the_start_of_the_container(world):
-    waiting = NoLogs(Missing.NOT_STARTED, "waiting to start: ContainerCreating")
+    waiting = NoLogs(LogsMissing.NOT_STARTED, "waiting to start: ContainerCreating")
     world.missing, world.written = [waiting] * 3, [b"begun\n"]
 
     assert (200, "begun\n") == await _get(world, "?follow=true")
@@ -139,7 +139,7 @@ async def test_who_follows_waits_for_the_start_of_the_container(world):
 
 
 async def test_who_does_not_follow_is_told_that_it_has_not_started(world):
-    world.missing = [NoLogs(Missing.NOT_STARTED, "waiting to start: ContainerCreating")]
+    world.missing = [NoLogs(LogsMissing.NOT_STARTED, "waiting to start: ContainerCreating")]
 
     status, body = await _get(world)
 
@@ -147,7 +147,7 @@ async def test_who_does_not_follow_is_told_that_it_has_not_started(world):
 
 
 async def test_of_one_that_waits_the_way_to_its_reason_is_told(world):
-    world.state, world.missing = "queued", [NoLogs(Missing.GONE, "no pod")]
+    world.state, world.missing = "queued", [NoLogs(LogsMissing.GONE, "no pod")]
 
     status, body = await _get(world, "?follow=true")
 

@@ -396,7 +396,10 @@ def test_who_goes_on_elsewhere_is_told_apart(victims: str, told: str):
 
 def none_possible(**changed: object) -> plans.PreemptionRefused:
     fields: dict = {"workload_id": "w1", "team": "red", "queue": "q", "version": 1}
-    fields |= {"obstacle": Obstacle.NOT_EVICTABLE, "message": "8 GPUs are not preemptible."}
+    fields |= {
+        "obstacle": Obstacle.NOT_EVICTABLE,
+        "message": "8 GPUs are not preemptible.",
+    }
     return plans.PreemptionRefused(
         **fields | {"next_step": "wait", "evidence": {"a": 1}} | changed
     )

@@ -1,14 +1,14 @@
 """What a group of submissions makes true: new, replayed and conflicting ones."""
 
-from services.gateway.app.submission_rows import Known, Submission, outcome_of
+from services.gateway.app.submission_rows import KnownSubmission, ValidSubmission, outcome_of
 from shared.core.model.nouns import WorkloadKind, WorkloadSpec
 from shared.events.fingerprint import body_hash
 from shared.events.workloads import SubmitWorkload
 
 
-def a_submission(identifier: str, name: str = "a") -> Submission:
+def a_submission(identifier: str, name: str = "a") -> ValidSubmission:
     spec = WorkloadSpec(name=name, kind=WorkloadKind.TRAINING)
-    return Submission(
+    return ValidSubmission(
         workload_id=identifier,
         team="red",
         queue="red",
@@ -32,7 +32,7 @@ def test_a_new_submission_makes_a_request_a_row_a_command_and_an_audit_entry():
     assert [(one.before, one.after, one.actor) for one in outcome.changes] == [
         ("", "received", "key")
     ]
-    assert answers == [Known(workload_id="w1")]
+    assert answers == [KnownSubmission(workload_id="w1")]
 
 
 def test_what_was_accepted_before_is_a_replay_or_a_conflict_and_writes_nothing():

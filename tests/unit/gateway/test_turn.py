@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from services.gateway.why.turn import Shares, owed, owing, owned_flavor, turn_view
+from services.gateway.why.turn import QueueShares, owed, owing, owned_flavor, turn_view
 from services.gateway.why.why_views import NoEvictionView
 from shared.core.quota.queue_policy import QueuePolicy, Reclaim
 from shared.core.quota.tree import FlavorLimits, QuotaDocument, QuotaTree
@@ -36,7 +36,7 @@ def tree() -> QuotaTree:
 
 
 def found_in(tree: QuotaTree, waiting=OTHERS):
-    found = owing(Shares(tree), tree.node("red"), (FLAVOR,), waiting)
+    found = owing(QueueShares(tree), tree.node("red"), (FLAVOR,), waiting)
     return (found.node.name, found.queues_ahead) if found else None
 
 
@@ -149,7 +149,7 @@ def test_where_a_queue_shares_with_nobody_nothing_is_owed(tree):
 
 def test_the_sentence_says_what_is_owed_since_when_and_what_pays_it_back(tree):
     tree.set_debt("research", 40_000)
-    found = owing(Shares(tree), tree.node("red"), (FLAVOR,), OTHERS)
+    found = owing(QueueShares(tree), tree.node("red"), (FLAVOR,), OTHERS)
     assert found is not None
 
     view = turn_view(found, FLAVOR, TOLD_AT_MS)
@@ -165,7 +165,7 @@ def test_the_sentence_says_what_is_owed_since_when_and_what_pays_it_back(tree):
 
 def test_a_debt_of_what_nobody_owns_a_number_of_is_told_as_share_alone(tree):
     tree.set_debt("red", 70_000)
-    found = owing(Shares(tree), tree.node("red"), (FLAVOR,), ("green",))
+    found = owing(QueueShares(tree), tree.node("red"), (FLAVOR,), ("green",))
     assert found is not None
 
     assert "owes 7.0 % of share beside" in turn_view(found, "a100", TOLD_AT_MS).message

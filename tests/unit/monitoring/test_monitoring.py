@@ -9,7 +9,7 @@ from prometheus_client import REGISTRY, CollectorRegistry
 from services.monitoring.gauges import Gauges
 from services.monitoring.handler import MonitoringHandler
 from services.monitoring.labels import Capped
-from services.monitoring.memory import Memory
+from services.monitoring.memory import MonitoringMemory
 from shared.core.model.decision import Reason
 from shared.core.model.nouns import GpuShare
 from shared.core.model.units import Resources
@@ -355,13 +355,13 @@ async def test_who_scrapes_while_memory_is_rebuilt_sees_all_or_nothing(
     monitoring.read(*(b.queued(name) for name in names))
     monitoring.read(*(b.placed(2, name, at_ms=b.START_MS) for name in names))
     seen = []
-    count = Memory.count
+    count = MonitoringMemory.count
 
     def scraped(memory, one, by):
         seen.append(monitoring.state("placed"))
         count(memory, one, by)
 
-    monkeypatch.setattr(Memory, "count", scraped)
+    monkeypatch.setattr(MonitoringMemory, "count", scraped)
     await monitoring.handler.load(monitoring.tables)  # after a unit that failed
     await monitoring.restart()
 

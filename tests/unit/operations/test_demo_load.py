@@ -8,9 +8,9 @@ import pytest
 from operations.demo.load import EVERY_TEAM, RECIPES, load
 from operations.demo.organisation import SHARES_PERCENT, documents_of
 from operations.replay.fleet import Fleet
-from shared.core.admission.admit import AdmittedWorkload, Refused, admit
+from shared.core.admission.admit import AdmissionRefusal, AdmittedWorkload, admit
 from shared.core.admission.fleet_shape import FleetShape, summary_of
-from shared.core.admission.rules import Rules, TeamPolicy
+from shared.core.admission.rules import AdmissionRules, TeamPolicy
 from shared.core.model.nouns import WorkloadKind
 from shared.core.model.units import Resources
 from shared.events.organisation import CohortApplied, QueueApplied
@@ -43,9 +43,9 @@ def fleet(nodes) -> Fleet:
 
 
 @pytest.fixture(scope="module")
-def rules(nodes, fleet: Fleet) -> Rules:
+def rules(nodes, fleet: Fleet) -> AdmissionRules:
     """What admission would judge by, made of the very documents that the demo applies."""
-    rules, shape = Rules(), FleetShape()
+    rules, shape = AdmissionRules(), FleetShape()
     for node in nodes:
         shape.put(node.name, summary_of(node))
     rules.fleet = shape
@@ -81,13 +81,13 @@ def test_the_same_seed_gives_the_same_load_and_another_run_other_names():
     assert one.key.removeprefix("d1") == two.key.removeprefix("d2")
 
 
-def test_admission_takes_the_right_ones_and_refuses_the_wrong_ones(rules: Rules):
+def test_admission_takes_the_right_ones_and_refuses_the_wrong_ones(rules: AdmissionRules):
     verdicts: Counter[tuple[str, bool]] = Counter()
     reasons = {}
     for item in load("d1"):
         verdict = admit(item.submission.spec, item.team, rules)
         verdicts[item.recipe, isinstance(verdict, AdmittedWorkload)] += 1
-        if isinstance(verdict, Refused):
+        if isinstance(verdict, AdmissionRefusal):
             reasons[item.recipe] = verdict.message
 
     expected = {(one.name, not one.wrong): one.count for one in RECIPES}

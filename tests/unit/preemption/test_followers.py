@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.preemption.lines import REST_MS, REST_MS_MAX, Lines
+from services.preemption.lines import REST_MS, REST_MS_MAX, PreemptorClasses
 from shared.core.model.lifecycle import State
 from shared.core.model.nouns import Level, TopologyRequest
 from shared.core.model.value import replace as changed
@@ -334,7 +334,7 @@ def test_who_may_not_evict_waits_beside_nodes_that_are_kept_for_brief_work():
 
 
 def test_a_class_of_which_one_gets_room_rests_anew_from_the_shortest_time():
-    lines = Lines()
+    lines = PreemptorClasses()
     for number in range(3):
         lines.add(f"w{number}", "class", (number,))
     for _ in range(5):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.preemption.memory import Told
+from services.preemption.memory import ToldObstacle
 from services.preemption.refusals import _is_new
 from shared.core.model.reason import Reason
 from shared.core.model.value import replace
@@ -47,7 +47,11 @@ def test_who_waits_for_work_that_is_not_preemptible_hears_so_once_however_long_h
 
     (told,) = cell.refusals
     assert ("p", "red", "lender", 1) == (told.workload_id, told.team, told.queue, told.version)
-    assert (Obstacle.NOT_EVICTABLE, "h100", 0) == (told.obstacle, told.flavor, told.retry_at_ms)
+    assert (Obstacle.NOT_EVICTABLE, "h100", 0) == (
+        told.obstacle,
+        told.flavor,
+        told.retry_at_ms,
+    )
     assert (
         "h100: nobody there may be evicted for it; 8 GPUs do not run, are not preemptible, or are"
         " going already."
@@ -229,6 +233,6 @@ def test_after_a_plan_of_placement_itself_came_to_nothing_it_is_told_anew():
     ],
 )
 def test_times_that_are_near_and_room_without_an_obstacle_are_no_news(before, told, new):
-    earlier = Told(before[0], 0, before[1]) if before else None
+    earlier = ToldObstacle(before[0], 0, before[1]) if before else None
 
-    assert new == _is_new(earlier, Told(told[0], 100_000, told[1]))
+    assert new == _is_new(earlier, ToldObstacle(told[0], 100_000, told[1]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from services.preemption import memory as module
-from services.preemption.memory import Flight, Memory
+from services.preemption.memory import Flight, PreemptionMemory
 from shared.core.model.lifecycle import State
 from shared.core.model.nouns import Placement
 from shared.core.model.units import Resources
@@ -106,7 +106,7 @@ def test_who_was_refused_and_is_over_is_not_known_again():
 
 async def test_so_many_plans_are_remembered_and_no_more(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "ENDED_MAX", 2)
-    memory = Memory()
+    memory = PreemptionMemory()
     nowhere = Placement(flavor="h100", pods=(), charge=Resources())
 
     for name in "abc":

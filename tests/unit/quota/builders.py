@@ -2,7 +2,7 @@
 
 from shared.core.model.units import UNLIMITED
 from shared.core.queueing.nomination.decision import Expect, Nominate, Refuse, Withdraw
-from shared.core.queueing.nomination.flavor_choice import Choice
+from shared.core.queueing.nomination.flavor_choice import FlavorChoice
 from shared.core.queueing.nomination.nominator import Nominator
 from shared.core.queueing.nomination.pending import Pending
 from shared.core.quota.queue_policy import QueuePolicy, Reclaim, WithinQueue
@@ -49,7 +49,7 @@ def a_pending(
         priority=priority,
         submitted_at_ms=at,
         request=request if request is not None else gpus(count),
-        choice=choice or Choice(products=products),
+        choice=choice or FlavorChoice(products=products),
     )
 
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from services.quota.debts import REVIEW_MS, NodeDebts
-from services.quota.memory import Memory
+from services.quota.memory import QuotaMemory
 from shared.core.model.units import Resources
 from shared.core.queueing.nomination.nominator import Nominator
 from shared.core.quota.usage_history import HALF_LIFE_MS
@@ -101,4 +101,4 @@ def test_a_cell_in_which_nothing_lives_is_left_alone():
     assert debts.due_ms(alive=False) is None
     assert debts.due_ms(alive=True) == REVIEW_MS
     assert debts.review(START_MS, 0) == []
-    assert Memory(HALF_LIFE_MS).debts.writes() == ()
+    assert QuotaMemory(HALF_LIFE_MS).debts.writes() == ()

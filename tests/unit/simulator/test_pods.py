@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.ports.cluster import Operation, Pod
+from shared.ports.cluster import Pod, PodOperation
 from shared.simulator.pods import Pods, Snapshot, Timing
-from shared.simulator.window import Window
+from shared.simulator.window import EventWindow
 
 START = 1_000_000
 
@@ -16,15 +16,15 @@ def a_pod(name="w1-1-0", **fields):
 
 
 def create(pods, pod, now=START):
-    return pods.apply(Operation(verb="create", name=pod.name, pod=pod), now)
+    return pods.apply(PodOperation(verb="create", name=pod.name, pod=pod), now)
 
 
 def bind(pods, pod, node="n1", now=START):
-    return pods.apply(Operation(verb="bind", name=pod.name, uid=pod.uid, node=node), now)
+    return pods.apply(PodOperation(verb="bind", name=pod.name, uid=pod.uid, node=node), now)
 
 
 def delete(pods, pod, grace=1, now=START, uid=None):
-    operation = Operation(
+    operation = PodOperation(
         verb="delete", name=pod.name, uid=pod.uid if uid is None else uid, grace_seconds=grace
     )
     return pods.apply(operation, now)
@@ -307,7 +307,7 @@ def test_a_restart_at_any_point_changes_nothing(history):
 
 
 def test_a_window_forgets_the_oldest_and_says_so():
-    window: Window[str] = Window(10, 2)
+    window: EventWindow[str] = EventWindow(10, 2)
 
     window.extend("abcde")
 

@@ -9,12 +9,12 @@ from services.gateway.why.headline.past import (
     last_eviction,
     preemptor,
 )
-from services.gateway.why.headline.reclaim import Need, Reclaiming, Vacated, reclaiming
+from services.gateway.why.headline.reclaim import Reclaiming, ReclaimNeed, Vacated, reclaiming
 
 __all__ = [
     "EVICTED",
     "PROMISED",
-    "Need",
+    "ReclaimNeed",
     "Reclaiming",
     "Vacated",
     "better",

@@ -39,7 +39,7 @@ _SPARING: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
+class ReclaimNeed:
     """What a workload asks for in the first flavor of which its queue owns enough."""
 
     flavor: str
@@ -68,7 +68,7 @@ class Reclaiming:
 
 
 def reclaiming(
-    queue: QuotaNode, need: Need, vacated: Vacated, no_eviction: NoEvictionView | None
+    queue: QuotaNode, need: ReclaimNeed, vacated: Vacated, no_eviction: NoEvictionView | None
 ) -> Reclaiming | None:
     """Whether borrowed quota is why it waits. O(queues of the tree)."""
     borrowers = sorted(_borrowers(queue, need.flavor), key=lambda one: (-one[1], one[0]))
@@ -100,7 +100,7 @@ def reclaiming(
 
 
 def _is_cause(
-    queue: QuotaNode, need: Need, borrowed_milli: int, no_eviction: NoEvictionView | None
+    queue: QuotaNode, need: ReclaimNeed, borrowed_milli: int, no_eviction: NoEvictionView | None
 ) -> bool:
     wanted = need.ahead_gpu_milli + need.gpu_milli
     spare = queue.owned(need.flavor)[GPU] - queue.taken(need.flavor)[GPU]

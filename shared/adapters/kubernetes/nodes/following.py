@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
-from shared.adapters.kubernetes.collection import Collection, HasMetadata
+from shared.adapters.kubernetes.collection import HasMetadata, ObjectCollection
 from shared.adapters.kubernetes.connection import Connection
 from shared.adapters.kubernetes.objects import decoder
 from shared.ports.errors import ResourceVersionExpired, Transient
@@ -49,7 +49,7 @@ class Follower(Generic[Found, Read]):
     """Lists and watches one kind for ever."""
 
     def __init__(
-        self, what: str, objects: Collection[Found], read: Callable[[Found], Read | None]
+        self, what: str, objects: ObjectCollection[Found], read: Callable[[Found], Read | None]
     ) -> None:
         """`what`: the plural that errors name them by; `read`: None of what says nothing."""
         self._what = what
@@ -112,10 +112,10 @@ def collection(
     items: type[Any],
     query: Mapping[str, str] | None = None,
     page: int = A_PAGE,
-) -> Collection[Any]:
+) -> ObjectCollection[Any]:
     """The objects below a path, with their decoders."""
     page_decoder: msgspec.json.Decoder[Any] = decoder(pages)
-    return Collection(
+    return ObjectCollection(
         connection,
         path,
         what=what,

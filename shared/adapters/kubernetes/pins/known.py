@@ -16,7 +16,7 @@ Gpu = tuple[str, int | None]
 """Its pool and minor number."""
 
 
-class Known(Generic[Item]):
+class KnownObjects(Generic[Item]):
     """All objects of a kind by key; a sink of a follower."""
 
     def __init__(self, exchanged: Exchanged[Item] | None = None) -> None:
@@ -60,7 +60,7 @@ class Slices:
     """Slices by node."""
 
     def __init__(self) -> None:
-        self.known = Known[SliceNames](self._exchanged)
+        self.known = KnownObjects[SliceNames](self._exchanged)
         self.of_node: dict[str, dict[str, SliceNames]] = {}
 
     def _exchanged(self, key: str, before: SliceNames | None, after: SliceNames | None) -> None:
@@ -74,7 +74,7 @@ class Claims:
     """Claims by the GPUs of which they hold something."""
 
     def __init__(self) -> None:
-        self.known = Known[Claim](self._exchanged)
+        self.known = KnownObjects[Claim](self._exchanged)
         self._holders: dict[Gpu, dict[str, Claim]] = {}
 
     def holders(self, device: DeviceId) -> Iterator[tuple[str, Claim]]:

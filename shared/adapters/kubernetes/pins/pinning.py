@@ -28,13 +28,13 @@ from shared.adapters.kubernetes.pins.devices import (
 from shared.adapters.kubernetes.pins.sharing import Sharing
 from shared.adapters.kubernetes.pins.store import MERGE_PATCH, ClaimStore, key_of, later, never
 from shared.adapters.kubernetes.pins.view import DeviceView
-from shared.ports.cluster import Operation, Pod, Result
+from shared.ports.cluster import Pod, PodOperation, PodResult
 from shared.ports.errors import Transient
 
 OK: Final = 200
 
 
-class Pins:
+class PinWriter:
     """See the module."""
 
     def __init__(self, connection: Connection, view: DeviceView, making: Making) -> None:
@@ -60,7 +60,7 @@ class Pins:
             raise later(f"{pod.node} shows no GPUs: no count of a device plugin, no slices")
         return ""
 
-    async def pin(self, operation: Operation, pod: Pod) -> Result:
+    async def pin(self, operation: PodOperation, pod: Pod) -> PodResult:
         """200 once the claim of the pod holds its devices and is reserved for it.
 
         Raises:
@@ -73,7 +73,7 @@ class Pins:
             await self._give(pod, operation.uid)
         else:
             await self._sharing.give(pod, operation.uid)
-        return Result(status=OK)
+        return PodResult(status=OK)
 
     async def _ready(self) -> None:
         try:

@@ -11,7 +11,7 @@ from shared.adapters.kubernetes.objects import decoder
 from shared.adapters.kubernetes.pins.claims import Claim, read_claim
 from shared.adapters.kubernetes.pins.devices import DeviceId
 from shared.adapters.kubernetes.pins.view import DeviceView
-from shared.ports.cluster import INVALID, Result
+from shared.ports.cluster import INVALID, PodResult
 
 OK: Final = 200
 CREATED: Final = 201
@@ -26,12 +26,12 @@ ADDING_PATCH: Final = "application/strategic-merge-patch+json"
 class NotPinned(Exception):  # noqa: N818  # it is often no error
     """Why a pod has no devices (yet)."""
 
-    def __init__(self, result: Result) -> None:
+    def __init__(self, result: PodResult) -> None:
         super().__init__(result.message)
         self.result = result
 
 
-class Refused(Exception):  # noqa: N818  # an answer
+class ApiRefusal(Exception):  # noqa: N818  # an answer
     """The API server said no."""
 
     def __init__(self, answer: Answer) -> None:
@@ -41,12 +41,12 @@ class Refused(Exception):  # noqa: N818  # an answer
 
 def later(message: str) -> NotPinned:
     """What passes."""
-    return NotPinned(Result(status=LATER, reason="DevicesNotReady", message=message))
+    return NotPinned(PodResult(status=LATER, reason="DevicesNotReady", message=message))
 
 
 def never(reason: str, message: str) -> NotPinned:
     """What does not."""
-    return NotPinned(Result(status=INVALID, reason=reason, message=message))
+    return NotPinned(PodResult(status=INVALID, reason=reason, message=message))
 
 
 class ClaimStore:
@@ -89,7 +89,7 @@ class ClaimStore:
         if answer.status == CONFLICT:
             return None
         if answer.status != CREATED:
-            raise Refused(answer)
+            raise ApiRefusal(answer)
         return self._seen(namespace, name, answer)
 
     async def patch(
@@ -104,7 +104,7 @@ class ClaimStore:
         if answer.status in (CONFLICT, NOT_FOUND):
             return None
         if answer.status != OK:
-            raise Refused(answer)
+            raise ApiRefusal(answer)
         return self._seen(namespace, name, answer)
 
     async def delete(self, namespace: str, name: str, claim: Claim) -> None:

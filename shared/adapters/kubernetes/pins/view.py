@@ -32,7 +32,7 @@ from shared.adapters.kubernetes.pins.devices import (
     newest,
     read_names,
 )
-from shared.adapters.kubernetes.pins.known import Claims, Known, Slices
+from shared.adapters.kubernetes.pins.known import Claims, KnownObjects, Slices
 from shared.core.kubernetes.quantity import ONE, at_most
 from shared.core.kubernetes.requests import GPU
 from shared.ports.cluster_nodes import Kind
@@ -44,7 +44,7 @@ POLL_SECONDS: Final = 0.02
 Config = tuple[Mapping[str, Any], ...]
 
 
-class Holder(NamedTuple):
+class ClaimHolder(NamedTuple):
     """A claim, by namespace and name, and whether it goes with a pod of ours."""
 
     key: str
@@ -61,13 +61,13 @@ class DeviceView:
         self._begin()
 
     def _begin(self) -> None:
-        self._counted = Known[bool]()
+        self._counted = KnownObjects[bool]()
         self._slices = Slices()
         self.claims = Claims()
-        self._classes = Known[Config]()
+        self._classes = KnownObjects[Config]()
 
     @property
-    def _all(self) -> tuple[Known[Any], ...]:
+    def _all(self) -> tuple[KnownObjects[Any], ...]:
         return self._counted, self._slices.known, self.claims.known, self._classes
 
     async def ready(self) -> None:
@@ -105,12 +105,12 @@ class DeviceView:
         """Of a device class; None where there is no such class."""
         return self._classes.items.get(device_class)
 
-    def holder(self, device: DeviceId, node: str, own: str) -> Holder | None:
+    def holder(self, device: DeviceId, node: str, own: str) -> ClaimHolder | None:
         """A claim other than `own` that has the device or a part of it; others' first."""
         devices = self.devices(node)
         mask = _mask(device, devices)
         found = [
-            Holder(key, claim.ours and not claim.used_by_others)
+            ClaimHolder(key, claim.ours and not claim.used_by_others)
             for key, claim in self.claims.holders(device)
             if key != own
             and any(

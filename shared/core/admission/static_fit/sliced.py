@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
-from shared.core.admission.fleet_shape import LEVELS, NodeSummary
+from shared.core.admission.fleet_shape import LEVELS, NodeOutline
 from shared.core.admission.static_fit.capacity import usable
 from shared.core.model.nouns import Level, PodSet, WorkloadSpec
 
@@ -21,7 +21,7 @@ _FLEET: Final = len(LEVELS)
 
 
 def sliced_capacity(
-    pod_set: PodSet, spec: WorkloadSpec, flavor: str, nodes: Mapping[NodeSummary, int]
+    pod_set: PodSet, spec: WorkloadSpec, flavor: str, nodes: Mapping[NodeOutline, int]
 ) -> int:
     """Pods in whole slices that `flavor` holds, or one domain of the level that is required.
 

@@ -79,7 +79,7 @@ def holders(state: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-class Move(NamedTuple):
+class MigOption(NamedTuple):
     """One way to put an instance on a GPU, with what it takes from others."""
 
     start: int
@@ -116,7 +116,7 @@ class MigTable:
         """What a GPU in `state` is worth to each of `plain`, in thousandths of an instance."""
         return _worth(self, state)
 
-    def moves(self, state: int, name: str) -> tuple[Move, ...]:
+    def moves(self, state: int, name: str) -> tuple[MigOption, ...]:
         """Every legal way to put an instance of `name` on a GPU in `state`."""
         return _moves(self, state, name)
 
@@ -161,12 +161,12 @@ def _worth_of_start(wanted: int, masks: tuple[int, ...]) -> int:
 
 
 @cache
-def _moves(table: MigTable, state: int, name: str) -> tuple[Move, ...]:
+def _moves(table: MigTable, state: int, name: str) -> tuple[MigOption, ...]:
     profile = table.profiles[name]
     before = table.worth(state)
     free = SLICES - (state & MASK).bit_count()
     return tuple(
-        Move(
+        MigOption(
             start=start,
             loss=tuple(
                 was - left

@@ -4,16 +4,21 @@
 cluster and takes it back, `search.py` goes through the parts.
 """
 
-from shared.core.preemption.defragmentation.defragment import NoPlan, Obstacle, Running, defragment
+from shared.core.preemption.defragmentation.defragment import (
+    DefragmentationObstacle,
+    NoPlan,
+    Running,
+    defragment,
+)
 from shared.core.preemption.defragmentation.evacuation import parts_of
-from shared.core.preemption.defragmentation.plan import Limits, Plan
+from shared.core.preemption.defragmentation.plan import DefragmentationLimits, Plan
 from shared.core.preemption.defragmentation.rehearsal import Move, takes
 
 __all__ = [
-    "Limits",
+    "DefragmentationLimits",
+    "DefragmentationObstacle",
     "Move",
     "NoPlan",
-    "Obstacle",
     "Plan",
     "Running",
     "defragment",

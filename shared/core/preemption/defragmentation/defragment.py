@@ -11,8 +11,9 @@
 4. Who could not go, or only with help, stays at the next try: others may be cheaper to move.
 5. Of the plans found, the one with fewest moves, then of least cost; then every move that turns
    out not to be needed is dropped.
-Everything is bounded (`Limits`), and the cluster is left as it was. The plan is carried out in
-order; if the cluster changed meanwhile, it is to be made anew. Idea: placement.md 3.6.
+Everything is bounded (`DefragmentationLimits`), and the cluster is left as it was. The plan is
+carried out in order; if the cluster changed meanwhile, it is to be made anew. Idea: placement.md
+3.6.
 """
 
 from __future__ import annotations
@@ -24,18 +25,34 @@ from shared.core.model.demand import gang_of
 from shared.core.model.request import PlacementRequest
 from shared.core.model.units import NOTHING
 from shared.core.placement.gang import least_charge
-from shared.core.preemption.defragmentation.plan import Limits, NoPlan, Obstacle, Plan, no_plan
-from shared.core.preemption.defragmentation.search import Goal, Search
+from shared.core.preemption.defragmentation.plan import (
+    DefragmentationLimits,
+    DefragmentationObstacle,
+    NoPlan,
+    Plan,
+    no_plan,
+)
+from shared.core.preemption.defragmentation.search import (
+    DefragmentationGoal,
+    DefragmentationSearch,
+)
 from shared.core.scoring import Cluster
 
-__all__ = ["Limits", "NoPlan", "Obstacle", "Plan", "Running", "defragment"]
+__all__ = [
+    "DefragmentationLimits",
+    "DefragmentationObstacle",
+    "NoPlan",
+    "Plan",
+    "Running",
+    "defragment",
+]
 
 
 def defragment(
     cluster: Cluster,
     running: Iterable[Running],
     request: PlacementRequest,
-    limits: Limits | None = None,
+    limits: DefragmentationLimits | None = None,
 ) -> Plan | NoPlan:
     """A plan for the gang of `request`, which waits; `cluster` is left as it was.
 
@@ -48,15 +65,15 @@ def defragment(
     gang = gang_of(request.workload, request.pins)
     least = least_charge(gang)
     goals = [
-        Goal(gang, flavor, headroom)
+        DefragmentationGoal(gang, flavor, headroom)
         for flavor in request.flavors
         if least.fits_in(headroom := request.headroom.get(flavor, NOTHING))
     ]
     if not goals:
-        return no_plan(Obstacle.QUOTA)
-    search = Search(cluster, Tenants(running), limits or Limits())
+        return no_plan(DefragmentationObstacle.QUOTA)
+    search = DefragmentationSearch(cluster, Tenants(running), limits or DefragmentationLimits())
     if any(search.fits(goal) for goal in goals):
-        return no_plan(Obstacle.FITS)
+        return no_plan(DefragmentationObstacle.FITS)
     found = [search.plan(goal) for goal in goals]
     plans = [each for each in found if isinstance(each, Plan)]
     return min(plans, key=lambda plan: plan.size) if plans else found[0]

@@ -18,7 +18,7 @@ from shared.core.cluster.tenants import Running
 from shared.core.cluster.topology import LEVELS, chain
 from shared.core.model.demand import Gang, PodDemand
 from shared.core.model.nouns import GpuShare, Spread
-from shared.core.preemption.defragmentation.node_offers import Offer, Offers
+from shared.core.preemption.defragmentation.node_offers import NodeOffer, Offers
 from shared.core.scoring import Cluster, shares_on
 
 FRACTION: Final = 1 << 20
@@ -26,7 +26,7 @@ FRACTION: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class NodeRoom:
     """What the gang is to have on one node: GPUs by index, CPU and memory."""
 
     node: str
@@ -34,9 +34,9 @@ class Room:
     cpu_milli: int
     memory_mib: int
 
-    def __add__(self, pod: Room) -> Room:
+    def __add__(self, pod: NodeRoom) -> NodeRoom:
         """Room for both, on the same node."""
-        return Room(
+        return NodeRoom(
             self.node,
             self.gpus | pod.gpus,
             self.cpu_milli + pod.cpu_milli,
@@ -49,7 +49,7 @@ class Evacuation:
     """Who must leave, and the room that the gang then has."""
 
     movers: tuple[Running, ...]
-    rooms: tuple[Room, ...]
+    rooms: tuple[NodeRoom, ...]
 
     @property
     def size(self) -> tuple[int, int]:
@@ -77,7 +77,7 @@ class _Choice:
         self._copies: dict[str, NodeState] = {}
         self._apart = offers.gang.spread is Spread.REQUIRED
         self.movers: dict[str, Running] = {}
-        self.rooms: dict[str, Room] = {}
+        self.rooms: dict[str, NodeRoom] = {}
 
     def lay_out(self, demand: PodDemand, kinds: frozenset[CapacityIndex]) -> bool:
         """Put all pods of `demand` where they cost fewest moves; whether there is a way."""
@@ -98,7 +98,7 @@ class _Choice:
             pods -= put
         return not pods
 
-    def _offer(self, node: NodeState, demand: PodDemand) -> Offer | None:
+    def _offer(self, node: NodeState, demand: PodDemand) -> NodeOffer | None:
         if self._apart and node.name in self.rooms:
             return None
         changed = self._copies.get(node.name)
@@ -107,11 +107,11 @@ class _Choice:
         else:
             offer = self._offers.work_out(changed, demand, self.movers)
         if offer is not None and self._apart:
-            return Offer(1, offer.movers, offer.cost)
+            return NodeOffer(1, offer.movers, offer.cost)
         return offer
 
     def _take(
-        self, node: NodeState, offer: Offer, demand: PodDemand, pods: int
+        self, node: NodeState, offer: NodeOffer, demand: PodDemand, pods: int
     ) -> list[NodeState]:
         """Let the movers leave and put `pods` on `node`; the nodes here that changed."""
         team = self._offers.gang.team
@@ -136,17 +136,17 @@ class _Choice:
         return self._copies[name]
 
 
-def _rank(offer: Offer, pods: int, node: NodeState) -> tuple[int, int, int, int]:
+def _rank(offer: NodeOffer, pods: int, node: NodeState) -> tuple[int, int, int, int]:
     """Fewest moves for each pod put there, then the least cost, the tightest room, the rank."""
     put = min(offer.pods, pods)
     moves = FRACTION * len(offer.movers) // put
     return moves, FRACTION * offer.cost // put, offer.pods, node.rank
 
 
-def room_of(node: str, shares: Iterable[GpuShare], demand: PodDemand) -> Room:
+def room_of(node: str, shares: Iterable[GpuShare], demand: PodDemand) -> NodeRoom:
     """The room of one pod of `demand`."""
     gpus = frozenset(share.index for share in shares)
-    return Room(node, gpus, demand.cpu_milli, demand.memory_mib)
+    return NodeRoom(node, gpus, demand.cpu_milli, demand.memory_mib)
 
 
 def parts_of(cluster: Cluster, gang: Gang) -> list[list[NodeState]]:

@@ -19,7 +19,7 @@ MayLeave = Callable[[Running], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class NodeOffer:
     """Room on one node for `pods` (>= 1) pods, once `movers` have left."""
 
     pods: int
@@ -37,9 +37,9 @@ class Offers:
         self.tenants = tenants
         self.gang = gang
         self._may_leave = may_leave
-        self._known: dict[str, dict[PodDemand, Offer | None]] = {}
+        self._known: dict[str, dict[PodDemand, NodeOffer | None]] = {}
 
-    def of(self, node: NodeState, demand: PodDemand) -> Offer | None:
+    def of(self, node: NodeState, demand: PodDemand) -> NodeOffer | None:
         """The offer of a node for pods of `demand`; None if no moves make room."""
         known = self._known.setdefault(node.name, {})
         if demand not in known:
@@ -51,14 +51,16 @@ class Offers:
         for name in tenant.nodes:
             self._known.pop(name, None)
 
-    def work_out(self, node: NodeState, demand: PodDemand, left: Iterable[str]) -> Offer | None:
+    def work_out(
+        self, node: NodeState, demand: PodDemand, left: Iterable[str]
+    ) -> NodeOffer | None:
         """The same for a node that may be a copy, which those in `left` have left already."""
         if not node.schedulable:
             return None
         team = self.gang.team
         room = node_room(node, demand, team)
         if room:
-            return Offer(room)
+            return NodeOffer(room)
         assert node.kind is not None
         if demand.gpus > node.kind.key.gpus or demand.cpu_milli > node.kind.key.cpu_milli:
             return None
@@ -72,7 +74,7 @@ class Offers:
         trial = copy_of(node)
         movers = _fewest(self.tenants, tenants, trial, demand, team)
         room = node_room(trial, demand, team)
-        return Offer(room, tuple(movers), sum(each.cost for each in movers)) if room else None
+        return NodeOffer(room, tuple(movers), sum(each.cost for each in movers)) if room else None
 
 
 def _fewest(

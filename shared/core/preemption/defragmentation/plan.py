@@ -11,7 +11,7 @@ from shared.core.preemption.defragmentation.rehearsal import Move
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class DefragmentationLimits:
     """How large a plan may be, and how long the search for it."""
 
     moves_max: int = 64
@@ -39,7 +39,7 @@ class Plan:
         return len(self.moves), self.cost
 
 
-class Obstacle(StrEnum):
+class DefragmentationObstacle(StrEnum):
     """Why there is no plan."""
 
     FITS = "FitsNow"
@@ -53,19 +53,23 @@ class Obstacle(StrEnum):
 class NoPlan:
     """Moves would not help, or are not needed."""
 
-    obstacle: Obstacle
+    obstacle: DefragmentationObstacle
     message: str
 
 
-def no_plan(obstacle: Obstacle) -> NoPlan:
+def no_plan(obstacle: DefragmentationObstacle) -> NoPlan:
     """The obstacle with its sentence."""
     return NoPlan(obstacle=obstacle, message=_MESSAGES[obstacle])
 
 
 _MESSAGES: Final = {
-    Obstacle.FITS: "It fits now, without any move.",
-    Obstacle.QUOTA: "It waits for quota, which moves do not free.",
-    Obstacle.NO_ROOM: "It would not fit even if all that may be moved were gone.",
-    Obstacle.NO_REFUGE: "Those in its way find no other place, or it does not fit without them.",
-    Obstacle.LIMIT: "It would need more moves, or a longer search, than the limits allow.",
+    DefragmentationObstacle.FITS: "It fits now, without any move.",
+    DefragmentationObstacle.QUOTA: "It waits for quota, which moves do not free.",
+    DefragmentationObstacle.NO_ROOM: "It would not fit even if all that may be moved were gone.",
+    DefragmentationObstacle.NO_REFUGE: (
+        "Those in its way find no other place, or it does not fit without them."
+    ),
+    DefragmentationObstacle.LIMIT: (
+        "It would need more moves, or a longer search, than the limits allow."
+    ),
 }

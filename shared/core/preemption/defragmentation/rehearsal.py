@@ -21,7 +21,7 @@ from shared.core.model.units import GPU_MILLI, Resources
 from shared.core.model.value import replace
 from shared.core.placement.gang import attempt
 from shared.core.placement.place import placement_of
-from shared.core.preemption.defragmentation.evacuation import Room
+from shared.core.preemption.defragmentation.evacuation import NodeRoom
 from shared.core.scoring import Cluster
 
 
@@ -34,7 +34,7 @@ class Move:
     to_pods: tuple[PodPlacement, ...]
 
 
-class Rehearsal:
+class MoveRehearsal:
     """One series of moves; `steps` counts what was asked of the placer in all."""
 
     def __init__(self, cluster: Cluster, tenants: Tenants[Running]) -> None:
@@ -52,7 +52,7 @@ class Rehearsal:
         while len(self._undo) > checkpoint:
             self._undo.pop()()
 
-    def reserve(self, room: Room) -> None:
+    def reserve(self, room: NodeRoom) -> None:
         """Keep new work off these GPUs, and charge the CPU and memory at once.
 
         While those who must leave are there, less than nothing of these may be free.
@@ -60,7 +60,7 @@ class Rehearsal:
         self._keep(room)
         self._undo.append(partial(self._let_go, room))
 
-    def open(self, room: Room) -> None:
+    def open(self, room: NodeRoom) -> None:
         """Let new work onto what was reserved."""
         self._let_go(room)
         self._undo.append(partial(self._keep, room))
@@ -118,12 +118,12 @@ class Rehearsal:
         self._undo.append(partial(self._cluster.release, team, move.to_pods, pod_sets))
         self._undo.append(partial(self._cluster.charge, team, move.from_pods, pod_sets))
 
-    def _keep(self, room: Room) -> None:
+    def _keep(self, room: NodeRoom) -> None:
         node = self._cluster.nodes[room.node]
         self._set_health(node, room.gpus, healthy=False)
         self._cluster.hold(node, "", (), room.cpu_milli, room.memory_mib, media=False)
 
-    def _let_go(self, room: Room) -> None:
+    def _let_go(self, room: NodeRoom) -> None:
         node = self._cluster.nodes[room.node]
         self._cluster.free(node, (), room.cpu_milli, room.memory_mib, media=False)
         self._set_health(node, room.gpus, healthy=True)

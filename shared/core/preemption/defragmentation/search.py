@@ -15,14 +15,20 @@ from shared.core.placement.feasibility import permitted
 from shared.core.placement.place import request_class
 from shared.core.preemption.defragmentation.evacuation import (
     Evacuation,
-    Room,
+    NodeRoom,
     choose,
     parts_of,
     room_of,
 )
 from shared.core.preemption.defragmentation.node_offers import MayLeave, Offers
-from shared.core.preemption.defragmentation.plan import Limits, NoPlan, Obstacle, Plan, no_plan
-from shared.core.preemption.defragmentation.rehearsal import Move, Rehearsal
+from shared.core.preemption.defragmentation.plan import (
+    DefragmentationLimits,
+    DefragmentationObstacle,
+    NoPlan,
+    Plan,
+    no_plan,
+)
+from shared.core.preemption.defragmentation.rehearsal import Move, MoveRehearsal
 from shared.core.scoring import Cluster
 
 PARTS_MAX: Final = 4
@@ -34,7 +40,7 @@ DEPTH_MAX: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
+class DefragmentationGoal:
     """A gang that is to fit into one flavor."""
 
     gang: Gang
@@ -50,25 +56,27 @@ class Try:
     hard: list[Running] = field(default_factory=list)
 
 
-class Search:
+class DefragmentationSearch:
     """The moves rehearsed so far, and who stays whatever comes."""
 
-    def __init__(self, cluster: Cluster, tenants: Tenants[Running], limits: Limits) -> None:
+    def __init__(
+        self, cluster: Cluster, tenants: Tenants[Running], limits: DefragmentationLimits
+    ) -> None:
         self._cluster = cluster
         self._tenants = tenants
         self._limits = limits
-        self._rehearsal = Rehearsal(cluster, tenants)
+        self._rehearsal = MoveRehearsal(cluster, tenants)
         self._moves: list[Move] = []
         self._staying: set[str] = set()
 
-    def fits(self, goal: Goal) -> Placement | None:
+    def fits(self, goal: DefragmentationGoal) -> Placement | None:
         """Where the gang would go now."""
         return self._rehearsal.fits(goal.gang, goal.flavor, goal.headroom)
 
-    def plan(self, goal: Goal) -> Plan | NoPlan:
+    def plan(self, goal: DefragmentationGoal) -> Plan | NoPlan:
         """The best plan that was found within the limits."""
         best: Plan | None = None
-        obstacle = Obstacle.NO_ROOM
+        obstacle = DefragmentationObstacle.NO_ROOM
         for depth in range(DEPTH_MAX + 1):
             # Only fewer moves are better, and with help there are two at least.
             if best is not None and len(best.moves) <= 1 + (depth > 0):
@@ -76,21 +84,25 @@ class Search:
             for each in self._tries(goal, depth):
                 moves_max = len(best.moves) - 1 if best else self._limits.moves_max
                 if len(each.evacuation.movers) + (depth > 0) > moves_max:
-                    obstacle = Obstacle.LIMIT
+                    obstacle = DefragmentationObstacle.LIMIT
                     continue
                 mark = self._mark()
                 placement = self._make_way(goal, each, depth)
                 found = tuple(self._moves)
                 self._take_back(mark)
                 if placement is None:
-                    obstacle = Obstacle.LIMIT if self._spent() else Obstacle.NO_REFUGE
+                    obstacle = (
+                        DefragmentationObstacle.LIMIT
+                        if self._spent()
+                        else DefragmentationObstacle.NO_REFUGE
+                    )
                     continue
                 plan = self._without_superfluous(found, placement, goal)
                 if best is None or plan.size < best.size:
                     best = plan
         return best or no_plan(obstacle)
 
-    def _tries(self, goal: Goal, depth: int) -> Iterator[Try]:
+    def _tries(self, goal: DefragmentationGoal, depth: int) -> Iterator[Try]:
         """Evacuations worth a rehearsal: part by part, leaving out who was hard to move."""
         gang = goal.gang
         kinds = tuple(
@@ -122,7 +134,9 @@ class Search:
                 evacuation = choose(offers, part, kinds)
             self._staying = set(staying)
 
-    def _as_if_all_left(self, goal: Goal, may_leave: MayLeave) -> Iterator[Evacuation]:
+    def _as_if_all_left(
+        self, goal: DefragmentationGoal, may_leave: MayLeave
+    ) -> Iterator[Evacuation]:
         """Where counting finds no way (unlike pods), what the placer does with all of it free."""
         mark = self._mark()
         leaving = [each for each in self._tenants.running.values() if may_leave(each)]
@@ -133,14 +147,14 @@ class Search:
         if placement is not None:
             names = {pod.node for pod in placement.pods}
             demands = {demand.pod_set: demand for demand in goal.gang.demands}
-            rooms: dict[str, Room] = {}
+            rooms: dict[str, NodeRoom] = {}
             for pod in placement.pods:
                 room = room_of(pod.node, pod.shares, demands[pod.pod_set])
                 rooms[pod.node] = rooms[pod.node] + room if pod.node in rooms else room
             movers = tuple(each for each in leaving if each.nodes & names)
             yield Evacuation(movers, tuple(rooms.values()))
 
-    def _make_way(self, goal: Goal, each: Try, depth: int) -> Placement | None:
+    def _make_way(self, goal: DefragmentationGoal, each: Try, depth: int) -> Placement | None:
         """Rehearse one evacuation; where the gang goes then, or None. The moves stay made."""
         for room in each.evacuation.rooms:
             self._rehearsal.reserve(room)
@@ -165,7 +179,7 @@ class Search:
         move = self._rehearsal.move(mover)
         if move is None and depth:
             old = mover.placement
-            goal = Goal(gang_of(mover.workload), old.flavor, old.charge)
+            goal = DefragmentationGoal(gang_of(mover.workload), old.flavor, old.charge)
             if self._make_room(goal, mover, depth - 1):
                 move = self._rehearsal.move(mover)
         if move is None or len(self._moves) >= self._limits.moves_max:
@@ -175,7 +189,7 @@ class Search:
         self._staying.add(mover.id)
         return True
 
-    def _make_room(self, goal: Goal, mover: Running, depth: int) -> bool:
+    def _make_room(self, goal: DefragmentationGoal, mover: Running, depth: int) -> bool:
         """Move others so that `mover` finds a place; False, and nothing moved, if that fails."""
         mark = self._mark()
         self._staying.add(mover.id)
@@ -188,7 +202,7 @@ class Search:
         return False
 
     def _without_superfluous(
-        self, moves: tuple[Move, ...], placement: Placement, goal: Goal
+        self, moves: tuple[Move, ...], placement: Placement, goal: DefragmentationGoal
     ) -> Plan:
         """The plan without moves that the gang does not need, the dearest dropped first."""
         cost = {move: self._tenants.running[move.workload_id].cost for move in moves}
@@ -202,7 +216,9 @@ class Search:
                     moves, placement, dropped = rest, without, True
         return Plan(moves=moves, placement=placement, cost=sum(cost[each] for each in moves))
 
-    def _placed_after(self, moves: tuple[Move, ...], goal: Goal) -> Placement | None:
+    def _placed_after(
+        self, moves: tuple[Move, ...], goal: DefragmentationGoal
+    ) -> Placement | None:
         """Where the gang goes after exactly these moves; None if one of them or it fails."""
         mark = self._mark()
         able = all(self._rehearsal.repeat(move) for move in moves)
@@ -223,7 +239,7 @@ class Search:
             old = tenant.placement
             key = (request_class(tenant.workload), tenant.workload.team, old.flavor, old.charge)
             if key not in known:
-                goal = Goal(gang_of(tenant.workload), old.flavor, old.charge)
+                goal = DefragmentationGoal(gang_of(tenant.workload), old.flavor, old.charge)
                 known[key] = self.fits(goal) is not None
             return known[key]
 

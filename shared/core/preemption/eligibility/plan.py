@@ -28,7 +28,7 @@ class Rule(StrEnum):
     """Of a queue that has a strictly larger weighted share, before and after."""
 
 
-class Limits(Value, frozen=True, kw_only=True):
+class SearchLimits(Value, frozen=True, kw_only=True):
     """How long the search may take, and how much it tells."""
 
     trials_max: int = 256

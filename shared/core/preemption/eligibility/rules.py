@@ -27,18 +27,18 @@ from shared.core.model.amounts import Amount
 from shared.core.model.nouns import Workload
 from shared.core.preemption.eligibility.occupant import Occupant
 from shared.core.preemption.eligibility.plan import Obstacle, Rule
-from shared.core.preemption.eligibility.standing import Standing
+from shared.core.preemption.eligibility.standing import PreemptorStanding
 from shared.core.quota.fair_share import share
 from shared.core.quota.queue_policy import DEFAULT_POLICY, QueuePolicy, Reclaim, WithinQueue
 from shared.core.quota.tree import QuotaNode, QuotaTree
 
 WHOLE_MS: Final = 60_000
-"""The services' `Rules.whole_ms`: small work that breaks up a node costs the gangs that need whole
-ones, for it stays broken once some of it is within nominal quota (docs/adr/0029)."""
+"""The services' `PreemptionRules.whole_ms`: small work that breaks up a node costs the gangs that
+need whole ones, for it stays broken once some of it is within nominal quota (docs/adr/0029)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class PreemptionRules:
     """What is in force beside the policies of the queues, which are in the tree."""
 
     cooldown_until_ms: Mapping[str, int] = field(default_factory=dict)
@@ -76,13 +76,13 @@ class Terms:
     """Whose nominal quota must stay used."""
 
 
-class Judge:
+class EligibilityJudge:
     """The rules for one preemptor in one flavor, with those taken so far gone from the tree."""
 
     def __init__(
         self,
         tree: QuotaTree,
-        rules: Rules,
+        rules: PreemptionRules,
         preemptor: Workload,
         charge: Amount,
         *,
@@ -97,7 +97,9 @@ class Judge:
         self.flavor = flavor
         self.now_ms = now_ms
         self._straddling = straddling
-        self.standing = Standing(tree, preemptor.queue, charge, flavor, owned_only=owned_only)
+        self.standing = PreemptorStanding(
+            tree, preemptor.queue, charge, flavor, owned_only=owned_only
+        )
         self._lost: dict[str, int] = {}
         """By team: the work that those taken lose."""
 

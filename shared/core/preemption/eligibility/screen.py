@@ -14,7 +14,7 @@ from shared.core.model.amounts import Amount
 from shared.core.model.units import GPU_MILLI
 from shared.core.preemption.eligibility.columns import Column
 from shared.core.preemption.eligibility.occupants import Occupants
-from shared.core.preemption.eligibility.rules import Judge
+from shared.core.preemption.eligibility.rules import EligibilityJudge
 from shared.core.preemption.eligibility.sparing import Mask, Sparing
 from shared.core.quota.tree import QuotaNode
 
@@ -22,7 +22,7 @@ from shared.core.quota.tree import QuotaNode
 class Screen:
     """By row of the occupants: `allowed` to go, at a cost of `rate_ms` for each GPU."""
 
-    def __init__(self, occupants: Occupants, judge: Judge) -> None:
+    def __init__(self, occupants: Occupants, judge: EligibilityJudge) -> None:
         self._occupants = occupants
         self._judge = judge
         rows, rules = occupants.workloads, judge.rules

@@ -15,7 +15,7 @@ from shared.core.model.units import GPU_MILLI, UNLIMITED
 from shared.core.preemption.eligibility.columns import Column
 from shared.core.preemption.eligibility.occupants import Occupants
 from shared.core.preemption.eligibility.plan import Obstacle, Rule
-from shared.core.preemption.eligibility.rules import Judge, policy_of
+from shared.core.preemption.eligibility.rules import EligibilityJudge, policy_of
 from shared.core.quota.tree import QuotaNode
 
 Mask = NDArray[np.bool_]
@@ -26,7 +26,7 @@ PROTECTED: Final = 2
 class Sparing:
     """By row of the occupants: `allowed` to go by all that can be said of each by itself."""
 
-    def __init__(self, occupants: Occupants, judge: Judge, lost_ms: Column) -> None:
+    def __init__(self, occupants: Occupants, judge: EligibilityJudge, lost_ms: Column) -> None:
         self._occupants = occupants
         self._judge = judge
         self._lost_ms = lost_ms
@@ -94,7 +94,10 @@ class Sparing:
         for obstacle, codes in refused.items():
             yield obstacle, np.isin(queue, codes)
         yield Obstacle.PRIORITY, rows["priority"] >= below[queue]
-        yield Obstacle.BELOW_NOMINAL, np.minimum(rows["gpu"], rows["least"]) > most[queue]
+        yield (
+            Obstacle.BELOW_NOMINAL,
+            np.minimum(rows["gpu"], rows["least"]) > most[queue],
+        )
 
     def _gpu_milli_max(self, node: QuotaNode) -> int:
         """The largest piece that leaves `node` its nominal quota, when GPUs decide."""

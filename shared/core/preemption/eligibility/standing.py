@@ -13,7 +13,7 @@ from shared.core.quota.fair_share import share
 from shared.core.quota.tree import NOTHING, QuotaNode, QuotaTree
 
 
-class Standing:
+class PreemptorStanding:
     """One queue that wants `charge` in one flavor of `tree`, which those taken are gone from."""
 
     def __init__(

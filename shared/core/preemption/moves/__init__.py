@@ -4,13 +4,13 @@
 gone, and `take` that very place later.
 """
 
-from shared.core.preemption.moves.moving import State, choose_moves, limits_for, may_ask
+from shared.core.preemption.moves.moving import MovingState, choose_moves, limits_for, may_ask
 from shared.core.preemption.moves.vacating import Holder, Mover, place_without, take
 
 __all__ = [
     "Holder",
     "Mover",
-    "State",
+    "MovingState",
     "choose_moves",
     "limits_for",
     "may_ask",

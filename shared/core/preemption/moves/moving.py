@@ -23,35 +23,35 @@ from typing import Final
 
 from shared.core.model.charges import least_amount
 from shared.core.model.request import PlacementRequest
-from shared.core.preemption.defragmentation import Limits
+from shared.core.preemption.defragmentation import DefragmentationLimits
 from shared.core.preemption.eligibility.plan import EvictionPlan
-from shared.core.preemption.moves.moving_search import MovingSearch, State
+from shared.core.preemption.moves.moving_search import MovingSearch, MovingState
 from shared.core.quota.fair_share import arrears, borrows
 from shared.core.quota.tree import QuotaTree
 from shared.core.scoring import Cluster
 
-__all__ = ["State", "choose_moves", "limits_for", "may_ask"]
+__all__ = ["MovingState", "choose_moves", "limits_for", "may_ask"]
 
 MOVES_PER_POD: Final = 4
-FEW: Final = Limits(moves_max=24, steps_max=200)
-MANY: Final = Limits(moves_max=64, steps_max=512)
+FEW: Final = DefragmentationLimits(moves_max=24, steps_max=200)
+MANY: Final = DefragmentationLimits(moves_max=64, steps_max=512)
 """A search takes half a second then."""
 
 
-def limits_for(pods: int, moves_max: int = MANY.moves_max) -> Limits:
+def limits_for(pods: int, moves_max: int = MANY.moves_max) -> DefragmentationLimits:
     """How many moves a plan for a gang of so many pods may have, and how long its search is.
 
     They grow with the gang, as it starts more GPUs; never more than `moves_max`.
     """
     wanted = max(FEW.moves_max, min(MOVES_PER_POD * pods, MANY.moves_max))
     steps = FEW.steps_max if wanted == FEW.moves_max else MANY.steps_max
-    return Limits(moves_max=min(wanted, moves_max), steps_max=steps)
+    return DefragmentationLimits(moves_max=min(wanted, moves_max), steps_max=steps)
 
 
 def choose_moves(
-    state: State,
+    state: MovingState,
     request: PlacementRequest,
-    limits: Limits | None = None,
+    limits: DefragmentationLimits | None = None,
     promised: Collection[str] = (),
 ) -> EvictionPlan | None:
     """Moves, and evictions beside them, that let `request` start; None if there is no such plan.
@@ -91,7 +91,7 @@ def may_ask(tree: QuotaTree, request: PlacementRequest) -> bool:
     return debt <= 0
 
 
-def _worth_it(state: State, plan: EvictionPlan) -> bool:
+def _worth_it(state: MovingState, plan: EvictionPlan) -> bool:
     """No more GPUs are disturbed by moves than start, and no team loses more than it may."""
     running, left = state.occupants.tenants.running, dict(state.rules.loss_left_gpu_ms)
     moved = sum(running[one.workload_id].placement.charge.gpu_milli for one in plan.moves)

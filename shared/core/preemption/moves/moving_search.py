@@ -16,11 +16,17 @@ from shared.core.model.units import UNBOUNDED
 from shared.core.model.value import replace as changed
 from shared.core.placement.feasibility import permitted
 from shared.core.placement.resize import charge_of
-from shared.core.preemption.defragmentation import Limits, Move, Plan, Running, defragment
+from shared.core.preemption.defragmentation import (
+    DefragmentationLimits,
+    Move,
+    Plan,
+    Running,
+    defragment,
+)
 from shared.core.preemption.eligibility.occupant import Occupant
 from shared.core.preemption.eligibility.occupants import Occupants
 from shared.core.preemption.eligibility.plan import EvictionPlan, Moved, Rule, Victim
-from shared.core.preemption.eligibility.rules import Judge, Rules, policy_of
+from shared.core.preemption.eligibility.rules import EligibilityJudge, PreemptionRules, policy_of
 from shared.core.preemption.eligibility.screen import Screen
 from shared.core.preemption.victims import Leavers, Scope, victim_of
 from shared.core.quota.tree import QuotaTree
@@ -35,24 +41,24 @@ TRIES_MAX: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class MovingState:
     """All that a plan is made on; left as it was."""
 
     cluster: Cluster
     tree: QuotaTree
     occupants: Occupants
-    rules: Rules
+    rules: PreemptionRules
     now_ms: int
 
 
 class MovingSearch:
     """One gang in one flavor."""
 
-    def __init__(self, state: State, flavor: str, request: PlacementRequest) -> None:
+    def __init__(self, state: MovingState, flavor: str, request: PlacementRequest) -> None:
         workload = request.workload
         self._state, self._request = state, request
         charge = least_amount(workload.spec)
-        self._judge = judge = Judge(
+        self._judge = judge = EligibilityJudge(
             state.tree,
             state.rules,
             workload,
@@ -66,7 +72,7 @@ class MovingSearch:
         self._leavers = Leavers(Scope(state.cluster, state.occupants, judge, self._screen, team))
         self._nodes = self._emptiest()
 
-    def plan(self, limits: Limits) -> EvictionPlan | None:
+    def plan(self, limits: DefragmentationLimits) -> EvictionPlan | None:
         """See the module; cluster and tree are as they were after it."""
         leavers, running = self._leavers, self._state.occupants.tenants.running
         here = (running[name] for name in self._screen.ids() if running[name].nodes <= self._nodes)
@@ -83,7 +89,7 @@ class MovingSearch:
         """Whether quota allows it no room even so."""
         return self._judge.short(self._judge.charge) is not None
 
-    def _fewer(self, found: Plan, limits: Limits) -> Plan:
+    def _fewer(self, found: Plan, limits: DefragmentationLimits) -> Plan:
         """With fewer gone, if no more moves do then; the fewest moves cared for nothing else.
 
         Of those who are not on the nodes of the gang, none goes, or the cheapest, twice as many
@@ -101,7 +107,9 @@ class MovingSearch:
             found = self._with([one], found, limits) or found
         return found
 
-    def _with(self, some: list[Occupant], found: Plan, limits: Limits) -> Plan | None:
+    def _with(
+        self, some: list[Occupant], found: Plan, limits: DefragmentationLimits
+    ) -> Plan | None:
         """With these back, as far as quota allows; None, and they are gone, if it needs them."""
         back = [one for one in some if self._stays(one)]
         again = self._moves(limits) if back else None
@@ -143,7 +151,7 @@ class MovingSearch:
         kinds = (sum(permitted(cluster, gang, demand, flavor), ()) for demand in gang.demands)
         return frozenset[CapacityIndex]().union(*kinds)
 
-    def _moves(self, limits: Limits) -> Plan | None:
+    def _moves(self, limits: DefragmentationLimits) -> Plan | None:
         flavor = self._judge.flavor
         request = replace(self._request, flavors=(flavor,), headroom={flavor: UNBOUNDED})
         found = defragment(self._state.cluster, self._staying(), request, limits)

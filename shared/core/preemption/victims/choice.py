@@ -20,7 +20,7 @@ from shared.core.preemption.victims.leavers import least_gone
 from shared.core.preemption.victims.made_room import MadeRoom
 from shared.core.preemption.victims.node_offers import NodeOffers
 from shared.core.preemption.victims.offer_queue import OfferQueue
-from shared.core.preemption.victims.offers import Offer
+from shared.core.preemption.victims.offers import RoomOffer
 
 SWAPS_MAX: Final = 16
 """Victims for whom cheaper ones are looked for, the dearest first."""
@@ -28,14 +28,14 @@ SWAP_LOOKS_MAX: Final = 8_192
 """Looks at nodes by all swaps together, about a second; the last swap is not cut short."""
 
 
-class Choice:
+class VictimChoice:
     """Who leaves the part and for the demand of `room`, beside those who left before.
 
     `amortised`: a node pays for its own pods of a gang only, not for the whole.
     """
 
     def __init__(self, room: MadeRoom, *, amortised: bool = False) -> None:
-        self.dearer: list[tuple[int, str, Offer]] = []
+        self.dearer: list[tuple[int, str, RoomOffer]] = []
         """Other nodes that were looked at for the first pod: (price, node, offer)."""
         self._room = room
         self._leavers = room.leavers
@@ -100,7 +100,7 @@ class Choice:
             self._room.restore(before)
         self._offers.banned.discard(occupant.id)
 
-    def _take(self, offer: Offer) -> list[str]:
+    def _take(self, offer: RoomOffer) -> list[str]:
         """Let those of an offer leave, all or none; the nodes that changed."""
         out = self._leavers.out
         before = {way.occupant.id: out.get(way.occupant.id) for way in offer.ways}

@@ -20,14 +20,14 @@ from shared.core.preemption.eligibility.occupants import Occupants
 from shared.core.preemption.eligibility.plan import (
     Alternative,
     EvictionPlan,
-    Limits,
     NoEviction,
     Obstacle,
     Rule,
+    SearchLimits,
     Victim,
 )
-from shared.core.preemption.eligibility.rules import Judge, Rules, policy_of
-from shared.core.preemption.victims.search import Found, Search
+from shared.core.preemption.eligibility.rules import EligibilityJudge, PreemptionRules, policy_of
+from shared.core.preemption.victims.search import Found, VictimSearch
 from shared.core.preemption.victims.telling import delayed, fits_now, plan_of, refused
 from shared.core.quota.tree import QuotaTree
 from shared.core.scoring import Cluster
@@ -35,13 +35,13 @@ from shared.core.scoring import Cluster
 __all__ = [
     "Alternative",
     "EvictionPlan",
-    "Limits",
     "NoEviction",
     "Obstacle",
     "Occupant",
     "Occupants",
+    "PreemptionRules",
     "Rule",
-    "Rules",
+    "SearchLimits",
     "Victim",
     "choose_victims",
 ]
@@ -52,10 +52,10 @@ def choose_victims(
     tree: QuotaTree,
     occupants: Occupants,
     request: PlacementRequest,
-    rules: Rules,
+    rules: PreemptionRules,
     *,
     now_ms: int,
-    limits: Limits | None = None,
+    limits: SearchLimits | None = None,
 ) -> EvictionPlan | NoEviction:
     """The cheapest eviction that lets `request` start; `cluster` and `tree` are left as they were.
 
@@ -76,11 +76,11 @@ def choose_victims(
         return delayed(delay_ms, workload.submitted_at_ms + delay_ms)
     gang = smallest(gang_of(workload, request.pins))
     charge = least_amount(workload.spec)
-    best: tuple[Search, Found] | None = None
-    failures: list[tuple[str, Search]] = []
+    best: tuple[VictimSearch, Found] | None = None
+    failures: list[tuple[str, VictimSearch]] = []
     for flavor in request.flavors:
         for straddling in (False, True):
-            judge = Judge(
+            judge = EligibilityJudge(
                 tree,
                 rules,
                 workload,
@@ -90,7 +90,7 @@ def choose_victims(
                 straddling=straddling,
                 owned_only=request.owned_only,
             )
-            search = Search(cluster, occupants, gang, judge, limits or Limits())
+            search = VictimSearch(cluster, occupants, gang, judge, limits or SearchLimits())
             if not straddling and (placement := search.fits()) is not None:
                 return fits_now(placement, search)
             found = search.find()

@@ -13,7 +13,7 @@ from shared.core.cluster.node_state import NodeState
 from shared.core.model.demand import Gang, PodDemand
 from shared.core.model.nouns import Spread
 from shared.core.preemption.defragmentation import parts_of
-from shared.core.preemption.victims.choice import Choice
+from shared.core.preemption.victims.choice import VictimChoice
 from shared.core.preemption.victims.leavers import Out, Part, Scope, Vacancy
 from shared.core.preemption.victims.made_room import MadeRoom
 from shared.core.quota.tree import QuotaNode
@@ -81,7 +81,7 @@ class Counts:
                 kinds=self._kinds[demand.pod_set],
                 apart=self._gang.spread is Spread.REQUIRED,
             )
-            choice = Choice(room, amortised=amortised)
+            choice = VictimChoice(room, amortised=amortised)
             if not choice.reach():
                 self._missed(demand, room.pods, part.name)
                 return None

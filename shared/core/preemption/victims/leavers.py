@@ -13,7 +13,7 @@ from shared.core.preemption.eligibility.columns import Column
 from shared.core.preemption.eligibility.occupant import Occupant, gpu_milli_of
 from shared.core.preemption.eligibility.occupants import Occupants
 from shared.core.preemption.eligibility.plan import Rule
-from shared.core.preemption.eligibility.rules import Judge
+from shared.core.preemption.eligibility.rules import EligibilityJudge
 from shared.core.preemption.eligibility.screen import Screen
 from shared.core.scoring import Cluster
 
@@ -29,7 +29,7 @@ class Scope:
 
     cluster: Cluster
     occupants: Occupants
-    judge: Judge
+    judge: EligibilityJudge
     screen: Screen
     team: str
 

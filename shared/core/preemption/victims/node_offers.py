@@ -9,7 +9,7 @@ from shared.core.model.nouns import PodPlacement
 from shared.core.model.units import GPU_MILLI
 from shared.core.preemption.eligibility.occupant import Occupant, gpu_milli_of
 from shared.core.preemption.victims.made_room import MadeRoom
-from shared.core.preemption.victims.offers import Offer, Way, by_counting, by_search
+from shared.core.preemption.victims.offers import RoomOffer, Way, by_counting, by_search
 
 
 class NodeOffers:
@@ -28,7 +28,7 @@ class NodeOffers:
         self._amortised = amortised
         """Whether a node pays for its own pods of a gang only, not for the whole."""
 
-    def of(self, name: str, pods_max: int) -> list[Offer]:
+    def of(self, name: str, pods_max: int) -> list[RoomOffer]:
         """What the node offers for up to `pods_max` further pods."""
         self.looks += 1
         node, demand = self._leavers.node(name), self._demand

@@ -12,7 +12,7 @@ from typing import Final
 from shared.core.preemption.victims.bounds import FRACTION, Bounds
 from shared.core.preemption.victims.leavers import Part
 from shared.core.preemption.victims.node_offers import NodeOffers
-from shared.core.preemption.victims.offers import Offer
+from shared.core.preemption.victims.offers import RoomOffer
 
 OTHERS_MAX: Final = 3
 """Dearer nodes that are told."""
@@ -32,7 +32,7 @@ class OfferQueue:
         self._node_offers = node_offers
         self._part = part
         self._pods = pods
-        self._offers: dict[str, list[Offer]] = {}
+        self._offers: dict[str, list[RoomOffer]] = {}
         self._heap: list[tuple[int, int, str]] = []
         self._waiting = bounds
         self._next = 0
@@ -45,7 +45,7 @@ class OfferQueue:
                 self._offers[name] = []
                 self._look(name, self._pods)
 
-    def pop(self, missing: int) -> tuple[str, Offer] | None:
+    def pop(self, missing: int) -> tuple[str, RoomOffer] | None:
         """The node with the least price for each of the `missing` pods, and its offer."""
         while True:
             self._look_at_those_in_turn(missing)
@@ -60,7 +60,7 @@ class OfferQueue:
                 return name, best
             heappush(self._heap, (now, self._rank(name), name))
 
-    def others(self, taken: str) -> list[tuple[int, str, Offer]]:
+    def others(self, taken: str) -> list[tuple[int, str, RoomOffer]]:
         """The next nodes, beside `taken`: (price, node, offer)."""
         for at in range(self._next, min(self._next + OTHERS_MAX, len(self._waiting))):
             name = self._waiting.name(at)
@@ -93,9 +93,9 @@ class OfferQueue:
             heappush(self._heap, (_price(best, missing), self._rank(name), name))
 
 
-def _price(offer: Offer, missing: int) -> int:
+def _price(offer: RoomOffer, missing: int) -> int:
     return FRACTION * offer.price // min(offer.pods, missing)
 
 
-def _best(offers: list[Offer], missing: int) -> Offer | None:
+def _best(offers: list[RoomOffer], missing: int) -> RoomOffer | None:
     return min(offers, key=lambda each: (_price(each, missing), each.pods), default=None)

@@ -40,7 +40,7 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class RoomOffer:
     """Room for `pods` more pods, for a price."""
 
     pods: int
@@ -53,7 +53,7 @@ Move = Callable[[Way, NodeState], None]
 
 def by_counting(
     node: NodeState, demand: PodDemand, ways: Sequence[Sequence[Way]], pods_max: int
-) -> list[Offer] | None:
+) -> list[RoomOffer] | None:
     """Offers for up to `pods_max` more pods, one way of each inner list; None if CPU is short.
 
     For whole GPUs that are not aligned, each held by one occupant only.
@@ -74,7 +74,7 @@ def by_counting(
                 if there is None or price < there[0]:
                     following[at] = price, (*known[1], way)
         best = following
-    found: list[Offer] = []
+    found: list[RoomOffer] = []
     for pods in range(1, pods_max + 1):
         need = pods * demand.gpus - spare
         able = [each for each in best[need:] if each is not None] if need <= most else []
@@ -83,7 +83,7 @@ def by_counting(
         price, chosen = min(able, key=lambda each: each[0])
         if not _feeds(node, demand, chosen, room + pods):
             return None
-        found.append(Offer(pods, chosen, price))
+        found.append(RoomOffer(pods, chosen, price))
     return found
 
 
@@ -103,7 +103,7 @@ def by_search(
     *,
     leave: Move,
     come_back: Move,
-) -> list[Offer]:
+) -> list[RoomOffer]:
     """The same for any demand; `trial` is a copy, which is left as it was."""
     room = node_room(trial, demand, team)
     order = sorted(ways, key=lambda way: (-way.price, way.occupant.id))
@@ -113,7 +113,7 @@ def by_search(
     found = []
     for pods in sorted({1, most}) if most > 0 else ():
         keep = _Keep(trial, demand, team, order, room + pods, leave, come_back)
-        found.append(Offer(pods, keep.ways, keep.price))
+        found.append(RoomOffer(pods, keep.ways, keep.price))
     for way in order:
         come_back(way, trial)
     return found

@@ -15,8 +15,8 @@ from shared.core.placement.gang import attempt, unlike
 from shared.core.placement.place import placement_of
 from shared.core.preemption.eligibility.occupant import Occupant, gpu_milli_of
 from shared.core.preemption.eligibility.occupants import Occupants
-from shared.core.preemption.eligibility.plan import Limits, Rule
-from shared.core.preemption.eligibility.rules import Judge
+from shared.core.preemption.eligibility.plan import Rule, SearchLimits
+from shared.core.preemption.eligibility.rules import EligibilityJudge
 from shared.core.preemption.eligibility.screen import Screen
 from shared.core.preemption.victims.counts import Counts, Dearer, Failure
 from shared.core.preemption.victims.leavers import Leavers, Out, Scope, least_gone
@@ -34,11 +34,16 @@ class Found:
     dearer: Dearer = ()
 
 
-class Search:
+class VictimSearch:
     """One preemptor in one flavor. The tree and the cluster are as they were after each call."""
 
     def __init__(
-        self, cluster: Cluster, occupants: Occupants, gang: Gang, judge: Judge, limits: Limits
+        self,
+        cluster: Cluster,
+        occupants: Occupants,
+        gang: Gang,
+        judge: EligibilityJudge,
+        limits: SearchLimits,
     ) -> None:
         self._cluster = cluster
         self._occupants = occupants

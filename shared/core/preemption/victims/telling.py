@@ -18,7 +18,7 @@ from shared.core.preemption.eligibility.plan import (
     Rule,
     Victim,
 )
-from shared.core.preemption.victims.search import Found, Search
+from shared.core.preemption.victims.search import Found, VictimSearch
 
 SPARED: Final = {
     Obstacle.PROTECTED: "are of a protected class",
@@ -38,15 +38,15 @@ NEXT_STEP: Final = {
     Obstacle.FITS: "wait: it needs nobody's room",
     Obstacle.DELAY: "wait until then; the policy of its queue sets the delay",
     Obstacle.NOBODY: "wait for nodes, or allow a flavor in which others hold room",
-    Obstacle.PROTECTED: "wait until they end; which classes are protected is an operator's word",
-    Obstacle.NOT_EVICTABLE: "wait until they end; who does not run yet may go once it does",
+    Obstacle.PROTECTED: ("wait until they end; which classes are protected is an operator's word"),
+    Obstacle.NOT_EVICTABLE: ("wait until they end; who does not run yet may go once it does"),
     Obstacle.PRIORITY: "wait until they end, or give it a higher priority class",
     Obstacle.NOMINAL: "wait until they end: they hold what their own queues own",
     Obstacle.COHORT_NOMINAL: "wait until they end: they hold what their own cohorts own",
-    Obstacle.BELOW_NOMINAL: "wait until they end: they hold some of what their own queues own",
+    Obstacle.BELOW_NOMINAL: ("wait until they end: they hold some of what their own queues own"),
     Obstacle.SHARE: "wait until they end, or until its queue has less than theirs",
-    Obstacle.POLICY: "wait until they end; the policy of its queue says whom it may take",
-    Obstacle.MIN_RUNTIME: "wait until they have run for that long, as their queue grants it",
+    Obstacle.POLICY: ("wait until they end; the policy of its queue says whom it may take"),
+    Obstacle.MIN_RUNTIME: ("wait until they have run for that long, as their queue grants it"),
     Obstacle.COOLDOWN: "wait until that is over, or until they end",
     Obstacle.LOSS_BUDGET: "wait: what a team lost counts against its budget for an hour",
     Obstacle.PROMISED: "wait until the plans of those others are at their end",
@@ -65,7 +65,7 @@ def delayed(delay_ms: int, until_ms: int) -> NoEviction:
     )
 
 
-def fits_now(placement: Placement, search: Search) -> NoEviction:
+def fits_now(placement: Placement, search: VictimSearch) -> NoEviction:
     """It needs no eviction."""
     return NoEviction(
         obstacle=Obstacle.FITS,
@@ -75,7 +75,7 @@ def fits_now(placement: Placement, search: Search) -> NoEviction:
     )
 
 
-def plan_of(workload: Workload, search: Search, found: Found) -> EvictionPlan:
+def plan_of(workload: Workload, search: VictimSearch, found: Found) -> EvictionPlan:
     """What was found, as a value."""
     return EvictionPlan(
         workload_id=workload.id,
@@ -95,7 +95,7 @@ def plan_of(workload: Workload, search: Search, found: Found) -> EvictionPlan:
     )
 
 
-def refused(gang: Gang, failures: Sequence[tuple[str, Search]]) -> NoEviction:
+def refused(gang: Gang, failures: Sequence[tuple[str, VictimSearch]]) -> NoEviction:
     """Why nobody goes, by the flavor that came nearest."""
     if not failures:
         return NoEviction(obstacle=Obstacle.QUOTA, message="No flavor is permitted to it.")
@@ -118,7 +118,7 @@ def refused(gang: Gang, failures: Sequence[tuple[str, Search]]) -> NoEviction:
     )
 
 
-def _why(gang: Gang, search: Search) -> tuple[Obstacle, str, dict[str, int]]:
+def _why(gang: Gang, search: VictimSearch) -> tuple[Obstacle, str, dict[str, int]]:
     spared, failure = search.screen.spared_gpu_milli, search.failure
     if not search.screen.gpu_milli:
         if not spared:
@@ -139,7 +139,7 @@ def _why(gang: Gang, search: Search) -> tuple[Obstacle, str, dict[str, int]]:
     return Obstacle.NO_ROOM, message, numbers
 
 
-def _told(search: Search) -> str:
+def _told(search: VictimSearch) -> str:
     spared = search.screen.spared_gpu_milli
     parts = [f"{spared[each] / GPU_MILLI:g} GPUs {SPARED[each]}" for each in sorted(spared)]
     return f"; {listing(parts)}." if parts else "."
@@ -163,7 +163,7 @@ def victim_of(
     )
 
 
-def _dearer(search: Search, found: Found) -> tuple[Alternative, ...]:
+def _dearer(search: VictimSearch, found: Found) -> tuple[Alternative, ...]:
     return tuple(
         Alternative(
             why=f"costs {cost} GPU-ms instead of {found.cost_gpu_ms}"
@@ -177,7 +177,7 @@ def _dearer(search: Search, found: Found) -> tuple[Alternative, ...]:
     )
 
 
-def _spared(search: Search) -> tuple[Alternative, ...]:
+def _spared(search: VictimSearch) -> tuple[Alternative, ...]:
     spared = search.screen.spared_gpu_milli
     return tuple(
         Alternative(why=f"{spared[each] / GPU_MILLI:g} GPUs {SPARED[each]}", flavor=search.flavor)

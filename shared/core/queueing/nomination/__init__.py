@@ -7,7 +7,7 @@ and `settling.py` concludes. Out come decisions: nominate, expect, refuse, withd
 
 from shared.core.queueing.nomination.decision import Expect, Nominate, Refuse, Withdraw
 from shared.core.queueing.nomination.flavor_choice import (
-    Choice,
+    FlavorChoice,
     FlavorKind,
     choice_of,
     in_order_of_use,
@@ -17,8 +17,8 @@ from shared.core.queueing.nomination.nominator import Nominator
 from shared.core.queueing.nomination.pending import Pending, Phase
 
 __all__ = [
-    "Choice",
     "Expect",
+    "FlavorChoice",
     "FlavorKind",
     "Nominate",
     "Nominator",

@@ -6,7 +6,7 @@ batch, however many facts say so.
 
 from __future__ import annotations
 
-from shared.core.queueing.nomination.line import Line
+from shared.core.queueing.nomination.line import PendingQueue
 from shared.core.queueing.nomination.permission import Permissions
 from shared.core.quota.tree import QuotaTree
 
@@ -15,10 +15,10 @@ class Agenda:
     """The lines of one cell, and which of them are due."""
 
     def __init__(self, tree: QuotaTree, permissions: Permissions) -> None:
-        self.lines: dict[str, Line] = {}
+        self.lines: dict[str, PendingQueue] = {}
         self._tree = tree
         self._permissions = permissions
-        self._due: dict[str, Line] = {}
+        self._due: dict[str, PendingQueue] = {}
         self._stirred: set[str] = set()
         """Roots of trees in which a line is due: nobody who comes now goes before those."""
         self._changed_trees: set[str] = set()
@@ -28,19 +28,19 @@ class Agenda:
         """Whether anything is to be looked at."""
         return bool(self._due or self._changed_trees)
 
-    def line(self, queue: str) -> Line:
+    def line(self, queue: str) -> PendingQueue:
         """The line of a queue, whether or not it has quota yet."""
         found = self.lines.get(queue)
         if found is None:
-            found = self.lines[queue] = Line(self._tree.node(queue))
+            found = self.lines[queue] = PendingQueue(self._tree.node(queue))
         return found
 
-    def look_at(self, line: Line) -> None:
+    def look_at(self, line: PendingQueue) -> None:
         """Look at a line when the batch settles."""
         self._due[line.name] = line
         self._stirred.add(line.node.root.name)
 
-    def reconsider(self, line: Line) -> None:
+    def reconsider(self, line: PendingQueue) -> None:
         """The rules of a line changed: check what is open, look again, tell the reasons anew."""
         line.suspects = list(line.open.values())
         line.retell = True
@@ -54,7 +54,7 @@ class Agenda:
         for kept in self._permissions.kept_from_above(line.node.root.name).values():
             self.look_at(kept)
 
-    def reopen(self, lines: dict[str, Line]) -> None:
+    def reopen(self, lines: dict[str, PendingQueue]) -> None:
         """The window has room again for those that it kept out."""
         self._due.update(lines)
 
@@ -62,15 +62,15 @@ class Agenda:
         """A document below these roots changed: all of their queues are reconsidered."""
         self._changed_trees.update(roots)
 
-    def is_due(self, line: Line) -> bool:
+    def is_due(self, line: PendingQueue) -> bool:
         """Whether it is looked at anyway."""
         return line.name in self._due
 
-    def is_stirred(self, line: Line) -> bool:
+    def is_stirred(self, line: PendingQueue) -> bool:
         """Whether somebody in the tree may be helped already by what came in before."""
         return bool(self._stirred) and line.node.root.name in self._stirred
 
-    def take(self) -> list[Line]:
+    def take(self) -> list[PendingQueue]:
         """The lines to look at now; none of them is due any more."""
         self._look_at_changed_trees()
         lines, self._due, self._stirred = list(self._due.values()), {}, set()

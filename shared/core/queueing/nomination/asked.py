@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from shared.core.queueing.nomination.line import Line
+from shared.core.queueing.nomination.line import PendingQueue
 from shared.core.queueing.nomination.permission import Permissions
 
 
 def gpu_milli_waiting(
-    lines: Iterable[Line], permissions: Permissions
+    lines: Iterable[PendingQueue], permissions: Permissions
 ) -> dict[str, dict[str, int]]:
     """By flavor and queue; a request counts in the first flavor that its queue permits it.
 
@@ -25,7 +25,7 @@ def gpu_milli_waiting(
     return found
 
 
-def _requests(line: Line, permissions: Permissions) -> Iterator[tuple[str, int]]:
+def _requests(line: PendingQueue, permissions: Permissions) -> Iterator[tuple[str, int]]:
     for members in line.classes.values():
         flavors = permissions.permitted(line, members)
         if flavors and members.request[0]:

@@ -35,7 +35,7 @@ UNTOLD: Final = FlavorKind()
 """Of a flavor whose document did not come yet."""
 
 
-class Choice(NamedTuple):
+class FlavorChoice(NamedTuple):
     """What a workload says about flavors."""
 
     products: tuple[str, ...] = ()
@@ -46,12 +46,12 @@ class Choice(NamedTuple):
     """Who is not gives back nothing that he borrowed, so he borrows nothing (docs/adr/0056)."""
 
 
-ANY: Final = Choice()
+ANY: Final = FlavorChoice()
 
 
-def choice_of(spec: WorkloadSpec) -> Choice:
+def choice_of(spec: WorkloadSpec) -> FlavorChoice:
     """What a submission says about flavors."""
-    return Choice(
+    return FlavorChoice(
         products=spec.gpu_choice.products,
         preferred=tuple(sorted(spec.gpu_choice.preferred_products.items())),
         interruptible=spec.preemptible and spec.checkpoint_interval_seconds is not None,
@@ -60,7 +60,11 @@ def choice_of(spec: WorkloadSpec) -> Choice:
 
 
 def permitted(
-    flavors: Iterable[str], kinds: Mapping[str, FlavorKind], choice: Choice, *, spot_first: bool
+    flavors: Iterable[str],
+    kinds: Mapping[str, FlavorKind],
+    choice: FlavorChoice,
+    *,
+    spot_first: bool,
 ) -> list[str]:
     """The flavors of a queue's document that will do, in order."""
     found = [
@@ -77,7 +81,7 @@ def permitted(
     return found
 
 
-def has_product(kind: FlavorKind, choice: Choice) -> bool:
+def has_product(kind: FlavorKind, choice: FlavorChoice) -> bool:
     """Whether the flavor has one of the wanted products, as far as both are told."""
     return (
         not choice.products

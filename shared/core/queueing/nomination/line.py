@@ -12,19 +12,19 @@ from typing import TypeVar
 
 from shared.core.model.amounts import Amount
 from shared.core.model.ordering import Lineup, OrderKey
-from shared.core.queueing.nomination.flavor_choice import Choice
+from shared.core.queueing.nomination.flavor_choice import FlavorChoice
 from shared.core.queueing.nomination.pending import Pending, Phase
 from shared.core.quota.tree import NOTHING, QuotaNode
 
 Key = TypeVar("Key")
 
 
-class RequestClass:
+class EqualRequests:
     """Waiting workloads of one queue with equal requests."""
 
     __slots__ = ("choice", "flavors", "flavors_version", "lineup", "request")
 
-    def __init__(self, request: Amount, choice: Choice) -> None:
+    def __init__(self, request: Amount, choice: FlavorChoice) -> None:
         self.request = request
         self.choice = choice
         self.lineup: Lineup[Pending] = Lineup()
@@ -32,7 +32,7 @@ class RequestClass:
         self.flavors_version = -1
 
 
-class Line:
+class PendingQueue:
     """One queue: who waits, who is being tried, and who was told why."""
 
     __slots__ = (
@@ -57,7 +57,7 @@ class Line:
     def __init__(self, node: QuotaNode) -> None:
         self.node = node
         self.name = node.name
-        self.classes: dict[tuple[Amount, Choice], RequestClass] = {}
+        self.classes: dict[tuple[Amount, FlavorChoice], EqualRequests] = {}
         self.entries = 0
         """How often somebody began to wait here."""
         self.open: dict[str, Pending] = {}
@@ -148,12 +148,12 @@ class Line:
                 gpu, cpu, memory = gpu + amount[0], cpu + amount[1], memory + amount[2]
         return gpu, cpu, memory
 
-    def enter(self, pending: Pending) -> RequestClass:
+    def enter(self, pending: Pending) -> EqualRequests:
         """Let `pending` wait here. O(log n)."""
         key = (pending.request, pending.choice)
         members = self.classes.get(key)
         if members is None:
-            members = self.classes[key] = RequestClass(pending.request, pending.choice)
+            members = self.classes[key] = EqualRequests(pending.request, pending.choice)
         members.lineup.push(pending)
         self.entries += 1
         self.untold.push(pending)
@@ -177,7 +177,7 @@ class Line:
             del self.told[pending.id]
             pending.told = None
 
-    def heads(self) -> list[tuple[OrderKey, str, RequestClass]]:
+    def heads(self) -> list[tuple[OrderKey, str, EqualRequests]]:
         """A heap of the first of each class. O(different requests)."""
         heads = []
         for members in self.classes.values():

@@ -18,7 +18,7 @@ from functools import reduce
 from typing import Final
 
 from shared.core.model.amounts import Amount, fits
-from shared.core.queueing.nomination.line import Line, RequestClass
+from shared.core.queueing.nomination.line import EqualRequests, PendingQueue
 from shared.core.queueing.nomination.pending import Pending
 from shared.core.queueing.nomination.permission import Permissions
 from shared.core.quota.limits import plus
@@ -28,7 +28,7 @@ NEXT_MAX: Final = 8
 """In each queue: about what may end there between a start and the next nomination."""
 
 
-def next_few(line: Line, permissions: Permissions) -> dict[str, Pending]:
+def next_few(line: PendingQueue, permissions: Permissions) -> dict[str, Pending]:
     """By id, in order, who is to be announced. O(different requests).
 
     Of a strict queue its head alone, if nobody is tried before it.
@@ -54,7 +54,7 @@ def next_few(line: Line, permissions: Permissions) -> dict[str, Pending]:
     return found
 
 
-def _head(line: Line, permissions: Permissions) -> dict[str, Pending]:
+def _head(line: PendingQueue, permissions: Permissions) -> dict[str, Pending]:
     """The first of all, whatever its queue owns, where nobody hopes for evictions."""
     head = line.head()
     if head is None:
@@ -68,7 +68,7 @@ class Candidate:
 
     __slots__ = ("_rest", "members", "pending")
 
-    def __init__(self, members: RequestClass) -> None:
+    def __init__(self, members: EqualRequests) -> None:
         self.members = members
         self._rest = members.lineup.in_order()
         self.pending = next(self._rest)
@@ -84,7 +84,7 @@ class Candidate:
         return _order(self.pending) < _order(other.pending)
 
 
-def could_be_next(line: Line, permissions: Permissions, pending: Pending) -> bool:
+def could_be_next(line: PendingQueue, permissions: Permissions, pending: Pending) -> bool:
     """Whether one that begins to wait could be announced beside those before it. O(1).
 
     In which flavors those are is not known where there are several.
@@ -103,7 +103,7 @@ def could_be_next(line: Line, permissions: Permissions, pending: Pending) -> boo
     return next(_flavors(line, permissions, members, sums), "") != ""
 
 
-def _owns(line: Line) -> bool:
+def _owns(line: PendingQueue) -> bool:
     """Whether it owns something of which it holds no more than that."""
     document = line.node.document
     flavors = document.flavors if document is not None else ()
@@ -111,7 +111,7 @@ def _owns(line: Line) -> bool:
 
 
 def _flavors(
-    line: Line, permissions: Permissions, members: RequestClass, sums: dict[str, Amount]
+    line: PendingQueue, permissions: Permissions, members: EqualRequests, sums: dict[str, Amount]
 ) -> Iterator[str]:
     """Where its queue owns so much beside `sums`, borrows none of it, and nobody of it hopes."""
     request = members.request
@@ -127,7 +127,7 @@ def _flavors(
             yield flavor
 
 
-def _units(line: Line, flavor: str) -> Iterator[tuple[int, int]]:
+def _units(line: PendingQueue, flavor: str) -> Iterator[tuple[int, int]]:
     """Of each unit what is taken, and what is owned."""
     return zip(line.node.taken(flavor), line.node.owned(flavor), strict=True)
 

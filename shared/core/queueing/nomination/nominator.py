@@ -22,14 +22,14 @@ from shared.core.queueing.nomination.agenda import Agenda
 from shared.core.queueing.nomination.asked import gpu_milli_waiting
 from shared.core.queueing.nomination.decision import Decision, Refuse
 from shared.core.queueing.nomination.flavor_choice import FlavorKind
-from shared.core.queueing.nomination.line import Line
+from shared.core.queueing.nomination.line import PendingQueue
 from shared.core.queueing.nomination.next_of_own import could_be_next
 from shared.core.queueing.nomination.pending import Pending, Phase
 from shared.core.queueing.nomination.permission import NO_ROOM, Permissions
 from shared.core.queueing.nomination.settling import Settling
-from shared.core.queueing.nomination.telling import Teller
+from shared.core.queueing.nomination.telling import ReasonTeller
 from shared.core.queueing.nomination.turns import Use
-from shared.core.queueing.nomination.window import OPEN, Window, give_anew
+from shared.core.queueing.nomination.window import OPEN, NominationWindow, give_anew
 from shared.core.quota.budget import Restriction
 from shared.core.quota.fair_share import may_borrow
 from shared.core.quota.tree import NOTHING, QuotaDocument, QuotaNode, QuotaTree
@@ -54,14 +54,14 @@ class Nominator:
         """What a queue used over time."""
         self._permissions = Permissions(self.tree)
         self._agenda = Agenda(self.tree, self._permissions)
-        self.window = Window(
+        self.window = NominationWindow(
             self.tree, self._permissions, self._agenda, open_max=open_max, open_each=open_each
         )
-        self._teller = Teller(self._permissions, self._refuse)
+        self._teller = ReasonTeller(self._permissions, self._refuse)
         self._settling = Settling(self._agenda, self.window, self._permissions, self._teller)
 
     @property
-    def lines(self) -> dict[str, Line]:
+    def lines(self) -> dict[str, PendingQueue]:
         """By queue."""
         return self._agenda.lines
 
@@ -85,7 +85,7 @@ class Nominator:
         taken, self.window.decisions = self.window.decisions, []
         return taken
 
-    def line(self, queue: str) -> Line:
+    def line(self, queue: str) -> PendingQueue:
         """The line of a queue, whether or not it has quota yet."""
         return self._agenda.line(queue)
 
@@ -150,7 +150,7 @@ class Nominator:
                 self._give_borrowers_anew(line)
             self._agenda.reconsider(line)
 
-    def _give_borrowers_anew(self, line: Line) -> None:
+    def _give_borrowers_anew(self, line: PendingQueue) -> None:
         """Its budget changed what it may borrow; nothing for who may borrow nothing anyway."""
         give_anew(line, lambda choice: may_borrow(line.node, evictable=choice.evictable))
 
@@ -191,7 +191,7 @@ class Nominator:
         if could_be_next(line, self._permissions, pending):
             self._settling.unannounced[line.name] = line
 
-    def _others_decide(self, line: Line, *, alone: bool) -> bool:
+    def _others_decide(self, line: PendingQueue, *, alone: bool) -> bool:
         """Whether more than its own fit decides about one that enters."""
         return (
             line.held
@@ -307,7 +307,7 @@ class Nominator:
                 self._agenda.look_at(line)
         self._agenda.forget_changed_trees()
 
-    def _hope_again(self, line: Line, pending: Pending) -> None:
+    def _hope_again(self, line: PendingQueue, pending: Pending) -> None:
         """Rows do not say who hopes for room: who was given none hopes for it in his first."""
         flavor = pending.offered[0] if pending.offered and not pending.flavor else ""
         if flavor and self.tree.blocked_by(line.node, flavor, pending.request) is not None:

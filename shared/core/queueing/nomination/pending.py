@@ -7,7 +7,7 @@ from enum import StrEnum
 from shared.core.model.amounts import Amount
 from shared.core.model.decision import Reason
 from shared.core.model.ordering import OrderKey, order_key
-from shared.core.queueing.nomination.flavor_choice import ANY, Choice
+from shared.core.queueing.nomination.flavor_choice import ANY, FlavorChoice
 from shared.core.quota.tree import NOTHING
 
 
@@ -62,7 +62,7 @@ class Pending:
         priority: int,
         submitted_at_ms: int,
         request: Amount,
-        choice: Choice = ANY,
+        choice: FlavorChoice = ANY,
         version: int = 1,
     ) -> None:
         self.id = identifier

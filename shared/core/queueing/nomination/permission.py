@@ -16,12 +16,12 @@ from shared.core.model.team_policy import AtLimit
 from shared.core.model.units import UNLIMITED
 from shared.core.queueing.nomination.flavor_choice import (
     UNTOLD,
-    Choice,
+    FlavorChoice,
     FlavorKind,
     in_order_of_use,
     permitted,
 )
-from shared.core.queueing.nomination.line import Line, RequestClass
+from shared.core.queueing.nomination.line import EqualRequests, PendingQueue
 from shared.core.queueing.nomination.pending import Pending
 from shared.core.queueing.nomination.room_by_eviction import Hope
 from shared.core.quota.budget import Restriction
@@ -30,7 +30,7 @@ from shared.core.quota.limits import least
 from shared.core.quota.tree import NOTHING, QuotaTree
 
 
-class Room(NamedTuple):
+class FlavorRoom(NamedTuple):
     """A flavor in which to nominate; "" for none."""
 
     flavor: str
@@ -38,7 +38,7 @@ class Room(NamedTuple):
     """Others must make room first."""
 
 
-NO_ROOM: Final = Room("")
+NO_ROOM: Final = FlavorRoom("")
 
 
 class Permissions:
@@ -48,12 +48,12 @@ class Permissions:
         self.tree = tree
         self.kinds: dict[str, FlavorKind] = {}
         """What each flavor is made of, where that is told."""
-        self._blocked_above: dict[str, dict[str, Line]] = {}
+        self._blocked_above: dict[str, dict[str, PendingQueue]] = {}
         self.hope = Hope(tree, self._note_above)
         self._version = 0
         self._restrictions: dict[str, Restriction] = {}
 
-    def kept_from_above(self, root: str) -> dict[str, Line]:
+    def kept_from_above(self, root: str) -> dict[str, PendingQueue]:
         """Lines that a level above their queue kept from going, since the last call, by name."""
         return self._blocked_above.pop(root, {})
 
@@ -68,16 +68,16 @@ class Permissions:
             self.changed()
         return known != restriction
 
-    def within_nominal(self, line: Line) -> bool:
+    def within_nominal(self, line: PendingQueue) -> bool:
         """Whether the queue may not borrow now, by the budget of its team."""
         found = self._restriction(line)
         return found is not None and found.at_limit is AtLimit.NOMINAL
 
-    def owned_only(self, line: Line, choice: Choice) -> bool:
+    def owned_only(self, line: PendingQueue, choice: FlavorChoice) -> bool:
         """Whether the queue may not borrow for such work now."""
         return self.within_nominal(line) or not may_borrow(line.node, evictable=choice.evictable)
 
-    def by_budget(self, line: Line, members: RequestClass) -> Refusal | None:
+    def by_budget(self, line: PendingQueue, members: EqualRequests) -> Refusal | None:
         """Why the budget keeps a request from going; None if it does not."""
         found = self._restriction(line)
         if found is None or (
@@ -87,7 +87,7 @@ class Permissions:
             return None
         return found.refusal if found.at_limit is AtLimit.NOMINAL or not members.flavors else None
 
-    def _restriction(self, line: Line) -> Restriction | None:
+    def _restriction(self, line: PendingQueue) -> Restriction | None:
         if not self._restrictions or line.node.document is None:
             return None
         return self._restrictions.get(line.node.document.team)
@@ -96,7 +96,7 @@ class Permissions:
         """A document changed: nothing that was worked out holds any more."""
         self._version += 1
 
-    def room(self, line: Line, members: RequestClass) -> Room:
+    def room(self, line: PendingQueue, members: EqualRequests) -> FlavorRoom:
         """The first permitted flavor with room at every level, or that others could make room in.
 
         For the first of the class; no flavor for none.
@@ -105,34 +105,34 @@ class Permissions:
         owned_only = self.owned_only(line, members.choice)
         flavor = self._first_with_room(line, flavors, request, owned_only=owned_only)
         if flavor:
-            return Room(flavor)
+            return FlavorRoom(flavor)
         first = members.lineup.first()
         priority = first.priority if first else 0
         return self._hoped_for(line, flavors, request, priority, owned_only=owned_only)
 
     def _hoped_for(
         self,
-        line: Line,
+        line: PendingQueue,
         flavors: Sequence[str],
         request: Amount,
         priority: int,
         *,
         owned_only: bool,
-    ) -> Room:
+    ) -> FlavorRoom:
         for flavor in flavors:
             if owned_only and not self.hope.of_own(line, flavor, request, priority):
                 continue
             if self.hope.of(line, flavor, request, priority):
-                return Room(flavor, by_eviction=True)
+                return FlavorRoom(flavor, by_eviction=True)
         return NO_ROOM
 
-    def usable(self, line: Line, members: RequestClass) -> Sequence[str]:
+    def usable(self, line: PendingQueue, members: EqualRequests) -> Sequence[str]:
         """Permitted flavors in which it may go now: in all, or in those that own enough."""
         flavors, request = self.permitted(line, members), members.request
         owned_only = self.owned_only(line, members.choice)
         return _may_use(line, flavors, request, owned_only=owned_only)
 
-    def own_room(self, line: Line, members: RequestClass) -> str:
+    def own_room(self, line: PendingQueue, members: EqualRequests) -> str:
         """The first usable flavor with room at every level, within what the queue owns."""
         request = members.request
         for flavor in self.usable(line, members):
@@ -143,7 +143,7 @@ class Permissions:
 
     def _first_with_room(
         self,
-        line: Line,
+        line: PendingQueue,
         flavors: Sequence[str],
         request: Amount,
         *,
@@ -162,10 +162,10 @@ class Permissions:
                 self._note_above(line)
         return ""
 
-    def _note_above(self, line: Line) -> None:
+    def _note_above(self, line: PendingQueue) -> None:
         self._blocked_above.setdefault(line.node.root.name, {})[line.name] = line
 
-    def borrowable(self, line: Line, choice: Choice, flavor: str) -> Amount:
+    def borrowable(self, line: PendingQueue, choice: FlavorChoice, flavor: str) -> Amount:
         """What the queue may borrow there for it now, beyond what is left of its own."""
         if line.node.parent is None or self.owned_only(line, choice):
             return NOTHING
@@ -175,7 +175,7 @@ class Permissions:
             for has, own in zip(left, spare, strict=True)
         )
 
-    def permitted(self, line: Line, members: RequestClass) -> tuple[str, ...]:
+    def permitted(self, line: PendingQueue, members: EqualRequests) -> tuple[str, ...]:
         """Flavors with the product and enough quota for it at all, in the queue's order."""
         if members.flavors_version != self._version:
             members.flavors_version = self._version
@@ -186,7 +186,7 @@ class Permissions:
             )
         return members.flavors
 
-    def _affordable(self, line: Line, flavors: Sequence[str]) -> Sequence[str]:
+    def _affordable(self, line: PendingQueue, flavors: Sequence[str]) -> Sequence[str]:
         """Those that the budget of the team permits."""
         found = self._restriction(line)
         if found is None or found.at_limit is AtLimit.NOMINAL:
@@ -195,14 +195,14 @@ class Permissions:
             return ()
         return [one for one in flavors if self.kinds.get(one, UNTOLD).spot]
 
-    def for_pending(self, line: Line, pending: Pending) -> tuple[str, ...]:
+    def for_pending(self, line: PendingQueue, pending: Pending) -> tuple[str, ...]:
         """What a nomination of `pending` would permit by the rules of now."""
         members = line.classes.get((pending.request, pending.choice))
         if members is None:
-            members = RequestClass(pending.request, pending.choice)
+            members = EqualRequests(pending.request, pending.choice)
         return self.permitted(line, members)
 
-    def matching(self, line: Line, choice: Choice) -> list[str]:
+    def matching(self, line: PendingQueue, choice: FlavorChoice) -> list[str]:
         """Flavors of the queue that will do, in the order of nomination/flavor_choice.py."""
         document = line.node.document
         if document is None:
@@ -210,7 +210,7 @@ class Permissions:
         spot_first = document.policy.spot_first
         return permitted(document.flavors, self.kinds, choice, spot_first=spot_first)
 
-    def could_fit(self, line: Line) -> bool:
+    def could_fit(self, line: PendingQueue) -> bool:
         """Whether any flavor has room, or hope of it, for the least of all that wait."""
         least, document, head = line.least, line.node.document, line.head()
         if least is None or document is None or head is None:
@@ -222,7 +222,7 @@ class Permissions:
         ) != ""
 
 
-def most_of(line: Line, choice: Choice, flavor: str) -> Amount:
+def most_of(line: PendingQueue, choice: FlavorChoice, flavor: str) -> Amount:
     """What such work may ever have there, all together."""
     if may_borrow(line.node, evictable=choice.evictable):
         return line.node.potential(flavor)
@@ -230,7 +230,7 @@ def most_of(line: Line, choice: Choice, flavor: str) -> Amount:
 
 
 def _may_use(
-    line: Line, flavors: Sequence[str], request: Amount, *, owned_only: bool
+    line: PendingQueue, flavors: Sequence[str], request: Amount, *, owned_only: bool
 ) -> Sequence[str]:
     """Those in which it may go now."""
     if not owned_only:

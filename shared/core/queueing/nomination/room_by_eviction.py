@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 
 from shared.core.model.amounts import Amount, fits
 from shared.core.model.units import UNLIMITED
-from shared.core.queueing.nomination.line import Line
+from shared.core.queueing.nomination.line import PendingQueue
 from shared.core.quota.fair_share import borrowed_share, share, within_nominal
 from shared.core.quota.limits import exceeding
 from shared.core.quota.queue_policy import QueuePolicy, Reclaim, WithinQueue
@@ -26,7 +26,7 @@ from shared.core.quota.tree import NOTHING, QuotaNode, QuotaTree
 class Hope:
     """Answers for one tree; the largest shares are remembered until `forget`."""
 
-    def __init__(self, tree: QuotaTree, kept_from_above: Callable[[Line], None]) -> None:
+    def __init__(self, tree: QuotaTree, kept_from_above: Callable[[PendingQueue], None]) -> None:
         """`kept_from_above` hears of lines that would have hope but for a level above theirs."""
         self._tree, self._kept_from_above = tree, kept_from_above
         self._largest: dict[str, list[tuple[int, str]]] = {}
@@ -43,7 +43,7 @@ class Hope:
                 others = [one for one in known if one[1] != node.name]
                 known[:] = sorted([*others, (share(node), node.name)], reverse=True)[:2]
 
-    def of(self, line: Line, flavor: str, request: Amount, priority: int) -> bool:
+    def of(self, line: PendingQueue, flavor: str, request: Amount, priority: int) -> bool:
         """Whether evictions could make room for `request`, which has none now."""
         hoped = line.hoped.get(flavor, NOTHING)
         if self._could(line, flavor, _with_hoped(request, hoped), priority):
@@ -58,7 +58,7 @@ class Hope:
             line, flavor, _with_hoped(request, counted), priority
         )
 
-    def of_own(self, line: Line, flavor: str, request: Amount, priority: int) -> bool:
+    def of_own(self, line: PendingQueue, flavor: str, request: Amount, priority: int) -> bool:
         """Whether it would own enough, were all of lower priority that it may evict gone."""
         taken = line.node.taken(flavor)
         if _policy(line).within_queue is not WithinQueue.NEVER:
@@ -66,7 +66,11 @@ class Hope:
         return fits(request, taken, line.node.owned(flavor))
 
     def _is_owed(
-        self, line: Line, flavor: str, request: Amount, beside: Iterable[tuple[Amount, int]]
+        self,
+        line: PendingQueue,
+        flavor: str,
+        request: Amount,
+        beside: Iterable[tuple[Amount, int]],
     ) -> bool:
         """Whether the queue owns enough for it, and for what it owns of that which hopes.
 
@@ -80,14 +84,14 @@ class Hope:
             node, flavor, request, policy
         )
 
-    def _could(self, line: Line, flavor: str, wanted: Amount, priority: int) -> bool:
+    def _could(self, line: PendingQueue, flavor: str, wanted: Amount, priority: int) -> bool:
         policy = _policy(line)
         return self._inside(line, flavor, wanted, priority, policy) or self._across(
             line.node, flavor, wanted, policy
         )
 
     def _inside(
-        self, line: Line, flavor: str, wanted: Amount, priority: int, policy: QueuePolicy
+        self, line: PendingQueue, flavor: str, wanted: Amount, priority: int, policy: QueuePolicy
     ) -> bool:
         """Whether it fits once all work of lower priority of the queue is gone.
 
@@ -154,7 +158,7 @@ class Hope:
         return found
 
 
-def _policy(line: Line) -> QueuePolicy:
+def _policy(line: PendingQueue) -> QueuePolicy:
     document = line.node.document
     assert document is not None, "who may go in a flavor has a document that names it"
     return document.policy

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from shared.core.queueing.nomination.agenda import Agenda
-from shared.core.queueing.nomination.line import Line
+from shared.core.queueing.nomination.line import PendingQueue
 from shared.core.queueing.nomination.next_of_own import next_few
 from shared.core.queueing.nomination.permission import Permissions
-from shared.core.queueing.nomination.telling import Teller
+from shared.core.queueing.nomination.telling import ReasonTeller
 from shared.core.queueing.nomination.turns import Turn, Use, take_turns
 from shared.core.queueing.nomination.walk import Walk
-from shared.core.queueing.nomination.window import OPEN, Window
+from shared.core.queueing.nomination.window import OPEN, NominationWindow
 
 TURN_MAX: Final = 1_000
 """Nominations in one turn; what is left goes on in the next."""
@@ -28,13 +28,17 @@ class Settling:
     """Draws the conclusions; `used` is what a queue used over time."""
 
     def __init__(
-        self, agenda: Agenda, window: Window, permissions: Permissions, teller: Teller
+        self,
+        agenda: Agenda,
+        window: NominationWindow,
+        permissions: Permissions,
+        teller: ReasonTeller,
     ) -> None:
         self._agenda = agenda
         self._window = window
         self._permissions = permissions
         self._teller = teller
-        self.unannounced: dict[str, Line] = {}
+        self.unannounced: dict[str, PendingQueue] = {}
         """Where others may have become the next since it was told who is."""
 
     @property
@@ -60,7 +64,9 @@ class Settling:
         for line in (*left, *(one for one in lines if one.suspects)):
             self._agenda.look_at(line)
 
-    def _announce(self, lines: Sequence[Line], left: Sequence[Line], *, announce: bool) -> None:
+    def _announce(
+        self, lines: Sequence[PendingQueue], left: Sequence[PendingQueue], *, announce: bool
+    ) -> None:
         """Tell placement who is next, but where it is not settled yet who goes."""
         later = {line.name for line in left}
         for line in lines:
@@ -73,7 +79,7 @@ class Settling:
                 self._window.announce(line, next_few(line, self._permissions))
             self.unannounced.clear()
 
-    def _recheck(self, line: Line, share: int) -> None:
+    def _recheck(self, line: PendingQueue, share: int) -> None:
         """Withdraw nominations that the rules would not give any more, or not like this."""
         for _ in range(min(share, len(line.suspects))):
             pending = line.suspects.pop()
@@ -83,7 +89,7 @@ class Settling:
                 self._window.withdraw(pending)
                 line.enter(pending)
 
-    def _go(self, lines: Sequence[Line], share: int, used: Use) -> list[Line]:
+    def _go(self, lines: Sequence[PendingQueue], share: int, used: Use) -> list[PendingQueue]:
         """Nominate; who has more to do."""
         if self.contended:
             return self._take_turns(lines, used)
@@ -97,7 +103,7 @@ class Settling:
                 left.append(line)
         return left + self._take_turns(disputed, used)
 
-    def _turn(self, line: Line, share: int) -> bool:
+    def _turn(self, line: PendingQueue, share: int) -> bool:
         """Nominate in order; whether the share was used up with more to do."""
         walk = Walk(line, self._permissions)
         for _ in range(share):
@@ -106,11 +112,11 @@ class Settling:
                 return False
         return walk.first() is not None
 
-    def _take_turns(self, lines: Sequence[Line], used: Use) -> list[Line]:
+    def _take_turns(self, lines: Sequence[PendingQueue], used: Use) -> list[PendingQueue]:
         walks = {line.name: Walk(line, self._permissions) for line in lines}
         return take_turns(lines, lambda line: walks[line.name].first(), self._take, used, TURN_MAX)
 
-    def _take(self, line: Line, turn: Turn) -> bool:
+    def _take(self, line: PendingQueue, turn: Turn) -> bool:
         """Nominate, if the window has room; whether it had."""
         if not self._window.has_room_for(line, turn.pending):
             return False

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from shared.core.model.decision import Refusal
-from shared.core.queueing.nomination.line import Line, RequestClass
+from shared.core.queueing.nomination.line import EqualRequests, PendingQueue
 from shared.core.queueing.nomination.pending import Pending
 from shared.core.queueing.nomination.permission import Permissions, most_of
 from shared.core.quota import reasons as quota_reasons
@@ -22,14 +22,14 @@ TOLD_MAX: Final = 1_000
 Tell = Callable[[Pending, Refusal], None]
 
 
-class Teller:
+class ReasonTeller:
     """Hands each reason that is news to `tell`."""
 
     def __init__(self, permissions: Permissions, tell: Tell) -> None:
         self._permissions = permissions
         self._give = tell
 
-    def tell_line(self, line: Line, open_count: int) -> None:
+    def tell_line(self, line: PendingQueue, open_count: int) -> None:
         """Tell what has changed: everything after a change of rules, else the head and the new."""
         head = line.head() if line.strict else None
         if line.retell:
@@ -40,7 +40,7 @@ class Teller:
             self._tell(line, head, self.refusal(line, head, head, open_count))
         self.tell_more(line, head, open_count)
 
-    def tell_more(self, line: Line, head: Pending | None, open_count: int) -> None:
+    def tell_more(self, line: PendingQueue, head: Pending | None, open_count: int) -> None:
         """Tell the first that were not told yet, up to the bound."""
         while len(line.told) < TOLD_MAX:
             pending = line.untold.pop()
@@ -48,7 +48,7 @@ class Teller:
                 return
             self._tell(line, pending, self.refusal(line, pending, head, open_count))
 
-    def _tell(self, line: Line, pending: Pending, refusal: Refusal) -> None:
+    def _tell(self, line: PendingQueue, pending: Pending, refusal: Refusal) -> None:
         if pending.told is refusal.reason:
             return
         pending.told = refusal.reason
@@ -56,7 +56,7 @@ class Teller:
         self._give(pending, refusal)
 
     def refusal(
-        self, line: Line, pending: Pending, head: Pending | None, open_count: int
+        self, line: PendingQueue, pending: Pending, head: Pending | None, open_count: int
     ) -> Refusal:
         """Why a waiting workload is not nominated; `head` is the first of a strict queue."""
         document = line.node.document
@@ -80,7 +80,7 @@ class Teller:
         return quota_reasons.window_full(open_count)
 
     def _own_is_short(
-        self, line: Line, members: RequestClass, permitted: Sequence[str]
+        self, line: PendingQueue, members: EqualRequests, permitted: Sequence[str]
     ) -> Refusal | None:
         """It may not borrow, and its queue owns too little everywhere beside what it uses."""
         if not self._permissions.owned_only(line, members.choice) or any(
@@ -89,7 +89,7 @@ class Teller:
             return None
         return quota_reasons.may_not_borrow(line.node, permitted[0], members.request)
 
-    def _never(self, line: Line, members: RequestClass) -> Refusal:
+    def _never(self, line: PendingQueue, members: EqualRequests) -> Refusal:
         choice = members.choice
         matching = self._permissions.matching(line, choice)
         if not matching and self._permissions.matching(line, choice._replace(interruptible=True)):

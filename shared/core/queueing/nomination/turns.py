@@ -12,9 +12,9 @@ import heapq
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from shared.core.queueing.nomination.line import Line, RequestClass
+from shared.core.queueing.nomination.line import EqualRequests, PendingQueue
 from shared.core.queueing.nomination.pending import Pending
-from shared.core.queueing.nomination.permission import Room
+from shared.core.queueing.nomination.permission import FlavorRoom
 from shared.core.quota.fair_share import rank
 
 Use = Callable[[str], int]
@@ -25,11 +25,11 @@ class Turn(NamedTuple):
     """The first of a line who may go, and in which flavor."""
 
     pending: Pending
-    members: RequestClass
-    room: Room
+    members: EqualRequests
+    room: FlavorRoom
 
 
-def turn_key(line: Line, turn: Turn, used: Use) -> tuple[Any, ...]:
+def turn_key(line: PendingQueue, turn: Turn, used: Use) -> tuple[Any, ...]:
     """When it comes among those of other lines. O(depth x flavors)."""
     first, members = turn.pending, turn.members
     ranked = rank(line.node, members.flavors, members.request, used(line.name))
@@ -37,20 +37,20 @@ def turn_key(line: Line, turn: Turn, used: Use) -> tuple[Any, ...]:
 
 
 def take_turns(
-    lines: Iterable[Line],
-    find: Callable[[Line], Turn | None],
-    take: Callable[[Line, Turn], bool],
+    lines: Iterable[PendingQueue],
+    find: Callable[[PendingQueue], Turn | None],
+    take: Callable[[PendingQueue, Turn], bool],
     used: Use,
     turns_max: int,
-) -> list[Line]:
+) -> list[PendingQueue]:
     """Let the line whose turn it is `take` it, until none finds another or `turns_max`.
 
     `take` says whether its line may have another; those that did not get theirs are returned.
     A turn comes later while others take theirs, never earlier: an old key is looked at again.
     """
-    ready: list[tuple[tuple[Any, ...], Line]] = []
+    ready: list[tuple[tuple[Any, ...], PendingQueue]] = []
 
-    def follow(line: Line) -> Turn | None:
+    def follow(line: PendingQueue) -> Turn | None:
         """Its next turn if nobody comes before; else it stands in the order again."""
         turn = find(line)
         if turn is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 
-from shared.core.queueing.nomination.line import Line
+from shared.core.queueing.nomination.line import PendingQueue
 from shared.core.queueing.nomination.permission import Permissions
 from shared.core.queueing.nomination.turns import Turn
 
@@ -17,7 +17,7 @@ from shared.core.queueing.nomination.turns import Turn
 class Walk:
     """Through the first of each class of a line; good until a batch settles again."""
 
-    def __init__(self, line: Line, permissions: Permissions) -> None:
+    def __init__(self, line: PendingQueue, permissions: Permissions) -> None:
         self._line, self._permissions = line, permissions
         self._begin()
 

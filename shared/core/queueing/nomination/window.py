@@ -14,10 +14,10 @@ from typing import Final
 from shared.core.model.ordering import OrderKey
 from shared.core.queueing.nomination.agenda import Agenda
 from shared.core.queueing.nomination.decision import Decision, Expect, Nominate, Withdraw
-from shared.core.queueing.nomination.flavor_choice import Choice
-from shared.core.queueing.nomination.line import Line, RequestClass
+from shared.core.queueing.nomination.flavor_choice import FlavorChoice
+from shared.core.queueing.nomination.line import EqualRequests, PendingQueue
 from shared.core.queueing.nomination.pending import Pending, Phase
-from shared.core.queueing.nomination.permission import Permissions, Room
+from shared.core.queueing.nomination.permission import FlavorRoom, Permissions
 from shared.core.quota.tree import QuotaTree
 
 OPEN: Final = frozenset((Phase.OFFERED, Phase.REFUSED))
@@ -25,7 +25,7 @@ _OTHER_RULES: Final = ("",)
 """Flavors of a nomination that was given under rules that hold no more; no queue has them."""
 
 
-class Window:
+class NominationWindow:
     """What is open, and the decisions that open and close it."""
 
     def __init__(
@@ -45,16 +45,16 @@ class Window:
         self._tree = tree
         self._permissions = permissions
         self._agenda = agenda
-        self._blocked: dict[str, Line] = {}
+        self._blocked: dict[str, PendingQueue] = {}
 
-    def has_room_for(self, line: Line, pending: Pending) -> bool:
+    def has_room_for(self, line: PendingQueue, pending: Pending) -> bool:
         """Whether the window has room, if need be by displacing a later one of the queue."""
         if self.count < self.open_max or len(line.open) < self.open_each:
             return True
         self._blocked[line.name] = line
         return self._displace(line, pending.key)
 
-    def _displace(self, line: Line, key: OrderKey) -> bool:
+    def _displace(self, line: PendingQueue, key: OrderKey) -> bool:
         """Make room in the window by the last open and refused one, if that comes after `key`."""
         last = line.refused.first()
         if last is None or last.key <= key:
@@ -63,7 +63,9 @@ class Window:
         line.enter(last)
         return True
 
-    def offer(self, line: Line, members: RequestClass, pending: Pending, room: Room) -> None:
+    def offer(
+        self, line: PendingQueue, members: EqualRequests, pending: Pending, room: FlavorRoom
+    ) -> None:
         """Nominate one that waits."""
         self._open(line, members, pending)
         pending.nomination += 1
@@ -73,19 +75,19 @@ class Window:
         else:
             self._promise(line, pending, room.flavor)
 
-    def _open(self, line: Line, members: RequestClass, pending: Pending) -> None:
+    def _open(self, line: PendingQueue, members: EqualRequests, pending: Pending) -> None:
         line.leave(pending)
         pending.phase = Phase.OFFERED
         pending.offered = members.flavors
         line.open[pending.id] = pending
         self.count += 1
 
-    def _promise(self, line: Line, pending: Pending, flavor: str) -> None:
+    def _promise(self, line: PendingQueue, pending: Pending, flavor: str) -> None:
         pending.flavor = flavor
         self._tree.promise(line.name, flavor, pending.request)
 
     def _nomination(
-        self, line: Line, members: RequestClass, pending: Pending, room: Room
+        self, line: PendingQueue, members: EqualRequests, pending: Pending, room: FlavorRoom
     ) -> Nominate:
         return Nominate(
             pending,
@@ -99,7 +101,7 @@ class Window:
             room.by_eviction,
         )
 
-    def announce(self, line: Line, few: Mapping[str, Pending]) -> None:
+    def announce(self, line: PendingQueue, few: Mapping[str, Pending]) -> None:
         """Let placement know these and no others as the next for what the queue owns."""
         for one in [one for name, one in line.announced.items() if name not in few]:
             self.unannounce(line, one)
@@ -108,10 +110,10 @@ class Window:
                 line.announced[name] = pending
                 pending.nomination += 1
                 members = line.classes[pending.request, pending.choice]
-                told = self._nomination(line, members, pending, Room(""))
+                told = self._nomination(line, members, pending, FlavorRoom(""))
                 self.decisions.append(replace(told, next_of_own=True))
 
-    def expect(self, line: Line) -> None:
+    def expect(self, line: PendingQueue) -> None:
         """The queue gave something back: placement tries whom it knows, within what it owns."""
         for pending in sorted(line.announced.values(), key=lambda one: (one.key, one.id)):
             members = line.classes[pending.request, pending.choice]
@@ -121,12 +123,12 @@ class Window:
                 self._promise(line, pending, flavor)
                 self.decisions.append(Expect(pending, pending.nomination))
 
-    def unannounce(self, line: Line, pending: Pending) -> None:
+    def unannounce(self, line: PendingQueue, pending: Pending) -> None:
         """It is not the next any more, if it was."""
         if line.announced.pop(pending.id, None) is not None:
             self.decisions.append(Withdraw(pending, pending.nomination))
 
-    def restore(self, line: Line, pending: Pending) -> None:
+    def restore(self, line: PendingQueue, pending: Pending) -> None:
         """Put back one that was open, in its phase and flavor."""
         line.open[pending.id] = pending
         self.count += 1
@@ -135,7 +137,7 @@ class Window:
         elif pending.flavor:
             self._tree.promise(pending.queue, pending.flavor, pending.request)
 
-    def refused(self, line: Line, pending: Pending) -> None:
+    def refused(self, line: PendingQueue, pending: Pending) -> None:
         """It was tried in vain: it stays open, and no longer counts as use."""
         self._uncount(pending)
         self._agenda.wake(pending.queue)
@@ -177,7 +179,7 @@ class Window:
         pending.flavor = ""
 
 
-def give_anew(line: Line, whom: Callable[[Choice], bool] = lambda _: True) -> None:
+def give_anew(line: PendingQueue, whom: Callable[[FlavorChoice], bool] = lambda _: True) -> None:
     """What is open in a line, of those whom that concerns, was given under other rules."""
     for pending in line.open.values():
         if whom(pending.choice):

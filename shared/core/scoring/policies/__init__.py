@@ -23,9 +23,9 @@ from shared.core.scoring.policies.fragmentation import Fragmentation
 from shared.core.scoring.policies.gpu_free_nodes import GpuFreeNodes
 from shared.core.scoring.policies.open_rest import OpenRest
 from shared.core.scoring.policies.shared_gpu_value import SharedGpuValue
-from shared.core.scoring.policy import Policy
+from shared.core.scoring.policy import ScoringPolicy
 
-POLICIES: Final[tuple[type[Policy], ...]] = (
+POLICIES: Final[tuple[type[ScoringPolicy], ...]] = (
     Fragmentation,
     GpuFreeNodes,
     SharedGpuValue,
