@@ -116,7 +116,7 @@ class EvictionPlanAccepted(PlanFact, frozen=True, kw_only=True):
     placement: Placement | None = None
     """Where the preemptor will be."""
     inline: bool = False
-    """Whether placement changed the plan itself, after too many refused ones."""
+    """False: placement changes no plan. Older records may have true."""
     followers: int = 0
     """Others of its queue behind the preemptor for which there was room."""
 

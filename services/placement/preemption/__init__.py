@@ -1,5 +1,5 @@
 """Plans of the preemption service, carried out on the ledger.
 
-Begin with `evictions.py`; `plan_checks.py` says whether a plan still holds, `remains.py` what is
-left of it after others, `moves.py` lets work go on elsewhere.
+Begin with `evictions.py`; `plan_checks.py` says whether a plan still holds, `moves.py` lets
+work go on elsewhere.
 """

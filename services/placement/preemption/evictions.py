@@ -14,7 +14,6 @@ from typing import Any, Final
 from services.placement.cycle.scheduling_cycle import SchedulingCycle
 from services.placement.preemption import moves
 from services.placement.preemption.plan_checks import preemptor_problem, victim_problem
-from services.placement.preemption.remains import what_is_left
 from services.placement.state.records import Record
 from services.placement.state.reservations import Reservation, given_up
 from services.placement.unit.cell_state import CellState
@@ -31,9 +30,6 @@ from shared.events import plans
 from shared.events.envelope import Received
 from shared.events.workloads import Wire
 
-REFUSALS_MAX: Final = 3
-"""Plans of one preemptor refused because of changed victims, before what is left is taken."""
-PREEMPTORS_MAX: Final = 10_000
 SLACK_SECONDS: Final = 60
 """What a reservation waits beyond the longest grace of its victims."""
 
@@ -44,15 +40,6 @@ class Evictions:
     def __init__(self, state: CellState, cycle: SchedulingCycle) -> None:
         self._state = state
         self._cycle = cycle
-        self._refusals: dict[str, int] = {}
-        """By preemptor, plans that were refused because victims had changed."""
-
-    def _refused_often(self, workload_id: str) -> bool:
-        count = self._refusals.pop(workload_id, 0) + 1
-        self._refusals[workload_id] = count
-        if len(self._refusals) > PREEMPTORS_MAX:
-            del self._refusals[next(iter(self._refusals))]
-        return count > REFUSALS_MAX
 
     def propose(self, message: Received, plan: plans.ProposeEvictionPlan) -> None:
         """Carry the plan out, or say why not."""
@@ -62,24 +49,17 @@ class Evictions:
             self._refuse(plan, Reason.PREEMPTOR_CHANGED, problem, message)
             return
         problem = victim_problem(self._state, plan)
-        moving = any(one.moves_to is not None for one in plan.victims)
-        inline = bool(problem) and not moving and self._refused_often(plan.workload_id)
-        if inline:
-            left = what_is_left(self._state, record, plan, self._try)
-            plan, placement = left or (plan, None)
-        elif problem:
+        if problem:
             self._refuse(plan, Reason.VICTIM_CHANGED, problem, message)
             return
-        else:
-            placement = self._try(record, plan)
+        placement = self._try(record, plan)
         if placement is None:
             text = (
                 f"even without {len(plan.victims)} victims there is no room or quota for all of it"
             )
             self._refuse(plan, Reason.NO_LONGER_FITS, text, message)
         else:
-            self._refusals.pop(plan.workload_id, None)
-            self._accept(record, plan, (placement, inline), message)
+            self._accept(record, plan, placement, message)
 
     def _try(self, record: Record, plan: plans.ProposeEvictionPlan) -> Placement | None:
         """Where the preemptor would go with the victims gone; nothing is changed."""
@@ -110,15 +90,15 @@ class Evictions:
         self,
         record: Record,
         plan: plans.ProposeEvictionPlan,
-        found: tuple[Placement, bool],
+        placement: Placement,
         message: Received,
     ) -> None:
-        """`found` is where it will be, and whether the plan was changed here."""
-        state, (placement, inline) = self._state, found
+        """`placement` is where the preemptor will be."""
+        state = self._state
         victims = [state.records.alive[one.workload_id] for one in plan.victims]
         grace_seconds = max((one.workload.spec.grace_seconds for one in victims), default=0)
         expires_at_ms = state.unit.now_ms + (grace_seconds + SLACK_SECONDS) * 1000
-        self._tell_accepted(record, plan, (placement, expires_at_ms, inline), message)
+        self._tell_accepted(record, plan, (placement, expires_at_ms), message)
         for planned in plan.victims:
             if planned.moves_to is not None:
                 moves.move(state, planned, record, plan, message)
@@ -241,11 +221,11 @@ class Evictions:
         self,
         record: Record,
         plan: plans.ProposeEvictionPlan,
-        room: tuple[Placement, int, bool],
+        room: tuple[Placement, int],
         message: Received,
     ) -> None:
-        """`room` is where, until when, and whether the plan was changed here."""
-        workload, (placement, expires_at_ms, inline) = record.workload, room
+        """`room` is where, and until when."""
+        workload, (placement, expires_at_ms) = record.workload, room
         fact = plans.EvictionPlanAccepted(
             plan_id=plan.plan_id,
             workload_id=workload.id,
@@ -258,7 +238,6 @@ class Evictions:
             alternatives=plan.alternatives,
             expires_at_ms=expires_at_ms,
             placement=placement,
-            inline=inline,
             followers=plan.followers,
         )
         self._tell(fact, workload.id, message)
