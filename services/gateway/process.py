@@ -19,8 +19,8 @@ from aiohttp import web
 from services.gateway.api.server import application, check_table
 from services.gateway.app.backlog import Backlog
 from services.gateway.app.committer import Committer
-from services.gateway.app.door import Door
-from services.gateway.app.hub import Hub
+from services.gateway.app.context import GatewayContext
+from services.gateway.app.event_hub import EventHub
 from services.gateway.app.team_access import TeamAccess
 from services.gateway.app.told_starts import score_forever
 from services.gateway.app.trims import gateway_trims
@@ -50,10 +50,10 @@ BEAT_SECONDS: Final = 0.5
 KEEPALIVE_SECONDS: Final = 75.0
 
 
-def make_door(settings: GatewaySettings, parts: Parts, reader: Database) -> Door:
+def make_door(settings: GatewaySettings, parts: Parts, reader: Database) -> GatewayContext:
     """The parts of the HTTP process, wired."""
     clock = SystemClock()
-    return Door(
+    return GatewayContext(
         settings=settings,
         reader=reader,
         committer=Committer(
@@ -61,7 +61,7 @@ def make_door(settings: GatewaySettings, parts: Parts, reader: Database) -> Door
         ),
         keys=KeyRing(reader, clock, settings.key_pepper.get_secret_value().encode()),
         organisation=OrganisationCache(reader, clock),
-        hub=Hub(reader, parts.log),
+        hub=EventHub(reader, parts.log),
         rate=Rate(settings.requests_per_second_max),
         backlog=Backlog(reader, clock),
         clock=clock,
@@ -92,27 +92,27 @@ def _protocol_log() -> logging.Logger:
 
 
 @contextlib.asynccontextmanager
-async def http_server(settings: GatewaySettings) -> AsyncIterator[Door]:
+async def http_server(settings: GatewaySettings) -> AsyncIterator[GatewayContext]:
     """A running HTTP server; ending the block drains it."""
     check_table()
     parts = connect(settings, SERVICE, f"http-{settings.gateway_shard}")
     reader = Database(
         settings.database_url, max_size=READ_CONNECTIONS, name=f"muster-{SERVICE}-read"
     )
-    door = make_door(settings, parts, reader)
+    gateway = make_door(settings, parts, reader)
     runner = Runner(
-        application(door),
+        application(gateway),
         access_log=None,
         logger=_protocol_log(),
         handler_cancellation=True,
         keepalive_timeout=KEEPALIVE_SECONDS,
         shutdown_timeout=SHUTDOWN_SECONDS,
     )
-    door.tasks = [
-        asyncio.create_task(door.committer.run(), name="committer"),
-        asyncio.create_task(door.hub.run(), name="hub"),
-        asyncio.create_task(prepare(door), name="prepare"),
-        asyncio.create_task(score_forever(door.told_starts, reader, parts.log), name="scores"),
+    gateway.tasks = [
+        asyncio.create_task(gateway.committer.run(), name="committer"),
+        asyncio.create_task(gateway.hub.run(), name="hub"),
+        asyncio.create_task(prepare(gateway), name="prepare"),
+        asyncio.create_task(score_forever(gateway.told_starts, reader, parts.log), name="scores"),
     ]
     try:
         await runner.setup()
@@ -121,30 +121,30 @@ async def http_server(settings: GatewaySettings) -> AsyncIterator[Door]:
         )
         await site.start()
         parts.log.info("listening", host=settings.http_host, port=settings.http_port)
-        yield door
+        yield gateway
     finally:
-        door.closing = True
-        door.hub.close()
+        gateway.closing = True
+        gateway.hub.close()
         await runner.cleanup()
-        await _end(door)
-        await door.pod_logs.close()
-        if door.pod_exec is not None:
-            await door.pod_exec.close()
+        await _end(gateway)
+        await gateway.pod_logs.close()
+        if gateway.pod_exec is not None:
+            await gateway.pod_exec.close()
         await reader.close()
         await parts.close()
         parts.log.info("stopped")
 
 
-async def _end(door: Door) -> None:
+async def _end(gateway: GatewayContext) -> None:
     """Commit and publish what was accepted, then stop every task."""
-    committing, *others = door.tasks
+    committing, *others = gateway.tasks
     for task in others:
         task.cancel()
-    door.committer.stop()
-    if door.committer.ready:
+    gateway.committer.stop()
+    if gateway.committer.ready:
         await asyncio.wait([committing], timeout=SHUTDOWN_SECONDS)
     committing.cancel()
-    await asyncio.gather(*door.tasks, return_exceptions=True)
+    await asyncio.gather(*gateway.tasks, return_exceptions=True)
 
 
 async def run(settings: GatewaySettings) -> None:
@@ -163,17 +163,17 @@ async def run(settings: GatewaySettings) -> None:
             beating = group.create_task(_beat(watchdog))
             if "projection" in roles:
                 group.create_task(_project(settings, watchdog, stopping))
-            async with http_server(settings) as door:
-                await _until_over(door, stopping)
+            async with http_server(settings) as gateway:
+                await _until_over(gateway, stopping)
             beating.cancel()
     finally:
         watchdog.stop()
 
 
-async def _until_over(door: Door, stopping: asyncio.Event) -> None:
+async def _until_over(gateway: GatewayContext, stopping: asyncio.Event) -> None:
     """Wait for the signal; raise what a task of the server raised, because nothing mends that."""
     waiting = asyncio.create_task(stopping.wait())
-    left = {waiting, *door.tasks}
+    left = {waiting, *gateway.tasks}
     while waiting in left:
         done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
         for task in done:

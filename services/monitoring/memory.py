@@ -71,7 +71,7 @@ class Watch(msgspec.Struct, array_like=True):
 
 
 class Debt(msgspec.Struct, array_like=True, frozen=True):
-    """What a queue or cohort owes (core/quota/debts.py), as told at `at_ms`."""
+    """What a queue or cohort owes (core/quota/deficits.py), as told at `at_ms`."""
 
     millionths: int
     at_ms: int

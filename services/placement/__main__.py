@@ -2,7 +2,7 @@
 
 from services.placement.handlers import PlacementHandler
 from services.placement.settings import PlacementSettings
-from services.placement.state.trims import placement_trims
+from services.placement.state.retention import placement_trims
 from shared.core.nodes.shunning import ShunPolicy
 from shared.runtime.main import run_service
 from shared.runtime.settings import Settings

@@ -104,7 +104,7 @@ class Cell:
         outcome.writes.extend(self.drains.writes())
         outcome.writes.extend(self.shunning.writes(changed))
         outcome.writes.extend(self.takeovers.writes())
-        outcome.writes.extend(state.turns.writes())
+        outcome.writes.extend(state.queue_order.writes())
         outcome.writes.extend(state.spent_budgets.writes())
         outcome.writes.extend(ledger_writes(self.fleet, self.quotas, state))
         return outcome

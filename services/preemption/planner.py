@@ -12,10 +12,10 @@ from typing import Final
 
 from services.preemption import metrics
 from services.preemption.followers import Followers
-from services.preemption.lines import PreemptorClasses
 from services.preemption.losses import Losses
 from services.preemption.memory import Flight, PreemptionMemory, PreemptorRequest
 from services.preemption.moving import Moving, planned
+from services.preemption.preemptor_classes import PreemptorClasses
 from services.preemption.proposals import Proposals
 from services.preemption.refusals import Refusals
 from services.preemption.searching import Searching

@@ -1,4 +1,4 @@
-"""What each node of the quota tree had beyond its part, or short of it (core/quota/debts.py).
+"""What each node of the quota tree had beyond its part, or short of it (core/quota/deficits.py).
 
 Looked at once a minute while somebody waits or a debt is not forgotten, at the time of a recorded
 message, so the same messages give the same debts. A row for each node that ever had one; rows
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from shared.core.queueing.nomination import Nominator
-from shared.core.quota.debts import HALF_LIFE_MS, Debts
+from shared.core.quota.deficits import HALF_LIFE_MS, FairShareDeficits
 from shared.core.quota.usage_history import Account
 from shared.events.quotas import DebtsTold
 from shared.ports.reader import Reader
@@ -37,7 +37,7 @@ class NodeDebts:
 
     def __init__(self, core: Nominator) -> None:
         self._core = core
-        self._debts = Debts()
+        self._debts = FairShareDeficits()
         self._told: dict[str, int] = {}
         """The last word; of nothing after a restart, so all is told again."""
         self._fresh: dict[str, None] = {}

@@ -10,16 +10,26 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 GONE = frozenset(
     (
+        "Agenda",
+        "Around",
+        "Call",
+        "Debts",
         "Desk",
+        "Door",
+        "Hub",
         "Kind",
         "KindKey",
+        "Leavers",
         "Line",
         "Lines",
         "Market",
         "MarketIndex",
         "Resting",
+        "Settling",
         "Shelf",
         "Trials",
+        "Turns",
+        "Vacancy",
     )
 )
 """docs/glossary.md has the field's words for them."""

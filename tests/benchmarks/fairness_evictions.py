@@ -21,7 +21,7 @@ from tests.benchmarks.fairness_world import FLAVOR, World
 REST_MS: Final = 60_000
 """A borrower for whom nobody goes is looked at again after this, or when a protection ends."""
 MOVES_REST_MS: Final = 60_000
-"""Moves are looked for no more often (services/preemption/lines.py)."""
+"""Moves are looked for no more often (services/preemption/preemptor_classes.py)."""
 COOLDOWN_MS: Final = 300_000
 NOBODY: Final = "NobodyMayBeAsked"
 

@@ -24,7 +24,7 @@ from shared.core.queueing.nomination.decision import Nominate, Withdraw
 from shared.core.queueing.nomination.nominator import Nominator
 from shared.core.queueing.nomination.pending import Pending
 from shared.core.queueing.waiting import WaitingIndex
-from shared.core.quota.debts import Debts, below
+from shared.core.quota.deficits import FairShareDeficits, below
 from shared.core.quota.fair_share import within_nominal
 from shared.core.quota.usage_history import GPU_SECOND
 from tests.benchmarks.fairness_documents import CHECKPOINT_SECONDS, ROOT, documents, workload_of
@@ -37,7 +37,7 @@ from tests.benchmarks.fairness_world import FLAVOR, GPUS, Job, World
 GRACE_MS: Final = 30_000
 ROOM: Final = frozenset({Reason.NO_CAPACITY, Reason.GANG_SHORT, Reason.TOPOLOGY})
 OWED_REST_MS: Final = 8_000
-"""What is owed is looked at again after this at the latest (services/preemption/lines.py)."""
+"""What is owed is looked at again after this at the latest (preemptor_classes.py)."""
 REVIEW_MS: Final = 60_000
 """Debts are told again after this, as by the quota service."""
 EPOCH_MS: Final = 1_800_000_000_000
@@ -53,7 +53,7 @@ class Policy:
     reclaim: bool = True
     """Whether anybody is evicted, by the rules and the search of the core."""
     debts: bool = True
-    """Whether what was had beyond one's part is paid back (core/quota/debts.py)."""
+    """Whether what was had beyond one's part is paid back (core/quota/deficits.py)."""
     moves: bool = True
     """Whether who may not be evicted goes on elsewhere for others (moves/moving.py)."""
     promises: bool = True
@@ -67,7 +67,7 @@ class Run:
         self.world, self.policy = world, policy
         self.now_ms = EPOCH_MS
         self.fleet = Fleet(world, seed)
-        self.core, self.debts = Nominator(), Debts()
+        self.core, self.debts = Nominator(), FairShareDeficits()
         for document in documents(world):
             self.core.apply(document)
         self.core.used = self.used

@@ -38,7 +38,7 @@ async def test_who_runs_what_where_is_in_the_audit_before_it_runs(
     gateway: Gateway, database: Database
 ):
     pods = Pods(database)
-    gateway.door.pod_exec = pods
+    gateway.context.pod_exec = pods
     key = await gateway.key("red", "member")
     facts = [telling.queued("w1", pods=PodSet(), at_ms=1_000)]
 

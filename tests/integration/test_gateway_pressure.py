@@ -65,7 +65,7 @@ async def test_a_commit_whose_answer_was_lost_is_found_again_and_accepted_once(
     gateway: Gateway, database: Database, monkeypatch: pytest.MonkeyPatch
 ):
     key = await gateway.key("red", "member")
-    session = gateway.door.committer._session
+    session = gateway.context.committer._session
     true_commit = session._store.commit
     lost: list[int] = []
 
@@ -95,7 +95,7 @@ async def test_when_too_much_waits_the_caller_is_told_to_come_back(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ):
     key = await gateway.key("red", "member")
-    monkeypatch.setattr(gateway.door.committer, "_waiting_items_max", 1)
+    monkeypatch.setattr(gateway.context.committer, "_waiting_items_max", 1)
 
     replies = await asyncio.gather(
         *(gateway.call("POST", "/v1/workloads", SPEC, key=key) for _ in range(30))

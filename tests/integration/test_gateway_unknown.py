@@ -121,7 +121,7 @@ async def test_the_same_key_again_tells_the_state_of_now(gateway: Gateway):
 
     first = await gateway.call("POST", "/v1/workloads", SPEC, **options)
     row = "UPDATE gateway.workload SET state = 'running' WHERE id = $1 RETURNING 1"
-    await gateway.door.reader.fetch(row, first.body["id"])
+    await gateway.context.reader.fetch(row, first.body["id"])
     again = await gateway.call("POST", "/v1/workloads", SPEC, **options)
     batch = await gateway.call("POST", "/v1/workloads:batch", item, key=key)
 

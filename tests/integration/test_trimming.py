@@ -11,7 +11,7 @@ import structlog
 
 from services.gateway.app.trims import gateway_trims
 from services.gateway.projection.projection import Projection
-from services.placement.state.trims import placement_trims
+from services.placement.state.retention import placement_trims
 from shared.adapters.clock import SystemClock
 from shared.adapters.kafka.topics import create_topics
 from shared.adapters.postgres.pool import Database as Pool

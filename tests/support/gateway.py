@@ -12,7 +12,7 @@ from typing import Any
 
 import aiohttp
 
-from services.gateway.app.door import Door
+from services.gateway.app.context import GatewayContext
 from services.gateway.documents.keys import mint
 from services.gateway.process import http_server
 from services.gateway.projection.projection import Projection
@@ -48,7 +48,7 @@ class Gateway:
     address: str
     operator_key: str
     settings: GatewaySettings
-    door: Door
+    context: GatewayContext
     http: aiohttp.ClientSession
 
     async def call(
@@ -118,14 +118,14 @@ async def running_gateway(
         **settings,
     )
     await create_topics(administrator or chosen.kafka, prefix, TOPICS)
-    async with http_server(chosen) as door, aiohttp.ClientSession() as http:
-        await asyncio.wait(door.tasks, return_when=asyncio.FIRST_COMPLETED)  # it is prepared
-        assert door.prepared
+    async with http_server(chosen) as context, aiohttp.ClientSession() as http:
+        await asyncio.wait(context.tasks, return_when=asyncio.FIRST_COMPLETED)  # it is prepared
+        assert context.prepared
         yield Gateway(
             address=f"http://127.0.0.1:{port}",
             operator_key=key,
             settings=chosen,
-            door=door,
+            context=context,
             http=http,
         )
 

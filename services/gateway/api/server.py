@@ -16,7 +16,7 @@ from services.gateway import fleet
 from services.gateway.api import open_routes
 from services.gateway.api.routes import COMMANDS, NODE_COMMANDS, ROUTES
 from services.gateway.app.authentication import authenticated
-from services.gateway.app.door import Door, problem_answer
+from services.gateway.app.context import GatewayContext, problem_answer
 from services.gateway.app.endpoint import Endpoint, Handler
 from services.gateway.documents.documents import COLLECTIONS
 from services.gateway.events import streams
@@ -39,7 +39,7 @@ from services.gateway.why import eta, preemption_reads, why
 from services.gateway.workloads import commands, workload_reads
 from shared.ports.errors import MusterError
 
-DOOR: Final = web.AppKey("door", Door)
+DOOR: Final = web.AppKey("door", GatewayContext)
 
 HANDLERS: Final[dict[str, Handler]] = {
     "healthz": open_routes.healthz,
@@ -94,13 +94,13 @@ HANDLERS: Final[dict[str, Handler]] = {
 }
 
 
-def application(door: Door) -> web.Application:
+def application(gateway: GatewayContext) -> web.Application:
     """All routes of the table, behind the one middleware."""
     app = web.Application(middlewares=[_finished], client_max_size=bodies.BATCH_BYTES_MAX)
-    app[DOOR] = door
+    app[DOOR] = gateway
     app.on_response_prepare.append(_without_version)
     for route in ROUTES:
-        endpoint = Endpoint(door, route, HANDLERS[route.name])
+        endpoint = Endpoint(gateway, route, HANDLERS[route.name])
         app.router.add_route(route.method, route.path, endpoint.serve)
         if route.method == "GET":
             app.router.add_route("HEAD", route.path, endpoint.serve)
@@ -135,8 +135,8 @@ async def _problems(
     except (ConnectionResetError, HttpProcessingError):
         raise  # the client has left, or talks no HTTP: nobody to answer
     except Exception as error:
-        door = request.app[DOOR]
-        door.log.exception("failed", path=request.path, error=type(error).__name__)
+        gateway = request.app[DOOR]
+        gateway.log.exception("failed", path=request.path, error=type(error).__name__)
         return problem_answer(Problem(500, "failed", "see the log of the gateway"))
 
 

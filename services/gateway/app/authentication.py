@@ -7,7 +7,7 @@ from typing import Final
 
 from aiohttp import web
 
-from services.gateway.app.door import Door
+from services.gateway.app.context import GatewayContext
 from services.gateway.http.authorisation import Action, Role, Subject
 from services.gateway.http.problems import Problem, unavailable
 from shared.ports.errors import MusterError
@@ -16,7 +16,7 @@ _LOCAL: Final = Subject(name="loopback", team="", role=Role.OPERATOR)
 
 
 async def authenticated(
-    door: Door, request: web.Request, action: Action | None
+    gateway: GatewayContext, request: web.Request, action: Action | None
 ) -> tuple[Subject, str]:
     """Who calls, by which key.
 
@@ -31,7 +31,7 @@ async def authenticated(
     if scheme.lower() != "bearer":
         raise _unknown_caller("the scheme must be Bearer")
     try:
-        subject = await door.keys.authenticate(text.strip())
+        subject = await gateway.keys.authenticate(text.strip())
     except MusterError as error:
         raise unavailable("keys cannot be checked now") from error
     if subject is None:

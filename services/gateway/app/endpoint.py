@@ -9,7 +9,7 @@ import msgspec
 from aiohttp import web
 
 from services.gateway.app.authentication import authenticated
-from services.gateway.app.door import Call, Door, problem_answer
+from services.gateway.app.context import GatewayContext, RequestContext, problem_answer
 from services.gateway.http import bodies
 from services.gateway.http.authorisation import Role, Subject
 from services.gateway.http.metrics import REQUEST_SECONDS, REQUESTS
@@ -17,7 +17,7 @@ from services.gateway.http.problems import Problem, too_many
 from services.gateway.http.route import Route
 from services.gateway.protocol import Parameters, check_address
 
-Handler = Callable[[Door, Call], Awaitable[web.StreamResponse]]
+Handler = Callable[[GatewayContext, RequestContext], Awaitable[web.StreamResponse]]
 IN_FLIGHT_MAX: Final = 5_000
 _ANYBODY: Final = Subject(name="anybody", team="", role=Role.VIEWER)
 
@@ -25,8 +25,8 @@ _ANYBODY: Final = Subject(name="anybody", team="", role=Role.VIEWER)
 class Endpoint:
     """One route: authenticate, authorise, read, decode, handle."""
 
-    def __init__(self, door: Door, route: Route, handler: Handler) -> None:
-        self._door = door
+    def __init__(self, gateway: GatewayContext, route: Route, handler: Handler) -> None:
+        self._gateway = gateway
         self._route = route
         self._handler = handler
         self._decoder = msgspec.json.Decoder(route.request) if route.request else None
@@ -37,7 +37,7 @@ class Endpoint:
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Answer one request, problems too; what else goes wrong is the middleware's."""
-        started = self._door.clock.monotonic_seconds()
+        started = self._gateway.clock.monotonic_seconds()
         self._in_flight += 1
         try:
             if self._in_flight > IN_FLIGHT_MAX:
@@ -47,7 +47,7 @@ class Endpoint:
             response = problem_answer(problem)
         finally:
             self._in_flight -= 1
-        self._count(response, self._door.clock.monotonic_seconds() - started)
+        self._count(response, self._gateway.clock.monotonic_seconds() - started)
         return response
 
     def _count(self, response: web.StreamResponse, seconds: float) -> None:
@@ -61,10 +61,10 @@ class Endpoint:
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         route = self._route
-        call = Call(request=request, route=route, subject=_ANYBODY)
+        call = RequestContext(request=request, route=route, subject=_ANYBODY)
         check_address(request)
         if route.action is not None:
-            call.subject, call.text = await authenticated(self._door, request, route.action)
+            call.subject, call.text = await authenticated(self._gateway, request, route.action)
             call.require(None)
         self._parameters.check(request)
         if self._decoder is not None:
@@ -75,4 +75,4 @@ class Endpoint:
                 call.body = bodies.decode_object(body)
             else:
                 call.body = bodies.decode(body, self._decoder, route.further)
-        return await self._handler(self._door, call)
+        return await self._handler(self._gateway, call)

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 from typing import Final
 
-from services.gateway.app.door import Call, Door
+from services.gateway.app.context import GatewayContext, RequestContext
 from services.gateway.http.authorisation import AccessVerdict, Action, authorise
 from services.gateway.http.problems import Problem
 
@@ -28,7 +28,13 @@ def missing(kind: str, name: str, names: Iterable[str]) -> Problem:
 
 
 async def check_names(
-    door: Door, call: Call, *, team: str = "", queue: str = "", flavor: str = "", pool: str = ""
+    gateway: GatewayContext,
+    call: RequestContext,
+    *,
+    team: str = "",
+    queue: str = "",
+    flavor: str = "",
+    pool: str = "",
 ) -> None:
     """404 for a name that an empty answer was asked for by, if there is none of it.
 
@@ -37,7 +43,7 @@ async def check_names(
     """
     if not (team or queue or flavor or pool):
         return
-    organisation = await door.organisation.refresh()
+    organisation = await gateway.organisation.refresh()
     if team and team not in organisation.teams:
         raise missing("team", team, organisation.teams)
     readable = [
@@ -48,7 +54,7 @@ async def check_names(
     if queue and queue not in readable:
         raise missing("queue", queue, readable)
     if flavor or pool:
-        rows = await door.reader.fetch(_PARTS)
+        rows = await gateway.reader.fetch(_PARTS)
         flavors = {row["flavor"] for row in rows} | organisation.flavors.keys()
         if flavor and flavor not in flavors:
             raise missing("flavor", flavor, flavors)
@@ -57,6 +63,6 @@ async def check_names(
             raise missing("pool", pool, pools)
 
 
-async def missing_node(door: Door, name: str) -> Problem:
+async def missing_node(gateway: GatewayContext, name: str) -> Problem:
     """404 for a node that has not reported itself."""
-    return missing("node", name, (row["name"] for row in await door.reader.fetch(_NODES)))
+    return missing("node", name, (row["name"] for row in await gateway.reader.fetch(_NODES)))

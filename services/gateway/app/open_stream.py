@@ -9,7 +9,7 @@ from typing import Final
 
 from aiohttp import web
 
-from services.gateway.app.door import Call, Door
+from services.gateway.app.context import GatewayContext, RequestContext
 from services.gateway.http.problems import too_many
 from shared.ports.errors import MusterError
 
@@ -23,28 +23,28 @@ class Over(Exception):  # noqa: N818  # says what happened
 
 
 @contextlib.contextmanager
-def place(door: Door, team: str) -> Iterator[None]:
+def place(gateway: GatewayContext, team: str) -> Iterator[None]:
     """One of the open streams while the block runs; no team can take those of the others."""
-    if door.streams.total() >= door.settings.streams_max:
+    if gateway.streams.total() >= gateway.settings.streams_max:
         raise too_many("too many open streams", 10)
-    most = door.settings.team_streams_max
-    if door.streams[team] >= most:
+    most = gateway.settings.team_streams_max
+    if gateway.streams[team] >= most:
         whose = f"team {team} has" if team else "operators have"
         raise too_many(f"too many open streams: {whose} {most}, which is the most", 10)
-    door.streams[team] += 1
+    gateway.streams[team] += 1
     try:
         yield
     finally:
-        door.streams[team] -= 1
-        if not door.streams[team]:
-            del door.streams[team]
+        gateway.streams[team] -= 1
+        if not gateway.streams[team]:
+            del gateway.streams[team]
 
 
 class OpenStream:
     """What every stream does, whatever it tells; it has begun once `response` is prepared."""
 
-    def __init__(self, door: Door, call: Call, content_type: str) -> None:
-        self._door = door
+    def __init__(self, gateway: GatewayContext, call: RequestContext, content_type: str) -> None:
+        self._gateway = gateway
         self._call = call
         self._response = web.StreamResponse(
             headers={
@@ -53,12 +53,12 @@ class OpenStream:
                 "X-Accel-Buffering": "no",
             }
         )
-        now = door.clock.monotonic_seconds()
+        now = gateway.clock.monotonic_seconds()
         self._written_at = self._checked_at = now
 
     async def _send(self, data: bytes) -> None:
         await self._in_time(self._response.write(data))
-        self._written_at = self._door.clock.monotonic_seconds()
+        self._written_at = self._gateway.clock.monotonic_seconds()
 
     async def _in_time(self, writing: Awaitable[None]) -> None:
         """Cut the connection of a reader who takes nothing for `SEND_SECONDS`."""
@@ -72,17 +72,17 @@ class OpenStream:
 
     async def _check(self) -> None:
         """Raises Over when the process ends or the key is no longer good."""
-        if self._door.closing or not await self._still_allowed():
+        if self._gateway.closing or not await self._still_allowed():
             raise Over
 
     async def _still_allowed(self) -> bool:
         """Whether the key is still good; asked every `CHECK_SECONDS`."""
-        now = self._door.clock.monotonic_seconds()
+        now = self._gateway.clock.monotonic_seconds()
         if now - self._checked_at < CHECK_SECONDS:
             return True
         self._checked_at = now
         try:
-            subject = await self._door.keys.authenticate(self._call.text)
+            subject = await self._gateway.keys.authenticate(self._call.text)
         except MusterError:
             return False
         return subject == self._call.subject

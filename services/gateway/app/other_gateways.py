@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from services.gateway.app.door import Door
+from services.gateway.app.context import GatewayContext
 from services.gateway.http.problems import unavailable
 
 TRIES: Final = 15
@@ -23,15 +23,15 @@ _UNPUBLISHED: Final = (
 )
 
 
-async def published_elsewhere(door: Door, workload_ids: Sequence[str]) -> None:
+async def published_elsewhere(gateway: GatewayContext, workload_ids: Sequence[str]) -> None:
     """Return once all that other gateways accepted about these workloads is in the log.
 
     Raises:
         Problem: 503 when that takes too long; the same request again is safe.
     """
-    own = f"http-{door.settings.gateway_shard}"
+    own = f"http-{gateway.settings.gateway_shard}"
     ids, tries = list(workload_ids), 0
-    while rows := await door.reader.fetch(_UNPUBLISHED, own, ids):
+    while rows := await gateway.reader.fetch(_UNPUBLISHED, own, ids):
         tries += 1
         if tries == TRIES:
             raise unavailable(

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from services.gateway.app.door import Call, Door, answer, bad_parameter
-from services.gateway.app.hub import EVENT_COLUMNS
+from services.gateway.app.context import GatewayContext, RequestContext, answer, bad_parameter
+from services.gateway.app.event_hub import EVENT_COLUMNS
 from services.gateway.http.route import SEQ_MAX
 from services.gateway.workloads.workload_reads import raw
 from services.gateway.workloads.workload_views import EventPage, EventView
@@ -35,7 +35,7 @@ class Which:
     workload_id: str | None = None
 
 
-async def page_of(door: Door, call: Call, which: Which) -> web.Response:
+async def page_of(gateway: GatewayContext, call: RequestContext, which: Which) -> web.Response:
     """The page that the query parameters ask for, the oldest event first."""
     after = call.whole_number("after", 0, 0, SEQ_MAX)
     before = call.whole_number("before", 0, 0, SEQ_MAX)
@@ -43,21 +43,23 @@ async def page_of(door: Door, call: Call, which: Which) -> web.Response:
     limit = call.limit()
     next_before = 0
     if before or call.truth("newest"):
-        rows, next_before = await _newest(door, before or SEQ_MAX, after, which, since_ms, limit)
+        rows, next_before = await _newest(
+            gateway, before or SEQ_MAX, after, which, since_ms, limit
+        )
     elif since_ms:
         bad_parameter("since", str(since_ms), "goes with newest=true or before")
     else:
-        rows = await read_after(door, after, which, limit)
+        rows = await read_after(gateway, after, which, limit)
     items = tuple(view_of(row) for row in rows)
     next_after = items[-1].id if items else after
     return answer(EventPage(items=items, next_after=next_after, next_before=next_before))
 
 
 async def _newest(  # noqa: PLR0917  # what a page is of
-    door: Door, before: int, after: int, which: Which, since_ms: int, limit: int
+    gateway: GatewayContext, before: int, after: int, which: Which, since_ms: int, limit: int
 ) -> tuple[Sequence[Row], int]:
     """Events between `after` and `before` in order, and where those in front of them are."""
-    read = await _read(door, "seq < $1", "seq DESC", (before, limit + 1), which)
+    read = await _read(gateway, "seq < $1", "seq DESC", (before, limit + 1), which)
     page = [row for row in read[:limit] if row["seq"] > after]
     ends = len(read) <= limit or read[limit]["seq"] <= after
     too_old = all(row["at_ms"] < since_ms for row in read[:limit][-SURE_ROWS:])
@@ -65,13 +67,15 @@ async def _newest(  # noqa: PLR0917  # what a page is of
     return rows, 0 if ends or too_old else page[-1]["seq"]
 
 
-async def read_after(door: Door, after: int, which: Which, limit: int) -> Sequence[Row]:
+async def read_after(
+    gateway: GatewayContext, after: int, which: Which, limit: int
+) -> Sequence[Row]:
     """Events behind `after`, in order."""
-    return await _read(door, "seq > $1", "seq", (after, limit), which)
+    return await _read(gateway, "seq > $1", "seq", (after, limit), which)
 
 
 async def _read(
-    door: Door, bound: str, order: str, numbers: tuple[int, int], which: Which
+    gateway: GatewayContext, bound: str, order: str, numbers: tuple[int, int], which: Which
 ) -> Sequence[Row]:
     """Events on one side of the first of `numbers`, as many as the second."""
     conditions = [bound]
@@ -83,7 +87,7 @@ async def _read(
         if value is not None:
             arguments.append(value)
             conditions.append(f"{condition} ${len(arguments)}")
-    return await door.reader.fetch(
+    return await gateway.reader.fetch(
         f"SELECT {EVENT_COLUMNS} FROM gateway.event WHERE {' AND '.join(conditions)}"  # noqa: S608  # constants; values are bound
         f" ORDER BY {order} LIMIT $2",
         *arguments,

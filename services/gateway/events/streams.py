@@ -15,9 +15,9 @@ from typing import Final
 import msgspec
 from aiohttp import ClientConnectionResetError, web
 
-from services.gateway.app.door import Call, Door, bad_parameter
+from services.gateway.app.context import GatewayContext, RequestContext, bad_parameter
+from services.gateway.app.event_hub import Listener
 from services.gateway.app.existing import check_names
-from services.gateway.app.hub import Listener
 from services.gateway.app.open_stream import CHECK_SECONDS, OpenStream, Over, place
 from services.gateway.events import Row, Which, page_of, read_after, view_of
 from services.gateway.http.route import SEQ_MAX
@@ -30,21 +30,21 @@ PIECE_ROWS: Final = 200
 _json: Final = msgspec.json.Encoder()
 
 
-async def events(door: Door, call: Call) -> web.StreamResponse:
+async def events(gateway: GatewayContext, call: RequestContext) -> web.StreamResponse:
     """Of all workloads that the caller may see."""
     team = call.team_filter()
-    await check_names(door, call, team=call.query.get("team", ""))
-    return await _answer(door, call, team, None)
+    await check_names(gateway, call, team=call.query.get("team", ""))
+    return await _answer(gateway, call, team, None)
 
 
-async def workload_events(door: Door, call: Call) -> web.StreamResponse:
+async def workload_events(gateway: GatewayContext, call: RequestContext) -> web.StreamResponse:
     """Of one workload."""
-    row = await row_of(door, call, "w.id, w.team")
-    return await _answer(door, call, None, row["id"])
+    row = await row_of(gateway, call, "w.id, w.team")
+    return await _answer(gateway, call, None, row["id"])
 
 
 async def _answer(
-    door: Door, call: Call, team: str | None, workload_id: str | None
+    gateway: GatewayContext, call: RequestContext, team: str | None, workload_id: str | None
 ) -> web.StreamResponse:
     wants_stream = "text/event-stream" in call.request.headers.get("Accept", "")
     if wants_stream and call.request.method == "GET":
@@ -52,22 +52,22 @@ async def _answer(
             if name in call.query:
                 rule = "is not of a stream; say with `after` where it begins"
                 bad_parameter(name, call.query[name], rule)
-        return await _stream(door, call, team, workload_id)
-    return await page_of(door, call, Which(team=team, workload_id=workload_id))
+        return await _stream(gateway, call, team, workload_id)
+    return await page_of(gateway, call, Which(team=team, workload_id=workload_id))
 
 
 async def _stream(
-    door: Door, call: Call, team: str | None, workload_id: str | None
+    gateway: GatewayContext, call: RequestContext, team: str | None, workload_id: str | None
 ) -> web.StreamResponse:
-    with place(door, call.subject.team):
+    with place(gateway, call.subject.team):
         listener = Listener(team, workload_id)
-        start = _start(call, await door.hub.newest())
-        with door.hub.listening(listener) as fed_after:
-            stream = Stream(door, call, listener, start)
+        start = _start(call, await gateway.hub.newest())
+        with gateway.hub.listening(listener) as fed_after:
+            stream = Stream(gateway, call, listener, start)
             return await stream.run(team, workload_id, fed_after)
 
 
-def _start(call: Call, newest: int) -> int:
+def _start(call: RequestContext, newest: int) -> int:
     """Where the stream begins: behind the last event the client has, or now."""
     last = call.request.headers.get("Last-Event-ID", "").strip()
     if last:
@@ -80,8 +80,10 @@ def _start(call: Call, newest: int) -> int:
 class Stream(OpenStream):
     """One open stream."""
 
-    def __init__(self, door: Door, call: Call, listener: Listener, last_seq: int) -> None:
-        super().__init__(door, call, "text/event-stream")
+    def __init__(
+        self, gateway: GatewayContext, call: RequestContext, listener: Listener, last_seq: int
+    ) -> None:
+        super().__init__(gateway, call, "text/event-stream")
         self._listener = listener
         self._last_seq = last_seq
 
@@ -101,7 +103,7 @@ class Stream(OpenStream):
         try:
             await self._catch_up(team, workload_id, fed_after)
         except MusterError as error:  # it has begun: no problem document can be its answer
-            self._door.log.warning("stream ended", error=str(error))
+            self._gateway.log.warning("stream ended", error=str(error))
             raise Over from error
         while True:
             await self._check()
@@ -110,7 +112,7 @@ class Stream(OpenStream):
     async def _catch_up(self, team: str | None, workload_id: str | None, fed_after: int) -> None:
         which = Which(team=team, workload_id=workload_id)
         while self._last_seq < fed_after:
-            rows = await read_after(self._door, self._last_seq, which, CATCH_UP_ROWS)
+            rows = await read_after(self._gateway, self._last_seq, which, CATCH_UP_ROWS)
             await self._write(rows)
             if len(rows) < CATCH_UP_ROWS:
                 break
@@ -121,7 +123,7 @@ class Stream(OpenStream):
             await self._send(b'event: resync\ndata: {"after":%d}\n\n' % self._last_seq)
             raise Over
         await self._write(rows)
-        if self._door.clock.monotonic_seconds() - self._written_at > PING_SECONDS:
+        if self._gateway.clock.monotonic_seconds() - self._written_at > PING_SECONDS:
             await self._send(b": ping\n\n")
 
     async def _write(self, rows: Sequence[Row]) -> None:

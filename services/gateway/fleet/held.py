@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from services.gateway.app.door import Door
+from services.gateway.app.context import GatewayContext
 from shared.core.model.lifecycle import HOLDING
 from shared.core.model.nouns import WHOLE_MASK
 
@@ -94,39 +94,39 @@ _placements: Final = msgspec.json.Decoder(_Placement)
 _specs: Final = msgspec.json.Decoder(_Spec)
 
 
-async def held_of_node(door: Door, node: str) -> Held:
+async def held_of_node(gateway: GatewayContext, node: str) -> Held:
     """What is held of one node now."""
-    rows = await door.reader.fetch(_NODE, STATES, node)
-    return await _with_profiles(door, _holds(rows, node))
+    rows = await gateway.reader.fetch(_NODE, STATES, node)
+    return await _with_profiles(gateway, _holds(rows, node))
 
 
-async def held_of_fleet(door: Door) -> Held:
+async def held_of_fleet(gateway: GatewayContext) -> Held:
     """What is held of all nodes, at most `SECONDS` old; those who ask meanwhile share one read."""
-    return await _shared(door, "held", _FLEET)
+    return await _shared(gateway, "held", _FLEET)
 
 
-async def held_on_mig_nodes(door: Door) -> Held:
+async def held_on_mig_nodes(gateway: GatewayContext) -> Held:
     """The same of nodes with a GPU in MIG mode; of others it is not whole."""
-    return await _shared(door, "held on MIG nodes", _ON_MIG)
+    return await _shared(gateway, "held on MIG nodes", _ON_MIG)
 
 
-async def _shared(door: Door, key: str, query: str) -> Held:
-    known = door.cache.get(key)
-    if known is None or door.clock.monotonic_seconds() - known[0] >= SECONDS:
-        task = asyncio.ensure_future(_read(door, query))
-        known = door.cache[key] = (door.clock.monotonic_seconds(), task)
+async def _shared(gateway: GatewayContext, key: str, query: str) -> Held:
+    known = gateway.cache.get(key)
+    if known is None or gateway.clock.monotonic_seconds() - known[0] >= SECONDS:
+        task = asyncio.ensure_future(_read(gateway, query))
+        known = gateway.cache[key] = (gateway.clock.monotonic_seconds(), task)
     found: asyncio.Future[Held] = known[1]
     try:
         return await asyncio.shield(found)
     except Exception:
-        if door.cache.get(key) is known:
-            del door.cache[key]
+        if gateway.cache.get(key) is known:
+            del gateway.cache[key]
         raise
 
 
-async def _read(door: Door, query: str) -> Held:
-    rows = await door.reader.fetch(query, STATES)
-    return await _with_profiles(door, await asyncio.to_thread(_holds, rows, ""))
+async def _read(gateway: GatewayContext, query: str) -> Held:
+    rows = await gateway.reader.fetch(query, STATES)
+    return await _with_profiles(gateway, await asyncio.to_thread(_holds, rows, ""))
 
 
 def _holds(rows: Sequence[Any], node: str) -> dict[tuple[str, int], list[Hold]]:
@@ -143,18 +143,20 @@ def _holds(rows: Sequence[Any], node: str) -> dict[tuple[str, int], list[Hold]]:
     return found
 
 
-async def _with_profiles(door: Door, holds: Mapping[tuple[str, int], Sequence[Hold]]) -> Held:
+async def _with_profiles(
+    gateway: GatewayContext, holds: Mapping[tuple[str, int], Sequence[Hold]]
+) -> Held:
     """Submissions are read of those alone that hold a part of a board."""
     parts = {
         one.workload for device in holds.values() for one in device if one.mask not in WHOLE_MASKS
     }
-    return Held(holds, await _profiles(door, sorted(parts)))
+    return Held(holds, await _profiles(gateway, sorted(parts)))
 
 
-async def _profiles(door: Door, ids: Sequence[str]) -> dict[tuple[str, str], str]:
+async def _profiles(gateway: GatewayContext, ids: Sequence[str]) -> dict[tuple[str, str], str]:
     if not ids:
         return {}
-    rows = await door.reader.fetch(_SPECS, ids)
+    rows = await gateway.reader.fetch(_SPECS, ids)
     return {
         (row["id"], pod_set.name): pod_set.gpu.mig_profile
         for row in rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from services.gateway.app.committer import Order
-from services.gateway.app.door import Call, Door, answer
+from services.gateway.app.context import GatewayContext, RequestContext, answer
 from services.gateway.app.existing import missing_node
 from services.gateway.app.submission_rows import cause_of
 from services.gateway.http.problems import Problem
@@ -18,23 +18,23 @@ from shared.runtime.handler import Change, Emit
 NodeCommand = CordonNode | UncordonNode | FenceNode
 
 
-async def command(door: Door, call: Call) -> web.Response:
+async def command(gateway: GatewayContext, call: RequestContext) -> web.Response:
     """One command to one node."""
     verb, name = call.route.name.removeprefix("node_"), call.part("name")
-    rows = await door.reader.fetch(
+    rows = await gateway.reader.fetch(
         "SELECT cell FROM gateway.node WHERE name = $1 AND NOT removed", name
     )
     if not rows:
-        raise await missing_node(door, name)
-    generation = await _lost_generation(door, name) if verb == "fence" else 0
+        raise await missing_node(gateway, name)
+    generation = await _lost_generation(gateway, name) if verb == "fence" else 0
     payload = _payload(call, verb, name, rows[0]["cell"], generation)
-    await door.commit(_order(door, verb, payload))
+    await gateway.commit(_order(gateway, verb, payload))
     return answer(NodeCommanded(name=name, command=verb), 202)
 
 
-async def _lost_generation(door: Door, name: str) -> int:
+async def _lost_generation(gateway: GatewayContext, name: str) -> int:
     """Of the report by which the node is lost; 409 where it is not."""
-    lost = await lost_of(door, [name])
+    lost = await lost_of(gateway, [name])
     if not lost:
         detail = (
             f"node {name} is not lost: its kubelet stops pods itself (muster admin drain {name})."
@@ -45,7 +45,9 @@ async def _lost_generation(door: Door, name: str) -> int:
     return lost[0].generation
 
 
-def _payload(call: Call, verb: str, name: str, cell: int, generation: int) -> NodeCommand:
+def _payload(
+    call: RequestContext, verb: str, name: str, cell: int, generation: int
+) -> NodeCommand:
     actor, by, note = call.subject.name, call.subject.described, getattr(call.body, "note", "")
     if verb == "uncordon":
         return UncordonNode(node=name, actor=actor, by=by, cell=cell)
@@ -56,9 +58,9 @@ def _payload(call: Call, verb: str, name: str, cell: int, generation: int) -> No
     return CordonNode(node=name, drain=verb == "drain", note=note, actor=actor, by=by, cell=cell)
 
 
-def _order(door: Door, verb: str, payload: NodeCommand) -> Order:
+def _order(gateway: GatewayContext, verb: str, payload: NodeCommand) -> Order:
     name = payload.node
-    cause = cause_of(payload, name, verb + door.random_bytes(10).hex(), door.clock.now_ms())
+    cause = cause_of(payload, name, verb + gateway.random_bytes(10).hex(), gateway.clock.now_ms())
     emit = Emit(
         payload=payload, topic=NODE_COMMANDS, subject=name, cause=cause, partition=payload.cell
     )

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from services.gateway.app.door import Call, Door, answer
+from services.gateway.app.context import GatewayContext, RequestContext, answer
 from services.gateway.app.existing import check_names, missing_node
 from services.gateway.fleet import mig
 from services.gateway.fleet.held import (
@@ -30,15 +30,15 @@ DRAINING: Final = frozenset(("drained", "spot-notice"))
 """Reasons of a cordon that evict what runs on the node."""
 
 
-async def list_nodes(door: Door, call: Call) -> web.Response:
+async def list_nodes(gateway: GatewayContext, call: RequestContext) -> web.Response:
     """A page of nodes by name."""
     limit = call.limit()
     rows, used, held = await asyncio.gather(
-        _page(door, call, limit), _used(door), held_on_mig_nodes(door)
+        _page(gateway, call, limit), _used(gateway), held_on_mig_nodes(gateway)
     )
     if not rows:
         flavor, pool = call.query.get("flavor", ""), call.query.get("pool", "")
-        await check_names(door, call, flavor=flavor, pool=pool)
+        await check_names(gateway, call, flavor=flavor, pool=pool)
     nodes = [node_of(row) for row in rows[:limit]]
     items = tuple(
         NodeSummary(**_fields(row, node, used.get(node.name, 0), held))
@@ -48,9 +48,9 @@ async def list_nodes(door: Door, call: Call) -> web.Response:
     return answer(NodePage(items=items, next_cursor=cursor))
 
 
-async def _page(door: Door, call: Call, limit: int) -> Sequence[Row]:
+async def _page(gateway: GatewayContext, call: RequestContext, limit: int) -> Sequence[Row]:
     """One row more than the page has, if there is one."""
-    return await door.reader.fetch(
+    return await gateway.reader.fetch(
         f"{COLUMNS} WHERE NOT n.removed AND n.name > $1 AND ($2 = '' OR n.flavor = $2)"
         " AND ($3 = '' OR n.pool = $3) ORDER BY n.name LIMIT $4",
         call.query.get("cursor", ""),
@@ -60,13 +60,13 @@ async def _page(door: Door, call: Call, limit: int) -> Sequence[Row]:
     )
 
 
-async def get_node(door: Door, call: Call) -> web.Response:
+async def get_node(gateway: GatewayContext, call: RequestContext) -> web.Response:
     """One node with its devices."""
     name = call.part("name")
-    rows = await door.reader.fetch(f"{COLUMNS} WHERE n.name = $1 AND n.body <> ''", name)
+    rows = await gateway.reader.fetch(f"{COLUMNS} WHERE n.name = $1 AND n.body <> ''", name)
     if not rows:
-        raise await missing_node(door, name)
-    node, held = node_of(rows[0]), await held_of_node(door, name)
+        raise await missing_node(gateway, name)
+    node, held = node_of(rows[0]), await held_of_node(gateway, name)
     broken = unhealthy(rows[0], node)
     devices = tuple(
         _device(call, node, gpu, held, healthy=gpu.index not in broken) for gpu in node.gpus
@@ -75,33 +75,33 @@ async def get_node(door: Door, call: Call) -> web.Response:
     return answer(NodeView(**_fields(rows[0], node, milli, held), devices=devices))
 
 
-async def summarise_nodes(door: Door, call: Call) -> web.Response:
+async def summarise_nodes(gateway: GatewayContext, call: RequestContext) -> web.Response:
     """The sum by flavor, made once for all who ask within two seconds."""
     flavor = call.query.get("flavor", "")
-    found = await _summary(door)
+    found = await _summary(gateway)
     items = tuple(one for one in found.items if flavor in {"", one.flavor})
     if not items:
-        await check_names(door, call, flavor=flavor)
+        await check_names(gateway, call, flavor=flavor)
     return answer(FleetSummary(items=items))
 
 
-async def _summary(door: Door) -> FleetSummary:
-    held = await held_of_fleet(door)
-    known = door.cache.get("fleet summary")
+async def _summary(gateway: GatewayContext) -> FleetSummary:
+    held = await held_of_fleet(gateway)
+    known = gateway.cache.get("fleet summary")
     if known is not None and known[1][0] is held:
         remembered: FleetSummary = known[1][1]
         return remembered
-    rows = await door.reader.fetch(f"{COLUMNS} WHERE NOT n.removed AND n.body <> ''")
+    rows = await gateway.reader.fetch(f"{COLUMNS} WHERE NOT n.removed AND n.body <> ''")
     found = await asyncio.to_thread(summary_of, rows, held)
-    door.cache["fleet summary"] = (door.clock.monotonic_seconds(), (held, found))
+    gateway.cache["fleet summary"] = (gateway.clock.monotonic_seconds(), (held, found))
     return found
 
 
-def _may_read(call: Call, team: str) -> bool:
+def _may_read(call: RequestContext, team: str) -> bool:
     return authorise(call.subject, Action.READ_WORKLOAD, team) is AccessVerdict.ALLOWED
 
 
-def _device(call: Call, node: Node, gpu: Gpu, held: Held, *, healthy: bool) -> GpuView:
+def _device(call: RequestContext, node: Node, gpu: Gpu, held: Held, *, healthy: bool) -> GpuView:
     """Its use in all, and by whom as far as the caller may read them."""
     holds = held.of(node.name, gpu.index)
     readable = {one.workload for one in holds if _may_read(call, one.team)}
@@ -122,21 +122,21 @@ def _device(call: Call, node: Node, gpu: Gpu, held: Held, *, healthy: bool) -> G
     )
 
 
-async def _used(door: Door) -> Mapping[str, int]:
+async def _used(gateway: GatewayContext) -> Mapping[str, int]:
     """Milli-GPU held by node, at most `USE_SECONDS` old."""
-    now = door.clock.monotonic_seconds()
-    known = door.cache.get("used")
+    now = gateway.clock.monotonic_seconds()
+    known = gateway.cache.get("used")
     if known is not None and now - known[0] < USE_SECONDS:
         remembered: Mapping[str, int] = known[1]
         return remembered
-    rows = await door.reader.fetch(
+    rows = await gateway.reader.fetch(
         "SELECT u.node, sum(u.milli)::bigint AS milli FROM gateway.workload w,"
         " unnest(w.nodes, w.nodes_gpu_milli) AS u(node, milli)"
         " WHERE w.live AND w.state = ANY($1::text[]) GROUP BY u.node",
         STATES,
     )
     used = {row["node"]: row["milli"] for row in rows}
-    door.cache["used"] = (now, used)
+    gateway.cache["used"] = (now, used)
     return used
 
 

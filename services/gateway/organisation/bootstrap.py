@@ -11,7 +11,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from services.gateway.app.door import Door
+from services.gateway.app.context import GatewayContext
 from services.gateway.documents.documents import BY_KIND, default_documents
 from services.gateway.documents.keys import NewKey, mint, prefix_of
 from services.gateway.http.authorisation import Role
@@ -23,42 +23,44 @@ ACTOR = "bootstrap"
 RETRY_SECONDS = 0.5
 
 
-async def prepare(door: Door) -> None:
+async def prepare(gateway: GatewayContext) -> None:
     """Try until it is so: the database may still be starting."""
     while True:
         try:
-            await _ensure_key(door)
-            await _ensure_documents(door)
-            door.prepared = True
+            await _ensure_key(gateway)
+            await _ensure_documents(gateway)
+            gateway.prepared = True
             return
         except MusterError as error:
-            door.log.warning("not prepared yet", error=str(error))
+            gateway.log.warning("not prepared yet", error=str(error))
             await asyncio.sleep(RETRY_SECONDS)
 
 
-async def _ensure_key(door: Door) -> None:
-    text = door.settings.bootstrap_key.get_secret_value() or await asyncio.to_thread(_file, door)
+async def _ensure_key(gateway: GatewayContext) -> None:
+    text = gateway.settings.bootstrap_key.get_secret_value() or await asyncio.to_thread(
+        _file, gateway
+    )
     if not text:
         return
     prefix = prefix_of(text)
     if prefix is None:
         rule = "the bootstrap key must be mk_<prefix>_<secret>, or 40 or more of A-Za-z0-9_-"
         raise SystemExit(rule)
-    rows = await door.reader.fetch("SELECT 1 FROM gateway.api_key WHERE prefix = $1", prefix)
+    rows = await gateway.reader.fetch("SELECT 1 FROM gateway.api_key WHERE prefix = $1", prefix)
     if not rows:
         key = NewKey(prefix=prefix, text=text)
-        await door.commit(insert_order(door, key, "", Role.OPERATOR, "bootstrap", ACTOR))
-        door.keys.forget(prefix)
+        await gateway.commit(insert_order(gateway, key, "", Role.OPERATOR, "bootstrap", ACTOR))
+        gateway.keys.forget(prefix)
 
 
-def _file(door: Door) -> str:
+def _file(gateway: GatewayContext) -> str:
     """The key in the file, made now if there is none; "" without a file's name."""
-    if not door.settings.admin_key_file:
+    if not gateway.settings.admin_key_file:
         return ""
-    path = Path(door.settings.admin_key_file)
+    path = Path(gateway.settings.admin_key_file)
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = mint(door.random_bytes).text
+        text = mint(gateway.random_bytes).text
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
@@ -68,11 +70,11 @@ def _file(door: Door) -> str:
     return path.read_text().strip()
 
 
-async def _ensure_documents(door: Door) -> None:
+async def _ensure_documents(gateway: GatewayContext) -> None:
     kind = BY_KIND["priority_class"]
     for document in default_documents():
-        organisation = await door.organisation.refresh()
+        organisation = await gateway.organisation.refresh()
         while document.name not in organisation.priority_classes:
             with contextlib.suppress(Stale):  # another gateway was faster
-                await apply_document(door, kind, document, organisation, ACTOR)
-            organisation = await door.organisation.refresh()
+                await apply_document(gateway, kind, document, organisation, ACTOR)
+            organisation = await gateway.organisation.refresh()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from services.gateway.app.door import Call
+from services.gateway.app.context import RequestContext
 from services.gateway.documents.documents import Applied
 from services.gateway.http.problems import Problem
 from services.gateway.protocol import versions_named
 
 
-def check_conditions(call: Call, before: Applied | None) -> None:
+def check_conditions(call: RequestContext, before: Applied | None) -> None:
     """Whether the document is at the version that the caller means.
 
     Raises:

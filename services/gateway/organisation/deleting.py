@@ -12,7 +12,7 @@ from typing import Final
 from aiohttp import web
 
 from services.gateway.app.committer import Order
-from services.gateway.app.door import Call, Door
+from services.gateway.app.context import GatewayContext, RequestContext
 from services.gateway.app.submission_rows import cause_of
 from services.gateway.documents.documents import (
     BY_KIND,
@@ -46,40 +46,42 @@ _REVOKE_ALL: Final = (
 )
 
 
-async def delete_document(door: Door, call: Call) -> web.Response:
+async def delete_document(gateway: GatewayContext, call: RequestContext) -> web.Response:
     """204 once there is no such document; 409 with what uses it."""
     collection, name = collection_of_path(call.route.path), call.part("name")
     call.require(None, action=Action.APPLY_ORGANISATION)
-    async with door.organising:
+    async with gateway.organising:
         for _ in range(RACES_MAX):
-            organisation = await door.organisation.refresh()
+            organisation = await gateway.organisation.refresh()
             before = organisation.of(collection.kind).get(name)
             if before is None:
-                return await _absent(door, organisation, collection, name)
+                return await _absent(gateway, organisation, collection, name)
             check_conditions(call, before)
-            await _check_unused(door, organisation, before)
+            await _check_unused(gateway, organisation, before)
             try:
-                await _delete(door, organisation, before, call.subject.name)
+                await _delete(gateway, organisation, before, call.subject.name)
             except Stale:
                 continue
-            return await _absent(door, await door.organisation.refresh(), collection, name)
+            return await _absent(gateway, await gateway.organisation.refresh(), collection, name)
     raise busy()
 
 
 async def _absent(
-    door: Door, organisation: Organisation, collection: DocumentCollection, name: str
+    gateway: GatewayContext, organisation: Organisation, collection: DocumentCollection, name: str
 ) -> web.Response:
     """It is deleted, and what it had on the broker is taken away, or it never was."""
     if (collection.kind, name) not in organisation.deleted:
         raise not_found(f"{collection.kind} {name}")
     if collection.kind == "team":
-        await withdraw_from_broker(door, name)
+        await withdraw_from_broker(gateway, name)
     return web.Response(status=204)
 
 
-async def _check_unused(door: Door, organisation: Organisation, before: Applied) -> None:
+async def _check_unused(
+    gateway: GatewayContext, organisation: Organisation, before: Applied
+) -> None:
     documents = _with_default_queue(organisation, before)
-    uses = await uses_of(door, organisation, before)
+    uses = await uses_of(gateway, organisation, before)
     if uses:
         first = uses[0]
         more = f", and {len(uses) - 1} more" if len(uses) > 1 else ""
@@ -99,13 +101,15 @@ def _with_default_queue(organisation: Organisation, document: Applied) -> list[A
     return [document] if queue is None else [document, queue]
 
 
-async def _delete(door: Door, organisation: Organisation, before: Applied, actor: str) -> None:
+async def _delete(
+    gateway: GatewayContext, organisation: Organisation, before: Applied, actor: str
+) -> None:
     """Commit the deletion with its facts.
 
     Raises:
         Stale: somebody else was faster, or work uses it since it was looked at.
     """
-    at_ms = door.clock.now_ms()
+    at_ms = gateway.clock.now_ms()
     deleted = _with_default_queue(organisation, before)
     orders = [_order(one, actor, at_ms) for one in deleted]
     writes = [Write(WHOLE, (organisation.version,), 1)]
@@ -113,8 +117,8 @@ async def _delete(door: Door, organisation: Organisation, before: Applied, actor
     keys: list[str] = []
     if isinstance(before, TeamApplied):
         writes.append(Write(_REVOKE_ALL, (at_ms, before.name)))
-        keys = await _keys(door, before.name)
-    await door.commit(
+        keys = await _keys(gateway, before.name)
+    await gateway.commit(
         Order(
             emits=[emit for order in orders for emit in order.emits],
             writes=writes,
@@ -123,11 +127,11 @@ async def _delete(door: Door, organisation: Organisation, before: Applied, actor
         )
     )
     for prefix in keys:
-        door.keys.forget(prefix)
+        gateway.keys.forget(prefix)
 
 
-async def _keys(door: Door, team: str) -> list[str]:
-    rows = await door.reader.fetch("SELECT prefix FROM gateway.api_key WHERE team = $1", team)
+async def _keys(gateway: GatewayContext, team: str) -> list[str]:
+    rows = await gateway.reader.fetch("SELECT prefix FROM gateway.api_key WHERE team = $1", team)
     return [row["prefix"] for row in rows]
 
 

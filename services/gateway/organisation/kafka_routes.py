@@ -7,7 +7,7 @@ from typing import Final
 from aiohttp import web
 
 from services.gateway.app.committer import Order
-from services.gateway.app.door import Call, Door, answer
+from services.gateway.app.context import GatewayContext, RequestContext, answer
 from services.gateway.app.submission_rows import cause_of
 from services.gateway.documents.key_views import KafkaUserView
 from services.gateway.http.problems import Problem, not_found, unavailable
@@ -18,42 +18,42 @@ from shared.runtime.handler import Change
 RETRY_SECONDS: Final = 5
 
 
-async def create_password(door: Door, call: Call) -> web.Response:
+async def create_password(gateway: GatewayContext, call: RequestContext) -> web.Response:
     """A new password for the team's user; the one before is worth nothing from then on."""
     name = call.part("name")
     call.require(name)
-    team = (await door.organisation.refresh()).teams.get(name)
+    team = (await gateway.organisation.refresh()).teams.get(name)
     if team is None:
         raise not_found(f"team {name}")
     if not team.kafka:
         raise Problem(409, "no-kafka", f"team {name} does not submit by Kafka (kafka: false)")
-    if not door.team_access.keeps_users:
+    if not gateway.team_access.keeps_users:
         detail = "this gateway keeps no users of Kafka (MUSTER_KAFKA_ADMIN_USER)"
         raise Problem(409, "no-kafka-users", detail)
-    await door.commit(_noted(door, name, call.subject.name))
+    await gateway.commit(_noted(gateway, name, call.subject.name))
     try:
-        await door.team_access.prepare(name)
-        view = await door.team_access.new_password(name)
+        await gateway.team_access.prepare(name)
+        view = await gateway.team_access.new_password(name)
     except Transient as error:
-        door.log.warning("no Kafka password", team=name, error=str(error))
+        gateway.log.warning("no Kafka password", team=name, error=str(error))
         raise unavailable("the broker could not be told", RETRY_SECONDS) from error
     return answer(view, 201, {"Cache-Control": "no-store"})
 
 
-async def first_password(door: Door, team: str) -> KafkaUserView | None:
+async def first_password(gateway: GatewayContext, team: str) -> KafkaUserView | None:
     """That of a new team; None where the broker keeps no users, or could not be told."""
-    if not door.team_access.keeps_users:
+    if not gateway.team_access.keeps_users:
         return None
     try:
-        return await door.team_access.new_password(team)
+        return await gateway.team_access.new_password(team)
     except Transient as error:
-        door.log.warning("a new team has no Kafka password yet", team=team, error=str(error))
+        gateway.log.warning("a new team has no Kafka password yet", team=team, error=str(error))
         return None
 
 
-def _noted(door: Door, team: str, actor: str) -> Order:
+def _noted(gateway: GatewayContext, team: str, actor: str) -> Order:
     """The audit row; that it was asked for is noted before it is so."""
-    now_ms = door.clock.now_ms()
+    now_ms = gateway.clock.now_ms()
     subject = f"kafka-user/{team}"
     carrier = CancelWorkload(workload_id=subject, team="")
     change = Change(

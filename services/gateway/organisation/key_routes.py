@@ -8,7 +8,7 @@ from typing import Final
 from aiohttp import web
 
 from services.gateway.app.committer import Order
-from services.gateway.app.door import Call, Door, answer
+from services.gateway.app.context import GatewayContext, RequestContext, answer
 from services.gateway.app.submission_rows import cause_of
 from services.gateway.documents.key_views import KeyPage, KeyView, NewKeyView, WhoAmI
 from services.gateway.documents.keys import NewKey, digest_of, mint
@@ -29,10 +29,10 @@ REVOKE: Final = (
 )
 
 
-async def whoami(door: Door, call: Call) -> web.Response:
+async def whoami(gateway: GatewayContext, call: RequestContext) -> web.Response:
     """The caller's own key, without its secret."""
     subject = call.subject
-    rows = await door.reader.fetch(
+    rows = await gateway.reader.fetch(
         "SELECT expires_at_ms FROM gateway.api_key WHERE prefix = $1", subject.name
     )
     return answer(
@@ -47,10 +47,10 @@ async def whoami(door: Door, call: Call) -> web.Response:
     )
 
 
-async def list_keys(door: Door, call: Call) -> web.Response:
+async def list_keys(gateway: GatewayContext, call: RequestContext) -> web.Response:
     """All keys of the team, the revoked ones too."""
-    team = await _team(door, call)
-    rows = await door.reader.fetch(
+    team = await _team(gateway, call)
+    rows = await gateway.reader.fetch(
         "SELECT prefix, team, role, label, created_by, created_at_ms, expires_at_ms,"
         " revoked_at_ms FROM gateway.api_key WHERE team = $1 ORDER BY created_at_ms, prefix",
         team,
@@ -59,20 +59,20 @@ async def list_keys(door: Door, call: Call) -> web.Response:
     return answer(KeyPage(items=items, next_cursor=""))
 
 
-async def create_key(door: Door, call: Call) -> web.Response:
+async def create_key(gateway: GatewayContext, call: RequestContext) -> web.Response:
     """A new key, never stronger than the one that makes it."""
-    team = await _team(door, call)
+    team = await _team(gateway, call)
     role: Role = call.body.role
     if not may_grant(call.subject, role):
         raise forbidden(f"a key of role {call.subject.role} cannot make one of role {role}")
-    key = mint(door.random_bytes)
+    key = mint(gateway.random_bytes)
     lifetime = call.body.expires_in_seconds
-    now_ms = door.clock.now_ms()
+    now_ms = gateway.clock.now_ms()
     expires_at_ms = now_ms + lifetime * 1000 if lifetime else None
-    await door.commit(
-        insert_order(door, key, team, role, call.body.label, call.subject.name, expires_at_ms)
+    await gateway.commit(
+        insert_order(gateway, key, team, role, call.body.label, call.subject.name, expires_at_ms)
     )
-    door.keys.forget(key.prefix)
+    gateway.keys.forget(key.prefix)
     view = NewKeyView(
         key=key.text,
         prefix=key.prefix,
@@ -85,11 +85,11 @@ async def create_key(door: Door, call: Call) -> web.Response:
     return answer(view, 201, {"Location": location, "Cache-Control": "no-store"})
 
 
-async def revoke_key(door: Door, call: Call) -> web.Response:
+async def revoke_key(gateway: GatewayContext, call: RequestContext) -> web.Response:
     """Make a key useless."""
-    team = await _team(door, call)
+    team = await _team(gateway, call)
     prefix = call.part("prefix")
-    rows = await door.reader.fetch(
+    rows = await gateway.reader.fetch(
         "SELECT role, revoked_at_ms FROM gateway.api_key WHERE prefix = $1 AND team = $2",
         prefix,
         team,
@@ -99,24 +99,24 @@ async def revoke_key(door: Door, call: Call) -> web.Response:
     if not may_grant(call.subject, Role(rows[0]["role"])):
         raise forbidden("a key is revoked by one that is at least as strong")
     if rows[0]["revoked_at_ms"] is None:
-        now_ms = door.clock.now_ms()
+        now_ms = gateway.clock.now_ms()
         write = Write(REVOKE, (now_ms, prefix, team))
         change = _change(prefix, "valid", "revoked", call.subject.name, now_ms)
-        await door.commit(Order(writes=[write], changes=[change]))
-    door.keys.forget(prefix)
+        await gateway.commit(Order(writes=[write], changes=[change]))
+    gateway.keys.forget(prefix)
     return web.Response(status=204)
 
 
-async def _team(door: Door, call: Call) -> str:
+async def _team(gateway: GatewayContext, call: RequestContext) -> str:
     name = call.part("name")
     call.require(name)
-    if name not in (await door.organisation.refresh()).teams:
+    if name not in (await gateway.organisation.refresh()).teams:
         raise not_found(f"team {name}")
     return name
 
 
 def insert_order(  # noqa: PLR0917  # a key is just this wide
-    door: Door,
+    gateway: GatewayContext,
     key: NewKey,
     team: str,
     role: Role,
@@ -125,8 +125,8 @@ def insert_order(  # noqa: PLR0917  # a key is just this wide
     expires_at_ms: int | None = None,
 ) -> Order:
     """What makes a new key valid."""
-    now_ms = door.clock.now_ms()
-    pepper = door.settings.key_pepper.get_secret_value().encode()
+    now_ms = gateway.clock.now_ms()
+    pepper = gateway.settings.key_pepper.get_secret_value().encode()
     digest = digest_of(key.text, pepper)
     arguments = (
         key.prefix,

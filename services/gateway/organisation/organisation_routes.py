@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from services.gateway.app.door import Call, Door, answer
+from services.gateway.app.context import GatewayContext, RequestContext, answer
 from services.gateway.app.existing import check_names, missing
 from services.gateway.documents.documents import (
     BY_PATH,
@@ -42,7 +42,7 @@ Revision = Callable[[Any], Any]
 """What becomes of a document as it is, or of None: its next version; raises Problem."""
 
 
-def collection_of(call: Call) -> DocumentCollection:
+def collection_of(call: RequestContext) -> DocumentCollection:
     """The collection that the route is about."""
     return BY_PATH[call.route.path.split("/")[2]]
 
@@ -55,13 +55,13 @@ def team_of(document: Any) -> str | None:  # noqa: ANN401  # one of Applied
     return str(document.team) if kind == "QueueApplied" else None
 
 
-async def list_documents(door: Door, call: Call) -> web.Response:
+async def list_documents(gateway: GatewayContext, call: RequestContext) -> web.Response:
     """All documents of a collection that the caller may see, by name."""
     collection = collection_of(call)
     team = call.team_filter() if collection.path == "teams" else None
-    documents = (await door.organisation.current()).of(collection.kind)
+    documents = (await gateway.organisation.current()).of(collection.kind)
     if team is not None and team not in documents:
-        await check_names(door, call, team=team)
+        await check_names(gateway, call, team=team)
     items = [
         collection.view_of(documents[name])
         for name in sorted(documents)
@@ -70,17 +70,19 @@ async def list_documents(door: Door, call: Call) -> web.Response:
     return answer({"items": items, "next_cursor": ""})
 
 
-async def get_document(door: Door, call: Call) -> web.Response:
+async def get_document(gateway: GatewayContext, call: RequestContext) -> web.Response:
     """One document with its ETag."""
     collection = collection_of(call)
-    document = await document_of(door, call, collection)
+    document = await document_of(gateway, call, collection)
     return answer(collection.view_of(document), 200, etag(document))
 
 
-async def document_of(door: Door, call: Call, collection: DocumentCollection) -> Any:  # noqa: ANN401  # one of Applied
+async def document_of(
+    gateway: GatewayContext, call: RequestContext, collection: DocumentCollection
+) -> Any:  # noqa: ANN401  # one of Applied
     """The document of the path, if the caller may see it; as new as the database."""
     name = call.part("name")
-    documents = (await door.organisation.refresh()).of(collection.kind)
+    documents = (await gateway.organisation.refresh()).of(collection.kind)
     readable = [
         one
         for one, document in documents.items()
@@ -98,63 +100,63 @@ def etag(document: Any) -> dict[str, str]:  # noqa: ANN401  # one of Applied
     return {"ETag": f'"{document.version}"'}
 
 
-async def put_document(door: Door, call: Call) -> web.Response:
+async def put_document(gateway: GatewayContext, call: RequestContext) -> web.Response:
     """Replace a document, or make it: 201 for a new one, 200 otherwise."""
     collection, name = collection_of(call), call.part("name")
     return await _make_so(
-        door, call, collection, lambda _: applied_of(collection, name, call.body)
+        gateway, call, collection, lambda _: applied_of(collection, name, call.body)
     )
 
 
-async def patch_document(door: Door, call: Call) -> web.Response:
+async def patch_document(gateway: GatewayContext, call: RequestContext) -> web.Response:
     """Merge fields into a document, or into the defaults: 201 for a new one, 200 otherwise."""
     collection, name = collection_of(call), call.part("name")
     return await _make_so(
-        door, call, collection, lambda before: patched(collection, name, before, call.body)
+        gateway, call, collection, lambda before: patched(collection, name, before, call.body)
     )
 
 
 async def _make_so(
-    door: Door, call: Call, collection: DocumentCollection, change: Revision
+    gateway: GatewayContext, call: RequestContext, collection: DocumentCollection, change: Revision
 ) -> web.Response:
     call.require(None, action=Action.APPLY_ORGANISATION)
-    async with door.organising:
-        return await _apply_change(door, call, collection, change)
+    async with gateway.organising:
+        return await _apply_change(gateway, call, collection, change)
 
 
 async def _apply_change(
-    door: Door, call: Call, collection: DocumentCollection, change: Revision
+    gateway: GatewayContext, call: RequestContext, collection: DocumentCollection, change: Revision
 ) -> web.Response:
     for _ in range(RACES_MAX):
-        organisation = await door.organisation.refresh()
+        organisation = await gateway.organisation.refresh()
         before = organisation.of(collection.kind).get(call.part("name"))
         wanted = change(before)
         if before is not None and says_the_same(before, wanted):
             return answer(collection.view_of(before), 200, etag(before))
         check_conditions(call, before)
-        await check_protection(door, call, before, wanted)
-        errors = problems_of(wanted, organisation, await _products(door, collection))
+        await check_protection(gateway, call, before, wanted)
+        errors = problems_of(wanted, organisation, await _products(gateway, collection))
         if errors:
             raise invalid(errors)
         try:
             after, key = await apply_wanted(
-                door, collection, wanted, organisation, call.subject.name
+                gateway, collection, wanted, organisation, call.subject.name
             )
         except Stale:
             continue
         if before is not None:
             return answer(collection.view_of(after), 200, etag(after))
         has_kafka = collection.kind == "team" and after.kafka
-        user = await first_password(door, after.name) if has_kafka else None
+        user = await first_password(gateway, after.name) if has_kafka else None
         return _created(collection, after, key, user)
     raise busy()
 
 
-async def _products(door: Door, collection: DocumentCollection) -> Names[str]:
+async def _products(gateway: GatewayContext, collection: DocumentCollection) -> Names[str]:
     """What nodes report, for those documents that name it."""
     if collection.kind != "flavor":
         return ()
-    return await reported_products(door)
+    return await reported_products(gateway)
 
 
 def _created(

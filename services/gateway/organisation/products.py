@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection as Names
 from typing import Final
 
-from services.gateway.app.door import Door
+from services.gateway.app.context import GatewayContext
 
 _PRODUCTS: Final = (
     "SELECT DISTINCT body::jsonb ->> 'product' AS product FROM gateway.node"
@@ -13,6 +13,6 @@ _PRODUCTS: Final = (
 )
 
 
-async def reported_products(door: Door) -> Names[str]:
+async def reported_products(gateway: GatewayContext) -> Names[str]:
     """All that are reported now."""
-    return [row["product"] for row in await door.reader.fetch(_PRODUCTS)]
+    return [row["product"] for row in await gateway.reader.fetch(_PRODUCTS)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from services.gateway.app.door import Call, Door
+from services.gateway.app.context import GatewayContext, RequestContext
 from services.gateway.http.problems import Problem
 from shared.events.organisation import PriorityClassApplied
 
@@ -12,12 +12,17 @@ SLUG: Final = "takes-protection-away"
 _LIVE: Final = "SELECT count(*) AS live FROM gateway.workload WHERE live AND priority_class = $1"
 
 
-async def check_protection(door: Door, call: Call, before: Any, after: Any) -> None:  # noqa: ANN401  # one of Applied
+async def check_protection(
+    gateway: GatewayContext,
+    call: RequestContext,
+    before: Any,  # noqa: ANN401  # one of Applied
+    after: Any,  # noqa: ANN401  # the same
+) -> None:
     """Raise a 409 where a protected class is no longer so, unless the caller forces it."""
     if call.truth("force"):
         return
     if takes_protection_away(before, after):
-        rows = await door.reader.fetch(_LIVE, after.name)
+        rows = await gateway.reader.fetch(_LIVE, after.name)
         raise Problem(409, SLUG, warning(after.name, rows[0]["live"]))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from services.gateway.app.door import Door
+from services.gateway.app.context import GatewayContext
 from services.gateway.documents.documents import BY_KIND, Applied, Organisation
 from shared.core.model.decision import FieldError
 from shared.core.model.priority_classes import built_in
@@ -28,11 +28,13 @@ _NODES: Final = (
 )
 
 
-async def uses_of(door: Door, organisation: Organisation, document: Applied) -> list[FieldError]:
+async def uses_of(
+    gateway: GatewayContext, organisation: Organisation, document: Applied
+) -> list[FieldError]:
     """Who uses it and how, documents first; empty when it can be deleted."""
     kind = kind_of(document)
     uses = list(named_by(organisation, document))[:USERS_MAX]
-    work = await door.reader.fetch(
+    work = await gateway.reader.fetch(
         _SELECT + WORK_OF[kind].format("$1") + " ORDER BY id LIMIT $2",  # constants
         document.name,
         EXAMPLES_MAX,
@@ -43,7 +45,7 @@ async def uses_of(door: Door, organisation: Organisation, document: Applied) -> 
         rule = f"of it {verb}: {_listed(ids, live)}"
         uses.append(_use(_counted(live, "workload"), rule))
     if kind == "flavor":
-        nodes = await door.reader.fetch(_NODES, document.name, EXAMPLES_MAX)
+        nodes = await gateway.reader.fetch(_NODES, document.name, EXAMPLES_MAX)
         if nodes:
             count, names = nodes[0]["nodes"], [row["name"] for row in nodes]
             rule = f"{'reports' if count == 1 else 'report'} it: {_listed(names, count)}"

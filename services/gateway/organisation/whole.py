@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from services.gateway.app.door import Call, Door, answer
+from services.gateway.app.context import GatewayContext, RequestContext, answer
 from services.gateway.documents.documents import IN_ORDER_OF_NEED
 from services.gateway.documents.organisation_views import (
     OrganisationView,
@@ -21,9 +21,9 @@ from services.gateway.organisation.rehearsing import Rehearsing
 _request: Final = msgspec.json.Decoder(RehearsalRequest)
 
 
-async def get_organisation(door: Door, call: Call) -> web.Response:  # noqa: ARG001  # it is for operators
+async def get_organisation(gateway: GatewayContext, call: RequestContext) -> web.Response:  # noqa: ARG001  # it is for operators
     """All documents as they were applied, with the version of the whole as ETag."""
-    organisation = await door.organisation.refresh()
+    organisation = await gateway.organisation.refresh()
     collections: dict[str, Any] = {}
     for one in IN_ORDER_OF_NEED:
         documents = organisation.of(one.kind)
@@ -33,10 +33,10 @@ async def get_organisation(door: Door, call: Call) -> web.Response:  # noqa: ARG
     return answer(view, 200, {"ETag": f'"{organisation.version}"'})
 
 
-async def dry_run(door: Door, call: Call) -> web.Response:
+async def dry_run(gateway: GatewayContext, call: RequestContext) -> web.Response:
     """What would become of documents if they were applied in this order."""
     wanted = bodies.decode(msgspec.json.encode(call.body), _request)
-    organisation = await door.organisation.refresh()
-    products = await reported_products(door)
+    organisation = await gateway.organisation.refresh()
+    products = await reported_products(gateway)
     rehearsing = Rehearsing(organisation, products, force=call.truth("force"))
     return answer(Rehearsal(items=tuple(rehearsing.apply(one) for one in wanted.items)))

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from services.gateway.app.committer import Order
-from services.gateway.app.door import Door
+from services.gateway.app.context import GatewayContext
 from services.gateway.app.submission_rows import cause_of
 from services.gateway.documents.documents import BY_KIND, DocumentCollection, Organisation, content
 from services.gateway.documents.keys import NewKey, mint
@@ -39,7 +39,7 @@ WHOLE: Final = (
 
 
 async def apply_wanted(
-    door: Door,
+    gateway: GatewayContext,
     collection: DocumentCollection,
     wanted: Any,  # noqa: ANN401  # one of Applied
     organisation: Organisation,
@@ -47,23 +47,23 @@ async def apply_wanted(
 ) -> tuple[Any, NewKey | None]:
     """Commit the next version; a team gets what it needs to begin with in the same unit."""
     if collection.kind != "team":
-        return await apply_document(door, collection, wanted, organisation, actor), None
+        return await apply_document(gateway, collection, wanted, organisation, actor), None
     others: list[Order] = []
     key = None
     if wanted.default_queue not in organisation.queues:
         queue = QueueApplied(name=wanted.default_queue, version=0, team=wanted.name)
-        others.append(_order(door, organisation, BY_KIND["queue"], queue, actor)[0])
+        others.append(_order(gateway, organisation, BY_KIND["queue"], queue, actor)[0])
     if wanted.name not in organisation.teams:
-        key = mint(door.random_bytes)
-        others.append(insert_order(door, key, wanted.name, Role.MEMBER, FIRST_KEY_LABEL, actor))
-    after = await apply_document(door, collection, wanted, organisation, actor, others)
+        key = mint(gateway.random_bytes)
+        others.append(insert_order(gateway, key, wanted.name, Role.MEMBER, FIRST_KEY_LABEL, actor))
+    after = await apply_document(gateway, collection, wanted, organisation, actor, others)
     if key is not None:
-        door.keys.forget(key.prefix)
+        gateway.keys.forget(key.prefix)
     return after, key
 
 
 async def apply_document(  # noqa: PLR0917  # a document, and what goes with it
-    door: Door,
+    gateway: GatewayContext,
     collection: DocumentCollection,
     wanted: Any,  # noqa: ANN401  # one of Applied
     organisation: Organisation,
@@ -77,10 +77,10 @@ async def apply_document(  # noqa: PLR0917  # a document, and what goes with it
     """
     before = organisation.of(collection.kind).get(wanted.name)
     if collection.kind == "team":
-        await _prepare_broker(door, wanted, before)
-    order, after = _order(door, organisation, collection, wanted, actor)
+        await _prepare_broker(gateway, wanted, before)
+    order, after = _order(gateway, organisation, collection, wanted, actor)
     orders = (order, *others)
-    await door.commit(
+    await gateway.commit(
         Order(
             emits=[emit for one in orders for emit in one.emits],
             writes=[
@@ -91,31 +91,31 @@ async def apply_document(  # noqa: PLR0917  # a document, and what goes with it
             alone=True,
         )
     )
-    await door.organisation.refresh()
+    await gateway.organisation.refresh()
     return after
 
 
-async def _prepare_broker(door: Door, wanted: Any, before: Any) -> None:  # noqa: ANN401  # TeamApplied
+async def _prepare_broker(gateway: GatewayContext, wanted: Any, before: Any) -> None:  # noqa: ANN401  # TeamApplied
     """What the next version of a team needs on the broker, or may no longer have."""
     try:
         if wanted.kafka:
-            await door.team_access.prepare(wanted.name)
+            await gateway.team_access.prepare(wanted.name)
         elif before is not None and before.kafka:
-            await door.team_access.withdraw(wanted.name)
+            await gateway.team_access.withdraw(wanted.name)
     except Transient as error:
-        raise _broker_away(door, wanted.name, error) from error
+        raise _broker_away(gateway, wanted.name, error) from error
 
 
-async def withdraw_from_broker(door: Door, team: str) -> None:
+async def withdraw_from_broker(gateway: GatewayContext, team: str) -> None:
     """Take the user of a team that is deleted, and its grants; 503 when the broker is away."""
     try:
-        await door.team_access.withdraw(team)
+        await gateway.team_access.withdraw(team)
     except Transient as error:
-        raise _broker_away(door, team, error) from error
+        raise _broker_away(gateway, team, error) from error
 
 
-def _broker_away(door: Door, team: str, error: Transient) -> Problem:
-    door.log.warning("the broker is not ready for a team", team=team, error=str(error))
+def _broker_away(gateway: GatewayContext, team: str, error: Transient) -> Problem:
+    gateway.log.warning("the broker is not ready for a team", team=team, error=str(error))
     return unavailable("the broker could not be made ready for the team", RETRY_SECONDS)
 
 
@@ -125,7 +125,7 @@ def busy() -> Problem:
 
 
 def _order(
-    door: Door,
+    gateway: GatewayContext,
     organisation: Organisation,
     collection: DocumentCollection,
     wanted: Any,  # noqa: ANN401  # one of Applied
@@ -135,7 +135,7 @@ def _order(
     before = organisation.of(collection.kind).get(wanted.name)
     version = organisation.version_of(collection.kind, wanted.name) + 1
     after = msgspec.structs.replace(wanted, version=version)
-    at_ms = door.clock.now_ms()
+    at_ms = gateway.clock.now_ms()
     subject = f"{collection.kind}/{wanted.name}"
     cause = cause_of(after, subject, f"{after.version}|{actor}", at_ms)
     text = content(after).decode()

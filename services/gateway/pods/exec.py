@@ -16,7 +16,7 @@ import msgspec
 from aiohttp import web
 
 from services.gateway.app.committer import Order
-from services.gateway.app.door import Call, Door
+from services.gateway.app.context import GatewayContext, RequestContext
 from services.gateway.app.open_stream import CHECK_SECONDS, OpenStream, Over, place
 from services.gateway.app.submission_rows import cause_of
 from services.gateway.http.problems import Problem
@@ -31,10 +31,10 @@ LINES: Final = "application/x-ndjson"
 _json: Final = msgspec.json.Encoder()
 
 
-async def execute(door: Door, call: Call) -> web.StreamResponse:
+async def execute(gateway: GatewayContext, call: RequestContext) -> web.StreamResponse:
     """Run it in the pod of one rank."""
-    row = await row_of(door, call, "w.id, w.team, w.state, w.attempt")
-    if door.pod_exec is None:
+    row = await row_of(gateway, call, "w.id, w.team, w.state, w.attempt")
+    if gateway.pod_exec is None:
         told = "no command can be run: pods of a simulated cluster run nothing"
         raise Problem(409, "exec-not-possible", told)
     request = ExecCommand(
@@ -43,14 +43,16 @@ async def execute(door: Door, call: Call) -> web.StreamResponse:
         rank=call.body.rank,
         command=call.body.command,
     )
-    with place(door, call.subject.team):
-        await door.commit(_noted(door, call, row, request))
-        return await ExecStream(door, call, request, door.pod_exec).run()
+    with place(gateway, call.subject.team):
+        await gateway.commit(_noted(gateway, call, row, request))
+        return await ExecStream(gateway, call, request, gateway.pod_exec).run()
 
 
-def _noted(door: Door, call: Call, row: Mapping[str, Any], request: ExecCommand) -> Order:
+def _noted(
+    gateway: GatewayContext, call: RequestContext, row: Mapping[str, Any], request: ExecCommand
+) -> Order:
     """The audit row: who, which pod, which command; it is there before the command runs."""
-    subject, now_ms = f"exec/{request.workload_id}", door.clock.now_ms()
+    subject, now_ms = f"exec/{request.workload_id}", gateway.clock.now_ms()
     # No message travels for a command; the cause only gives the audit row its id.
     carrier = CancelWorkload(workload_id=request.workload_id, team=row["team"])
     change = Change(
@@ -58,7 +60,7 @@ def _noted(door: Door, call: Call, row: Mapping[str, Any], request: ExecCommand)
         version=0,
         before=f"attempt {request.attempt} rank {request.rank}",
         after=_json.encode(request.command).decode(),
-        cause=cause_of(carrier, subject, door.random_bytes(10).hex(), now_ms),
+        cause=cause_of(carrier, subject, gateway.random_bytes(10).hex(), now_ms),
         actor=call.subject.name,
         kind="exec",
     )
@@ -68,11 +70,13 @@ def _noted(door: Door, call: Call, row: Mapping[str, Any], request: ExecCommand)
 class ExecStream(OpenStream):
     """One command."""
 
-    def __init__(self, door: Door, call: Call, request: ExecCommand, pods: PodExec) -> None:
-        super().__init__(door, call, LINES)
+    def __init__(
+        self, gateway: GatewayContext, call: RequestContext, request: ExecCommand, pods: PodExec
+    ) -> None:
+        super().__init__(gateway, call, LINES)
         self._request = request
         self._pods = pods
-        self._left = door.settings.logs_bytes_max
+        self._left = gateway.settings.logs_bytes_max
 
     async def run(self) -> web.StreamResponse:
         """Pass on what it writes until it has ended.
@@ -87,11 +91,11 @@ class ExecStream(OpenStream):
                 raise Problem(409, "exec-no-pod", str(error)) from error
             await self._response.prepare(self._call.request)
             try:
-                async with asyncio.timeout(self._door.settings.exec_seconds_max):
+                async with asyncio.timeout(self._gateway.settings.exec_seconds_max):
                     await self._pass_on(pieces)
                 await self._in_time(self._response.write_eof())
             except (Over, TimeoutError, MusterError, *GONE) as error:
-                self._door.log.warning("exec broke off", error=str(error))
+                self._gateway.log.warning("exec broke off", error=str(error))
                 if self._call.request.transport is not None:
                     self._call.request.transport.close()
         return self._response

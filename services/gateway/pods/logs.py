@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from aiohttp import ClientConnectionResetError, web
 
-from services.gateway.app.door import Call, Door
+from services.gateway.app.context import GatewayContext, RequestContext
 from services.gateway.app.open_stream import CHECK_SECONDS, OpenStream, Over, place
 from services.gateway.http.problems import Problem
 from services.gateway.http.route import LINES_MAX, LOG_SECONDS_MAX, RANK_MAX
@@ -33,17 +33,17 @@ _WAITS: Final = frozenset((State.RECEIVED.value, State.QUEUED.value, State.HELD.
 _STOPS: Final = frozenset((State.EVICTING.value, State.CANCELLING.value))
 
 
-async def logs(door: Door, call: Call) -> web.StreamResponse:
+async def logs(gateway: GatewayContext, call: RequestContext) -> web.StreamResponse:
     """Those of one pod, by its rank."""
-    row = await row_of(door, call, "w.id, w.team, w.state, w.attempt")
-    request = _request(door, call, row)
+    row = await row_of(gateway, call, "w.id, w.team, w.state, w.attempt")
+    request = _request(gateway, call, row)
     if call.request.method == "HEAD":
         return web.Response(headers={"Content-Type": TEXT})
-    with place(door, call.subject.team):
-        return await LogStream(door, call, request).run()
+    with place(gateway, call.subject.team):
+        return await LogStream(gateway, call, request).run()
 
 
-def _request(door: Door, call: Call, row: Mapping[str, Any]) -> LogRequest:
+def _request(gateway: GatewayContext, call: RequestContext, row: Mapping[str, Any]) -> LogRequest:
     attempt = (row["attempt"] or 0) - call.truth("previous")
     lines = call.whole_number("tail", -1, 0, LINES_MAX)
     seconds = call.whole_number("sinceSeconds", 0, 1, LOG_SECONDS_MAX)
@@ -54,15 +54,15 @@ def _request(door: Door, call: Call, row: Mapping[str, Any]) -> LogRequest:
         follow=call.truth("follow"),
         tail_lines=lines if lines >= 0 else None,
         since_seconds=seconds or None,
-        bytes_max=door.settings.logs_bytes_max,
+        bytes_max=gateway.settings.logs_bytes_max,
     )
 
 
 class LogStream(OpenStream):
     """One reader of one pod."""
 
-    def __init__(self, door: Door, call: Call, request: LogRequest) -> None:
-        super().__init__(door, call, TEXT)
+    def __init__(self, gateway: GatewayContext, call: RequestContext, request: LogRequest) -> None:
+        super().__init__(gateway, call, TEXT)
         self._request = request
         self._left = request.bytes_max
         self._ended_at: float | None = None
@@ -77,7 +77,7 @@ class LogStream(OpenStream):
             pieces = await self._open(stack)
             await self._response.prepare(self._call.request)
             try:
-                async with asyncio.timeout(self._door.settings.logs_seconds_max):
+                async with asyncio.timeout(self._gateway.settings.logs_seconds_max):
                     await self._tell(stack, pieces)
                 await self._in_time(self._response.write_eof())
             except (Over, TimeoutError, MusterError, Problem, *GONE) as error:
@@ -87,7 +87,7 @@ class LogStream(OpenStream):
     async def _open(self, stack: AsyncExitStack) -> AsyncIterator[bytes] | None:
         """What is to be read; None where it is not there yet and is waited for."""
         try:
-            return await stack.enter_async_context(self._door.pod_logs.read(self._request))
+            return await stack.enter_async_context(self._gateway.pod_logs.read(self._request))
         except NoLogs as error:
             if error.missing is LogsMissing.NOT_KEPT:
                 raise Problem(409, f"logs-{error.missing}", str(error)) from error
@@ -104,7 +104,7 @@ class LogStream(OpenStream):
     def _cut(self, error: Exception) -> None:
         """End it so that the reader sees that there may be more: it has no end of its body."""
         if isinstance(error, MusterError | Problem):
-            self._door.log.warning("logs broke off", error=str(error))
+            self._gateway.log.warning("logs broke off", error=str(error))
         if self._call.request.transport is not None:
             self._call.request.transport.close()
 
@@ -144,13 +144,13 @@ class LogStream(OpenStream):
         state, attempt = await self._now()
         if attempt == self._request.attempt and state in _AT_WORK | _STOPS:
             return False
-        now = self._door.clock.monotonic_seconds()
+        now = self._gateway.clock.monotonic_seconds()
         self._ended_at = self._ended_at or now
         return now - self._ended_at >= LAST_SECONDS
 
     async def _now(self) -> tuple[str, int]:
         """State and attempt of the workload."""
-        rows = await self._door.reader.fetch(
+        rows = await self._gateway.reader.fetch(
             "SELECT state, attempt FROM gateway.workload WHERE id = $1", self._request.workload_id
         )
         return (rows[0]["state"], rows[0]["attempt"] or 0) if rows else ("", 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from services.gateway.app.door import Call, Door, answer
+from services.gateway.app.context import GatewayContext, RequestContext, answer
 from services.gateway.organisation.organisation_routes import collection_of, document_of
 from services.gateway.protocol import live_tag
 from services.gateway.queues.queue_standing import QueueStanding, standing_of
@@ -12,18 +12,18 @@ from services.gateway.queues.queue_views import CohortPage, CohortStanding
 from shared.events.organisation import CohortApplied
 
 
-async def list_cohorts(door: Door, call: Call) -> web.Response:  # noqa: ARG001  # everybody sees all
+async def list_cohorts(gateway: GatewayContext, call: RequestContext) -> web.Response:  # noqa: ARG001  # everybody sees all
     """All cohorts by name."""
-    cohorts = (await door.organisation.current()).cohorts
-    standing = await standing_of(door)
+    cohorts = (await gateway.organisation.current()).cohorts
+    standing = await standing_of(gateway)
     items = tuple(_view(cohorts[name], standing) for name in sorted(cohorts))
     return answer(CohortPage(items=items, next_cursor=""))
 
 
-async def get_cohort(door: Door, call: Call) -> web.Response:
+async def get_cohort(gateway: GatewayContext, call: RequestContext) -> web.Response:
     """One cohort."""
-    cohort = await document_of(door, call, collection_of(call))
-    return answer(_view(cohort, await standing_of(door)), 200, live_tag(cohort.version))
+    cohort = await document_of(gateway, call, collection_of(call))
+    return answer(_view(cohort, await standing_of(gateway)), 200, live_tag(cohort.version))
 
 
 def _view(cohort: CohortApplied, standing: QueueStanding) -> CohortStanding:

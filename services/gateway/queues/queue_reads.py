@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from services.gateway.app.door import Call, Door, answer
+from services.gateway.app.context import GatewayContext, RequestContext, answer
 from services.gateway.app.existing import check_names
 from services.gateway.organisation.organisation_routes import collection_of, document_of
 from services.gateway.protocol import live_tag
@@ -25,27 +25,27 @@ _REASONS: Final = "SELECT coalesce(r.reason, 'Pending') AS reason, count(*)"
 _QUEUED_HERE: Final = " WHERE w.live AND w.team = $1 AND w.queue = $2 AND w.state = 'queued'"
 
 
-async def list_queues(door: Door, call: Call) -> web.Response:
+async def list_queues(gateway: GatewayContext, call: RequestContext) -> web.Response:
     """All queues that the caller may see."""
     team = call.team_filter()
-    organisation = await door.organisation.current()
+    organisation = await gateway.organisation.current()
     queues = [
         queue
         for name, queue in sorted(organisation.queues.items())
         if team is None or queue.team == team
     ]
     if not queues:
-        await check_names(door, call, team=call.query.get("team", ""))
-    use, standing = await use_by_queue(door), await standing_of(door)
+        await check_names(gateway, call, team=call.query.get("team", ""))
+    use, standing = await use_by_queue(gateway), await standing_of(gateway)
     items = tuple(_view(queue, use.get(queue.name, ()), standing, {}) for queue in queues)
     return answer(QueuePage(items=items, next_cursor=""))
 
 
-async def get_queue(door: Door, call: Call) -> web.Response:
+async def get_queue(gateway: GatewayContext, call: RequestContext) -> web.Response:
     """One queue, with the reasons of those that wait in it."""
-    queue = await document_of(door, call, collection_of(call))
-    use, standing = await use_by_queue(door), await standing_of(door)
-    rows = await door.reader.fetch(
+    queue = await document_of(gateway, call, collection_of(call))
+    use, standing = await use_by_queue(gateway), await standing_of(gateway)
+    rows = await gateway.reader.fetch(
         f"{_REASONS} FROM gateway.workload w{REFUSAL}{_QUEUED_HERE} GROUP BY 1",
         queue.team,
         queue.name,

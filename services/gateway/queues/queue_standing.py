@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from services.gateway.app.door import Door
+from services.gateway.app.context import GatewayContext
 from services.gateway.queues.queue_views import BudgetSpent, FlavorUse
 from services.gateway.queues.quota_tree import quota_tree
 from shared.core.model.amounts import Amount
@@ -100,28 +100,30 @@ class QueueStanding:
         return self._lent[place][node.name]
 
 
-async def standing_of(door: Door) -> QueueStanding:
+async def standing_of(gateway: GatewayContext) -> QueueStanding:
     """All that is known now."""
-    limits = await door.reader.fetch("SELECT name, version FROM gateway.quota_limit")
-    usage = await door.reader.fetch(
+    limits = await gateway.reader.fetch("SELECT name, version FROM gateway.quota_limit")
+    usage = await gateway.reader.fetch(
         "SELECT queue, gpu_seconds, at_ms, half_life_ms FROM gateway.queue_usage"
     )
-    debts = await door.reader.fetch("SELECT node, debt_millionths, at_ms FROM gateway.node_debt")
+    debts = await gateway.reader.fetch(
+        "SELECT node, debt_millionths, at_ms FROM gateway.node_debt"
+    )
     return QueueStanding(
-        totals=Totals(await quota_tree(door)),
-        now_ms=door.clock.now_ms(),
+        totals=Totals(await quota_tree(gateway)),
+        now_ms=gateway.clock.now_ms(),
         versions={row["name"]: row["version"] for row in limits},
         told={
             row["queue"]: (row["gpu_seconds"], row["at_ms"], row["half_life_ms"]) for row in usage
         },
         debts={row["node"]: (row["debt_millionths"], row["at_ms"]) for row in debts},
-        budgets=await budgets(door),
+        budgets=await budgets(gateway),
     )
 
 
-async def budgets(door: Door) -> dict[str, BudgetSpent]:
+async def budgets(gateway: GatewayContext) -> dict[str, BudgetSpent]:
     """What was told last of the budget of each team that has one."""
-    rows = await door.reader.fetch("SELECT body FROM gateway.budget")
+    rows = await gateway.reader.fetch("SELECT body FROM gateway.budget")
     return {
         one.team: BudgetSpent(
             month=one.month,

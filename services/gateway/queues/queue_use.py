@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from services.gateway.app.door import Door
+from services.gateway.app.context import GatewayContext
 from shared.core.model.units import GPU_MILLI
 
 USE_SECONDS: Final = 0.5
@@ -16,14 +16,14 @@ _GPUS: Final = (
 )
 
 
-async def use_by_queue(door: Door) -> dict[str, list[Any]]:
+async def use_by_queue(gateway: GatewayContext) -> dict[str, list[Any]]:
     """By queue: sums of live workloads by state, flavor, priority; at most `USE_SECONDS` old."""
-    now = door.clock.monotonic_seconds()
-    known = door.cache.get("queues")
+    now = gateway.clock.monotonic_seconds()
+    known = gateway.cache.get("queues")
     if known is not None and now - known[0] < USE_SECONDS:
         remembered: dict[str, list[Any]] = known[1]
         return remembered
-    rows = await door.reader.fetch(
+    rows = await gateway.reader.fetch(
         "SELECT queue, state, flavor, priority, count(*) AS count,"
         " coalesce(sum(gpu_milli), 0)::bigint AS asked,"
         " coalesce(sum(charge_gpu_milli), 0)::bigint AS gpu_milli,"
@@ -34,18 +34,18 @@ async def use_by_queue(door: Door) -> dict[str, list[Any]]:
     use: dict[str, list[Any]] = {}
     for row in rows:
         use.setdefault(row["queue"] or "", []).append(row)
-    door.cache["queues"] = (now, use)
+    gateway.cache["queues"] = (now, use)
     return use
 
 
-async def free_gpu_milli(door: Door, flavor: str) -> int:
+async def free_gpu_milli(gateway: GatewayContext, flavor: str) -> int:
     """GPUs of a flavor on nodes that take work which nobody holds, at most a second old."""
-    now = door.clock.monotonic_seconds()
-    known = door.cache.get("gpus")
+    now = gateway.clock.monotonic_seconds()
+    known = gateway.cache.get("gpus")
     if known is None or now - known[0] >= GPUS_SECONDS:
-        rows = await door.reader.fetch(_GPUS)
-        known = door.cache["gpus"] = (now, {row["flavor"]: row["gpus"] for row in rows})
-    use = (row for rows in (await use_by_queue(door)).values() for row in rows)
+        rows = await gateway.reader.fetch(_GPUS)
+        known = gateway.cache["gpus"] = (now, {row["flavor"]: row["gpus"] for row in rows})
+    use = (row for rows in (await use_by_queue(gateway)).values() for row in rows)
     held_milli = sum(row["gpu_milli"] for row in use if row["flavor"] == flavor)
     gpus: dict[str, int] = known[1]
     return max(gpus.get(flavor, 0) * GPU_MILLI - int(held_milli), 0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from services.gateway.app.door import Door
+from services.gateway.app.context import GatewayContext
 from services.gateway.queues.queue_use import use_by_queue
 from shared.core.model.amounts import Amount, fits
 from shared.core.model.charges import least_amount
@@ -36,32 +36,34 @@ class Lacking(NamedTuple):
     """How much of it; at least something, as the limit may be of cores or memory."""
 
 
-async def quota_tree(door: Door) -> QuotaTree:
+async def quota_tree(gateway: GatewayContext) -> QuotaTree:
     """All queues and cohorts with their use, at most `FRESH_SECONDS` old."""
-    now = door.clock.monotonic_seconds()
-    known = door.cache.get("tree")
+    now = gateway.clock.monotonic_seconds()
+    known = gateway.cache.get("tree")
     if known is not None and now - known[0] < FRESH_SECONDS:
         remembered: QuotaTree = known[1]
         return remembered
-    organisation = await door.organisation.current()
+    organisation = await gateway.organisation.current()
     tree = QuotaTree()
     for cohort in organisation.cohorts.values():
         tree.apply(document_of(cohort))
     for queue in organisation.queues.values():
         tree.apply(document_of(queue))
-    for name, rows in (await use_by_queue(door)).items():
+    for name, rows in (await use_by_queue(gateway)).items():
         for row in rows:
             if row["state"] in _HOLDING and row["flavor"]:
                 amount = (row["gpu_milli"], row["cpu_milli"], row["memory_mib"])
                 tree.charge(name, row["flavor"], amount)
-    for row in await door.reader.fetch("SELECT node, debt_millionths FROM gateway.node_debt"):
+    for row in await gateway.reader.fetch("SELECT node, debt_millionths FROM gateway.node_debt"):
         if row["node"] in tree.nodes:
             tree.set_debt(row["node"], row["debt_millionths"])
-    door.cache["tree"] = (now, tree)
+    gateway.cache["tree"] = (now, tree)
     return tree
 
 
-async def flavors_for(door: Door, queue: QuotaNode, spec: WorkloadSpec | None) -> list[str]:
+async def flavors_for(
+    gateway: GatewayContext, queue: QuotaNode, spec: WorkloadSpec | None
+) -> list[str]:
     """Flavors of `queue` in which such a workload may be tried; all where it says nothing.
 
     One that has less in all than it asks for is left out, unless that holds for each of them.
@@ -69,28 +71,30 @@ async def flavors_for(door: Door, queue: QuotaNode, spec: WorkloadSpec | None) -
     document = queue.document
     if spec is None:
         return list(document.flavors) if document is not None else []
-    found = await _permitted(door, document, choice_of(spec))
+    found = await _permitted(gateway, document, choice_of(spec))
     request = least_amount(spec)
     return [one for one in found if fits(request, NOTHING, queue.potential(one))] or found
 
 
-async def spot_left_out(door: Door, queue: QuotaNode, spec: WorkloadSpec | None) -> list[str]:
+async def spot_left_out(
+    gateway: GatewayContext, queue: QuotaNode, spec: WorkloadSpec | None
+) -> list[str]:
     """Those that it might use beside them if it could be interrupted."""
     if spec is None:
         return []
     choice = choice_of(spec)
-    found = await _permitted(door, queue.document, choice)
+    found = await _permitted(gateway, queue.document, choice)
     if_interruptible = choice._replace(interruptible=True)
-    every = await _permitted(door, queue.document, if_interruptible)
+    every = await _permitted(gateway, queue.document, if_interruptible)
     return [one for one in every if one not in found]
 
 
 async def _permitted(
-    door: Door, document: QuotaDocument | None, choice: FlavorChoice
+    gateway: GatewayContext, document: QuotaDocument | None, choice: FlavorChoice
 ) -> list[str]:
     if document is None:
         return []
-    applied = (await door.organisation.current()).flavors
+    applied = (await gateway.organisation.current()).flavors
     kinds = {name: FlavorKind(one.products, one.spot) for name, one in applied.items()}
     first = document.policy.spot_first
     return permitted(document.flavors, kinds, choice, spot_first=first)

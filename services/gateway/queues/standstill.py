@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from services.gateway.app.door import Door
+from services.gateway.app.context import GatewayContext
 from services.gateway.queues.queue_standing import budgets
 from services.gateway.queues.queue_views import BudgetSpent
 from shared.core.model.decision import Refusal
@@ -20,10 +20,10 @@ from shared.core.quota.tree import QuotaNode
 _MILLI: Final = 1_000
 
 
-async def nearly_spent(door: Door, queue: QuotaNode) -> BudgetSpent | None:
+async def nearly_spent(gateway: GatewayContext, queue: QuotaNode) -> BudgetSpent | None:
     """The budget of the team of `queue`, once the team was warned of it."""
     team = queue.document.team if queue.document is not None else ""
-    found = (await budgets(door)).get(team)
+    found = (await budgets(gateway)).get(team)
     return found if found is not None and found.percent >= WARN_PERCENT else None
 
 

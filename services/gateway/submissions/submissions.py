@@ -9,7 +9,7 @@ import msgspec
 from aiohttp import web
 
 from services.gateway.app.committer import Order
-from services.gateway.app.door import Call, Door, answer, href_of
+from services.gateway.app.context import GatewayContext, RequestContext, answer, href_of
 from services.gateway.app.submission_rows import KnownSubmission, ValidSubmission
 from services.gateway.documents.documents import Organisation
 from services.gateway.http.problems import (
@@ -38,39 +38,39 @@ from shared.events.organisation import TeamApplied
 RANDOM_KEY_BYTES: Final = 16
 
 
-async def submit(door: Door, call: Call) -> web.Response:
+async def submit(gateway: GatewayContext, call: RequestContext) -> web.Response:
     """One workload: 202 with its id, however often the same key is sent."""
     key = call.request.headers.get("Idempotency-Key")
     if key is not None and not is_key(key):
         value = repr(key)[:100]
         raise invalid([FieldError(field="Idempotency-Key", value=value, rule=KEY_RULE)])
-    team = await _team(door, call)
-    _limit(door, team.name, 1)
+    team = await _team(gateway, call)
+    _limit(gateway, team.name, 1)
     spec = spec_of(call.body)
     if call.truth("dryRun"):
-        return answer(await verdict(door, team.name, spec))
-    _check(await _broken_rules(door, team, [(spec, "")]))
-    one = _submission(door, call, team, spec, key)
-    await _make_room(door, team, (one,))
-    known = (await door.commit(Order(submissions=(one,))))[0]
-    return _accepted(one, known, await _states(door, (known,)))
+        return answer(await verdict(gateway, team.name, spec))
+    _check(await _broken_rules(gateway, team, [(spec, "")]))
+    one = _submission(gateway, call, team, spec, key)
+    await _make_room(gateway, team, (one,))
+    known = (await gateway.commit(Order(submissions=(one,))))[0]
+    return _accepted(one, known, await _states(gateway, (known,)))
 
 
-async def submit_batch(door: Door, call: Call) -> web.Response:
+async def submit_batch(gateway: GatewayContext, call: RequestContext) -> web.Response:
     """Many workloads in one unit of work: all are accepted, or none."""
     items = call.body.items
-    team = await _team(door, call)
-    _limit(door, team.name, len(items))
+    team = await _team(gateway, call)
+    _limit(gateway, team.name, len(items))
     specs = [spec_of(item.spec) for item in items]
     prefixed = [(spec, f"items[{index}].spec.") for index, spec in enumerate(specs)]
-    _check(await _broken_rules(door, team, prefixed))
+    _check(await _broken_rules(gateway, team, prefixed))
     submissions = [
-        _submission(door, call, team, spec, item.idempotency_key)
+        _submission(gateway, call, team, spec, item.idempotency_key)
         for item, spec in zip(items, specs, strict=True)
     ]
-    await _make_room(door, team, submissions)
-    known = await door.commit(Order(submissions=submissions))
-    states = await _states(door, known)
+    await _make_room(gateway, team, submissions)
+    known = await gateway.commit(Order(submissions=submissions))
+    states = await _states(gateway, known)
     items = tuple(
         _batch_answer(one, found, states) for one, found in zip(submissions, known, strict=True)
     )
@@ -82,32 +82,32 @@ def spec_of(request: msgspec.Struct) -> WorkloadSpec:
     return msgspec.convert(request, WorkloadSpec, from_attributes=True)
 
 
-def _limit(door: Door, team: str, count: int) -> None:
-    if not door.rate.take(team, door.clock.monotonic_seconds(), count):
+def _limit(gateway: GatewayContext, team: str, count: int) -> None:
+    if not gateway.rate.take(team, gateway.clock.monotonic_seconds(), count):
         raise too_many(f"team {team} sends too many submissions")
 
 
 async def _make_room(
-    door: Door, team: TeamApplied, submissions: Sequence[ValidSubmission]
+    gateway: GatewayContext, team: TeamApplied, submissions: Sequence[ValidSubmission]
 ) -> None:
     """429 when the team would have more than it may; what was accepted before is told again."""
     count = len(submissions)
-    alive = await door.backlog.take(team.name, count, team.max_pending)
+    alive = await gateway.backlog.take(team.name, count, team.max_pending)
     if alive is None:
         return
     replayed = [one.workload_id for one in submissions if one.may_exist]
-    if len(replayed) < count or not await door.backlog.all_known(replayed):
+    if len(replayed) < count or not await gateway.backlog.all_known(replayed):
         raise too_many_pending(team.name, alive, count, team.max_pending)
 
 
-async def _team(door: Door, call: Call) -> TeamApplied:
+async def _team(gateway: GatewayContext, call: RequestContext) -> TeamApplied:
     """The caller's team; only an operator may name another one (`?team=`)."""
     name = call.query.get("team") or call.subject.team
     if not name:
         raise forbidden("this key belongs to no team; name one by ?team=")
     call.require(name)
-    team = (await door.organisation.current()).teams.get(name)
-    team = team or (await door.organisation.refresh()).teams.get(name)
+    team = (await gateway.organisation.current()).teams.get(name)
+    team = team or (await gateway.organisation.refresh()).teams.get(name)
     if team is None:
         raise not_found(f"team {name}")
     return team
@@ -119,12 +119,12 @@ def _check(errors: Sequence[FieldError]) -> None:
 
 
 async def _broken_rules(
-    door: Door, team: TeamApplied, specs: Sequence[tuple[WorkloadSpec, str]]
+    gateway: GatewayContext, team: TeamApplied, specs: Sequence[tuple[WorkloadSpec, str]]
 ) -> list[FieldError]:
     """Broken rules of form, kind, queue and priority class; each submission with its prefix."""
-    found = _rules_in(await door.organisation.current(), team, specs)
+    found = _rules_in(await gateway.organisation.current(), team, specs)
     if any(one.field.endswith(("queue", "priority_class")) for one in found):
-        found = _rules_in(await door.organisation.refresh(), team, specs)
+        found = _rules_in(await gateway.organisation.refresh(), team, specs)
     return found
 
 
@@ -151,9 +151,13 @@ def _broken_rules_of(
 
 
 def _submission(
-    door: Door, call: Call, team: TeamApplied, spec: WorkloadSpec, key: str | None
+    gateway: GatewayContext,
+    call: RequestContext,
+    team: TeamApplied,
+    spec: WorkloadSpec,
+    key: str | None,
 ) -> ValidSubmission:
-    random_key = door.random_bytes(RANDOM_KEY_BYTES).hex()
+    random_key = gateway.random_bytes(RANDOM_KEY_BYTES).hex()
     return ValidSubmission(
         workload_id=workload_id(team.name, key or random_key),
         team=team.name,
@@ -161,8 +165,8 @@ def _submission(
         body_hash=body_hash(spec),
         actor=call.subject.name,
         spec=spec,
-        at_ms=door.times.next(team.name, door.clock.now_ms()),
-        cell=door.settings.cell,
+        at_ms=gateway.times.next(team.name, gateway.clock.now_ms()),
+        cell=gateway.settings.cell,
         may_exist=key is not None,
     )
 
@@ -182,12 +186,12 @@ def _not_theirs(
     return errors
 
 
-async def _states(door: Door, known: Sequence[KnownSubmission]) -> Mapping[str, str]:
+async def _states(gateway: GatewayContext, known: Sequence[KnownSubmission]) -> Mapping[str, str]:
     """What became of those that were submitted before, by id."""
     replayed = [one.workload_id for one in known if one.replayed and not one.conflict]
     if not replayed:
         return {}
-    rows = await door.reader.fetch(
+    rows = await gateway.reader.fetch(
         "SELECT id, state FROM gateway.workload WHERE id = ANY($1::text[])", replayed
     )
     return {row["id"]: row["state"] for row in rows}

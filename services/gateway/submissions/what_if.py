@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from services.gateway.app.door import Door
+from services.gateway.app.context import GatewayContext
 from services.gateway.documents.documents import Organisation
 from services.gateway.submissions.submission_views import DryRun
 from shared.core.admission.admit import AdmissionRefusal, admit
@@ -22,9 +22,9 @@ FLEET_SECONDS: Final = 5.0
 _nodes: Final = msgspec.json.Decoder(Node)
 
 
-async def verdict(door: Door, team: str, spec: WorkloadSpec) -> DryRun:
+async def verdict(gateway: GatewayContext, team: str, spec: WorkloadSpec) -> DryRun:
     """What admission would say now."""
-    rules = rules_of(await door.organisation.current(), await _fleet(door))
+    rules = rules_of(await gateway.organisation.current(), await _fleet(gateway))
     result = admit(spec, team, rules)
     if isinstance(result, AdmissionRefusal):
         return DryRun(
@@ -84,16 +84,16 @@ def classes_of(organisation: Organisation) -> dict[str, PriorityClass]:
     return built_in() | applied
 
 
-async def _fleet(door: Door) -> FleetShape:
+async def _fleet(gateway: GatewayContext) -> FleetShape:
     """The shape of the fleet, at most `FLEET_SECONDS` old."""
-    now = door.clock.monotonic_seconds()
-    known = door.cache.get("fleet")
+    now = gateway.clock.monotonic_seconds()
+    known = gateway.cache.get("fleet")
     if known is not None and now - known[0] < FLEET_SECONDS:
         shape: FleetShape = known[1]
         return shape
-    rows = await door.reader.fetch("SELECT name, body FROM gateway.node WHERE NOT removed")
-    fleet = FleetShape(switching=door.settings.mig_switch_seconds > 0)
+    rows = await gateway.reader.fetch("SELECT name, body FROM gateway.node WHERE NOT removed")
+    fleet = FleetShape(switching=gateway.settings.mig_switch_seconds > 0)
     for row in rows:
         fleet.put(row["name"], summary_of(_nodes.decode(row["body"])))
-    door.cache["fleet"] = (now, fleet)
+    gateway.cache["fleet"] = (now, fleet)
     return fleet

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from services.gateway.app.door import Call, Door, answer
+from services.gateway.app.context import GatewayContext, RequestContext, answer
 from services.gateway.queues.quota_tree import flavors_for, lacking, out_of_reach, quota_tree
 from services.gateway.queues.standstill import nearly_spent, standstill
 from services.gateway.why.eta_views import EarliestView, Eta, RangeView
@@ -52,19 +52,19 @@ _LATELY: Final = (
 _specs: Final = msgspec.json.Decoder(WorkloadSpec)
 
 
-async def eta(door: Door, call: Call) -> web.Response:
+async def eta(gateway: GatewayContext, call: RequestContext) -> web.Response:
     """The ranges as of now."""
     columns = "w.*, s.spec, r.detail AS refusal_detail"
     joins = f"{REFUSAL} LEFT JOIN gateway.workload_spec s ON s.id = w.id"
-    row = await row_of(door, call, columns, joins)
-    lately = await door.reader.fetch(_LATELY, row["team"])
-    now_ms = door.clock.now_ms()
+    row = await row_of(gateway, call, columns, joins)
+    lately = await gateway.reader.fetch(_LATELY, row["team"])
+    now_ms = gateway.clock.now_ms()
     state = State(row["state"] or State.RECEIVED.value)
-    unknown = await _unknown(door, row, state) if state in STARTS else ""
+    unknown = await _unknown(gateway, row, state) if state in STARTS else ""
     start = _start(row, lately, now_ms) if state in STARTS and not unknown else None
     if start is None and not unknown and state is State.QUEUED and row["gpu_milli"]:
-        start = await _by_ends(door, row, now_ms)
-    door.told_starts.note(row, start, now_ms)
+        start = await _by_ends(gateway, row, now_ms)
+    gateway.told_starts.note(row, start, now_ms)
     start, earliest = _with_spread(start)
     length = _length(row, lately, now_ms) if state in STARTS | RUNS else None
     end = after(start, length) if start is not None and length is not None else None
@@ -117,38 +117,38 @@ def _promised_ms(row: Row) -> int:
     return int(detail.get("evidence", {}).get("promised_start_ms", 0))
 
 
-async def _unknown(door: Door, row: Row, state: State) -> str:
+async def _unknown(gateway: GatewayContext, row: Row, state: State) -> str:
     """Why nobody can say when it starts: nothing of its queue is, or others own and use too much.
 
     "" where there is no such reason.
     """
-    queue = (await quota_tree(door)).node(row["queue"])
-    stopped = standstill(queue, await nearly_spent(door, queue))
+    queue = (await quota_tree(gateway)).node(row["queue"])
+    stopped = standstill(queue, await nearly_spent(gateway, queue))
     if stopped is not None:
         return stopped.message
     if state is not State.QUEUED or _promised_ms(row) or not row["spec"]:
         return ""
     spec = _specs.decode(row["spec"])
-    found = out_of_reach(queue, await flavors_for(door, queue, spec), least_amount(spec))
+    found = out_of_reach(queue, await flavors_for(gateway, queue, spec), least_amount(spec))
     return found.message if found is not None else ""
 
 
-async def _by_ends(door: Door, row: Row, now_ms: int) -> Range | None:
+async def _by_ends(gateway: GatewayContext, row: Row, now_ms: int) -> Range | None:
     """When enough is given back for those ahead in its queue and for it.
 
     Where a limit of quota stands in the way, only what counts there gives it back, and only what
     is beyond the limit is waited for.
     """
-    ahead = await place_in_queue(door, row)
-    tree = await quota_tree(door)
+    ahead = await place_in_queue(gateway, row)
+    tree = await quota_tree(gateway)
     queue = tree.node(row["queue"])
     spec = _specs.decode(row["spec"]) if row["spec"] else None
     wanted_milli = ahead.gpu_milli_ahead + row["gpu_milli"]
     _, cpu_milli, memory_mib = least_amount(spec) if spec is not None else NOTHING
     request = (wanted_milli, cpu_milli, memory_mib)
-    flavors = await flavors_for(door, queue, spec)
+    flavors = await flavors_for(gateway, queue, spec)
     lacks = {flavor: lacking(tree, queue, flavor, request) for flavor in flavors}
-    ends = await expected_ends(door, {flavor: one.queues for flavor, one in lacks.items()})
+    ends = await expected_ends(gateway, {flavor: one.queues for flavor, one in lacks.items()})
     left_milli = sum(wanted_milli - one.gpu_milli for one in lacks.values())
     return by_ends(ends, max(wanted_milli - left_milli, 1), now_ms)
 

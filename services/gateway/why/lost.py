@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from services.gateway.app.door import Door
+from services.gateway.app.context import GatewayContext
 from services.gateway.why.why_views import WhyEntry
 from shared.core.model.lifecycle import State
 from shared.core.model.nouns import Node
@@ -35,9 +35,9 @@ class Lost(NamedTuple):
     fenced: bool
 
 
-async def lost_of(door: Door, names: Collection[str]) -> list[Lost]:
+async def lost_of(gateway: GatewayContext, names: Collection[str]) -> list[Lost]:
     """Those of `names` that are not ready, by name."""
-    rows = await door.reader.fetch(_NODES, sorted(set(names)))
+    rows = await gateway.reader.fetch(_NODES, sorted(set(names)))
     return [found for row in rows if (found := _lost(row)) is not None]
 
 

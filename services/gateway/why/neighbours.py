@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from services.gateway.app.door import Call, Door
+from services.gateway.app.context import GatewayContext, RequestContext
 from services.gateway.http.authorisation import AccessVerdict, Action, authorise
 from services.gateway.why.headline import Vacated
 from services.gateway.why.why_views import Freeing, Neighbour, QueuePlace
@@ -67,14 +67,14 @@ _ENDS: Final = (
 """What runs by its expected end, what is being stopped by the end of its grace."""
 
 
-async def place_in_queue(door: Door, row: Mapping[str, Any]) -> QueuePlace:
+async def place_in_queue(gateway: GatewayContext, row: Mapping[str, Any]) -> QueuePlace:
     """The place of a queued workload: priority, then age, then identity. O(live of the team)."""
-    first = await _first(door, row["team"], row["queue"])
-    counted = await _counted(door, row, first)
+    first = await _first(gateway, row["team"], row["queue"])
+    counted = await _counted(gateway, row, first)
     if counted["first"] < len(first):  # one of them waits no more
-        door.cache.pop(("first", row["queue"]), None)
-        first = await _first(door, row["team"], row["queue"])
-        counted = await _counted(door, row, first)
+        gateway.cache.pop(("first", row["queue"]), None)
+        first = await _first(gateway, row["team"], row["queue"])
+        counted = await _counted(gateway, row, first)
     return QueuePlace(
         queue=row["queue"],
         place=counted["ahead"] + 1,
@@ -87,37 +87,37 @@ async def place_in_queue(door: Door, row: Mapping[str, Any]) -> QueuePlace:
 
 
 async def _counted(
-    door: Door, row: Mapping[str, Any], first: Sequence[Mapping[str, Any]]
+    gateway: GatewayContext, row: Mapping[str, Any], first: Sequence[Mapping[str, Any]]
 ) -> Mapping[str, Any]:
     """How many wait, how many of them ahead, and how many of `first`."""
     me = (row["team"], row["queue"], row["priority"], row["submitted_at_ms"], row["id"])
-    return (await door.reader.fetch(_PLACE, *me, [one["id"] for one in first]))[0]
+    return (await gateway.reader.fetch(_PLACE, *me, [one["id"] for one in first]))[0]
 
 
-async def _first(door: Door, team: str, queue: str) -> list[Mapping[str, Any]]:
+async def _first(gateway: GatewayContext, team: str, queue: str) -> list[Mapping[str, Any]]:
     """Who waits at the head of a queue. O(live of the team), then remembered for a while."""
     place = ("first", queue)
-    now = door.clock.monotonic_seconds()
-    known = door.cache.get(place)
+    now = gateway.clock.monotonic_seconds()
+    known = gateway.cache.get(place)
     if known is not None and now - known[0] < FRESH_SECONDS:
         remembered: list[Mapping[str, Any]] = known[1]
         return remembered
-    rows = list(await door.reader.fetch(_FIRST, team, queue))
-    door.cache[place] = (now, rows)
+    rows = list(await gateway.reader.fetch(_FIRST, team, queue))
+    gateway.cache[place] = (now, rows)
     return rows
 
 
 async def frees_next(
-    door: Door,
-    call: Call,
+    gateway: GatewayContext,
+    call: RequestContext,
     workload_id: str,
     flavors: Collection[str],
     queues: Collection[str] | None,
 ) -> tuple[Freeing, ...]:
     """The first ends in `flavors`, of `queues` or of all, whose room may be the workload's."""
     found: list[Freeing] = []
-    now_ms = door.clock.now_ms()
-    for one in await _ends(door):
+    now_ms = gateway.clock.now_ms()
+    for one in await _ends(gateway):
         if len(found) == FIRST_MAX:
             break
         meant = one["flavor"] in flavors and (queues is None or one["queue"] in queues)
@@ -127,12 +127,12 @@ async def frees_next(
     return tuple(found)
 
 
-async def vacated_for(door: Door, workload_id: str) -> Vacated:
+async def vacated_for(gateway: GatewayContext, workload_id: str) -> Vacated:
     """What is being stopped for the workload."""
-    now_ms = door.clock.now_ms()
+    now_ms = gateway.clock.now_ms()
     going = [
         one
-        for one in await _ends(door)
+        for one in await _ends(gateway)
         if one["kept_for"] == workload_id and one["ends_at_ms"] > now_ms
     ]
     return Vacated(
@@ -142,33 +142,33 @@ async def vacated_for(door: Door, workload_id: str) -> Vacated:
 
 
 async def expected_ends(
-    door: Door, queues_by_flavor: Mapping[str, Collection[str] | None]
+    gateway: GatewayContext, queues_by_flavor: Mapping[str, Collection[str] | None]
 ) -> list[tuple[int, int]]:
     """(time, milli-GPU given back to all) by expected end, in each flavor of these queues.
 
     None for the queues of a flavor means all.
     """
     found = []
-    for one in await _ends(door):
+    for one in await _ends(gateway):
         queues = queues_by_flavor.get(one["flavor"], ())
         if (queues is None or one["queue"] in queues) and not one["kept_for"]:
             found.append((one["ends_at_ms"], one["charge_gpu_milli"] or 0))
     return found
 
 
-async def _ends(door: Door) -> list[Mapping[str, Any]]:
+async def _ends(gateway: GatewayContext) -> list[Mapping[str, Any]]:
     """Who holds devices, by expected end; who is overdue is left out. O(live), then remembered."""
-    now = door.clock.monotonic_seconds()
-    known = door.cache.get("ends")
+    now = gateway.clock.monotonic_seconds()
+    known = gateway.cache.get("ends")
     if known is not None and now - known[0] < FRESH_SECONDS:
         remembered: list[Mapping[str, Any]] = known[1]
         return remembered
-    rows = list(await door.reader.fetch(_ENDS, door.clock.now_ms()))
-    door.cache["ends"] = (now, rows)
+    rows = list(await gateway.reader.fetch(_ENDS, gateway.clock.now_ms()))
+    gateway.cache["ends"] = (now, rows)
     return rows
 
 
-def _freeing(one: Mapping[str, Any], call: Call) -> Freeing:
+def _freeing(one: Mapping[str, Any], call: RequestContext) -> Freeing:
     seen = authorise(call.subject, Action.READ_WORKLOAD, one["team"]) is AccessVerdict.ALLOWED
     return Freeing(
         workload=_neighbour(one) if seen else _SOMEBODY,

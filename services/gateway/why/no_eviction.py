@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from services.gateway.app.door import Door
+from services.gateway.app.context import GatewayContext
 from services.gateway.why.why_views import NoEvictionView
 from shared.core.model.decision import Reason
 from shared.core.model.nouns import Workload, WorkloadSpec
@@ -46,16 +46,16 @@ _specs: Final = msgspec.json.Decoder(WorkloadSpec)
 
 
 async def no_eviction(
-    door: Door, row: Mapping[str, Any], spec: WorkloadSpec | None, reason: str
+    gateway: GatewayContext, row: Mapping[str, Any], spec: WorkloadSpec | None, reason: str
 ) -> NoEvictionView | None:
     """The newest of those that ask for the same. O(told of its queue)."""
     if spec is None or reason in UNSOUGHT:
         return None
     mine = _class_of(row["team"], spec)
     size = (row["priority"], row["gpu_milli"], row["pods"])
-    for one in await door.reader.fetch(_TOLD, row["queue"], *size):
+    for one in await gateway.reader.fetch(_TOLD, row["queue"], *size):
         if one["id"] == row["id"] or _class_of(one["team"], _specs.decode(one["spec"])) == mine:
-            return _view(_facts.decode(one["body"]), one["at_ms"], door.clock.now_ms())
+            return _view(_facts.decode(one["body"]), one["at_ms"], gateway.clock.now_ms())
     return None
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from services.gateway.app.door import Call, Door, answer
+from services.gateway.app.context import GatewayContext, RequestContext, answer
 from services.gateway.app.existing import check_names
 from services.gateway.why.why_views import (
     AlternativeView,
@@ -40,16 +40,16 @@ _PAGE: Final = (
 )
 
 
-async def list_preemptions(door: Door, call: Call) -> web.Response:
+async def list_preemptions(gateway: GatewayContext, call: RequestContext) -> web.Response:
     """A page, the newest first."""
     limit = call.limit()
     team = call.team_filter()
     since_ms = call.whole_number("since", 0, 0, TIME_MAX)
     cursor = call.query.get("cursor", "")
     before = place_of(cursor) if cursor else (TIME_MAX, "")
-    rows = await door.reader.fetch(_PAGE, team, since_ms, *before, limit + 1)
+    rows = await gateway.reader.fetch(_PAGE, team, since_ms, *before, limit + 1)
     if not rows:
-        await check_names(door, call, team=call.query.get("team", ""))
+        await check_names(gateway, call, team=call.query.get("team", ""))
     items = tuple(_view(row, team) for row in rows[:limit])
     last = rows[limit - 1] if len(rows) > limit else None
     following = cursor_at(last["at_ms"], last["plan_id"]) if last is not None else ""

@@ -18,7 +18,7 @@ from services.gateway.why.why_views import NoEvictionView, OwedTurn
 from shared.core.model.amounts import Amount
 from shared.core.model.units import GPU_MILLI, UNLIMITED
 from shared.core.model.wording import count, moment
-from shared.core.quota.debts import HALF_LIFE_MS, REPAID_MS
+from shared.core.quota.deficits import HALF_LIFE_MS, REPAID_MS
 from shared.core.quota.fair_share import (
     SHARE_ONE,
     borrowed_share,

@@ -2,7 +2,7 @@
 
 The reason is what was recorded, and recorded only when it changed; so the past is told by the same
 rows. What people ask next is read beside it: the place in the queue, the limits up the tree, who
-is expected to end next, for whose debt others go first (all `around.py`), who took its room.
+is expected to end next, for whose debt others go first (all `wait_context.py`), who took its room.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from services.gateway.app.door import Call, Door, answer, bad_parameter
-from services.gateway.why.around import NOTHING_AROUND, around
+from services.gateway.app.context import GatewayContext, RequestContext, answer, bad_parameter
 from services.gateway.why.headline import (
     EVICTED,
     PROMISED,
@@ -26,6 +25,7 @@ from services.gateway.why.headline import (
     with_closed,
 )
 from services.gateway.why.lost import STOPPING, explained, lost_of
+from services.gateway.why.wait_context import NOTHING_AROUND, around
 from services.gateway.why.why_views import Why, WhyEntry
 from services.gateway.workloads.workload_reads import row_of
 from shared.core.admission import remedy
@@ -84,24 +84,24 @@ _ON_LOST_NODE: Final = (
 """A node that is not heard may still run them, so nobody else gets their devices before."""
 
 
-async def why(door: Door, call: Call) -> web.Response:
+async def why(gateway: GatewayContext, call: RequestContext) -> web.Response:
     """The recorded reason, in words with numbers, and what would unblock it."""
     at_ms = call.whole_number("at", 0, 1, TIME_MAX) or None
-    if at_ms is not None and at_ms > door.clock.now_ms() + CLOCK_SLACK_MS:
-        rule = f"must not be later than now, {moment(door.clock.now_ms())}"
+    if at_ms is not None and at_ms > gateway.clock.now_ms() + CLOCK_SLACK_MS:
+        rule = f"must not be later than now, {moment(gateway.clock.now_ms())}"
         bad_parameter("at", str(at_ms), rule)
-    row = await row_of(door, call, f"w.*, s.spec, {_TOLD}, {EVICTED}", _SPEC, at_ms or TIME_MAX)
+    row = await row_of(gateway, call, f"w.*, s.spec, {_TOLD}, {EVICTED}", _SPEC, at_ms or TIME_MAX)
     told, evicted = msgspec.json.decode(row["told"] or "[]"), evictions(row)
-    stood = row if at_ms is None else await _stood(door, row, at_ms)
+    stood = row if at_ms is None else await _stood(gateway, row, at_ms)
     history = tuple(_entry(one) for one in told)
     current = _current(stood, told, history)
     state = State(stood["state"] or State.RECEIVED.value)
     if at_ms is None and state in STOPPING and row["nodes"]:
-        lost = await lost_of(door, row["nodes"])
+        lost = await lost_of(gateway, row["nodes"])
         queues = state is State.EVICTING
-        current = explained(current, lost, door.clock.now_ms(), queues=queues)
+        current = explained(current, lost, gateway.clock.now_ms(), queues=queues)
     waits = at_ms is None and state is State.QUEUED and row["priority"] is not None
-    beside = await around(door, call, row, current.reason) if waits else NOTHING_AROUND
+    beside = await around(gateway, call, row, current.reason) if waits else NOTHING_AROUND
     promised = waits and beside.stopped is None
     promised_start_ms = current.evidence.get(PROMISED) if promised else None
     said = better(beside, current.reason, current.evidence)
@@ -111,7 +111,7 @@ async def why(door: Door, call: Call) -> web.Response:
         recorded = current if other else None
         current = _said(said, current.at_ms)
     shown = current.reason, current.evidence, beside.flavors
-    message = await with_closed(door, current.message, *shown) if waits else current.message
+    message = await with_closed(gateway, current.message, *shown) if waits else current.message
     view = Why(
         id=row["id"],
         state=state,
@@ -140,12 +140,12 @@ async def why(door: Door, call: Call) -> web.Response:
     return answer(view)
 
 
-async def _stood(door: Door, row: Mapping[str, Any], at_ms: int) -> dict[str, Any]:
+async def _stood(gateway: GatewayContext, row: Mapping[str, Any], at_ms: int) -> dict[str, Any]:
     """The columns that `_current` reads, as they were at `at_ms`."""
     if at_ms < row["submitted_at_ms"]:
         rule = f"must not be before the submission, {moment(row['submitted_at_ms'])}"
         bad_parameter("at", str(at_ms), rule)
-    changes = await door.reader.fetch(_CHANGES, row["id"], at_ms)
+    changes = await gateway.reader.fetch(_CHANGES, row["id"], at_ms)
     if not changes:
         return {**_RECEIVED, "changed_at_ms": row["submitted_at_ms"], "queued_at_ms": None}
     queued = (one["at_ms"] for one in changes if one["state"] == State.QUEUED.value)

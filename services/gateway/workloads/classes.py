@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from services.gateway.app.door import Door
+from services.gateway.app.context import GatewayContext
 from services.gateway.documents.documents import Organisation
 from services.gateway.http.problems import invalid
 from services.gateway.submissions.what_if import classes_of
@@ -24,18 +24,20 @@ FIELD: Final = "priority_class"
 _specs: Final = msgspec.json.Decoder(WorkloadSpec)
 
 
-async def check_class(door: Door, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+async def check_class(
+    gateway: GatewayContext, name: str, rows: Sequence[Mapping[str, Any]]
+) -> None:
     """Raise a 400 unless the class is there, and each workload of `rows` may have it.
 
     Documents that were read before are read anew before anybody hears no.
     """
-    organisation = await door.organisation.current()
+    organisation = await gateway.organisation.current()
     teams = sorted({row["team"] for row in rows})
     if _not_theirs(organisation, name, teams):
-        organisation = await door.organisation.refresh()
+        organisation = await gateway.organisation.refresh()
     errors = _not_theirs(organisation, name, teams)
     if not errors and classes_of(organisation)[name].protected:
-        specs = await door.reader.fetch(SPECS, [row["id"] for row in rows])
+        specs = await gateway.reader.fetch(SPECS, [row["id"] for row in rows])
         found = (_on_shares(one, name, organisation) for one in specs)
         errors = [error for error in found if error is not None]
     if errors:

@@ -13,7 +13,7 @@ import msgspec
 from aiohttp import web
 
 from services.gateway.app.committer import Order
-from services.gateway.app.door import Call, Door, answer, href_of
+from services.gateway.app.context import GatewayContext, RequestContext, answer, href_of
 from services.gateway.app.existing import check_names
 from services.gateway.app.other_gateways import published_elsewhere
 from services.gateway.app.submission_rows import cause_of
@@ -43,11 +43,11 @@ _PLACE: Final = (
 _ENDED: Final = tuple(sorted(state.value for state in TERMINAL))
 
 
-async def command(door: Door, call: Call) -> web.Response:
+async def command(gateway: GatewayContext, call: RequestContext) -> web.Response:
     """One command to one workload."""
     verb = call.route.name.removeprefix("command_")
     identifier = call.part("id")
-    rows = await door.reader.fetch(
+    rows = await gateway.reader.fetch(
         "SELECT id, team, state, cell FROM gateway.workload WHERE id = $1", identifier
     )
     if not rows:
@@ -56,14 +56,14 @@ async def command(door: Door, call: Call) -> web.Response:
     call.require(row["team"], f"workload {identifier}")
     if row["state"] in _ENDED:
         raise Problem(409, "has-ended", f"workload {identifier} is already {row['state']}")
-    await _check(door, verb, call.body, rows)
-    await published_elsewhere(door, [identifier])
-    await door.commit(_order(door, call, verb, rows))
+    await _check(gateway, verb, call.body, rows)
+    await published_elsewhere(gateway, [identifier])
+    await gateway.commit(_order(gateway, call, verb, rows))
     view = Commanded(id=identifier, command=verb, state=row["state"], href=href_of(identifier))
     return answer(view, 202, {"Location": view.href})
 
 
-async def bulk(door: Door, call: Call) -> web.Response:
+async def bulk(gateway: GatewayContext, call: RequestContext) -> web.Response:
     """One command to up to `BULK_MAX` live workloads, the oldest first.
 
     An operator, who has no team, names one where labels or a state would select in all.
@@ -82,22 +82,22 @@ async def bulk(door: Door, call: Call) -> web.Response:
         rule = "is required of who belongs to no team, unless queue or ids are given"
         raise invalid([FieldError(field="team", value="", rule=rule)])
     call.require(team)
-    rows = await _selected(door, team, selection)
+    rows = await _selected(gateway, team, selection)
     if not rows and not selection.after:
-        await check_names(door, call, team=selection.team, queue=selection.queue)
+        await check_names(gateway, call, team=selection.team, queue=selection.queue)
     more = len(rows) > BULK_MAX
     rows = rows[:BULK_MAX]
-    await _check(door, verb, selection, rows)
+    await _check(gateway, verb, selection, rows)
     if rows:
-        await published_elsewhere(door, [row["id"] for row in rows])
-        await door.commit(_order(door, call, verb, rows))
+        await published_elsewhere(gateway, [row["id"] for row in rows])
+        await gateway.commit(_order(gateway, call, verb, rows))
     view = BulkCommanded(command=verb, ids=tuple(row["id"] for row in rows), more=more)
     return answer(view, 202)
 
 
-async def _selected(door: Door, team: str, selection: Any) -> Sequence[Any]:  # noqa: ANN401  # Selection
-    submitted_at_ms, last = await _place(door, team, selection.after)
-    return await door.reader.fetch(
+async def _selected(gateway: GatewayContext, team: str, selection: Any) -> Sequence[Any]:  # noqa: ANN401  # Selection
+    submitted_at_ms, last = await _place(gateway, team, selection.after)
+    return await gateway.reader.fetch(
         "SELECT id, team, state, cell FROM gateway.workload WHERE live"
         " AND ($1::text = '' OR team = $1)"
         " AND ($2::text = '' OR queue = $2) AND ($3::text = '' OR state = $3)"
@@ -115,28 +115,28 @@ async def _selected(door: Door, team: str, selection: Any) -> Sequence[Any]:  # 
     )
 
 
-async def _place(door: Door, team: str, after: str) -> tuple[int, str]:
+async def _place(gateway: GatewayContext, team: str, after: str) -> tuple[int, str]:
     """Where a selection goes on: behind the last of the answer before, else at the begin."""
     if not after:
         return 0, ""
-    rows = await door.reader.fetch(_PLACE, after, team)
+    rows = await gateway.reader.fetch(_PLACE, after, team)
     if not rows:
         rule = "must be the last id of the answer before"
         raise invalid([FieldError(field="after", value=after, rule=rule)])
     return rows[0]["submitted_at_ms"], rows[0]["id"]
 
 
-async def _check(door: Door, verb: str, asked: Any, rows: Sequence[Any]) -> None:  # noqa: ANN401  # a request
+async def _check(gateway: GatewayContext, verb: str, asked: Any, rows: Sequence[Any]) -> None:  # noqa: ANN401  # a request
     """Whether all of `rows` can be what is asked for."""
     if verb == "reprioritise":
-        await check_class(door, asked.priority_class, rows)
+        await check_class(gateway, asked.priority_class, rows)
     elif verb == "resize":
-        await check_sizes(door, [row["id"] for row in rows], asked.pods)
+        await check_sizes(gateway, [row["id"] for row in rows], asked.pods)
 
 
-def _order(door: Door, call: Call, verb: str, rows: Sequence[Any]) -> Order:
-    distinct = verb + door.random_bytes(10).hex()
-    at_ms = door.clock.now_ms()
+def _order(gateway: GatewayContext, call: RequestContext, verb: str, rows: Sequence[Any]) -> Order:
+    distinct = verb + gateway.random_bytes(10).hex()
+    at_ms = gateway.clock.now_ms()
     emits, changes = [], []
     for row in rows:
         payload = _payload(verb, row["id"], row["team"], call)
@@ -164,7 +164,7 @@ def _order(door: Door, call: Call, verb: str, rows: Sequence[Any]) -> Order:
     return Order(emits=emits, changes=changes)
 
 
-def _payload(verb: str, identifier: str, team: str, call: Call) -> Wire:
+def _payload(verb: str, identifier: str, team: str, call: RequestContext) -> Wire:
     actor, by = call.subject.name, call.subject.described
     match verb:
         case "cancel":

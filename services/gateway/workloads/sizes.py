@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from services.gateway.app.door import Door
+from services.gateway.app.context import GatewayContext
 from services.gateway.http.problems import invalid
 from services.gateway.workloads.spec_reads import ERRORS_MAX, SPECS, not_read_yet
 from shared.core.model.decision import FieldError
@@ -21,9 +21,9 @@ from shared.core.placement.resize import sizes_of
 _specs: Final = msgspec.json.Decoder(WorkloadSpec)
 
 
-async def check_sizes(door: Door, identifiers: Sequence[str], pods: int) -> None:
+async def check_sizes(gateway: GatewayContext, identifiers: Sequence[str], pods: int) -> None:
     """Raise a 400 that names every workload which cannot have `pods` pods, and what it can."""
-    rows = await door.reader.fetch(SPECS, list(identifiers))
+    rows = await gateway.reader.fetch(SPECS, list(identifiers))
     errors = [error for row in rows if (error := _problem(row, pods)) is not None]
     if errors:
         raise invalid(errors[:ERRORS_MAX])

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from services.gateway.app.door import Call, Door, answer, bad_parameter
+from services.gateway.app.context import GatewayContext, RequestContext, answer, bad_parameter
 from services.gateway.app.existing import check_names
 from services.gateway.http.problems import not_found
 from services.gateway.protocol import live_tag
@@ -34,25 +34,25 @@ SUMMARY_COLUMNS: Final = (
 )
 
 
-async def list_workloads(door: Door, call: Call) -> web.Response:
+async def list_workloads(gateway: GatewayContext, call: RequestContext) -> web.Response:
     """A page, the newest first."""
     limit = call.limit()
     filters = _filters(call)
     where, arguments = page_query(call.team_filter(), filters, call.query.get("cursor", ""))
-    rows = await door.reader.fetch(
+    rows = await gateway.reader.fetch(
         f"SELECT {SUMMARY_COLUMNS} FROM (SELECT w.* FROM gateway.workload w WHERE {where}"  # noqa: S608  # constants; values are bound
         f"{NEWEST_FIRST} LIMIT {limit + 1}) w{REFUSAL}{NEWEST_FIRST}",
         *arguments,
     )
     if not rows:
         team, queue = call.query.get("team", ""), filters.get("queue", "")
-        await check_names(door, call, team=team, queue=queue)
+        await check_names(gateway, call, team=team, queue=queue)
     items = tuple(WorkloadSummary(**summary_fields(row)) for row in rows[:limit])
     cursor = cursor_of(rows[limit - 1]) if len(rows) > limit else ""
     return answer(WorkloadPage(items=items, next_cursor=cursor))
 
 
-def _filters(call: Call) -> dict[str, str]:
+def _filters(call: RequestContext) -> dict[str, str]:
     names = ("queue", "state", "kind", "name", "label", "id")
     filters = {name: found for name in names if (found := call.query.get(name, ""))}
     for state in filters.get("state", "").split(","):
@@ -62,15 +62,15 @@ def _filters(call: Call) -> dict[str, str]:
 
 
 async def row_of(
-    door: Door,
-    call: Call,
+    gateway: GatewayContext,
+    call: RequestContext,
     columns: str,
     joins: str = "",
     *others: Any,  # noqa: ANN401  # any SQL values
 ) -> Mapping[str, Any]:
     """The row of the workload in the path ($1), if the caller may see it; `others` from $2."""
     identifier = call.part("id")
-    rows = await door.reader.fetch(
+    rows = await gateway.reader.fetch(
         f"SELECT {columns} FROM gateway.workload w{joins} WHERE w.id = $1",  # noqa: S608  # constants
         identifier,
         *others,
@@ -82,10 +82,10 @@ async def row_of(
     return rows[0]
 
 
-async def get_workload(door: Door, call: Call) -> web.Response:
+async def get_workload(gateway: GatewayContext, call: RequestContext) -> web.Response:
     """Everything about one workload."""
     row = await row_of(
-        door,
+        gateway,
         call,
         f"{SUMMARY_COLUMNS}, s.spec AS spec_queued, a.spec AS spec_sent",
         f"{REFUSAL} LEFT JOIN gateway.workload_spec s ON s.id = w.id"

@@ -13,8 +13,8 @@ from typing import Any
 
 from services.placement.backfill.lengths import waited_ms
 from services.placement.backfill.promises import Promises
+from services.placement.state.queue_order import QueueOrder
 from services.placement.state.records import Record
-from services.placement.state.turns import Turns
 from services.placement.state.usage import Usage
 from shared.core.model.amounts import Amount, amount, resources
 from shared.core.model.decision import Reason, Refusal
@@ -55,7 +55,7 @@ class KeptQuota:
     def __init__(
         self,
         usage: Usage,
-        turns: Turns,
+        turns: QueueOrder,
         waiting: WaitingIndex,
         promises: Promises,
         head_after_ms: int,

@@ -36,7 +36,7 @@ class Attempts:
         if self._classes.reserved(record):
             self._becomes_inadmissible(record)
             return 0
-        if _is_next(record) and self._state.turns.borrows(record.workload.id):
+        if _is_next(record) and self._state.queue_order.borrows(record.workload.id):
             self._inadmissible.until_owned(record, self._classes.of(record))
             self._state.quota_heads.tried(record)
             self._becomes_inadmissible(record)

@@ -16,8 +16,8 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from services.placement.cycle.freed_room import FreedRoom, LackedRoom
+from services.placement.state.queue_order import OwnQuota
 from services.placement.state.records import Record
-from services.placement.state.turns import OwnQuota
 from services.placement.unit.cell_state import CellState
 from shared.core.model.amounts import Amount
 from shared.core.model.decision import Reason, Refusal
@@ -71,7 +71,7 @@ class Inadmissible:
         known = self._reasons.get(request)
         self._reasons[request] = refusal
         self._lacks.pop(request, None)
-        turns = self._state.turns
+        turns = self._state.queue_order
         self._waits_for_own(record, request)
         if self._state.headroom.has_quota_everywhere(record) and not _strict(record):
             pins, borrows = self._state.pins_for(record), turns.borrows(record.workload.id)
@@ -90,7 +90,7 @@ class Inadmissible:
 
     def until_owned(self, record: Record, request: Hashable) -> None:
         """The class is to rest until its queue owns room for it, without a word."""
-        self._next[request] = self._state.turns.own_quota(record)
+        self._next[request] = self._state.queue_order.own_quota(record)
 
     def trim(self) -> None:
         """Keep only those of classes that wait, once there are many."""
@@ -147,7 +147,7 @@ class Inadmissible:
     def is_free(self, lacked: LackedRoom | OwnQuota) -> bool:
         """Whether freed nodes may have something of this room, or the queue owns some again."""
         if isinstance(lacked, OwnQuota):
-            return self._state.turns.owns_some(lacked)
+            return self._state.queue_order.owns_some(lacked)
         return bool(self._freed.nodes_for(lacked))
 
     def can_help(self, record: Record, request: Hashable, queues: Collection[str]) -> bool:
@@ -171,7 +171,7 @@ class Inadmissible:
     def passes(self, record: Record, request: Hashable) -> bool:
         """Whether what is left of what its class lacks is of no use to it."""
         if request in self._next:
-            return self._state.turns.borrows(record.workload.id)
+            return self._state.queue_order.borrows(record.workload.id)
         room = self._lacks[request].room
         asked = (room, record.request_class, self._state.pins_for(record))
         known = self._helps.get(asked)
@@ -195,7 +195,7 @@ class Inadmissible:
             for request, lack in self._lacks.items()
             if lack.borrows
             and (record := self._at_rest(request)) is not None
-            and not self._state.turns.borrows(record.workload.id)
+            and not self._state.queue_order.borrows(record.workload.id)
         ]
 
     def _oldest(self) -> list[Hashable]:

@@ -14,8 +14,8 @@ from services.placement.cycle.attempts import Attempts
 from services.placement.cycle.freed_room import LackedRoom
 from services.placement.cycle.inadmissible import Inadmissible
 from services.placement.cycle.request_classes import RequestClasses
+from services.placement.state.queue_order import OwnQuota
 from services.placement.state.records import Record
-from services.placement.state.turns import OwnQuota
 from services.placement.unit.cell_state import CellState
 from shared.core.backfill.promise import Promise
 from shared.core.model.decision import Refusal
@@ -71,7 +71,7 @@ class SchedulingCycle:
     # ── the steps ──
 
     def _order_anew(self) -> None:
-        turns = self._state.turns
+        turns = self._state.queue_order
         if self.unfinished and (turns.fell or self._state.unit.freed_queues):
             self._state.waiting.rewind()
         turns.fell = False
@@ -99,7 +99,7 @@ class SchedulingCycle:
         if not state.unit.freed_nodes:
             return
         while started and self._placed < PLACED_MAX:
-            turns = state.turns
+            turns = state.queue_order
             due = state.promises.ahead(
                 turns.arrears, turns.may_have(), state.unit.now_ms, self._goes_first
             )
@@ -128,7 +128,7 @@ class SchedulingCycle:
 
     def _promise_starts(self) -> Collection[str]:
         """Nodes that others are freer to use."""
-        state, turns = self._state, self._state.turns
+        state, turns = self._state, self._state.queue_order
         news = state.promises.plan(turns.arrears, turns.may_have(), state.unit.now_ms)
         for promise in news:
             self._tell_again(promise.workload_id, promise)
@@ -152,7 +152,7 @@ class SchedulingCycle:
         if first is None or record.nomination.strict:
             return not record.nomination.strict
         other = state.records.alive[first]
-        return state.promises.precedes(record, other, state.turns.rank, state.unit.now_ms)
+        return state.promises.precedes(record, other, state.queue_order.rank, state.unit.now_ms)
 
     def _tell_again(self, workload_id: str, promise: Promise | None) -> None:
         """Another start than it was told, or none."""

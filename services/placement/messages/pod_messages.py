@@ -12,7 +12,7 @@ from typing import Any, Final
 from services.placement.cell import Action, Cell
 from services.placement.state.records import Record
 from services.placement.unit.cell_state import CellState
-from services.placement.workloads import endings, resizing, transitions
+from services.placement.workloads import attempt_end, resizing, transitions
 from shared.core.model.lifecycle import State
 from shared.core.nodes.pod_failures import FailureCause
 from shared.events import pods
@@ -53,7 +53,7 @@ def finished(cell: Cell, message: Received, fact: pods.PodsFinished) -> None:
         cell.shunning.started(record, message)
     if fact.cause is FailureCause.KUBELET_REFUSED and fact.node:
         cell.shunning.refused(record, fact.node, message)
-    endings.finished(cell.state, record, fact, message)
+    attempt_end.finished(cell.state, record, fact, message)
 
 
 def unstarted(cell: Cell, message: Received, fact: pods.PodsUnstarted) -> None:
@@ -70,7 +70,7 @@ def devices(cell: Cell, message: Received, fact: pods.PodDevicesTold) -> None:
 
 def gone(state: CellState, record: Record, fact: pods.PodsGone, cause: Received) -> None:
     """The binder saw the last pod of the attempt go."""
-    endings.gone(state, record, cause, succeeded=fact.succeeded)
+    attempt_end.gone(state, record, cause, succeeded=fact.succeeded)
 
 
 def refused(cell: Cell, message: Received, fact: pods.BindRefused) -> None:
@@ -78,7 +78,7 @@ def refused(cell: Cell, message: Received, fact: pods.BindRefused) -> None:
     record = _record(cell, fact)
     if record is not None:
         cell.shunning.gave_up(record, fact.unstarted, message)
-        endings.refused_by_cluster(cell.state, record, fact, message)
+        attempt_end.refused_by_cluster(cell.state, record, fact, message)
 
 
 ACTIONS: Final[dict[type, Action]] = {

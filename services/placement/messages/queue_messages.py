@@ -58,12 +58,12 @@ def quota_changed(cell: Cell, message: Received, fact: quotas.QuotaChanged) -> N
 
 def usage_told(cell: Cell, _: Received, fact: quotas.QueueUsageTold) -> None:
     """What a queue has used over time, which decides its turn."""
-    cell.state.turns.told(fact)
+    cell.state.queue_order.told(fact)
 
 
 def debts_told(cell: Cell, _: Received, fact: quotas.DebtsTold) -> None:
     """What nodes of the tree have had beyond their part."""
-    cell.state.turns.debts_told(fact)
+    cell.state.queue_order.debts_told(fact)
 
 
 def budget_told(cell: Cell, _: Received, fact: quotas.BudgetTold) -> None:

@@ -14,10 +14,10 @@ from services.placement.backfill.heads import HEAD_AFTER_HOURS
 from services.placement.backfill.kept_quota import KeptQuota
 from services.placement.backfill.promises import Promises
 from services.placement.backfill.quota_heads import QuotaHeads
+from services.placement.state.queue_order import QueueOrder
 from services.placement.state.records import Record, Records
 from services.placement.state.reservations import Reservations
 from services.placement.state.spent_budgets import SpentBudgets
-from services.placement.state.turns import Turns
 from services.placement.state.usage import Usage
 from services.placement.unit.deadlines import Deadlines
 from services.placement.unit.unit_of_work import UnitOfWork
@@ -48,7 +48,7 @@ class CellState:
     unit: UnitOfWork = field(init=False)
     deadlines: Deadlines = field(init=False)
     reservations: Reservations = field(init=False)
-    turns: Turns = field(init=False)
+    queue_order: QueueOrder = field(init=False)
     waiting: WaitingIndex = field(init=False)
     promises: Promises = field(init=False)
     kept_quota: KeptQuota = field(init=False)
@@ -63,11 +63,13 @@ class CellState:
         self.unit = UnitOfWork(cell=self.cell, records=records)
         self.deadlines = Deadlines(records)
         self.reservations = Reservations(self.cluster, usage, records)
-        self.turns = Turns(usage, records)
-        self.waiting = WaitingIndex(self.turns.rank, self.turns.rank_at_least)
+        self.queue_order = QueueOrder(usage, records)
+        self.waiting = WaitingIndex(self.queue_order.rank, self.queue_order.rank_at_least)
         self.promises = Promises(self.cluster, records, self.head_after_hours)
         head_after_ms = self.head_after_hours * 3_600_000
-        self.kept_quota = KeptQuota(usage, self.turns, self.waiting, self.promises, head_after_ms)
+        self.kept_quota = KeptQuota(
+            usage, self.queue_order, self.waiting, self.promises, head_after_ms
+        )
         self.headroom = Headroom(usage, self.spent_budgets, self.kept_quota)
         self.quota_heads = QuotaHeads(
             usage, records, self.headroom, self.promises, self.kept_quota
@@ -86,7 +88,7 @@ class CellState:
 
     def pins_for(self, record: Record) -> tuple[int, ...]:
         """Kept nodes that it may use now, by being owed, too."""
-        yields = self.turns.yields_to(record, self.promises.standing)
+        yields = self.queue_order.yields_to(record, self.promises.standing)
         return self.promises.pins_for(record, self.unit.now_ms, yields)
 
     # ── what a workload takes and gives back ──

@@ -41,7 +41,7 @@ async def load(state: CellState, fleet: Fleet, reader: Reader, shard: str) -> No
     await _load_workloads(state, reader)
     await state.reservations.load(reader)
     await state.promises.load(reader)
-    await state.turns.load(reader)
+    await state.queue_order.load(reader)
     await state.spent_budgets.load(reader)
 
 

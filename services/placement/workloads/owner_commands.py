@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from services.placement.state.records import Record
 from services.placement.unit.cell_state import CellState
-from services.placement.workloads.endings import end
+from services.placement.workloads.attempt_end import end
 from services.placement.workloads.transitions import HAS_PODS, evict, stop_pods
 from shared.core.model.lifecycle import State
 from shared.core.model.reason import Reason

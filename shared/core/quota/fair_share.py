@@ -3,8 +3,8 @@
 Work within the nominal quota of its queue comes first: it is owed. Borrowers follow by their
 weighted dominant share: of all flavors and units the largest part of the cohort's quota that a
 node uses above its own, divided by its weight; weight 0 comes last. To it comes what it had beyond
-or short of its part lately, its debt or credit (core/quota/debts.py). Shares are compared level by
-level from the top of the tree, so that a department with one hungry queue and one with ten get
+or short of its part lately, its debt or credit (core/quota/deficits.py). Shares are compared level
+by level from the top of the tree, so that a department with one hungry queue and one with ten get
 the same; a level without a difference leaves it to the next. Equal shares are told apart by what
 the queue used over time, by weight.
 

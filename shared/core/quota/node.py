@@ -51,7 +51,7 @@ class QuotaNode:
         self.promised: dict[str, list[int]] = {}
         """Beyond `used`, where nominations without an answer are placed."""
         self.debt = 0
-        """Counts as share beside what it borrows, in parts per million (core/quota/debts.py)."""
+        """Counts as share beside what it borrows, in parts per million (quota/deficits.py)."""
 
     def path(self) -> Iterator[QuotaNode]:
         """This node and its ancestors, to the root."""

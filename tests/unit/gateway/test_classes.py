@@ -7,7 +7,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from services.gateway.app.door import Door
+from services.gateway.app.context import GatewayContext
 from services.gateway.documents.documents import Organisation
 from services.gateway.http.problems import Problem
 from services.gateway.workloads.classes import check_class
@@ -59,8 +59,12 @@ def granting(**classes: tuple[str, ...]) -> Organisation:
     return Organisation(teams=teams)
 
 
-def a_door(rows: Sequence[dict[str, Any]], before: Organisation, now: Organisation) -> Door:
-    return cast(Door, SimpleNamespace(organisation=Documents(before, now), reader=Specs(rows)))
+def a_door(
+    rows: Sequence[dict[str, Any]], before: Organisation, now: Organisation
+) -> GatewayContext:
+    return cast(
+        GatewayContext, SimpleNamespace(organisation=Documents(before, now), reader=Specs(rows))
+    )
 
 
 async def problems(

@@ -42,9 +42,9 @@ def a_door(reader: Reader) -> Any:
 
 
 async def test_many_who_ask_at_once_share_one_read():
-    door = a_door(reader := Reader())
+    gateway = a_door(reader := Reader())
 
-    found = await asyncio.gather(*(held_of_fleet(door) for _ in range(20)))
+    found = await asyncio.gather(*(held_of_fleet(gateway) for _ in range(20)))
 
     assert 1 == reader.read
     assert all(one is found[0] for one in found)
@@ -55,32 +55,32 @@ async def test_many_who_ask_at_once_share_one_read():
 
 
 async def test_it_is_read_again_when_it_is_old():
-    door = a_door(reader := Reader())
+    gateway = a_door(reader := Reader())
 
-    await held_of_fleet(door)
-    door.clock.advance(SECONDS - 0.1)
-    await held_of_fleet(door)
+    await held_of_fleet(gateway)
+    gateway.clock.advance(SECONDS - 0.1)
+    await held_of_fleet(gateway)
     assert 1 == reader.read
-    door.clock.advance(0.1)
-    await held_of_fleet(door)
+    gateway.clock.advance(0.1)
+    await held_of_fleet(gateway)
 
     assert 2 == reader.read
 
 
 async def test_a_read_that_failed_is_not_kept():
-    door = a_door(Reader(failures=1))
+    gateway = a_door(Reader(failures=1))
 
     with pytest.raises(Transient):
-        await held_of_fleet(door)
+        await held_of_fleet(gateway)
 
-    assert (await held_of_fleet(door)).of("n1", 2)
+    assert (await held_of_fleet(gateway)).of("n1", 2)
 
 
 async def test_one_who_leaves_takes_the_read_from_nobody():
-    door = a_door(reader := Reader())
-    first = asyncio.create_task(held_of_fleet(door))
+    gateway = a_door(reader := Reader())
+    first = asyncio.create_task(held_of_fleet(gateway))
     await asyncio.sleep(0)
-    other = asyncio.create_task(held_of_fleet(door))
+    other = asyncio.create_task(held_of_fleet(gateway))
     await asyncio.sleep(0)
 
     first.cancel()

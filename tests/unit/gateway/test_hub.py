@@ -5,7 +5,7 @@ import asyncio
 import pytest
 import structlog
 
-from services.gateway.app.hub import QUEUE_EVENTS_MAX, Hub, Listener
+from services.gateway.app.event_hub import QUEUE_EVENTS_MAX, EventHub, Listener
 
 
 def row(seq: int, team: str = "red", workload_id: str = "w1") -> dict:
@@ -27,7 +27,7 @@ class Reader:
 @pytest.fixture
 async def hub():
     reader = Reader()
-    hub = Hub(reader, structlog.get_logger())
+    hub = EventHub(reader, structlog.get_logger())
     task = asyncio.create_task(hub.run())
     yield hub, reader
     task.cancel()

@@ -10,7 +10,7 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 
 from services.gateway.api.routes import ROUTES
-from services.gateway.app.door import Call
+from services.gateway.app.context import RequestContext
 from services.gateway.fleet import get_node
 from services.gateway.http.authorisation import Role, Subject
 from shared.core.model.nouns import Gpu, GpuShare, Node, Placement, PodPlacement
@@ -53,9 +53,11 @@ def holder(identifier: str, team: str, gpu: int, milli: int = 1000) -> dict[str,
 async def devices(team: str, role: Role) -> list[dict[str, Any]]:
     request = make_mocked_request("GET", "/v1/nodes/n1", match_info={"name": "n1"})
     route = next(one for one in ROUTES if one.name == "get_node")
-    call = Call(request=request, route=route, subject=Subject(name="k", team=team, role=role))
-    door: Any = SimpleNamespace(reader=Reader())
-    reply = await get_node(door, call)
+    call = RequestContext(
+        request=request, route=route, subject=Subject(name="k", team=team, role=role)
+    )
+    gateway: Any = SimpleNamespace(reader=Reader())
+    reply = await get_node(gateway, call)
     found: list[dict[str, Any]] = msgspec.json.decode(reply.body)["devices"]  # type: ignore[arg-type]  # bytes
     return found
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.gateway.api.routes import ROUTES
-from services.gateway.app.door import Call
+from services.gateway.app.context import RequestContext
 from services.gateway.http.authorisation import Role, Subject
 from services.gateway.http.problems import Problem
 from services.gateway.http.rate import Rate
@@ -112,11 +112,11 @@ async def test_a_state_that_is_none_is_refused():
 
 
 async def test_filters_that_are_known_are_asked_for():
-    door = a_door()
+    gateway = a_door()
 
-    answered = await list_workloads(door, a_call("kind=notebook&label=&name=n&team="))
+    answered = await list_workloads(gateway, a_call("kind=notebook&label=&name=n&team="))
 
-    assert (200, ["notebook", "n"]) == (answered.status, door.reader.asked)
+    assert (200, ["notebook", "n"]) == (answered.status, gateway.reader.asked)
 
 
 class Reader:
@@ -134,12 +134,12 @@ def a_door() -> Any:
     return SimpleNamespace(reader=Reader())
 
 
-def a_call(query: str) -> Call:
+def a_call(query: str) -> RequestContext:
     """An operator's."""
     request = make_mocked_request("GET", f"/v1/workloads?{query}")
     route = next(one for one in ROUTES if one.name == "list_workloads")
     subject = Subject(name="o", team="", role=Role.OPERATOR)
-    return Call(request=request, route=route, subject=subject)
+    return RequestContext(request=request, route=route, subject=subject)
 
 
 def test_a_team_that_sends_too_much_is_stopped_and_the_others_are_not():

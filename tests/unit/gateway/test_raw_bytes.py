@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from services.gateway.app.door import bad_parameter
+from services.gateway.app.context import bad_parameter
 from services.gateway.http.problems import Problem, invalid
 from shared.core.model.decision import FieldError
 from tests.support.bare_gateway import Parts, served

@@ -14,8 +14,8 @@ import structlog
 from aiohttp.test_utils import make_mocked_request
 
 from services.gateway.app import open_stream
-from services.gateway.app.door import Call
-from services.gateway.app.hub import QUEUE_EVENTS_MAX, Hub, Listener
+from services.gateway.app.context import RequestContext
+from services.gateway.app.event_hub import QUEUE_EVENTS_MAX, EventHub, Listener
 from services.gateway.events import streams
 from services.gateway.http.authorisation import Role, Subject
 from services.gateway.http.problems import Problem
@@ -90,8 +90,8 @@ class World:
         self.clock = ManualClock()
         self.revoked = False
         self.keys: dict[str, Subject] = {}
-        self.hub = Hub(reader, structlog.get_logger())
-        self.door: Any = SimpleNamespace(
+        self.hub = EventHub(reader, structlog.get_logger())
+        self.gateway: Any = SimpleNamespace(
             hub=self.hub,
             reader=reader,
             clock=self.clock,
@@ -135,9 +135,9 @@ class World:
             "GET", "/v1/events", headers=headers, transport=self.transport
         )
         self.keys[subject.name] = subject
-        call = Call(request=request, route=None, subject=subject, text=subject.name)  # type: ignore[arg-type]
+        call = RequestContext(request=request, route=None, subject=subject, text=subject.name)  # type: ignore[arg-type]
         open_ones = len(self.responses)
-        task = asyncio.create_task(streams.events(self.door, call))
+        task = asyncio.create_task(streams.events(self.gateway, call))
         try:
             await self.until(
                 lambda: task.done() or (self.responses[open_ones:] and self.responses[-1].text)
@@ -155,7 +155,7 @@ class World:
 
 @pytest.fixture
 async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    monkeypatch.setattr("services.gateway.app.hub.POLL_SECONDS", 0.001)
+    monkeypatch.setattr("services.gateway.app.event_hub.POLL_SECONDS", 0.001)
     world = World(Reader(newest=3))
     monkeypatch.setattr("aiohttp.web.StreamResponse", world.response)
     task = asyncio.create_task(world.hub.run())
@@ -232,7 +232,7 @@ async def test_a_reader_who_takes_nothing_is_cut(world, monkeypatch):
         await asyncio.wait_for(task, 5)
 
     world.transport.abort.assert_called()
-    assert not world.door.streams
+    assert not world.gateway.streams
 
 
 async def test_no_team_takes_the_streams_of_the_others(world):
@@ -247,14 +247,14 @@ async def test_no_team_takes_the_streams_of_the_others(world):
                 await asyncio.wait_for(refused, 5)
         for subject in (other, operator):
             assert not (await opened.enter_async_context(world.stream(subject=subject))).done()
-        assert world.door.streams == {"red": 5, "blue": 1, "": 1}
+        assert world.gateway.streams == {"red": 5, "blue": 1, "": 1}
 
     assert raised.value.status == 429
-    assert not world.door.streams
+    assert not world.gateway.streams
 
 
 async def test_all_streams_together_are_bounded(world):
-    world.door.settings.streams_max = 1
+    world.gateway.settings.streams_max = 1
 
     async with world.stream(), world.stream() as refused:
         with pytest.raises(Problem, match=r"too many open streams$"):

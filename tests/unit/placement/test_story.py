@@ -62,7 +62,7 @@ def _who_rests_finds_no_room(driver):
         if state.reservations.of(record.workload.id) is not None:
             continue  # of a strict queue: it waits for its own room, and the others behind it
         headroom = state.headroom.of(record)
-        yields = state.turns.yields_to(record, state.promises.standing)
+        yields = state.queue_order.yields_to(record, state.promises.standing)
         request = PlacementRequest(
             workload=record.sized,
             flavors=tuple(headroom),

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from services.placement.state.turns import Turns
+from services.placement.state.queue_order import QueueOrder
 from shared.core.quota.queue_policy import QueuePolicy
 from shared.events.pods import PodsFinished, PodsRunning
 from shared.events.quotas import DebtsTold, QueueUsageTold
@@ -156,7 +156,7 @@ def test_flavors_are_tried_where_the_queue_owns_first(before, flavor):
 
 async def test_what_was_told_outlives_a_restart():
     driver = Driver()
-    turns = driver.handler.state.turns
+    turns = driver.handler.state.queue_order
     turns.told(used("a", 500))
     turns.told(used("b", 700, at_ms=500_000))
     (write,) = turns.writes()
@@ -173,7 +173,7 @@ async def test_what_was_told_outlives_a_restart():
             ]
 
     state = driver.handler.state
-    again = Turns(state.usage, state.records)
+    again = QueueOrder(state.usage, state.records)
     await again.load(Rows())
 
     assert [again._used(one) for one in "abc"] == [turns._used(one) for one in "abc"]
@@ -209,7 +209,7 @@ def test_who_had_more_than_his_part_waits_behind_who_had_less():
 
 async def test_debts_are_kept_over_a_restart():
     driver = Driver()
-    turns = driver.handler.state.turns
+    turns = driver.handler.state.queue_order
     driver.send(DebtsTold(debts={"a": 1_000, "all": -5}, at_ms=1_000_000))
     (write,) = turns_writes(driver)
     rows = [
@@ -222,7 +222,7 @@ async def test_debts_are_kept_over_a_restart():
             return rows if "node_debt" in sql else []
 
     fresh = Driver()
-    await fresh.handler.state.turns.load(Reader())
+    await fresh.handler.state.queue_order.load(Reader())
 
     assert turns.writes() == ()
     assert [fresh.handler.state.usage.tree.node(one).debt for one in ("a", "all")] == [1_000, -5]
@@ -235,7 +235,7 @@ def turns_writes(driver):
 def test_who_borrows_is_asked_anew_when_use_or_a_limit_changes():
     driver = driver_with(a_node(gpus=4), quota=8)
     driver.send(nominated(a_workload("wide", gpus=8)))
-    turns = driver.handler.state.turns
+    turns = driver.handler.state.queue_order
     seen = [turns.borrows("wide")]
 
     fill(driver, gpus=4)
@@ -261,7 +261,7 @@ def test_the_turn_of_who_waits_follows_what_is_told_and_what_he_asks_for():
         nominated(a_workload("one", gpus=1, queue="a"), order=1),
         nominated(a_workload("two", gpus=2, queue="a"), order=2),
     )
-    turns = driver.handler.state.turns
+    turns = driver.handler.state.queue_order
 
     assert (0, (), 0) == turns.rank("one") == turns.rank_at_least("two")
     assert 1 == turns.rank("two")[0]

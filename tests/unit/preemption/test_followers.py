@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.preemption.lines import REST_MS, REST_MS_MAX, PreemptorClasses
+from services.preemption.preemptor_classes import REST_MS, REST_MS_MAX, PreemptorClasses
 from shared.core.model.lifecycle import State
 from shared.core.model.nouns import Level, TopologyRequest
 from shared.core.model.value import replace as changed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from services.gateway.app.door import Door
+from services.gateway.app.context import GatewayContext
 from shared.core.model.decision import Reason
 from shared.core.model.wording import count
 
@@ -20,7 +20,7 @@ _CLOSED: Final = (
 
 
 async def with_closed(
-    door: Door,
+    gateway: GatewayContext,
     message: str,
     reason: Reason,
     evidence: Mapping[str, Any],
@@ -30,7 +30,7 @@ async def with_closed(
     out = evidence.get("nodes_matching", 0) > evidence.get("nodes_open", 0)
     if reason is not Reason.NODES_UNHEALTHY and not out:
         return message
-    rows = await door.reader.fetch(_CLOSED, sorted(flavors))
+    rows = await gateway.reader.fetch(_CLOSED, sorted(flavors))
     if not rows:
         return message
     quoted = "; ".join(row["message"] for row in rows)

@@ -28,7 +28,7 @@ from shared.core.preemption.eligibility.occupants import Occupants
 from shared.core.preemption.eligibility.plan import EvictionPlan, Moved, Rule, Victim
 from shared.core.preemption.eligibility.rules import EligibilityJudge, PreemptionRules, policy_of
 from shared.core.preemption.eligibility.screen import Screen
-from shared.core.preemption.victims import Leavers, Scope, victim_of
+from shared.core.preemption.victims import Scope, SimulatedRemoval, victim_of
 from shared.core.quota.tree import QuotaTree
 from shared.core.scoring import Cluster
 
@@ -69,7 +69,9 @@ class MovingSearch:
         )
         self._screen = Screen(state.occupants, judge)
         team = workload.team
-        self._leavers = Leavers(Scope(state.cluster, state.occupants, judge, self._screen, team))
+        self._leavers = SimulatedRemoval(
+            Scope(state.cluster, state.occupants, judge, self._screen, team)
+        )
         self._nodes = self._emptiest()
 
     def plan(self, limits: DefragmentationLimits) -> EvictionPlan | None:

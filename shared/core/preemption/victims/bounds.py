@@ -9,7 +9,7 @@ import numpy as np
 from shared.core.model.demand import PodDemand
 from shared.core.model.units import GPU_MILLI, UNLIMITED
 from shared.core.preemption.eligibility.columns import Column
-from shared.core.preemption.victims.leavers import Part, Scope
+from shared.core.preemption.victims.simulated_removal import Part, Scope
 
 FRACTION: Final = 1 << 10
 """Prices for each pod are compared as integers with this denominator."""

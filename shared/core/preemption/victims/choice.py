@@ -16,11 +16,11 @@ from typing import Final
 
 from shared.core.preemption.eligibility.occupant import Occupant
 from shared.core.preemption.victims.bounds import Bounds
-from shared.core.preemption.victims.leavers import least_gone
 from shared.core.preemption.victims.made_room import MadeRoom
 from shared.core.preemption.victims.node_offers import NodeOffers
 from shared.core.preemption.victims.offer_queue import OfferQueue
 from shared.core.preemption.victims.offers import RoomOffer
+from shared.core.preemption.victims.simulated_removal import least_gone
 
 SWAPS_MAX: Final = 16
 """Victims for whom cheaper ones are looked for, the dearest first."""

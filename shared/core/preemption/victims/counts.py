@@ -14,8 +14,8 @@ from shared.core.model.demand import Gang, PodDemand
 from shared.core.model.nouns import Spread
 from shared.core.preemption.defragmentation import parts_of
 from shared.core.preemption.victims.choice import VictimChoice
-from shared.core.preemption.victims.leavers import Out, Part, Scope, Vacancy
 from shared.core.preemption.victims.made_room import MadeRoom
+from shared.core.preemption.victims.simulated_removal import Out, Part, Scope, SimulatedRelease
 from shared.core.quota.tree import QuotaNode
 
 Dearer = tuple[tuple[Out, int, str], ...]
@@ -57,7 +57,7 @@ class Counts:
         gangs = self._gang.pods > 1 and self._scope.screen.on_several_nodes()
         for _, number, part in sorted(self._worth_a_look(), key=lambda each: each[:2])[:PARTS_MAX]:
             for amortised in (False, True) if gangs else (False,):
-                leavers = Vacancy(self._scope)
+                leavers = SimulatedRelease(self._scope)
                 dearer = self._choose(leavers, part, amortised=amortised)
                 if dearer is not None:
                     chosen.append((leavers.total_cost, number, dict(leavers.out), dearer))
@@ -69,7 +69,7 @@ class Counts:
             )
             yield own, out, (*dearer, *rest)
 
-    def _choose(self, leavers: Vacancy, part: Part, *, amortised: bool) -> Dearer | None:
+    def _choose(self, leavers: SimulatedRelease, part: Part, *, amortised: bool) -> Dearer | None:
         """Let the cheapest leave `part` for the whole gang; the next nodes, or None for no way."""
         one = len(self._gang.demands) == 1
         dearer: Dearer = ()

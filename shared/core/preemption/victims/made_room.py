@@ -1,7 +1,7 @@
 """Room for the pods of one demand on the nodes of a part of the fabric, as occupants leave it.
 
 Counted by the index of the cluster once; then only the nodes of those who leave or come back, on
-copies of them (leavers.py).
+copies of them (simulated_removal.py).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from shared.core.model.demand import PodDemand
 from shared.core.model.nouns import Level
 from shared.core.placement.room import ROOM_MAX, room_index
 from shared.core.preemption.eligibility.occupant import Occupant
-from shared.core.preemption.victims.leavers import Part, Vacancy
+from shared.core.preemption.victims.simulated_removal import Part, SimulatedRelease
 from shared.core.scoring import node_room, shares_on
 
 
@@ -23,7 +23,7 @@ class MadeRoom:
 
     def __init__(
         self,
-        leavers: Vacancy,
+        leavers: SimulatedRelease,
         part: Part,
         demand: PodDemand,
         *,

@@ -10,9 +10,9 @@ from heapq import heappop, heappush
 from typing import Final
 
 from shared.core.preemption.victims.bounds import FRACTION, Bounds
-from shared.core.preemption.victims.leavers import Part
 from shared.core.preemption.victims.node_offers import NodeOffers
 from shared.core.preemption.victims.offers import RoomOffer
+from shared.core.preemption.victims.simulated_removal import Part
 
 OTHERS_MAX: Final = 3
 """Dearer nodes that are told."""

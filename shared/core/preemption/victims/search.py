@@ -19,7 +19,12 @@ from shared.core.preemption.eligibility.plan import Rule, SearchLimits
 from shared.core.preemption.eligibility.rules import EligibilityJudge
 from shared.core.preemption.eligibility.screen import Screen
 from shared.core.preemption.victims.counts import Counts, Dearer, Failure
-from shared.core.preemption.victims.leavers import Leavers, Out, Scope, least_gone
+from shared.core.preemption.victims.simulated_removal import (
+    Out,
+    Scope,
+    SimulatedRemoval,
+    least_gone,
+)
 from shared.core.scoring import Cluster
 
 
@@ -75,7 +80,7 @@ class VictimSearch:
 
     def cost_gpu_ms(self, occupant: Occupant, ranks: frozenset[int]) -> int:
         """What it costs that these pods of it go."""
-        return Leavers(self._scope).cost(occupant, ranks)
+        return SimulatedRemoval(self._scope).cost(occupant, ranks)
 
     def lost_gpu_ms(self, workload_id: str, ranks: frozenset[int]) -> int:
         """The work that it loses then."""
@@ -133,7 +138,7 @@ class VictimSearch:
 
     def _carry_out(self, scope: Scope, out: Out, dearer: Dearer) -> Found | None:
         """Let them go in fact, and more where quota is short; trim; and take it all back."""
-        leavers = Leavers(scope)
+        leavers = SimulatedRemoval(scope)
         for name, ranks in out.items():
             self._stop(leavers, self._occupants.tenants.running[name], ranks)
         try:
@@ -160,7 +165,7 @@ class VictimSearch:
     def _from_all(self, scope: Scope) -> Found | None:
         """Where counting finds no way (unlike pods, slices): all go, and most come back."""
         running = self._occupants.tenants.running
-        leavers = Leavers(scope)
+        leavers = SimulatedRemoval(scope)
         for name in self.screen.ids():
             every = frozenset(pod.rank for pod in running[name].placement.pods)
             if leavers.admits(running[name], every):
@@ -175,7 +180,7 @@ class VictimSearch:
         needed = {name: ranks for name, ranks in out.items() if running[name].nodes & nodes}
         return self._carry_out(scope, needed, ())
 
-    def _free_quota(self, leavers: Leavers) -> bool:
+    def _free_quota(self, leavers: SimulatedRemoval) -> bool:
         """Let the cheapest go until quota allows the gang; whether it does."""
         tried: set[str] = set()
         while (short := self._judge.short(self._judge.charge)) is not None:
@@ -190,7 +195,7 @@ class VictimSearch:
                 self._stop(leavers, occupant, every)
         return True
 
-    def _trim(self, leavers: Leavers, placement: Placement) -> Placement:
+    def _trim(self, leavers: SimulatedRemoval, placement: Placement) -> Placement:
         """Without whom it fits as well, the dearest first; as far as the limit allows.
 
         Nobody stays without whose going the others may not go.
@@ -211,7 +216,7 @@ class VictimSearch:
         return placement
 
     def _fits_without(
-        self, leavers: Leavers, occupant: Occupant, ranks: frozenset[int], *, lawful: bool
+        self, leavers: SimulatedRemoval, occupant: Occupant, ranks: frozenset[int], *, lawful: bool
     ) -> Placement | None:
         """Let exactly `ranks` of it be gone if the gang fits then too, and the others may go."""
         if self._trials_left <= 0:
@@ -224,7 +229,7 @@ class VictimSearch:
             return None
         return placement
 
-    def _stop(self, leavers: Leavers, occupant: Occupant, ranks: frozenset[int]) -> None:
+    def _stop(self, leavers: SimulatedRemoval, occupant: Occupant, ranks: frozenset[int]) -> None:
         """Let exactly `ranks` of it be gone, from the cluster and for quota."""
         before = leavers.out.get(occupant.id, frozenset())
         team, pod_sets = occupant.team, occupant.workload.spec.pod_sets

@@ -1,8 +1,9 @@
 """Who may be tried next, under quota: `Nominator` is the first to read.
 
-Facts come in; `agenda.py` says which queues they may help, `line.py` holds a queue's order,
-`permission.py` asks the quota, `turns.py` the order across queues, `window.py` bounds what is open
-and `settling.py` concludes. Out come decisions: nominate, expect, refuse, withdraw.
+Facts come in; `changed_queues.py` says which queues they may help, `pending_queue.py` holds a
+queue's order, `permission.py` asks the quota, `turns.py` the order across queues, `window.py`
+bounds what is open and `nomination_cycle.py` concludes. Out come decisions: nominate, expect,
+refuse, withdraw.
 """
 
 from shared.core.queueing.nomination.decision import Expect, Nominate, Refuse, Withdraw

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from shared.core.queueing.nomination.line import PendingQueue
+from shared.core.queueing.nomination.pending_queue import PendingQueue
 from shared.core.queueing.nomination.permission import Permissions
 
 

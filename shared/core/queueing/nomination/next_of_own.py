@@ -18,8 +18,8 @@ from functools import reduce
 from typing import Final
 
 from shared.core.model.amounts import Amount, fits
-from shared.core.queueing.nomination.line import EqualRequests, PendingQueue
 from shared.core.queueing.nomination.pending import Pending
+from shared.core.queueing.nomination.pending_queue import EqualRequests, PendingQueue
 from shared.core.queueing.nomination.permission import Permissions
 from shared.core.quota.limits import plus
 from shared.core.quota.tree import NOTHING

@@ -4,10 +4,11 @@ A nomination is permission to try. While it has no answer it counts as use, in t
 with room; once refused it stays open and uncounted, because placement tries it again by itself,
 and the ledger charges.
 
-Here come the facts in. Which queues they could help is in core/queueing/nomination/agenda.py, what
-is open in core/queueing/nomination/window.py, and what is concluded when a batch settles in
-core/queueing/nomination/settling.py: the different requests of each queue that could be helped are
-looked at once. What follows is collected in `decisions`.
+Here come the facts in. Which queues they could help is in
+core/queueing/nomination/changed_queues.py, what is open in core/queueing/nomination/window.py, and
+what is concluded when a batch settles in core/queueing/nomination/nomination_cycle.py: the
+different requests of each queue that could be helped are looked at once. What follows is collected
+in `decisions`.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from typing import Final
 from shared.core.model.amounts import Amount
 from shared.core.model.decision import Refusal
 from shared.core.model.ordering import order_key
-from shared.core.queueing.nomination.agenda import Agenda
 from shared.core.queueing.nomination.asked import gpu_milli_waiting
+from shared.core.queueing.nomination.changed_queues import ChangedQueues
 from shared.core.queueing.nomination.decision import Decision, Refuse
 from shared.core.queueing.nomination.flavor_choice import FlavorKind
-from shared.core.queueing.nomination.line import PendingQueue
 from shared.core.queueing.nomination.next_of_own import could_be_next
+from shared.core.queueing.nomination.nomination_cycle import NominationCycle
 from shared.core.queueing.nomination.pending import Pending, Phase
+from shared.core.queueing.nomination.pending_queue import PendingQueue
 from shared.core.queueing.nomination.permission import NO_ROOM, Permissions
-from shared.core.queueing.nomination.settling import Settling
 from shared.core.queueing.nomination.telling import ReasonTeller
 from shared.core.queueing.nomination.turns import Use
 from shared.core.queueing.nomination.window import OPEN, NominationWindow, give_anew
@@ -53,12 +54,14 @@ class Nominator:
         self.used: Use = lambda queue: 0  # noqa: ARG005  # until somebody counts it
         """What a queue used over time."""
         self._permissions = Permissions(self.tree)
-        self._agenda = Agenda(self.tree, self._permissions)
+        self._agenda = ChangedQueues(self.tree, self._permissions)
         self.window = NominationWindow(
             self.tree, self._permissions, self._agenda, open_max=open_max, open_each=open_each
         )
         self._teller = ReasonTeller(self._permissions, self._refuse)
-        self._settling = Settling(self._agenda, self.window, self._permissions, self._teller)
+        self._settling = NominationCycle(
+            self._agenda, self.window, self._permissions, self._teller
+        )
 
     @property
     def lines(self) -> dict[str, PendingQueue]:
@@ -159,7 +162,7 @@ class Nominator:
         return gpu_milli_waiting(self.lines.values(), self._permissions)
 
     def set_debts(self, debts: Mapping[str, int]) -> None:
-        """What nodes of the tree had beyond their part (core/quota/debts.py) changes shares."""
+        """What nodes of the tree had beyond their part (core/quota/deficits.py) changes shares."""
         roots = {self.tree.set_debt(name, debt).root.name for name, debt in debts.items()}
         for line in self.lines.values():
             if line.classes and line.node.root.name in roots:

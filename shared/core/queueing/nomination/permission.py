@@ -21,8 +21,8 @@ from shared.core.queueing.nomination.flavor_choice import (
     in_order_of_use,
     permitted,
 )
-from shared.core.queueing.nomination.line import EqualRequests, PendingQueue
 from shared.core.queueing.nomination.pending import Pending
+from shared.core.queueing.nomination.pending_queue import EqualRequests, PendingQueue
 from shared.core.queueing.nomination.room_by_eviction import Hope
 from shared.core.quota.budget import Restriction
 from shared.core.quota.fair_share import may_borrow, within_nominal

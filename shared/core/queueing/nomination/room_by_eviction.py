@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 
 from shared.core.model.amounts import Amount, fits
 from shared.core.model.units import UNLIMITED
-from shared.core.queueing.nomination.line import PendingQueue
+from shared.core.queueing.nomination.pending_queue import PendingQueue
 from shared.core.quota.fair_share import borrowed_share, share, within_nominal
 from shared.core.quota.limits import exceeding
 from shared.core.quota.queue_policy import QueuePolicy, Reclaim, WithinQueue

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from shared.core.model.decision import Refusal
-from shared.core.queueing.nomination.line import EqualRequests, PendingQueue
 from shared.core.queueing.nomination.pending import Pending
+from shared.core.queueing.nomination.pending_queue import EqualRequests, PendingQueue
 from shared.core.queueing.nomination.permission import Permissions, most_of
 from shared.core.quota import reasons as quota_reasons
 from shared.core.quota.fair_share import within_nominal

@@ -12,8 +12,8 @@ import heapq
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from shared.core.queueing.nomination.line import EqualRequests, PendingQueue
 from shared.core.queueing.nomination.pending import Pending
+from shared.core.queueing.nomination.pending_queue import EqualRequests, PendingQueue
 from shared.core.queueing.nomination.permission import FlavorRoom
 from shared.core.quota.fair_share import rank
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 
-from shared.core.queueing.nomination.line import PendingQueue
+from shared.core.queueing.nomination.pending_queue import PendingQueue
 from shared.core.queueing.nomination.permission import Permissions
 from shared.core.queueing.nomination.turns import Turn
 

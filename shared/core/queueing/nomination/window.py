@@ -12,11 +12,11 @@ from dataclasses import replace
 from typing import Final
 
 from shared.core.model.ordering import OrderKey
-from shared.core.queueing.nomination.agenda import Agenda
+from shared.core.queueing.nomination.changed_queues import ChangedQueues
 from shared.core.queueing.nomination.decision import Decision, Expect, Nominate, Withdraw
 from shared.core.queueing.nomination.flavor_choice import FlavorChoice
-from shared.core.queueing.nomination.line import EqualRequests, PendingQueue
 from shared.core.queueing.nomination.pending import Pending, Phase
+from shared.core.queueing.nomination.pending_queue import EqualRequests, PendingQueue
 from shared.core.queueing.nomination.permission import FlavorRoom, Permissions
 from shared.core.quota.tree import QuotaTree
 
@@ -32,7 +32,7 @@ class NominationWindow:
         self,
         tree: QuotaTree,
         permissions: Permissions,
-        agenda: Agenda,
+        agenda: ChangedQueues,
         *,
         open_max: int,
         open_each: int,

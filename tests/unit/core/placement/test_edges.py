@@ -21,7 +21,7 @@ from shared.core.model.value import replace
 from shared.core.placement.place import place
 from shared.core.placement.room import room_index
 from shared.core.queueing.nomination.flavor_choice import FlavorChoice, FlavorKind
-from shared.core.queueing.nomination.settling import TURN_MAX
+from shared.core.queueing.nomination.nomination_cycle import TURN_MAX
 from shared.core.quota.budget import Restriction
 from shared.core.quota.tree import FlavorLimits, QuotaDocument
 from shared.core.scoring import equivalence_classes

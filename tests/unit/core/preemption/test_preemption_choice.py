@@ -13,8 +13,8 @@ from shared.core.preemption.eligibility.rules import EligibilityJudge
 from shared.core.preemption.eligibility.screen import Screen
 from shared.core.preemption.victims import choice as preemption_choice
 from shared.core.preemption.victims.choose import EvictionPlan, PreemptionRules, Rule, SearchLimits
-from shared.core.preemption.victims.leavers import Leavers, Scope, least_gone
 from shared.core.preemption.victims.offers import STEPS_MAX, Way, by_search
+from shared.core.preemption.victims.simulated_removal import Scope, SimulatedRemoval, least_gone
 from tests.support import placing
 from tests.support.evicting import NOW_MS, Scene, one_queue, victims, waiting
 
@@ -75,7 +75,7 @@ def test_two_may_each_go_but_not_one_after_the_other() -> None:
         scene.tree, PreemptionRules(), waiting("p"), charge, flavor="a100", now_ms=NOW_MS
     )
     screen = Screen(scene.occupants, judge)
-    leavers = Leavers(Scope(scene.cluster, scene.occupants, judge, screen, "red"))
+    leavers = SimulatedRemoval(Scope(scene.cluster, scene.occupants, judge, screen, "red"))
 
     assert all(leavers.admits(each, frozenset({0})) for each in theirs)
     leavers.set(theirs[0], frozenset({0}))

@@ -1,7 +1,7 @@
 """How many nominations are open at once, and how many one turn may make."""
 
 from shared.core.model.units import UNLIMITED
-from shared.core.queueing.nomination.settling import TURN_MAX
+from shared.core.queueing.nomination.nomination_cycle import TURN_MAX
 from shared.core.queueing.nomination.telling import TOLD_MAX
 from tests.unit.quota.builders import Desk, a_pending, a_queue
 

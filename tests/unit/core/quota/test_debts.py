@@ -1,6 +1,6 @@
 """What was had beyond one's part is a debt, what was missed a credit; both are forgotten."""
 
-from shared.core.quota.debts import HALF_LIFE_MS, REPAID_MS, Debts
+from shared.core.quota.deficits import HALF_LIFE_MS, REPAID_MS, FairShareDeficits
 from shared.core.quota.fair_share import SHARE_ONE, rank, share
 from shared.core.quota.tree import FlavorLimits, QuotaDocument, QuotaTree
 
@@ -28,7 +28,7 @@ def of(debts, tree, at_ms):
 
 
 def test_who_has_all_while_another_waits_owes_him_the_half():
-    tree, debts = a_pool(), Debts()
+    tree, debts = a_pool(), FairShareDeficits()
     tree.charge("a", FLAVOR, (8 * GPU, 0, 0))
     assert sorted(debts.review(tree, {FLAVOR: {"b": 8 * GPU}}, EPOCH_MS)) == ["a", "b"]
 
@@ -39,7 +39,7 @@ def test_who_has_all_while_another_waits_owes_him_the_half():
 
 
 def test_nobody_makes_debts_while_nobody_waits_and_old_ones_are_forgotten():
-    tree, debts = a_pool(), Debts()
+    tree, debts = a_pool(), FairShareDeficits()
     tree.charge("a", FLAVOR, (8 * GPU, 0, 0))
     debts.review(tree, {FLAVOR: {"b": 8 * GPU}}, EPOCH_MS)
     debts.review(tree, {}, EPOCH_MS + REPAID_MS)
@@ -53,7 +53,7 @@ def test_nobody_makes_debts_while_nobody_waits_and_old_ones_are_forgotten():
 
 
 def test_a_debt_counts_by_weight_and_without_a_weight_not_at_all():
-    tree, debts = a_pool(weights=(4, 0)), Debts()
+    tree, debts = a_pool(weights=(4, 0)), FairShareDeficits()
     tree.charge("b", FLAVOR, (8 * GPU, 0, 0))
     debts.review(tree, {FLAVOR: {"a": 8 * GPU}}, EPOCH_MS)
 
@@ -75,6 +75,6 @@ def test_a_debt_is_part_of_the_share_and_of_the_order():
 
 
 def test_a_flavor_that_nobody_owns_makes_no_debts():
-    tree, debts = a_pool(), Debts()
+    tree, debts = a_pool(), FairShareDeficits()
 
     assert debts.review(tree, {"other": {"b": GPU}}, EPOCH_MS) == []

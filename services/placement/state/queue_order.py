@@ -52,7 +52,7 @@ class OwnQuota(NamedTuple):
     units: Amount
 
 
-class Turns:
+class QueueOrder:
     """The order across queues in one cell."""
 
     def __init__(self, usage: Usage, records: Records) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from services.gateway.app.door import Call, Door
+from services.gateway.app.context import GatewayContext, RequestContext
 from services.gateway.queues.queue_use import free_gpu_milli, use_by_queue
 from services.gateway.queues.queue_views import BudgetSpent
 from services.gateway.queues.quota_tree import (
@@ -66,7 +66,7 @@ _specs: Final = msgspec.json.Decoder(WorkloadSpec)
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class WaitContext:
     """What stands around a workload that waits."""
 
     stopped: Refusal | None = None
@@ -94,22 +94,24 @@ class Around:
     """Those in which it may be tried."""
 
 
-NOTHING_AROUND: Final = Around()
+NOTHING_AROUND: Final = WaitContext()
 
 
-async def around(door: Door, call: Call, row: Mapping[str, Any], reason: str) -> Around:
+async def around(
+    gateway: GatewayContext, call: RequestContext, row: Mapping[str, Any], reason: str
+) -> WaitContext:
     """All of it for a queued workload that waits for `reason`. O(live), mostly remembered."""
-    place = await place_in_queue(door, row)
-    tree = await quota_tree(door)
+    place = await place_in_queue(gateway, row)
+    tree = await quota_tree(gateway)
     queue = tree.node(row["queue"])
     spec = _specs.decode(row["spec"]) if row["spec"] else None
-    flavors = (await flavors_for(door, queue, spec))[:FLAVORS_MAX]
+    flavors = (await flavors_for(gateway, queue, spec))[:FLAVORS_MAX]
     request = least_amount(spec) if spec else NOTHING
     blockers = {one: tree.blocking(queue, one, request) for one in flavors}
     blocked = {flavor: found for flavor, found in blockers.items() if found is not None}
-    totals = _of_tree(door, tree, Totals)
+    totals = _of_tree(gateway, tree, Totals)
     strict = queue.document is not None and queue.document.strict
-    budget = await nearly_spent(door, queue)
+    budget = await nearly_spent(gateway, queue)
     stopped = standstill(queue, budget)
     reason = stopped.reason.value if stopped is not None else reason
     own = owned_only(budget, queue, spec)
@@ -127,17 +129,17 @@ async def around(door: Door, call: Call, row: Mapping[str, Any], reason: str) ->
         head = place.first[0]
         refusal = quota_reasons.behind_head(queue.name, head.name or head.id)
     waits_for_ends = stopped is None and reason not in UNFREED
-    frees = await frees_next(door, call, row["id"], flavors, below) if waits_for_ends else ()
-    spot = tuple(await spot_left_out(door, queue, spec))
+    frees = await frees_next(gateway, call, row["id"], flavors, below) if waits_for_ends else ()
+    spot = tuple(await spot_left_out(gateway, queue, spec))
     beyond = out_of_reach(queue, flavors, request)
-    shared = Around(
+    shared = WaitContext(
         stopped,
         place,
         levels,
         frees,
         refusal,
         beyond,
-        no_eviction=await no_eviction(door, row, spec, reason),
+        no_eviction=await no_eviction(gateway, row, spec, reason),
         spot_left_out=spot,
         budget=budget,
         flavors=tuple(flavors),
@@ -151,35 +153,41 @@ async def around(door: Door, call: Call, row: Mapping[str, Any], reason: str) ->
             flavor=flavor,
             gpu_milli=request[0],
             ahead_gpu_milli=ahead_milli,
-            free_gpu_milli=await free_gpu_milli(door, flavor),
+            free_gpu_milli=await free_gpu_milli(gateway, flavor),
         )
-        vacated = await vacated_for(door, row["id"])
+        vacated = await vacated_for(gateway, row["id"])
         return replace(
             shared,
             owed=owed(queue, flavor, shared.no_eviction),
             reclaiming=reclaiming(queue, need, vacated, shared.no_eviction),
         )
     may_borrow = [one for one in flavors if one not in blocked or blocked[one][0] is not queue]
-    return replace(shared, turn=await _turn(door, tree, queue, may_borrow, row["priority"]))
+    return replace(shared, turn=await _turn(gateway, tree, queue, may_borrow, row["priority"]))
 
 
 async def _turn(
-    door: Door, tree: QuotaTree, queue: QuotaNode, flavors: Sequence[str], priority: int
+    gateway: GatewayContext,
+    tree: QuotaTree,
+    queue: QuotaNode,
+    flavors: Sequence[str],
+    priority: int,
 ) -> OwedTurn | None:
     """What is owed for which others of its priority go first; higher ones always do."""
-    waiting = [name for name, rows in (await use_by_queue(door)).items() if _waits(rows, priority)]
-    found = owing(_of_tree(door, tree, QueueShares), queue, flavors, waiting)
+    waiting = [
+        name for name, rows in (await use_by_queue(gateway)).items() if _waits(rows, priority)
+    ]
+    found = owing(_of_tree(gateway, tree, QueueShares), queue, flavors, waiting)
     if found is None:
         return None
-    rows = await door.reader.fetch(_TOLD_AT, found.node.name)
+    rows = await gateway.reader.fetch(_TOLD_AT, found.node.name)
     return turn_view(found, flavors[0], rows[0]["at_ms"]) if rows else None
 
 
-def _of_tree(door: Door, tree: QuotaTree, worked: type[_Worked]) -> _Worked:
+def _of_tree(gateway: GatewayContext, tree: QuotaTree, worked: type[_Worked]) -> _Worked:
     """What is worked out of a tree, remembered as long as the tree is."""
-    known = door.cache.get(worked.__name__)
+    known = gateway.cache.get(worked.__name__)
     if known is None or known[1].tree is not tree:
-        known = door.cache[worked.__name__] = (door.clock.monotonic_seconds(), worked(tree))
+        known = gateway.cache[worked.__name__] = (gateway.clock.monotonic_seconds(), worked(tree))
     remembered: _Worked = known[1]
     return remembered
 

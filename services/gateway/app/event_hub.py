@@ -64,7 +64,7 @@ class Listener:
         self._filled.set()
 
 
-class Hub:
+class EventHub:
     """See the module."""
 
     def __init__(self, reader: Reader, log: structlog.stdlib.BoundLogger) -> None:

@@ -44,7 +44,7 @@ class Part:
     """None for all."""
 
 
-class Leavers:
+class SimulatedRemoval:
     """Who has left, pod by pod, as the judge knows it."""
 
     def __init__(self, scope: Scope) -> None:
@@ -136,7 +136,7 @@ class Leavers:
         return rules if len(rules) == len(leaving) else None
 
 
-class Vacancy(Leavers):
+class SimulatedRelease(SimulatedRemoval):
     """The same with what they leave: on copies of the nodes, never on the cluster."""
 
     def __init__(self, scope: Scope) -> None:

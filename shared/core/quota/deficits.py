@@ -30,7 +30,7 @@ Waiting = Mapping[str, Mapping[str, int]]
 """By flavor and queue, the milli-GPU that wait."""
 
 
-class Debts:
+class FairShareDeficits:
     """Accounts of all nodes of one cell, in parts per million of a share x milliseconds."""
 
     def __init__(self, history: UsageHistory | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What every handler gets: the parts of the process (`Door`) and the one request (`Call`)."""
+"""What every handler gets: the parts of the process, and what belongs to the one request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from aiohttp import web
 
 from services.gateway.app.backlog import Backlog
 from services.gateway.app.committer import Committer, Order, QueueFull
-from services.gateway.app.hub import Hub
+from services.gateway.app.event_hub import EventHub
 from services.gateway.app.submission_rows import KnownSubmission
 from services.gateway.app.team_access import TeamAccess
 from services.gateway.app.told_starts import ToldStarts
@@ -46,7 +46,7 @@ JSON_HEADERS: Final = {"Content-Type": "application/json"}
 
 
 @dataclass(slots=True, kw_only=True)
-class Door:
+class GatewayContext:
     """The parts of the HTTP process."""
 
     settings: GatewaySettings
@@ -54,7 +54,7 @@ class Door:
     committer: Committer
     keys: KeyRing
     organisation: OrganisationCache
-    hub: Hub
+    hub: EventHub
     rate: Rate
     backlog: Backlog
     clock: Clock
@@ -86,7 +86,7 @@ class Door:
 
 
 @dataclass(slots=True, kw_only=True)
-class Call:
+class RequestContext:
     """One authenticated request; `body` is decoded, `text` the caller's key."""
 
     request: web.Request

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from shared.core.queueing.nomination.agenda import Agenda
-from shared.core.queueing.nomination.line import PendingQueue
+from shared.core.queueing.nomination.changed_queues import ChangedQueues
 from shared.core.queueing.nomination.next_of_own import next_few
+from shared.core.queueing.nomination.pending_queue import PendingQueue
 from shared.core.queueing.nomination.permission import Permissions
 from shared.core.queueing.nomination.telling import ReasonTeller
 from shared.core.queueing.nomination.turns import Turn, Use, take_turns
@@ -24,12 +24,12 @@ TURN_MAX: Final = 1_000
 """Nominations in one turn; what is left goes on in the next."""
 
 
-class Settling:
+class NominationCycle:
     """Draws the conclusions; `used` is what a queue used over time."""
 
     def __init__(
         self,
-        agenda: Agenda,
+        agenda: ChangedQueues,
         window: NominationWindow,
         permissions: Permissions,
         teller: ReasonTeller,

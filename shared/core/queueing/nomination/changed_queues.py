@@ -6,12 +6,12 @@ batch, however many facts say so.
 
 from __future__ import annotations
 
-from shared.core.queueing.nomination.line import PendingQueue
+from shared.core.queueing.nomination.pending_queue import PendingQueue
 from shared.core.queueing.nomination.permission import Permissions
 from shared.core.quota.tree import QuotaTree
 
 
-class Agenda:
+class ChangedQueues:
     """The lines of one cell, and which of them are due."""
 
     def __init__(self, tree: QuotaTree, permissions: Permissions) -> None:
