@@ -1,4 +1,4 @@
-"""The tables of the protocol, the same in the schema of every service (design.md 2).
+"""The tables of the protocol, the same in the schema of every service (ADR 2).
 
 Inbox and outbox are in day partitions, made ahead and dropped whole by `<schema>.maintain()`:
 the inbox by the time prefix of the event id (so that the id stays unique over all of them), the

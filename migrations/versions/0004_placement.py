@@ -1,6 +1,6 @@
 """Schema of the service placement: the ledger of devices and quota, and every workload's state.
 
-PostgreSQL is the last line (design.md 1): an allocation row for each (pod, GPU); triggers apply
+PostgreSQL is the last line (ADR 4): an allocation row for each (pod, GPU); triggers apply
 the sum of a statement to the GPU, node and usage rows, whose checks refuse an overlap, an
 over-commitment and a broken quota even in raw SQL. The role of the service can neither update
 those rows nor touch the triggers; it changes allocations through `change_ledger`, which puts nodes

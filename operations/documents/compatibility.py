@@ -1,6 +1,6 @@
 """Schemas grow, never change: what a new schema must not do to messages that exist.
 
-Inside one version only optional properties may be added (design.md 4). Everything else that a
+Inside one version only optional properties may be added. Everything else that a
 message of the old schema, or a consumer of the old schema, would notice is a broken promise.
 """
 

@@ -3,7 +3,7 @@
 `nvidia-ml-py` is asked for by name when a probe is opened, so that only nodes with GPUs need it
 (the extra `agent`); tests hand in a library of their own. What NVML cannot know (name, flavor,
 rack, CPU) comes from a description. What an old driver does not tell is left at its default.
-Positions are asked whether or not MIG is on (mig-and-telemetry.md 1a); names are the driver's.
+Positions are asked whether or not MIG is on; names are the driver's.
 The NUMA node is the kernel's (adapters/pci.py), else that of the nearest memory as NVML knows it.
 """
 

@@ -1,7 +1,7 @@
 """A deadline that passed, as a message: never on a topic, but in the inbox like any other.
 
 Its id is derived from (row, kind, version), and its `topic` spells them out, so that a recorded
-order of inputs can be replayed from the inbox alone (design.md 1, Ids).
+order of inputs can be replayed from the inbox alone (ADR 7).
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Received(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An event with the place it was read from; `topic` has no prefix ("workload.facts.v1").
 
-    A due deadline is one too: topic "deadline", offset -1 (design.md 1, Ids).
+    A due deadline is one too: topic "deadline", offset -1 (ADR 7).
     """
 
     event: Event

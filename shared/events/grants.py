@@ -1,7 +1,7 @@
 """Who may do what on the broker: generated from the topic table, and nothing else is allowed.
 
 A service may WRITE what it produces, READ what it consumes, and WRITE the dead letters of what it
-consumes. A fact is therefore told by its producer or by nobody (reliability.md S15, S16). Names
+consumes. A fact is therefore told by its producer or by nobody (ADR 20). Names
 are exact; only whoever reads everything, and whoever makes topics for teams, has a prefix.
 """
 

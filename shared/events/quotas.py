@@ -25,7 +25,7 @@ class PermittedFlavor(Wire, frozen=True, kw_only=True):
 
 
 class WorkloadNominated(Wire, frozen=True, kw_only=True):
-    """Permission to try, with an order key: smaller is earlier (design.md 1)."""
+    """Permission to try, with an order key: smaller is earlier (ADR 22)."""
 
     workload: Workload
     """The workload that may be tried."""

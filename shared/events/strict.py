@@ -1,7 +1,7 @@
 """Types of what comes in that refuse what they do not know, mirrored from the nouns of the core.
 
 `strict(WorkloadSpec)` is the same tree of fields as a msgspec struct that forbids unknown
-fields and bounds every string, list and number (reliability.md S19), so the two can never
+fields and bounds every string, list and number, so the two can never
 drift apart. The JSON Schemas of the OpenAPI document come from these types.
 """
 

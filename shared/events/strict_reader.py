@@ -3,7 +3,7 @@
 Whatever could later poison the log or the database ends here: NUL, depth, duplicate keys, then
 types, bounds and unknown fields by msgspec. Good input takes one short way, without a tree of
 Python; only what was refused is read again, slowly, to tell each broken rule with its field path,
-what was given and what is allowed (reliability.md S19).
+what was given and what is allowed.
 """
 
 from __future__ import annotations

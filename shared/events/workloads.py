@@ -1,7 +1,7 @@
 """Commands of users and facts about workloads.
 
 Every fact about a workload carries its version and the whole state after the change, so a
-consumer applies what is newer and never needs the one before (design.md 1).
+consumer applies what is newer and never needs the one before (ADR 4).
 """
 
 from __future__ import annotations

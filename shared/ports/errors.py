@@ -10,7 +10,7 @@
     `-- ResourceVersionExpired  a watch cannot go on: list again
 
 `events.codec.Malformed` (dead letter) is the fourth kind; a refusal of a workload is none of
-these: it is a fact (design.md 2).
+these: it is a fact (ADR 2).
 """
 
 from __future__ import annotations

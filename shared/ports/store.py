@@ -1,4 +1,4 @@
-"""The state store: one unit of work is one transaction (design.md 2, docs/adr/0002).
+"""The state store: one unit of work is one transaction (ADR 2).
 
 A unit carries everything that must become true together. `Store.commit` makes it so or raises;
 nothing in it is visible or published before.

@@ -1,7 +1,7 @@
 """Duplicates are removed before a decision: recent ids in memory, older ones by one look-up.
 
 Ids begin with their time. Memory keeps the newest; `horizon_ms` is the time below which ids may
-have been forgotten, so only an id older than that needs the inbox (design.md 2).
+have been forgotten, so only an id older than that needs the inbox (ADR 3).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a service gives to the loop, and what a decision gives back (design.md 2).
+"""What a service gives to the loop, and what a decision gives back (ADR 2).
 
 A service is a `Handler`: memory rebuilt by `load`, look-ups done in `prepare`, and a `decide`
 without I/O that turns a batch of messages into an `Outcome`. The loop makes the outcome true in

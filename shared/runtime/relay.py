@@ -2,7 +2,7 @@
 
 A batch is not sent before the one before it is acknowledged, so the order on each partition is
 commit order. The watermark (`acked_seq`) is written with the next transaction; a restart
-publishes everything above it first, and consumers drop what they have seen (design.md 2).
+publishes everything above it first, and consumers drop what they have seen (ADR 3).
 """
 
 from __future__ import annotations

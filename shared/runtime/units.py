@@ -1,7 +1,7 @@
 """Units of work: decide, commit, and when one cannot be done, find the message at fault.
 
 What the database rejects is halved until the bad message stands alone and goes to the dead
-letters (design.md 2). So is a batch by which `decide` has raised `RAISES_MAX` times, each in a
+letters (ADR 2). So is a batch by which `decide` has raised `RAISES_MAX` times, each in a
 memory built anew: a bug that one message meets does not stop the work of all others. If messages
 are buried by it one after another, the fault is not theirs, and the process ends.
 """

@@ -1,4 +1,4 @@
-"""How many moves it takes to let blocked gangs start (placement.md 4, S9).
+"""How many moves it takes to let blocked gangs start.
 
     python -m tests.benchmarks defrag --seeds 42-44 --gangs 20 --instances 20 --json FILE
 

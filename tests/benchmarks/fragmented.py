@@ -1,4 +1,4 @@
-"""A cluster as work leaves it: filled by a trace, then thinned at random (placement.md 4, S9)."""
+"""A cluster as work leaves it: filled by a trace, then thinned at random."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many MIG instances find a place while they come and go (placement.md 3.4, scenario S3).
+"""How many MIG instances find a place while they come and go.
 
     python -m tests.benchmarks mig --cells uniform:1.0,bimodal:1.0 --policies muster,fgd,mfi \
         --seeds 42-44 --requests 60000 --json FILE
@@ -57,7 +57,7 @@ EXPECTED: Final = {
     ("bimodal", 1.0): "91.61/85.06 86.86/74.19 93.30/87.43 94.31/88.88 70.36/47.16 94.10/88.54 "
     "94.70/89.62",
 }
-"""placement.md 3.4: acceptance / slice-weighted acceptance by column, of three other seeds."""
+"""Acceptance / slice-weighted acceptance by column, of three other seeds."""
 
 
 class Given(Protocol):

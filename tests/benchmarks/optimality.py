@@ -1,4 +1,4 @@
-"""How far policies are from the best packing of small clusters (placement.md, scenario S8).
+"""How far policies are from the best packing of small clusters.
 
     python -m tests.benchmarks optimality --instances 1-15 --seconds 30 --json FILE
 

@@ -11,7 +11,6 @@
 3. Speed, at the shapes of KAI's scale tests: 500 nodes x 8 GPUs full of 4,000 single-GPU workloads
    of a queue above its nominal quota; reclaims of one GPU one after the other, and a gang that
    cannot fit even if all went. KAI (published, whole system): 13.9 s for one, 694 s for 4,000.
-Source: placement.md 4, S6.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How long gangs and small work wait for nodes that are nearly full (placement.md S5).
+"""How long gangs and small work wait for nodes that are nearly full.
 
     python -m tests.benchmarks queueing --seeds 1-8,1000-1015 --over-estimates 1,5 --json FILE
 

@@ -1,4 +1,4 @@
-"""How compact gangs lie on a real fabric, and what that costs in accepted work (placement.md S4).
+"""How compact gangs lie on a real fabric, and what that costs in accepted work.
 
     python -m tests.benchmarks topology --loads 0.80,0.95 --seeds 1-10 --json FILE
 

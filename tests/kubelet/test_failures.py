@@ -1,4 +1,4 @@
-"""How work that does not work ends on a real node: shared/kubernetes.md, "Reasons of pods"."""
+"""How work that does not work ends on a real node: the reasons that its pods have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Input that must never get past a door (reliability.md F11), around a spec of `VALID`."""
+"""Input that must never get past a door, around a spec of `VALID`."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Handlers validate first, so a group can only fail as a whole; they await a future. The queue is
 bounded: when it is full the caller is told to come back (429). One transaction for up to 500
-submissions instead of one each is what carries the load (ecosystem.md 2f: 6,203/s against 1,069).
+submissions instead of one each is what carries the load (6,203/s against 1,069).
 
 When the session breaks (lost lease, unknown commit), it is opened again and the same group is
 tried again: every item carries its own derived ids, and a submission that did become true the

@@ -2,7 +2,7 @@
 
 A key has 256 random bits, so one keyed SHA-256 is enough (a slow hash would add nothing). The
 ring keeps what it read for `FRESH_SECONDS` and never trusts anything older than
-`TRUSTED_SECONDS`: a revocation takes effect everywhere within that time (reliability.md S3).
+`TRUSTED_SECONDS`: a revocation takes effect everywhere within that time.
 """
 
 from __future__ import annotations

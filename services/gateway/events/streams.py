@@ -3,7 +3,7 @@
 A stream tells the id that it goes on from, catches up from the database, then follows the hub. A
 reader who was too slow for the hub is told to `resync`, and the stream ends: whoever comes again
 with the last id catches up. Its key is looked at again every few seconds, so that a revoked one
-is cut (reliability.md S3, S26), and so is who takes nothing of what is sent.
+is cut, and so is who takes nothing of what is sent.
 """
 
 from __future__ import annotations

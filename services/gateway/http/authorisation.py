@@ -2,7 +2,7 @@
 
 Roles grow: a viewer reads his team, a member submits and controls, an admin manages the team's
 keys, an operator does everything for every team. An object of another team is hidden, as if it
-did not exist (reliability.md S4).
+did not exist.
 """
 
 from __future__ import annotations
@@ -93,5 +93,5 @@ def authorise(subject: Subject, action: Action, team: str | None = None) -> Acce
 
 
 def may_grant(granter: Subject, role: Role) -> bool:
-    """A key never makes a stronger one (reliability.md S5)."""
+    """A key never makes a stronger one."""
     return RANK[role] <= RANK[granter.role]

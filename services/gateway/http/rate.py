@@ -1,7 +1,6 @@
 """How many submissions a team may make: a bucket of tokens for each, filled as time goes by.
 
-One team that sends without end gets 429 early, and leaves the group commit to the others
-(reliability.md S20).
+One team that sends without end gets 429 early, and leaves the group commit to the others.
 """
 
 from __future__ import annotations

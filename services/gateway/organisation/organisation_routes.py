@@ -5,7 +5,7 @@ version that is meant, and two writers at once are told apart by the database. T
 again is no change, whatever the conditions say, because then what was asked for is so.
 
 A team can begin at once: with it come its default queue, without quota until somebody gives it
-one, its topics and a user on the broker, and a first key (design.md 1). All is one unit of work.
+one, its topics and a user on the broker, and a first key (ADR 20). All is one unit of work.
 """
 
 from __future__ import annotations

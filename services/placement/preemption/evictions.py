@@ -4,7 +4,7 @@ Accepted, in one unit: the victims are evicted with their own grace and a reserv
 room; so it does for those who go on elsewhere (moves.py). When the last victim's pods are gone,
 the unit that releases it places the preemptor just where it was promised. A preemptor that leaves,
 a node that is lost or the time that runs out gives the room back to all, and that is told
-(design.md 1, Preemption).
+(ADR 24).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the end of an attempt does to its workload: over, held, or queued again with its place.
 
-Devices are given back only when the pods are seen gone (design.md 1, States).
+Devices are given back only when the pods are seen gone (docs/lifecycle.md).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What placing, running and stopping do to one workload: the transition, the fact, the command.
 
 Each function takes the whole `CellState` (state of the cell and the outcome being written) and the
-record. Devices are given back only when the pods are seen gone (design.md 1, States).
+record. Devices are given back only when the pods are seen gone (docs/lifecycle.md).
 """
 
 from __future__ import annotations

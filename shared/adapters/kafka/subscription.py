@@ -2,7 +2,7 @@
 
 aiokafka's defaults would lose data (auto-commit, "latest"); each is set here. Offsets live in
 PostgreSQL, so nothing is ever committed to Kafka. One consumer for each topic: a fetch that waits
-for one quiet topic must not delay a busy one (recipes.md 8).
+for one quiet topic must not delay a busy one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a database error means for a unit of work (design.md 2, Errors).
+"""What a database error means for a unit of work (ADR 2).
 
 Only content can be a message's fault: data that does not fit a type or a constraint, and what our
 own functions raise. A missing right, table or login is the installation's: it ends the life, and

@@ -1,7 +1,7 @@
 """The lease of one (service, shard): time-outs make take-over fast, the epoch makes it safe.
 
 A lease names a stable holder slot. The supervisor's restart of that slot takes over at once with
-the next epoch; another slot only after expiry. All times are the database's own (design.md 2).
+the next epoch; another slot only after expiry. All times are the database's own (ADR 3).
 """
 
 from __future__ import annotations

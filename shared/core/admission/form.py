@@ -2,7 +2,7 @@
 
 What comes through here can be stored, printed and multiplied without a second thought: names are
 DNS-1123 labels, integers are in range, strings have no control characters and bounded lengths.
-The limits are those of reliability.md S10 and S19. Broken rules are collected, not raised, so
+Broken rules are collected, not raised, so
 that a user mends all of them at once; at most `ERRORS_MAX` are told.
 """
 

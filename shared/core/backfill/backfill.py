@@ -10,7 +10,7 @@ these, EASY for the rest. Each flavor has promises of its own; beyond the second
 than half of its nodes. A promise is never moved back while its nodes can be free in time; if they
 cannot, it is renewed and counted.
 
-Sources: Lifka, EASY (JSSPP'95); Mu'alem and Feitelson (TPDS'01); placement.md 3.6 (node sets).
+Sources: Lifka, EASY (JSSPP'95); Mu'alem and Feitelson (TPDS'01).
 A promise is made for pods with whole GPUs; parts of gangs without any find room beside them.
 """
 

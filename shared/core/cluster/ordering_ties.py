@@ -1,7 +1,7 @@
 """Equal candidates are told apart by a fixed seeded rank of the node's name, and nothing else.
 
 A name order would favour one end of the fleet, a fresh draw for each decision could not be
-replayed; one arbitrary but fixed order is both fair and repeatable (placement.md finding 3).
+replayed; one arbitrary but fixed order is both fair and repeatable (ADR 10).
 """
 
 from __future__ import annotations

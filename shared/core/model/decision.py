@@ -1,6 +1,6 @@
 """What a decision says when it is not yes: a reason code, one sentence, numbers, a next step.
 
-A refusal is a value, not an exception (style.md 1.13). The codes follow Kueue's typed pending
+A refusal is a value, not an exception. The codes follow Kueue's typed pending
 reasons, which users know; `message` holds the numbers, `next_step` what would unblock.
 """
 

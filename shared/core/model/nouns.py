@@ -2,7 +2,7 @@
 
 Everything is frozen. Amounts are integers with their unit in the name; an amount of `None` in a
 submission means "take the team's default" and is filled by `core.admission.admit`. The words are
-the field's (docs: style.md 1.7).
+the field's (docs/glossary.md).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ Ampere board is reset). So one is moved at a time; the time between two is the c
    that is too small has less than the band idle. What is idle already helps whoever comes.
 
 A node that is kept for somebody is left as it is. Two baskets after GRMU (arXiv 2502.01909;
-placement.md 3.4; docs/adr/0049).
+ADR 49).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Equal requests get the same answer, so each class is tried at its head only and 
 after a refusal, until something is released that can help it (Kueue: inadmissible workloads). A
 strict FIFO queue is one class of unlike requests: nothing behind its refused head is tried, and it
 stays inadmissible only as long as that one is its head. Sizes are bounded by quota's bound on open
-nominations (design.md 1).
+nominations (ADR 22).
 
 A class that was refused for want of room alone is inadmissible by the room that it lacks: all that
 lack the same are requeued together, and as long as nothing of it is released none of them is

@@ -2,8 +2,8 @@
 
 Each request counts once for each of its pods; a class that is refused again and again counts once
 until one of it is placed, so that retries do not look like demand. Old requests fade: when the
-sum reaches `TOTAL_MAX` every counter is halved. Nothing is learned from a trace as a whole
-(placement.md 3.2: p_m must be learned online).
+sum reaches `TOTAL_MAX` every counter is halved. Nothing is learned from a trace as a whole (ADR
+14).
 """
 
 from __future__ import annotations

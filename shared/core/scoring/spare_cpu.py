@@ -3,8 +3,7 @@
 Between nodes (the free lists answer in this order, see core/placement/search.py):
 1. the preferred product, then nodes without a soft taint;
 2. the fewest free whole GPUs that suffice: broken nodes fill up, whole ones survive for gangs;
-3. CPU that stays beside the GPUs left free, in the node's own proportion (placement.md 3.2, key 2:
-   never create GPUs that lack CPU), then the tightest CPU;
+3. CPU that stays beside the GPUs left free, in the node's own proportion, then the tightest CPU;
 4. a fixed seeded rank.
 Between GPUs of a node: the best links, then one NUMA domain, then what is left for later.
 """

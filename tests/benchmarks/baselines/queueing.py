@@ -4,7 +4,7 @@ A job below one node goes where fewest GPUs are left over; a gang takes wholly f
 are in order of arrival.
 - FIFO: nobody passes the head.
 - Greedy skip: whoever fits starts. What kube-scheduler, Volcano and Kueue's BestEffortFIFO do.
-- EASY (Lifka 1995; with a pinned node set, placement.md 3.6): the first gang that waits gets the
+- EASY (Lifka 1995; with a pinned node set): the first gang that waits gets the
   nodes that will be wholly free first, by what users expect; others use them only if they end
   before the last of these is free. Work past its expected end is taken to end at once.
 """

@@ -12,8 +12,7 @@
 5. Of the plans found, the one with fewest moves, then of least cost; then every move that turns
    out not to be needed is dropped.
 Everything is bounded (`DefragmentationLimits`), and the cluster is left as it was. The plan is
-carried out in order; if the cluster changed meanwhile, it is to be made anew. Idea: placement.md
-3.6.
+carried out in order; if the cluster changed meanwhile, it is to be made anew. ADR 18.
 """
 
 from __future__ import annotations

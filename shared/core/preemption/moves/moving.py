@@ -12,7 +12,7 @@ more than its part lately, in each permitted flavor:
 Nobody is moved who could not be evicted were he beyond his quota (minimum run time, cooldown, loss
 budget, protected classes), nobody of a higher priority, and never more GPUs than start. Everything
 is tried on the cluster and on the tree themselves, and taken back. Source: consolidation (KAI);
-placement.md 3.6; ADR 41.
+ADR 41.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Where a gang would go if some workloads were gone, and that very place taken later.
 
 Between the two the victims are stopped; whoever plans keeps others off the place meanwhile
-(design.md 1, Preemption). Nothing is decided anew when the last victim is gone: the gang gets what
+(ADR 24). Nothing is decided anew when the last victim is gone: the gang gets what
 was promised, or nothing.
 """
 

@@ -5,7 +5,7 @@
 2. `trim`: everyone who can come back does, the dearest first.
 3. `improve`: one at a time is replaced by others if that is cheaper.
 
-Idea: weighted set cover, greedy, then reverse delete (see placement.md 3.5). Works on copies of
+Idea: weighted set cover, greedy, then reverse delete (Chvatal, 1979; ADR 23). Works on copies of
 nodes; only the quota tree knows, through the judge, who has left.
 """
 

@@ -1,4 +1,4 @@
-"""Who may be tried next: the order of every queue under its quota (design.md 1, quota).
+"""Who may be tried next: the order of every queue under its quota (ADR 22).
 
 A nomination is permission to try. While it has no answer it counts as use, in the first flavor
 with room; once refused it stays open and uncounted, because placement tries it again by itself,

@@ -1,4 +1,4 @@
-"""No GPU is left without CPU: the CPU that lacks beside free GPUs grows least (placement.md 3.2).
+"""No GPU is left without CPU: the CPU that lacks beside free GPUs grows least (ADR 14).
 
 It is measured by the demand's mean CPU per GPU. Where the fleet has less CPU per GPU than is asked
 in all, pods without GPU count in that mean.

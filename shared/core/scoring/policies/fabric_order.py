@@ -6,7 +6,7 @@
    with at most `REMNANT_NODES` of them, the fewest first, wherever they are.
 3. The others go block by block, in the order of 1, and in a block as the remnants do.
 Last decides the seeded rank. 2 spares leaves, which keeps the span of gangs small; 3 gathers
-single pods in few blocks, which keeps room for wide gangs in the others (placement.md 3.3; ADR 39;
+single pods in few blocks, which keeps room for wide gangs in the others (ADR 39;
 measured on Lingjun's fabric, tests/benchmarks/topology.py). Nodes outside the fabric come first,
 in order of rank alone.
 

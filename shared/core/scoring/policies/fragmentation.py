@@ -3,7 +3,7 @@
 Fragments are the milli-GPU of no use in expectation over the classes of pods that are asked for
 (FGD: Weng et al., "Beware of Fragmentation", USENIX ATC'23). For classes of one GPU it is a sum
 over the GPUs of a node, which is why a table suffices. The price of scarce room
-(core/scoring/scarcity.py) counts only when it is a whole bin. Bins: placement.md 3.2 (rule X).
+(core/scoring/scarcity.py) counts only when it is a whole bin. Bins: ADR 14.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from shared.core.scoring.scarcity import Scarcity
 from shared.core.scoring.share_values import MILLI_STEP
 
 BIN_MILLI: Final = 500
-"""Differences of useless GPU below this are noise (placement.md 3.2: 100 to 400 are alike)."""
+"""Differences of useless GPU below this are noise (100 to 400 are alike)."""
 
 
 class Fragmentation:

@@ -18,7 +18,7 @@ from shared.core.scoring.share_values import SIZES_MAX, STEPS, rest_values
 from tests.support.placing import cluster, node, pods, request, share, whole, workload
 
 OPENB = {810: 35, 470: 24, 320: 11, 650: 8, 230: 5, 460: 4}
-"""Shares of the openb trace by milli-GPU, in percent (placement.md 1)."""
+"""Shares of the openb trace by milli-GPU, in percent."""
 
 WHOLE_TRACE = {5: 8, 11: 29, 16: 128, 22: 100, 23: 225, 27: 7, 29: 1, 32: 510, 33: 10, 35: 16}
 WHOLE_TRACE |= {37: 71, 44: 5, 46: 218, 47: 1187, 48: 33, 55: 115, 59: 122, 65: 383, 81: 1713}
