@@ -81,11 +81,11 @@ def test_metrics_of_modules_and_gauges_are_listed_with_their_labels():
     assert "| `muster_refusals_total` | counter | by, reason |" in text
 
 
-def test_every_decision_is_listed_by_its_title():
+def test_every_decision_is_listed_by_its_title_with_its_status():
     lines = decisions.render().splitlines()
 
     assert len(list(decisions.FOLDER.glob("0*.md"))) == sum("](0" in line for line in lines)
-    assert "| [9](0009-integer-units.md) | Amounts are integers in named units |" in lines
+    assert "| [9](0009-integer-units.md) | Amounts are integers in named units | accepted |" in lines
 
 
 @pytest.mark.parametrize("first", ["# Layers", "# 2. Layers", "# 1. ", ""])
@@ -96,6 +96,14 @@ def test_a_decision_that_does_not_begin_with_its_number_and_title_is_named(
     monkeypatch.setattr(decisions, "FOLDER", tmp_path)
 
     with pytest.raises(ValueError, match=r"0001-layers.md does not begin with `# 1\. TITLE`"):
+        decisions.render()
+
+
+def test_a_decision_without_a_status_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "0001-layers.md").write_text("# 1. Layers\n\n## Context\n")
+    monkeypatch.setattr(decisions, "FOLDER", tmp_path)
+
+    with pytest.raises(ValueError, match="0001-layers.md has no line `Status: ...`"):
         decisions.render()
 
 
