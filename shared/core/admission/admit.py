@@ -1,9 +1,9 @@
-"""Admission: is a submission valid, whose is it, and could it ever run?
+"""Admission: is a submission valid, which team owns it, and could it ever run?
 
 Mission A1-A5, A7, M6. `admit` answers with the spec, its defaults filled and its priority
 decided, or with every broken rule. Four steps, each only when the one before found nothing: form
-and kind, whose it is, defaults and maxima, fit against the empty fleet and the whole quota. Team,
-queue and priority ceiling come from the caller's identity, never from a field that he can set.
+and kind, owner, defaults and maxima, fit against the empty fleet and the whole quota. Team,
+queue and priority ceiling come from the caller's identity, never from a field of the submission.
 
 A refusal that rests on facts which may still be under way (an unknown queue, a fleet that is
 still reporting) says so by its `doubt`; the service waits a moment before it tells it.
@@ -125,7 +125,7 @@ def admit(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Standing:
-    """Whose a submission is, and what that entitles it to."""
+    """The team and queue of a submission, and what they entitle it to."""
 
     team: TeamPolicy
     queue: QueueRules
@@ -178,7 +178,7 @@ _FORMS: Final[Mapping[WorkloadKind, tuple[frozenset[str], str]]] = {
 
 
 def check_kind(spec: WorkloadSpec, errors: Errors) -> None:
-    """Collect pod sets whose form of GPU request is not for the kind."""
+    """Collect pod sets with a form of GPU request that is not for the kind."""
     allowed, rule = _FORMS[spec.kind]
     for index, pod_set in enumerate(spec.pod_sets):
         gpu = pod_set.gpu

@@ -28,7 +28,7 @@ class NodeShape:
 
     Where GPUs change their mode when work asks for it, `either`, each counts in both numbers.
 
-    A `dedicated` node has a taint for its own pool and takes only those who name the pool; one of
+    A `dedicated` node has a taint for its own pool and takes only work that names the pool; one of
     `gpu_work_only` has the taint for GPUs. Other taints come and go and are placement's business.
     """
 
@@ -97,7 +97,7 @@ def summary_of(node: Node) -> NodeOutline:
 
 @lru_cache(SHAPES_MAX)
 def _in_either_mode(shape: NodeShape) -> NodeShape:
-    """A node whose GPUs can be in MIG mode, with each of them in both."""
+    """A node with GPUs that can be in MIG mode, each of them counted in both."""
     if table_of(shape.product, shape.gpu_memory_mib, shape.mig) is None:
         return shape
     devices = shape.devices

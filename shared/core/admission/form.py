@@ -30,7 +30,7 @@ SPEC_TEXT_MAX: Final = 65_536
 """Characters of commands and environments of a workload together; the same through every door."""
 SECONDS_MAX: Final = 366 * 86_400
 GRACE_SECONDS_MAX: Final = 3_600
-"""Nobody's room is kept waiting for longer than an hour."""
+"""No grace period keeps another workload waiting for room longer than an hour."""
 RESTART_SECONDS_MAX: Final = 86_400
 RETRIES_MAX: Final = 1000
 WEIGHT_MAX: Final = 1_000_000

@@ -64,7 +64,7 @@ def text_length(pod_set: PodSet) -> int:
 
 
 def check_pod_set(path: str, pod_set: PodSet, errors: Errors) -> None:
-    """Every broken rule about the form of one pod set, whose fields begin with `path`."""
+    """Every broken rule about the form of one pod set; its fields begin with `path`."""
     if not is_name(pod_set.name):
         errors.add(f"{path}.name", pod_set.name, NAME_RULE)
     if not 1 <= pod_set.count <= PODS_MAX:

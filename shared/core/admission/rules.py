@@ -37,7 +37,7 @@ class TeamPolicy:
     namespace: str = ""
     """Where its pods are; empty: the namespace that is named as the team."""
     service_account: str = ""
-    """As whom its pods speak to the cluster; empty: as nobody."""
+    """Service account that its pods use towards the cluster; empty: none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class AdmissionRules:
         self._fits.clear()
 
     def forget_team(self, name: str) -> None:
-        """Nobody submits for it any more."""
+        """Let no more submissions in for a team."""
         self.teams.pop(name, None)
 
     def forget_queue(self, emptied: QuotaDocument) -> None:

@@ -48,7 +48,7 @@ class CapacityIndex(NodeClass):
         return self._entries.get(node)
 
     def update(self, node: NodeState, gpus: Iterable[int]) -> None:
-        """Bring the free lists in step with `node`, whose GPUs `gpus` may have changed."""
+        """Bring the free lists in step with `node`, where `gpus` may have changed."""
         self._take_out(node)
         if node.schedulable:
             free = node.free_count

@@ -76,7 +76,7 @@ class FreeList:
         exclude: Container[NodeState] = (),
         accept: Accept | None = None,
     ) -> Entry | None:
-        """The smallest entry of at least `amount` whose node has the CPU and memory free."""
+        """The smallest entry of at least `amount` on a node with the CPU and memory free."""
         start: tuple[int, ...] = (amount,)
         first = bisect_left(self._lasts, start)
         for at in range(first, len(self._chunks)):
@@ -127,7 +127,7 @@ class FreeList:
                 yield chunk[position]
 
     def most_memory(self, amount: int) -> Entry | None:
-        """The entry of at least `amount` whose node has most memory free; the last of equals.
+        """The entry of at least `amount` on the node with most memory free; the last of equals.
 
         Chunks that cannot have more are leapt over: few are read where memory comes with CPU.
         """

@@ -1,4 +1,4 @@
-"""What an inventory must not be, whoever reports it: asked where it is read from the log."""
+"""What an inventory must not be, from any source: asked where it is read from the log."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ Ints = NDArray[np.int64]
 GPUS_MAX: Final = 16
 """Machines with more GPUs have no table: all subsets are looked at."""
 TYPES_MAX: Final = 256
-"""Types of machines whose tables are kept."""
+"""Types of machines with tables that are kept."""
 KNOWN_MAX: Final = 1 << 16
 """Answers that one table keeps; all of them for up to 11 GPUs."""
 PCIE: Final = {"I": 50, "P": 40, "H": 30, "N": 20, "S": 10}

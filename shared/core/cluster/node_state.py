@@ -2,7 +2,7 @@
 
 Amounts held are kept apart from the inventory: a report replaces the one and never the other, and
 a node may hold allocations before its first report or after its removal. Nodes are the leaves of
-the tree of the fabric, whose domains stand here too; core/cluster/topology.py makes the tree.
+the tree of the fabric. Its domains stand here too; core/cluster/topology.py makes the tree.
 """
 
 from __future__ import annotations

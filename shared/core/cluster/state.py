@@ -25,7 +25,7 @@ from shared.core.model.units import GPU_MILLI
 from shared.core.model.value import replace
 
 CHANGES_MAX: Final = 1 << 16
-"""Of so many changes the older half is forgotten: who is that far behind starts anew."""
+"""Of so many changes the older half is forgotten: a reader that far behind starts anew."""
 
 
 class FlavorIndex(Protocol):
@@ -79,7 +79,7 @@ class ClusterState(Generic[Index_co]):
         self._index_of: dict[NodeState, Index_co] = {}
         """Which follows a node."""
         self._kind_of: dict[NodeState, CapacityIndex] = {}
-        """On whose free lists a node may be."""
+        """The one with the free lists that a node may be on."""
         self._gpu_milli_total = 0
         self._gpu_milli_used = 0
 
@@ -116,7 +116,7 @@ class ClusterState(Generic[Index_co]):
             self._report(state, None)
 
     def pin(self, node: str, number: int) -> None:
-        """Keep a node for promise `number`, or for nobody if 0: it is of another kind then.
+        """Keep a node for promise `number`, or for none if 0: it is of another kind then.
 
         Only requests that name the number find it (core/placement/feasibility.py). An unknown node
         is ignored. O(GPUs).

@@ -1,4 +1,4 @@
-"""Who runs where: the index that plans of moves and of evictions are made on."""
+"""Which workloads run where: the index that plans of moves and of evictions are made on."""
 
 from __future__ import annotations
 

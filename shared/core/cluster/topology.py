@@ -27,7 +27,7 @@ class Fabric:
         self._seed = seed
         self.domains: dict[tuple[Level, tuple[str, ...]], Domain] = {}
         self.reordered: dict[Domain, None] = {}
-        """Domains whose nodes come in another fill order since the cluster last looked."""
+        """Domains with nodes that come in another fill order since the cluster last looked."""
 
     def put(self, state: NodeState, node: Node) -> None:
         """Hang `state` under the domains that `node` names."""

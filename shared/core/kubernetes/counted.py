@@ -1,7 +1,7 @@
-"""The GPUs of a node whose device plugin tells their number alone.
+"""The GPUs of a node with a device plugin that tells their number alone.
 
 Which device a pod gets is the kubelet's choice, so an index in the ledger is a place in the count.
-Places that nobody can have (devices that are unhealthy, or that pods of others hold) are marked as
+Places that no pod can have (devices that are unhealthy, or that pods of others hold) are marked as
 unhealthy: those that are known to be so, and else the last ones that no pod of ours holds. So the
 number of free places is true.
 """

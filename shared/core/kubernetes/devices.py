@@ -1,4 +1,4 @@
-"""The GPUs of a node whose devices are told by ResourceSlices of NVIDIA's DRA driver.
+"""The GPUs of a node with devices told by ResourceSlices of NVIDIA's DRA driver.
 
 A GPU is the device `gpu-<minor>`; the minor number is its index in the ledger, because it stays
 the same when another GPU of the node is lost. Parts of a GPU (MIG) come in two ways: an instance
@@ -96,7 +96,7 @@ def devices_of(
 ) -> Devices | None:
     """The GPUs of one node; None while a pool is incomplete.
 
-    `uses_mig`: whether GPUs whose placements are told are in MIG mode. `memory_mib` of a GPU whose
+    `uses_mig`: whether GPUs with told placements are in MIG mode. `memory_mib`: of a GPU if its
     slices do not tell it. `taken`: minor numbers of GPUs that pods of others hold.
     """
     newest = _newest(slices)

@@ -15,7 +15,7 @@ from shared.core.model.value import replace
 from shared.core.model.wording import count
 
 UNLINKED: Final = "S"
-"""Stands for the links of an index that no GPU has: nobody is ever given it."""
+"""Stands for the links of an index that no GPU has: no pod is ever given it."""
 NO_REASON: Final = "its node agent calls it unhealthy"
 
 

@@ -22,7 +22,7 @@ class ObservedGpu(Value, frozen=True, kw_only=True):
     uuid: str
     """UUID of the device: by it the GPU is found again in what the API server tells."""
     numa: int = 0
-    """NUMA node of the processor beside it; where nobody knows it 0."""
+    """NUMA node of the processor beside it; 0 where it is not known."""
     pci: str = ""
     """Address on the PCI bus."""
     mig: bool = False

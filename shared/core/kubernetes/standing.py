@@ -1,7 +1,7 @@
 """What a NotReady node is: one that rests and may come back, or one that is lost.
 
 A kubelet that restarts is NotReady for a minute and its pods run on: nothing new starts there, and
-nobody is evicted. After `lost_after_ms` the node is lost, and what ran there is placed elsewhere.
+nothing is evicted. After `lost_after_ms` the node is lost, and what ran there is placed elsewhere.
 A node with the taint `node.kubernetes.io/out-of-service` is lost at once: an operator vouches that
 nothing runs there any more.
 """
@@ -49,7 +49,7 @@ def judge(
     """`taints` by their keys; `ready_ms`: when the node was last seen ready, 0 for never.
 
     A time of the API server that lies in the future counts as now, and one from before the node
-    was seen ready as that moment: clocks that differ make nobody wait less than was promised.
+    was seen ready as that moment: clocks that differ make no wait shorter than was promised.
     """
     if OUT_OF_SERVICE in taints:
         return Judgement(NodeStanding.LOST, f"the taint {OUT_OF_SERVICE}")

@@ -2,9 +2,9 @@
 
 The ledger charged indexes before the kubelet chose. Where the inventory says which GPU an index
 is, what the kubelet tells is a permutation within the node: the pod is charged the GPUs that it
-has, and whoever was charged those gets the ones that the pod was charged and does not have. Where
-it does not say so, an index is only a place in a count: then the GPUs get their names by who has
-them, and nobody moves. Whose kubelet has told is neither moved nor renamed.
+has, and the pods that were charged those get the ones that the pod was charged and does not have.
+Where it does not say so, an index is only a place in a count: then the GPUs get their names by the
+pods that have them, and no pod moves. What a kubelet has confirmed is neither moved nor renamed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from shared.core.model.wording import count, listing
 Key = tuple[str, int]
 """A pod: its workload and rank."""
 APART: Final[Key] = ("", -1)
-"""Who holds a GPU that is cut or shared: nobody can be moved from there."""
+"""Holder of a GPU that is cut or shared: no pod can be moved from there."""
 
 
 class Device(Value, frozen=True, kw_only=True):
@@ -105,7 +105,7 @@ def _exchanged(
 ) -> TakeoverResult | Disputed:
     """`what`: the pod's GPUs that it does not have, those that it moves to, names that it brings.
 
-    Names go to places whose own is not certain.
+    Names go to places where the present one is not certain.
     """
     places, targets, names = what
     renamed = [one for one in places if not one.certain][: len(names)]

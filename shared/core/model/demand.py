@@ -106,7 +106,7 @@ class Gang:
     spread: Spread
     pods: int
     pins: tuple[int, ...] = ()
-    """Promises on whose nodes it may lie: its own, and those that begin after it ends."""
+    """Promises with nodes that it may use: its own, and those that begin after it ends."""
 
     @property
     def shaped(self) -> bool:

@@ -114,7 +114,7 @@ class PodSet(Value, frozen=True, kw_only=True):
     environment: dict[str, str] = field(default_factory=dict)
     """Variables by name, at most 100. NVIDIA_*, MUSTER_* and CUDA_VISIBLE_DEVICES are reserved."""
     secrets: tuple[str, ...] = ()
-    """Names of Secrets of the team's namespace whose keys become variables; never the values."""
+    """Names of Secrets of the team's namespace, never values; their keys become variables."""
     volumes: tuple[str, ...] = ()
     """Volume claims of the team's namespace: CLAIM, CLAIM:PATH or CLAIM:PATH:ro.
 
@@ -125,7 +125,7 @@ class PodSet(Value, frozen=True, kw_only=True):
     kubernetes_priority_class: str = ""
     """PriorityClass object of the cluster, for its kubelets and quotas.
 
-    Who goes first in Muster is decided by the workload's `priority_class`.
+    The order in Muster is decided by the workload's `priority_class`.
     """
 
 
@@ -198,7 +198,7 @@ class WorkloadSpec(Value, frozen=True, kw_only=True):
     restart_seconds: int = 0
     """What a start from a checkpoint costs before it computes again."""
     preemptible: bool = True
-    """False: it is evicted for nobody, and borrows only where its queue's policy lets it."""
+    """False: it is never evicted for others, and borrows only where its queue's policy lets it."""
     max_retries: int = 3
     """Attempts after a failure, 0 to 1,000."""
     final_failures: tuple[str, ...] = ()
@@ -232,7 +232,7 @@ class Workload(Value, frozen=True, kw_only=True):
     namespace: str = ""
     """Namespace of its pods; empty: the one that is named as its team."""
     service_account: str = ""
-    """As whom its pods speak to the cluster; empty: the namespace's default, without a token."""
+    """Service account of its pods; empty: the namespace's default, without a token."""
 
     @property
     def pods(self) -> int:
@@ -285,7 +285,7 @@ class Gpu(Value, frozen=True, kw_only=True):
     healthy: bool = True
     """False keeps new work away."""
     numa: int = 0
-    """NUMA node of the processor beside it; where nobody knows it 0, as of a single domain."""
+    """NUMA node of the processor beside it; 0 where it is not known, as of a single domain."""
     pci: str = ""
     """Address on the PCI bus."""
     mig_placements: tuple[MigPlacements, ...] = ()

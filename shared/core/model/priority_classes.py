@@ -1,4 +1,4 @@
-"""Priority classes: which there are, who may use them, and which one a kind gets by default.
+"""Priority classes: which there are, which teams may use them, and the default of each kind.
 
 Three are built in, in the order of mission A3; a site overrides them by name or adds its own. A
 protected class is never preempted and must be granted to a team by name.

@@ -19,9 +19,9 @@ class PlacementRequest:
     headroom: Mapping[str, Resources]
     """Quota still free in each flavor: the charge must fit; a flavor not named has none."""
     pins: tuple[int, ...] = ()
-    """Promises whose nodes it may use (core/backfill/backfill.py)."""
+    """Promises with nodes that it may use (core/backfill/backfill.py)."""
     owned_only: bool = False
-    """Its queue may not borrow for it: who is asked for victims reads this, `headroom` says it to
+    """Its queue may not borrow for it: the preemption service reads this, `headroom` says it to
     placement."""
     asked_before: bool = False
     """It was refused before: refused again, it is no new demand (scoring/learned_counts.py)."""

@@ -1,4 +1,4 @@
-"""Taints that have a meaning of their own; placement/feasibility.py says who may ignore which."""
+"""Taints that have a meaning of their own; placement/feasibility.py says what may ignore which."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SHUNNED: Final = "muster/shunned:NoSchedule"
 """Of a node on which nothing starts (core/nodes/shunning.py), in the cluster's state alone: it is
 of a kind of its own."""
 SOFT_EFFECT: Final = "PreferNoSchedule"
-"""Keeps nobody away."""
+"""Keeps no pod away."""
 
 
 def tolerates(toleration: str, taint: str) -> bool:

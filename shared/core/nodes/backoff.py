@@ -1,8 +1,8 @@
 """How long a workload rests after a setback: longer with each one in a row, at most a minute.
 
 A setback is an attempt that did not start in time, was refused by the cluster or a kubelet, lost
-its pods or failed by itself: the next one may meet the same. An eviction is none, whoever asked
-for it, nor is the loss of a node. An attempt that ran long enough starts the count anew.
+its pods or failed by itself: the next one may meet the same. An eviction is none, whatever its
+origin, nor is the loss of a node. An attempt that ran long enough starts the count anew.
 Sources: Kueue's requeuingStrategy, which counts evictions for PodsReadyTimeout alone; client-go's
 flowcontrol.Backoff, which forgets after twice the longest back-off.
 """
@@ -17,7 +17,7 @@ FORGIVEN_AFTER_MS: Final = 2 * REST_SECONDS_MAX * 1000
 
 
 def setbacks_in_a_row(before: int, ran_ms: int, *, setback: bool) -> int:
-    """Of a workload whose attempt ended after it ran for `ran_ms`; 0 if it never did."""
+    """Of a workload after an attempt that ran for `ran_ms`; 0 if it never ran."""
     return (before if ran_ms < FORGIVEN_AFTER_MS else 0) + setback
 
 

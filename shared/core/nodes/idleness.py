@@ -23,7 +23,7 @@ HOLD_MS: Final = 60_000
 GAP_MS_MAX: Final = 180_000
 """Reports further apart than this say nothing about the time between them."""
 REMIND_MS: Final = 60_000
-"""How often idleness that may be released is told again, for whoever missed it."""
+"""How often idleness that may be released is told again, for readers that missed it."""
 FRESH_MS: Final = 120_000
 """Older evidence releases nothing: the work may have gone on since."""
 
@@ -102,7 +102,7 @@ def use_percent(
 ) -> int | None:
     """The most that one of `gpus` is used, in per cent of what is held of it; None is unknown.
 
-    `held_milli` counts all workloads on a GPU: of a shared one nobody knows who uses it, so use
+    `held_milli` counts all workloads on a GPU: of a shared one it is unknown which uses it, so use
     by one keeps all of them. A GPU that was not read, or not reported, makes the answer unknown.
     """
     most = 0

@@ -7,10 +7,10 @@ Ampere board is reset). So one is moved at a time; the time between two is the c
    (core/scoring/mix.py).
 2. Work waits for one of them: it gets what the other has idle. Beyond the share by more than a
    band, a tenth of the other basket is left idle: shares are learned slowly, work comes back.
-3. Nobody waits: towards the share, while the split is off by more than the band and the basket
-   that is too small has less than the band idle. What is idle already helps whoever comes.
+3. No work waits: towards the share, while the split is off by more than the band and the basket
+   that is too small has less than the band idle. What is idle already helps work that comes.
 
-A node that is kept for somebody is left as it is. Two baskets after GRMU (arXiv 2502.01909;
+A node that is kept for other work is left as it is. Two baskets after GRMU (arXiv 2502.01909;
 ADR 49).
 """
 
@@ -76,9 +76,9 @@ def plan_switch(
 
     Args:
         cluster: all that is known of the fleet.
-        flavor: whose GPUs are meant.
-        waiting: who was refused for room there.
-        kept: names of nodes whose GPUs stay as they are.
+        flavor: the flavor of the GPUs to switch.
+        waiting: what was refused for room there.
+        kept: names of nodes with GPUs that stay as they are.
     """
     kinds = _kinds(cluster, flavor)
     to_mig = _wanted(_split(cluster, flavor, kinds), waiting)

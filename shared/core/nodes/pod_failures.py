@@ -3,7 +3,7 @@
 - The kubelet would not take the pod: it is placed again, no retry is used up, the node rests.
 - The pod was taken away: it is placed again, no retry is used up. So it is when its container was
   lost, as when the power of its node was cut: the runtime (`Unknown`) or the kubelet
-  (`ContainerStatusUnknown`) then finds a container that ran, and nobody knows how it ended.
+  (`ContainerStatusUnknown`) then finds a container that ran, and it is unknown how it ended.
 - A container cannot be made, and waiting does not help: the workload fails at once, in the
   kubelet's words.
 - Anything else: the work failed, and that uses up a retry.
@@ -21,7 +21,7 @@ from typing import Final
 
 
 class FailureCause(StrEnum):
-    """Who or what ended the pods of an attempt."""
+    """What ended the pods of an attempt."""
 
     WORK = "work-failed"
     TAKEN_AWAY = "taken-away"
@@ -74,7 +74,7 @@ _NEVER_STARTS: Final = frozenset(
 
 
 def cause_of_failure(reason: str, *, deleted: bool = False) -> FailureCause:
-    """Why a pod failed; `deleted`: it was on its way out when it ended, by nobody of ours."""
+    """Why a pod failed; `deleted`: it was on its way out when it ended, not by Muster."""
     if reason in _REFUSED or reason.startswith(_OUT_OF):
         return FailureCause.KUBELET_REFUSED
     if deleted or reason in _TAKEN_AWAY:

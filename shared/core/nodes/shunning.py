@@ -39,12 +39,12 @@ class ShunPolicy(Value, frozen=True, kw_only=True):
 
 DEFAULTS: Final = ShunPolicy()
 REST_AFTER_REFUSAL: Final = ShunPolicy(seconds=30, seconds_max=600)
-"""How long a node is left alone whose kubelet refused a pod: it knows better than anybody, so one
+"""How long a node is left alone after its kubelet refused a pod: the kubelet knows best, so one
 refusal is enough, and what it lacks may soon be there."""
 
 
 class Witness(Value, frozen=True, kw_only=True):
-    """A workload that did not start, and as whom it speaks."""
+    """A workload that did not start, and the voice by which it counts."""
 
     workload_id: str
     voice: str

@@ -6,20 +6,20 @@ kinds change.
 
 Taints. A node with taints takes only pods that may ignore all of them:
 - `nvidia.com/gpu` keeps CPU work off GPU nodes: pods that hold any part of a GPU ignore it;
-- a taint whose value is a pool (`dedicated=research:NoSchedule`) is ignored by workloads that name
-  this pool in `gpu_choice.node_pool`;
+- a taint with a pool as its value (`dedicated=research:NoSchedule`) is ignored by workloads that
+  name this pool in `gpu_choice.node_pool`;
 - a taint that the pod set names in its `tolerations` is ignored by its pods;
-- `PreferNoSchedule` keeps nobody away: such nodes are merely tried last;
+- `PreferNoSchedule` keeps no pod away: such nodes are merely tried last;
 - the taint of a node on which nothing starts (core/nodes/shunning.py) is a filter of its own.
 """
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
 from typing import Final
 
 from shared.core.cluster.capacity_index import CapacityIndex
+from shared.core.cluster.choice_filters import lacking
 from shared.core.cluster.node_class import NodeClass, NodeClassKey
 from shared.core.model.demand import Gang, PodDemand
 from shared.core.model.nouns import GpuChoice
@@ -45,6 +45,14 @@ class Filter(StrEnum):
     SHUNNED = "shunned"
     PINNED = "kept_for_others"
 
+
+FILTER_OF: Final = {
+    "products": Filter.PRODUCT,
+    "min_memory_mib": Filter.GPU_MEMORY,
+    "min_driver": Filter.DRIVER,
+    "cuda": Filter.CUDA,
+}
+"""By field of `gpu_choice` (core/cluster/choice_filters.py)."""
 
 Tiers = tuple[tuple[CapacityIndex, ...], ...]
 """Kinds that pass, the preferred ones first; kinds of one tier are equally welcome."""
@@ -102,21 +110,8 @@ def kind_obstacle(kind: NodeClass, gang: Gang, demand: PodDemand, flavor: str) -
 def _gpu_obstacle(key: NodeClassKey, choice: GpuChoice) -> Filter | None:
     if not key.gpus:
         return Filter.NO_GPU
-    if choice.products and key.product not in choice.products:
-        return Filter.PRODUCT
-    if key.gpu_memory_mib < choice.min_memory_mib:
-        return Filter.GPU_MEMORY
-    if choice.min_driver and version(key.driver) < version(choice.min_driver):
-        return Filter.DRIVER
-    # The image's CUDA may be no newer than what the node's driver supports.
-    if choice.cuda and version(key.cuda) < version(choice.cuda):
-        return Filter.CUDA
-    return None
-
-
-def version(text: str) -> tuple[int, ...]:
-    """`535.104.05` as numbers; an unknown version (empty) is older than any."""
-    return tuple(int(part) for part in re.findall(r"\d+", text))
+    lacked = lacking(choice, key)
+    return FILTER_OF[lacked.field] if lacked is not None else None
 
 
 def _tolerated(taint: str, choice: GpuChoice, demand: PodDemand) -> bool:

@@ -1,9 +1,9 @@
 """Which node and GPU a pod with MIG instances goes to.
 
 The pools of the kinds it may run on offer their states, the cheapest first
-(core/scoring/mig_pool.py); of the GPUs in a state, the first by kind and rank is taken whose node
-has the CPU and memory. Prices of different pools are comparable: the one with more room for what
-is asked is cheaper.
+(core/scoring/mig_pool.py); of the GPUs in a state, the first by kind and rank is taken on a node
+that has the CPU and memory. Prices of different pools are comparable: the one with more room for
+what is asked is cheaper.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Where a gang goes: whole, in one flavor, or not at all.
 
 `place` tries, in this order, and takes the first that works:
-1. the permitted flavors, in the order quota gave; one whose headroom is too small is skipped;
+1. the permitted flavors, in the order quota gave; one with too little headroom is skipped;
 2. inside a flavor, topology levels from the smallest span to the widest allowed
    (core/cluster/topology.py);
 3. the pod sets, the hungriest first; each pod at its best place: a single pod where it leaves

@@ -1,6 +1,6 @@
 """A gang that runs and changes its size: what it may give up, and what it then holds.
 
-An elastic gang gives up its highest ranks, so that those who stay are 0..n-1
+An elastic gang gives up its highest ranks, so that those that stay are 0..n-1
 (`core/placement/gang/ranks.py` put there what it could do without), by whole outermost slices, and
 never falls below `min_count` of any set. What can be added to it is found by
 `core/placement/gang/grow.py`.
@@ -19,7 +19,7 @@ from shared.core.model.units import Resources
 from shared.core.model.value import replace
 
 REST_SECONDS: Final = 60
-"""What was just made smaller, or whose growth was refused, is not made larger for so long."""
+"""A gang that was just made smaller, or was refused growth, is not made larger for so long."""
 REST_SECONDS_MAX: Final = 3_600
 RESTARTS_PART: Final = 20
 """Meeting anew takes a gang that grows as often as it may at most one part in so many."""

@@ -11,8 +11,8 @@ lack the same are requeued together, and as long as nothing of it is released no
 asked. When the turn of such a class comes and others have taken that room, it is set aside again
 without having been tried.
 
-Over all admissible classes the order is priority, then the rank of the head (whose share is
-smallest now: core/quota/fair_share.py), then age and identity. A rank moves with every placement,
+Over all admissible classes the order is priority, then the rank of the head (the smallest
+share now: core/quota/fair_share.py), then age and identity. A rank moves with every placement,
 so a class stands in the heap under a key that is not larger than its own and is looked at again
 when it comes up: ranks only grow while work is placed. When something was given back, `rewind`
 sets all keys back. So nothing is sorted anew, and O(log n) stays true.
@@ -41,7 +41,7 @@ class FreeRoom(Protocol):
         """Whether something is left of it."""
 
     def passes(self, workload_id: str) -> bool:
-        """Whether this workload, whose turn it is, finds none in what is left."""
+        """Whether this workload, the next in order, finds none in what is left."""
 
 
 def _no_rank(workload_id: str) -> tuple[Any, ...]:  # noqa: ARG001  # an order without shares
@@ -136,7 +136,7 @@ class WaitingIndex:
     def pop(self, free: FreeRoom | None = None) -> str | None:
         """The first workload of all admissible classes, removed; None without one.
 
-        Classes before it are set aside again whose room is taken by what `free` tells.
+        Classes before it are set aside again where `free` tells that their room is taken.
         """
         waiting = self._first(free)
         return self._take(waiting) if waiting is not None else None
@@ -147,7 +147,7 @@ class WaitingIndex:
         return self._head(waiting)[1] if waiting is not None else None
 
     def _first(self, free: FreeRoom | None = None) -> RequestClass | None:
-        """The class whose turn it is; its entry is on top."""
+        """The class that is next in order; its entry is on top."""
         ready, checked = self._ready, 0
         while ready:
             _, ticket, request_class = ready[0]
@@ -195,7 +195,7 @@ class WaitingIndex:
     def requeue(self, can_help: Callable[[str], bool], free: FreeRoom | None = None) -> None:
         """Let classes be tried again: all that lack a room of which some is free.
 
-        Of the others those for whose head `can_help(workload id)` is true. O(rooms that are
+        Of the others those where `can_help(workload id)` is true for the head. O(rooms that are
         lacked, other inadmissible classes, and what is requeued).
         """
         one_by_one = self._inadmissible[None]

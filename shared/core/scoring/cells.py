@@ -1,6 +1,6 @@
 """Places in the same condition, counted as one: what a decision looks at instead of all nodes.
 
-A cell holds the places (nodes, or shared GPUs) whose condition is equal after rounding: kind, free
+A cell holds the places (nodes, or shared GPUs) with equal conditions after rounding: kind, free
 GPU, free CPU in steps. A score is worked out for each cell, not for each node; how many cells
 there are depends on the steps and not on the size of the fleet. Each cell knows upper bounds of
 the free CPU and the free memory of its members, and the least rank among them. Bounds are raised
@@ -156,18 +156,18 @@ class Cells:
             left[place] = REFUSED
 
     def of_score(self, scores: Ints, score: int) -> Iterator[Member]:
-        """Members whose cell has `score`, cell by cell in the order of their numbers."""
+        """Members of cells with `score`, cell by cell in the order of their numbers."""
         living = self._living[: self._count]
         for number in sorted(living[scores[living] == score].tolist()):
             yield from self._members[number]
 
     def _first_of_best(self, left: Ints) -> int:
-        """The place with the highest number; of equals the one whose first member is first."""
+        """The place with the highest number; of equals the one with the least first member."""
         place = int(left.argmax())
         equals = np.flatnonzero(left == left[place])
         if len(equals) == 1 or left[place] < REFUSED + TIE:
             return place
-        # GPUs of one node, in cells whose numbers tell nothing but their age.
+        # GPUs of one node, in cells with numbers that tell nothing but their age.
         return min(map(int, equals), key=lambda each: self._members[self._living[each]][0])
 
     def _tighten(self, number: int) -> None:

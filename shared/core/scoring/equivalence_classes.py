@@ -1,6 +1,6 @@
 """Nodes and shared GPUs of one flavor in cells by their condition: what packing.py looks at.
 
-A change is noted at once and followed when somebody looks: one node moves from cell to cell, in
+A change is noted at once and followed at the next look: one node moves from cell to cell, in
 the order in which single pods take equals (core/scoring/policies/fabric_order.py). Kinds and
 conditions are numbered as they appear; when most kinds are gone, all are numbered anew.
 """
@@ -41,9 +41,9 @@ class EquivalenceClasses:
         self.edition = 0
         """Rises when kinds or conditions get numbers that they did not have."""
         self._changed: dict[NodeState, None] = {}
-        """Nodes whose cells are out of step ..."""
+        """Nodes with cells that are out of step ..."""
         self._reordered: dict[Domain, None] = {}
-        """... and domains whose nodes may come in another order in theirs."""
+        """... and domains with nodes that may come in another order in theirs."""
         self._ordered: dict[Domain, int] = {}
         """By what domain their nodes are in order, as far as is known."""
         self._empty()

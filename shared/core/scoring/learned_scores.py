@@ -15,7 +15,7 @@ from shared.core.scoring.policy import Learned
 from shared.core.scoring.scores import Bools, Scorer
 
 SCORES_MAX: Final = 2048
-"""Classes whose scores are kept; more are worked out again."""
+"""Classes with scores that are kept; more are worked out again."""
 
 ScoreKey = tuple[bool, int, int, int, int, tuple[NodeClass, ...]]
 

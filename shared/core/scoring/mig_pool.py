@@ -2,7 +2,7 @@
 
 Each profile has a price: slices asked for lately over instances that the pool could still take of
 it (now or soon, see `worth` in core/model/mig/table.py). So room for what is asked often and is
-short is dear, and room that is plenty or wanted by nobody is cheap. An instance goes to the GPU
+short is dear, and room that is plenty or wanted by none is cheap. An instance goes to the GPU
 and start where the room that it takes away is worth least at these prices. In the line of FGD
 (Weng et al., ATC'23) and MFI (arXiv 2511.18906), which charge every GPU's room alike, however much
 there is elsewhere; ADR 16 has the measurements.

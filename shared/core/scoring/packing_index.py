@@ -126,7 +126,7 @@ class PackingIndex:
         team: str,
         exclude: Container[NodeState],
     ) -> Best:
-        """The member as good as the best whose node has most of the artifacts at hand."""
+        """The member as good as the best, on the node that has most of the artifacts at hand."""
         (cells, scores), (score, first) = where, best
 
         def suits(member: Member) -> bool:

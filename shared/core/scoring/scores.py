@@ -1,6 +1,6 @@
 """How good it is to put one pod into each condition of a node or shared GPU: arrays of scores.
 
-A score is a number whose digits are the values of the policies: the key of each follows from the
+A score is a number with the values of the policies as digits: the key of each follows from the
 spans of those after it in the list, so that an earlier one outweighs them all. Below the digits,
 `TIE` leaves room for what decides among equals (core/scoring/policies).
 """

@@ -1,6 +1,6 @@
 """What the free part of a shared GPU is worth to the shares that are asked for.
 
-Shares come in few sizes, so some rests are used up by others (320 beside 650) and some by nobody
+Shares come in few sizes, so some rests are used up by others (320 beside 650) and some by none
 (190 beside 810). A share is worth its dual price in the linear program of cutting stock: GPUs are
 the rolls, the shares of the learned mix the pieces (Gilmore and Gomory, 1961). A rest is worth the
 dearest shares that fit into it together. So a share that is placed loses what the rest was worth
@@ -33,7 +33,7 @@ ROUNDS_MAX: Final = 64
 """Patterns that may be looked for; one of 600 random mixes needs more than 43. 11 ms at most."""
 TOLERANCE: Final = 1e-7
 KEPT: Final = 16
-"""Mixes whose values are kept: kinds of nodes come and go more often than the mix changes."""
+"""Mixes with values that are kept: kinds of nodes come and go more often than the mix changes."""
 NOBODY: Final = -1
 """No share is taken at this point; the rest goes on one step smaller."""
 

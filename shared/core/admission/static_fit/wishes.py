@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final
 
 from shared.core.admission.fleet_shape import NodeShape
+from shared.core.cluster.choice_filters import CHOICE_FILTERS
 from shared.core.model.charges import gpu_milli as pod_gpu_milli
 from shared.core.model.nouns import GpuChoice, PodSet
 
@@ -54,46 +55,25 @@ def _pool_wish(choice: GpuChoice) -> Wish:
 
 
 def _gpu_wishes(choice: GpuChoice) -> Iterable[Wish]:
-    if choice.products:
-        yield (
-            "products",
-            ", ".join(choice.products[:NAMED_MAX]),
-            lambda shape: shape.product in choice.products,
-            lambda shape: shape.product,
-        )
-    if choice.min_memory_mib:
-        yield (
-            "min_memory_mib",
-            str(choice.min_memory_mib),
-            lambda shape: shape.gpu_memory_mib >= choice.min_memory_mib,
-            lambda shape: f"{shape.product} {shape.gpu_memory_mib} MiB",
-        )
-    if choice.min_driver:
-        yield (
-            "min_driver",
-            choice.min_driver,
-            lambda shape: _at_least(shape.driver, choice.min_driver),
-            lambda shape: shape.driver,
-        )
-    if choice.cuda:
-        yield (
-            "cuda",
-            choice.cuda,
-            lambda shape: _at_least(shape.cuda, choice.cuda),
-            lambda shape: shape.cuda,
-        )
+    for one in CHOICE_FILTERS:
+        if one.asked(choice):
+            wanted, has = _WORDS[one.field]
+            yield one.field, wanted(choice), partial(one.passes, choice), has
 
 
-def _at_least(have: str, wanted: str) -> bool:
-    """Whether version `have` is not older; one that is not told is older than any."""
-    return _version(have) >= _version(wanted)
-
-
-def _version(text: str) -> list[int]:
-    return [int(number) for number in _digits(text)]
-
-
-_digits: Final = re.compile(r"\d+").findall
+_WORDS: Final[dict[str, tuple[Callable[[GpuChoice], str], Callable[[NodeShape], str]]]] = {
+    "products": (
+        lambda choice: ", ".join(choice.products[:NAMED_MAX]),
+        lambda shape: shape.product,
+    ),
+    "min_memory_mib": (
+        lambda choice: str(choice.min_memory_mib),
+        lambda shape: f"{shape.product} {shape.gpu_memory_mib} MiB",
+    ),
+    "min_driver": (lambda choice: choice.min_driver, lambda shape: shape.driver),
+    "cuda": (lambda choice: choice.cuda, lambda shape: shape.cuda),
+}
+"""By field: what is wanted, and what a shape has instead."""
 
 
 def named(names: Iterable[str]) -> str:

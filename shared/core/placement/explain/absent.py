@@ -1,4 +1,4 @@
-"""Nodes that would match and are shunned, or out: whoever waits is told how many."""
+"""Nodes that would match and are shunned, or out: waiting work is told how many."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from shared.core.scoring import Cluster, node_room, shares_on
 STEPS_MAX: Final = 128
 """Nodes taken for one refusal, in all places that are tried."""
 COPY_STEPS: Final = 32
-"""What a node counts whose GPUs must be told apart, as pods take shares or instances of them."""
+"""What a node counts if its GPUs must be told apart, as pods take shares or instances of them."""
 
 
 @dataclass

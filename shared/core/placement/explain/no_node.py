@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from shared.core.cluster.choice_filters import version
 from shared.core.cluster.node_class import NodeClassKey
 from shared.core.model.decision import Reason, Refusal
 from shared.core.model.demand import Gang, PodDemand
@@ -11,7 +12,7 @@ from shared.core.model.nouns import GpuChoice
 from shared.core.model.taints import is_for_gpu_work
 from shared.core.model.wording import count, listing, pod_needs
 from shared.core.placement.explain.survey import Survey
-from shared.core.placement.feasibility import Filter, version
+from shared.core.placement.feasibility import Filter
 
 _WORDS = {
     Filter.FLAVOR: "of another flavor",

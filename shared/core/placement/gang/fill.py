@@ -57,7 +57,7 @@ class Layout:
         return cls(cluster, gang, tiers, statement, exhaustive, flavor, orders)
 
     def counted(self, demand: PodDemand) -> PodDemand:
-        """The demand whose room is counted for `demand`."""
+        """The demand by which room is counted for `demand`."""
         return replace(demand, cpu_milli=0, memory_mib=0) if self.by_devices else demand
 
     def nodes(self) -> list[NodeState]:
@@ -108,7 +108,7 @@ class Fill:
         return self._into_parts(parts, pods)
 
     def anywhere(self, pods: int) -> int:
-        """The same in the whole fleet, whose parts need have nothing in common."""
+        """The same in the whole fleet; its parts need have nothing in common."""
         return self._into_parts(self._room().tops(), pods)
 
     def beside(self, placed: Iterable[NodeState], place: Part | None) -> int:

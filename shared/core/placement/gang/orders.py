@@ -45,7 +45,7 @@ class OtherOrders:
         self._left -= pods + 1
 
     def _alike(self, order: Iterable[int]) -> Hashable:
-        """What tells orders apart: who comes first of equal sets does not."""
+        """What tells orders apart: which of equal sets comes first does not."""
         ordered = (self._gang.demands[at] for at in order)
         return tuple((each.shape, each.count, each.leader) for each in ordered)
 

@@ -1,4 +1,4 @@
-"""Who may be tried next, under quota: `Nominator` is the first to read.
+"""Which workloads may be tried next, under quota: `Nominator` is the first to read.
 
 Facts come in; `changed_queues.py` says which queues they may help, `pending_queue.py` holds a
 queue's order, `permission.py` asks the quota, `turns.py` the order across queues, `window.py`

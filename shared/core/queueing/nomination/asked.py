@@ -1,4 +1,4 @@
-"""What the queues of a cell ask for beside what they use: who waits, and who is being tried."""
+"""What the queues of a cell ask for beside what they use: waiting and tried workloads."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class ChangedQueues:
         self._permissions = permissions
         self._due: dict[str, PendingQueue] = {}
         self._stirred: set[str] = set()
-        """Roots of trees in which a line is due: nobody who comes now goes before those."""
+        """Roots of trees in which a line is due: later arrivals do not go before those."""
         self._changed_trees: set[str] = set()
         """Roots below which a document has changed."""
 
@@ -47,7 +47,7 @@ class ChangedQueues:
         self.look_at(line)
 
     def wake(self, queue: str) -> None:
-        """Quota of `queue` was freed: look at it, and at those whom a common ancestor blocked."""
+        """Quota of `queue` was freed: look at it, and at queues that a common ancestor blocked."""
         line = self.line(queue)
         if line.classes:
             self.look_at(line)
@@ -67,7 +67,7 @@ class ChangedQueues:
         return line.name in self._due
 
     def is_stirred(self, line: PendingQueue) -> bool:
-        """Whether somebody in the tree may be helped already by what came in before."""
+        """Whether what came in before may already help a workload in the tree."""
         return bool(self._stirred) and line.node.root.name in self._stirred
 
     def take(self) -> list[PendingQueue]:

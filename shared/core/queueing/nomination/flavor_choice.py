@@ -32,7 +32,7 @@ class FlavorKind(NamedTuple):
 
 
 UNTOLD: Final = FlavorKind()
-"""Of a flavor whose document did not come yet."""
+"""Of a flavor without a document so far."""
 
 
 class FlavorChoice(NamedTuple):
@@ -43,7 +43,7 @@ class FlavorChoice(NamedTuple):
     """(product, weight): a larger one first."""
     interruptible: bool = False
     evictable: bool = True
-    """Who is not gives back nothing that he borrowed, so he borrows nothing (docs/adr/0056)."""
+    """If false, it gives back nothing that it borrowed, so it borrows nothing (docs/adr/0056)."""
 
 
 ANY: Final = FlavorChoice()

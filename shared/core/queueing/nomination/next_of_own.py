@@ -1,13 +1,13 @@
-"""Who of a queue placement is told ahead: the next for what the queue owns and holds itself.
+"""Workloads announced to placement ahead: the next for what a queue owns and holds itself.
 
-Placement hears first when work of the queue ends. If it did not know who is next, it would leave
+Placement hears first when work of the queue ends. If it did not know what is next, it would leave
 the room empty until quota has heard of it and nominates, or give what the queue owns to a borrower
-that waits, from whom the owner would get it back by eviction only (docs/adr/0050). So the first
-few that wait, in sum no more than the queue owns, are announced; and whatever it owns the first of
-all, as for him placement keeps what smaller work would take bit by bit (docs/adr/0054). That
-promises nothing and is no open nomination: they wait on in their line. Once the queue has given
-back enough, placement tries them by itself within what it owns; quota, which hears of it later,
-counts them from then on as nominated.
+that waits, from which the owner would get it back by eviction only (docs/adr/0050). So the first
+few workloads that wait, in sum no more than the queue owns, are announced. The first of all is
+announced whatever the queue owns, as placement keeps for it what smaller work would take bit by
+bit (docs/adr/0054). That promises nothing and is no open nomination: they wait on in their line.
+Once the queue has given back enough, placement tries them by itself within what it owns; quota,
+which hears of it later, counts them from then on as nominated.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ NEXT_MAX: Final = 8
 
 
 def next_few(line: PendingQueue, permissions: Permissions) -> dict[str, Pending]:
-    """By id, in order, who is to be announced. O(different requests).
+    """By id, in order, the workloads to announce. O(different requests).
 
-    Of a strict queue its head alone, if nobody is tried before it.
+    Of a strict queue its head alone, if nothing is tried before it.
     """
     if line.held or line.node.document is None or (line.strict and line.open):
         return {}
@@ -49,13 +49,13 @@ def next_few(line: PendingQueue, permissions: Permissions) -> dict[str, Pending]
             sums[flavor] = plus(sums.get(flavor, NOTHING), first.members.request)
         if flavor and first.moves_on():
             heapq.heapreplace(ready, first)
-        else:  # who asks for the same finds no more
+        else:  # an equal request finds no more
             heapq.heappop(ready)
     return found
 
 
 def _head(line: PendingQueue, permissions: Permissions) -> dict[str, Pending]:
-    """The first of all, whatever its queue owns, where nobody hopes for evictions."""
+    """The first of all, whatever its queue owns, where nothing hopes for evictions."""
     head = line.head()
     if head is None:
         return {}
@@ -113,7 +113,7 @@ def _owns(line: PendingQueue) -> bool:
 def _flavors(
     line: PendingQueue, permissions: Permissions, members: EqualRequests, sums: dict[str, Amount]
 ) -> Iterator[str]:
-    """Where its queue owns so much beside `sums`, borrows none of it, and nobody of it hopes."""
+    """Flavors of which its queue owns so much beside `sums`, borrows none, and hopes for none."""
     request = members.request
     for flavor in permissions.usable(line, members):
         if (

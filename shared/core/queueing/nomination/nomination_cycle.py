@@ -1,8 +1,8 @@
-"""The conclusions of a batch: whoever may go now is nominated, others are told why not.
+"""The conclusions of a batch: what may go now is nominated, others are told why not.
 
 At most `TURN_MAX` nominations and as many withdrawals at once; what is left goes on in the next
 turn. Where queues of a tree want the same room, or the window could fill, they nominate in the
-order of core/queueing/nomination/turns.py; a line that nobody disputes its room goes on alone.
+order of core/queueing/nomination/turns.py; a line without rivals for its room goes on alone.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class NominationCycle:
         self._permissions = permissions
         self._teller = teller
         self.unannounced: dict[str, PendingQueue] = {}
-        """Where others may have become the next since it was told who is."""
+        """Where others may have become the next since the last announcement."""
 
     @property
     def contended(self) -> bool:
@@ -49,7 +49,7 @@ class NominationCycle:
     def settle(self, used: Use, *, announce: bool) -> None:
         """Look at the lines that are due; those with more to do are due again.
 
-        Without `announce` it stays as it is who is announced, until a later call.
+        Without `announce` the announced workloads stay the same until a later call.
         """
         lines = self._agenda.take()
         self._permissions.hope.forget()
@@ -67,7 +67,7 @@ class NominationCycle:
     def _announce(
         self, lines: Sequence[PendingQueue], left: Sequence[PendingQueue], *, announce: bool
     ) -> None:
-        """Tell placement who is next, but where it is not settled yet who goes."""
+        """Tell placement what is next, except where it is not settled yet what goes."""
         later = {line.name for line in left}
         for line in lines:
             if line.retell:  # under rules that hold no more
@@ -90,7 +90,7 @@ class NominationCycle:
                 line.enter(pending)
 
     def _go(self, lines: Sequence[PendingQueue], share: int, used: Use) -> list[PendingQueue]:
-        """Nominate; who has more to do."""
+        """Nominate; the lines that have more to do."""
         if self.contended:
             return self._take_turns(lines, used)
         rivals = Counter(line.node.root.name for line in lines)

@@ -1,4 +1,4 @@
-"""Who may be tried next: the order of every queue under its quota (ADR 22).
+"""Which workloads may be tried next: the order of every queue under its quota (ADR 22).
 
 A nomination is permission to try. While it has no answer it counts as use, in the first flavor
 with room; once refused it stays open and uncounted, because placement tries it again by itself,
@@ -98,10 +98,10 @@ class Nominator:
         return bool(self._settling.unannounced)
 
     def settle(self, *, announce: bool = True) -> None:
-        """Nominate whoever may go now, and tell the first of the others why not.
+        """Nominate what may go now, and tell the first of the others why not.
 
         At most `TURN_MAX` nominations and as many withdrawals; `unsettled` says that a turn is
-        left. `announce`: say who is next for what his queue owns
+        left. `announce`: say what is next for what its queue owns
         (core/queueing/nomination/next_of_own.py).
         """
         self._settling.settle(self.used, announce=announce)
@@ -154,7 +154,7 @@ class Nominator:
             self._agenda.reconsider(line)
 
     def _give_borrowers_anew(self, line: PendingQueue) -> None:
-        """Its budget changed what it may borrow; nothing for who may borrow nothing anyway."""
+        """Its budget changed what it may borrow; nothing for work that may not borrow anyway."""
         give_anew(line, lambda choice: may_borrow(line.node, evictable=choice.evictable))
 
     def gpu_milli_waiting(self) -> dict[str, dict[str, int]]:
@@ -168,7 +168,7 @@ class Nominator:
             if line.classes and line.node.root.name in roots:
                 self._agenda.look_at(line)
 
-    # ── who waits ────────────────────────────────────────────────────────────────────────────
+    # ── what waits ───────────────────────────────────────────────────────────────────────────
 
     def enter(self, pending: Pending) -> None:
         """A workload is queued and may be nominated.
@@ -243,7 +243,7 @@ class Nominator:
             line.charge(pending, -1)
             pending.priority = priority
             line.charge(pending, 1)
-            self._agenda.wake(pending.queue)  # who waits may hope for the place of a lower one
+            self._agenda.wake(pending.queue)  # a waiting one may hope for the place of a lower one
         pending.priority = priority
         pending.key = order_key(priority, pending.submitted_at_ms, pending.id)
         if again:
@@ -268,10 +268,10 @@ class Nominator:
         pending.phase = Phase.PLACED
         pending.flavor, pending.charge, pending.attempt = flavor, charge, attempt
         self.lines[pending.queue].charge(pending, 1)
-        self._agenda.wake(pending.queue)  # who waits may hope for the place of this one
+        self._agenda.wake(pending.queue)  # a waiting one may hope for the place of this one
 
     def released(self, pending: Pending) -> None:
-        """The ledger holds nothing for it any more; wakes only those whom that can help."""
+        """The ledger holds nothing for it any more; wakes only the queues that this can help."""
         if pending.phase is Phase.PLACED:
             self._release(pending)
             self.window.expect(self.lines[pending.queue])
@@ -311,7 +311,7 @@ class Nominator:
         self._agenda.forget_changed_trees()
 
     def _hope_again(self, line: PendingQueue, pending: Pending) -> None:
-        """Rows do not say who hopes for room: who was given none hopes for it in his first."""
+        """Rows do not say what hopes for room: one that was given no flavor hopes in its first."""
         flavor = pending.offered[0] if pending.offered and not pending.flavor else ""
         if flavor and self.tree.blocked_by(line.node, flavor, pending.request) is not None:
             line.hope(pending, flavor)

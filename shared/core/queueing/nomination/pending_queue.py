@@ -1,4 +1,4 @@
-"""The line of one queue: who waits there, who is being tried, and who was told why.
+"""The line of one queue: workloads that wait, that are being tried, and that were told why.
 
 Equal requests of a queue form a class that is looked at once: when its head does not fit, none
 of it does. So a change costs the number of different requests, not the number of workloads.
@@ -33,7 +33,7 @@ class EqualRequests:
 
 
 class PendingQueue:
-    """One queue: who waits, who is being tried, and who was told why."""
+    """One queue: workloads that wait, that are being tried, and that were told why."""
 
     __slots__ = (
         "announced",
@@ -59,7 +59,7 @@ class PendingQueue:
         self.name = node.name
         self.classes: dict[tuple[Amount, FlavorChoice], EqualRequests] = {}
         self.entries = 0
-        """How often somebody began to wait here."""
+        """How often a workload began to wait here."""
         self.open: dict[str, Pending] = {}
         self.refused: Lineup[Pending] = Lineup(reverse=True)
         self.suspects: list[Pending] = []
@@ -68,7 +68,7 @@ class PendingQueue:
         self.told: dict[str, Pending] = {}
         self.untold: Lineup[Pending] = Lineup()
         self.least: Amount | None = None
-        """No waiting request is smaller in any unit; None when nobody waits."""
+        """No waiting request is smaller in any unit; None when nothing waits."""
         self.hoped: dict[str, Amount] = {}
         """By flavor, requests of open nominations for which others must make room first."""
         self.hopes: dict[str, Counter[Amount]] = {}
@@ -76,7 +76,7 @@ class PendingQueue:
         self.in_vain: dict[str, Counter[Amount]] = {}
         """... and how many of them were refused."""
         self.announced: dict[str, Pending] = {}
-        """By id, who waits here and is the next for what the queue owns, as placement knows."""
+        """By id, what waits here and is the next for what the queue owns, as placement knows."""
         self.use: dict[tuple[str, int], Amount] = {}
         """What is charged, by flavor and priority."""
 
@@ -87,7 +87,7 @@ class PendingQueue:
 
     @property
     def team(self) -> str:
-        """Whose queue it is; "" before its document is known."""
+        """The team that owns the queue; "" before its document is known."""
         return self.node.document.team if self.node.document is not None else ""
 
     @property

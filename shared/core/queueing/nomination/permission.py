@@ -42,7 +42,7 @@ NO_ROOM: Final = FlavorRoom("")
 
 
 class Permissions:
-    """Answers by the documents of now; whoever changes one calls `changed`."""
+    """Answers by the documents of now; a change of one must be followed by `changed`."""
 
     def __init__(self, tree: QuotaTree) -> None:
         self.tree = tree
@@ -150,7 +150,7 @@ class Permissions:
         owned_only: bool,
         any_will_do: bool = False,
     ) -> str:
-        """The first of `flavors` with room for `request`; notes who is kept from above."""
+        """The first of `flavors` with room for `request`; notes what is kept from above."""
         node, document = line.node, line.node.document
         flavors = _may_use(line, flavors, request, owned_only=owned_only)
         before = any_will_do or document is None or document.policy.borrow_before_preempt

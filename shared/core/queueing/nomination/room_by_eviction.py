@@ -1,13 +1,13 @@
 """Whether others could make room for a request in its queue's quota, by the policy of the queue.
 
 A workload with hope is nominated although quota has no room: placement refuses it, and the
-preemption service looks for victims. So this is a quick look at sums, level by level; who exactly
-goes, and whether anybody may, is for the search to find. Inside the queue, work of lower priority
+preemption service looks for victims. So this is a quick look at sums, level by level; the search
+finds the victims, and whether there are any. Inside the queue, work of lower priority
 may go. Where a level above is full, members of any cohort on the way to it that hold too much may:
 where the branch that asks stays within what it owns (reclaim), or has a strictly smaller weighted
 share than another (fair share). What already hopes in the queue counts too, so no more is
 nominated than could go; but larger work that was refused (there may be quota and no whole node)
-keeps nobody back, and work that would have to borrow does not keep back what is owed.
+keeps nothing back, and work that would have to borrow does not keep back what is owed.
 """
 
 from __future__ import annotations

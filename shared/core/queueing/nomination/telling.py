@@ -1,7 +1,7 @@
-"""Whom quota tells why he waits: the first of each queue, and only when the reason is another.
+"""Quota tells the first of each queue why it waits, and only when the reason is another.
 
-A queue can be long, so at most `TOLD_MAX` of it know their reason; who leaves makes room for the
-next. Reasons are told again after a change of rules, and to the head of a strict queue.
+A queue can be long, so at most `TOLD_MAX` of it know their reason; one that leaves makes room for
+the next. Reasons are told again after a change of rules, and to the head of a strict queue.
 """
 
 from __future__ import annotations

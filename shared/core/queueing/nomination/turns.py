@@ -3,7 +3,7 @@
 The same order as placement's (core/quota/fair_share.py), of the first of each queue that may go
 now: priority, rank, age, identity. Each nomination is a promise and makes the next of its queue
 wait longer, so what room there is, and the window of open nominations, fill evenly; `OPEN_EACH` of
-each queue are always open, so nobody is kept out of it.
+each queue are always open, so no queue is kept out of it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Use = Callable[[str], int]
 
 
 class Turn(NamedTuple):
-    """The first of a line who may go, and in which flavor."""
+    """The first of a line that may go, and in which flavor."""
 
     pending: Pending
     members: EqualRequests
@@ -43,7 +43,7 @@ def take_turns(
     used: Use,
     turns_max: int,
 ) -> list[PendingQueue]:
-    """Let the line whose turn it is `take` it, until none finds another or `turns_max`.
+    """Let the line that is next `take` its turn, until none finds another or `turns_max`.
 
     `take` says whether its line may have another; those that did not get theirs are returned.
     A turn comes later while others take theirs, never earlier: an old key is looked at again.
@@ -51,7 +51,7 @@ def take_turns(
     ready: list[tuple[tuple[Any, ...], PendingQueue]] = []
 
     def follow(line: PendingQueue) -> Turn | None:
-        """Its next turn if nobody comes before; else it stands in the order again."""
+        """Its next turn if no other comes before; else it stands in the order again."""
         turn = find(line)
         if turn is None:
             return None

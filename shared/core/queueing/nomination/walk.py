@@ -1,8 +1,8 @@
-"""Who of a line may go, in order, while one batch settles.
+"""Which workloads of a line may go, in order, while one batch settles.
 
 Room only shrinks while others nominate, so a request class that finds none is not asked again, and
-a nomination costs O(log different requests), not a look at all of them. But who had to leave the
-window for another hopes for room no more: then the line is walked anew.
+a nomination costs O(log different requests), not a look at all of them. But one that had to leave
+the window for another hopes for room no more: then the line is walked anew.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Walk:
             line.measure()
 
     def first(self) -> Turn | None:
-        """The first who may go now. Whoever nominated him since finds the next."""
+        """The first that may go now; once it is nominated, the next."""
         line = self._line
         if line.entries != self._entries:
             self._begin()

@@ -114,7 +114,7 @@ class NominationWindow:
                 self.decisions.append(replace(told, next_of_own=True))
 
     def expect(self, line: PendingQueue) -> None:
-        """The queue gave something back: placement tries whom it knows, within what it owns."""
+        """The queue gave something back: placement tries those it knows, within what it owns."""
         for pending in sorted(line.announced.values(), key=lambda one: (one.key, one.id)):
             members = line.classes[pending.request, pending.choice]
             flavor = self._permissions.own_room(line, members)
@@ -151,7 +151,7 @@ class NominationWindow:
     def close(
         self, pending: Pending, *, quota_freed: bool = True, window_freed: bool = True
     ) -> None:
-        """An open nomination is no longer open; wakes those whom what it frees can help."""
+        """An open nomination is no longer open; wakes the queues that what it frees can help."""
         line = self._agenda.line(pending.queue)
         if pending.phase is Phase.OFFERED:
             self._uncount(pending)
@@ -180,7 +180,7 @@ class NominationWindow:
 
 
 def give_anew(line: PendingQueue, whom: Callable[[FlavorChoice], bool] = lambda _: True) -> None:
-    """What is open in a line, of those whom that concerns, was given under other rules."""
+    """What is open in a line, of those that are concerned, was given under other rules."""
     for pending in line.open.values():
         if whom(pending.choice):
             pending.offered = _OTHER_RULES

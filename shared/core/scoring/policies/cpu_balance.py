@@ -45,7 +45,7 @@ class CpuBalance:
 def _cpu_per_gpu(learned: Learned) -> float:
     """Mean CPU per GPU of what is asked, in milli; in all if the fleet has less than that.
 
-    While nobody asks for GPUs, what the fleet has beside them: CPU work that comes first must not
+    While no work asks for GPUs, what the fleet has beside them: CPU work that comes first must not
     leave the GPUs without CPU.
     """
     counts, fleet = learned.counts, [each for each in learned.classes if each.key.gpus]

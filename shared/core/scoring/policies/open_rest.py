@@ -1,4 +1,4 @@
-"""Last among shared GPUs: one whose rest is worth something, so that many sizes find a partner.
+"""Last among shared GPUs: one with a rest worth something, so that many sizes find a partner.
 
 What a rest is worth: core/scoring/share_values.py (ADR 55).
 """
@@ -16,7 +16,7 @@ from shared.core.scoring.share_values import rest_values
 
 
 class OpenRest:
-    """1 for a GPU whose rest is still worth something to others."""
+    """1 for a GPU with a rest that is still worth something to others."""
 
     least: ClassVar[int] = 0
     most: ClassVar[int] = 1

@@ -1,4 +1,4 @@
-"""A share goes to a GPU that is shared already, whose rest loses least of what it is worth.
+"""A share goes to a GPU that is shared already, where the rest loses least of its worth.
 
 What a rest is worth: core/scoring/share_values.py (Gilmore and Gomory, 1961; ADR 55).
 """

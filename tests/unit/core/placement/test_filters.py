@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from shared.core.cluster.choice_filters import version
 from shared.core.model.nouns import GpuChoice, GpuRequest, Node, Placement, PodRole
 from shared.core.model.taints import SHUNNED
 from shared.core.model.value import replace
-from shared.core.placement.feasibility import PLANS_MAX, version
+from shared.core.placement.feasibility import PLANS_MAX
 from shared.core.placement.place import grow, place
 from tests.support.placing import (
     cluster,
