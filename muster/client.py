@@ -2,7 +2,7 @@
 
 Answers are plain JSON values as documented in docs/openapi.json. Safe to call again and again:
 every submission carries an idempotency key (made here when the caller names none), so a request
-whose answer was lost is simply sent once more and gives the same workload.
+with a lost answer is simply sent once more and gives the same workload.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class AsyncClient(Transport):
     ) -> Json:
         """Submit one workload: `{"id", ...}`; with `dry_run` only the verdict is given.
 
-        `team` is only for an operator, whose key belongs to none. An empty key is sent, and
-        refused: whoever names one must not get another.
+        `team` is only for an operator with a key of no team. An empty key is sent, and
+        refused: a caller that names one must not get another.
         """
         headers = {"Idempotency-Key": new_key() if idempotency_key is None else idempotency_key}
         query = {"dryRun": "true"} if dry_run else {}
@@ -51,7 +51,7 @@ class AsyncClient(Transport):
     async def submit_batch(self, submissions: Sequence[Json], *, team: str = "") -> list[Json]:
         """Submit up to 1,000 workloads, each `{"idempotency_key", "spec"}`: one answer each.
 
-        `team` is only for an operator, whose key belongs to none.
+        `team` is only for an operator with a key of no team.
         """
         items = [{"idempotency_key": new_key(), **one} for one in submissions]
         query = {"team": team} if team else {}
@@ -273,7 +273,7 @@ class AsyncClient(Transport):
             query["cursor"] = page["next_cursor"]
 
     async def node(self, name: str) -> Json:
-        """One node with its devices and who holds how much of each."""
+        """One node with its devices, and the holders and amounts of each."""
         return await self._json("GET", f"/v1/nodes/{_segment(name)}")
 
     async def fleet_summary(self, *, flavor: str = "") -> list[Json]:
@@ -285,7 +285,7 @@ class AsyncClient(Transport):
     async def command_node(self, name: str, verb: str, note: str = "") -> Json:
         """`verb` is cordon, uncordon, drain or fence.
 
-        `note` is told to those whose work runs there.
+        `note` is told to the owners of work that runs there.
         """
         path = f"/v1/nodes/{_segment(name)}/{verb}"
         return await self._json("POST", path, body={"note": note})

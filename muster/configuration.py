@@ -1,8 +1,8 @@
-"""Where Muster is and who asks: options, environment, the user's file, a local system near by.
+"""Address and key of Muster: options, environment, the user's file, a local system near by.
 
 The first source that names an address or key wins, separately for each: `--address`/`--key`,
 `MUSTER_ADDRESS`/`MUSTER_KEY`, `~/.config/muster/config.yaml`, and the nearest `.muster/` upward
-from here: its `client.json` if somebody wrote one, or the `state.json` of `make up`.
+from here: its `client.json` if there is one, or the `state.json` of `make up`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ MusterError
 ├── NotAuthorised        401, 403
 ├── NotFound             404
 ├── Rejected             400, 409, 413, 422: Muster says no, `errors` says why
-│   └── Changed          412: somebody else applied the document meanwhile
+│   └── Changed          412: another caller applied the document meanwhile
 ├── ServerError          5xx
 └── NotConfigured        no address or key was found
 """

@@ -46,7 +46,7 @@ class Client:
         dry_run: bool = False,
         team: str = "",
     ) -> Json:
-        """Submit one workload; `team` is only for an operator, whose key belongs to none."""
+        """Submit one workload; `team` is only for an operator with a key of no team."""
         return self._runner.run(
             self._client.submit(spec, idempotency_key=idempotency_key, dry_run=dry_run, team=team)
         )
@@ -179,7 +179,7 @@ class Client:
         return self._runner.run(self._client.listing(what, **filters))
 
     def node(self, name: str) -> Json:
-        """One node with its devices and who holds how much of each."""
+        """One node with its devices, and the holders and amounts of each."""
         return self._runner.run(self._client.node(name))
 
     def fleet_summary(self, *, flavor: str = "") -> list[Json]:

@@ -1,7 +1,7 @@
-"""Where database and broker are, and as whom: options, environment, or the local system near by.
+"""Addresses and logins of database and broker: options, environment, or a local system near by.
 
 Kafka's user and password come from the environment (docs/settings.md), never from an option:
-everybody on a machine can read the arguments of its processes.
+every user of a machine can read the arguments of its processes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def find(
 ) -> Addresses:
     """Addresses from options, `MUSTER_*` variables, or the nearest `.muster/state.json`.
 
-    `role` says whose login of a local system is taken: that of the reader, or the operator's.
+    `role` picks the login of a local system: that of the reader, or the operator's.
 
     Raises:
         NotConfigured: one of them is nowhere.

@@ -1,4 +1,4 @@
-"""`muster admin apply | get | export | delete | kafka-password`: the organisation, who gets in.
+"""`muster admin apply | get | export | delete | kafka-password`: the organisation, and access.
 
 `apply` is idempotent: it reads each document with its ETag, writes only with If-Match, and says
 whether it was created, changed or already so.

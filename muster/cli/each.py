@@ -27,7 +27,7 @@ class Told:
         self._items: list[dict[str, Any]] = []
 
     def add(self, called: str, result: str = "") -> None:
-        """One more, with a result of its own or the usual; who reads lines has it at once."""
+        """One more, with a result of its own or the usual; a reader of lines has it at once."""
         result = result or self._done
         if self._output in (Format.JSON, Format.YAML):
             self._items.append({self._name: called, "result": result})

@@ -45,7 +45,7 @@ def fence(
 
 
 def _ask(names: list[str]) -> None:
-    """Nobody who is not asked has vouched for anything."""
+    """Ask: a fence needs a person who vouches for it."""
     if not sys.stdin.isatty():
         raise UsageError("nobody can be asked here; --yes says that the machines are off")
     note(

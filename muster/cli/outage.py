@@ -1,4 +1,4 @@
-"""A gateway that is away for a while: those who wait go on, and tell it once."""
+"""A gateway that is away for a while: waiting commands go on, and tell it once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 AWAY: Final = (Unreachable, ServerError)
-"""What passes by waiting: nobody answers, or something between here and Muster fails (5xx)."""
+"""What passes by waiting: no answer, or something between here and Muster fails (5xx)."""
 
 
 class Outage:

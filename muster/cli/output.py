@@ -157,7 +157,7 @@ def age(milliseconds: int | None, now_ms: int) -> str:
 
 
 def local_time(moment_ms: int) -> str:
-    """A moment on the clock of whoever reads it, such as "2026-11-21 14:05:09"."""
+    """A moment on the clock of the reader, such as "2026-11-21 14:05:09"."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment_ms / 1000))
 
 

@@ -1,4 +1,4 @@
-"""`muster preemptions`: who had to go for whom, by which rule, and what it cost."""
+"""`muster preemptions`: victims, preemptor, rule, and what it cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`muster quota`: who may use how much, and how much of it is used."""
+"""`muster quota`: how much each queue may use, and how much of it is used."""
 
 from __future__ import annotations
 

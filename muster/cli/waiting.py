@@ -1,6 +1,6 @@
 """`muster submit --wait`: stays until all have ended, whatever becomes of the gateway meanwhile.
 
-What is known of each workload is kept as it comes, so that whoever stops waiting can show it. What
+What is known of each workload is kept as it comes, and can be shown when the wait stops. What
 ends a wait is the end of all, the time, or an answer that waiting does not mend, such as 401.
 """
 

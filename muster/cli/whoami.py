@@ -1,4 +1,4 @@
-"""`muster whoami`: whom a key makes of its caller, and which Muster answers."""
+"""`muster whoami`: the caller that a key stands for, and which Muster answers."""
 
 from __future__ import annotations
 

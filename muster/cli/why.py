@@ -103,7 +103,7 @@ def _stood(answer: Json, age_text: str) -> str:
 
 
 def _evidence(name: str, value: Any) -> str:  # noqa: ANN401  # any JSON
-    """A number with its name; a moment on the clock of whoever reads it."""
+    """A number with its name; a moment on the clock of the reader."""
     if name.endswith("_ms") and isinstance(value, int) and value >= EPOCH_MS_MIN:
         return f"{name.removesuffix('_ms')} {local_time(value)}"
     return f"{name} {value}"
@@ -125,14 +125,14 @@ def _place(place: Json | None) -> list[str]:
 
 
 def _turn(answer: Json) -> list[str]:
-    """What is owed to it, or for whose debt others go first."""
+    """What is owed to it, or for which debt others go first."""
     owed, turn = answer.get("owed"), answer.get("turn")
     lines = [f"Turn: {owed or (turn or {}).get('message')}"] if owed or turn else []
     return lines if owed else lines + _no_eviction(answer.get("no_eviction"))
 
 
 def _no_eviction(found: Json | None) -> list[str]:
-    """Why nobody is evicted for it; where its queue owns enough its turn says so."""
+    """Why no victim is evicted for it; where its queue owns enough its turn says so."""
     if not found:
         return []
     again = found.get("retry_at_ms")
@@ -199,7 +199,7 @@ def _future(answer: Json) -> list[str]:
 
 
 def _past(answer: Json) -> list[str]:
-    """What it was told when it had to go the last time: when, by whom or for whom, why."""
+    """What it was told at its last eviction: when, by which actor or for which preemptor, why."""
     one = answer.get("last_eviction") or answer.get("preempted_by")
     if not one:
         return []

@@ -65,7 +65,7 @@ async def resolve(client: AsyncClient, text: str) -> str:
 
     Raises:
         NotFound: no workload has this name, and no id begins so.
-        UsageError: it is empty, or several are meant, of whom none or several live; the text
+        UsageError: it is empty, or several are meant, and none or several of them live; the text
             lists them.
     """
     if not text:

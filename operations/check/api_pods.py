@@ -124,7 +124,7 @@ class ApiClaim(msgspec.Struct):
 
     @property
     def held(self) -> tuple[HeldDevice, ...]:
-        """Devices that nobody else may hold."""
+        """Devices that no other pod may hold."""
         allocation = self.status.allocation
         results = allocation.devices.results if allocation is not None else ()
         return tuple(one for one in results if not one.admin)

@@ -1,7 +1,7 @@
 """I17: the ResourceClaims of the API server give the devices of the ledger, each to one pod.
 
-The API server accepts one device in two claims, and devices that do not exist: nobody else looks.
-As for pods (I16), a difference counts only if it stays.
+The API server accepts one device in two claims, and devices that do not exist: no other check
+sees that. As for pods (I16), a difference counts only if it stays.
 """
 
 from __future__ import annotations

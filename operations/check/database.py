@@ -52,7 +52,7 @@ OTHER: Final = {
     ),
 }
 WRITTEN: Final = {"outbox": "seq", "audit": "seq", "inbox": "unit * 100000 + ordinal"}
-"""Tables whose rows carry the epoch of their writer, and their order of commit."""
+"""Tables with rows that carry the epoch of their writer, and their order of commit."""
 AFTER: Final = {"outbox": ("seq", "next_seq"), "inbox": ("unit", "next_unit")}
 """What a lease noted when it was taken: rows from there on belong to it or a later one."""
 SCHEMAS_SQL: Final = """
@@ -144,7 +144,7 @@ def _protocol_queries(schemas: Sequence[str]) -> dict[str, str]:
 
 _SELECT: Final = "SELECT '{0}' AS schema, COLUMNS FROM {0}.TABLE"
 _COUNT: Final = "SELECT count(*) AS rows FROM {0}.TABLE"
-# Rows whose epoch is lower than that of the row before, in order of commit.
+# Rows with an epoch lower than that of the row before, in order of commit.
 _FALLS: Final = """
     SELECT '{0}' AS schema, shard, 'TABLE' AS what, place, epoch, before FROM (
         SELECT shard, PLACE AS place, epoch,

@@ -95,7 +95,7 @@ class FlavorQuota(TypedDict, total=False):
 
 
 class Victim(TypedDict, total=False):
-    """Who is to go by a plan."""
+    """A victim of a plan."""
 
     workload_id: str
     attempt: int
@@ -104,7 +104,7 @@ class Victim(TypedDict, total=False):
 
 
 class Preemption(TypedDict, total=False):
-    """For whom a workload had to go."""
+    """The preemptor of a preempted workload, with plan and rule."""
 
     plan_id: str
     rule: str

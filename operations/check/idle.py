@@ -1,7 +1,7 @@
-"""I6, of idle work: nobody loses its GPUs but on evidence that was told, and that can be true.
+"""I6, of idle work: GPUs are released only on evidence that was told, and that can be true.
 
-Whoever is evicted for idleness was noticed with just this evidence, as this attempt, seen only
-while it ran; and it is of no protected class.
+A workload that is evicted for idleness was noticed with just this evidence, as this attempt, seen
+only while it ran; and it is of no protected class.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A queue may use its nominal quota and, in a cohort, borrow up to its limit; a cohort has a pool of
 its own, may use what its members lend it, and borrows from the cohort above. A placement must fit
-every level at which it is counted: what a node never lends is nobody's business above it. A fact
+every level at which it is counted: what a node never lends does not count above it. A fact
 about quota and a placement travel on different topics, so for `GRACE_MS` around a change the more
 generous of both limits holds.
 """

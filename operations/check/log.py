@@ -57,7 +57,7 @@ NEEDED: Final = frozenset(
         "idleness.noticed",
     )
 )
-"""Types whose payload some check reads; of all others the headers are enough."""
+"""Types with a payload that some check reads; of all others the headers are enough."""
 IGNORED: Final = ("usage.facts.", "gpu.facts.")
 """Telemetry samples carry no state and expire by themselves."""
 _decoder: Final = msgspec.json.Decoder(Fields)

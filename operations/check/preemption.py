@@ -1,4 +1,4 @@
-"""I6: nobody is evicted for others but by a plan that the rules allow, and never for nothing.
+"""I6: a workload is evicted for others only by a plan that the rules allow, never for nothing.
 
 I15, as far as evictions go: what is reserved or being evicted comes to an end in time.
 
@@ -38,7 +38,7 @@ class _Story:
     classes: dict[str, str] = field(default_factory=dict)
     plans: dict[str, Record] = field(default_factory=dict)
     open: dict[str, tuple[Record, str, Payload | None]] = field(default_factory=dict)
-    """Accepted plans without an end, by who is to start: (the plan, its id, where)."""
+    """Accepted plans without an end, by the workload to start: (the plan, its id, where)."""
 
 
 def check_preemption(evidence: Evidence) -> Findings:
@@ -104,7 +104,7 @@ def _check_plan(findings: Findings, evidence: Evidence, story: _Story, record: R
 
 
 def promises_of(plan: Payload) -> Iterator[tuple[str, str, Payload | None]]:
-    """(who is to start, id, where) of the preemptor and of each that goes on elsewhere for it."""
+    """(workload, id, where) of the preemptor and of each that goes on elsewhere for it."""
     name = plan["plan_id"]
     yield plan["workload_id"], name, plan.get("placement")
     for victim in plan.get("victims", ()):
@@ -141,7 +141,7 @@ def is_protected(evidence: Evidence, name: str, at_ms: int) -> bool:
 
 
 def _check_victim(findings: Findings, story: _Story, payload: Payload) -> None:
-    """Everybody who is preempted is a victim of an accepted plan, with this attempt."""
+    """Every preempted workload is a victim of an accepted plan, with this attempt."""
     name, preemption = payload["workload_id"], payload.get("preemption") or {}
     plan = story.plans.get(preemption.get("plan_id", ""))
     named = plan.payload.get("victims", ()) if plan is not None else ()

@@ -24,7 +24,7 @@ Holder = tuple[str, int]
 
 @dataclass(slots=True, kw_only=True)
 class _Device:
-    """Who holds what of one GPU now: mask, milli and MiB by holder and rank."""
+    """Holders of one GPU now: mask, milli and MiB by holder and rank."""
 
     held: dict[tuple[Holder, int], tuple[int, int, int]] = field(default_factory=dict)
 
@@ -91,7 +91,7 @@ def _gpu_memory(evidence: Evidence) -> dict[tuple[str, int], int]:
 
 
 def closed(record: Record) -> list[Holder]:
-    """The attempts whose devices this fact gives back."""
+    """The attempts that give back their devices by this fact."""
     payload = record.payload
     if not payload.get("released_at_ms"):
         return []

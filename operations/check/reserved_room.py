@@ -1,8 +1,8 @@
-"""I6, of reserved room: what is being vacated for a preemptor is given to nobody else.
+"""I6, of reserved room: what is being vacated for a preemptor is given to no other workload.
 
-From the fact that accepts a plan until its preemptor is placed or the refund is told, nobody else
-is placed on a slice or a whole GPU of the promised placement. Time-sliced shares of one GPU may
-stand side by side; that they do not sum up to more than it has is I1.
+From the fact that accepts a plan until its preemptor is placed or the refund is told, no other
+workload is placed on a slice or a whole GPU of the promised placement. Time-sliced shares of one
+GPU may stand side by side; that they do not sum up to more than it has is I1.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """2,000 workloads of every kind, the same for the same seed; a few are wrong on purpose.
 
-Each kind is a recipe: how many, whose, and how one is made. Numbers were chosen so that a fleet
-of 8,000 GPUs is about full and the largest team has to wait for its own quota.
+Each kind is a recipe: how many, of which team, and how one is made. Numbers were chosen so that
+a fleet of 8,000 GPUs is about full and the largest team has to wait for its own quota.
 """
 
 from __future__ import annotations

@@ -107,5 +107,5 @@ def _time(letter: Letter) -> str:
 
 
 def _printable(text: str) -> str:
-    """A team writes headers as it likes: none may move the cursor of who reads them."""
+    """A team writes headers as it likes: none may move the cursor of the reader's terminal."""
     return "".join(one if one.isprintable() else f"\\u{ord(one):04x}" for one in text)

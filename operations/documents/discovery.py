@@ -11,7 +11,7 @@ import shared
 
 
 def modules(*names: str) -> list[ModuleType]:
-    """Modules of services and shared whose last name is one of `names`, in order of path."""
+    """Modules of services and shared with a last name in `names`, in order of path."""
     found = [
         one.name
         for package in (services, shared)

@@ -11,8 +11,9 @@ from shared.events.described import described_components
 from shared.events.registry import TYPE_BY_NAME
 
 CLOSED: Final = frozenset(("PlacementRefused", "QuotaRefused"))
-"""Types whose `reason` was a code from the first. That of others was free text in older messages,
-which the log still holds: in their schemas it stays a string, whatever this version tells."""
+"""Types with a `reason` that was a code from the first. That of others was free text in older
+messages, which the log still holds: in their schemas it stays a string, whatever this version
+tells."""
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 

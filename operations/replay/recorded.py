@@ -1,4 +1,4 @@
-"""Recorded traces of whole clusters: who submitted what, when, and how long it ran.
+"""Recorded traces of whole clusters: submitter, time of submission and run time of each workload.
 
 Philly (Microsoft, 2017): 82,247 workloads of fifteen virtual clusters, with the number of nodes of
 most of them. Kalos (Shanghai AI Laboratory, 2023): 319 gangs of up to 128 nodes. Neither tells CPU

@@ -32,7 +32,7 @@ Document = tuple[str, str, dict[str, Any]]
 SOURCE: Final = "replay"
 READ_SECONDS_MAX: Final = 120.0
 FLEET_READERS: Final = (("gateway", NODE_FACTS.name),)
-"""Who must know the nodes before the organisation is applied."""
+"""Services that must know the nodes before the organisation is applied."""
 READERS: Final = (
     ("admission", NODE_FACTS.name),
     ("admission", ORGANISATION_FACTS.name),

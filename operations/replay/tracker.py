@@ -44,7 +44,7 @@ class Fate:
 
     @property
     def settled(self) -> bool:
-        """Whether somebody has decided about it and said so."""
+        """Whether a decision about it was made and told."""
         return self.rejected or self.placed or bool(self.reason)
 
     @property

@@ -2,10 +2,10 @@
 
 Level-triggered. Whatever happens to a gang (a command, a result, an event, a list, a timer) only
 puts it on the list of those to look at (`gangs.py`); looking asks it for facts to tell and
-operations to do. Operations of many gangs go out together. Of a gang with an operation whose
-answer was lost nothing is known: it waits for a full list (`watcher.py`), nothing is assumed and
-nothing repeated blindly; the other gangs go on. Pods that no attempt wants are deleted after a
-grace (`orphans.py`).
+operations to do. Operations of many gangs go out together. When the answer to an operation of a
+gang is lost, nothing is known of that gang: it waits for a full list (`watcher.py`), nothing is
+assumed and nothing repeated blindly; the other gangs go on. Pods that no attempt wants are deleted
+after a grace (`orphans.py`).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Actuator:
             gang.unknown_round = self.watcher.wanted_round
 
     def start(self, gangs: Sequence[BoundGang]) -> None:
-        """Work on `gangs`, of whose pods nothing is known until the first list."""
+        """Work on `gangs`; nothing is known of their pods until the first list."""
         self._reset(gangs)
         self.pulse.begin()
         self._task = asyncio.create_task(self._run(), name="actuator")

@@ -46,7 +46,7 @@ RESIZE: Final = (
     " {13}::text[]) AS r(w, n, o, z, i, b, p)"
     " WHERE x.workload_id = r.w AND x.attempt = r.n RETURNING 1"
 )
-"""As UPDATE, for a row whose resize was asked for or answered in this unit."""
+"""As UPDATE, for a row with a resize that was asked for or answered in this unit."""
 FENCE: Final = (
     "INSERT INTO binder.fence AS f (cell, epoch) VALUES ({0}::int, {1}::bigint)"
     " ON CONFLICT (cell) DO UPDATE SET epoch = greatest(f.epoch, excluded.epoch) RETURNING 1"

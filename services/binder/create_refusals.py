@@ -10,7 +10,7 @@ from shared.ports.cluster import MissingObject, PodResult
 FORBIDDEN: Final = 403
 _OF_QUOTA: Final = "exceeded quota: "
 _OF_PERMISSION: Final = "cannot create resource"
-"""The binder itself may not: nobody's pods are at fault, and an operator can mend it."""
+"""The binder itself may not: no pod is at fault, and an operator can mend it."""
 _FOR_GOOD: Final = frozenset((400, FORBIDDEN, 404, 422))
 _OF_TEAM: Final = {
     "Namespace": "create it, or name another in the document of the team",

@@ -46,9 +46,9 @@ SETTLE_MS: Final = 200
 """So long `PodsBound` waits for the pods to run, because `PodsRunning` says it too."""
 RETRY_MS: Final = 250
 RETRY_MAX_MS: Final = 5_000
-"""What is refused until somebody mends it is tried ever less often, up to this."""
+"""What is refused until it is mended is tried ever less often, up to this."""
 DELETE_AGAIN_MS: Final = 30_000
-"""So long after its grace a pod whose deletion was accepted is asked to go again."""
+"""So long after its grace a pod is asked to go again once its deletion was accepted."""
 FAILED_GRACE_SECONDS: Final = 10
 """For the other pods of a gang in which one failed: time to write down what they have."""
 _PHASES: Final = {"Running": RUNNING, "Succeeded": SUCCEEDED, "Failed": FAILED}
@@ -139,7 +139,7 @@ class BoundGang(GangState):
     # ── what the cluster answered and showed ─────────────────────────────────
 
     def answered(self, rank: int, operation: PodOperation, result: PodResult, now_ms: int) -> None:
-        """Take in the answer to one operation; a token that expired is renewed by somebody."""
+        """Take in the answer to one operation; an expired token is renewed elsewhere."""
         if result.status == _UNAUTHORISED:
             self._try_ever_later(now_ms)
         elif result.status in _RETRY or (result.status == _CONFLICT and result.pod is None):

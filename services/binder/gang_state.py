@@ -1,7 +1,7 @@
 """What is known of one attempt in the cluster, pod by pod, and what follows at a glance.
 
 A mark of a pod only moves forward, in the order of `ABSENT` to `FOREIGN`. A pod is `PINNED` when
-it may be bound: its devices are its own, or whoever starts it chooses them.
+it may be bound: its devices are its own, or the kubelet that starts it chooses them.
 """
 
 from __future__ import annotations
@@ -96,13 +96,13 @@ class GangState:
         self.marks = [ABSENT if told is ToldFact.NOTHING else BOUND] * size
         self.versions = [0] * size
         self.deleting: dict[int, int] = {}
-        """By rank whose deletion was accepted and not yet seen: when to ask for it again."""
+        """By rank with a deletion that was accepted and not yet seen: when to ask for it again."""
         self.forcing: dict[int, int] = {}
         """The same of deletions by force."""
         self.stopping: dict[int, str] = {}
         """By rank that the cluster has shown to be deleted and to run: its node."""
         self.fenced_nodes: frozenset[str] = frozenset()
-        """Nodes whose machines are off, by an operator's word."""
+        """Nodes with machines that are off, by an operator's word."""
         self.ended_well = 0
         """A bit for each rank that succeeded by itself: not one that ended as it was stopped."""
         self.allocated = Allocated()

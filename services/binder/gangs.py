@@ -81,7 +81,7 @@ class Gangs:
         heappush(self._later, (at_ms, gang.key))
 
     def run_out(self, now_ms: int) -> None:
-        """Those whose time has come are to be looked at."""
+        """Gangs that are due are to be looked at."""
         while self._settling and self._settling[0].settle_at_ms <= now_ms:
             self._look_again(self._settling.popleft().key)
         while self._later and self._later[0][0] <= now_ms:

@@ -35,7 +35,7 @@ class Orphans:
         self._first_seen = {uid: entry for uid, entry in self._first_seen.items() if uid in uids}
 
     def due(self, now_ms: int, count_max: int) -> list[Pod]:
-        """At most `count_max` whose grace has passed; each comes again after another grace."""
+        """At most `count_max` pods past their grace; each comes again after another grace."""
         first = list(islice(self._first_seen.values(), count_max))
         late = [pod for first_ms, pod in first if now_ms - first_ms >= GRACE_MS]
         for pod in late:

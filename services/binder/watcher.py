@@ -41,7 +41,7 @@ class Watcher:
         self._random = Random()
         self.round = 0
         self.wanted_round = 1
-        """The list without which nothing is known of who waits for it."""
+        """The first list that is enough for gangs that wait for one."""
         self._watching: asyncio.Timeout | None = None
 
     async def run(self) -> None:

@@ -6,7 +6,7 @@ agents -> their topic -> decide -> Observed -> nodes that changed
 ```
 News only mark nodes; what is told of one is worked out when it is due, at most twice a second, and
 only if it differs from what was told last, which is in the table. So a restart tells what changed
-meanwhile and nothing else, and a node that went while nobody watched is told as removed. Nothing
+meanwhile and nothing else, and a node that went in the meantime is told as removed. Nothing
 is told before every kind of object was listed. While the API server does not answer, nothing is
 told at all: a node is lost by what the API server says, never by its silence. What agents see of
 GPUs is added where it agrees with the API server (docs/adr/0075).

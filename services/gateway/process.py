@@ -85,7 +85,7 @@ def _pod_exec(settings: GatewaySettings) -> PodExec | None:
 
 
 def _protocol_log() -> logging.Logger:
-    """Whoever talks broken HTTP must not fill the log; failures of ours are logged elsewhere."""
+    """A client with broken HTTP must not fill the log; failures of ours are logged elsewhere."""
     log = logging.getLogger("muster.http")
     log.setLevel(logging.CRITICAL)
     return log

@@ -97,7 +97,7 @@ class MonitoringHandler:
         return (organisation.FlavorApplied, nodes.GpuUsageReported, *self._actions)
 
     async def load(self, reader: Reader) -> None:
-        """Rebuild from the journal; who reads gauges meanwhile never sees a part of it."""
+        """Rebuild from the journal; gauges read meanwhile never show a part of it."""
         memory = MonitoringMemory()
         await memory.load(reader, f"cell-{self._cell}")
         self._begin(memory)

@@ -149,7 +149,7 @@ class NvmlProbe:
         return self._told(lambda: self._nearest_memory(handle), 0) if known is None else known
 
     def _nearest_memory(self, handle: Any) -> int:  # noqa: ANN401
-        """The lowest NUMA node of those whose memory NVML holds for nearest."""
+        """The lowest NUMA node of those with memory that NVML holds for nearest."""
         nvml = self._nvml
         scope = nvml.NVML_AFFINITY_SCOPE_NODE
         words = nvml.nvmlDeviceGetMemoryAffinity(handle, NODE_WORDS, scope)

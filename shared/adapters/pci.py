@@ -15,7 +15,7 @@ _address = re.compile(r"([0-9a-f]{4,8}):([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])").fullm
 
 
 def numa_of(bus: str, devices: Path = DEVICES) -> int | None:
-    """NUMA node of the device at `bus`, such as 00000000:1B:00.0; None where nobody knows.
+    """NUMA node of the device at `bus`, such as 00000000:1B:00.0; None where it is unknown.
 
     The kernel writes -1 where firmware does not tell, as on most machines with one socket.
     """

@@ -108,7 +108,7 @@ def _unknown(operations: Sequence[PodOperation], message: str) -> list[PodResult
 
 
 class _Error(msgspec.Struct, frozen=True):
-    """An event that ends a watch whose answer was 200."""
+    """An event that ends a watch after the answer 200."""
 
     code: int = 0
     message: str = ""

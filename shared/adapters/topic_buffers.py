@@ -34,7 +34,7 @@ class TopicBuffers:
     def __init__(self, first: Collection[str] = ()) -> None:
         self._first = frozenset(first)
         self._buffers: dict[str, deque[RawMessage]] = {}
-        """Only topics with records; whose turn it is comes first."""
+        """Only topics with records; the next one in turn comes first."""
         self._bytes: dict[str, int] = {}
         """Of the records of each topic."""
 
@@ -95,7 +95,7 @@ class TopicBuffers:
         return topic not in self._first, self._buffers[topic][0].timestamp_ms, topic
 
     def _turns(self, most: int) -> list[RawMessage]:
-        """Equal shares of `most`; who had his turn comes after all others."""
+        """Equal shares of `most`; a topic that had its turn comes after all others."""
         taken: list[RawMessage] = []
         topics = max(1, len(self._buffers))
         share, share_bytes = max(1, most // topics), TAKEN_BYTES_MAX // ALIKE // topics

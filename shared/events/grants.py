@@ -1,8 +1,8 @@
-"""Who may do what on the broker: generated from the topic table, and nothing else is allowed.
+"""Grants on the broker: generated from the topic table, and nothing else is allowed.
 
 A service may WRITE what it produces, READ what it consumes, and WRITE the dead letters of what it
-consumes. A fact is therefore told by its producer or by nobody (ADR 20). Names
-are exact; only whoever reads everything, and whoever makes topics for teams, has a prefix.
+consumes. A fact is therefore told by its producer alone (ADR 20). Names are exact; only logins
+that read everything, and logins that make topics for teams, have a prefix.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _on(topic: Topic, prefix: str) -> Iterator[Grant]:
 
 
 def _reading(topic: Topic, prefix: str) -> Iterator[Grant]:
-    """Whoever reads a topic tells what it cannot read as dead letters."""
+    """A consumer of a topic tells what it cannot read as dead letters."""
     name = topic.on_broker(prefix)
     for consumer in topic.consumers:
         yield _topic(consumer, Operation.READ, name)

@@ -35,7 +35,7 @@ class GpuHealthReported(Wire, frozen=True, kw_only=True):
     """False keeps new work away."""
     generation: int
     reason: str = ""
-    """What is wrong, in the words of whoever reports it; empty: nothing."""
+    """What is wrong, in the words of the reporter; empty: nothing."""
     cell: int = 0
 
 
@@ -55,7 +55,7 @@ class NodeNoticeReported(Wire, frozen=True, kw_only=True):
     """When the node will be taken away, Unix milliseconds."""
     generation: int
     reason: str = ""
-    """Why, in the words of whoever reports it; empty: unknown."""
+    """Why, in the words of the reporter; empty: unknown."""
     cell: int = 0
 
 
@@ -69,7 +69,7 @@ class CordonNode(Wire, frozen=True, kw_only=True):
     """In older messages free text, which is `note` now."""
     actor: str = ""
     by: str = ""
-    """Label and role of the key whose public part is `actor`."""
+    """Label and role of the key with the public part `actor`."""
     note: str = ""
     """Why, in the operator's words."""
     cell: int = 0
@@ -81,7 +81,7 @@ class UncordonNode(Wire, frozen=True, kw_only=True):
     node: str
     actor: str = ""
     by: str = ""
-    """Label and role of the key whose public part is `actor`."""
+    """Label and role of the key with the public part `actor`."""
     cell: int = 0
 
 
@@ -96,7 +96,7 @@ class FenceNode(Wire, frozen=True, kw_only=True):
     """Of the report by which the node is lost; a newer one by which it is not goes before."""
     actor: str = ""
     by: str = ""
-    """Label and role of the key whose public part is `actor`."""
+    """Label and role of the key with the public part `actor`."""
     note: str = ""
     """How it is known, in the operator's words."""
     cell: int = 0
@@ -176,7 +176,7 @@ class NodesKept(Wire, frozen=True, kw_only=True):
     kept: tuple[KeptFor, ...] = ()
     """Nodes kept for workloads that wait."""
     switching: tuple[SwitchingGpu, ...] = ()
-    """GPUs that change their mode, or that a kubelet gave to somebody else than the ledger did."""
+    """GPUs that change their mode, or that a kubelet gave to another pod than the ledger did."""
     cell: int = 0
 
 
@@ -192,12 +192,12 @@ class HeldDevices(Wire, frozen=True, kw_only=True):
 class NodeDevicesLearned(Wire, frozen=True, kw_only=True):
     """A kubelet chose other GPUs of its node: these workloads hold what is told from now on.
 
-    All whom it concerns, in one fact. States and versions stay as they are.
+    All workloads concerned, in one fact. States and versions stay as they are.
     """
 
     node: str
     workloads: tuple[HeldDevices, ...]
-    """Whose GPUs changed."""
+    """Workloads with GPUs that changed."""
     cell: int = 0
 
 
@@ -269,7 +269,7 @@ class GpusObserved(Wire, frozen=True, kw_only=True):
 class ReconfigureGpu(Wire, frozen=True, kw_only=True):
     """Take an idle GPU into MIG mode, or out of it; answered by an inventory that shows it.
 
-    An agent passes over a command whose time is up, and a GPU on which anything runs.
+    An agent passes over an expired command, and a GPU on which anything runs.
     """
 
     node: str

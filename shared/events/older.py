@@ -16,7 +16,7 @@ _fields: Final = msgspec.json.Decoder(dict[str, Any])
 
 
 def upcast(kind: type[Wire], value: bytes) -> Wire:
-    """A fact about a workload whose `reason` is a pod's own, or a code that came later.
+    """A fact about a workload with a `reason` that is a pod's own, or a code that came later.
 
     Raises:
         msgspec.ValidationError: it breaks its schema in another way.

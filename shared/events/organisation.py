@@ -31,7 +31,7 @@ class QueueClosed(Wire, frozen=True, kw_only=True):
     version: int
     """Of its deletion."""
     cell: int = 0
-    """The cell whose admission tells it."""
+    """The cell of the admission that tells it."""
 
 
 class TeamApplied(Wire, frozen=True, kw_only=True):
@@ -62,7 +62,7 @@ class TeamApplied(Wire, frozen=True, kw_only=True):
     namespace: str = ""
     """Where the pods of its work are; empty: the namespace that is named as the team."""
     service_account: str = ""
-    """As whom its pods speak to the cluster; empty: the namespace's default, without a token."""
+    """Service account of its pods; empty: the namespace's default, without a token."""
 
 
 class PriorityClassApplied(Wire, frozen=True, kw_only=True):
@@ -100,7 +100,7 @@ class QueueApplied(Wire, frozen=True, kw_only=True):
     """Name of the queue, a DNS-1123 label."""
     version: int
     team: str
-    """Team whose work waits in it; it cannot be changed."""
+    """Team that submits to it; it cannot be changed."""
     cohort: str = ""
     strict: bool = False
     held: bool = False
@@ -128,7 +128,7 @@ Applied = TeamApplied | PriorityClassApplied | FlavorApplied | QueueApplied | Co
 
 
 def emptied(deleted: DocumentDeleted) -> Applied:
-    """What is in force of a deleted document for who keeps documents by version: nothing."""
+    """What is in force of a deleted document where documents are kept by version: nothing."""
     name, version = deleted.name, deleted.version
     match deleted.kind:
         case "team":

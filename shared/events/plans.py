@@ -1,6 +1,6 @@
 """Eviction plans: what the service preemption proposes or cannot, and what placement made of it.
 
-A plan names everybody with the version it was made for, so that placement can tell whether it
+A plan names all workloads with the version it was made for, so that placement can tell whether it
 still means the same. One accepted plan is one `EvictionPlanAccepted`, a `WorkloadEvicted` for each
 victim, and in the end either `WorkloadPlaced` of the preemptor or `ReservationExpired`.
 """
@@ -32,7 +32,7 @@ class PlannedVictim(Wire, frozen=True, kw_only=True):
     moves_to: Placement | None = None
     """Where it goes on as soon as its pods have stopped: room is kept for it there (rule move)."""
     priority_class: str = ""
-    """As the facts told it: of another one nobody has said that it may be taken."""
+    """As the facts told it; for any other class no fact says that it may be taken."""
 
 
 class RefusedAlternative(Wire, frozen=True, kw_only=True):
@@ -72,7 +72,7 @@ class ProposeEvictionPlan(Wire, frozen=True, kw_only=True):
 
 
 class ReleaseIdleWorkload(Wire, frozen=True, kw_only=True):
-    """Stop an attempt whose GPUs were seen idle, and hold the workload for its owner."""
+    """Stop an attempt with GPUs that were seen idle, and hold the workload for its owner."""
 
     plan_id: str
     workload_id: str
@@ -86,7 +86,7 @@ class ReleaseIdleWorkload(Wire, frozen=True, kw_only=True):
     queue: str = ""
     cell: int = 0
     priority_class: str = ""
-    """As the facts told it: of another one nobody has said that it is not spared."""
+    """As the facts told it; for any other class no fact says that it is not spared."""
 
 
 class PlanFact(Wire, frozen=True, kw_only=True):
@@ -130,7 +130,7 @@ class EvictionPlanRefused(PlanFact, frozen=True, kw_only=True):
 
 
 class ReservationExpired(PlanFact, frozen=True, kw_only=True):
-    """The room is everybody's again although the preemptor did not start: the refund."""
+    """The room is released although the preemptor did not start: the refund."""
 
     reason: Reason
     """timed-out, preemptor-left or no-longer-fits."""
@@ -140,7 +140,7 @@ class ReservationExpired(PlanFact, frozen=True, kw_only=True):
 
 
 class PreemptionRefused(Wire, frozen=True, kw_only=True):
-    """Nobody is evicted for a workload that waits, and why; told again only when that changes.
+    """No victim is evicted for a workload that waits, and why; told again only when that changes.
 
     It holds for all that wait in its queue and ask for the same, and for this version of it.
     """

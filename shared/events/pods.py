@@ -38,11 +38,11 @@ class BindWorkload(Wire, frozen=True, kw_only=True):
     namespace: str = ""
     """Where the pods are; empty: the namespace that is named as the team."""
     service_account: str = ""
-    """As whom the pods speak to the cluster; empty: the namespace's default, without a token."""
+    """Service account of the pods; empty: the namespace's default, without a token."""
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     """Labels of the workload, for its pods."""
     grace_seconds: int = 30
-    """What a pod is given to stop when somebody else stops it."""
+    """Time a pod has to stop when it is stopped from outside."""
 
 
 class EvictPods(Wire, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ class EvictPods(Wire, frozen=True, kw_only=True):
     grace_seconds: int = 30
     cell: int = 0
     fenced_nodes: tuple[str, ...] = ()
-    """Nodes whose machines are off, says an operator: pods there go without their kubelets."""
+    """Nodes with machines that are off, says an operator: pods there go without their kubelets."""
 
 
 class ResizePods(Wire, frozen=True, kw_only=True):
@@ -80,7 +80,7 @@ class ResizePods(Wire, frozen=True, kw_only=True):
     namespace: str = ""
     """Where the pods are; empty: the namespace that is named as the team."""
     service_account: str = ""
-    """As whom the pods speak to the cluster; empty: the namespace's default, without a token."""
+    """Service account of the pods; empty: the namespace's default, without a token."""
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     """Labels of the workload, for its pods."""
 

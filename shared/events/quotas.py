@@ -1,4 +1,4 @@
-"""Facts of quota: who may be tried now, and what the quota tree says."""
+"""Facts of quota: which workloads may be tried now, and what the quota tree says."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ class QuotaChanged(Wire, frozen=True, kw_only=True):
     policy: QueuePolicy = QueuePolicy()
     """Of a cohort the default, without effect."""
     team: str = ""
-    """Whose the queue is; a cohort is nobody's."""
+    """Team that owns the queue; empty for a cohort."""
 
     def document(self) -> QuotaDocument:
         """The core's noun for it."""

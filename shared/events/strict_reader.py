@@ -39,7 +39,7 @@ DEPTH_MAX: Final = 20
 Decoded = TypeVar("Decoded")
 
 _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
-"""One that nobody closes reaches to the end: sought again from each of its quotes, 64 KiB of
+"""A string that is not closed reaches to the end: sought again from each of its quotes, 64 KiB of
 escaped quotes took 24 s."""
 _LEVELS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _NO_BRACKETS: Final = bytes(sign for sign in range(256) if sign not in _LEVELS)

@@ -1,7 +1,7 @@
 """What else is wrong with a submission that cannot be read: the rules that its sound fields break.
 
-A field that was refused is left at its default, and nothing is said about it twice: so whoever
-mends a submission hears of everything at once, not of its types first and of its names then.
+A field that was refused is left at its default, and nothing is said about it twice: so one answer
+names everything that is to be mended, not the types first and the names then.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PART: Final = re.compile(r"pod_sets\[[0-9]+\]|[^.\[]*")
 
 
 def further_rules(tree: Any, faults: Sequence[FieldError], prefix: str = "") -> list[FieldError]:  # noqa: ANN401  # any JSON value
-    """Broken rules of the form of `tree` where it has no `faults`, whose paths have `prefix`."""
+    """Broken rules of the form of `tree` where it has no `faults`; their paths get `prefix`."""
     if not isinstance(tree, dict):
         return []
     refused = {_part(one.field.removeprefix(prefix)) for one in faults}

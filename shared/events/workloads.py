@@ -21,7 +21,7 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class SubmitWorkload(Wire, frozen=True, kw_only=True):
     """A submission as it came in; on a team's own topic only `spec` is read.
 
-    Team and workload id come from the caller's identity, never from a field that he can set.
+    Team and workload id come from the caller's identity, never from a field that the caller sets.
     """
 
     spec: WorkloadSpec
@@ -46,7 +46,7 @@ class CancelWorkload(Wire, frozen=True, kw_only=True):
     team: str
     actor: str = ""
     by: str = ""
-    """Label and role of the key whose public part is `actor`."""
+    """Label and role of the key with the public part `actor`."""
 
 
 class HoldWorkload(Wire, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ class HoldWorkload(Wire, frozen=True, kw_only=True):
     team: str
     actor: str = ""
     by: str = ""
-    """Label and role of the key whose public part is `actor`."""
+    """Label and role of the key with the public part `actor`."""
 
 
 class ReleaseWorkload(Wire, frozen=True, kw_only=True):
@@ -66,7 +66,7 @@ class ReleaseWorkload(Wire, frozen=True, kw_only=True):
     team: str
     actor: str = ""
     by: str = ""
-    """Label and role of the key whose public part is `actor`."""
+    """Label and role of the key with the public part `actor`."""
 
 
 class ReprioritiseWorkload(Wire, frozen=True, kw_only=True):
@@ -78,7 +78,7 @@ class ReprioritiseWorkload(Wire, frozen=True, kw_only=True):
     priority: int = 0
     actor: str = ""
     by: str = ""
-    """Label and role of the key whose public part is `actor`."""
+    """Label and role of the key with the public part `actor`."""
 
 
 class ResizeWorkload(Wire, frozen=True, kw_only=True):
@@ -90,7 +90,7 @@ class ResizeWorkload(Wire, frozen=True, kw_only=True):
     """Pods of the gang from now on."""
     actor: str = ""
     by: str = ""
-    """Label and role of the key whose public part is `actor`."""
+    """Label and role of the key with the public part `actor`."""
 
 
 class RequestEviction(Wire, frozen=True, kw_only=True):
@@ -102,7 +102,7 @@ class RequestEviction(Wire, frozen=True, kw_only=True):
     """In older messages free text, which is `note` now."""
     actor: str = ""
     by: str = ""
-    """Label and role of the key whose public part is `actor`."""
+    """Label and role of the key with the public part `actor`."""
     note: str = ""
     """Why, in the operator's words."""
 
@@ -265,7 +265,7 @@ class WorkloadReleased(WorkloadFact, frozen=True, kw_only=True):
 
 
 class Preemption(Wire, frozen=True, kw_only=True):
-    """For whom a workload had to go, by which plan and rule."""
+    """The preemptor of a preempted workload, with plan and rule."""
 
     plan_id: str
     rule: str
@@ -289,16 +289,16 @@ class IdleRelease(Wire, frozen=True, kw_only=True):
 
 
 class WorkloadEvicted(WorkloadFact, frozen=True, kw_only=True):
-    """Pods are being stopped (`evicting`); `reason` says why, `message` by whom."""
+    """Pods are being stopped (`evicting`); `reason` says why, `message` by which cause."""
 
     preemption: Preemption | None = None
     """Of a preempted one only."""
     back_at_ms: int = 0
-    """When its room is expected to be free again; 0 when nobody knows."""
+    """When its room is expected to be free again; 0 when that is unknown."""
     idle: IdleRelease | None = None
     """Of one that was released because it was idle."""
     note: str = ""
-    """Why, in the words of the operator who evicted it, or drained its node."""
+    """Why, in the words of the operator that evicted it, or drained its node."""
     exit_code: int = 0
 
 

@@ -1,4 +1,4 @@
-"""Values with every field, for people and programs outside who do not know the defaults.
+"""Values with every field, for people and programs outside that do not know the defaults.
 
 On the wire between services a field at its default is left out (core/model/value.py); an answer of
 the API names all of them.

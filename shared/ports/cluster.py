@@ -4,7 +4,7 @@ Semantics are those of the Kubernetes API (tests/contract/test_cluster.py holds 
 them): create answers 409 when the name exists; pin, bind and delete take the uid as a
 precondition; 403 and 422 say in `errors` which field breaks which rule; a pod that is not bound
 is deleted at once, a bound one when its kubelet says so, or by force, which takes the word of
-somebody who knows that its machine is off; a watch starts at a resource version.
+an operator that knows that its machine is off; a watch starts at a resource version.
 Operations come in batches; each has its own result, and order between them is not promised.
 """
 
@@ -19,7 +19,7 @@ from shared.core.model.decision import FieldError
 from shared.core.model.nouns import GpuShare, PodSet
 
 UNKNOWN: Final = 0
-"""Status of an operation whose answer was lost: it may or may not have happened."""
+"""Status of an operation with a lost answer: it may or may not have happened."""
 INVALID: Final = 422
 GRACE_SECONDS_MIN: Final = 1
 """Grace 0 is a force delete: the object goes while its containers may still run."""
@@ -38,7 +38,7 @@ class PodTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     service_account: str = ""
     """Empty: the namespace's default, without a token."""
     grace_seconds: int = 30
-    """Between the signal to stop and the stop itself, when nobody says otherwise."""
+    """Between the signal to stop and the stop itself, when nothing else is said."""
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     """Labels of the workload, beside those that Muster sets."""
 
@@ -62,7 +62,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     devices: tuple[str, ...] = ()
     """UUIDs of the devices that it is known to have; empty: not known, or none."""
     allocated: tuple[str, ...] = ()
-    """UUIDs of the whole GPUs that its kubelet chose, where nobody else could; empty: not told."""
+    """UUIDs of the whole GPUs that its kubelet chose, if no other could; empty: not told."""
     unpinned: bool = False
     """It names devices of its own that are not chosen yet: before it is bound it is pinned."""
     template: PodTemplate = PodTemplate()
@@ -100,7 +100,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class PodOperation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One request about the pod `name` in `namespace`.
 
-    `create` takes `pod`; `pin` uid, node, and `devices` or the `pod` whose shares say which:
+    `create` takes `pod`; `pin` uid, node, and `devices` or the `pod` with shares that say which:
     these devices of the node are its own before it is bound there; `bind` uid, node, and of a
     gang's rank 0 `pod`, by which others find it; `delete` uid, grace, which is at least 1;
     `force_delete` uid, node: the object goes though no kubelet says so, if the pod is being
@@ -154,7 +154,7 @@ class PodCluster(Protocol):
     async def apply(self, operations: Sequence[PodOperation]) -> list[PodResult]:
         """Try all; results in the order of the operations.
 
-        An operation whose answer was lost has the status `UNKNOWN`, all others their own.
+        An operation with a lost answer has the status `UNKNOWN`, all others their own.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""How a process reaches Kafka, and as whom: address, security protocol, user and password.
+"""How a process reaches Kafka: address, security protocol, user and password.
 
 `KafkaSettings` reads it from the environment; every client is made from a `KafkaAccess`. The
 password is a secret type: no log line, traceback or repr shows it.

@@ -32,7 +32,7 @@ class OutboxRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class AuditRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One state version of one subject: who changed what, on which cause. Chained by digest."""
+    """One state version of one subject: actor, change and cause. Chained by digest."""
 
     seq: int
     event_id: str

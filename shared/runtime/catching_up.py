@@ -1,7 +1,7 @@
 """What was in the log when a life began: deadlines wait until it is read.
 
 The fact that a workload ended in time may lie unread in the log while its time passes, and topics
-come in no order; who acts by the clock first decides against what is known already.
+come in no order; a process that acts by the clock first decides against what is known already.
 """
 
 from __future__ import annotations

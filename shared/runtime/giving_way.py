@@ -1,4 +1,4 @@
-"""Where processors are short, those who show and count wait for those who decide."""
+"""Where processors are short, processes that show and count wait for those that decide."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class Suspendable(Protocol):
     """A handler with work of its own beside the loop, such as driving a cluster."""
 
     async def suspend(self) -> None:
-        """Stop that work until the next `load`: the lease may be somebody else's."""
+        """Stop that work until the next `load`: the lease may be another process's."""
         ...
 
 
@@ -143,7 +143,7 @@ class Foresighted(Protocol):
 
 @runtime_checkable
 class Patient(Protocol):
-    """A handler for whom large batches matter more than speed: views and sums, not decisions."""
+    """A handler for which large batches matter more than speed: views and sums, not decisions."""
 
     linger_seconds: float
     """How long the loop collects messages after the first one."""
@@ -151,7 +151,7 @@ class Patient(Protocol):
 
 @runtime_checkable
 class Versioned(Protocol):
-    """A handler to whom a message that comes twice says nothing new: facts carry their version.
+    """A handler for which a message that comes twice says nothing new: facts carry their version.
 
     Its messages are not noted in the inbox, which costs a row each, and come with their type and
     payload only; deadlines are noted. What it emits must have deadlines as causes, so that no

@@ -43,7 +43,7 @@ async def sort_out(
 ) -> Batch:
     """Decode `raw` in order; `seen` asks the inbox for ids that memory may have forgotten.
 
-    Of messages whose `ce_type` is in `passed_over`, or from before `since_ms` of their topic, only
+    Of messages with a `ce_type` in `passed_over`, or from before `since_ms` of their topic, only
     the offset is noted; on a team's own topic nothing is passed over in silence.
     """
     batch = Batch()

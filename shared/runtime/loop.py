@@ -31,7 +31,7 @@ BACKOFF_SECONDS: Final = 0.25
 
 
 class Beats(Protocol):
-    """Whom the loop tells that it is alive (the watchdog)."""
+    """The receiver of the loop's sign of life (the watchdog)."""
 
     def beat(self) -> None:
         """Called at least once a second while the loop turns."""

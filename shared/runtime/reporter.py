@@ -57,7 +57,7 @@ class Telling(StrEnum):
     """What is told beside the use of GPUs."""
 
     ALL = "all"
-    """What nodes are: nobody else tells it."""
+    """What nodes are: there is no other source for it."""
     GPUS = "gpus"
     """Their GPUs: a cluster watcher tells what nodes are."""
     USAGE = "usage"

@@ -194,7 +194,7 @@ class Session:
         """Renew; a holder that could not for too long stops by itself.
 
         But not while a unit of its own is being committed: that has the row of the lease, so a
-        renewal waits for it, and nobody else can take the lease meanwhile.
+        renewal waits for it, and no other process can take the lease meanwhile.
         """
         renewed = self._clock.monotonic_seconds()
         while True:

@@ -1,4 +1,4 @@
-"""Reads records of a team's own topic, whose sender is not trusted.
+"""Reads records of a team's own topic; their sender is not trusted.
 
 The inbox id comes from the place in the log, the time from the broker, and the sender's `ce_id`
 (the idempotency key) becomes `correlation_id`. What cannot be read becomes a message too, so that

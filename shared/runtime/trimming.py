@@ -1,8 +1,8 @@
-"""Removes rows that are older than anybody may ask for, in small statements beside the work.
+"""Removes rows that are older than any reader may ask for, in small statements beside the work.
 
 A trim walks its table by an index from the oldest row on, one page for a statement, and stops at
 the first that is young. Each statement is a transaction of its own and takes a few milliseconds,
-so that neither a unit of work nor the vacuum waits for it. What it deletes nobody writes any more.
+so that neither a unit of work nor the vacuum waits for it. Deleted rows are written no more.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Trim:
 
 @runtime_checkable
 class Trimmed(Protocol):
-    """A handler whose tables are trimmed while it runs."""
+    """A handler with tables that are trimmed while it runs."""
 
     trims: Sequence[Trim]
 

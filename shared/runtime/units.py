@@ -74,7 +74,7 @@ class Units:
         return restored
 
     async def suspend(self) -> None:
-        """Nobody acts outside without a lease."""
+        """Work outside is stopped while there is no lease."""
         if isinstance(self._handler, Suspendable):
             await self._handler.suspend()
 

@@ -1,8 +1,8 @@
 """One described machine: what its agent would read, with failures on demand.
 
-It is a `ports.probe.GpuProbe`. Use follows from what occupies each GPU (told by whoever knows),
-with a ripple from the seed; a GPU that nothing occupies is idle and cool. Of a machine that nobody
-tells about, use counts as unread.
+It is a `ports.probe.GpuProbe`. Use follows from what occupies each GPU (told from outside),
+with a ripple from the seed; a GPU that nothing occupies is idle and cool. Where nothing is told
+about a machine, use counts as unread.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Create answers 409 when the name is taken, 422 when the name is none, 403 when t
 full; pin, bind and delete take the uid as a precondition; every change has the next resource
 version. A bound pod runs after a start delay and ends after its duration, or its kubelet refuses
 it or cannot start it (`simulator.kubelet`). A deleted one that is not bound goes at once, a bound
-one within its grace, and not before its node is heard of. As in Kubernetes, nobody checks here
+one within its grace, and not before its node is heard of. As in Kubernetes, it is not checked here
 whether a node exists or has room: that is the scheduler's business.
 
 The same machine stands behind `adapters.memory_cluster` and the process `simulator.cluster`.

@@ -1,7 +1,7 @@
 """The events a watch can still start from: dense versions, the oldest ones dropped.
 
 Event number `version` is what `resource_version` counts, so a place in the window is found by
-subtraction. Whoever asks for events that are gone must list again (410); of a version that is not
+subtraction. A client that asks for events that are gone must list again (410); of a version not
 reached yet nothing is told.
 """
 

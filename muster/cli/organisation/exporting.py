@@ -57,7 +57,7 @@ def applicable(kind: str, view: Json) -> Json:
 
 
 def _quota(flavor: Json) -> Json:
-    """A unit without a limit is not named: nobody reads 4611686018427387904 as that."""
+    """A unit without a limit is not named: 4611686018427387904 does not read as that."""
     limited = dict(flavor)
     for name in _LIMITS:
         if limited.get(name) is not None:

@@ -1,6 +1,6 @@
 """Stays with one workload: says why it waits when that changes, and cancels it when asked to.
 
-The first Ctrl-C asks, the second cancels, the third leaves. Without a terminal nobody can answer,
+The first Ctrl-C asks, the second cancels, the third leaves. Without a terminal no answer can come,
 so there the first one cancels. What is cancelled is waited for, so that the exit code is true.
 """
 

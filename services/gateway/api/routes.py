@@ -1,4 +1,4 @@
-"""The table of routes: what exists, what it does, who may, what comes in and what goes out.
+"""The table of routes: what exists, what it does, permitted roles, what comes in and goes out.
 
 The dispatcher, the authorisation of the middleware, docs/openapi.json and the test matrix of
 roles are all made from it. `handler` names a function of the module after the colon.

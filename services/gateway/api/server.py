@@ -133,7 +133,7 @@ async def _problems(
         request.app[DOOR].log.warning("unavailable", path=request.path, error=str(error))
         return problem_answer(unavailable("try the same again in a moment"))
     except (ConnectionResetError, HttpProcessingError):
-        raise  # the client has left, or talks no HTTP: nobody to answer
+        raise  # the client has left, or talks no HTTP: no answer can be sent
     except Exception as error:
         gateway = request.app[DOOR]
         gateway.log.exception("failed", path=request.path, error=type(error).__name__)
@@ -150,7 +150,7 @@ async def _routed(
 
 
 async def _unrouted(request: web.Request, error: web.HTTPException) -> web.StreamResponse:
-    """404 and 405 only for callers with a key: nobody else learns what exists."""
+    """404 and 405 only for callers with a key: no other caller learns what exists."""
     await authenticated(request.app[DOOR], request, None)
     if isinstance(error, web.HTTPMethodNotAllowed):
         headers = {"Allow": ", ".join(sorted(error.allowed_methods))}

@@ -1,4 +1,4 @@
-"""Who calls, by which key."""
+"""The caller, identified by its key."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _LOCAL: Final = Subject(name="loopback", team="", role=Role.OPERATOR)
 async def authenticated(
     gateway: GatewayContext, request: web.Request, action: Action | None
 ) -> tuple[Subject, str]:
-    """Who calls, by which key.
+    """The caller and its key.
 
     Raises:
-        Problem: 401 without a valid key; 503 when nobody can be authenticated now.
+        Problem: 401 without a valid key; 503 when keys cannot be checked now.
     """
     scheme, _, text = request.headers.get("Authorization", "").partition(" ")
     if not text:

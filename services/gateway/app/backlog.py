@@ -73,7 +73,7 @@ class Backlog:
     def _end(self, team: str, done: asyncio.Task[None]) -> None:
         self._reading.pop(team, None)
         if not done.cancelled():
-            done.exception()  # seen: whoever waits gets it too; nobody may be waiting
+            done.exception()  # seen: every waiting task gets it too; there may be none
 
     async def _read(self, team: str, most: int) -> None:
         asked_at = self._clock.monotonic_seconds()

@@ -144,7 +144,7 @@ class Committer:
             self._items -= sum(order.size for order in group)
 
     async def _settle(self, group: Sequence[Order]) -> None:
-        """Try until it is true, or nobody waits any more, or one order is left with its error."""
+        """Try until it is true, or no caller waits, or one order is left with its error."""
         while awaited := [order for order in group if not order.done.done()]:
             try:
                 await self._once(awaited)
@@ -199,7 +199,7 @@ class Committer:
         return {row["id"]: row["body_hash"] for row in rows}
 
     async def _open(self) -> None:
-        """Take the lease (again), however long it takes; those who wait give up by themselves."""
+        """Take the lease (again), however long it takes; waiting callers give up by themselves."""
         self.ready = False
         while not self.ready:
             await self._session.close(graceful=False)

@@ -1,7 +1,7 @@
 """Event streams: one poller for the process, a bounded queue for each listener.
 
 The projection numbers events densely in commit order, so `seq > last` never passes over one. The
-poller only asks the database while somebody listens. A listener that reads too slowly loses its
+poller only asks the database while there are listeners. A listener that reads too slowly loses its
 queue and is told to `resync`; memory stays bounded.
 """
 
@@ -76,7 +76,7 @@ class EventHub:
 
     @contextlib.contextmanager
     def listening(self, listener: Listener) -> Iterator[int]:
-        """Feed `listener` while the block runs with all behind the event whose number it gives.
+        """Feed `listener` while the block runs with all events after the number that it gives.
 
         That may be newer than `newest()` was: others have been fed since.
         """

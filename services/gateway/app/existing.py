@@ -38,8 +38,8 @@ async def check_names(
 ) -> None:
     """404 for a name that an empty answer was asked for by, if there is none of it.
 
-    Of queues only those are named that the caller may read; who may not read a team does not
-    come here with its name.
+    Of queues only those that the caller may read are named; a caller that may not read a team
+    does not come here with its name.
     """
     if not (team or queue or flavor or pool):
         return

@@ -1,4 +1,4 @@
-"""An answer that stays open: sent in pieces, cut when its key is revoked or nobody takes it."""
+"""An answer that stays open: sent in pieces, cut when its key is revoked or no data is taken."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class OpenStream:
         self._written_at = self._gateway.clock.monotonic_seconds()
 
     async def _in_time(self, writing: Awaitable[None]) -> None:
-        """Cut the connection of a reader who takes nothing for `SEND_SECONDS`."""
+        """Cut the connection of a client that takes no data for `SEND_SECONDS`."""
         try:
             async with asyncio.timeout(SEND_SECONDS):
                 await writing

@@ -2,7 +2,7 @@
 
 A second login does it (`kafka_admin_user`), which can change rules but has no right to write any
 event; the login that publishes the gateway's events can change no rule (docs/adr/0020). Without
-that second login somebody else keeps the broker's users, and only the topics are made here.
+that second login the broker's users are kept outside Muster, and only the topics are made here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """How good what users were told of starts is: each basis is scored against the first start.
 
 The first that a workload was told on each basis counts, in `eta` or as a promise in its reason.
-It is kept in a table until the workload starts or is over. Whoever deletes a row counts it, so of
-several gateways one does. What `eta` told in the last seconds is in memory only: a kill loses it.
+It is kept in a table until the workload starts or is over. The gateway that deletes a row counts
+it, so of several gateways one does. What `eta` told in the last seconds is in memory only: a kill
+loses it.
 """
 
 from __future__ import annotations

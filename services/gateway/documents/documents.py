@@ -69,7 +69,7 @@ class DocumentCollection:
     def request(self) -> type[msgspec.Struct]:
         """What a PUT carries: everything but name and version, and nothing by default.
 
-        A field that could be left out would be wiped by whoever does not know of it.
+        A field that could be left out would be wiped by a client that does not know of it.
         """
         return strict(
             self.payload,

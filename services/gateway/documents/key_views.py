@@ -51,7 +51,7 @@ class WhoAmI(View, frozen=True, kw_only=True):
     key_prefix: str
     """Public part of the key."""
     key_label: str
-    """What the key is called by those who made it."""
+    """The label given to the key when it was made."""
     expires_at_ms: int | None
     """When the key expires, Unix milliseconds; null: never."""
     version: str

@@ -94,7 +94,7 @@ class KeyRing:
         self._lookups = asyncio.Semaphore(LOOKUPS_MAX)
 
     async def authenticate(self, text: str) -> Subject | None:
-        """Whose key `text` is, or None for a wrong, revoked or expired one.
+        """The subject of the key `text`, or None for a wrong, revoked or expired one.
 
         Raises:
             Transient: the database cannot be asked, and what is known is too old.
@@ -138,7 +138,7 @@ class KeyRing:
     def _end(self, prefix: str, done: asyncio.Task[KeyRecord | None]) -> None:
         self._reading.pop(prefix, None)
         if not done.cancelled():
-            done.exception()  # seen: whoever waits gets it too; nobody may be waiting
+            done.exception()  # seen: every waiting task gets it too; there may be none
 
     async def _read(self, prefix: str) -> KeyRecord | None:
         asked_at = self._clock.monotonic_seconds()

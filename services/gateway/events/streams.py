@@ -1,9 +1,9 @@
 """Events: a page of recorded ones, or a stream (server-sent events) that goes on from any id.
 
 A stream tells the id that it goes on from, catches up from the database, then follows the hub. A
-reader who was too slow for the hub is told to `resync`, and the stream ends: whoever comes again
-with the last id catches up. Its key is looked at again every few seconds, so that a revoked one
-is cut, and so is who takes nothing of what is sent.
+reader that was too slow for the hub is told to `resync`, and the stream ends: a reader that comes
+again with the last id catches up. Its key is looked at again every few seconds, so that a revoked
+one is cut, and so is a reader that takes nothing of what is sent.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ async def held_of_node(gateway: GatewayContext, node: str) -> Held:
 
 
 async def held_of_fleet(gateway: GatewayContext) -> Held:
-    """What is held of all nodes, at most `SECONDS` old; those who ask meanwhile share one read."""
+    """What is held of all nodes, at most `SECONDS` old; concurrent requests share one read."""
     return await _shared(gateway, "held", _FLEET)
 
 

@@ -76,7 +76,7 @@ async def get_node(gateway: GatewayContext, call: RequestContext) -> web.Respons
 
 
 async def summarise_nodes(gateway: GatewayContext, call: RequestContext) -> web.Response:
-    """The sum by flavor, made once for all who ask within two seconds."""
+    """The sum by flavor, made once for all requests within two seconds."""
     flavor = call.query.get("flavor", "")
     found = await _summary(gateway)
     items = tuple(one for one in found.items if flavor in {"", one.flavor})
@@ -102,7 +102,7 @@ def _may_read(call: RequestContext, team: str) -> bool:
 
 
 def _device(call: RequestContext, node: Node, gpu: Gpu, held: Held, *, healthy: bool) -> GpuView:
-    """Its use in all, and by whom as far as the caller may read them."""
+    """The use of the device in all, and its holders as far as the caller may read them."""
     holds = held.of(node.name, gpu.index)
     readable = {one.workload for one in holds if _may_read(call, one.team)}
     mask = 0

@@ -1,7 +1,7 @@
 """The sum of the nodes of each flavor, and the largest gang that each level has devices for. Pure.
 
 A part of the fabric is named by its whole path, as placement sees it: rack r1 of two blocks is two
-racks. Taints decide who may come: a gang that names no pool, or one that names this pool.
+racks. Taints decide which gangs count: a gang that names no pool, or one that names this pool.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ class MigProfileUse(View, frozen=True, kw_only=True):
 
 
 class GpuView(View, frozen=True, kw_only=True):
-    """One device of a node with who holds how much of it, as far as the caller may know them."""
+    """One device of a node with its holders and amounts, as far as the caller may know them."""
 
     index: int
     """Index of the GPU on its node, from 0."""
@@ -75,7 +75,7 @@ class NodeSummary(View, frozen=True, kw_only=True):
     gone_at_ms: int | None
     """When the node will be taken away, if that is known."""
     shunned_until_ms: int | None
-    """Work did not start there, so nobody's is placed there before."""
+    """Work did not start there, so no workload is placed there before."""
     shun_message: str
     """Why work is not placed there for now, in words; empty: it is."""
     disputed_gpus: tuple[int, ...]

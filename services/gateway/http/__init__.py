@@ -1,5 +1,5 @@
-"""Requests and answers, whatever they are about: routes, bodies, problems, who may do what.
+"""Requests and answers, whatever they are about: routes, bodies, problems, permissions.
 
-Begin with `route.py` (what a route is) and `authorisation.py` (the one function that says who
-may).
+Begin with `route.py` (what a route is) and `authorisation.py` (the one function that decides
+permissions).
 """

@@ -1,8 +1,8 @@
-"""Who may do what: ONE function over (subject, action, team of the object), deny by default.
+"""Permissions: ONE function over (subject, action, team of the object), deny by default.
 
-Roles grow: a viewer reads his team, a member submits and controls, an admin manages the team's
-keys, an operator does everything for every team. An object of another team is hidden, as if it
-did not exist.
+Roles grow: a viewer reads the own team, a member submits and controls, an admin manages the
+team's keys, an operator does everything for every team. An object of another team is hidden, as
+if it did not exist.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class Subject:
     team: str
     role: Role
     label: str = ""
-    """What the key is called by those who made it."""
+    """The label given to the key when it was made."""
 
     @property
     def described(self) -> str:
-        """Such as `key nightly-ci (team admin)`: what people are told of who did something."""
+        """Such as `key nightly-ci (team admin)`: how the origin of a command is told."""
         key = f"key {self.label}" if self.label else "a key without a label"
         return f"{key} ({self.role if self.role is Role.OPERATOR else f'team {self.role}'})"
 
@@ -78,7 +78,7 @@ NEEDS: Final[dict[Action, Role]] = {
     Action.MANAGE_KEYS: Role.ADMIN,
     Action.READ_METRICS: Role.OPERATOR,
 }
-"""The weakest role that may do it; an action that is missing here is denied to everybody."""
+"""The weakest role that may do it; an action that is missing here is denied to all roles."""
 
 
 def authorise(subject: Subject, action: Action, team: str | None = None) -> AccessVerdict:

@@ -91,7 +91,7 @@ def not_found(what: str) -> Problem:
 
 
 def forbidden(detail: str) -> Problem:
-    """403: the caller is known, and his role does not allow it."""
+    """403: the caller is known, and the role of the caller does not allow it."""
     return Problem(403, "forbidden", detail)
 
 

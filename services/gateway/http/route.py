@@ -36,7 +36,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """One row. `name` picks the handler; `action` None is open to everybody."""
+    """One row. `name` picks the handler; `action` None is open to all callers."""
 
     method: str
     path: str

@@ -107,7 +107,7 @@ async def _delete(
     """Commit the deletion with its facts.
 
     Raises:
-        Stale: somebody else was faster, or work uses it since it was looked at.
+        Stale: another writer was faster, or work uses it since it was looked at.
     """
     at_ms = gateway.clock.now_ms()
     deleted = _with_default_queue(organisation, before)

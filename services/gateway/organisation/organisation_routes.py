@@ -4,7 +4,7 @@ A document is applied with its fact in one unit of work. Versions guard it: `If-
 version that is meant, and two writers at once are told apart by the database. The same content
 again is no change, whatever the conditions say, because then what was asked for is so.
 
-A team can begin at once: with it come its default queue, without quota until somebody gives it
+A team can begin at once: with it come its default queue, without quota until an operator gives it
 one, its topics and a user on the broker, and a first key (ADR 20). All is one unit of work.
 """
 
@@ -48,7 +48,7 @@ def collection_of(call: RequestContext) -> DocumentCollection:
 
 
 def team_of(document: Any) -> str | None:  # noqa: ANN401  # one of Applied
-    """Whose the document is; None for what belongs to all."""
+    """The team that owns the document; None for what belongs to all."""
     kind = type(document).__name__
     if kind == "TeamApplied":
         return str(document.name)

@@ -1,4 +1,4 @@
-"""Who takes the protection of a priority class away must say so: its work can be evicted then."""
+"""Removing the protection of a priority class must be confirmed: its work can be evicted then."""
 
 from __future__ import annotations
 

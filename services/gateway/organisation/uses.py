@@ -31,7 +31,7 @@ _NODES: Final = (
 async def uses_of(
     gateway: GatewayContext, organisation: Organisation, document: Applied
 ) -> list[FieldError]:
-    """Who uses it and how, documents first; empty when it can be deleted."""
+    """Users of the document and how they use it, documents first; empty when it can be deleted."""
     kind = kind_of(document)
     uses = list(named_by(organisation, document))[:USERS_MAX]
     work = await gateway.reader.fetch(

@@ -73,7 +73,7 @@ async def apply_document(  # noqa: PLR0917  # a document, and what goes with it
     """Commit the next version with its fact and `others`; a team's topics exist before it does.
 
     Raises:
-        Stale: somebody else has changed it, or any other document.
+        Stale: another writer has changed it, or any other document.
     """
     before = organisation.of(collection.kind).get(wanted.name)
     if collection.kind == "team":

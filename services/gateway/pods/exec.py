@@ -51,7 +51,7 @@ async def execute(gateway: GatewayContext, call: RequestContext) -> web.StreamRe
 def _noted(
     gateway: GatewayContext, call: RequestContext, row: Mapping[str, Any], request: ExecCommand
 ) -> Order:
-    """The audit row: who, which pod, which command; it is there before the command runs."""
+    """The audit row: caller, pod, command; it is there before the command runs."""
     subject, now_ms = f"exec/{request.workload_id}", gateway.clock.now_ms()
     # No message travels for a command; the cause only gives the audit row its id.
     carrier = CancelWorkload(workload_id=request.workload_id, team=row["team"])

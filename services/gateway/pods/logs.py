@@ -1,6 +1,6 @@
 """What a pod of a workload has written: passed on as it comes, bounded in bytes and time.
 
-A reader who follows a pod that has not started waits for its start. A stream ends with the
+A reader that follows a pod that has not started waits for its start. A stream ends with the
 container, and by itself once the workload has ended or runs in another attempt. One that ends for
 another reason (its bounds, a revoked key, a cluster that does not answer) is cut.
 """

@@ -57,7 +57,7 @@ class Projection:
         self.trims = trims
         self._next_seq = 1
         self._refused: dict[str, int] = {}
-        """Versions of the workloads of which it is told why nobody is evicted for them."""
+        """Versions of the workloads for which the reason of no eviction is told."""
 
     def topics(self) -> Sequence[tuple[Topic, Sequence[int]]]:
         """Every fact of every cell."""

@@ -1,8 +1,8 @@
 """Eviction plans in the read model: told in the preemptor's story, and one record for each.
 
 The record names preemptor, rule, victims with what each would have to compute again, and what else
-could have been done. Who the victims belong to is read from their own rows when somebody asks.
-Why nobody is evicted is an event that changes no state, and a row as long as it holds.
+could have been done. The teams of the victims are read from the victims' own rows on request.
+A reason for no eviction is an event that changes no state, and a row as long as it holds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _AGAIN: Final = _json.encode({"next_step": "it is tried again while it waits"}).
 
 
 def accepted(batch: ProjectionBatch, event: Event, fact: plans.EvictionPlanAccepted) -> None:
-    """The whole record of a preemption, if anybody has to go."""
+    """The whole record of a preemption, if the plan has victims."""
     detail = {
         "rule": fact.rule,
         "victims": fact.victims,
@@ -72,7 +72,7 @@ def refused(batch: ProjectionBatch, event: Event, fact: plans.EvictionPlanRefuse
 
 
 def expired(batch: ProjectionBatch, event: Event, fact: plans.ReservationExpired) -> None:
-    """The refund: the room is everybody's again."""
+    """The refund: the reservation is released, and its capacity is open to all work again."""
     _tell(batch, event, fact, (fact.reason, fact.message, _AGAIN))
     known = batch.preemptions.get(fact.plan_id)
     if known is not None:  # a statement may not touch a row twice
@@ -82,7 +82,7 @@ def expired(batch: ProjectionBatch, event: Event, fact: plans.ReservationExpired
 
 
 def none_possible(batch: ProjectionBatch, event: Event, fact: plans.PreemptionRefused) -> None:
-    """Why nobody is evicted for it: beside the reason why it waits, which stays as it is."""
+    """Why no victim is evicted for it: beside the reason why it waits, which stays as it is."""
     over = fact.obstacle is Obstacle.FITS
     body = _json.encode(fact).decode()
     row = (fact.workload_id, fact.queue, fact.version, event.time_ms, body)

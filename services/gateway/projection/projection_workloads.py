@@ -79,7 +79,7 @@ def conflicted(batch: ProjectionBatch, event: Event, fact: workloads.SubmissionC
 
 
 def commanded(batch: ProjectionBatch, event: Event, command: Any) -> None:  # noqa: ANN401  # five commands alike
-    """Somebody asked for something."""
+    """A command for the workload was given."""
     by = f" by {command.by}" if command.by else ""
     note = getattr(command, "note", "")
     message = f"{_wish(command)}: asked for{by}{f': {note}' if note else ''}"
@@ -144,7 +144,7 @@ def fact(batch: ProjectionBatch, event: Event, fact: workloads.WorkloadFact) -> 
 
 
 def evicted(batch: ProjectionBatch, event: Event, fact: workloads.WorkloadEvicted) -> None:
-    """It is stopped, for whom or why."""
+    """The workload is stopped; with the preemptor or the reason."""
     row = _changed(batch, event, fact)
     if row is not None:
         row.exit_code = fact.exit_code

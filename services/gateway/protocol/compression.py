@@ -1,4 +1,4 @@
-"""Answers are sent gzipped to readers who take that: a page of a thousand workloads is a tenth.
+"""Answers are sent gzipped to clients that accept it: a page of a thousand workloads is a tenth.
 
 Left as they are: small ones, streams, secrets that are shown once (the length of what was
 compressed tells of its content), and what has a strong entity tag, which names these very bytes.

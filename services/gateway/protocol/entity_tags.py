@@ -1,4 +1,4 @@
-"""Entity tags: a reader who has an answer already is told that nothing has changed (304).
+"""Entity tags: a client that has an answer already is told that nothing has changed (304).
 
 The tag of a document is its version, strong, as handlers set it. What has live numbers in it gets
 a weak one, made of the answer itself, behind the version of the document if there is one: so the

@@ -1,4 +1,4 @@
-"""What is in the queues now, summed up when somebody asks."""
+"""What is in the queues now, summed up on request."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def use_by_queue(gateway: GatewayContext) -> dict[str, list[Any]]:
 
 
 async def free_gpu_milli(gateway: GatewayContext, flavor: str) -> int:
-    """GPUs of a flavor on nodes that take work which nobody holds, at most a second old."""
+    """Free GPUs of a flavor on nodes that take work, at most a second old."""
     now = gateway.clock.monotonic_seconds()
     known = gateway.cache.get("gpus")
     if known is None or now - known[0] >= GPUS_SECONDS:

@@ -77,7 +77,7 @@ class QueueView(View, frozen=True, kw_only=True):
     """Version of the document by which quota decides now; 0 until it has taken one up."""
     share_millionths: int
     """Weighted dominant share of what its cohort owns, above its own; with `debt_millionths` it
-    decides between those that borrow: who has less goes first."""
+    decides between those that borrow: the one with less goes first."""
     debt_millionths: int
     """What it had lately beyond its part, as a share that pays it back in two hours; below 0 that
     is due to it. Half of it is forgotten in a day."""

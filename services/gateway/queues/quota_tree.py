@@ -31,7 +31,7 @@ class Lacking(NamedTuple):
     """What an amount waits for in one flavor."""
 
     queues: frozenset[str] | None
-    """Whose work must end: the queues below the limit in the way. None: anybody's, for room."""
+    """Queues below the limit in the way; their work must end. None: work of any queue."""
     gpu_milli: int
     """How much of it; at least something, as the limit may be of cores or memory."""
 
@@ -118,7 +118,7 @@ def queues_below(node: QuotaNode) -> Iterator[str]:
 
 
 def lacking(tree: QuotaTree, queue: QuotaNode, flavor: str, request: Amount) -> Lacking:
-    """Whose ends bring `request` of `queue` nearer in a flavor, and how much they must bring."""
+    """Queues where ends of work help `request` of `queue` in a flavor, and how much is needed."""
     found = tree.blocking(queue, flavor, request)
     if found is None:
         return Lacking(None, request[0])

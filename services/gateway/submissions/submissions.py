@@ -1,4 +1,4 @@
-"""POST /v1/workloads: checks form and whose it is, and answers when it is durable."""
+"""POST /v1/workloads: checks form and team, and answers when it is durable."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ async def eta(gateway: GatewayContext, call: RequestContext) -> web.Response:
 def _with_spread(found: Range | None) -> tuple[Range | None, Range | None]:
     """(a range of what like work took, or else one moment before which it hardly starts).
 
-    Expected ends say nothing of who else comes first, and a promise alone is one moment.
+    Expected ends do not tell which others come first, and a promise alone is one moment.
     """
     if found is None or (found.basis != EXPECTED_ENDS and found.p50_ms < found.p90_ms):
         return found, None
@@ -118,7 +118,7 @@ def _promised_ms(row: Row) -> int:
 
 
 async def _unknown(gateway: GatewayContext, row: Row, state: State) -> str:
-    """Why nobody can say when it starts: nothing of its queue is, or others own and use too much.
+    """Why its start is unknown: its queue starts nothing, or others own and use too much.
 
     "" where there is no such reason.
     """
@@ -218,7 +218,7 @@ def _message(state: State, start: Range | None) -> str:
 
 
 def _no_end(row: Row, now_ms: int) -> str:
-    """Why nothing says when it ends: it has outlasted what its owner said, or he said nothing."""
+    """Why its end is unknown: it has outlasted the duration that its owner stated, or none was."""
     spec = _specs.decode(row["spec"]) if row["spec"] else None
     ran_seconds = _ran_ms(row, now_ms) // 1000
     limit_seconds = _limit_ms(row, spec) // 1000 if spec is not None else 0

@@ -16,7 +16,7 @@ class RangeView(View, frozen=True, kw_only=True):
     basis: str
     """promise, queue and size, queue, expected ends; name, stated, kind and size."""
     samples: int
-    """Cases that it rests on; 0 for somebody's word alone."""
+    """Cases that it rests on; 0 where it rests on a stated value alone."""
 
 
 class EarliestView(View, frozen=True, kw_only=True):

@@ -45,7 +45,7 @@ def level_of(
 
 
 def owned_only(budget: BudgetSpent | None, queue: QuotaNode, spec: WorkloadSpec | None) -> bool:
-    """Whether the queue may not borrow for it: a spent budget, or nobody may evict it."""
+    """Whether the queue may not borrow for it: a spent budget, or it is not preemptible."""
     if spec is not None and not may_borrow(queue, evictable=spec.preemptible):
         return True
     if budget is None:

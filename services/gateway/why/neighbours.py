@@ -1,7 +1,7 @@
-"""Who stands ahead of a workload, and who is expected to end next, from the read model.
+"""Workloads ahead of a workload, and those expected to end next, from the read model.
 
-Read when somebody asks; no message costs more for it. An index finds the live workloads of a team;
-who is first in a queue, and who ends next at all, is remembered for `FRESH_SECONDS`.
+Read on request; no message costs more for it. An index finds the live workloads of a team; the
+first of a queue, and the next ends of all, are remembered for `FRESH_SECONDS`.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ async def _counted(
 
 
 async def _first(gateway: GatewayContext, team: str, queue: str) -> list[Mapping[str, Any]]:
-    """Who waits at the head of a queue. O(live of the team), then remembered for a while."""
+    """Workloads at the head of a queue. O(live of the team), then remembered for a while."""
     place = ("first", queue)
     now = gateway.clock.monotonic_seconds()
     known = gateway.cache.get(place)
@@ -114,7 +114,7 @@ async def frees_next(
     flavors: Collection[str],
     queues: Collection[str] | None,
 ) -> tuple[Freeing, ...]:
-    """The first ends in `flavors`, of `queues` or of all, whose room may be the workload's."""
+    """The first expected ends in `flavors`, of `queues` or of all, that can free room for it."""
     found: list[Freeing] = []
     now_ms = gateway.clock.now_ms()
     for one in await _ends(gateway):
@@ -157,7 +157,7 @@ async def expected_ends(
 
 
 async def _ends(gateway: GatewayContext) -> list[Mapping[str, Any]]:
-    """Who holds devices, by expected end; who is overdue is left out. O(live), then remembered."""
+    """Holders of devices by expected end, without overdue ones. O(live), then remembered."""
     now = gateway.clock.monotonic_seconds()
     known = gateway.cache.get("ends")
     if known is not None and now - known[0] < FRESH_SECONDS:

@@ -1,7 +1,7 @@
-"""Why nobody is evicted for a workload that waits, as preemption told it (ADR 58).
+"""Why no victim is evicted for a workload that waits, as preemption told it (ADR 58).
 
-It is told of the first of those that ask for the same, and holds for all of them: whose it is, is
-found by the class of requests by which preemption itself asks once for all.
+It is told of the first workload of a request class, and holds for all of that class: the class is
+the one by which preemption itself asks once for all.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ UNSOUGHT: Final = frozenset(
         Reason.NO_MATCHING_NODE,
     )
 )
-"""Reasons for which nobody is looked for who could go: what was told before says nothing."""
+"""Reasons for which no victims are searched: what was told before says nothing."""
 LIKE_IT_MAX: Final = 8
 """Others of its size and priority that are looked at."""
 _TOLD: Final = (

@@ -1,4 +1,4 @@
-"""GET of preemptions: who went for whom, by which rule, at what cost, and what else there was.
+"""GET of preemptions: victims, preemptor, rule, cost, and the alternatives.
 
 A team sees the plans made for its work and those that took its work; of other teams' victims it
 learns how many there were. The teams of victims are those of their rows now.
@@ -86,7 +86,7 @@ def _view(row: Mapping[str, Any], team: str | None) -> PreemptionView:
 def _seen(
     victims: Sequence[PlannedVictim], teams: Mapping[str, str], team: str | None
 ) -> tuple[VictimView, ...]:
-    """Those that the caller may see; an operator who asks for no team sees all."""
+    """Victims that the caller may see; an operator that asks for no team sees all."""
     return tuple(
         VictimView(
             workload_id=one.workload_id,

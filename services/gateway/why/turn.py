@@ -1,10 +1,10 @@
-"""Whose turn it is, in words: what is owed to a workload, or for whose debt others go first.
+"""The turn of a workload, in words: what is owed to it, or for which debt others go first.
 
 What fits into its queue's own quota comes before all of its priority that borrow, and may take
-its room back. Who must borrow waits for those of its priority whose shares with their debts are
-less, looked at from the top of the tree down (core.quota.fair_share). The first level at which
-somebody is ahead and where something is owed is told. Credits of others are not: they are what
-is owed here.
+its room back. A workload that must borrow waits for those of its priority with a lower sum of
+share and debt, looked at from the top of the tree down (core.quota.fair_share). The first level
+at which others are ahead and where something is owed is told. Credits of others are not: they are
+what is owed here.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ def owned_flavor(queue: QuotaNode, flavors: Iterable[str], request: Amount) -> s
 
 
 def owed(queue: QuotaNode, flavor: str, no_eviction: NoEvictionView | None = None) -> str:
-    """Why one for whom the queue owns enough comes first, and how it gets its room.
+    """Why a workload within its queue's own quota comes first, and how it gets its room.
 
     That borrowers go for it is said where no search has found otherwise. "" where the queue
-    shares with nobody.
+    shares with no other queue.
     """
     if queue.parent is None or queue.document is None:
         return ""

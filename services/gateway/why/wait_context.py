@@ -1,6 +1,6 @@
-"""What stands around a workload that waits: place, limits, who ends next, whose turn.
+"""What stands around a workload that waits: place, limits, next expected ends, turn.
 
-Looked up when somebody asks, as of now; the recorded reason is `services/gateway/why/why.py`.
+Looked up on request, as of now; the recorded reason is `services/gateway/why/why.py`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from shared.core.quota.totals import Totals
 from shared.core.quota.tree import NOTHING, QuotaNode, QuotaTree
 
 FLAVORS_MAX: Final = 8
-"""Flavors of a queue whose levels are told."""
+"""Flavors of a queue with levels that are told."""
 UNSHARED: Final = frozenset(
     reason.value
     for reason in (
@@ -59,7 +59,7 @@ UNSHARED: Final = frozenset(
 UNFREED: Final = frozenset(
     (Reason.EXCEEDS_QUOTA.value, Reason.QUEUE_HELD.value, Reason.NO_MATCHING_NODE.value)
 )
-"""Reasons that nobody's end would change."""
+"""Reasons that no end of other work would change."""
 _TOLD_AT: Final = "SELECT at_ms FROM gateway.node_debt WHERE node = $1"
 _Worked = TypeVar("_Worked", QueueShares, Totals)
 _specs: Final = msgspec.json.Decoder(WorkloadSpec)
@@ -83,7 +83,7 @@ class WaitContext:
     owed: str = ""
     """That its queue owns enough for it."""
     no_eviction: NoEvictionView | None = None
-    """Why nobody is evicted for it."""
+    """Why no victim is evicted for it."""
     turn: OwedTurn | None = None
     """What its queue owes, where others go first for it."""
     spot_left_out: tuple[str, ...] = ()

@@ -1,8 +1,8 @@
 """GET of why a workload stands where it stands, now or at a moment in the past.
 
 The reason is what was recorded, and recorded only when it changed; so the past is told by the same
-rows. What people ask next is read beside it: the place in the queue, the limits up the tree, who
-is expected to end next, for whose debt others go first (all `wait_context.py`), who took its room.
+rows. What people ask next is read beside it: the place in the queue, the limits up the tree, the
+next expected ends, the debt for which others go first (all `wait_context.py`), the preemptor.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ REFUSAL_SLACK_MS: Final = 1_000
 """A refusal counts as of this wait even if clocks differ by so much (also in `REFUSAL`)."""
 TIME_MAX: Final = 1 << 53
 CLOCK_SLACK_MS: Final = 60_000
-"""So much may the clock of whoever asks be ahead."""
+"""So much may the clock of the caller be ahead."""
 _TOLD: Final = (
     "(SELECT json_agg(h) FROM (SELECT e.reason, e.message, e.pod_reason, e.detail, e.at_ms,"  # noqa: S608  # constants
     " e.version, e.state"
@@ -81,7 +81,7 @@ _ON_LOST_NODE: Final = (
     "it queues again once its pods are known to have stopped: when the node is back, or is"
     f" deleted, or is fenced (muster admin nodes fence), or has the taint {OUT_OF_SERVICE}"
 )
-"""A node that is not heard may still run them, so nobody else gets their devices before."""
+"""A node that is not heard may still run them, so their devices are not given away before."""
 
 
 async def why(gateway: GatewayContext, call: RequestContext) -> web.Response:

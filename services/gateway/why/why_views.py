@@ -90,11 +90,11 @@ class Freeing(View, frozen=True, kw_only=True):
     ends_at_ms: int
     """What is being stopped has gone by then at the latest: it is the end of its grace."""
     state: State
-    """running, evicting or cancelling. Whose room is kept for another is left out."""
+    """running, evicting or cancelling. A workload with its room kept for another is left out."""
 
 
 class NoEvictionView(View, frozen=True, kw_only=True):
-    """Why nobody is evicted for it, told when that changed; of it or of one that asks the same."""
+    """Why no victim is evicted for it, told on change; of it or of one that asks the same."""
 
     obstacle: Obstacle
     """Code of what stands in the way."""
@@ -110,7 +110,7 @@ class NoEvictionView(View, frozen=True, kw_only=True):
 
 
 class OwedTurn(View, frozen=True, kw_only=True):
-    """The queue, or the first cohort above it, for whose debt others go first by share."""
+    """The queue, or the first cohort above it, with the debt that lets others go first."""
 
     name: str
     """Name of the queue or cohort."""
@@ -128,7 +128,7 @@ class OwedTurn(View, frozen=True, kw_only=True):
 
 
 class Preemptor(View, frozen=True, kw_only=True):
-    """For whom the workload had to go the last time, and by which rule."""
+    """The preemptor of the workload's last preemption, and the rule."""
 
     plan_id: str
     rule: str
@@ -179,7 +179,7 @@ class Why(View, frozen=True, kw_only=True):
     """Recorded reasons, the newest first."""
     at_ms: int | None
     """The moment in the past that was asked about; null for now. Then only what was recorded is
-    told: place, limits and who ends next are those of now, or null and empty."""
+    told: place, limits and next expected ends are those of now, or null and empty."""
     place: QueuePlace | None
     """Its place in the queue; null where it does not wait there."""
     limits: tuple[LimitLevel, ...]
@@ -194,7 +194,7 @@ class Why(View, frozen=True, kw_only=True):
     owed: str
     """That its queue owns enough for it, and how it gets its room; empty where it must borrow."""
     no_eviction: NoEvictionView | None
-    """Null too where nobody was looked for, or others are going for it."""
+    """Null too where no victims were searched, or others are being evicted for it."""
     turn: OwedTurn | None
     """Null too where it need not borrow, or no debt lets others go first."""
     promised_start_ms: int | None
@@ -202,7 +202,7 @@ class Why(View, frozen=True, kw_only=True):
     last_eviction: LastEviction | None
     """Why it had to leave its nodes the last time, whatever it does now; null: it never had to."""
     preempted_by: Preemptor | None
-    """For whom it was evicted the last time; null: it was not."""
+    """The preemptor of its last eviction; null: it was not preempted."""
 
 
 class VictimView(View, frozen=True, kw_only=True):
@@ -231,9 +231,9 @@ class AlternativeView(View, frozen=True, kw_only=True):
 
 
 class PreemptionView(View, frozen=True, kw_only=True):
-    """One accepted plan: for whom, by which rule, who went, and what else could have been done.
+    """One accepted plan: preemptor, rule, victims, and what else could have been done.
 
-    Of rule `idle` the victim went for nobody: `workload_id` is empty, the team is its own.
+    Of rule `idle` the victim has no preemptor: `workload_id` is empty, the team is its own.
     """
 
     plan_id: str

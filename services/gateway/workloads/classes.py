@@ -1,7 +1,7 @@
 """Whether workloads may be of the priority class that is asked for: said before it is taken.
 
 The same rule as at submission (core/model/priority_classes.py). Admission asks it again, in case
-the documents change in between; of what it drops then nobody hears.
+the documents change in between; what it drops then is not told.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ async def check_class(
 ) -> None:
     """Raise a 400 unless the class is there, and each workload of `rows` may have it.
 
-    Documents that were read before are read anew before anybody hears no.
+    Documents that were read before are read anew before a refusal is answered.
     """
     organisation = await gateway.organisation.current()
     teams = sorted({row["team"] for row in rows})

@@ -104,7 +104,7 @@ class BulkCommanded(View, frozen=True, kw_only=True):
 
 
 class NodeRequest(Request, frozen=True, kw_only=True):
-    """Why a node is cordoned, drained or fenced, for those whose work runs there."""
+    """Why a node is cordoned, drained or fenced, for the owners of work that runs there."""
 
     note: Text = ""
     """Why, in words that the owners of what runs there read."""

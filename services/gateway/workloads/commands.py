@@ -66,7 +66,7 @@ async def command(gateway: GatewayContext, call: RequestContext) -> web.Response
 async def bulk(gateway: GatewayContext, call: RequestContext) -> web.Response:
     """One command to up to `BULK_MAX` live workloads, the oldest first.
 
-    An operator, who has no team, names one where labels or a state would select in all.
+    An operator has no team, and names one where labels or a state would select in all.
     """
     verb = call.route.name.removeprefix("bulk_")
     selection = call.body

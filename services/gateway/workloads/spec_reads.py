@@ -16,5 +16,5 @@ SPECS: Final = (
 
 
 def not_read_yet(workload_id: str) -> str:
-    """What is told of one whose spec is null."""
+    """What is told of a workload with a null spec."""
     return f"{workload_id} was taken a moment ago and is not read yet; ask again"

@@ -39,7 +39,7 @@ _KINDS: Final = {
 
 
 class Administration:
-    """An admin client whose calls wait for their answer, and say why there is none."""
+    """An admin client with calls that wait for their answer, and say why there is none."""
 
     def __init__(self, access: KafkaAccess) -> None:
         self._access = access

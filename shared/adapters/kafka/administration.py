@@ -52,7 +52,7 @@ KNOWN_SECONDS: Final = 15.0
 
 
 async def make_grants_so(access: KafkaAccess, wanted: Iterable[Grant]) -> None:
-    """Give what is wanted, and take what else somebody may on exactly these topics.
+    """Give the grants that are wanted, and take all others on exactly these topics.
 
     Raises:
         Transient: the broker cannot be reached, or refuses.
@@ -94,7 +94,7 @@ async def _wait_until_admitted(access: KafkaAccess) -> None:
 
 
 def broker_count(access: KafkaAccess, seconds: float) -> int:
-    """Brokers that are registered; 0 as long as nobody answers."""
+    """Brokers that are registered; 0 as long as none answers."""
     try:
         return len(AdminClient(settings_of(access)).list_topics(timeout=seconds).brokers)
     except KafkaException:
@@ -164,7 +164,7 @@ async def _apply(access: KafkaAccess, prefix: str, passwords: Mapping[str, Secre
 
 
 def main() -> None:
-    """Apply the table to the broker of MUSTER_KAFKA_BOOTSTRAP, as a user who may."""
+    """Apply the table to the broker of MUSTER_KAFKA_BOOTSTRAP, as a user with that right."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("action", choices=["apply"])
     parser.parse_args()

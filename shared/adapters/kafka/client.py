@@ -33,7 +33,7 @@ def options(access: KafkaAccess) -> dict[str, Any]:
 
 
 def login(access: KafkaAccess) -> dict[str, Any]:
-    """Those that say who connects, and how."""
+    """Options that name the user that connects, and how."""
     found: dict[str, Any] = {"security_protocol": access.protocol.value}
     if access.protocol.has_user:
         found["sasl_mechanism"] = MECHANISM

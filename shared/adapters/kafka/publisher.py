@@ -1,4 +1,4 @@
-"""An idempotent publisher by aiokafka, whose defaults would lose data (acks=1)."""
+"""An idempotent publisher by aiokafka; the library's defaults would lose data (acks=1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads one topic ahead of who takes its records: a consumer and the task that empties it."""
+"""Reads one topic ahead of its receiver: a consumer and the task that empties it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ UNREADABLE: Final = (
 
 
 class Receiver(Protocol):
-    """Who takes what is read."""
+    """The receiver of what is read."""
 
     def put(self, topic: str, messages: list[RawMessage]) -> None:
         """Records in the order of their log."""
@@ -93,7 +93,7 @@ class TopicReader:
         return {place.partition: end for place, end in ends.items()}
 
     async def _ends(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Whoever may not know of a topic would wait for its records for ever, and silently.
+        """Ends of `places`; without access a consumer would wait for ever, and silently.
 
         Raises:
             Transient: its ends are not told.
@@ -131,7 +131,7 @@ class TopicReader:
     def _step_over(self, error: Exception, *, found: bool) -> None:
         """Go back and read one by one; the one that cannot be read then is passed on empty.
 
-        Where a topic has several partitions it is not known whose record it was. Only teams can
+        Where a topic has several partitions the one of the record is unknown. Only teams can
         write such a record, to the one partition of their own topic.
         """
         if len(self._positions) != 1:

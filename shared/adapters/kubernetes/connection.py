@@ -5,7 +5,7 @@ those of kubernetes_asyncio; bodies are raw bytes, because its models cost twent
 decode. Its session has a total time-out of 300 s that cuts watches, so each request names its own.
 
 - At most `requests_at_once` requests are on their way; the others wait.
-- 429 says when to come again (`Retry-After`): until then nobody sends anything.
+- 429 says when to come again (`Retry-After`): until then no request is sent.
 - A request that got no answer raises `NoAnswer`: nothing is known of what it did.
 """
 

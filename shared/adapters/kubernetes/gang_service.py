@@ -1,8 +1,8 @@
 """The headless Service of a gang, below which each of its pods has a name.
 
 It belongs to the pod of rank 0, so that it goes when that goes. It comes with the binding:
-whatever became of the answers before, who is bound has it. What has its name and is not the gang's
-is left alone, and the gang is refused: names below it would lead to the pods of others.
+whatever became of the answers before, a gang that is bound has it. What has its name and is not
+the gang's is left alone, and the gang is refused: names below it would lead to the pods of others.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def service(pod: Pod, uid: str, making: Making) -> dict[str, Any]:
 
 
 class NameTaken(Exception):  # noqa: N818  # an answer
-    """Somebody else has a Service of this name."""
+    """Another owner has a Service of this name."""
 
 
 async def create_service(
@@ -60,7 +60,7 @@ async def create_service(
     """The refusal, or None when the gang has its Service.
 
     Raises:
-        NameTaken: what has the name belongs to somebody else, or to another pod.
+        NameTaken: what has the name belongs to another owner, or to another pod.
         Transient: an answer was lost.
     """
     body = service(pod, uid, making)
@@ -80,7 +80,7 @@ async def create_service(
 
 
 def _is_of(found: Answer, uid: str, making: Making) -> bool:
-    """Whether it was made for the gang whose rank 0 is the pod `uid`."""
+    """Whether it was made for the gang with the rank 0 pod `uid`."""
     metadata = _owned.decode(found.body).metadata
     owners = (owner.uid for owner in metadata.owner_references)
     return naming.is_ours(metadata.labels, making.instance) and uid in owners

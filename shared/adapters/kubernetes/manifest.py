@@ -42,7 +42,7 @@ class Making:
     """What holds for all pods of one Muster.
 
     `instance`: the value of the label that tells its pods from those of another Muster.
-    `user_id`: the user as which containers run, whose group owns the volumes.
+    `user_id`: the user that containers run as; its group owns the volumes.
     """
 
     instance: str = "default"
@@ -155,7 +155,7 @@ def _environment(pod: Pod) -> Mapping[str, str]:
             "MASTER_PORT": str(MASTER_PORT),
             "RANK": str(pod.rank),
             "WORLD_SIZE": str(pod.size),
-            # A pod is one process, whose GPUs are counted from 0; torchrun sets its own.
+            # A pod is one process with GPUs counted from 0; torchrun sets its own.
             "LOCAL_RANK": "0",
         }
     if not pod.shares:

@@ -36,7 +36,7 @@ class Bookmark(Object, frozen=True, kw_only=True):
 
 
 class Owner(Object, frozen=True, kw_only=True):
-    """Whose end is the end of an object."""
+    """An owner: its end is the end of the object."""
 
     uid: str = ""
 

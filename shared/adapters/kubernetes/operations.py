@@ -2,7 +2,7 @@
 
 | verb | requests |
 |---|---|
-| create | POST the pod; 409: GET who has the name |
+| create | POST the pod; 409: GET the pod that has the name |
 | pin | POST its claim, PATCH the allocation of it (see `pins`) |
 |  | of devices without a claim: GET, then PATCH the annotation of them, at that version |
 | bind | of a gang's rank 0 POST its service (see `gang_service`) |
@@ -124,7 +124,7 @@ class Operations:
         return await self._annotate(operation)
 
     async def _annotate(self, operation: PodOperation) -> PodResult:
-        """Note devices on a pod whose kubelet chooses them."""
+        """Note devices on a pod with a kubelet that chooses them."""
         found = await self._get(operation)
         if found is None:
             return PodResult(status=NOT_FOUND, reason="NotFound")

@@ -1,7 +1,7 @@
 """`ports.PodExec` by the API server's pods/exec: a WebSocket of `v5.channel.k8s.io`.
 
 The first byte of each message is its channel: 1 standard output, 2 standard error, 3 how the
-command ended, a Status whose cause `ExitCode` has the number.
+command ended, a Status in which the cause `ExitCode` has the number.
 """
 
 from __future__ import annotations

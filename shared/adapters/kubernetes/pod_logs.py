@@ -22,7 +22,7 @@ NOT_BOUND: Final = 204
 BAD_REQUEST: Final = 400
 NOT_FOUND: Final = 404
 SILENCE_SECONDS_MAX: Final = 86_400.0
-"""A program may write nothing for long; who reads bounds the whole."""
+"""A program may write nothing for long; the reader bounds the whole."""
 REFUSAL_BYTES_MAX: Final = 65_536
 
 

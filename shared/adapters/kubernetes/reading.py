@@ -146,7 +146,7 @@ def _ready(found: PodObject) -> bool:
 
 
 def _number(text: str | None) -> int:
-    """The number of a label that somebody may have changed; -1 is nobody's."""
+    """The number of a label that may have been changed by others; -1 is no rank or attempt."""
     return int(text) if text is not None and text.isascii() and text.isdigit() else -1
 
 
@@ -158,7 +158,7 @@ def _seconds(text: str | None) -> float | None:
 
 
 def decoded_shares(text: str) -> tuple[GpuShare, ...]:
-    """The annotation of what the ledger gave to a pod; nothing where somebody spoilt it."""
+    """The annotation of what the ledger gave to a pod; nothing where it was spoilt."""
     try:
         return _shares.decode(text) if text else ()
     except msgspec.DecodeError:

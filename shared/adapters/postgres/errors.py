@@ -2,7 +2,7 @@
 
 Only content can be a message's fault: data that does not fit a type or a constraint, and what our
 own functions raise. A missing right, table or login is the installation's: it ends the life, and
-is told until somebody mends it. Source: PostgreSQL 15, appendix A.
+is told until it is mended. Source: PostgreSQL 15, appendix A.
 """
 
 from __future__ import annotations

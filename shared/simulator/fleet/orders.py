@@ -1,6 +1,6 @@
 """Commands to node agents, carried out on the machines of the fleet.
 
-The topic is read from its beginning at each start: a command whose time is up is passed over, and
+The topic is read from its beginning at each start: an expired command is passed over, and
 one that was carried out already changes nothing.
 """
 

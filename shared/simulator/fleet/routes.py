@@ -1,4 +1,4 @@
-"""Failures on demand, and who is there.
+"""Failures on demand, and the list of nodes.
 
 GET  /v1/nodes                                  names, whether ready, failed GPUs
 POST /v1/nodes/{name}/down, /v1/nodes/{name}/up   ?reason=
@@ -22,7 +22,7 @@ from shared.simulator.machine import Machine
 SECONDS_DIGITS_MAX: Final = 6
 PERCENT_MAX: Final = 100
 USE_MAX: Final = 10_000
-"""Workloads whose use is remembered."""
+"""Workloads with remembered use."""
 NodeChanged = Callable[[str, bool], Awaitable[None]]
 
 

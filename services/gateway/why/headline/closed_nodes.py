@@ -1,4 +1,4 @@
-"""Which nodes that would match take no work, in the words of the operator who closed them."""
+"""Which nodes that would match take no work, in the words of the operator that closed them."""
 
 from __future__ import annotations
 

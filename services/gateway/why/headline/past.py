@@ -48,7 +48,7 @@ def last_eviction(evicted: Sequence[Row]) -> LastEviction | None:
 
 
 def preemptor(evicted: Sequence[Row]) -> Preemptor | None:
-    """Who took its room the last time."""
+    """The preemptor of its last preemption."""
     for one in evicted:
         detail = detail_of(one)
         preemption = detail.get("preemption")

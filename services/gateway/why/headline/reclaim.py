@@ -1,4 +1,4 @@
-"""Others borrow what the queue of a workload owns: who, how much, and when it is taken back.
+"""Others borrow what the queue of a workload owns: which, how much, and when it is taken back.
 
 That is the cause of a wait where the queue owns enough for the workload and for all ahead of it,
 and the borrowed GPUs and the free ones together suffice; or where borrowers are being stopped for
@@ -47,7 +47,7 @@ class ReclaimNeed:
     ahead_gpu_milli: int
     """What those ahead in its queue ask for."""
     free_gpu_milli: int
-    """GPUs of the flavor that nobody holds."""
+    """Free GPUs of the flavor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ Told_contra = TypeVar("Told_contra", contravariant=True)
 
 
 class Sink(Protocol[Told_contra]):
-    """Who is told of the objects of a kind."""
+    """The receiver of the objects of a kind."""
 
     def listed(self, items: Mapping[str, Told_contra], version: int) -> None:
         """All of them, by key, as of a version; whatever is not among them is gone."""

@@ -146,7 +146,7 @@ class Allocation(Object, frozen=True, kw_only=True):
 
 
 class Consumer(Object, frozen=True, kw_only=True):
-    """For whom a claim is reserved."""
+    """The consumer that a claim is reserved for."""
 
     uid: str = ""
 

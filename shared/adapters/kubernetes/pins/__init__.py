@@ -1,1 +1,1 @@
-"""Claims of devices: which devices there are, who holds them, and how a pod gets its own."""
+"""Claims of devices: the devices, their holders, and how a pod gets its own."""

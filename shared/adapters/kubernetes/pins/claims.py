@@ -1,7 +1,7 @@
 """A claim of a pod: what is written to the API server, and what is read of any claim.
 
 The pod owns its claim, so it goes with it. The finalizer is what makes the controller manager take
-the devices away from a claim whose pod has ended or is gone: without it they stay allocated.
+the devices away from a claim when its pod has ended or is gone: without it they stay allocated.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     deleting: bool = False
     allocated: bool = False
     devices: tuple[DeviceId, ...] = ()
-    """Devices of NVIDIA's driver that nobody else may have meanwhile."""
+    """Devices of NVIDIA's driver that no other claim may have meanwhile."""
     used_by_others: bool = False
     """A pod that does not own it may use it."""
 
@@ -79,7 +79,7 @@ def shared_name(pod: Pod) -> str:
 
 
 def owner_patch(pod: Pod, uid: str) -> dict[str, Any]:
-    """One more pod with whose end (if it is the last) the claim ends; the finalizer again."""
+    """One more owner pod: when the last one ends, the claim ends; the finalizer again."""
     return {"metadata": {"ownerReferences": [_owner(pod, uid)], "finalizers": [FINALIZER]}}
 
 

@@ -1,4 +1,4 @@
-"""What is known of the devices of a cluster: who serves each node, its devices, who holds them.
+"""What is known of the devices of a cluster: drivers of each node, its devices, their holders.
 
 Nodes, ResourceSlices, ResourceClaims and DeviceClasses are followed from the first question on. A
 claim that was just written is known at once; what is older than what is known is passed over.
