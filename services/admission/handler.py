@@ -1,9 +1,9 @@
 """The admission service: from submissions to verdicts, and later commands in their order.
 
 Whatever speaks of an accepted workload leaves on the one topic and partition on which its
-`WorkloadQueued` travels, so nobody downstream sees a cancellation before the workload. Submissions
-come in by `submissions.py`, are judged in `judge.py`; commands are in `commands.py`, and what a
-team is told of its work later in `changes.py`.
+`WorkloadQueued` travels, so nothing downstream sees a cancellation before the workload.
+Submissions come in by `submissions.py`, are judged in `judge.py`; commands are in `commands.py`,
+and what a team is told of its work later in `changes.py`.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class AdmissionHandler:
         return outcome
 
     def due(self, now_ms: int) -> Sequence[Received]:
-        """Parked submissions whose time is up."""
+        """Parked submissions of which the time is up."""
         return [
             deadline_message("parked", one.id, 0, one.due_ms)
             for one in self.memory.parking.due(now_ms)

@@ -1,4 +1,4 @@
-"""Who has submitted what under which id: a bounded memory before the table.
+"""Which submission came under which id: a bounded memory before the table.
 
 While the memory holds every row of the table, a batch needs no look-up at all; once the oldest
 were forgotten, `prepare` asks for the ids that are not in memory, in one query for a batch.

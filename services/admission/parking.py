@@ -1,8 +1,8 @@
-"""Submissions whose refusal could still be turned by facts under way.
+"""Submissions of which the refusal could still be turned by facts under way.
 
-Documents and nodes come on other topics than submissions, so whoever applies a team and submits
-at once, or submits while the fleet is still reporting, could be refused by an accident of timing.
-Such a refusal waits a moment for the facts; it is bounded in time and number, and stored.
+Documents and nodes come on other topics than submissions, so a caller that applies a team and
+submits at once, or submits while the fleet is still reporting, could be refused by an accident of
+timing. Such a refusal waits a moment for the facts; it is bounded in time and number, and stored.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Parking:
         return self._due[0][0] if self._due else None
 
     def due(self, now_ms: int) -> list[ParkedSubmission]:
-        """Those whose time is up; they stay until they are removed."""
+        """Those of which the time is up; they stay until they are removed."""
         first_ms = self.next_due_ms()
         if first_ms is None or first_ms > now_ms:
             return []

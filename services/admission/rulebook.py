@@ -197,7 +197,7 @@ class Rulebook:
 
 
 def _bounded(default: Resources) -> Resources:
-    """A default that no submission could ask for would poison whoever takes it."""
+    """A default that no submission could ask for would poison each submission that takes it."""
     return Resources(
         cpu_milli=min(max(default.cpu_milli, 0), CPU_MILLI_MAX),
         memory_mib=min(max(default.memory_mib, 0), MEMORY_MIB_MAX),

@@ -1,1 +1,1 @@
-"""The service preemption: who is evicted for whom; it proposes, placement decides."""
+"""The service preemption: which work is evicted for other work; it proposes, placement decides."""

@@ -1,9 +1,9 @@
-"""Those who wait behind a preemptor and need no plan of their own: its plan makes room for them.
+"""Those that wait behind a preemptor and need no plan of their own: its plan makes room for them.
 
 A victim often leaves more room than its preemptor takes, and an elastic gang that gives up surplus
 is asked once for all equals that wait (core/preemption/crowd.py). Placement keeps nothing for a
-follower, it gives out what is freed in the order of all. But here his place counts as taken until
-the plan is at its end, so that meanwhile the next of his class is looked at.
+follower, it gives out what is freed in the order of all. But here its place counts as taken until
+the plan is at its end, so that meanwhile the next of its class is looked at.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Choose = Callable[[PlacementRequest], EvictionPlan | NoEviction]
 
 
 class Followers:
-    """Of one cell. Not remembered over a restart: a look at each finds him again."""
+    """Of one cell. Not remembered over a restart: a look at each finds it again."""
 
     def __init__(self, memory: PreemptionMemory, world: World, lines: PreemptorClasses) -> None:
         self._memory = memory
@@ -75,7 +75,7 @@ class Followers:
                 self._plan_of.setdefault(pod.node, flight.plan_id)
 
     def landed(self, plan_id: str) -> Sequence[str]:
-        """Who has followed this plan until now, and has no place yet."""
+        """What has followed this plan until now, and has no place yet."""
         names = self._of_plan.pop(plan_id, ())
         return [name for name in names if self.left(name)]
 
@@ -97,9 +97,9 @@ class Followers:
         may_be: Callable[[EvictionPlan], bool],
         now_ms: int,
     ) -> tuple[EvictionPlan, Sequence[tuple[str, Placement]]]:
-        """`plan`, or one that makes room for equals behind the preemptor too, who come with it.
+        """`plan`, or one that makes room for equals behind the preemptor too, which come with it.
 
-        Only where all that it takes is surplus of elastic gangs, as who goes whole goes for one,
+        Only where all that it takes is surplus of elastic gangs, as what goes whole goes for one,
         and where it `may_be` proposed beside what was proposed in this turn.
         """
         workload, kept = request.workload, self._memory.kept_for()

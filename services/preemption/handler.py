@@ -68,7 +68,7 @@ TRANSITIONS: Final = (
     workloads.WorkloadReleased,
     workloads.WorkloadReprioritised,
 )
-"""Nobody is evicted before it runs, so `WorkloadBound` says nothing here."""
+"""No workload is evicted before it runs, so `WorkloadBound` says nothing here."""
 
 
 class PreemptionHandler:
@@ -168,7 +168,7 @@ class PreemptionHandler:
         return outcome
 
     def due(self, now_ms: int) -> Sequence[Received]:
-        """A turn, when somebody is due and the last one was long enough ago."""
+        """A turn, when another is due and the last one was long enough ago."""
         due_ms = self.next_due_ms()
         if due_ms is None or due_ms > now_ms:
             return ()
@@ -214,7 +214,7 @@ class PreemptionHandler:
 
     def _nominated(self, fact: quotas.WorkloadNominated) -> None:
         self.memory.nominated(fact)
-        if not fact.next_of_own:  # nobody goes for it before it is refused
+        if not fact.next_of_own:  # nothing goes for it before it is refused
             self.planner.nominated(fact.workload.id)
 
     def _refused(self, fact: workloads.PlacementRefused) -> None:

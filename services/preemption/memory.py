@@ -71,7 +71,7 @@ class PreemptorRequest(msgspec.Struct, array_like=True, frozen=True):
 
 
 class ToldObstacle(msgspec.Struct, array_like=True, frozen=True):
-    """Why nobody is evicted for a workload, as it was told last, and when."""
+    """Why no victim is found for a workload, as it was told last, and when."""
 
     obstacle: str
     at_ms: int
@@ -122,7 +122,7 @@ class Flight(msgspec.Struct, array_like=True, frozen=True):
 
     @property
     def moves(self) -> bool:
-        """Whether it is for somebody who goes on elsewhere, not for a preemptor."""
+        """Whether it is for a workload that goes on elsewhere, not for a preemptor."""
         return self.plan_id.endswith(f"/{self.workload_id}")
 
 
@@ -140,7 +140,7 @@ class PreemptionMemory:
         self.loss_limits: dict[str, int] = {}
         self.flights: dict[str, Flight] = {}
         self.followers: dict[str, Placement] = {}
-        """Who will find room when the plan of another is at its end: where (followers.py)."""
+        """Followers, and where they find room when the plan of another ends (followers.py)."""
         self.ended: OrderedDict[str, bool] = OrderedDict()
         """Plans that were accepted and are over, the last of them: told again, they are old."""
         self.losses: dict[str, list[tuple[int, int]]] = {}
@@ -254,7 +254,7 @@ class PreemptionMemory:
         return True
 
     def tell(self, workload_id: str, told: ToldObstacle | None) -> None:
-        """Why nobody is evicted for it was told, or holds no more."""
+        """The obstacle was told, or holds no more."""
         stand = self.stands.get(workload_id)
         if stand is not None and stand.told != told:
             stand.told = told
@@ -286,7 +286,7 @@ class PreemptionMemory:
         self.put(KEPT, self.kept, KEPT_NODES, fact)
 
     def kept_for(self) -> Sequence[KeptFor]:
-        """Who is promised a start, with his nodes."""
+        """Workloads that are promised a start, with their nodes."""
         fact = self.kept.get(KEPT_NODES)
         return fact.kept if fact is not None else ()
 
@@ -334,7 +334,7 @@ class PreemptionMemory:
 
     @property
     def moves(self) -> list[int]:
-        """When somebody was moved, in the last hour at least."""
+        """When workloads were moved, in the last hour at least."""
         return self._moves.get(ALL, [])
 
     def moved(self, times_ms: list[int]) -> None:

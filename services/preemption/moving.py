@@ -1,4 +1,4 @@
-"""When others are moved for somebody: seldom, one search at a time, within a budget for the cell.
+"""When work is moved for other work: seldom, one search at a time, within a budget for the cell.
 
 A search for moves costs many times one for victims, so a class of equal requests gets one a
 minute and a turn at most one; what is moved in an hour is bounded (mission P9;

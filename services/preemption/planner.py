@@ -29,7 +29,7 @@ from shared.events import plans
 SEARCHES_MIN: Final = 8
 """Searches of one turn, however long they take."""
 LOOKS_MAX: Final = 128
-"""Who is looked at in one turn, if there is time."""
+"""What is looked at in one turn, if there is time."""
 ANSWER_MS: Final = 60_000
 """A proposal without an answer for so long is given up."""
 STOPPING: Final = (State.RUNNING, State.EVICTING, State.QUEUED)
@@ -55,7 +55,7 @@ class Planner:
             if stand.refused:
                 self.refused(name)
 
-    # ── who waits ──
+    # ── what waits ──
 
     def refused(self, workload_id: str) -> None:
         """It waits for room that others hold."""
@@ -77,9 +77,9 @@ class Planner:
             self.refused(workload_id)
 
     def changed(self, workload_id: str, state: State) -> None:
-        """Whoever waits no more is not looked for; what was planned for it is at its end.
+        """A workload that waits no more is not looked for; what was planned for it is at its end.
 
-        Who has another class only is looked for as before.
+        One that has another class only is looked for as before.
         """
         waited = workload_id in self.lines or workload_id in self._memory.followers
         self.withdrawn(workload_id)
@@ -115,7 +115,7 @@ class Planner:
         self._followers.left(workload_id)
 
     def _land(self, plan_id: str) -> Flight | None:
-        """Who followed and has no place by now waits again."""
+        """Followers that have no place by now wait again."""
         flight = self._memory.land(plan_id)
         for name in self._followers.landed(plan_id):
             self.refused(name)
@@ -150,7 +150,7 @@ class Planner:
         self._ended(fact.plan_id, now_ms)
 
     def expired(self, fact: plans.ReservationExpired, now_ms: int) -> None:
-        """The room is everybody's."""
+        """The room is free for all."""
         metrics.PLANS.labels("expired").inc()
         self._ended(fact.plan_id, now_ms)
 
@@ -159,7 +159,7 @@ class Planner:
         if flight is None:
             return
         for name in flight.victims if flight.losses else ():
-            self._memory.land(f"{plan_id}/{name}")  # it was never accepted, so nobody moves
+            self._memory.land(f"{plan_id}/{name}")  # it was never accepted, so nothing moves
         stand = self._memory.stands.get(flight.workload_id)
         if stand is not None and stand.state is State.QUEUED and stand.refused:
             self.refused(flight.workload_id)
@@ -171,7 +171,7 @@ class Planner:
     def turn(
         self, name: str, now_ms: int, has_time: Callable[[], bool]
     ) -> list[plans.ProposeEvictionPlan]:
-        """Search for those who are due, the first of all first; `name` makes the plans' ids."""
+        """Search for those that are due, the first of all first; `name` makes the plans' ids."""
         self._give_up(now_ms)
         self._followers.look()
         proposals = Proposals(self._memory, self._world)
@@ -214,13 +214,13 @@ class Planner:
     def _together(
         self, request: PlacementRequest, plan: EvictionPlan, proposals: Proposals, now_ms: int
     ) -> tuple[EvictionPlan, Sequence[tuple[str, Placement]]]:
-        """The plan, for more than one if that may be; who follows, and where."""
+        """The plan, for more than one if that may be; the followers, and where."""
         choose = partial(self._searching.search, now_ms=now_ms)
         may_be = partial(proposals.may_be, queue=request.workload.queue)
         return self._followers.together(request, plan, choose, may_be, now_ms)
 
     def _are_displaced(self) -> bool:
-        """Let followers wait again in whose place somebody else is; whether there are any."""
+        """Let followers wait again where another is in their place; whether there are any."""
         names, self._world.displaced = self._world.displaced, ()
         for name in names:
             self._followers.left(name)
@@ -249,7 +249,7 @@ class Planner:
     def _otherwise(
         self, request: PlacementRequest, answer: NoEviction, now_ms: int, *, may_move: bool
     ) -> EvictionPlan | NoEviction:
-        """Evictions alone make no room: others go on elsewhere besides. Or nobody has to go."""
+        """Evictions alone make no room: others go on elsewhere besides. Or no work has to go."""
         if may_move:
             wider = self._searching.wider(request)
             return self._moving.choose(wider, self._losses.rules(now_ms), now_ms) or answer
@@ -267,7 +267,7 @@ class Planner:
         behind: Sequence[tuple[str, Placement]],
         now_ms: int,
     ) -> plans.ProposeEvictionPlan:
-        """`behind` are those who follow, and where."""
+        """`behind` are those that follow, and where."""
         memory = self._memory
         offer = memory.offers[plan.workload_id]
         losses: dict[str, int] = {"": 0}

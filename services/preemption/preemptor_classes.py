@@ -1,4 +1,4 @@
-"""Who waits for others to be evicted: by class of equal requests, in order, each when it is due.
+"""What waits for others to be evicted: by class of equal requests, in order, each when it is due.
 
 Equals get the same answer, so only the first of a class is looked at; after a no the class rests,
 longer each time, until a victim's protection ends or one of it is refused anew.
@@ -37,7 +37,7 @@ class PreemptorClass:
 
 
 class PreemptorClasses:
-    """All who wait. Adding and removing O(log n), choosing O(classes)."""
+    """All that wait. Adding and removing O(log n), choosing O(classes)."""
 
     def __init__(self) -> None:
         self._lines: dict[Hashable, PreemptorClass] = {}
@@ -84,7 +84,7 @@ class PreemptorClasses:
         return [name for _, name in keys]
 
     def due_ms(self) -> int | None:
-        """When the next class is due; None if nobody waits."""
+        """When the next class is due; None if nothing waits."""
         return min((line.due_ms for line in self._lines.values()), default=None)
 
     def first(self, now_ms: int) -> str | None:
@@ -94,7 +94,7 @@ class PreemptorClasses:
         return workload_id
 
     def has_rested(self, workload_id: str) -> bool:
-        """Whether its class got a no already, and nobody of it room since."""
+        """Whether its class was refused already, and none of it found room since."""
         return self._lines[self._class_of[workload_id]].rests > 0
 
     def takes_moves(self, workload_id: str, now_ms: int) -> bool:

@@ -1,8 +1,8 @@
 """The plans of one turn. They are sent when it ends; until then they may take more.
 
-A gang that is giving up pods is asked for no more until these are gone (ADR 28). So who would take
-further surplus of a gang that was asked in this turn, or all of it, joins that plan and follows
-its preemptor.
+A gang that is giving up pods is asked for no more until these are gone (ADR 28). So what would
+take further surplus of a gang that was asked in this turn, or all of it, joins that plan and
+follows its preemptor.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Proposals:
         self._plans.append(plan)
 
     def asks_again(self, plan: EvictionPlan) -> bool:
-        """Whether it takes from somebody who was asked in this turn."""
+        """Whether it takes from a gang that was asked in this turn."""
         return any(one.workload_id in self._of_victim for one in plan.victims)
 
     def may_be(self, plan: EvictionPlan, queue: str) -> bool:

@@ -1,4 +1,4 @@
-"""Who is told why nobody is evicted for him: the first of a class, when the obstacle changes.
+"""Which workloads are told of an obstacle: the first of a class, when the obstacle changes.
 
 A search is made again and again, and its numbers move with all that runs. Told is only another
 obstacle, or another time at which it may end, and none within a minute of the last. So there are
@@ -69,7 +69,7 @@ class Refusals:
 
 
 def _is_new(before: ToldObstacle | None, told: ToldObstacle) -> bool:
-    """Whether it says something else; that nobody need go is news only after an obstacle."""
+    """Whether it says something else; that no work need go is news only after an obstacle."""
     if before is None:
         return told.obstacle != Obstacle.FITS
     if told.obstacle != before.obstacle:

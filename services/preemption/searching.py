@@ -1,4 +1,4 @@
-"""One search for victims: who asks, on what terms, and what is asked of the core."""
+"""One search for victims: for which workload, on what terms, and what is asked of the core."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Searching:
         )
 
     def search(self, request: PlacementRequest, now_ms: int) -> EvictionPlan | NoEviction:
-        """For what is owed also on nodes kept for those who borrow, where that costs less."""
+        """For work that is owed room also on nodes kept for borrowers, if that costs less."""
         answer = self.choose(request, now_ms)
         if isinstance(answer, NoEviction) and answer.placement is not None:
             return answer
@@ -53,12 +53,12 @@ class Searching:
         return other if isinstance(answer, NoEviction) or _better(other, answer) else answer
 
     def wider(self, request: PlacementRequest) -> PlacementRequest:
-        """On nodes kept for those who give way as well; the same if nobody does."""
+        """On nodes kept for those that give way as well; the same if nothing does."""
         yielding = self._yielding(request)
         return replaced(request, pins=(*request.pins, *yielding)) if yielding else request
 
     def _yielding(self, request: PlacementRequest) -> Sequence[int]:
-        """Pins of those who give way: they borrow, and the request does not."""
+        """Pins of those that give way: they borrow, and the request does not."""
         kept = self._memory.kept_for()
         if not kept or self._borrows(request.workload.id):
             return ()
@@ -66,7 +66,7 @@ class Searching:
         return [one.pin for one in kept if one.workload_id in borrowing]
 
     def _starts(self, kept: Sequence[KeptFor]) -> Iterator[Start]:
-        """Those for whom nodes are kept, as far as they are known."""
+        """Those for which nodes are kept, as far as they are known."""
         for one in kept:
             offer, node = self._memory.offers.get(one.workload_id), one.nodes[0]
             state = self._world.cluster.nodes.get(node)
@@ -111,7 +111,7 @@ class Searching:
 
 
 def _better(other: EvictionPlan | NoEviction, plan: EvictionPlan) -> bool:
-    """Whether nobody has to go, or it costs less."""
+    """Whether no work has to go, or it costs less."""
     if isinstance(other, NoEviction):
         return other.placement is not None
     return other.cost_gpu_ms < plan.cost_gpu_ms

@@ -1,9 +1,9 @@
 """The cell as it will be when all plans in flight are through: what the search works on.
 
-Who is being evicted, and whom a plan in flight has as victim, is gone already; a preemptor has
-its room already. So no room is planned twice, and nobody is evicted for what will come free.
-Kept lazily: facts only note who changed; `refresh` brings cluster and quota in step before a
-search, so most workloads, which nobody has to be evicted for, never cost anything here.
+What is being evicted, and what a plan in flight has as victim, is gone already; a preemptor has
+its room already. So no room is planned twice, and no workload is evicted for room that will come
+free. Kept lazily: facts only note what changed; `refresh` brings cluster and quota in step before
+a search, so most workloads, which nothing has to be evicted for, never cost anything here.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class World:
         for node, (debt, _) in memory.debts.items():
             self.tree.set_debt(node, debt)
         self.displaced: Sequence[str] = ()
-        """Followers in whose place somebody else is, since the last `refresh`."""
+        """Followers that lost their place to another, since the last `refresh`."""
         self._pins: dict[str, int] = {}
         """Nodes kept for promised starts."""
         self._switching: set[tuple[str, int]] = set()
@@ -85,7 +85,7 @@ class World:
                 self.report(name, memory.machines[name])
 
     def may_give_more(self, names: Collection[str]) -> None:
-        """These give up pods and may give up more, and nobody else who gives up some."""
+        """These give up pods and may give up more; no other that gives up some may."""
         self._memory.dirty.update(dict.fromkeys(self._asked.symmetric_difference(names)))
         self._asked = set(names)
 
@@ -142,7 +142,7 @@ class World:
         )
 
     def _promise(self) -> None:
-        """Give preemptors the room that their plans promise, then those who follow them."""
+        """Give preemptors the room that their plans promise, then those that follow them."""
         for flight in self._memory.flights.values():
             self.promise(flight.workload_id, flight.placement)
         followers = self._memory.followers.items()

@@ -1,6 +1,6 @@
 """Nominations that placement has not answered, and for how long each is waited for.
 
-Placement tells only some of many equal workloads that they must wait. So a nomination that nobody
+Placement tells only some of many equal workloads that they must wait. So a nomination that nothing
 answers counts as use for `ANSWER_WAIT_MS` and no longer, once a later one was answered: placement
 reads them in order. Before that it is only late, and to nominate others meanwhile would make it
 later still. After `SILENCE_MS` even that ends, and nothing can be lost for good.
@@ -32,7 +32,7 @@ class Answers:
         """When that was heard first."""
 
     def nominated(self, pending: Pending, nomination: int, now_ms: int) -> None:
-        """Wait for the answer to a nomination; `now_ms` 0: since nobody knows when."""
+        """Wait for the answer to a nomination; `now_ms` 0: it is not known since when."""
         self._waiting.pop(pending.id, None)
         self._waiting[pending.id] = (now_ms, pending, nomination)
 

@@ -3,7 +3,7 @@
 Spending is kept for every team, so that a budget given in the middle of a month finds all of it.
 An attempt costs the price that was in force when it began, as in the cost ledger of monitoring.
 When a threshold will be reached is known ahead, so nothing is polled: `due_ms` names the moment.
-How much is spent is told besides, once a minute at most, to those who look at quota.
+How much is spent is told besides, once a minute at most, to those that look at quota.
 A budget counts what runs in this cell.
 """
 
@@ -73,7 +73,7 @@ class Budgets:
         self._due: list[tuple[int, str]] = []
         self._due_of: dict[str, int] = {}
         self._renewed: dict[str, None] = {}
-        """Teams whose budget is another since the last review."""
+        """Teams with another budget since the last review."""
         self._untold = Untold(TELL_INTERVAL_MS)
         """Teams that spent since it was told last; one that holds devices spends all the time."""
         self._fresh_teams: dict[str, None] = {}

@@ -1,6 +1,6 @@
 """What each node of the quota tree had beyond its part, or short of it (core/quota/deficits.py).
 
-Looked at once a minute while somebody waits or a debt is not forgotten, at the time of a recorded
+Looked at once a minute while work waits or a debt is not forgotten, at the time of a recorded
 message, so the same messages give the same debts. A row for each node that ever had one; rows
 come with the review that changes them, in one unit of work.
 """

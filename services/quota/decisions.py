@@ -86,7 +86,7 @@ class Decisions:
         )
 
     def _flavors(self, decision: Nominate) -> tuple[PermittedFlavor, ...]:
-        """Mostly the same as before: few queues borrow, and hardly anybody waits for evictions."""
+        """Mostly the same as before: few queues borrow, and few workloads wait for evictions."""
         key = (decision.flavors, decision.borrowable, decision.by_eviction)
         flavors = self._permitted.get(key)
         if flavors is None:

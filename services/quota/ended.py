@@ -1,6 +1,6 @@
 """How many workloads of each team have ended, ever; told once a second and team at most.
 
-Admission subtracts it from how many it accepted, so that `max_pending` costs nobody a message for
+Admission subtracts it from how many it accepted, so that `max_pending` costs nothing a message for
 each workload. The number only grows: the newest says all, and one that is lost does no harm.
 """
 
@@ -22,7 +22,7 @@ _UPSERT: Final = (
 
 
 class EndedTotals:
-    """Totals by team, and who has to be told."""
+    """Totals by team, and what has to be told."""
 
     def __init__(self) -> None:
         self._totals: dict[str, int] = {}
@@ -30,7 +30,7 @@ class EndedTotals:
         self._untold = Untold(TELL_INTERVAL_MS)
 
     async def load(self, reader: Reader) -> None:
-        """Rebuild from the rows; all are told again, because nobody knows who was."""
+        """Rebuild from the rows; all are told again, because it is not known what was."""
         for row in await reader.fetch("SELECT team, ended FROM quota.team_ended ORDER BY team"):
             self._totals[row["team"]] = row["ended"]
         self._untold.add(self._totals)
@@ -46,7 +46,7 @@ class EndedTotals:
         return self._untold.due_ms()
 
     def tell(self, now_ms: int) -> list[tuple[str, int]]:
-        """Teams with totals that nobody was told yet."""
+        """Teams of which the totals were not told yet."""
         return [(team, self._totals[team]) for team in self._untold.take(now_ms)]
 
     def writes(self) -> Sequence[Write]:

@@ -1,8 +1,8 @@
-"""The quota service: who may be tried next.
+"""The quota service: what may be tried next.
 
 Three streams meet here in no order between them: queues and commands (`queue_facts.py`), limits
 (this module), and what the ledger did (`ledger_facts.py`). Commands and facts therefore keep
-flags of their own: `hold_asked` follows the commands, `held` follows the facts, and only who is
+flags of their own: `hold_asked` follows the commands, `held` follows the facts, and only what is
 free of both is nominated. Charges, priorities and places in a queue follow the facts alone.
 """
 
@@ -78,7 +78,7 @@ class QuotaHandler:
         return [(ORGANISATION_FACTS, (0,)), (QUEUE_FACTS, cell), (WORKLOAD_FACTS, cell)]
 
     def first(self) -> Collection[Topic]:
-        """Who waits, before room is given away that came free: the first in order gets it."""
+        """What waits, before room is given away that came free: the first in order gets it."""
         return (ORGANISATION_FACTS, QUEUE_FACTS)
 
     def reads(self) -> Collection[type[Wire]]:
@@ -121,9 +121,9 @@ class QuotaHandler:
         return outcome
 
     def _keeps_up(self, messages: Sequence[Received], now_ms: int) -> bool:
-        """Whether the newest facts are young: who is next in old ones is so no more.
+        """Whether the newest facts are young: what is next in old ones is so no more.
 
-        Where all CPUs are busy, placement would try in vain whom it was told of too late.
+        Where all CPUs are busy, placement would try in vain what it was told of too late.
         """
         heard = [one for one in messages if not isinstance(one.event.payload, DeadlinePassed)]
         if heard:

@@ -33,7 +33,7 @@ _SELECT: Final = (
 
 
 class History:
-    """The accounts of one cell, what of them is unwritten, and who has to be told."""
+    """The accounts of one cell, what of them is unwritten, and what has to be told."""
 
     def __init__(self, half_life_ms: int) -> None:
         self._core = UsageHistory(half_life_ms)

@@ -48,7 +48,7 @@ class LedgerFacts:
         }
 
     def _charge(self, apply: Callable[[Pending, Any], None]) -> Action:
-        """For facts that charge who is alive here."""
+        """For facts that charge what is alive here."""
 
         def act(message: Received, fact: Any) -> None:  # noqa: ANN401, ARG001  # one of two
             pending = self._records.alive.get(fact.workload_id)

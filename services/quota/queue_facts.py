@@ -1,8 +1,8 @@
-"""Who waits: what admission queued, and the commands of users that it passed on.
+"""What waits: what admission queued, and the commands of users that it passed on.
 
 Commands keep a flag of their own, `hold_asked`, beside that of the ledger's facts (`held`),
 because the two streams have no order between them. A change of priority is heard as the ledger's
-fact alone: whoever heard the command too would know another order than placement.
+fact alone: a service that read the command too would know another order than placement.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class QueueFacts:
         self._memory.enter(pending)
 
     def _command(self, apply: Callable[[Pending, Any], None]) -> Action:
-        """For who is alive; the others have ended, or were never queued."""
+        """For what is alive; the others have ended, or were never queued."""
 
         def act(message: Received, command: Any) -> None:  # noqa: ANN401, ARG001  # one of many
             pending = self._records.alive.get(command.workload_id)

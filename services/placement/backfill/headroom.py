@@ -50,7 +50,7 @@ class Headroom:
         return self._own(queue, flavor) if own else self._usage.headroom(queue, flavor)
 
     def _owned_only(self, record: Record) -> bool:
-        """Of one that runs: its budget is spent, or nobody could take back what is borrowed."""
+        """Of one that runs: its budget is spent, or what is borrowed could not be taken back."""
         workload = record.workload
         node = self._usage.tree.node(workload.queue)
         return self._spent_budgets.owned_only(workload.team) or not may_borrow(
@@ -80,7 +80,7 @@ class Headroom:
     def has_quota_everywhere(self, record: Record) -> bool:
         """Whether the least of its gang may be charged in each of its flavors now.
 
-        What MIG slices are charged depends on the board: for these nobody knows.
+        What MIG slices are charged depends on the board: for these it is not known.
         """
         assert record.nomination is not None
         if any(one.gpu.mig_profile for one in record.workload.spec.pod_sets):

@@ -1,7 +1,7 @@
-"""Who of those that found no room is the head, and who goes first when nodes become free (ADR 30).
+"""Which refused workload is the head, and which goes first when nodes become free (ADR 30).
 
-Of each class of requests the one that was refused speaks for the class. Order: who is old, by
-age; then priority, who lost its nodes, who is owed most for the time before
+Of each request class the one that was refused stands for the class. Order: old workloads, by
+age; then priority, workloads that lost their nodes, the largest deficit of the queue
 (core/quota/fair_share.py, `arrears`), and the response ratio.
 """
 
@@ -19,7 +19,7 @@ from shared.core.scoring import Cluster
 SMALL_AFTER_MS: Final = 6 * 3_600_000
 """Work that fills no node is promised a start once it has waited longer."""
 HEAD_AFTER_HOURS: Final = 72
-"""Who waits longer is at the head, whatever its priority, share and width (mission Q8)."""
+"""A workload that waits longer is at the head, whatever its priority, share and width."""
 BRIEFEST_MS: Final = 900_000
 """Added to lengths in the order of heads, so that very short work is not first for ever."""
 
@@ -40,7 +40,7 @@ class Heads:
         self._class_of: dict[str, Hashable] = {}
 
     def __bool__(self) -> bool:
-        """Whether anybody is blocked."""
+        """Whether any workload is blocked."""
         return bool(self._blocked)
 
     def __contains__(self, workload_id: str) -> bool:
@@ -53,7 +53,7 @@ class Heads:
         return self._blocked.values()
 
     def may_be(self, record: Record, now_ms: int) -> bool:
-        """Gangs, and pods that fill a node, starve beside small work; anybody does in the end."""
+        """Gangs, and pods that fill a node, starve beside small work; others do in the end."""
         demands = gang_of(record.workload).demands
         if not any(demand.gpus for demand in demands):
             return False
@@ -87,7 +87,7 @@ class Heads:
     def precedes(
         self, record: Record, other: Record, rank: RankOf, now_ms: int, *, told: bool
     ) -> bool:
-        """Whether it goes before `other`, who would be the next to be tried.
+        """Whether it goes before `other`, which would be the next to be tried.
 
         Not before higher priority or an earlier turn. Among equals it does if it was `told` of a
         promise, or ran and lost its nodes; else if it waited longer for its length.
@@ -110,7 +110,7 @@ class Heads:
         return (young, priority, not lost_its_nodes(record), turn, *identity)
 
     def _urgency(self, record: Record, now_ms: int) -> tuple[bool, int]:
-        """Who is old first, by age; then by response ratio.
+        """Old workloads first, by age; then by response ratio.
 
         The ratio of the time waited to the length, times the GPUs: what waits longest for its
         length first (Brinch Hansen, highest response ratio next, 1971), wide before narrow, as

@@ -1,9 +1,9 @@
-"""What of a quota is kept for somebody, and what others may take beside it (ADR 54).
+"""What of a quota is kept for one workload, and what others may take beside it (ADR 54).
 
 For one workload in each flavor of each tree: which, services/placement/backfill/quota_heads.py
-says. Who comes later in the order of turns is offered only what will be left over beside it,
-unless it will have ended before that quota can be there. Nobody is held back from what his own
-queue owns, but by who comes first in that queue.
+says. A workload that is later in queue order is offered only what will be left over beside it,
+unless it will have ended before that quota can be there. No workload is held back from what its
+own queue owns, except by the first of that queue.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Turn = tuple[Any, ...]
 
 @dataclass(slots=True, kw_only=True)
 class Kept:
-    """A core.backfill.kept_quota.Keeping for one whose turn was `turn` when it was worked out."""
+    """A core.backfill.kept_quota.Keeping for one that had this `turn` when it was worked out."""
 
     record: Record
     turn: Turn
@@ -66,12 +66,12 @@ class KeptQuota:
         self.now_ms = 0
 
     def limit(self, record: Record, flavor: str, room: Resources) -> Resources:
-        """Of `room`, its quota there, what is not kept for somebody before it."""
+        """Of `room`, its quota there, what is not kept for a workload before it."""
         kept = self._before(record, flavor)
         return room if kept is None else resources(least(amount(room), kept.spare))
 
     def took(self, record: Record, flavor: str, charge: Resources) -> None:
-        """It was charged: there is less beside who is first, unless it ends before."""
+        """It was charged: there is less beside the first, unless it ends before."""
         queue = self._usage.tree.node(record.workload.queue)
         kept = self.at.get((queue.root.name, flavor))
         if kept is not None and kept.counts(queue) and not self._ends_before(record, kept):
@@ -95,9 +95,9 @@ class KeptQuota:
         return record.workload.id in self._waiting and record.nomination is not None
 
     def turn(self, record: Record) -> Turn:
-        """Who is old, by age; then priority, the rank of its queue, age (queueing/waiting.py).
+        """Old workloads, by age; then priority, the rank of its queue, age (queueing/waiting.py).
 
-        Who runs already, and would only grow, comes last.
+        What runs already, and would only grow, comes last.
         """
         if record.nomination is None:
             return (2,)

@@ -56,7 +56,7 @@ class Broken(Value, frozen=True, kw_only=True):
 
 
 def with_broken(refusal: Refusal, broken: Broken) -> Refusal:
-    """The refusal of one whose promise is not kept."""
+    """The refusal of a workload, with the promise to it that is not kept."""
     start = datetime.fromtimestamp(broken.promised_ms / 1000, UTC)
     message = (
         f"{refusal.message.rstrip('.')}. The start promised for {start:%Y-%m-%d %H:%M} UTC is not"

@@ -44,7 +44,7 @@ from shared.ports.reader import Reader
 from shared.ports.store import Write
 
 EARLY_MS: Final = 1_000
-"""Work that ends so much before its time may let somebody start earlier."""
+"""Work that ends so much before its time may let another start earlier."""
 MayHave = Callable[[str], Sequence[str]]
 """In which flavors time may bring a workload its quota (core/quota/attainable.py)."""
 ROOM: Final = frozenset({Reason.NO_CAPACITY, Reason.GANG_SHORT, Reason.TOPOLOGY})
@@ -52,7 +52,7 @@ ROOM: Final = frozenset({Reason.NO_CAPACITY, Reason.GANG_SHORT, Reason.TOPOLOGY}
 
 
 class Promises:
-    """Promises of one cell, and who may be given the next."""
+    """Promises of one cell, and which workloads may be given the next."""
 
     def __init__(
         self, cluster: Cluster, records: Records, head_after_hours: int = HEAD_AFTER_HOURS
@@ -72,13 +72,13 @@ class Promises:
         self.loosened: list[str] = []
         """Nodes that may be used more freely since the last `take_loosened`."""
         self._lost: list[str] = []
-        """Whose promise was given up since the last `take_lost`."""
+        """Workloads that lost their promise since the last `take_lost`."""
         self._broken: dict[str, Broken] = {}
         """Promises that are not kept, until the batch that tells their owners is over."""
         self._broken_written: dict[str, Broken] = {}
         """Those that have rows."""
         self._told: list[str] = []
-        """Whose broken promises this batch has told."""
+        """Workloads that this batch has told of a broken promise."""
 
     @property
     def standing(self) -> Collection[Promise]:
@@ -187,19 +187,19 @@ class Promises:
         return writes
 
     def kept(self) -> tuple[KeptFor, ...]:
-        """Which nodes are kept for whom; worked out when promises have changed."""
+        """Which nodes are kept for which workload; worked out when promises have changed."""
         seen, kept = self._kept
         if seen is not self._backfill.promises:
             kept = kept_nodes(self._backfill.promises)
             self._kept = self._backfill.promises, kept
         return kept
 
-    # ── who may use what ──
+    # ── what may be used ──
 
     def pins_for(
         self, record: Record, now_ms: int, yields: Callable[[str], bool] | None = None
     ) -> tuple[int, ...]:
-        """Pinned nodes on which it may lie if it starts now; `yields` who gives way to it."""
+        """Pinned nodes on which it may lie if it starts now; `yields` give way to it."""
         if not (self._backfill.promises or self._room.nodes):
             return ()
         length_ms = self._lengths.expected_ms(record)
@@ -216,13 +216,13 @@ class Promises:
     def waiting_class(self, record: Record) -> tuple[bool, int]:
         """Of equal requests those of about equal length are tried once: by powers of two.
 
-        Who lost its nodes goes before the others, so it is not behind them.
+        A workload that lost its nodes goes before the others, so it is not behind them.
         """
         length_ms = self._lengths.expected_ms(record)
         length = -1 if length_ms is None else (length_ms // 1000).bit_length()
         return lost_its_nodes(record), length
 
-    # ── who is next ──
+    # ── what is next ──
 
     def refused(self, record: Record, request: Hashable, refusal: Refusal, now_ms: int) -> None:
         """It found no room: the head of its class may be promised some."""
@@ -239,14 +239,14 @@ class Promises:
     def ahead(
         self, rank: RankOf, may: MayHave, now_ms: int, goes_first: Callable[[str], bool]
     ) -> list[str]:
-        """Before anybody is tried: heads for whom nodes enough are free now, in their order.
+        """Before others are tried: heads for which enough nodes are free now, in their order.
 
-        Who was promised nothing yet is among them if it `goes_first`.
+        A head without a promise is among them if it `goes_first`.
         """
         if self._heads or self._backfill.promises:
             self._plan(rank, may, now_ms, goes_first)
         due = [one for one in self.standing if one.start_ms <= now_ms]
-        # Whoever does not start after all gives up these nodes with the next plan.
+        # What does not start after all gives up these nodes with the next plan.
         self._stale = self._stale or bool(due)
         return [one.workload_id for one in sorted(due, key=lambda one: one.promised_ms)]
 

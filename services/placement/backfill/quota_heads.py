@@ -1,7 +1,8 @@
-"""For whom quota is kept: the first who lacks it or waits for nodes promised to him (ADR 54).
+"""For what quota is kept: the first that lacks it or waits for its promised nodes (ADR 54).
 
-One in each flavor of each tree of the quota. Nothing of it is stored: who lacks quota says so when
-he is tried. As work ends earlier or later than was said, it is worked out anew now and then.
+One in each flavor of each tree of the quota. Nothing of it is stored: a lack of quota is
+seen when a workload is tried. As work ends earlier or later than was said, it is worked out anew
+now and then.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ DUE: Final = "quota-head"
 SOON_MS: Final = 1_000
 AGAIN_MS: Final = 10_000
 """It is worked out anew no sooner than the one after the last time, and no later than the other,
-but at once when one for whom quota was kept waits no more."""
+but at once when one for which quota was kept waits no more."""
 MISSED_MAX: Final = 20
 TRIES_MAX: Final = 8
-"""So many are asked for in a place, until time brings one of them his quota."""
+"""So many are asked for in a place, until time brings one of them its quota."""
 _HOLDS: Final = frozenset((State.PLACED, State.BOUND, State.RUNNING))
 
 
@@ -77,7 +78,7 @@ class QuotaHeads:
             if _is_looser(old, self.kept.at.get(place))
         ]
 
-    # ── who is first ──
+    # ── what is first ──
 
     def _in_order(self) -> list[Record]:
         """Those that still lack quota, or wait for promised nodes, by turn."""
@@ -90,7 +91,7 @@ class QuotaHeads:
         return sorted(found, key=kept.turn)
 
     def _keep(self, ordered: Sequence[Record], before: Mapping[Place, Kept]) -> None:
-        """For the first in each place whom time brings quota there; for each in one place."""
+        """For the first in each place to which time brings quota; for each in one place."""
         holders = self._holders({place for one in ordered for place in self._places(one)})
         tries: Counter[Place] = Counter()
         for record in ordered:
@@ -144,7 +145,7 @@ class QuotaHeads:
         )
 
     def _holders(self, places: Collection[Place]) -> dict[Place, list[QuotaHolder]]:
-        """Who is charged there, but for those that leave already. O(workloads)."""
+        """What is charged there, but for what leaves already. O(workloads)."""
         found: dict[Place, list[QuotaHolder]] = {place: [] for place in places}
         now_ms, length_ms = self.kept.now_ms, self._promises.length_ms
         for record in self._records.alive.values() if places else ():
@@ -166,7 +167,7 @@ class QuotaHeads:
         return self._again_ms() if self.kept.at or self._stale else None
 
     def _again_ms(self) -> int:
-        """When the first of the times passes or somebody else lacks, but not at once; or later."""
+        """When the first of the times passes or another lacks quota, but not at once; or later."""
         until_ms = min((one.until_ms for one in self.kept.at.values()), default=NEVER)
         after_ms = 0 if self._stale else until_ms - self._planned_ms
         return self._planned_ms + min(max(after_ms, SOON_MS), AGAIN_MS)

@@ -74,7 +74,7 @@ class Avoided:
                 record.avoids = row.nodes
 
     def writes(self, changed: Sequence[Record]) -> list[Write]:
-        """The rows that changed since the last call; of `changed`, who is over needs none."""
+        """The rows that changed since the last call; of `changed`, what is over needs none."""
         for record in changed:
             if record.avoids and record.over:
                 self.clear(record)

@@ -1,8 +1,8 @@
 """What is left of the nodes that became freer.
 
-Somebody who was refused for want of nodes can only fit now if one of his pods goes where something
-became free since. In a full cluster hundreds of classes wait for each node, and after a few
-placements nothing is left of it: that is seen here from four numbers, without a search.
+A workload that was refused for want of nodes can only fit now if one of its pods goes where
+something became free since. In a full cluster hundreds of classes wait for each node, and after a
+few placements nothing is left of it: that is seen here from four numbers, without a search.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class FreedRoom:
         self._rooms: WeakValueDictionary[tuple[tuple[str, ...], tuple[Needs, ...]], LackedRoom] = (
             WeakValueDictionary()
         )
-        """As long as somebody lacks them."""
+        """As long as a class lacks them."""
         self._known: dict[LackedRoom, list[str]] = {}
         """What `nodes_for` has found; room that is gone stays gone until more comes free."""
         self._unseen: dict[str, None] = {}
-        """Nodes that are looked at when somebody asks: while nobody waits, nobody does."""
+        """Nodes that are looked at when a class asks: without one that waits, none does."""
 
     def room_of(self, workload: Workload, flavors: tuple[str, ...]) -> LackedRoom:
         """What a workload needs to find on nodes of these flavors."""
@@ -73,7 +73,7 @@ class FreedRoom:
                     shelf.put(name, _left_on(self._cluster.nodes[name]))
 
     def forget(self) -> None:
-        """Everybody whom it could help was tried."""
+        """All that it could help was tried."""
         self._shelves, self._unseen, self._known = {}, {}, {}
 
     def nodes_for(self, room: LackedRoom) -> list[str]:

@@ -1,14 +1,14 @@
-"""Makes running gangs larger that run with fewer pods than they asked for, where nobody waits.
+"""Makes running gangs larger that run with fewer pods than they asked for, where nothing waits.
 
-And smaller, at once, those whose owners asked for fewer than they have.
+And smaller, at once, gangs for which their owners asked for fewer.
 
-Looked at after the cycle of a unit, so what is left then fits nobody that waits. A gang grows in
+Looked at after the cycle of a unit, so what is left then fits nothing that waits. A gang grows in
 its flavor only while no refused class waits there for room: those have permission and a place in
-the order, the gang runs already. Who waits for quota wants no room. Who makes room for another
+the order, the gang runs already. What waits for quota wants no room. What makes room for another
 does not grow before that one is placed, which waits for whatever its victims have beyond the plan.
 
-The oldest of the highest priority goes first, a few in each unit. Who finds no room is asked again
-when something is given back, or after a while, because who stood in its way may have left.
+The oldest of the highest priority goes first, a few in each unit. What finds no room is asked
+again when something is given back, or after a while, because what stood in its way may have left.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Growth:
                 self._try(record, wanted)
 
     def _gather(self) -> None:
-        """Put into the line who is off its size, who is due, and all when room came."""
+        """Put into the line what is off its size, what is due, and all when room came."""
         state = self._state
         names: dict[str, None] = {}
         if state.off_size:

@@ -26,7 +26,7 @@ from shared.core.placement.place import helps
 REASONS_MAX: Final = 20_000
 """Reasons of classes kept; beyond it, those of classes that wait no more are dropped."""
 LOOK_AFTER_MS: Final = 60_000
-"""Who lacks nodes is looked at again after so long: he may be let on nodes kept for others."""
+"""A class that lacks nodes is looked at again: it may be let on nodes kept for others."""
 LOOKS_MAX: Final = 20
 """So many in one batch."""
 
@@ -50,17 +50,17 @@ class Inadmissible:
         self._freed = FreedRoom(state.cluster)
         self._reasons: dict[Hashable, Refusal] = {}
         self._lacks: dict[Hashable, Lack] = {}
-        """Who was looked at the longest ago comes first."""
+        """What was looked at the longest ago comes first."""
         self._patient: dict[str, dict[Hashable, AbstractSet[str]]] = {}
         """By queue: classes that borrow nothing as long as it owns enough, and where it does."""
         self._taken: dict[str, Mapping[str, Amount]] = {}
         """By queue: what was taken when these were looked at last."""
         self._next: dict[Hashable, OwnQuota] = {}
-        """Who rests until his queue owns room for him again."""
+        """Classes that are inadmissible until their queue owns room for them again."""
         self._helps: dict[Hashable, bool] = {}
-        """Whom the freed nodes can help, as far as it was asked since the last placement."""
+        """What the freed nodes can help, as far as it was asked since the last placement."""
         self._bereft: dict[Hashable, None] = {}
-        """Classes whose first has started in this round."""
+        """Classes of which the first has started in this round."""
 
     def reason(self, request: Hashable) -> Refusal | None:
         """What the class was told last."""
@@ -109,7 +109,7 @@ class Inadmissible:
             self._patient.setdefault(record.workload.queue, {})[request] = tried.keys()
 
     def may_borrow_now(self) -> list[Hashable]:
-        """Classes whose queues own too little for them, as others of the queue took of it.
+        """Classes for which their queues own too little, as others of the queue took of it.
 
         O(patient classes of the queues where what is taken has changed).
         """
@@ -139,10 +139,10 @@ class Inadmissible:
         self._helps = {asked: known for asked, known in self._helps.items() if not known}
 
     def all_were_tried(self) -> None:
-        """Nobody is left whom the freed nodes could help."""
+        """Nothing is left that the freed nodes could help."""
         self._freed.forget()
 
-    # ── who may be helped ──
+    # ── what may be helped ──
 
     def is_free(self, lacked: LackedRoom | OwnQuota) -> bool:
         """Whether freed nodes may have something of this room, or the queue owns some again."""
@@ -151,9 +151,9 @@ class Inadmissible:
         return bool(self._freed.nodes_for(lacked))
 
     def can_help(self, record: Record, request: Hashable, queues: Collection[str]) -> bool:
-        """Whether the freed nodes, or quota of `queues`, could help who does not lack nodes alone.
+        """Whether the freed nodes, or quota of `queues`, could help a class that lacks more.
 
-        Not who was told that quota is short, and would hear it again.
+        Not one that was told that quota is short, and would be told it again.
         """
         refusal, headroom = self._reasons.get(request), self._state.headroom
         reason = refusal.reason if refusal is not None else None
@@ -199,13 +199,13 @@ class Inadmissible:
         ]
 
     def _oldest(self) -> list[Hashable]:
-        """Those whose turn it is to be looked at."""
+        """Those that are due to be looked at."""
         before_ms = self._state.unit.now_ms - LOOK_AFTER_MS
         first = islice(self._lacks.items(), LOOKS_MAX)
         return [request for request, lack in first if lack.seen_ms <= before_ms]
 
     def _gains(self, request: Hashable) -> bool:
-        """Look at a class; unless nobody of it waits, it goes to the end of those to look at."""
+        """Look at a class; unless none of it waits, it goes to the end of those to look at."""
         lack, record = self._lacks.pop(request), self._at_rest(request)
         if record is None:
             if self._state.waiting.waits(request):
@@ -221,7 +221,7 @@ class Inadmissible:
         self._bereft[request] = None
 
     def next_speak(self) -> None:
-        """Those behind who was placed may be promised a start."""
+        """Those behind what was placed may be promised a start."""
         bereft, self._bereft = self._bereft, {}
         for request in [one for one in bereft if one in self._lacks]:
             record = self._at_rest(request)
@@ -233,7 +233,7 @@ class Inadmissible:
         state.promises.refused(record, request, self._reasons[request], state.unit.now_ms)
 
     def _at_rest(self, request: Hashable) -> Record | None:
-        """Who speaks for a class that rests."""
+        """The head of an inadmissible class."""
         head = self._state.waiting.inadmissible_head(request)
         return self._state.records.alive[head] if head is not None else None
 

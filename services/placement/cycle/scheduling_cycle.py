@@ -48,7 +48,7 @@ class SchedulingCycle:
 
         1. What was cut short is ordered anew, if ranks may have fallen since.
         2. Classes that the freed nodes and quota can help are requeued.
-        3. Promised starts come first, whose nodes are complete by now.
+        3. Promised starts of which the nodes are complete by now come first.
         4. What is ready is tried in queue order, to the bound.
         5. Starts are promised to the heads that were refused; nodes that are kept no more are
            tried again.

@@ -16,7 +16,7 @@ from shared.events.envelope import Received
 
 
 def passed(cell: Cell, message: Received, fact: DeadlinePassed) -> None:
-    """Whose time it was; one that no longer stands does nothing."""
+    """The workload that is due; a deadline that no longer stands does nothing."""
     if fact.kind == switching.KIND:
         cell.switching.look(message)
     elif fact.kind == shunning.KIND:

@@ -20,7 +20,7 @@ from shared.events.envelope import Received
 
 
 def _record(cell: Cell, fact: pods.PodFact) -> Record | None:
-    """Whose present attempt it is about."""
+    """The workload, if the fact is about its present attempt."""
     record = cell.state.records.alive.get(fact.workload_id)
     if record is not None and record.attempt == fact.attempt and record.holds:
         return record

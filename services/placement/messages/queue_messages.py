@@ -1,4 +1,4 @@
-"""Messages of admission and quota: who is there, who may be tried, and how much each may use."""
+"""Messages of admission and quota: what is there, what may be tried, and how much each may use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tells what new work is kept off, so that nobody is evicted for room that could not be used."""
+"""Tells what new work is kept off, so that no eviction frees room that could not be used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes on which work does not start: who speaks against them, and which are left alone (ADR 40).
+"""Nodes on which work does not start: what speaks against them, and which are left alone (ADR 40).
 
 `core/nodes/shunning.py` has the rule. Here it hears of starts and of starts that did not come,
 keeps a node that is shunned from all searches by a taint of its own, and lets it be tried again in
@@ -164,7 +164,7 @@ class Shunning:
     # ── time ──
 
     def due(self, now_ms: int) -> list[Received]:
-        """Nodes whose time is over, as messages."""
+        """Nodes for which the time is over, as messages."""
         shunned = (self.suspicions[node] for node in sorted(self._fleet.shunned))
         return [
             deadline_message(KIND, one.node, one.rounds, one.until_ms)
@@ -211,6 +211,6 @@ def _some(nodes: Sequence[str]) -> str:
 
 
 def voice_of(workload: Workload) -> str:
-    """As whom it speaks: its team and images, which may be what does not start."""
+    """What it is counted as: its team and images, which may be what does not start."""
     images = sorted({one.image for one in workload.spec.pod_sets})
     return " ".join((workload.team, *images))

@@ -81,7 +81,7 @@ class Switching:
                 self._rests_until_ms = self._state.unit.now_ms + REST_SECONDS * 1000
 
     def _waiting(self) -> dict[str, Waiting]:
-        """By flavor; of so many classes that nobody looks at them all, it counts as both."""
+        """By flavor; where there are too many classes to look at, it counts as both."""
         refused = list(islice(self._cycle.refused(), CLASSES_MAX + 1))
         crowd = EVERYBODY if len(refused) > CLASSES_MAX else NOBODY
         found: dict[str, Waiting] = defaultdict(lambda: crowd)

@@ -1,9 +1,9 @@
 """What kubelets told of the GPUs that they chose, and what the ledger makes of it.
 
 At the end of a unit, so that what its messages placed and gave back is known: each report is a
-permutation of GPUs among those who hold some of its node, or it is disputed and the GPUs concerned
-take no new work until an operator uncordons the node (docs/adr/0074). The decision is the core's
-(`core/kubernetes/takeover.py`); here it is written down: memory, ledger, fact.
+permutation of GPUs among those that hold some of its node, or it is disputed and the GPUs
+concerned take no new work until an operator uncordons the node (docs/adr/0074). The decision is
+the core's (`core/kubernetes/takeover.py`); here it is written down: memory, ledger, fact.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class ToldGpu(msgspec.Struct, frozen=True, kw_only=True):
-    """Which GPU an index is, and whom a kubelet gave it to; nobody once that attempt is over."""
+    """Which GPU an index is, and what a kubelet gave it to; nothing once that attempt is over."""
 
     uuid: str
     workload_id: str = ""
@@ -158,7 +158,7 @@ class Takeovers:
             self._state.unit.ledger.recharge(record.workload, record.attempt, record.placement)
 
     def _settle(self, message: Received, record: Record, told: PodDevices) -> dict[str, None]:
-        """Whose placements changed."""
+        """Workloads with another placement."""
         assert record.placement is not None
         pod = next((one for one in record.placement.pods if one.rank == told.rank), None)
         node = self._fleet.present.get(pod.node) if pod is not None else None
@@ -212,7 +212,7 @@ class Takeovers:
                 self._touched[node] = None
 
     def _held(self, node: str) -> dict[int, Key]:
-        """Who holds each GPU of a node by the ledger."""
+        """What holds each GPU of a node by the ledger."""
         held: dict[int, Key] = {}
         for record in self._state.records.of_node(node):
             assert record.placement is not None
@@ -238,7 +238,7 @@ class Takeovers:
         key: Key,
         found: TakeoverResult,
     ) -> dict[str, None]:
-        """Move who moves, note what was told, tell it; whose placements changed.
+        """Move what moves, note what was told, tell it; workloads with another placement.
 
         `what`: the row of the node, and the names of its GPUs as they are known now.
         """

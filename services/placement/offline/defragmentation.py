@@ -42,7 +42,7 @@ async def plan_for(
     Args:
         reader: of placement's tables.
         workload: its id, or its name if only one that is not over has it; it must be queued.
-        cell: whose ledger.
+        cell: of the ledger.
         seed: of the service (`MUSTER_SEED`), which decides ties.
         limits: of the plan and of the search.
 
@@ -58,7 +58,7 @@ async def plan_for(
     if record.nomination is None:
         message = "Quota has not permitted it to be tried; moves free no quota."
         return NoPlan(obstacle=DefragmentationObstacle.QUOTA, message=message)
-    # What it was promised keeps nobody off these nodes while it is planned to start at once.
+    # What it was promised keeps nothing off these nodes while it is planned to start at once.
     state.promises.withdrawn(workload_id)
     running = [_running(each) for each in state.records.alive.values() if each.placement]
     return defragment(state.cluster, running, _request(state, record), limits)

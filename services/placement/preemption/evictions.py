@@ -1,7 +1,7 @@
 """Eviction plans: tried again on the ledger's own state, then carried out, or refused.
 
 Accepted, in one unit: the victims are evicted with their own grace and a reservation keeps the
-room; so it does for those who go on elsewhere (moves.py). When the last victim's pods are gone,
+room; so it does for those that go on elsewhere (moves.py). When the last victim's pods are gone,
 the unit that releases it places the preemptor just where it was promised. A preemptor that leaves,
 a node that is lost or the time that runs out gives the room back to all, and that is told
 (ADR 24).
@@ -155,7 +155,7 @@ class Evictions:
     # ── what becomes of a reservation ──
 
     def settle(self, message: Received) -> None:
-        """Place those whose victims are gone; give up for those that wait no more."""
+        """Place those of which the victims are gone; give up for those that wait no more."""
         reservations = self._state.reservations
         for workload_id in list(reservations.left):
             record = self._state.records.alive[workload_id]
@@ -169,7 +169,7 @@ class Evictions:
         reservation = state.reservations.drop(workload.id)
         placement = reservation.placement
         headroom = state.headroom.room(record, placement.flavor)
-        # Nobody withdraws a nomination of who moves: it has none.
+        # A nomination of what moves is not withdrawn: there is none.
         shut = not state.usage.names(workload.queue, placement.flavor)
         fits = not shut and placement.charge.fits_in(headroom)
         if not fits or not take(state.cluster, workload, placement):

@@ -1,6 +1,6 @@
-"""Who goes on elsewhere so that a preemptor finds room: its new place is kept, then it stops.
+"""What goes on elsewhere so that a preemptor finds room: its new place is kept, then it stops.
 
-A mover is evicted with its own grace and queued again when its pods are gone, as anybody is; in
+A mover is evicted with its own grace and queued again when its pods are gone, as any other is; in
 that very unit it is placed where its reservation says. Its quota goes with it, so neither it nor
 the preemptor waits for quota that the other gives back (ADR 41).
 """
@@ -47,7 +47,7 @@ def _shape(placement: Placement) -> list[tuple[int, str]]:
 
 
 def keep_room(state: CellState, plan: ProposeEvictionPlan, expires_at_ms: int) -> None:
-    """Reserve the new place of each, until who is on its nodes has gone. O(movers x victims)."""
+    """Reserve the new place of each, until what is on its nodes has gone. O(movers x victims)."""
     for one in plan.victims:
         if one.moves_to is not None:
             state.reservations.add(
@@ -67,7 +67,7 @@ def keep_room(state: CellState, plan: ProposeEvictionPlan, expires_at_ms: int) -
 def out_of(
     state: CellState, plan: ProposeEvictionPlan, placement: Placement, workload_id: str
 ) -> tuple[tuple[str, int], ...]:
-    """Who must be gone from these nodes besides, before `workload_id` starts there.
+    """What must be gone from these nodes besides, before `workload_id` starts there.
 
     Of a preemptor's, its victims are not named here: it is placed with their quota.
     """
@@ -88,7 +88,7 @@ def move(
     plan: ProposeEvictionPlan,
     message: Received,
 ) -> None:
-    """Stop it, and tell it for whom and where it goes on."""
+    """Stop it, and tell it for what and where it goes on."""
     workload, to = preemptor.workload, planned.moves_to
     assert to is not None
     where = listing(sorted({pod.node for pod in to.pods}))
@@ -104,7 +104,7 @@ def move(
 
 
 def taken_for(preemptor: Workload, plan: ProposeEvictionPlan, rule: str) -> Preemption:
-    """What a victim or a mover is told of who takes its place."""
+    """What a victim or a mover is told of what takes its place."""
     return Preemption(
         plan_id=plan.plan_id,
         rule=rule,

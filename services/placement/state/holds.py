@@ -1,6 +1,6 @@
 """What a reservation keeps from others: its placement less what its victims still hold there.
 
-A victim's devices are charged to it until its pods are seen gone, so nobody else can have them.
+A victim's devices are charged to it until its pods are seen gone, so nothing else can have them.
 Only the rest has to be held, and that follows from the placement and the victims that are left
 alone: whatever else came and went since, before and after a restart, it is the same.
 """

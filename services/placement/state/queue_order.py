@@ -1,4 +1,4 @@
-"""Whose turn it is among the queues.
+"""Which queue is next.
 
 The rank follows from what is charged at this moment (core/quota/fair_share.py) and from what quota
 told: the debts of the nodes of its tree, and the use of each queue over time, set to one common
@@ -113,7 +113,7 @@ class QueueOrder:
         """The turn of a workload that waits."""
         least = self.rank_at_least(workload_id)
         if least[0]:
-            return least  # who borrows for a part of it borrows for it
+            return least  # what borrows for a part of it borrows for it
         record = self._records.alive[workload_id]
         assert record.nomination is not None
         queue = record.workload.queue
@@ -154,7 +154,7 @@ class QueueOrder:
     def yields_to(
         self, record: Record, promised: Iterable[Promise]
     ) -> Callable[[str], bool] | None:
-        """Who gives way to it: to what is owed, all who are promised to borrow (docs/adr/0035)."""
+        """What gives way to it: to what is owed, all that are promised to borrow (ADR 35)."""
         if self.borrows(record.workload.id):
             return None
         return borrowers(self._starts(promised)).__contains__
@@ -197,7 +197,7 @@ class QueueOrder:
     def may_have(self) -> Callable[[str], Sequence[str]]:
         """In which flavors time may bring a workload its quota; good until something changes.
 
-        Who is promised nodes without it would keep them empty (core/quota/attainable.py).
+        A promise of nodes without it would keep them empty (core/quota/attainable.py).
         """
         attainable, tree = Attainable(), self._usage.tree
 

@@ -106,7 +106,7 @@ class Record:
 
     @property
     def request_class(self) -> Hashable:
-        """Equal requests get the same answer (placement/place.py); worked out once he waits."""
+        """Equal requests get the same answer (placement/place.py); worked out once it waits."""
         if self._request_class is None:
             self._request_class = request_class(self.workload)
         return self._request_class

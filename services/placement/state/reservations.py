@@ -1,8 +1,8 @@
-"""Room that is being vacated for a preemptor: who it is for, what of it is held, its row.
+"""Room that is being vacated for a preemptor: what it is for, what of it is held, its row.
 
 A row is a promise, not a charge: devices and quota of the ledger stay with the victims until
 their pods are gone. In memory the rest of the placement is held at once (holds.py), and quota is
-counted as if victims and preemptor had changed places already, so that nobody else is given
+counted as if victims and preemptor had changed places already, so that no other is given
 either.
 """
 
@@ -44,8 +44,8 @@ READ: Final = "SELECT body FROM placement.reservation ORDER BY workload_id"
 class Reservation(msgspec.Struct, frozen=True, kw_only=True):
     """Room for one workload of an accepted plan.
 
-    `victims` are (workload id, attempt, pods that it keeps), with whose quota it is placed; who
-    moves is his own. `movers` give devices alone: their quota goes with them.
+    `victims` are (workload id, attempt, pods that it keeps), with the quota of which it is placed;
+    what moves is its own. `movers` give devices alone: their quota goes with them.
     """
 
     plan_id: str
@@ -59,12 +59,12 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def moves(self) -> bool:
-        """Whether it is for somebody who goes on elsewhere."""
+        """Whether it is for a workload that goes on elsewhere."""
         return any(name == self.workload_id for name, *_ in self.victims)
 
     @property
     def leaving(self) -> frozenset[str]:
-        """Whose pods must be gone."""
+        """Workloads of which the pods must be gone."""
         gone = frozenset(name for name, _, _ in self.victims)
         return gone | {name for name, _ in self.movers}
 
@@ -92,12 +92,12 @@ class Reservations:
         self._cluster, self._usage, self._records = cluster, usage, records
         self._held: dict[str, _Held] = {}
         self._of_victim: dict[str, dict[str, None]] = {}
-        """By who leaves: for whom."""
+        """By what leaves: for what."""
         self._attempts: Counter[tuple[str, int]] = Counter()
         """How many name this attempt of a victim, also after it was released."""
         self._touched: dict[str, None] = {}
         self.ready: dict[str, None] = {}
-        """Preemptors whose last victim is gone."""
+        """Preemptors of which the last victim is gone."""
         self.left: dict[str, None] = {}
         """Preemptors that wait no more."""
 
@@ -198,7 +198,7 @@ class Reservations:
         return found
 
     def _moving(self, reservation: Reservation) -> list[Holder]:
-        """What those who give devices alone still hold."""
+        """What those that give devices alone still hold."""
         alive = self._records.alive
         return [
             (record.workload, record.placement)

@@ -4,8 +4,8 @@ The same sums stand in placement.usage, a row for each node of the tree and flav
 ceiling and the guaranteed part that the core has worked out; a CHECK there is the last line.
 
 What a reservation keeps counts as a promise of the preemptor's queue, and what its victims hold
-as one that they will give back. Nobody may be given what would be too much now, nor what would
-be once the victims are gone and the preemptor is placed.
+as one that they will give back. No workload may be given what would be too much now, nor what
+would be once the victims are gone and the preemptor is placed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Usage:
     def __init__(self) -> None:
         self.tree = QuotaTree()
         self.facts: dict[str, QuotaChanged] = {}
-        """The newest fact of each node; of a parent that nobody told of, one of version 0."""
+        """The newest fact of each node; of a parent that was not told of, one of version 0."""
         self._flavors: dict[str, dict[str, None]] = {}
         """Flavors in which a node has a row: those that it or a node below it ever named."""
         self._kept = 0
@@ -39,7 +39,7 @@ class Usage:
         """How often a limit or what is taken has changed."""
 
     def put(self, fact: QuotaChanged) -> list[str]:
-        """Take the limits of one node; the names whose rows change, none if it is old news."""
+        """Take the limits of one node; the names of rows that change, none if it is old news."""
         known = self.facts.get(fact.name)
         if known is not None and known.version >= fact.version:
             return []

@@ -32,7 +32,7 @@ class UnitOfWork:
     freed_nodes: dict[str, Received] = field(default_factory=dict)
     """Nodes on which something became free or better, with the cause."""
     freed_queues: dict[str, Received] = field(default_factory=dict)
-    """Queues whose quota grew or was given back, with the cause."""
+    """Queues with quota that grew or was given back, with the cause."""
     nominated: dict[str, Received] = field(default_factory=dict)
     """Nominations of this unit: the cause of what is told about them in it, and only in it."""
     _refusal_at: dict[str, int] = field(default_factory=dict)

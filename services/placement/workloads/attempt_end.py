@@ -22,7 +22,7 @@ from shared.events.pods import WAITED_FOR
 def finished(state: CellState, record: Record, fact: pods.PodsFinished, cause: Received) -> None:
     """All pods are terminal: over, or queued again while retries are left.
 
-    Who is being evicted had succeeded before: the binder answers an eviction by `PodsGone` alone.
+    What is being evicted had succeeded before: the binder answers an eviction by `PodsGone` alone.
     """
     evicting = record.state is State.EVICTING
     if record.state is State.CANCELLING or (evicting and not fact.succeeded):

@@ -87,7 +87,7 @@ def reprioritise(
     record.priority, record.priority_class = command.priority, command.priority_class
     before = record.become(record.state)
     if record.state is State.RUNNING:
-        state.off_size[record.workload.id] = None  # who is to grow has another place in that line
+        state.off_size[record.workload.id] = None  # what is to grow has another place in that line
     elif command.priority != known[0] and not record.holds and not _is_by_priority(record):
         state.withdraw(record)
     state.unit.tell(record, before, workloads.WorkloadReprioritised, cause)

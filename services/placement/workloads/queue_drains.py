@@ -22,7 +22,7 @@ EVICTED_MAX: Final = 500
 
 
 class QueueDrains:
-    """Who is still to be evicted from the draining queues of one cell."""
+    """What is still to be evicted from the draining queues of one cell."""
 
     def __init__(self, state: CellState) -> None:
         self._state = state
@@ -64,7 +64,7 @@ class QueueDrains:
 
     @property
     def unfinished(self) -> bool:
-        """Whether anybody is left."""
+        """Whether any is left."""
         return bool(self._line)
 
     def _drains(self, queue: str) -> bool:

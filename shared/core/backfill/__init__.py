@@ -1,4 +1,4 @@
-"""Reserved starts: which nodes are kept for who waits longest, and from when.
+"""Reserved starts: which nodes are kept for what waits longest, and from when.
 
 Begin with `backfill.py`: the first gangs of a flavor get a reservation (`promise.py`,
 `earliest.py`) on the `timeline.py` of expected ends; `kept_quota.py` keeps quota likewise.

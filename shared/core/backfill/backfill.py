@@ -1,4 +1,4 @@
-"""Promised starts: who waits for nodes to be free gets a time and the concrete nodes.
+"""Promised starts: what waits for nodes to be free gets a time and the concrete nodes.
 
 The first few gangs that wait each get a promise (`Backfill.plan`): walk the nodes in the order in
 which they will be wholly free (core/backfill/timeline.py); the first domain that holds the gang
@@ -39,7 +39,7 @@ Pin = tuple[int, int]
 PINS: Final = range(1, WIDE)
 """Of promises; those of rooms are larger."""
 OPEN: Final = (0, 0)
-"""What a node has that is pinned for nobody."""
+"""The pin of a node that is kept for nothing."""
 
 
 class Backfill:
@@ -61,7 +61,7 @@ class Backfill:
     ) -> tuple[int, ...]:
         """Pins of which a workload that would end at `end_ms` may use the nodes.
 
-        Also those of whom `yields` says that he gives way to it: he borrows, and it is owed.
+        Also those of what `yields` says that it gives way to it: it borrows, and it is owed.
         """
         return tuple(
             sorted(
@@ -78,7 +78,7 @@ class Backfill:
         self._become({one.workload_id: one for one in promises})
 
     def keep_room(self, now_ms: int) -> list[str]:
-        """Nobody waits for room; nodes that long work may use more freely now."""
+        """Nothing waits for room; nodes that long work may use more freely now."""
         return self._become(self.promises) if self._room.keep(now_ms) else []
 
     def drop(self, workload_id: str) -> list[str]:
@@ -91,8 +91,8 @@ class Backfill:
 
         In each flavor to `PROMISES_MAX` of them, as far as there are pins.
 
-        Who was refused although nodes enough are free waits for something else and is promised
-        nothing; `ahead` of being tried, these nodes are his.
+        What was refused although nodes enough are free waits for something else and is promised
+        nothing; `ahead` of being tried, these nodes are its.
         """
         waiters = waiters[: len(PINS)]
         self._choose_room(now_ms)
@@ -122,7 +122,7 @@ class Backfill:
     def _promises(
         self, waiters: Sequence[Waiter], kept: Mapping[str, Promise], times: tuple[int, int]
     ) -> dict[str, Promise]:
-        """Those who have a promise go before those who have none."""
+        """Those that have a promise go before those that have none."""
         fresh: dict[str, Promise] = {}
         busy: dict[str, int] = {}
         numbers = set(PINS) - {one.number for one in kept.values()}
@@ -191,7 +191,7 @@ class Backfill:
         )
 
     def _become(self, promises: dict[str, Promise]) -> list[str]:
-        """Take on `promises`, and pin each node for the first who wants it."""
+        """Take on `promises`, and pin each node for the first that wants it."""
         self.promises = promises
         before, self._pins = self._pins, _pins(promises, self._room.nodes)
         after = self._pins

@@ -1,8 +1,8 @@
-"""How long a workload will run: what its user says, else what his last two took.
+"""How long a workload will run: what its user says, else what its last two took.
 
 Promises rest on `seconds`: users say too much rather than too little, and what ends early makes a
-promise earlier. `likely_seconds` is for choices that nobody is promised
-(core/backfill/spare_room.py): what the user says times the median of what his team's work took of
+promise earlier. `likely_seconds` is for choices that nothing is promised
+(core/backfill/spare_room.py): what the user says times the median of what its team's work took of
 what was said of it. Source: Tsafrir, Etsion and Feitelson, Backfilling Using System-Generated
 Predictions (TPDS'07): the mean of the user's last two is better than most of what users say.
 Similar is what has the same team and name.
@@ -17,7 +17,7 @@ from typing import Final
 from shared.core.model.nouns import Workload, WorkloadKind
 
 UNKNOWN_SECONDS: Final = 86_400
-"""Taken for work of which nothing is known; who lasts longer is survived (timeline.py)."""
+"""Taken for work of which nothing is known; what lasts longer is survived (timeline.py)."""
 HISTORIES_MAX: Final = 50_000
 """Kept of (team, name), those that ended last."""
 SHARES_MAX: Final = 500
@@ -68,7 +68,7 @@ class Estimates:
             self._shares.setdefault(workload.team, DurationShares()).note(share)
 
     def seconds(self, workload: Workload) -> int | None:
-        """Its expected length; None for a service without limit that nobody may stop."""
+        """Its expected length; None for a service without limit that nothing may stop."""
         spec = workload.spec
         said = _said(workload)
         if said:

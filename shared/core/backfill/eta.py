@@ -26,7 +26,7 @@ _SIZES_MILLI: Final = (0, 999, 1_000, 8_000, 64_000)
 
 
 class Range(Value, frozen=True, kw_only=True):
-    """From now on, in ms; `samples` is how many seen ones it rests on, 0 for somebody's word."""
+    """From now on, in ms; `samples` is how many seen ones it rests on, 0 for a stated value."""
 
     p50_ms: int
     p90_ms: int

@@ -1,10 +1,10 @@
-"""Backfill where quota is what is short: what comes free of it is kept for whoever is first.
+"""Backfill where quota is what is short: what comes free of it is kept for whatever is first.
 
 EASY backfill (Lifka, The ANL/IBM SP scheduling system, 1995) with quota in the place of nodes. One
-who needs much would wait for ever while many who need little take each bit that others give back.
-So for the first whom quota lacks the time is worked out at which enough will have been given back,
-by expected ends. Who comes after it may start if he will have ended by then, or within what is
-left over beside it at that time.
+what needs much would wait for ever while many that need little take each bit that others give
+back. So for the first that lacks quota the time is worked out at which enough will have been given
+back, by expected ends. What comes after it may start if it will have ended by then, or within what
+is left over beside it at that time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from shared.core.quota.tree import QuotaNode, QuotaTree
 
 
 class QuotaHolder(NamedTuple):
-    """Somebody who is charged, and when he is expected to give it back."""
+    """A workload that is charged, and when it is expected to give it back."""
 
     end_ms: int
     queue: str
@@ -28,11 +28,11 @@ class QuotaHolder(NamedTuple):
 
 
 class Keeping(NamedTuple):
-    """What is kept, for whom quota is short."""
+    """What is kept for a workload for which quota is short."""
 
     levels: tuple[str, ...]
-    """Nodes of the tree, from the queue up, in which it is short or may become so: who counts in
-    none of them is in nobody's way."""
+    """Nodes of the tree, from the queue up, in which it is short or may become so: which count in
+    they are in the way of no work."""
     until_ms: int
     """When it will be there."""
     spare: Amount

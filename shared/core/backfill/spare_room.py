@@ -6,14 +6,14 @@ that run for four days keep a gang of 128 waiting for four days. Two rooms bound
 - The wide room: nodes with as many GPUs as the widest gang of late (at most half of a flavor) are
   wholly free within `WIDE_MS`, because longer work does not begin on them. Of the nodes that will
   be free in time those that are free last are taken: what is free now stays open to long work. It
-  is kept while nobody waits, too: when the next wide gang comes it is too late to make room.
+  is kept while nothing waits, too: when the next wide gang comes it is too late to make room.
 - The brief room: one node in `NODES_PER_BRIEF` is for work shorter than `BRIEF_MS`, so that short
   small work need not wait until a gang ends. Where none began of late there is no such room, as it
   would keep nodes idle.
 
-A room says who may begin there. Not bound by it are services without end, whoever is too wide for
-the rest of a flavor, and by the wide room whoever has waited long. What counts is how long work is
-likely to last (core/backfill/estimates.py), not what is promised on.
+A room says what may begin there. Not bound by it are services without end, whatever is too wide
+for the rest of a flavor, and by the wide room whatever has waited long. What counts is how long
+work is likely to last (core/backfill/estimates.py), not what is promised on.
 Both bounds are powers of two of seconds, as are the classes of requests by length.
 Source: partitions by maximum run time, as batch systems have them, without fixed nodes.
 """
@@ -37,7 +37,7 @@ BRIEF_MS: Final = (1 << 12) * 1000
 """68 minutes."""
 NODES_PER_BRIEF: Final = 128
 PATIENCE_MS: Final = 48 * 3_600_000
-"""Whoever has waited longer is not bound by the wide room."""
+"""Work that has waited longer is not bound by the wide room."""
 LATELY_MS: Final = 48 * 3_600_000
 """Gangs that began so lately tell how wide gangs are, and brief work that there is some."""
 CHOSEN_FOR_MS: Final = 60_000
@@ -63,7 +63,7 @@ class SpareRoom:
         """The pin of each node that is in a room."""
         self._chosen_at_ms = -CHOSEN_FOR_MS
         self.due_ms: int | None = None
-        """When nodes are to be chosen anew, if somebody asked too soon."""
+        """When nodes are to be chosen anew, if it was asked too soon."""
 
     def begin(self, workload_id: str, nodes: Collection[str], span: Span) -> None:
         """Work is likely to lie on `nodes` for so long. O(its nodes)."""
@@ -105,9 +105,9 @@ class SpareRoom:
         return outside is not None and gpus > outside[pin]
 
     def keep(self, now_ms: int) -> bool:
-        """Nobody waits for room: choose anew if it is time; whether anything may be other now.
+        """Nothing waits for room: choose anew if it is time; whether anything may be other now.
 
-        Without wide gangs of late no room is needed until somebody waits.
+        Without wide gangs of late no room is needed until work waits.
         """
         self.due_ms = None
         if now_ms - self._chosen_at_ms < CHOSEN_FOR_MS:

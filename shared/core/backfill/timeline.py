@@ -3,8 +3,8 @@
 Each piece of work is noted with its begin and its expected length. Work past its expected end is
 taken to last twice as long as was said, then four times, and so on: a bad estimate is survived,
 and the next promise is more careful. Nodes stand in one list in the order in which they will be
-free; what changes is only marked, and put in its place when somebody asks, so that work that
-begins and ends while nobody waits for room costs two dictionary entries a node.
+free; what changes is only marked, and put in its place when it is asked for, so that work that
+begins and ends while nothing waits for room costs two dictionary entries a node.
 """
 
 from __future__ import annotations

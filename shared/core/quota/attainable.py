@@ -2,7 +2,7 @@
 
 What others borrow, and what the queue holds itself, comes free in the end. What others own and use
 may be theirs for as long as they have work, so nodes that are kept for more than the rest stand
-empty and nobody ever starts there.
+empty and nothing ever starts there.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Attainable:
         """By cohort and flavor, of all its members."""
 
     def fits(self, queue: QuotaNode, flavor: str, request: Amount) -> bool:
-        """Whether `request` fits once its queue holds nothing and nobody else borrows."""
+        """Whether `request` fits once its queue holds nothing and no other borrows."""
         return self.beyond(queue, flavor, request) is None
 
     def beyond(self, queue: QuotaNode, flavor: str, request: Amount) -> Beyond | None:

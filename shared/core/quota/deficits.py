@@ -1,15 +1,15 @@
 """What each queue and cohort had beyond its part, or short of it: paid back in the order (Q3).
 
-Shares of the moment leave something over: who can use 8 GPUs or none is never at the five of his
-part, and who needs whole nodes waits longer for them than who takes what comes. So every node of
-the tree has an account of its share above what it owns less the ideal share
+Shares of the moment leave something over: a queue that can use 8 GPUs or none is never at the five
+of its part, and one that needs whole nodes waits longer for them than one that takes what comes.
+So every node of the tree has an account of its share above what it owns less the ideal share
 (core/quota/ideal_share.py) over time. It decays with a half-life like use over time, by the same
 two sums, so it is exact for the rates that it was told, and reading it changes nothing. As a part
 of a share it is spread over `REPAID_MS`: a share of a tenth too much for two hours counts as a
 tenth more now.
 
-The rates are looked at anew at the caller's pace, for trees in which somebody waits; in a tree in
-which nobody does, everybody has what he wants, and nobody makes debts.
+The rates are looked at anew at the caller's pace, for trees in which work waits; in a tree in
+which none does, each queue has what it wants, and none makes debts.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class FairShareDeficits:
     def review(self, tree: QuotaTree, waiting: Waiting, at_ms: int) -> list[str]:
         """From `at_ms` on use and wants as they are make debts; accounts with another rate now.
 
-        O(nodes x flavors) of the trees in which somebody waits, or did at the last review.
+        O(nodes x flavors) of the trees in which work waits, or did at the last review.
         """
         before = {name: one.rate for name, one in self.history.accounts.items() if one.rate}
         names = {*before, *(queue for queues in waiting.values() for queue in queues)}
@@ -66,7 +66,7 @@ class FairShareDeficits:
 
     @property
     def moving(self) -> bool:
-        """Whether anybody has more or less than his part now."""
+        """Whether anything has more or less than its part now."""
         return any(one.rate for one in self.history.accounts.values())
 
     def of(self, node: QuotaNode, at_ms: int) -> int:

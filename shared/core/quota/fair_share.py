@@ -1,4 +1,4 @@
-"""Whose turn it is among queues that want the same devices (mission Q3).
+"""Which of the queues that want the same devices is next.
 
 Work within the nominal quota of its queue comes first: it is owed. Borrowers follow by their
 weighted dominant share: of all flavors and units the largest part of the cohort's quota that a
@@ -30,7 +30,7 @@ LAST: Final = UNLIMITED
 Rank = tuple[int, tuple[int, ...], int]
 """(borrows, shares from the top down, use over time by weight): smaller goes first."""
 Start = tuple[str, QuotaNode, str, Amount]
-"""(workload, its queue, flavor, request) of one whose start is promised."""
+"""(workload, its queue, flavor, request) of a workload with a promised start."""
 _NO_SHARES: Final = (0,) * DEPTH_MAX
 FIRST: Final[Rank] = (0, (), 0)
 """No rank is smaller."""
@@ -49,7 +49,7 @@ def rank(queue: QuotaNode, flavors: Iterable[str], request: Amount, used: int) -
 
 
 def arrears(queue: QuotaNode, flavors: Iterable[str], request: Amount) -> Rank:
-    """The turn of a `request` of `queue` among those who are promised devices for later.
+    """The turn of a `request` of `queue` among those that are promised devices for later.
 
     What is owed comes first, then by what the nodes of the path had beyond their part lately, all
     together: what each uses at this moment says nothing about the time at which it starts.
@@ -132,7 +132,7 @@ def lendable(node: QuotaNode, flavor: str) -> Amount:
 
 
 def _ratio(borrowed: int, whole: int) -> int:
-    """Parts per million, never 0; what nobody owns is all of it."""
+    """Parts per million, never 0; all of it where nothing is owned."""
     return -(-borrowed * SHARE_ONE // whole) if whole else SHARE_ONE
 
 

@@ -2,7 +2,7 @@
 
 In one flavor, what every queue uses and asks for is capped by the ceilings on its way up. Then
 what the tree owns is poured from the root down: each member first has what it owns, as far as it
-wants it; the rest goes by weight, nobody getting more than he asks for. That is demand-limited
+wants it; the rest goes by weight, none getting more than it asks for. That is demand-limited
 weighted max-min fairness at each level (progressive filling: Bertsekas and Gallager, Data
 Networks, 6.5.2), the reference of docs/adr/0029. It has no memory.
 
@@ -64,7 +64,7 @@ def _pour_down(
 
 
 def pour(amount: int, wants: Sequence[int], weights: Sequence[int]) -> list[int]:
-    """`amount` by weight, nobody more than he wants; weight 0 has what the others leave."""
+    """`amount` by weight, none more than it wants; weight 0 has what the others leave."""
     found = [0] * len(wants)
     order = sorted(range(len(wants)), key=lambda at: (_level(wants[at], weights[at]), at))
     weight_left = sum(weights)

@@ -2,8 +2,8 @@
 
     owned       own nominal quota, and what the members own that they may lend
     lendable    the part of what is owned that the members of the cohort above may use
-    guaranteed  the rest: use within it is nobody's business above
-    ceiling     owned and what may be borrowed; without a parent there is nobody to borrow from
+    guaranteed  the rest: use within it does not matter above
+    ceiling     owned and what may be borrowed; without a parent there is nothing to borrow from
 
 Use that exceeds what is guaranteed is use of the parent, and so on to the root. Then the one rule
 `use <= ceiling` at every node says all that borrowing and lending limits mean. Unlimited stays so
@@ -41,7 +41,7 @@ _NONE: Final = FlavorLimits(nominal=NOTHING)
 
 
 def limits_of(own: FlavorLimits | None, lent_in: Sequence[int], *, root: bool) -> QuotaLimits:
-    """The limits of a node with `own` quota, to whom its members lend `lent_in` in sum."""
+    """The limits of a node with `own` quota, to what its members lend `lent_in` in sum."""
     own = own if own is not None else _NONE
     owned = plus(own.nominal, lent_in)
     lendable = owned if own.lending_limit is None else least(owned, own.lending_limit)

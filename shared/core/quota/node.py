@@ -137,14 +137,14 @@ class QuotaNode:
         return exceeding(self.charged(flavor), self.owned(flavor))
 
     def spare(self, flavor: str) -> Amount:
-        """What it owns and has not taken, whoever holds it now."""
+        """What it owns and has not taken, whatever holds it now."""
         return exceeding(self.owned(flavor), self.taken(flavor))
 
     def lent(self, flavor: str) -> Amount:
         """Of what it owns and does not use, the part that others use now.
 
         What a cohort's members borrow comes from its own pool first, then from its members by
-        what each has to spare, rounded down. O(depth x members): for those who read, not for
+        what each has to spare, rounded down. O(depth x members): for those that read, not for
         decisions.
         """
         if self.parent is None:

@@ -2,7 +2,7 @@
 
 Kueue's `preemption` of a ClusterQueue (`withinClusterQueue`, `reclaimWithinCohort`, fair sharing)
 in one noun, with the protections that its users ask for: a minimum run time and a cooldown for
-those who are evicted, a delay for those for whom others are (mission Q5, R1-R3).
+those that are evicted, a delay for those for which others are (ADR 21).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ POLICY_SECONDS_MAX: Final = 30 * 86_400
 
 
 class WithinQueue(StrEnum):
-    """Whose work of its own queue a workload may have evicted."""
+    """Which work of its own queue a workload may have evicted."""
 
     NEVER = "never"
     LOWER_PRIORITY = "lower-priority"
 
 
 class Reclaim(StrEnum):
-    """Whose borrowed quota a queue within its nominal quota may take back."""
+    """Which borrowed quota a queue within its nominal quota may take back."""
 
     NEVER = "never"
     LOWER_PRIORITY = "lower-priority"
@@ -35,7 +35,7 @@ class QueuePolicy(Value, frozen=True, kw_only=True):
     """Rules of one queue; all times in seconds, 0 to `POLICY_SECONDS_MAX`."""
 
     within_queue: WithinQueue = WithinQueue.LOWER_PRIORITY
-    """Whose work of the same queue is evicted for its own."""
+    """Which work of the same queue is evicted for its own."""
     reclaim: Reclaim = Reclaim.ANY
     """How the queue gets its nominal quota back from borrowers."""
     fair_share: bool = True
@@ -43,7 +43,7 @@ class QueuePolicy(Value, frozen=True, kw_only=True):
     borrow_before_preempt: bool = True
     """Of two flavors the one in which it may borrow comes before one where it must evict."""
     unevictable_may_borrow: bool = False
-    """Work that nobody may evict may borrow, too: its lenders wait until it ends by itself."""
+    """Work that may not be evicted may borrow, too: its lenders wait until it ends by itself."""
     spot_first: bool = False
     """Spot flavors are tried before the others, whatever the order of the document."""
     min_runtime_seconds: int = 60

@@ -66,7 +66,7 @@ def exceeds(node: QuotaNode, flavor: str, request: Amount, limit: Amount | None 
 
 
 def may_not_borrow(queue: QuotaNode, flavor: str, request: Amount) -> Refusal:
-    """The rest of what the queue owns does not suffice, and nobody could take back the loan."""
+    """The rest of what the queue owns does not suffice, and the loan could not be taken back."""
     owned, taken = queue.owned(flavor), queue.taken(flavor)
     short = told_units(exceeding(plus(taken, request), owned), short_units(request, taken, owned))
     return Refusal(
@@ -132,7 +132,7 @@ def beyond(found: Beyond, flavor: str) -> Refusal:
 
 
 def kept_for(level: QuotaNode, flavor: str, queue: str, wanted: Amount, until_ms: int) -> Refusal:
-    """There is quota, which is kept for somebody whose turn is earlier (core/backfill)."""
+    """There is quota, which is kept for another that is earlier in order (core/backfill)."""
     asked = told_units(wanted, [index for index in range(len(UNITS)) if wanted[index]])
     return Refusal(
         reason=Reason.QUOTA_KEPT,

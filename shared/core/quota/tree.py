@@ -2,10 +2,10 @@
 
 Cohorts of any depth (Kueue, KEP-79); the algebra is in `core.quota.limits`, one node in
 `core.quota.node`. A queue's quota lies in a node of its own; a cohort's is a pool beside what its
-members lend. A charge goes up from the queue as far as somebody above has to count it, a change
+members lend. A charge goes up from the queue as far as a node above has to count it, a change
 of a document as far as it changes something: O(depth) both, for each flavor.
 
-Changes are in place; whoever changes the tree also decides whom to look at again.
+Changes are in place; the caller that changes the tree also decides what to look at again.
 """
 
 from __future__ import annotations

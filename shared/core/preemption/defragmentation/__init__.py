@@ -1,7 +1,7 @@
 """The fewest moves that let one blocked gang start: `defragment` is the first to read.
 
-`evacuation.py` counts who would have to leave a part of the fabric, `rehearsal.py` tries it on the
-cluster and takes it back, `search.py` goes through the parts.
+`evacuation.py` counts what would have to leave a part of the fabric, `rehearsal.py` tries it on
+the cluster and takes it back, `search.py` goes through the parts.
 """
 
 from shared.core.preemption.defragmentation.defragment import (

@@ -1,14 +1,14 @@
 """The fewest moves of running workloads that let one blocked gang start.
 
 1. A gang that fits now, or that lacks quota, needs no moves: there is no plan.
-2. In each part of the fabric that may hold the gang, count who would have to leave
+2. In each part of the fabric that may hold the gang, count what would have to leave
    (core/preemption/defragmentation/evacuation.py); the parts that need the fewest moves are tried
    first.
 3. Rehearse it (core/preemption/defragmentation/rehearsal.py): reserve what the gang needs, move
    each workload out of it with the same placer as ever, the hungriest first; its new place is
    charged before the old one is given back. One that finds no place has room made for it in the
    same way, to a small depth.
-4. Who could not go, or only with help, stays at the next try: others may be cheaper to move.
+4. What could not go, or only with help, stays at the next try: others may be cheaper to move.
 5. Of the plans found, the one with fewest moves, then of least cost; then every move that turns
    out not to be needed is dropped.
 Everything is bounded (`DefragmentationLimits`), and the cluster is left as it was. The plan is
@@ -57,7 +57,7 @@ def defragment(
 
     Args:
         cluster: everything in `running` is charged to it, and nothing for `request`.
-        running: who may be moved; what is not named stays where it is.
+        running: what may be moved; what is not named stays where it is.
         request: the blocked workload, its permitted flavors and the quota left in each.
         limits: of the plan and of the search.
     """

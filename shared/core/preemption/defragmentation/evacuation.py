@@ -46,7 +46,7 @@ class NodeRoom:
 
 @dataclass(frozen=True, slots=True)
 class Evacuation:
-    """Who must leave, and the room that the gang then has."""
+    """What must leave, and the room that the gang then has."""
 
     movers: tuple[Running, ...]
     rooms: tuple[NodeRoom, ...]

@@ -80,7 +80,7 @@ class Offers:
 def _fewest(
     index: Tenants[Running], tenants: list[Running], trial: NodeState, demand: PodDemand, team: str
 ) -> list[Running]:
-    """Those who must leave `trial`, which is left without them; none if even all do not help."""
+    """Those that must leave `trial`, which is left without them; none if even all do not help."""
     frees = {each.id: index.frees_milli(each, trial) for each in tenants}
     for tenant in tenants:
         index.leave(tenant, trial)
@@ -94,7 +94,7 @@ def _fewest(
         index.leave(tenant, trial)
         return False
 
-    # Who frees least stays first; of those who free as much, the one who costs most.
+    # What frees least stays first; of those that free as much, the one that costs most.
     tenants.sort(key=lambda each: (frees[each.id], -each.cost, each.id))
     movers = {each.id: each for each in tenants if not stays(each)}
     by_cost = sorted(tenants, key=lambda each: (each.cost, each.id))

@@ -55,7 +55,7 @@ class MoveRehearsal:
     def reserve(self, room: NodeRoom) -> None:
         """Keep new work off these GPUs, and charge the CPU and memory at once.
 
-        While those who must leave are there, less than nothing of these may be free.
+        While those that must leave are there, less than nothing of these may be free.
         """
         self._keep(room)
         self._undo.append(partial(self._let_go, room))

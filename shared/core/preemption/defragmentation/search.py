@@ -50,14 +50,14 @@ class DefragmentationGoal:
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """One evacuation to rehearse; who could not go, or only with help, is put into `hard`."""
+    """One evacuation to rehearse; what could not go, or only with help, is put into `hard`."""
 
     evacuation: Evacuation
     hard: list[Running] = field(default_factory=list)
 
 
 class DefragmentationSearch:
-    """The moves rehearsed so far, and who stays whatever comes."""
+    """The moves rehearsed so far, and what stays whatever comes."""
 
     def __init__(
         self, cluster: Cluster, tenants: Tenants[Running], limits: DefragmentationLimits
@@ -103,7 +103,7 @@ class DefragmentationSearch:
         return best or no_plan(obstacle)
 
     def _tries(self, goal: DefragmentationGoal, depth: int) -> Iterator[Try]:
-        """Evacuations worth a rehearsal: part by part, leaving out who was hard to move."""
+        """Evacuations worth a rehearsal: part by part, leaving out what was hard to move."""
         gang = goal.gang
         kinds = tuple(
             frozenset(sum(permitted(self._cluster, gang, demand, goal.flavor), ()))
@@ -183,7 +183,7 @@ class DefragmentationSearch:
             if self._make_room(goal, mover, depth - 1):
                 move = self._rehearsal.move(mover)
         if move is None or len(self._moves) >= self._limits.moves_max:
-            self._take_back(mark)  # also of those who made room for it
+            self._take_back(mark)  # also of those that made room for it
             return False
         self._moves.append(move)
         self._staying.add(mover.id)

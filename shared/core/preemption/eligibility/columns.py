@@ -48,7 +48,7 @@ class Rows:
 
 
 class Codes:
-    """Names as small numbers; 0 is nobody's."""
+    """Names as small numbers; 0 is for no name."""
 
     def __init__(self) -> None:
         self.names: list[str] = [""]
@@ -63,5 +63,5 @@ class Codes:
         return code
 
     def find(self, name: str) -> int:
-        """The number of `name`; -1 if nobody has it."""
+        """The number of `name`; -1 if no occupant has it."""
         return self._codes.get(name, -1)

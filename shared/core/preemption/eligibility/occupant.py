@@ -1,4 +1,4 @@
-"""Who holds what, and what it would lose if it were evicted now.
+"""What a workload holds, and what it would lose if it were evicted now.
 
 Lost is the work since the last checkpoint, times the GPUs, and the time to come back to it.
 """
@@ -20,7 +20,7 @@ class Occupant(Tenant):
     """A workload with devices, as far as evicting it is concerned.
 
     `protected`: its priority class is never preempted. `evictable`: it runs, its spec lets it be
-    preempted, and nobody evicts it already.
+    preempted, and nothing evicts it already.
     """
 
     priority: int
@@ -39,7 +39,7 @@ class Occupant(Tenant):
 
     @property
     def team(self) -> str:
-        """Whose it is."""
+        """The team that owns it."""
         return self.workload.team
 
     @property

@@ -1,4 +1,4 @@
-"""All who hold devices, as far as evictions are planned on them.
+"""All that hold devices, as far as evictions are planned on them.
 
 What all of them would lose changes with the clock, so it is worked out for each decision, but
 for all of them at once: `Occupants` keeps their figures in columns (arrays), one row for each

@@ -1,4 +1,4 @@
-"""What comes of looking for room: a plan of evictions and moves, or why nobody has to go.
+"""What comes of looking for room: a plan of evictions and moves, or why nothing has to go.
 
 Amounts of lost work are GPU-milliseconds (`gpu_ms`): one GPU for one millisecond.
 """
@@ -16,10 +16,10 @@ class Rule(StrEnum):
     """What gives the preemptor the right to a victim's place, from the least to the furthest."""
 
     ROOM = Reason.BY_ROOM.value
-    """Nobody goes: as it might evict others, it may use nodes that are kept for brief or wide work
-    (core/backfill/spare_room.py)."""
+    """No victim: as it might evict others, it may use nodes that are kept for brief or wide
+    work (core/backfill/spare_room.py)."""
     MOVE = Reason.BY_MOVE.value
-    """Nobody is evicted: some go on elsewhere."""
+    """No workload is evicted: some go on elsewhere."""
     PRIORITY = Reason.BY_PRIORITY.value
     """Of its own queue, with a lower priority."""
     RECLAIM = Reason.BY_RECLAIM.value
@@ -32,8 +32,8 @@ class SearchLimits(Value, frozen=True, kw_only=True):
     """How long the search may take, and how much it tells."""
 
     trials_max: int = 256
-    """Questions to the placer: some tenths of a millisecond each. After them nobody else is looked
-    for who might stay."""
+    """Questions to the placer: some tenths of a millisecond each. After them it is not
+    asked for another whether it might stay."""
     alternatives_max: int = 8
 
 
@@ -102,7 +102,7 @@ class EvictionPlan(Value, frozen=True, kw_only=True):
 
     @property
     def losses(self) -> list[tuple[str, int]]:
-        """(workload id, lost work) of all who stop."""
+        """(workload id, lost work) of all that stop."""
         gone = [(one.workload_id, one.lost_gpu_ms) for one in self.victims]
         return gone + [(one.workload_id, one.lost_gpu_ms) for one in self.moves]
 
@@ -113,7 +113,7 @@ class EvictionPlan(Value, frozen=True, kw_only=True):
 
 
 class Obstacle(StrEnum):
-    """Why nobody is evicted; of several, the one that spares most GPUs."""
+    """Why no workload is evicted; of several, the one that spares most GPUs."""
 
     FITS = Reason.FITS_NOW.value
     DELAY = Reason.DELAYED.value
@@ -135,12 +135,12 @@ class Obstacle(StrEnum):
 
 
 class NoEviction(Value, frozen=True, kw_only=True):
-    """Nobody is to go: `evidence` holds counts by name, for programs."""
+    """No victim is found: `evidence` holds counts by name, for programs."""
 
     obstacle: Obstacle
     message: str
     retry_at_ms: int = 0
-    """When the first of those spared for a time may go; 0 if time alone helps nobody."""
+    """When the first of those spared for a time may go; 0 if time alone does not help."""
     evidence: dict[str, int] = field(default_factory=dict)
     flavor: str = ""
     """The one that is spoken of; empty where it is none alone."""

@@ -1,4 +1,4 @@
-"""Who may be evicted for whom: by the rules, one victim at a time (mission R1, R5).
+"""Which workloads may be evicted for another: by the rules, one victim at a time (ADR 23).
 
 Inside a queue only a strictly lower priority. Across queues, let a and b be the children of the
 lowest common ancestor above the preemptor's and the victim's queue (for a flat cohort, the queues
@@ -10,8 +10,8 @@ themselves):
   quota either. So the sorted shares only ever fall, and rounds of evictions end; and as debts
   move, what was taken from b goes back to it only after b was as much short of its part as it
   was beyond it (docs/adr/0023, 0035).
-Free devices may be used besides, but not so that anybody borrows more than before (standing.py).
-A gang that runs partly on borrowed quota could not run without it. When nobody else can give it
+Free devices may be used besides, but not so that anything borrows more than before (standing.py).
+A gang that runs partly on borrowed quota could not run without it. When no other can give it
 back, reclaim may take such a gang although its queue is then below nominal (`straddling`).
 Source: Kueue's preemption (`withinClusterQueue`, `reclaimWithinCohort`, fair sharing); KAI's
 reclaim strategies.
@@ -73,7 +73,7 @@ class Terms:
     below_priority: bool = False
     """Whether only those of a lower priority."""
     nodes: tuple[QuotaNode, ...] = ()
-    """Whose nominal quota must stay used."""
+    """Queues of which the nominal quota must stay used."""
 
 
 class EligibilityJudge:

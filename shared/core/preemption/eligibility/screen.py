@@ -1,7 +1,8 @@
-"""Who may go and what it costs, for all occupants of a flavor at once.
+"""What may go and what it costs, for all occupants of a flavor at once.
 
-What can be said of each by itself is said here, in columns, and in sparing.py; what depends on who
-else goes (nominal quota, shares, loss budgets) is asked again of the judge whenever one is taken.
+What can be said of each by itself is said here, in columns, and in sparing.py; what depends on
+which else goes (nominal quota, shares, loss budgets) is asked again of the judge whenever one is
+taken.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Screen:
         """When the first of those spared for a time may go; 0 if there is none."""
         priority_ms = rules.priority_ms * np.maximum(rows["priority"], 0)
         flat_ms = rules.eviction_gpu_ms * GPU_MILLI // np.maximum(rows["weight"], 1)
-        # Who was evicted lately costs an eviction more: others go first.
+        # What was evicted lately costs an eviction more: others go first.
         cooling = sparing.cooldown_until_ms() > judge.now_ms
         self.rate_ms: Column = lost_ms + priority_ms + np.where(cooling, 2 * flat_ms, flat_ms)
         if rules.whole_ms:
@@ -77,7 +78,7 @@ class Screen:
     def cheapest_below(
         self, node: QuotaNode, lacks: Amount, excluded: Collection[str]
     ) -> str | None:
-        """Who frees most of what `node` lacks for its cost; None if nobody is left."""
+        """What frees most of what `node` lacks for its cost; None if nothing is left."""
         rows = self._occupants.workloads
         unit = next(at for at, lack in enumerate(lacks) if lack > 0)
         frees = np.minimum(rows[("gpu", "cpu", "memory")[unit]], lacks[unit])
@@ -90,7 +91,7 @@ class Screen:
         return min(self._occupants.ids[row] for row in found.tolist())
 
     def gpus_by_node(self) -> dict[str, int]:
-        """How many GPUs of each node, at most, those who may go leave free."""
+        """How many GPUs of each node, at most, those that may go leave free."""
         holdings, names = self._occupants.holdings, self._occupants.nodes.names
         mine = (holdings["node"] > 0) & self.allowed[holdings["workload"]]
         held = np.zeros(len(names), dtype=np.int64)
@@ -99,7 +100,7 @@ class Screen:
         return {names[code]: int(held[code]) for code in codes.tolist()}
 
     def on_several_nodes(self) -> bool:
-        """Whether anyone who may go has pods on more than one node."""
+        """Whether any that may go has pods on more than one node."""
         rows = self._occupants.holdings["workload"][self._occupants.holdings["node"] > 0]
         return bool((np.bincount(rows[self.allowed[rows]]) > 1).any())
 

@@ -1,4 +1,4 @@
-"""Who stays, and why: for all occupants of a flavor at once, before anybody has gone.
+"""What stays, and why: for all occupants of a flavor at once, before anything has gone.
 
 Asked in the order in which reasons are told; what each keeps is the later ones' no more.
 """
@@ -56,7 +56,7 @@ class Sparing:
         return found
 
     def _obstacles(self) -> Iterator[tuple[Obstacle, Mask]]:
-        """Each reason to stay, with those whom it keeps; the first that holds counts."""
+        """Each reason to stay, with those that it keeps; the first that holds counts."""
         rows, rules = self._occupants.workloads, self._judge.rules
         yield Obstacle.PROTECTED, rows["open"] == PROTECTED
         yield Obstacle.NOT_EVICTABLE, rows["open"] != OPEN
@@ -70,7 +70,7 @@ class Sparing:
         yield Obstacle.LOSS_BUDGET, self._beyond_budget()
 
     def _gives_back(self) -> Mask:
-        """Who holds what others own: it is owed now, so no cooldown keeps it (docs/adr/0035)."""
+        """What holds what others own: it is owed now, so no cooldown keeps it (docs/adr/0035)."""
         return np.isin(self._occupants.workloads["queue"], self._reclaimed)
 
     def _by_queue(self) -> Iterator[tuple[Obstacle, Mask]]:

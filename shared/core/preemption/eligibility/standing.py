@@ -1,7 +1,7 @@
 """Where the preemptor stands in the quota tree, beside others, while some of them have gone.
 
-Free devices may be used besides, but nobody is evicted so that a queue or cohort which holds both
-borrows more than before: what it won so, others would take back, for ever.
+Free devices may be used besides, but no workload is evicted so that a queue or cohort which holds
+both borrows more than before: what it won so, others would take back, for ever.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class PreemptorStanding:
         self._shares: dict[str, int] = {}
         """With `charge`, as things are now."""
 
-    # ── who has gone ──
+    # ── what has gone ──
 
     def take(self, queue: str, charge: Amount) -> None:
-        """Somebody of `queue` goes."""
+        """A workload of `queue` goes."""
         self.tree.charge(queue, self.flavor, charge, -1)
         self._gone_below.update(self._common(queue))
         self._shares.clear()
@@ -56,9 +56,9 @@ class PreemptorStanding:
     def short(self, charge: Amount) -> tuple[QuotaNode, Amount] | None:
         """The first node that may not have `charge` beside its use, and what it lacks.
 
-        For want of quota, of its own where it may not borrow; or because somebody else below it
-        goes, and it would borrow more than before: nobody is evicted so that those who share a
-        queue or cohort borrow more.
+        For want of quota, of its own where it may not borrow; or because another below it
+        goes, and it would borrow more than before: no workload is evicted so that those that share
+        a queue or cohort borrow more.
         """
         blocked = self.tree.blocked_by(self.queue, self.flavor, charge)
         if blocked is not None:
@@ -83,7 +83,7 @@ class PreemptorStanding:
     # ── beside another queue ──
 
     def branches(self, queue: str) -> tuple[QuotaNode, list[QuotaNode]]:
-        """My child of the common ancestor, and the nodes from `queue` up to his."""
+        """The preemptor's child of the common ancestor, and the nodes from `queue` to its own."""
         theirs: list[QuotaNode] = []
         for node in self.tree.node(queue).path():
             if node in self._path:
@@ -117,7 +117,7 @@ class PreemptorStanding:
         return known
 
     def keeps_order(self, queue: str, charge: Amount) -> bool:
-        """Whether `queue` without `charge` has no less, by share, than the preemptor with his."""
+        """Whether `queue` without `charge` has no less, by share, than the preemptor with its."""
         mine, theirs = self.branches(queue)
         self.tree.charge(queue, self.flavor, charge, -1)
         kept = self._share_of(mine) <= share(theirs[-1])

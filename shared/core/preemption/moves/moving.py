@@ -1,18 +1,18 @@
-"""Moves beside evictions: who may not be evicted goes on elsewhere, so that a gang finds room.
+"""Moves beside evictions: what may not be evicted goes on elsewhere, so that a gang finds room.
 
-Small work within its quota on the nodes of those who borrow keeps them from ever being whole: no
-eviction helps then (core/preemption/victims/choose.py says no). So, for who is owed room or had no
-more than its part lately, in each permitted flavor:
+Small work within its quota on the nodes of those that borrow keeps them from ever being whole: no
+eviction helps then (core/preemption/victims/choose.py says no). So, for what is owed room or had
+no more than its part lately, in each permitted flavor:
 
-1. All who may be evicted by the rules are gone, the cheapest first.
-2. The fewest moves of those who stay let the gang in (core/preemption/defragmentation); they go to
-   what is free.
-3. Who was thought gone comes back, the dearest first, unless the gang, a mover or quota needs it.
+1. All that may be evicted by the rules are gone, the cheapest first.
+2. The fewest moves of those that stay let the gang in (core/preemption/defragmentation); they go
+   to what is free.
+3. What was thought gone comes back, the dearest first, unless the gang, a mover or quota needs it.
 
-Nobody is moved who could not be evicted were he beyond his quota (minimum run time, cooldown, loss
-budget, protected classes), nobody of a higher priority, and never more GPUs than start. Everything
-is tried on the cluster and on the tree themselves, and taken back. Source: consolidation (KAI);
-ADR 41.
+A workload is moved only if it could be evicted were it beyond its quota (minimum run time,
+cooldown, loss budget, protected classes), none of a higher priority, and never more GPUs than
+start. Everything is tried on the cluster and on the tree themselves, and taken back. Source:
+consolidation (KAI); ADR 41.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def choose_moves(
 
 @contextmanager
 def _open(cluster: Cluster, nodes: Collection[str]) -> Iterator[None]:
-    """These nodes pinned for nobody."""
+    """These nodes without the pins of promises."""
     pins = {name: cluster.nodes[name].pin for name in nodes if name in cluster.nodes}
     for name in pins:
         cluster.pin(name, 0)

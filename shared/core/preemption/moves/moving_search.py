@@ -33,11 +33,11 @@ from shared.core.quota.tree import QuotaTree
 from shared.core.scoring import Cluster
 
 NODES_MAX: Final = 256
-"""Nodes whose occupants may go or be moved: those that could be emptiest."""
+"""Nodes with occupants that may go or be moved: those that could be emptiest."""
 GONE_MAX: Final = 512
-"""Who may be evicted is thought gone, as far as so many."""
+"""What may be evicted is thought gone, as far as so many."""
 TRIES_MAX: Final = 8
-"""Who might stay after all, one by one."""
+"""What might stay after all, one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class MovingSearch:
     def _fewer(self, found: Plan, limits: DefragmentationLimits) -> Plan:
         """With fewer gone, if no more moves do then; the fewest moves cared for nothing else.
 
-        Of those who are not on the nodes of the gang, none goes, or the cheapest, twice as many
+        Of those that are not on the nodes of the gang, none goes, or the cheapest, twice as many
         each time; then some of the rest may stay one by one.
         """
         running, nodes = self._state.occupants.tenants.running, _nodes_of(found)
@@ -134,7 +134,7 @@ class MovingSearch:
     def _emptiest(self) -> frozenset[str]:
         """The nodes that have most GPUs free once all that may go have gone. O(nodes).
 
-        Of the flavor, as who goes anywhere gives back quota; first those that it may use.
+        Of the flavor, as each that goes gives back quota; first those that it may use.
         """
         flavor, nodes = self._judge.flavor, self._state.cluster.nodes.values()
         found = [one for one in nodes if one.kind and one.kind.key.flavor == flavor]

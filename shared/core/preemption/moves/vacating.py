@@ -1,6 +1,6 @@
 """Where a gang would go if some workloads were gone, and that very place taken later.
 
-Between the two the victims are stopped; whoever plans keeps others off the place meanwhile
+Between the two the victims are stopped; the planner keeps others off the place meanwhile
 (ADR 24). Nothing is decided anew when the last victim is gone: the gang gets what
 was promised, or nothing.
 """
@@ -22,7 +22,7 @@ from shared.core.scoring import Cluster
 
 Holder = tuple[Workload, Placement]
 Mover = tuple[Workload, Placement, Placement]
-"""(who, from where, to where)."""
+"""(workload id, from where, to where)."""
 
 
 def place_without(
@@ -34,7 +34,7 @@ def place_without(
     """The placement of `request` with `leaving` out of the way; `cluster` is left as it was.
 
     Those of `moving` go on at their new places, in this order. None if one of them or the request
-    does not fit even so. `request.headroom` is what quota leaves without those who leave.
+    does not fit even so. `request.headroom` is what quota leaves without those that leave.
     """
     for workload, placement in leaving:
         cluster.release(workload.team, placement.pods, workload.spec.pod_sets)

@@ -1,4 +1,4 @@
-"""Whom to evict so that a workload that waits can start whole: the cheapest set.
+"""What to evict so that a workload that waits can start whole: the cheapest set.
 
 `choose_victims` is the first to read; `search.py` goes through its steps in one flavor,
 `counts.py` finds parts of the fabric by counting, `choice.py` the cheapest set there by simulated

@@ -16,7 +16,7 @@ FRACTION: Final = 1 << 10
 
 
 class Bounds:
-    """Nodes with occupants who may go, in order of the least price of one further pod there.
+    """Nodes with occupants that may go, in order of the least price of one further pod there.
 
     Where whole GPUs have one holder each, a pod costs the GPUs that it lacks, the cheapest of the
     node first, as if these could go by parts; several pods cost no less for each. Elsewhere it is

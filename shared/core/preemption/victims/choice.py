@@ -1,12 +1,12 @@
-"""Who leaves a part of the fabric so that the pods of one demand find room there: counting.
+"""What leaves a part of the fabric so that the pods of one demand find room there: counting.
 
 1. `reach`: nodes are taken in order of price for each further pod (offer_queue.py), by what they
    offer (node_offers.py); a gang that goes makes room on all its nodes (made_room.py).
-2. `trim`: everyone who can come back does, the dearest first.
+2. `trim`: every victim that can come back does, the dearest first.
 3. `improve`: one at a time is replaced by others if that is cheaper.
 
 Idea: weighted set cover, greedy, then reverse delete (Chvatal, 1979; ADR 23). Works on copies of
-nodes; only the quota tree knows, through the judge, who has left.
+nodes; only the quota tree knows, through the judge, what has left.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from shared.core.preemption.victims.offers import RoomOffer
 from shared.core.preemption.victims.simulated_removal import least_gone
 
 SWAPS_MAX: Final = 16
-"""Victims for whom cheaper ones are looked for, the dearest first."""
+"""Victims for which cheaper ones are looked for, the dearest first."""
 SWAP_LOOKS_MAX: Final = 8_192
 """Looks at nodes by all swaps together, about a second; the last swap is not cut short."""
 
 
 class VictimChoice:
-    """Who leaves the part and for the demand of `room`, beside those who left before.
+    """What leaves the part and for the demand of `room`, beside those that left before.
 
     `amortised`: a node pays for its own pods of a gang only, not for the whole.
     """
@@ -59,7 +59,7 @@ class VictimChoice:
         return True
 
     def trim(self) -> None:
-        """Let everyone come back who need not leave, the dearest first."""
+        """Let all come back that need not leave, the dearest first."""
         for occupant in self._chosen():
             sizes = self._leavers.scope.occupants.sizes_of(occupant.id)
             out = self._leavers.out[occupant.id]
@@ -84,7 +84,7 @@ class VictimChoice:
                 self._swap(occupant)
 
     def _chosen(self) -> list[Occupant]:
-        """Who leaves for this demand, the dearest first."""
+        """What leaves for this demand, the dearest first."""
         out, cost = self._leavers.out, self._leavers.cost
         chosen = [self._running[name] for name in out if name not in self._fixed]
         return sorted(chosen, key=lambda each: (-cost(each, out[each.id]), each.id))

@@ -1,10 +1,10 @@
-"""Whom to evict so that a workload that waits can start whole: the cheapest set (mission R1, R2).
+"""What to evict so that a workload that waits can start whole: the cheapest set (ADR 23).
 
-1. It fits now, or must still wait before others are evicted for it: nobody goes.
-2. In each permitted flavor: who may go by the rules (core/preemption/eligibility/rules.py), the
+1. It fits now, or must still wait before others are evicted for it: nothing goes.
+2. In each permitted flavor: what may go by the rules (core/preemption/eligibility/rules.py), the
    cheapest for each GPU first, until the placer finds room and quota allows it at every level of
    the tree.
-3. Trimmed: whoever can stay, the dearest first, stays.
+3. Trimmed: whatever can stay, the dearest first, stays.
 4. Of the flavors, the cheapest.
 Everything is tried on the cluster and on the tree themselves, and taken back.
 """

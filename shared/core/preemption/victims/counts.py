@@ -19,7 +19,7 @@ from shared.core.preemption.victims.simulated_removal import Out, Part, Scope, S
 from shared.core.quota.tree import QuotaNode
 
 Dearer = tuple[tuple[Out, int, str], ...]
-"""Others who might have left: who, at what cost, and on which node."""
+"""Others that might have left: which, at what cost, and on which node."""
 PARTS_MAX: Final = 4
 """Parts of the fabric in which victims are chosen, those that may be cheapest first."""
 
@@ -33,7 +33,7 @@ class Failure:
     demand: PodDemand | None = None
     place: str = ""
     pods: int = -1
-    """Pods of `demand` for which there would be room in `place` if all who may go went."""
+    """Pods of `demand` for which there would be room in `place` if all that may go went."""
 
 
 class Counts:
@@ -122,7 +122,7 @@ class Counts:
             yield Part(_name(nodes), by_name, np.array(known, dtype=np.int64))
 
     def _room_max(self, demand: PodDemand, part: Part, potential: dict[str, int]) -> int:
-        """Room for no more pods in `part`, whoever goes; at most for all of `demand`."""
+        """Room for no more pods in `part`, whatever goes; at most for all of `demand`."""
         if not demand.gpus:
             return demand.count
         kinds = set(self._kinds[demand.pod_set])

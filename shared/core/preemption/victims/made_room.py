@@ -1,6 +1,6 @@
 """Room for the pods of one demand on the nodes of a part of the fabric, as occupants leave it.
 
-Counted by the index of the cluster once; then only the nodes of those who leave or come back, on
+Counted by the index of the cluster once; then only the nodes of those that leave or come back, on
 copies of them (simulated_removal.py).
 """
 

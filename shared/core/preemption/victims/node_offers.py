@@ -1,4 +1,4 @@
-"""Who of one node may leave, in which ways and for what price, and what the node so offers."""
+"""What may leave one node, in which ways and for what price, and what the node so offers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shared.core.preemption.victims.offers import RoomOffer, Way, by_counting, b
 
 
 class NodeOffers:
-    """What nodes offer beside the room that is made, with those who have left gone."""
+    """What nodes offer beside the room that is made, with those that have left gone."""
 
     def __init__(self, room: MadeRoom, *, amortised: bool) -> None:
         self.banned: set[str] = set()
@@ -57,7 +57,7 @@ class NodeOffers:
         )
 
     def _ways(self, node: NodeState) -> tuple[list[list[Way]], bool]:
-        """For each who may leave: whole, then by its surplus; and whether GPUs add up."""
+        """For each that may leave: whole, then by its surplus; and whether GPUs add up."""
         found: list[list[Way]] = []
         adds_up = True
         for occupant, pods in self._may_leave(node.name):
@@ -68,7 +68,7 @@ class NodeOffers:
         return found, adds_up
 
     def _may_leave(self, node: str) -> Iterator[tuple[Occupant, Sequence[PodPlacement]]]:
-        """Who may, with those of its pods on `node` that have not left yet."""
+        """What may, with those of its pods on `node` that have not left yet."""
         occupants, allowed = self._scope.occupants, self._scope.screen.allowed
         for occupant in self._tenants.on(node):
             if not allowed[occupants.row_of[occupant.id]] or occupant.id in self.banned:

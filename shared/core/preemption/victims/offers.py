@@ -120,7 +120,7 @@ def by_search(
 
 
 class _Keep:
-    """Who stays on a node that must have room for so many pods: the dearest possible."""
+    """What stays on a node that must have room for so many pods: the dearest possible."""
 
     def __init__(  # noqa: PLR0917  # wiring of one search
         self,

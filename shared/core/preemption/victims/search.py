@@ -30,7 +30,7 @@ from shared.core.scoring import Cluster
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """Who leaves, what it costs, and where the gang goes then."""
+    """What leaves, what it costs, and where the gang goes then."""
 
     out: Out
     rules: dict[str, Rule]
@@ -75,7 +75,7 @@ class VictimSearch:
         return self._judge.flavor
 
     def occupant(self, workload_id: str) -> Occupant:
-        """Who it is."""
+        """What it is."""
         return self._occupants.tenants.running[workload_id]
 
     def cost_gpu_ms(self, occupant: Occupant, ranks: frozenset[int]) -> int:
@@ -123,7 +123,7 @@ class VictimSearch:
         return None
 
     def _scopes(self) -> Iterator[Scope]:
-        """Where quota is short, first only those whose going frees it."""
+        """Where quota is short, first only those that free it by going."""
         short = self._judge.short(self._judge.charge)
         if short is not None:
             allowed = self.screen.allowed
@@ -196,9 +196,9 @@ class VictimSearch:
         return True
 
     def _trim(self, leavers: SimulatedRemoval, placement: Placement) -> Placement:
-        """Without whom it fits as well, the dearest first; as far as the limit allows.
+        """Victims without which it fits as well, the dearest first; as far as the limit allows.
 
-        Nobody stays without whose going the others may not go.
+        A victim stays a victim if the others may not go without it.
         """
         running = self._occupants.tenants.running
         order = sorted(

@@ -1,4 +1,4 @@
-"""Who has left, as a search for victims tries it out: for the judge, and on copies of nodes."""
+"""What has left, as a search for victims tries it out: for the judge, and on copies of nodes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Part:
 
 
 class SimulatedRemoval:
-    """Who has left, pod by pod, as the judge knows it."""
+    """What has left, pod by pod, as the judge knows it."""
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
@@ -74,12 +74,12 @@ class SimulatedRemoval:
 
     @property
     def total_cost(self) -> int:
-        """What all who have left cost."""
+        """What all that have left cost."""
         running = self.scope.occupants.tenants.running
         return sum(self.cost(running[name], ranks) for name, ranks in self.out.items())
 
     def admits(self, occupant: Occupant, ranks: frozenset[int]) -> bool:
-        """Whether so much of it may go by the rules, beside the others who have left."""
+        """Whether so much of it may go by the rules, beside the others that have left."""
         judge, before = self.scope.judge, self.out.get(occupant.id)
         if before:
             judge.give_back(occupant, self.charge(occupant, before))
@@ -187,7 +187,7 @@ def least_gone(
 
     `let_go` lets exactly these ranks be gone and answers, or leaves all as it was and answers
     None; what does with fewer gone does with more. `sizes` are those of its `Surplus`. The answer
-    is that to the last who were let go, None if it is all of `out` that must.
+    is that to the last that were let go, None if it is all of `out` that must.
     """
     found = let_go(frozenset())
     if found is not None:

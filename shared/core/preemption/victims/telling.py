@@ -96,7 +96,7 @@ def plan_of(workload: Workload, search: VictimSearch, found: Found) -> EvictionP
 
 
 def refused(gang: Gang, failures: Sequence[tuple[str, VictimSearch]]) -> NoEviction:
-    """Why nobody goes, by the flavor that came nearest."""
+    """Why nothing goes, by the flavor that came nearest."""
     if not failures:
         return NoEviction(obstacle=Obstacle.QUOTA, message="No flavor is permitted to it.")
     flavor, search = max(failures, key=lambda each: each[1].failure.pods)
@@ -148,7 +148,7 @@ def _told(search: VictimSearch) -> str:
 def victim_of(
     occupant: Occupant, ranks: frozenset[int], rule: Rule, *, now_ms: int, cost_gpu_ms: int
 ) -> Victim:
-    """What is told of one whose pods of these `ranks` stop."""
+    """What is told of a victim of which the pods of these `ranks` stop."""
     pods = tuple(pod for pod in occupant.placement.pods if pod.rank in ranks)
     kept = tuple(pod.rank for pod in occupant.placement.pods if pod.rank not in ranks)
     return Victim(
