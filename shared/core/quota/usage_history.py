@@ -132,7 +132,7 @@ def _tables() -> tuple[tuple[int, ...], ...]:
 
 
 def _product(roots: Sequence[int], value: int) -> int:
-    """The roots whose bit is set in `value`, the first for the highest, multiplied."""
+    """The product of the roots with a set bit in `value`; the first root has the highest bit."""
     power = 1 << _GUARD_BITS
     for place, root in enumerate(roots):
         if value >> 7 - place & 1:

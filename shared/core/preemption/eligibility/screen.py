@@ -105,7 +105,7 @@ class Screen:
         return bool((np.bincount(rows[self.allowed[rows]]) > 1).any())
 
     def least_rate_ms(self, nodes: Column | None) -> int:
-        """The least cost of a GPU of anyone on these nodes (their numbers in the columns)."""
+        """The least cost per GPU of what may go on these nodes (their numbers in the columns)."""
         if nodes is None:
             return 0
         holdings = self._occupants.holdings
